@@ -1,0 +1,52 @@
+//! What the core wants done once the records of its batch are durable.
+
+use super::{Attempt, Handle, Order, Reply, Seq, Spec, Ticket, Time};
+use std::sync::Arc;
+
+/// Something to do, released only when the records of its batch are durable.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Answer a command.
+    Reply(Ticket, Reply),
+    /// Run these tasks.
+    Dispatch(Assignment),
+    /// Stop an assignment; its completion reports what came first.
+    Stop {
+        /// Which scheduler.
+        handle: Handle,
+        /// The assignment's first task.
+        first: Seq,
+        /// Its attempt.
+        attempt: Attempt,
+    },
+}
+
+/// Tasks handed to an executor: one, or for work without a session several consecutive ones, which end alike.
+#[derive(Clone, Debug)]
+pub struct Assignment {
+    /// Their scheduler.
+    pub handle: Handle,
+    /// The first task.
+    pub first: Seq,
+    /// How many.
+    pub count: u32,
+    /// The attempt.
+    pub attempt: Attempt,
+    /// Their order.
+    pub order: Option<Order>,
+    /// What to run and how.
+    pub spec: Arc<Spec>,
+    /// Who opened the scheduler.
+    pub caller: Arc<str>,
+    /// When the attempt must end at the latest: the time, and whether it is the total deadline (else the timeout).
+    pub time_limit: Option<TimeLimit>,
+}
+
+/// When an attempt must end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeLimit {
+    /// So long after its start.
+    Timeout(std::time::Duration),
+    /// At this time: the task's total deadline.
+    Deadline(Time),
+}

@@ -1,0 +1,47 @@
+//! Every limit of the core, by name (design 5.8).
+
+use std::time::Duration;
+
+/// Tasks in one ExecAsync call.
+pub const TASKS_PER_CALL: usize = 10_000;
+/// Bytes of one task's body.
+pub const BODY_BYTES: usize = 1 << 20;
+/// Bytes of one ExecAsync call.
+pub const CALL_BYTES: usize = 4 << 20;
+/// Bytes of a result that are kept.
+pub const RESULT_BYTES: usize = 1 << 20;
+/// Bytes of an error's message that are kept.
+pub const ERROR_BYTES: usize = 8 << 10;
+/// Highest order: the largest integer every JSON reader keeps exactly.
+pub const MAX_ORDER: i64 = (1 << 53) - 1;
+/// How long a request id is remembered.
+pub const REQUEST_MEMORY: Duration = Duration::from_secs(15 * 60);
+/// Failed tasks named in a halt.
+pub const HALT_FAILED: usize = 100;
+/// Records a bulk effect yields per batch.
+pub const SLICE: u32 = 1_000;
+/// Outcomes of a scheduler between two checkpoints.
+pub const CHECKPOINT_OUTCOMES: u32 = 10_000;
+/// An attempt that outlives this gets a row of its own in the journal.
+pub const LONG_ATTEMPT: Duration = Duration::from_millis(100);
+/// Executor time charged in advance.
+pub const CHARGE: Duration = Duration::from_secs(1);
+
+/// Limits an operator can set.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Open schedulers of one namespace.
+    pub open_schedulers: usize,
+    /// Unfinished tasks of one namespace.
+    pub queued_tasks: i64,
+    /// Distinct unfinished orders of one scheduler.
+    pub unfinished_orders: usize,
+    /// Request ids remembered.
+    pub requests: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { open_schedulers: 1_000_000, queued_tasks: 50_000_000, unfinished_orders: 1_000_000, requests: 1_000_000 }
+    }
+}

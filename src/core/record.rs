@@ -1,0 +1,107 @@
+//! What the core wants remembered: the records of one batch. They are durable before any action of the batch is
+//! released.
+
+use super::{Attempt, Day, Done, DoneNo, Handle, Order, SchedulerImage, Seq, Spec, Submit, TaskError, Time};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// The records of one batch, by table.
+#[derive(Debug, Default)]
+pub struct Records {
+    /// Accepted calls, in order.
+    pub submissions: Vec<SubmissionRecord>,
+    /// Outcomes: rows of consecutive events of one scheduler and day.
+    pub completions: Vec<Arc<CompletionRecord>>,
+    /// Attempts worth a row.
+    pub attempts: Vec<AttemptRecord>,
+    /// Changed schedulers, the last image of each.
+    pub schedulers: BTreeMap<Handle, SchedulerImage>,
+}
+
+/// One accepted ExecAsync call.
+#[derive(Clone, Debug)]
+pub struct SubmissionRecord {
+    /// Its scheduler.
+    pub handle: Handle,
+    /// Number of its first task.
+    pub first_seq: Seq,
+    /// When it was accepted; its day is the day of all rows of these tasks.
+    pub submitted_at: Time,
+    /// The last event before it.
+    pub done_no: DoneNo,
+    /// Runs, bodies and request as submitted.
+    pub submit: Arc<Submit>,
+    /// Per run: the order in force and the spec with defaults filled in.
+    pub resolved: Vec<(Option<Order>, Arc<Spec>)>,
+}
+
+/// Consecutive events of one scheduler whose tasks were submitted on one day.
+#[derive(Clone, Debug)]
+pub struct CompletionRecord {
+    /// Its scheduler.
+    pub handle: Handle,
+    /// Day of the tasks' submission.
+    pub day: Day,
+    /// Number of the first event.
+    pub first_done_no: DoneNo,
+    /// The outcomes in the order of their numbers.
+    pub done: Vec<Done>,
+}
+
+/// Something worth remembering about an attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AttemptRecord {
+    /// Its scheduler.
+    pub handle: Handle,
+    /// Its task.
+    pub seq: Seq,
+    /// Its number.
+    pub attempt: Attempt,
+    /// What happened.
+    pub what: AttemptEvent,
+    /// Day of the task's submission.
+    pub day: Day,
+    /// When.
+    pub at: Time,
+}
+
+/// What happened to an attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AttemptEvent {
+    /// It began (recorded when it outlives 100 ms, repeats another one, or must not be repeated).
+    Start,
+    /// A caller asked to cancel it.
+    CancelRequested,
+    /// It ended with its host or connection, or by a transient error; the next one may begin at `next_at`.
+    Lost {
+        /// When.
+        next_at: Time,
+        /// Why, when known.
+        error: Option<Arc<TaskError>>,
+    },
+    /// It failed; the next one may begin at `next_at`.
+    Failed {
+        /// When.
+        next_at: Time,
+        /// Why.
+        error: Arc<TaskError>,
+    },
+}
+
+impl Records {
+    /// Nothing to remember.
+    pub fn is_empty(&self) -> bool {
+        self.submissions.is_empty() && self.completions.is_empty() && self.attempts.is_empty() && self.schedulers.is_empty()
+    }
+}
+
+impl CompletionRecord {
+    /// How many events.
+    pub fn count(&self) -> u32 {
+        self.done.iter().map(|done| done.count).sum()
+    }
+
+    /// Number of the last event.
+    pub fn last_done_no(&self) -> DoneNo {
+        DoneNo(self.first_done_no.0 + i64::from(self.count()) - 1)
+    }
+}

@@ -1,0 +1,4 @@
+//! Rallypoint coordinates parallel work on Postgres. `ARCHITECTURE.md` is the map; the modules below are its rooms.
+
+pub mod api;
+pub mod core;
