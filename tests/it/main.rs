@@ -1,1 +1,4 @@
+//! What Rallypoint promises, checked against real parts.
 
+mod harness;
+mod private_postgres;
