@@ -1,5 +1,7 @@
 //! Rallypoint coordinates parallel work on Postgres. `ARCHITECTURE.md` is the map; the modules below are its rooms.
 
 pub mod api;
+pub mod clock;
 pub mod core;
+pub mod executor;
 pub mod postgres;

@@ -1,4 +1,5 @@
 //! What Rallypoint promises, checked against real parts.
 
+mod executor;
 mod harness;
 mod private_postgres;
