@@ -1,7 +1,9 @@
 //! Rallypoint coordinates parallel work on Postgres. `ARCHITECTURE.md` is the map; the modules below are its rooms.
 
 pub mod api;
+pub mod clock;
 pub mod coordinator;
 pub mod core;
+pub mod executor;
 pub mod journal;
 pub mod postgres;

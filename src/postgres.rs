@@ -23,6 +23,7 @@ pub use place::default_data_dir;
 use programs::Programs;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use std::{
+    fmt,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -161,6 +162,12 @@ impl PrivatePostgres {
 
     fn server(&self) -> MutexGuard<'_, Option<Child>> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for PrivatePostgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PrivatePostgres").field("base", &self.place.base()).finish_non_exhaustive()
     }
 }
 

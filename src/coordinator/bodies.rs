@@ -50,7 +50,7 @@ impl Bodies {
         if index >= held.submit.bodies.len() {
             return None;
         }
-        let body = Body { statement: held.submit.bodies.get(index), params: params(&held.submit.params, index) };
+        let body = Body { payload: held.submit.bodies.get(index), params: params(&held.submit.params, index) };
         held.left -= 1;
         if held.left == 0
             && let Some(held) = submissions.remove(&first)

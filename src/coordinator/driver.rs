@@ -199,7 +199,7 @@ async fn read_body(journal: Journal, assignment: Assignment, executor: Executor)
         match journal.reader().bodies(assignment.handle, first, first, BODY_ROWS).await {
             Ok(bodies) => match bodies.into_iter().find(|body| body.seq == first) {
                 Some(body) => {
-                    let body = Body { statement: body.body, params: body.params };
+                    let body = Body { payload: body.body, params: body.params };
                     return executor.dispatch(vec![(assignment, Some(body))]);
                 }
                 None => tracing::error!(task = %first.0, handle = %assignment.handle, "the journal has no body of the task"),
