@@ -152,11 +152,9 @@ impl Coordinator {
 
     /// A new name for a scheduler.
     pub fn new_handle(&self) -> Handle {
+        // The random half of another UUIDv7: the bits in the places of version, variant and shard are replaced anyway.
         let mut random = [0; 10];
-        random.copy_from_slice(&Uuid::new_v4().as_bytes()[..10]);
-        // Byte 6 and 8 of a version 4 UUID hold constants; mix in bytes that do not.
-        let more = *Uuid::new_v4().as_bytes();
-        (random[6], random[8]) = (more[0], more[1]);
+        random.copy_from_slice(&Uuid::now_v7().as_bytes()[6..]);
         let unix_ms = self.clock.now().0 / 1_000;
         Handle::new(self.shard, unix_ms.max(0) as u64, random)
     }
@@ -240,7 +238,9 @@ impl Coordinator {
         loop {
             match tokio::time::timeout(RETRY_AFTER, &mut answer).await {
                 Ok(Ok(reply)) => return Ok(reply),
-                Ok(Err(_)) => return Err(CallError::unavailable("the shard has changed hands; the effect of the call is unknown")),
+                Ok(Err(_)) => {
+                    return Err(CallError::unavailable("the shard has changed hands; the effect of the call is unknown"));
+                }
                 Err(_) if self.health.stalled() => {
                     return Err(CallError::unavailable("the coordination database is away; the effect of the call is unknown"));
                 }

@@ -362,9 +362,9 @@ fn split(commands: Vec<Envelope>) -> Vec<Envelope> {
     let mut out = Vec::with_capacity(commands.len());
     for envelope in commands {
         match envelope.command {
-            Command::Completed(completions) if completions.len() > 1 => out.extend(
-                completions.into_iter().map(|c| Envelope { ticket: None, command: Command::Completed(vec![c]) }),
-            ),
+            Command::Completed(completions) if completions.len() > 1 => {
+                out.extend(completions.into_iter().map(|c| Envelope { ticket: None, command: Command::Completed(vec![c]) }))
+            }
             command => out.push(Envelope { command, ..envelope }),
         }
     }

@@ -180,7 +180,9 @@ impl EventStream {
 
     fn goal_met(&self) -> bool {
         match self.goal.until {
-            Until::All | Until::Order(_) | Until::FirstFailure => self.goal.outstanding <= 0 && self.cursor >= self.goal.opened_at,
+            Until::All | Until::Order(_) | Until::FirstFailure => {
+                self.goal.outstanding <= 0 && self.cursor >= self.goal.opened_at
+            }
             Until::Count(left) => left == 0,
             Until::Forever => false,
         }
