@@ -1,4 +1,6 @@
 //! Rallypoint coordinates parallel work on Postgres. `ARCHITECTURE.md` is the map; the modules below are its rooms.
 
 pub mod api;
+pub mod client;
 pub mod core;
+pub mod rpc;
