@@ -1,9 +1,11 @@
 //! Rallypoint coordinates parallel work on Postgres. `ARCHITECTURE.md` is the map; the modules below are its rooms.
 
 pub mod api;
+pub mod client;
 pub mod clock;
 pub mod coordinator;
 pub mod core;
 pub mod executor;
 pub mod journal;
 pub mod postgres;
+pub mod rpc;
