@@ -29,6 +29,7 @@ impl Shard {
         let flight = scheduler.in_flight.remove(&completion.first).expect("just found");
         let count = flight.span.count;
         scheduler.running -= count;
+        scheduler.last_activity = now;
         let started = completion.started.clamp(flight.since, now.max(flight.since));
         let ended = completion.ended.clamp(started, now.max(started));
         self.fair.vacate(&mut scheduler.share, flight.span.kind, count);
