@@ -46,7 +46,7 @@ impl Shard {
                 out.records.attempts.push(attempt_record(handle, &flight.span, flight.attempt, what, now));
                 scheduler.queue.put_back_delayed(at, flight.span);
             }
-            Verdict::Again => scheduler.hand_back(flight),
+            Verdict::Again => scheduler.hand_back(flight, matches!(completion.report, Report::Stopped)),
         }
         self.refresh(handle);
     }
@@ -82,6 +82,9 @@ impl Scheduler {
             (Report::Failed { .. }, Some(error)) => self.judge_failure(now, flight, error, Outcome::Failed),
             (_, Some(error)) if error.code == "DEADLINE" => Verdict::End(Outcome::TimedOut, Some(error)),
             (_, Some(error)) => self.judge_failure(now, flight, error, Outcome::TimedOut),
+            (Report::Stopped, None) if flight.span.spec.options.at_most_once() => {
+                Verdict::End(Outcome::Exhausted, Some(reason("LOST", "stopped while it ran, and it must not start twice")))
+            }
             (_, None) => Verdict::Again,
         }
     }
@@ -121,9 +124,10 @@ impl Scheduler {
         flight.span.spec.options.retry.next_at(now, task, flight.attempt, ended)
     }
 
-    /// Never began, or was handed back: it waits again, before all others. A number that stands in the journal is spent.
-    fn hand_back(&mut self, flight: InFlight) {
-        let spent = if flight.recorded { flight.attempt } else { Attempt(flight.attempt.0 - 1) };
+    /// Never began, or was handed back: it waits again, before all others. The number of an attempt that began, or that
+    /// stands in the journal, is spent.
+    fn hand_back(&mut self, flight: InFlight, began: bool) {
+        let spent = if began || flight.recorded { flight.attempt } else { Attempt(flight.attempt.0 - 1) };
         if spent.0 > 0 {
             self.histories.entry(flight.span.first).or_default().attempt = spent;
         }
