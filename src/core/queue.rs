@@ -159,15 +159,16 @@ impl Group {
     fn drain(&mut self, up_to: Seq, max: u32, out: &mut Vec<Span>) -> u32 {
         let mut taken = 0;
         for (_, lane) in &mut self.lanes {
+            // Nearly always the front: newer tasks stand before older ones only when those woke late.
             while taken < max
-                && let Some(front) = lane.front_mut()
-                && front.first <= up_to
+                && let Some(at) = lane.iter().position(|span| span.first <= up_to)
             {
-                let count = (up_to.0 - front.first.0 + 1).min(i64::from(front.count)).min(i64::from(max - taken)) as u32;
-                out.push(front.cut(count));
+                let span = &mut lane[at];
+                let count = (up_to.0 - span.first.0 + 1).min(i64::from(span.count)).min(i64::from(max - taken)) as u32;
+                out.push(span.cut(count));
                 taken += count;
-                if lane.front().is_some_and(|span| span.count == 0) {
-                    lane.pop_front();
+                if span.count == 0 {
+                    lane.remove(at);
                 }
             }
         }
@@ -282,9 +283,15 @@ impl Queue {
             .collect();
         let mut taken = 0;
         for (key, count) in delayed {
-            if taken < max {
-                taken += count;
-                out.push(self.delayed.remove(&key).expect("just found").span);
+            let (left, reach) = (max - taken, (up_to.0 - key.1.0 + 1).min(i64::from(count)) as u32);
+            let Delayed { mut span, retry } = self.delayed.remove(&key).expect("just found");
+            taken += reach.min(left);
+            out.push(span.cut(reach.min(left)));
+            if span.count > 0 {
+                self.delayed.insert((key.0, span.first), Delayed { span, retry });
+            }
+            if taken == max {
+                break;
             }
         }
         if above.is_none() && taken < max {
