@@ -17,6 +17,19 @@ enum Verdict {
     Again,
 }
 
+impl Verdict {
+    /// No further attempt for a task whose deadline has passed while this one ran.
+    fn within_deadline(self, now: Time, span: &Span) -> Self {
+        let over = span.spec.options.deadline.is_some_and(|deadline| span.submitted_at + deadline <= now);
+        match self {
+            Verdict::Retry { .. } | Verdict::Again if over => {
+                Verdict::End(Outcome::TimedOut, Some(reason("DEADLINE", "its deadline passed before another attempt")))
+            }
+            verdict => verdict,
+        }
+    }
+}
+
 impl Shard {
     /// Takes a report in. One about another attempt than the running one is stale and changes nothing.
     pub(super) fn complete(&mut self, now: Time, completion: &Completion, out: &mut Output) {
@@ -34,7 +47,7 @@ impl Shard {
         let ended = completion.ended.clamp(started, now.max(started));
         self.fair.vacate(&mut scheduler.share, flight.span.kind, count);
         self.fair.charge(&mut scheduler.share, (ended.0 - started.0 - flight.charged) * i64::from(count));
-        match scheduler.judge(now, &flight, &completion.report) {
+        match scheduler.judge(now, &flight, &completion.report).within_deadline(now, &flight.span) {
             Verdict::End(outcome, error) => {
                 let result = if let Report::Succeeded(result) = &completion.report { result.clone() } else { None };
                 let (slot, backend_pid) = (completion.slot, completion.backend_pid);
