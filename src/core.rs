@@ -44,4 +44,5 @@ pub use time::*;
 use fair::{Fair, Grant, KindId, Pool, Share};
 use finish::Ending;
 use queue::{Gate, Queue, Span};
+use restore::Loss;
 use scheduler::{Accepted, History, InFlight, Scheduler};

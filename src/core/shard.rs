@@ -30,8 +30,8 @@ pub struct Shard {
     pub(super) charges: BinaryHeap<Reverse<(Time, Handle, Seq)>>,
     /// Schedulers with a bulk effect under way.
     pub(super) bulk: VecDeque<Handle>,
-    /// Tasks found lost by recovery, to be given their outcome in the first batch.
-    pub(super) lost: Vec<(Handle, Seq, super::Outcome)>,
+    /// What recovery found lost, to be recorded in the first batch.
+    pub(super) lost: Vec<(Handle, Seq, super::Loss)>,
 }
 
 impl Shard {
