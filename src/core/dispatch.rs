@@ -60,7 +60,7 @@ impl Shard {
                 flight.recorded = true;
                 out.records.attempts.push(start_record(handle, &flight.span, flight.attempt, since));
             }
-            self.charges.push(std::cmp::Reverse((since + limits::CHARGE, handle, first)));
+            self.charges.push(std::cmp::Reverse((Time(since.0 + flight.charged), handle, first)));
         }
         self.charge_attempts(now);
     }

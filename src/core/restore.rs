@@ -4,7 +4,7 @@
 use super::{
     Accepted, Attempt, AttemptEvent, AttemptRecord, Day, Ending, Handle, History, InFlight, KindId, Outcome, Output,
     RecoveredRequest, RecoveredRun, RecoveredScheduler, Running, Scheduler, SchedulerState, Seq, Shard, Share, Span, Time, Work,
-    limits::Limits,
+    limits::{self, Limits},
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -113,9 +113,9 @@ impl Shard {
             scheduler.requests.insert(request.request.id, Accepted::from(request));
         }
         for survivor in survivors {
-            if let Some((kind, count)) = scheduler.adopt(survivor, pasts.get(&survivor.first).is_some_and(|past| past.cancel)) {
-                self.fair.occupy(&mut scheduler.share, kind, count);
-                self.young.push_back((survivor.since, handle, survivor.first));
+            let past = pasts.get(&survivor.first).copied().unwrap_or_default();
+            if let Some(kind) = scheduler.adopt(now, survivor, &past) {
+                self.adopted(now, &mut scheduler, kind, survivor);
             }
         }
         self.fair.add_unfinished(namespace, scheduler.unfinished);
@@ -125,20 +125,34 @@ impl Shard {
         self.schedulers.insert(handle, scheduler);
         self.refresh(handle);
     }
+
+    /// Counts a surviving assignment where a new one is counted.
+    fn adopted(&mut self, now: Time, scheduler: &mut Scheduler, kind: KindId, survivor: &Running) {
+        let Some(flight) = scheduler.in_flight.get(&survivor.first) else { return };
+        let (count, ahead) = (flight.span.count, survivor.since.0 + flight.charged - now.0);
+        self.fair.occupy(&mut scheduler.share, kind, count);
+        self.fair.charge(&mut scheduler.share, ahead * i64::from(count));
+        if flight.span.spec.work != Work::Noop {
+            self.young.push_back((survivor.since, scheduler.handle(), survivor.first));
+        }
+    }
 }
 
 impl Scheduler {
     /// Moves the tasks of a surviving assignment from waiting to running; `None` when they have ended after all.
-    fn adopt(&mut self, survivor: &Running, cancel: bool) -> Option<(KindId, u32)> {
+    fn adopt(&mut self, now: Time, survivor: &Running, past: &Past) -> Option<KindId> {
         let spans = self.queue.remove(survivor.first, survivor.first.plus(survivor.count - 1));
         let count: u32 = spans.iter().map(|span| span.count).sum();
         let span = Span { count, ..spans.into_iter().min_by_key(|span| span.first)? };
         let (kind, since) = (span.kind, survivor.since);
         self.running += count;
-        let recorded = self.histories.contains_key(&span.first);
-        let flight = InFlight { span, attempt: survivor.attempt, since, charged: 0, cancel, recorded };
+        // As if charged every second until now: that time was charged to the core that is gone.
+        let second = limits::CHARGE.as_micros() as i64;
+        let charged = ((now.0 - since.0).max(0) / second + 1) * second;
+        let (cancel, recorded) = (past.cancel, past.survives);
+        let flight = InFlight { span, attempt: survivor.attempt, since, charged, cancel, recorded };
         self.in_flight.insert(survivor.first, flight);
-        Some((kind, count))
+        Some(kind)
     }
 
     /// Takes unfinished tasks in again: those with recorded attempts one by one, the others as they were. Returns what was
