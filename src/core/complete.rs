@@ -137,7 +137,7 @@ impl Scheduler {
         flight.span.spec.options.retry.next_at(now, task, flight.attempt, ended)
     }
 
-    /// Never began, or was handed back: it waits again, before all others. The number of an attempt that began, or that
+    /// Never began, or was handed back: it waits again. The number of an attempt that began, or that
     /// stands in the journal, is spent.
     fn hand_back(&mut self, flight: InFlight, began: bool) {
         let spent = if began || flight.recorded { flight.attempt } else { Attempt(flight.attempt.0 - 1) };

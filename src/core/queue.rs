@@ -28,6 +28,7 @@ pub(super) struct Span {
 pub(super) struct Group {
     /// Tasks without an outcome, waiting or running.
     pub unfinished: i64,
+    /// Waiting tasks by kind, each lane by ascending number: what runs next follows from the unfinished set alone.
     lanes: Vec<(KindId, VecDeque<Span>)>,
 }
 
@@ -117,6 +118,13 @@ impl Group {
         }
     }
 
+    /// Takes in tasks that may be older than others here.
+    fn insert(&mut self, span: Span) {
+        let lane = self.lane(span.kind);
+        let at = lane.partition_point(|other| other.first < span.first);
+        lane.insert(at, span);
+    }
+
     fn front(&self, kind: KindId) -> Option<&Span> {
         self.lanes.iter().find(|(k, _)| *k == kind)?.1.front()
     }
@@ -159,16 +167,15 @@ impl Group {
     fn drain(&mut self, up_to: Seq, max: u32, out: &mut Vec<Span>) -> u32 {
         let mut taken = 0;
         for (_, lane) in &mut self.lanes {
-            // Nearly always the front: newer tasks stand before older ones only when those woke late.
             while taken < max
-                && let Some(at) = lane.iter().position(|span| span.first <= up_to)
+                && let Some(front) = lane.front_mut()
+                && front.first <= up_to
             {
-                let span = &mut lane[at];
-                let count = (up_to.0 - span.first.0 + 1).min(i64::from(span.count)).min(i64::from(max - taken)) as u32;
-                out.push(span.cut(count));
+                let count = (up_to.0 - front.first.0 + 1).min(i64::from(front.count)).min(i64::from(max - taken)) as u32;
+                out.push(front.cut(count));
                 taken += count;
-                if span.count == 0 {
-                    lane.remove(at);
+                if lane.front().is_some_and(|span| span.count == 0) {
+                    lane.pop_front();
                 }
             }
         }
@@ -211,9 +218,9 @@ impl Queue {
         self.delayed.insert((at, span.first), Delayed { span, retry: true });
     }
 
-    /// Lets tasks that were taken wait again, before all others.
+    /// Lets tasks that were taken wait again, in the place of their number.
     pub fn put_back(&mut self, span: Span) {
-        self.group(span.order).lane(span.kind).push_front(span);
+        self.group(span.order).insert(span);
     }
 
     /// Takes out what was delayed until `now` and lets it wait for its turn.
@@ -221,8 +228,8 @@ impl Queue {
         while let Some(entry) = self.delayed.first_entry()
             && entry.key().0 <= now
         {
-            let Delayed { span, retry } = entry.remove();
-            if retry { self.put_back(span) } else { self.group(span.order).push_back(span) }
+            let span = entry.remove().span;
+            self.put_back(span);
         }
     }
 
