@@ -26,6 +26,8 @@ mod settings;
 mod shard;
 mod submit;
 mod task;
+#[cfg(test)]
+mod tests;
 mod time;
 mod timers;
 mod watch;
