@@ -3,4 +3,5 @@
 pub mod api;
 pub mod client;
 pub mod core;
+pub mod journal;
 pub mod rpc;
