@@ -1,4 +1,5 @@
 //! Rallypoint coordinates parallel work on Postgres. `ARCHITECTURE.md` is the map; the modules below are its rooms.
 
 pub mod api;
+pub mod cli;
 pub mod core;

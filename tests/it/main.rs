@@ -1,1 +1,6 @@
+//! All integration tests in one binary. Each file is named after what it promises.
 
+mod command_line;
+mod python;
+mod served;
+mod tidy;
