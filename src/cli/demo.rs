@@ -12,7 +12,7 @@ use super::{
     connect::Server,
     conversation::{Conversation, Follow},
     event, health, log,
-    output::{self, BOLD, Output},
+    output::{self, BOLD, DIM, Output},
 };
 use crate::api::{ListTasksRequest, ReleaseMode, SchedulerSettings, scheduler_service_client::SchedulerServiceClient};
 use crate::serve::{Config, serve};
@@ -163,13 +163,20 @@ impl Host {
     }
 }
 
+/// What a newcomer can try next, as commands that work from where the demo was started.
 fn hints() {
     let program = std::env::args().next().unwrap_or_else(|| "rallypoint".to_owned());
+    let hints = [
+        ("a server of your own; its private Postgres is kept between runs", "serve &"),
+        ("statements in parallel on that server, told as each is done", "exec 'select 1' 'select pg_sleep(2)'"),
+        ("the same series at its real speed: 41.5 s", "demo --scale 1"),
+    ];
     output::line("");
     output::line(output::paint("Try next", BOLD));
-    output::line(format!("  {program} serve &                a server of your own, its private Postgres kept"));
-    output::line(format!("  {program} exec 'select 1' 'select pg_sleep(2)'    statements in parallel, told as each is done"));
-    output::line(format!("  {program} demo --scale 1         the same series at its real speed: 41.5 s"));
+    for (what, arguments) in hints {
+        output::line(format!("  {program} {arguments}"));
+        output::line(format!("    {}", output::paint(what, DIM)));
+    }
 }
 
 fn scale(text: &str) -> Result<f64, String> {

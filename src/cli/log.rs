@@ -100,7 +100,7 @@ pub fn print(tasks: &[TaskView]) {
     let Some(zero) = tasks.iter().map(|task| clock::micros(task.submitted_at.as_ref())).min() else {
         return output::line("no tasks");
     };
-    output::line(output::paint(&format!("times count from {}", clock::time(zero)), output::DIM));
+    output::line(output::paint(&format!("times are seconds since {}", clock::time(zero)), output::DIM));
     let mut table = Table::new(&[">task", ">order", "state", ">try", ">queued", ">started", ">ended", ">took", "remark"]);
     for task in tasks {
         let done = task.done.clone().unwrap_or_default();

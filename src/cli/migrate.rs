@@ -1,6 +1,10 @@
 //! `migrate`: brings the schema of a coordination database up to date, and does nothing when it is.
 
 use super::{Failure, output};
+use crate::{
+    core::ShardId,
+    journal::{Journal, JournalConfig},
+};
 use clap::Args;
 use std::process::ExitCode;
 
@@ -15,7 +19,17 @@ pub struct Migrate {
 impl Migrate {
     /// Migrates, or says why not.
     pub async fn run(self) -> Result<ExitCode, Failure> {
-        crate::journal::migrate(&self.database).await?;
+        let options = self.database.parse().map_err(|error| {
+            Failure::new("the URL of the database cannot be read")
+                .why(error)
+                .next("it looks like postgres://user@host/rallypoint")
+        })?;
+        let config = JournalConfig { options, shard: ShardId(0), allow_unsafe: false, readers: 1 };
+        Journal::open(config).await.map_err(|error| {
+            Failure::new("the database was not migrated")
+                .why(error)
+                .next("its user must own the database, or be allowed to create in it")
+        })?;
         output::line("the schema is up to date");
         Ok(ExitCode::SUCCESS)
     }

@@ -19,7 +19,7 @@ pub struct Serve {
     #[arg(long, env = "RALLYPOINT_LISTEN", hide_env_values = true, default_value = "127.0.0.1:50051", value_name = "ADDRESS")]
     listen: SocketAddr,
     /// URL of the coordination database [default: a private Postgres]
-    #[arg(long, env = "RALLYPOINT_DATABASE", hide_env_values = true, value_name = "URL")]
+    #[arg(long, alias = "database-url", env = "RALLYPOINT_DATABASE", hide_env_values = true, value_name = "URL")]
     database: Option<String>,
     /// Where the private Postgres keeps its data
     #[arg(long, env = "RALLYPOINT_DATA_DIR", hide_env_values = true, value_name = "FOLDER")]

@@ -87,7 +87,7 @@ impl Verdict {
             failed => format!("{failed} of {} tasks did NOT succeed", self.tasks.len()),
         };
         let text = format!(
-            "total {}, expected {} (the longest of each order), {:+.1} %; {orders}; {tasks}",
+            "total {}, expected {} (the sum of each order's longest), {:+.1} %; {orders}; {tasks}",
             clock::duration(self.total_us()),
             clock::duration(self.expected_us()),
             self.overhead_percent(),
