@@ -5,20 +5,43 @@
 //! thousands of times real speed.
 
 mod action;
+mod bulk;
 mod command;
+mod complete;
+mod control;
+mod dispatch;
+mod fair;
+mod finish;
 mod ids;
 pub mod limits;
+mod output;
+mod queue;
 mod record;
 mod recover;
+mod requests;
+mod restore;
+mod retry;
+mod scheduler;
 mod settings;
+mod shard;
+mod submit;
 mod task;
 mod time;
+mod timers;
+mod watch;
 
 pub use action::*;
 pub use command::*;
 pub use ids::*;
+pub use output::*;
 pub use record::*;
 pub use recover::*;
 pub use settings::*;
+pub use shard::*;
 pub use task::*;
 pub use time::*;
+
+use fair::{Fair, Grant, KindId, Pool, Share};
+use finish::Ending;
+use queue::{Gate, Queue, Span};
+use scheduler::{Accepted, History, InFlight, Scheduler};

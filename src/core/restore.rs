@@ -1,0 +1,234 @@
+//! Rebuilding a shard from what the journal remembers: the same unfinished set gives the same barriers, limits and
+//! numbers.
+
+use super::{
+    Accepted, Attempt, AttemptEvent, AttemptRecord, Ending, History, KindId, Outcome, Output, RecoveredRequest, RecoveredRun,
+    RecoveredScheduler, Scheduler, SchedulerState, Seq, Shard, Share, Span, Time, Work, limits::Limits,
+};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// Ranges of task numbers, inclusive: first → last.
+#[derive(Debug, Default)]
+struct Ranges(BTreeMap<i64, i64>);
+
+/// What the recorded attempts of one unfinished task say.
+#[derive(Clone, Copy, Debug, Default)]
+struct Past {
+    history: History,
+    /// An attempt began and its end is unknown.
+    open: Option<Attempt>,
+    next_at: Option<Time>,
+    cancel: bool,
+}
+
+impl Shard {
+    /// The shard as it stood at the last durable batch.
+    pub fn restore(limits: Limits, now: Time, recovered: Vec<RecoveredScheduler>) -> Self {
+        let mut shard = Shard::new(limits);
+        for one in recovered {
+            shard.restore_scheduler(now, one);
+        }
+        shard.accepted.make_contiguous().sort_unstable();
+        shard
+    }
+
+    /// Ends the tasks that recovery found lost; in the first batch, so that it is durable like any outcome.
+    pub(super) fn end_lost(&mut self, now: Time, out: &mut Output) {
+        for (handle, seq, outcome) in std::mem::take(&mut self.lost) {
+            let Some(scheduler) = self.schedulers.get_mut(&handle) else { continue };
+            let attempt = scheduler.histories.get(&seq).map_or(Attempt(0), |history| history.attempt);
+            let (code, message) = match outcome {
+                Outcome::Cancelled => ("CANCELLED", "stopped while it ran; its host was lost"),
+                _ => ("LOST", "its host was lost while it ran"),
+            };
+            for span in scheduler.queue.remove(seq, seq) {
+                self.finish(now, handle, &span, Ending::idle(outcome, attempt, now, code, message), out);
+            }
+            self.refresh(handle);
+        }
+    }
+
+    fn restore_scheduler(&mut self, now: Time, recovered: RecoveredScheduler) {
+        let RecoveredScheduler { image, runs, outcomes, attempts, requests } = recovered;
+        let handle = image.handle;
+        let namespace = self.fair.namespace(&image.namespace);
+        if let Some(request) = image.request {
+            self.opened.insert(image.opened_at, &image.namespace, request, handle);
+        }
+        if image.state == SchedulerState::Open {
+            self.fair.opened(namespace);
+        }
+        let mut open = Ranges(image.checkpoint.unfinished.iter().map(|(first, last)| (first.0, last.0)).collect());
+        let share = Share::new(handle, namespace, image.settings.weight);
+        let mut scheduler = Scheduler::new(image, share, now);
+        let last = runs.iter().map(|run| run.first.plus(run.count - 1)).max();
+        if let Some(last) = last.filter(|last| *last > scheduler.highest_seq) {
+            open.0.insert(scheduler.highest_seq.0 + 1, last.0);
+            scheduler.highest_seq = last;
+        }
+        for outcome in &outcomes {
+            let last = i64::from(outcome.count) - 1;
+            open.remove(outcome.first.0, outcome.first.0 + last);
+            scheduler.done_no.0 = scheduler.done_no.0.max(outcome.done_no.0 + last);
+        }
+        let pasts = pasts(attempts);
+        for run in &runs {
+            let kind = self.fair.kind(&run.spec.work);
+            for (first, last) in open.within(run.first.0, run.first.0 + i64::from(run.count) - 1) {
+                let lost = scheduler.restore_span(now, span_of(run, kind, first, last), &pasts);
+                self.lost.extend(lost.into_iter().map(|(seq, outcome)| (handle, seq, outcome)));
+            }
+        }
+        for request in requests {
+            self.accepted.push_back((request.at, handle, request.request.id));
+            scheduler.requests.insert(request.request.id, Accepted::from(request));
+        }
+        self.fair.add_unfinished(namespace, scheduler.unfinished);
+        if scheduler.image.cancel_rest.is_some() {
+            self.bulk.push_back(handle);
+        }
+        self.schedulers.insert(handle, scheduler);
+        self.refresh(handle);
+    }
+}
+
+impl Scheduler {
+    /// Takes unfinished tasks in again: those with recorded attempts one by one, the others as they were. Returns those
+    /// that must not run again.
+    fn restore_span(&mut self, now: Time, mut span: Span, pasts: &FxHashMap<Seq, Past>) -> Vec<(Seq, Outcome)> {
+        let mut lost = Vec::new();
+        let mut known: Vec<Seq> = pasts.keys().filter(|seq| span.first <= **seq && **seq <= span.last()).copied().collect();
+        known.sort_unstable();
+        if span.spec.work != Work::Noop && !self.suspects.iter().any(|(kind, _)| *kind == span.kind) {
+            self.suspects.push((span.kind, u32::MAX));
+        }
+        for seq in known {
+            if span.first < seq {
+                let before = Span { count: (seq.0 - span.first.0) as u32, ..span.clone() };
+                self.enqueue(now, before);
+            }
+            let one = Span { first: seq, count: 1, ..span.clone() };
+            lost.extend(self.restore_task(now, one, &pasts[&seq]).map(|outcome| (seq, outcome)));
+            let rest = span.last().0 - seq.0;
+            span = Span { first: seq.plus(1), count: rest as u32, ..span };
+        }
+        if span.count > 0 {
+            self.enqueue(now, span);
+        }
+        lost
+    }
+
+    fn restore_task(&mut self, now: Time, span: Span, past: &Past) -> Option<Outcome> {
+        let options = span.spec.options.clone();
+        self.histories.insert(span.first, past.history);
+        match past.next_at {
+            Some(at) if at > now => {
+                self.unfinished += 1;
+                if let Some(deadline) = options.deadline {
+                    self.deadlines.insert((span.submitted_at + deadline, span.first), span.first);
+                }
+                self.queue.add_retrying(at, span);
+            }
+            _ => self.enqueue(now, span),
+        }
+        let spent = past.open.is_some() && options.at_most_once() || past.history.losses >= options.retry.max_losses();
+        match (past.cancel, spent) {
+            (true, _) => Some(Outcome::Cancelled),
+            (false, true) => Some(Outcome::Exhausted),
+            (false, false) => None,
+        }
+    }
+}
+
+impl Ranges {
+    /// Takes `first..=last` out.
+    fn remove(&mut self, first: i64, last: i64) {
+        let hit: Vec<(i64, i64)> = self.overlapping(first, last).collect();
+        for (from, to) in hit {
+            self.0.remove(&from);
+            if from < first {
+                self.0.insert(from, first - 1);
+            }
+            if to > last {
+                self.0.insert(last + 1, to);
+            }
+        }
+    }
+
+    /// The parts of `first..=last` that are in.
+    fn within(&self, first: i64, last: i64) -> Vec<(i64, i64)> {
+        self.overlapping(first, last).map(|(from, to)| (from.max(first), to.min(last))).collect()
+    }
+
+    fn overlapping(&self, first: i64, last: i64) -> impl Iterator<Item = (i64, i64)> {
+        let before = self.0.range(..first).next_back().filter(|(_, to)| **to >= first);
+        before.into_iter().chain(self.0.range(first..=last)).map(|(from, to)| (*from, *to))
+    }
+}
+
+impl From<RecoveredRequest> for Accepted {
+    fn from(r: RecoveredRequest) -> Self {
+        Accepted { request: r.request, first_seq: r.first_seq, count: r.count, done_no: r.done_no }
+    }
+}
+
+fn span_of(run: &RecoveredRun, kind: KindId, first: i64, last: i64) -> Span {
+    Span {
+        first: Seq(first),
+        count: (last - first + 1) as u32,
+        order: run.order,
+        kind,
+        spec: run.spec.clone(),
+        submitted_at: run.submitted_at,
+        recovered: true,
+    }
+}
+
+fn pasts(attempts: Vec<AttemptRecord>) -> FxHashMap<Seq, Past> {
+    let mut pasts: FxHashMap<Seq, Past> = FxHashMap::default();
+    for record in attempts {
+        let past = pasts.entry(record.seq).or_default();
+        past.history.attempt = past.history.attempt.max(record.attempt);
+        match record.what {
+            AttemptEvent::Start => past.open = Some(record.attempt),
+            AttemptEvent::CancelRequested => past.cancel = true,
+            AttemptEvent::Lost { next_at, .. } => {
+                past.history.losses += 1;
+                past.close(record.attempt, next_at);
+            }
+            AttemptEvent::Failed { next_at, .. } => {
+                past.history.failures += 1;
+                past.close(record.attempt, next_at);
+            }
+        }
+    }
+    for past in pasts.values_mut() {
+        past.history.losses += u32::from(past.open.is_some());
+    }
+    pasts
+}
+
+impl Past {
+    fn close(&mut self, attempt: Attempt, next_at: Time) {
+        self.next_at = Some(next_at);
+        if self.open == Some(attempt) {
+            self.open = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_lose_what_is_removed_and_nothing_else() {
+        let mut ranges = Ranges([(1, 10), (20, 30)].into());
+        ranges.remove(5, 5);
+        ranges.remove(9, 22);
+        assert_eq!(ranges.within(0, 100), [(1, 4), (6, 8), (23, 30)]);
+        assert_eq!(ranges.within(3, 7), [(3, 4), (6, 7)]);
+        assert_eq!(ranges.within(9, 22), []);
+    }
+}

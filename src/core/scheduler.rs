@@ -1,0 +1,233 @@
+//! One scheduler in memory: its row, its queue, what it runs, and the numbers it gives.
+
+use super::{
+    Attempt, CancelRest, Counts, DoneNo, Gate, Handle, KindId, Order, Progress, Queue, ReleaseMode, Request, SchedulerImage,
+    SchedulerState, SchedulerView, Seq, Share, Span, Time, limits,
+};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+#[derive(Debug)]
+pub(super) struct Scheduler {
+    pub image: SchedulerImage,
+    pub highest_seq: Seq,
+    pub done_no: DoneNo,
+    pub unfinished: i64,
+    pub queue: Queue,
+    /// What runs, by the assignment's first task.
+    pub in_flight: BTreeMap<Seq, InFlight>,
+    pub running: u32,
+    /// Attempts of tasks that have begun more than their first one.
+    pub histories: FxHashMap<Seq, History>,
+    /// Calls that may be repeated.
+    pub requests: FxHashMap<Uuid, Accepted>,
+    /// Total deadlines of tasks that were submitted with one: first task → last task.
+    pub deadlines: BTreeMap<(Time, Seq), Seq>,
+    pub share: Share,
+    pub streams: u32,
+    pub last_activity: Time,
+    /// Outcomes since the last checkpoint.
+    pub since_checkpoint: u32,
+    /// Recovered tasks per kind that the last owner may have been running.
+    pub suspects: Vec<(KindId, u32)>,
+    /// When the shard looks at it again; `Time::NEVER`: no timer set.
+    pub wake: Time,
+}
+
+/// An assignment that runs.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    pub span: Span,
+    pub attempt: Attempt,
+    pub since: Time,
+    /// Slot time charged so far, microseconds per task.
+    pub charged: i64,
+    pub cancel: bool,
+    /// It has a row in the journal.
+    pub recorded: bool,
+}
+
+/// The attempts of one task so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct History {
+    pub attempt: Attempt,
+    pub failures: u32,
+    pub losses: u32,
+}
+
+/// An accepted call.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Accepted {
+    pub request: Request,
+    pub first_seq: Seq,
+    pub count: u32,
+    pub done_no: DoneNo,
+}
+
+impl Scheduler {
+    pub fn new(image: SchedulerImage, share: Share, now: Time) -> Self {
+        Scheduler {
+            highest_seq: image.checkpoint.highest_seq,
+            done_no: image.checkpoint.done_no,
+            image,
+            unfinished: 0,
+            queue: Queue::default(),
+            in_flight: BTreeMap::new(),
+            running: 0,
+            histories: FxHashMap::default(),
+            requests: FxHashMap::default(),
+            deadlines: BTreeMap::new(),
+            share,
+            streams: 0,
+            last_activity: now,
+            since_checkpoint: 0,
+            suspects: Vec::new(),
+            wake: Time::NEVER,
+        }
+    }
+
+    pub fn handle(&self) -> Handle {
+        self.image.handle
+    }
+
+    /// Which orders may start tasks: none above a halt or a bulk cancellation under way.
+    pub fn gate(&self) -> Gate {
+        let halt = self.image.halt.as_ref().map(|halt| halt.order);
+        match (self.image.cancel_rest, halt) {
+            (Some(CancelRest { above: None, .. }), _) => Gate::Shut,
+            (Some(CancelRest { above: Some(above), .. }), halt) => Gate::UpTo(halt.map_or(above, |halt| halt.min(above))),
+            (None, Some(halt)) => Gate::UpTo(halt),
+            (None, None) => Gate::Open,
+        }
+    }
+
+    /// How many more tasks it may start under its own limit.
+    pub fn room(&self) -> u32 {
+        if self.image.paused {
+            return 0;
+        }
+        self.image.settings.max_parallelism.map_or(u32::MAX, |max| max.saturating_sub(self.running))
+    }
+
+    /// The kinds it could use a slot of.
+    pub fn wanted(&self) -> Vec<KindId> {
+        if self.room() == 0 {
+            return Vec::new();
+        }
+        let mut kinds: Vec<KindId> = self.queue.ready_kinds(self.gate()).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
+    }
+
+    /// The running assignment that holds `seq`.
+    pub fn in_flight_of(&self, seq: Seq) -> Option<(Seq, &InFlight)> {
+        let (first, flight) = self.in_flight.range(..=seq).next_back()?;
+        (seq <= flight.span.last()).then_some((*first, flight))
+    }
+
+    /// Unfinished tasks that its halt blocks.
+    pub fn blocked_by_halt(&self) -> i64 {
+        self.image.halt.as_ref().map_or(0, |halt| self.queue.unfinished_above(halt.order))
+    }
+
+    pub fn progress(&self) -> Progress {
+        Progress {
+            done_no: self.done_no,
+            pending: self.unfinished,
+            blocked: self.blocked_by_halt(),
+            halt: self.image.halt.clone(),
+            released: self.image.state != SchedulerState::Open,
+        }
+    }
+
+    pub fn counts(&self) -> Counts {
+        let (running, queued) = (i64::from(self.running), self.queue.startable(self.gate()));
+        let retrying = self.queue.delayed().filter(|(_, d)| d.retry).map(|(_, d)| i64::from(d.span.count)).sum();
+        Counts { blocked: self.unfinished - running - queued - retrying, queued, running, retrying }
+    }
+
+    pub fn view(&self) -> SchedulerView {
+        let mut image = self.image.clone();
+        image.checkpoint = super::Checkpoint { highest_seq: self.highest_seq, done_no: self.done_no, unfinished: Vec::new() };
+        SchedulerView {
+            counts: self.counts(),
+            current_order: self.queue.current_order(),
+            surplus: image.settings.max_parallelism.map_or(0, |max| i64::from(self.running.saturating_sub(max))),
+            image,
+        }
+    }
+
+    /// Unfinished tasks up to `last_seq` that count for a goal: those of `order` or lower, or all.
+    pub fn outstanding(&self, last_seq: Seq, order: Option<Order>) -> i64 {
+        if last_seq >= self.highest_seq {
+            return order.map_or(self.unfinished, |order| self.queue.unfinished_up_to(order));
+        }
+        let counts = |span: &Span| {
+            let matches = order.is_none_or(|order| span.order.is_some_and(|o| o <= order));
+            if matches { (last_seq.0 - span.first.0 + 1).clamp(0, i64::from(span.count)) } else { 0 }
+        };
+        self.unfinished_spans().map(counts).sum()
+    }
+
+    /// Every span of unfinished tasks, in no order.
+    pub fn unfinished_spans(&self) -> impl Iterator<Item = &Span> {
+        let waiting = self.queue.waiting(Gate::Open).map(|(span, _)| span);
+        let delayed = self.queue.delayed().map(|(_, delayed)| &delayed.span);
+        waiting.chain(delayed).chain(self.in_flight.values().map(|flight| &flight.span))
+    }
+
+    /// Its row with the state of now as checkpoint.
+    pub fn checkpoint(&mut self) -> SchedulerImage {
+        let mut ranges: Vec<(Seq, Seq)> = self.unfinished_spans().map(|span| (span.first, span.last())).collect();
+        ranges.sort_unstable();
+        ranges.dedup_by(|next, kept| {
+            let joins = next.0.0 == kept.1.0 + 1;
+            if joins {
+                kept.1 = next.1;
+            }
+            joins
+        });
+        self.since_checkpoint = 0;
+        self.image.checkpoint = super::Checkpoint { highest_seq: self.highest_seq, done_no: self.done_no, unfinished: ranges };
+        self.image.clone()
+    }
+
+    /// Intends to cancel the waiting tasks above `above` submitted so far, besides what is already intended.
+    pub fn intend_cancel(&mut self, above: Option<Order>) {
+        let above = match self.image.cancel_rest {
+            Some(CancelRest { above: Some(other), .. }) => above.map(|above| above.min(other)),
+            Some(CancelRest { above: None, .. }) => None,
+            None => above,
+        };
+        self.image.cancel_rest = Some(CancelRest { above, up_to: self.highest_seq });
+    }
+
+    /// When it is idle for too long: no call, no stream, nothing running or retrying (design 4).
+    pub fn idle_at(&self) -> Time {
+        let busy = self.streams > 0 || self.running > 0 || self.queue.delayed().any(|(_, d)| d.retry);
+        if busy || self.image.state != SchedulerState::Open {
+            return Time::NEVER;
+        }
+        self.last_activity + self.image.settings.idle_timeout
+    }
+
+    /// When the shard must look at it again.
+    pub fn next_due(&self) -> Time {
+        let gone = match self.image.state {
+            SchedulerState::Released => {
+                self.image.released_at.unwrap_or_default().max(self.last_activity) + limits::REQUEST_MEMORY
+            }
+            _ => Time::NEVER,
+        };
+        let deadline = self.deadlines.keys().next().map_or(Time::NEVER, |(at, _)| *at);
+        let delayed = self.queue.next_delayed().unwrap_or(Time::NEVER);
+        gone.min(deadline).min(delayed).min(self.idle_at())
+    }
+
+    /// The way it was released, or would be when abandoned.
+    pub fn abandon_mode(&self) -> ReleaseMode {
+        self.image.settings.on_abandon
+    }
+}

@@ -1,0 +1,171 @@
+//! The state of one shard and its one door: a command and the time in, records and actions out.
+//!
+//! `apply` decides one command. `settle` does what waits for no command: due timers, one slice of each bulk effect, and
+//! handing out free slots; the loop calls it before it seals a batch.
+
+use super::{
+    Action, Caller, Command, CoreStatus, Counts, Fair, Handle, KindId, Namespace, Output, Progress, Reject, Reply, Scheduler,
+    SchedulerState, Seq, Ticket, Time, Verb, limits::Limits, requests::Opened,
+};
+use rustc_hash::FxHashMap;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, BinaryHeap, VecDeque},
+};
+
+/// The state of one shard.
+#[derive(Debug, Default)]
+pub struct Shard {
+    pub(super) limits: Limits,
+    pub(super) schedulers: FxHashMap<Handle, Scheduler>,
+    pub(super) fair: Fair,
+    pub(super) opened: Opened,
+    /// Calls that may be repeated, oldest first, to forget them in time.
+    pub(super) accepted: VecDeque<(Time, Handle, uuid::Uuid)>,
+    /// When to look at a scheduler.
+    pub(super) timers: BTreeSet<(Time, Handle)>,
+    /// Attempts just begun: those that still run after `LONG_ATTEMPT` get a row.
+    pub(super) young: VecDeque<(Time, Handle, Seq)>,
+    /// Attempts that run for long: when to charge them again.
+    pub(super) charges: BinaryHeap<Reverse<(Time, Handle, Seq)>>,
+    /// Schedulers with a bulk effect under way.
+    pub(super) bulk: VecDeque<Handle>,
+    /// Tasks found lost by recovery, to be given their outcome in the first batch.
+    pub(super) lost: Vec<(Handle, Seq, super::Outcome)>,
+}
+
+impl Shard {
+    /// An empty shard.
+    pub fn new(limits: Limits) -> Self {
+        Shard { limits, ..Shard::default() }
+    }
+
+    /// Decides one command.
+    pub fn apply(&mut self, now: Time, ticket: Option<Ticket>, command: &Command, out: &mut Output) {
+        let reply = match command {
+            Command::Call { caller, handle, verb } => Some(self.call(now, caller, *handle, verb, out)),
+            Command::Completed(completions) => {
+                for completion in completions {
+                    self.complete(now, completion, out);
+                }
+                None
+            }
+            Command::Slots { work, total } => {
+                let kind = self.fair.kind(work);
+                self.fair.set_total(kind, *total);
+                self.arm_suspects(kind, *total);
+                None
+            }
+            Command::StreamClosed(handle) => {
+                self.stream_closed(now, *handle);
+                None
+            }
+            Command::Status => Some(Reply::Status(Box::new(self.status()))),
+        };
+        if let (Some(ticket), Some(reply)) = (ticket, reply) {
+            out.actions.push(Action::Reply(ticket, reply));
+        }
+    }
+
+    /// Does what waits for no command: outcomes left over from recovery, due timers, a slice of each bulk effect, and free
+    /// slots for those whose turn it is.
+    pub fn settle(&mut self, now: Time, out: &mut Output) {
+        self.end_lost(now, out);
+        self.run_timers(now, out);
+        self.run_slices(now, out);
+        self.dispatch(now, out);
+    }
+
+    /// When `settle` has something to do even without a command.
+    pub fn next_due(&self) -> Time {
+        let timer = self.timers.first().map_or(Time::NEVER, |(at, _)| *at);
+        let charge = self.charges.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
+        let young = self.young.front().map_or(Time::NEVER, |(since, ..)| *since + super::limits::LONG_ATTEMPT);
+        let bulk = if self.bulk.is_empty() && self.lost.is_empty() { Time::NEVER } else { Time(0) };
+        timer.min(charge).min(young).min(bulk)
+    }
+
+    /// What streams need to know of a scheduler; `None`: it is not in memory (ended long ago).
+    pub fn progress(&self, handle: Handle) -> Option<Progress> {
+        self.schedulers.get(&handle).map(Scheduler::progress)
+    }
+
+    fn call(&mut self, now: Time, caller: &Caller, handle: Handle, verb: &Verb, out: &mut Output) -> Reply {
+        if let Verb::Open { settings, request } = verb {
+            return self.open(now, caller, handle, settings, *request, out);
+        }
+        if !self.owns(&caller.namespace, handle) {
+            return Reply::Rejected(Reject::UnknownHandle);
+        }
+        self.scheduler_mut(handle).last_activity = now;
+        let reply = match verb {
+            Verb::Open { .. } => unreachable!("handled above"),
+            Verb::Submit(submit) => self.submit(now, handle, submit, out),
+            Verb::Watch { after, until, last_seq } => self.watch(handle, *after, *until, *last_seq, out),
+            Verb::Release(mode) => self.release(now, handle, *mode, out),
+            Verb::Update(update) => self.update(handle, update, out),
+            Verb::Pause => self.set_paused(handle, true, false, out),
+            Verb::Resume { ignore_failures } => self.set_paused(handle, false, *ignore_failures, out),
+            Verb::Cancel(seq) => self.cancel(now, handle, *seq, out),
+            Verb::Describe => Reply::Scheduler(Box::new(self.scheduler_mut(handle).view())),
+            Verb::Locate(seqs) => self.locate(handle, seqs),
+        };
+        self.refresh(handle);
+        reply
+    }
+
+    fn owns(&self, namespace: &Namespace, handle: Handle) -> bool {
+        self.schedulers.get(&handle).is_some_and(|scheduler| scheduler.image.namespace == *namespace)
+    }
+
+    /// The scheduler of `handle`, which the caller has made sure exists.
+    pub(super) fn scheduler_mut(&mut self, handle: Handle) -> &mut Scheduler {
+        self.schedulers.get_mut(&handle).expect("the scheduler is in memory")
+    }
+
+    /// Brings a scheduler's place in the fair share and its timer up to date after any change.
+    pub(super) fn refresh(&mut self, handle: Handle) {
+        let Some(scheduler) = self.schedulers.get_mut(&handle) else { return };
+        let wanted = scheduler.wanted();
+        self.fair.list(&mut scheduler.share, &wanted);
+        let due = scheduler.next_due();
+        if due < scheduler.wake {
+            self.timers.remove(&(scheduler.wake, handle));
+            self.timers.insert((due, handle));
+            scheduler.wake = due;
+        }
+    }
+
+    /// Writes the scheduler's row with this batch.
+    pub(super) fn record(&mut self, handle: Handle, out: &mut Output) {
+        let image = self.scheduler_mut(handle).image.clone();
+        out.records.schedulers.insert(handle, image);
+        out.touched.insert(handle);
+    }
+
+    fn status(&self) -> CoreStatus {
+        let mut status = CoreStatus { schedulers: self.schedulers.len() as i64, ..CoreStatus::default() };
+        for scheduler in self.schedulers.values().filter(|s| s.image.state != SchedulerState::Released) {
+            let Counts { blocked, queued, running, retrying } = scheduler.counts();
+            status.counts.blocked += blocked;
+            status.counts.queued += queued;
+            status.counts.running += running;
+            status.counts.retrying += retrying;
+            let open = scheduler.queue.waiting(scheduler.gate()).filter(|(_, open)| *open);
+            let oldest = open.map(|(span, _)| span.submitted_at).min();
+            status.oldest_queued = [status.oldest_queued, oldest].into_iter().flatten().min();
+        }
+        let slots = |pool: &super::Pool| (pool.work.clone(), pool.total, pool.busy, pool.reserve());
+        status.slots = self.fair.pools().iter().map(slots).collect();
+        status
+    }
+
+    /// After recovery: as many recovered tasks as there are slots may have been running when the last owner died.
+    fn arm_suspects(&mut self, kind: KindId, total: u32) {
+        for scheduler in self.schedulers.values_mut() {
+            if let Some(left) = scheduler.suspects.iter_mut().find(|(k, left)| *k == kind && *left == u32::MAX) {
+                left.1 = total.max(1);
+            }
+        }
+    }
+}

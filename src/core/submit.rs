@@ -1,0 +1,181 @@
+//! GetScheduler and ExecAsync: opening a scheduler, and accepting tasks.
+
+use super::{
+    Accepted, Caller, Handle, LateOrder, Order, Output, Reject, Reply, Request, Run, Scheduler, SchedulerImage, SchedulerState,
+    Seq, Settings, Shard, Share, Span, Spec, SubmissionRecord, Submit, Time,
+};
+use std::sync::Arc;
+
+impl Shard {
+    pub(super) fn open(
+        &mut self,
+        now: Time,
+        caller: &Caller,
+        handle: Handle,
+        settings: &Arc<Settings>,
+        request: Option<Request>,
+        out: &mut Output,
+    ) -> Reply {
+        self.forget_requests(now);
+        if let Some(request) = request
+            && let Some((first, handle)) = self.opened.get(&caller.namespace, request.id)
+        {
+            return match self.schedulers.get(&handle) {
+                _ if first.hash != request.hash => Reply::Rejected(Reject::RequestIdReused),
+                Some(scheduler) => Reply::Scheduler(Box::new(scheduler.view())),
+                None => Reply::Rejected(Reject::UnknownHandle),
+            };
+        }
+        let namespace = self.fair.namespace(&caller.namespace);
+        if self.fair.open(namespace) >= self.limits.open_schedulers {
+            let value = self.limits.open_schedulers as i64;
+            return Reply::Rejected(Reject::LimitReached { limit: "open_schedulers", value });
+        }
+        self.fair.opened(namespace);
+        if let Some(request) = request {
+            self.opened.insert(now, &caller.namespace, request, handle);
+        }
+        let image = new_image(now, caller, handle, settings, request);
+        let scheduler = Scheduler::new(image, Share::new(handle, namespace, settings.weight), now);
+        let view = scheduler.view();
+        self.schedulers.insert(handle, scheduler);
+        self.record(handle, out);
+        self.refresh(handle);
+        Reply::Scheduler(Box::new(view))
+    }
+
+    pub(super) fn submit(&mut self, now: Time, handle: Handle, submit: &Arc<Submit>, out: &mut Output) -> Reply {
+        self.forget_requests(now);
+        let limits = self.limits;
+        let scheduler = self.schedulers.get_mut(&handle).expect("the scheduler is in memory");
+        if let Some(request) = submit.request
+            && let Some(accepted) = scheduler.requests.get(&request.id)
+        {
+            return repeat(accepted, request);
+        }
+        if scheduler.image.state != SchedulerState::Open {
+            return Reply::Rejected(Reject::Released);
+        }
+        let resolved = match resolve(scheduler, submit) {
+            Ok(resolved) => resolved,
+            Err(reject) => return Reply::Rejected(reject),
+        };
+        let count = submit.bodies.len() as u32;
+        if self.fair.unfinished(scheduler.share.namespace) + i64::from(count) > limits.queued_tasks {
+            return Reply::Rejected(Reject::LimitReached { limit: "queued_tasks", value: limits.queued_tasks });
+        }
+        if scheduler.queue.orders() + submit.runs.len() > limits.unfinished_orders {
+            let value = limits.unfinished_orders as i64;
+            return Reply::Rejected(Reject::LimitReached { limit: "unfinished_orders", value });
+        }
+        let record = SubmissionRecord {
+            handle,
+            first_seq: scheduler.highest_seq.plus(1),
+            submitted_at: now,
+            done_no: scheduler.done_no,
+            submit: submit.clone(),
+            resolved,
+        };
+        self.accept(now, &record);
+        let reply = Reply::Submitted { first_seq: record.first_seq, count, done_no: record.done_no };
+        out.records.submissions.push(record);
+        out.touched.insert(handle);
+        reply
+    }
+
+    /// Takes the tasks of a submission into the queue.
+    fn accept(&mut self, now: Time, record: &SubmissionRecord) {
+        let handle = record.handle;
+        let scheduler = self.schedulers.get_mut(&handle).expect("the scheduler is in memory");
+        let mut first = record.first_seq;
+        for (run, (order, spec)) in record.submit.runs.iter().zip(&record.resolved) {
+            let kind = self.fair.kind(&spec.work);
+            let span = Span {
+                first,
+                count: run.count,
+                order: *order,
+                kind,
+                spec: spec.clone(),
+                submitted_at: record.submitted_at,
+                recovered: false,
+            };
+            first = first.plus(run.count);
+            scheduler.enqueue(now, span);
+        }
+        let count = first.0 - record.first_seq.0;
+        scheduler.highest_seq = Seq(first.0 - 1);
+        if let Some(request) = record.submit.request {
+            let accepted = Accepted { request, first_seq: record.first_seq, count: count as u32, done_no: record.done_no };
+            scheduler.requests.insert(request.id, accepted);
+            self.accepted.push_back((now, handle, request.id));
+        }
+        self.fair.add_unfinished(scheduler.share.namespace, count);
+    }
+}
+
+impl Scheduler {
+    /// Takes new tasks in: they wait for their order, or first for their `not_before`.
+    pub(super) fn enqueue(&mut self, now: Time, span: Span) {
+        self.unfinished += i64::from(span.count);
+        if let Some(deadline) = span.spec.options.deadline {
+            self.deadlines.insert((span.submitted_at + deadline, span.first), span.last());
+        }
+        match span.spec.options.not_before {
+            Some(at) if at > now => self.queue.add_delayed(at, span),
+            _ => self.queue.add(span),
+        }
+    }
+}
+
+fn repeat(accepted: &Accepted, request: Request) -> Reply {
+    if accepted.request.hash != request.hash {
+        return Reply::Rejected(Reject::RequestIdReused);
+    }
+    Reply::Submitted { first_seq: accepted.first_seq, count: accepted.count, done_no: accepted.done_no }
+}
+
+/// The order and options in force for each run, or why the call is refused. A call is judged as a whole, against the
+/// order that is current before it (design 5.1).
+fn resolve(scheduler: &Scheduler, submit: &Submit) -> Result<Vec<(Option<Order>, Arc<Spec>)>, Reject> {
+    let current = scheduler.queue.current_order();
+    let settings = &scheduler.image.settings;
+    let mut index = 0;
+    let mut resolved = Vec::with_capacity(submit.runs.len());
+    for run in &submit.runs {
+        let order = match (run.order, current) {
+            (Some(order), Some(current)) if order < current => match settings.late_order {
+                LateOrder::Join => Some(current),
+                LateOrder::Reject => return Err(Reject::OrderClosed { index, order, current }),
+            },
+            (order, _) => order,
+        };
+        index += run.count as usize;
+        resolved.push((order, with_defaults(run, settings)));
+    }
+    Ok(resolved)
+}
+
+fn with_defaults(run: &Run, settings: &Settings) -> Arc<Spec> {
+    if settings.default_options.is_default() {
+        return run.spec.clone();
+    }
+    Arc::new(Spec { work: run.spec.work.clone(), options: run.spec.options.or(&settings.default_options) })
+}
+
+fn new_image(now: Time, caller: &Caller, handle: Handle, settings: &Arc<Settings>, request: Option<Request>) -> SchedulerImage {
+    SchedulerImage {
+        handle,
+        namespace: caller.namespace.clone(),
+        caller: caller.name.clone(),
+        request,
+        settings: settings.clone(),
+        state: SchedulerState::Open,
+        release_mode: None,
+        paused: false,
+        halt: None,
+        cancel_rest: None,
+        opened_at: now,
+        released_at: None,
+        checkpoint: Default::default(),
+    }
+}
