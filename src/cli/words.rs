@@ -8,7 +8,7 @@ pub fn outcome(outcome: Outcome) -> &'static str {
         Outcome::Succeeded => "succeeded",
         Outcome::Failed => "failed",
         Outcome::Cancelled => "cancelled",
-        Outcome::TimedOut => "timed_out",
+        Outcome::TimedOut => "timed out",
         Outcome::Exhausted => "exhausted",
         Outcome::Unspecified => "-",
     }
