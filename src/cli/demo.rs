@@ -65,7 +65,7 @@ impl Demo {
         let mut lines = Lines::new(&tasks);
         watch(conversation.follow(0), client.clone(), &conversation.handle, &mut lines).await?;
         conversation.release(ReleaseMode::Finish, true).await?;
-        eprintln!();
+        lines.finish();
         let query = ListTasksRequest { handle: conversation.handle.clone(), ..ListTasksRequest::default() };
         let (log, _) = log::read(&mut client, query, tasks.len()).await?;
         Ok(Verdict::new(log, series::expected(&tasks)))

@@ -3,7 +3,7 @@
 use super::{
     clock,
     output::{self, GREEN, RED},
-    table::{cut, plain},
+    table::plain,
     words,
 };
 use crate::api::{AsyncDone, Outcome, TaskResult};
@@ -27,8 +27,8 @@ pub fn line(done: &AsyncDone, total: usize, statement: &str) -> String {
     let word = format!("{:<9}", words::outcome(done.outcome()));
     let word = output::paint(&word, if done.outcome() == Outcome::Succeeded { GREEN } else { RED });
     let tail = format!("{:>9}  {}", clock::duration(run_time_us(done)), remark(done, statement));
-    let room = output::width().saturating_sub(head.chars().count() + 13);
-    format!("{head}  {word}  {}", cut(&tail, room))
+    let room = output::width().map_or(usize::MAX, |width| width.saturating_sub(head.chars().count() + 13));
+    format!("{head}  {word}  {}", output::cut(&tail, room))
 }
 
 /// What to say beside an outcome: the error, else the statement.

@@ -4,9 +4,6 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 use std::io::{self, IsTerminal, Write};
 
-/// Width taken when stdout is no terminal.
-const WIDTH: usize = 100;
-
 /// How to print.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct Output {
@@ -40,9 +37,22 @@ pub fn json(value: &Value) {
     line(value.to_string());
 }
 
-/// Columns of the terminal behind stdout.
-pub fn width() -> usize {
-    terminal_size::terminal_size_of(io::stdout()).map_or(WIDTH, |(width, _)| usize::from(width.0).max(40))
+/// Columns of the terminal behind stdout; `None`: it is no terminal, and nothing needs to be cut.
+pub fn width() -> Option<usize> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0).max(40))
+}
+
+/// The text, cut where the terminal ends.
+pub fn fit(text: &str) -> String {
+    width().map_or_else(|| text.to_owned(), |width| cut(text, width))
+}
+
+/// The text, at most so many characters of it.
+pub fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
 /// Stdout is a terminal whose owner has nothing against colour.
@@ -63,3 +73,14 @@ pub const DIM: &str = "2";
 pub const GREEN: &str = "32";
 /// ANSI style of what did not.
 pub const RED: &str = "31";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_line_is_cut_with_an_ellipsis() {
+        assert_eq!(cut("abcdef", 4), "abc…");
+        assert_eq!(cut("äöü", 3), "äöü");
+    }
+}

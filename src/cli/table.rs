@@ -30,9 +30,8 @@ impl Table {
 
     /// Writes it on stdout.
     pub fn print(&self) {
-        let width = output::width();
         for (index, text) in self.lines().into_iter().enumerate() {
-            let text = cut(&text, width);
+            let text = output::fit(&text);
             output::line(if index == 0 { output::paint(&text, DIM) } else { text });
         }
     }
@@ -61,14 +60,6 @@ pub fn plain(text: &str) -> String {
     spaced.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The text, at most so many characters of it.
-pub fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -79,12 +70,6 @@ mod tests {
         table.row(["a".into(), "7".into(), String::new()]);
         table.row(["longer".into(), "12345".into(), "two\nlines".into()]);
         assert_eq!(table.lines(), ["NAME    COUNT  NOTE", "a           7", "longer  12345  two lines"]);
-    }
-
-    #[test]
-    fn a_long_line_is_cut_with_an_ellipsis() {
-        assert_eq!(cut("abcdef", 4), "abc…");
-        assert_eq!(cut("äöü", 3), "äöü");
     }
 
     #[test]

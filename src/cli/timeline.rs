@@ -20,6 +20,8 @@ pub struct Span {
 
 /// ANSI colours of the groups.
 const COLOURS: [&str; 6] = ["36", "35", "33", "34", "32", "31"];
+/// Width taken when stdout is no terminal.
+const WIDTH: usize = 100;
 /// Cells of a bar at most: wider is no easier to read.
 const WIDEST: usize = 120;
 
@@ -27,7 +29,7 @@ const WIDEST: usize = 120;
 pub fn print(spans: &[Span]) {
     let label = spans.iter().map(|span| span.label.chars().count()).max().unwrap_or(0);
     let note = spans.iter().map(|span| span.note.chars().count()).max().unwrap_or(0);
-    let cells = output::width().saturating_sub(label + note + 4).clamp(10, WIDEST);
+    let cells = output::width().unwrap_or(WIDTH).saturating_sub(label + note + 4).clamp(10, WIDEST);
     let end_us = spans.iter().map(|span| span.end_us).max().unwrap_or(0).max(1);
     output::line(output::paint(&format!("{:label$}  {}", "", scale(end_us, cells)), output::DIM));
     for span in spans {

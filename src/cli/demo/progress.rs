@@ -65,6 +65,11 @@ impl Lines {
             }
         }
     }
+
+    /// Leaves the lines as they are, and a blank one below them.
+    pub fn finish(self) {
+        eprint!("{}", if self.multi.is_hidden() { "\n" } else { "\n\n" });
+    }
 }
 
 fn line(lines: &mut [Line], seq: i64) -> Option<&mut Line> {

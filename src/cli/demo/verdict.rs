@@ -3,7 +3,7 @@
 
 use super::super::{
     clock, event, log,
-    output::{self, BOLD, GREEN, RED},
+    output::{self, BOLD, DIM, GREEN, RED},
     timeline::{self, Span},
 };
 use crate::api::{Outcome, TaskView};
@@ -58,6 +58,7 @@ impl Verdict {
         log::print(&self.tasks);
         output::line("");
         output::line(self.sentence());
+        output::line(output::paint("expected: the longest task of each order, added up", DIM));
     }
 
     fn spans(&self) -> Vec<Span> {
@@ -87,7 +88,7 @@ impl Verdict {
             failed => format!("{failed} of {} tasks did NOT succeed", self.tasks.len()),
         };
         let text = format!(
-            "total {}, expected {} (the sum of each order's longest), {:+.1} %; {orders}; {tasks}",
+            "total {} of {} expected ({:+.1} %); {orders}; {tasks}",
             clock::duration(self.total_us()),
             clock::duration(self.expected_us()),
             self.overhead_percent(),
