@@ -20,6 +20,8 @@ use uuid::Uuid;
 
 /// How long a server may be away before the command line gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Pause before a stream that broke is opened again.
+const REOPEN: Duration = Duration::from_millis(100);
 /// Bytes of tasks put into one call: room is left for the rest of the message.
 const CALL_BYTES: usize = limits::CALL_BYTES - (64 << 10);
 
@@ -93,10 +95,12 @@ impl Follow {
             let Some(stream) = &mut self.stream else { continue };
             match stream.message().await {
                 Ok(Some(message)) => return Ok(Some(self.seen(message))),
-                Ok(None) => self.stream = None,
-                Err(status) if wait_before_retry(&status).is_some() => self.stream = None,
-                Err(status) => return Err(Failure::rpc("the stream of events broke", &status)),
+                Err(status) if wait_before_retry(&status).is_none() => {
+                    return Err(Failure::rpc("the stream of events broke", &status));
+                }
+                Ok(None) | Err(_) => self.stream = None,
             }
+            tokio::time::sleep(REOPEN).await;
         }
         Ok(None)
     }
