@@ -6,7 +6,6 @@
 mod cancel;
 mod clock;
 mod connect;
-mod conversation;
 mod demo;
 mod event;
 mod exec;
@@ -19,6 +18,7 @@ mod progress;
 mod release;
 mod serve;
 mod status;
+mod submit;
 mod table;
 mod timeline;
 mod words;

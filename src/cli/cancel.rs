@@ -1,7 +1,7 @@
 //! `cancel HANDLE/SEQ`: cancels one task.
 
 use super::{Failure, connect::Server, output, words};
-use crate::api::{CancelTaskRequest, TaskId, TaskState};
+use crate::api::TaskState;
 use clap::Args;
 use std::process::ExitCode;
 
@@ -10,16 +10,16 @@ use std::process::ExitCode;
 pub struct Cancel {
     /// The task: its scheduler's handle, a slash, its number there
     #[arg(value_parser = parse, value_name = "HANDLE/SEQ")]
-    task: TaskId,
+    task: Task,
 }
 
 impl Cancel {
     /// Asks for it and says what became of it.
     pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
-        let mut client = server.schedulers().await?;
-        let what = format!("cannot cancel task {}/{}", self.task.handle, self.task.seq);
-        let request = CancelTaskRequest { id: Some(self.task) };
-        let answer = client.cancel_task(request).await.map_err(|status| Failure::rpc(what, &status))?.into_inner();
+        let Task { handle, seq } = self.task;
+        let what = format!("cannot cancel task {handle}/{seq}");
+        let answer = server.client().await?.scheduler(handle).cancel(seq).await;
+        let answer = answer.map_err(|error| Failure::call(what, &error))?;
         output::line(match answer.state() {
             TaskState::Done => format!("ended: {}", words::outcome(answer.outcome())),
             _ => "it runs, and is being stopped".to_owned(),
@@ -28,8 +28,15 @@ impl Cancel {
     }
 }
 
-fn parse(text: &str) -> Result<TaskId, String> {
+/// A task by its log id.
+#[derive(Clone, Debug)]
+struct Task {
+    handle: String,
+    seq: i64,
+}
+
+fn parse(text: &str) -> Result<Task, String> {
     let (handle, seq) = text.rsplit_once('/').ok_or("write it as HANDLE/SEQ")?;
     let seq = seq.parse().map_err(|_| format!("`{seq}` is no task number"))?;
-    Ok(TaskId { handle: handle.to_owned(), seq })
+    Ok(Task { handle: handle.to_owned(), seq })
 }

@@ -3,13 +3,9 @@
 //! Connecting is tried once and fails at once: a person who mistyped an address must not wait.
 
 use super::Failure;
-use crate::api::{scheduler_service_client::SchedulerServiceClient, status_service_client::StatusServiceClient};
+use crate::client::Client;
 use clap::Args;
-use std::{error::Error, net::SocketAddr, time::Duration};
-use tonic::transport::{Channel, Endpoint};
-
-/// Largest answer read: a page of a thousand tasks, or one task with its whole result.
-const MESSAGE_BYTES: usize = 64 << 20;
+use std::net::SocketAddr;
 
 /// Which server to talk to.
 #[derive(Args, Clone, Debug)]
@@ -24,7 +20,7 @@ pub struct Server {
         default_value = "http://127.0.0.1:50051",
         value_name = "URL"
     )]
-    address: String,
+    pub address: String,
 }
 
 impl Server {
@@ -33,37 +29,12 @@ impl Server {
         Server { address: format!("http://{address}") }
     }
 
-    /// A connection, or why there is none.
-    pub async fn channel(&self) -> Result<Channel, Failure> {
-        let failure = || Failure::new(format!("cannot reach the server at {}", self.address));
-        let url = if self.address.contains("://") { self.address.clone() } else { format!("http://{}", self.address) };
-        let endpoint = Endpoint::from_shared(url)
-            .map_err(|error| failure().why(error).next("an address looks like http://127.0.0.1:50051"))?
-            .connect_timeout(Duration::from_secs(5))
-            .http2_keep_alive_interval(Duration::from_secs(20))
-            .tcp_nodelay(true);
-        endpoint
-            .connect()
-            .await
-            .map_err(|error| failure().why(root(&error)).next("start one with `rallypoint serve`, or name one with --server URL"))
+    /// A connection, or why there is none. The log shows the account of whoever sits here as the caller.
+    pub async fn client(&self) -> Result<Client, Failure> {
+        let what = || format!("cannot reach the server at {}", self.address);
+        let client = Client::connect(&self.address).await.map_err(|error| Failure::call(what(), &error))?;
+        let account = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_default();
+        let named = if account.is_empty() { Ok(client.clone()) } else { client.clone().with_caller(&account) };
+        Ok(named.unwrap_or(client))
     }
-
-    /// The door for callers.
-    pub async fn schedulers(&self) -> Result<SchedulerServiceClient<Channel>, Failure> {
-        Ok(SchedulerServiceClient::new(self.channel().await?).max_decoding_message_size(MESSAGE_BYTES))
-    }
-
-    /// The door for those who watch.
-    pub async fn statuses(&self) -> Result<StatusServiceClient<Channel>, Failure> {
-        Ok(StatusServiceClient::new(self.channel().await?).max_decoding_message_size(MESSAGE_BYTES))
-    }
-}
-
-/// The innermost cause: tonic's own text says only "transport error".
-fn root(error: &dyn Error) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }

@@ -10,12 +10,15 @@ mod verdict;
 use super::{
     Failure,
     connect::Server,
-    conversation::{Conversation, Follow},
     event, health, log,
     output::{self, BOLD, DIM, Output},
+    submit::submit,
 };
-use crate::api::{ListTasksRequest, ReleaseMode, SchedulerSettings, scheduler_service_client::SchedulerServiceClient};
-use crate::serve::{Config, serve};
+use crate::{
+    api::{ListTasksRequest, ReleaseMode, SchedulerSettings},
+    client::{DoneStream, Error, Scheduler},
+    serve::{Config, serve},
+};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use progress::Lines;
@@ -23,7 +26,6 @@ use series::Sleep;
 use std::{net::Ipv4Addr, path::PathBuf, process::ExitCode, time::Duration};
 use tokio::{net::TcpListener, task::JoinHandle, time};
 use tokio_util::sync::CancellationToken;
-use tonic::transport::Channel;
 use verdict::Verdict;
 
 /// How often the server is asked what runs.
@@ -57,40 +59,34 @@ impl Demo {
 
     async fn series(&self, server: &Server) -> Result<Verdict, Failure> {
         let tasks = series::tasks(self.scale);
-        let mut client = server.schedulers().await?;
         let settings = SchedulerSettings { display_name: "demo".to_owned(), ..SchedulerSettings::default() };
-        let conversation = Conversation::open(client.clone(), settings).await?;
-        eprintln!("Ten tasks in five orders, all submitted at once (scheduler {}):", conversation.handle);
-        conversation.submit(tasks.iter().map(Sleep::task).collect()).await?;
+        let scheduler = server.client().await?.open(settings).await.map_err(broken)?;
+        eprintln!("Ten tasks in five orders, all submitted at once (scheduler {}):", scheduler.handle());
+        submit(&scheduler, tasks.iter().map(Sleep::task).collect()).await?;
         let mut lines = Lines::new(&tasks);
-        watch(conversation.follow(0), client.clone(), &conversation.handle, &mut lines).await?;
-        conversation.release(ReleaseMode::Finish, true).await?;
+        watch(scheduler.synchronize(0, None).await.map_err(broken)?, &scheduler, &mut lines).await.map_err(broken)?;
+        scheduler.release(ReleaseMode::Finish, true).await.map_err(broken)?;
         lines.finish();
-        let query = ListTasksRequest { handle: conversation.handle.clone(), ..ListTasksRequest::default() };
-        let (log, _) = log::read(&mut client, query, tasks.len()).await?;
+        let (log, _) = log::read(&scheduler, ListTasksRequest::default(), tasks.len()).await?;
         Ok(Verdict::new(log, series::expected(&tasks)))
     }
 }
 
+fn broken(error: Error) -> Failure {
+    Failure::call("the demo broke off", &error)
+}
+
 /// Shows events as they come, and between them what runs.
-async fn watch(
-    mut events: Follow,
-    mut client: SchedulerServiceClient<Channel>,
-    handle: &str,
-    lines: &mut Lines,
-) -> Result<(), Failure> {
-    let query = ListTasksRequest { handle: handle.to_owned(), ..ListTasksRequest::default() };
+async fn watch(mut events: DoneStream, scheduler: &Scheduler, lines: &mut Lines) -> Result<(), Error> {
     let mut looks = time::interval(LOOK);
     loop {
         tokio::select! {
-            message = events.next() => {
-                let Some(message) = message? else { return Ok(()) };
-                message.done.iter().for_each(|done| lines.done(done, event::run_time_us(done)));
+            done = events.next() => {
+                let Some(done) = done? else { return Ok(()) };
+                done.iter().for_each(|done| lines.done(done, event::run_time_us(done)));
             }
             _ = looks.tick() => {
-                if let Ok(answer) = client.list_tasks(query.clone()).await {
-                    lines.seen(&answer.into_inner().tasks);
-                }
+                lines.seen(&scheduler.tasks(ListTasksRequest::default()).await?.tasks);
                 lines.tick();
             }
         }

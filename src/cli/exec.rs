@@ -8,19 +8,19 @@ mod file;
 use super::{
     Failure, TASK_FAILED, clock,
     connect::Server,
-    conversation::Conversation,
     event,
     output::{self, Output},
     progress::Bars,
-    words::{self, FailurePolicy},
+    submit::submit,
+    words::FailurePolicy,
 };
-use crate::api::{
-    AsyncDone, Outcome, ReleaseMode, RetryPolicy, SchedulerSettings, SqlTask, SynchronizationResponse, Task, TaskOptions, end,
-    task::Kind,
+use crate::{
+    api::{AsyncDone, End, Outcome, ReleaseMode, RetryPolicy, SchedulerSettings, SqlTask, Task, TaskOptions, end, task::Kind},
+    client::{Error, Scheduler},
 };
 use clap::Args;
 use file::Line;
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{path::PathBuf, pin::pin, process::ExitCode, time::Duration};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Arguments of `exec`.
@@ -64,15 +64,15 @@ impl Exec {
         let statements = lines.iter().map(|line| line.statement.clone()).collect();
         let mut interrupts = signal(SignalKind::interrupt()).map_err(anyhow::Error::from)?;
         let bars = Bars::new(lines.iter().map(|line| line.order));
-        let conversation = Conversation::open(server.schedulers().await?, self.settings()).await?;
-        bars.say(format!("scheduler {}", conversation.handle));
-        let tasks = lines.into_iter().map(|line| self.task(line)).collect();
-        if let Err(failure) = conversation.submit(tasks).await {
-            let next = "what was accepted has been cancelled: see `rallypoint log`";
-            return Err(conversation.release(ReleaseMode::Cancel, false).await.map_or_else(|more| more, |_| failure.next(next)));
+        let scheduler = server.client().await?.open(self.settings()).await;
+        let scheduler = scheduler.map_err(|error| Failure::call("cannot open a scheduler", &error))?;
+        bars.voice().say(format!("scheduler {}", scheduler.handle()));
+        if let Err(failure) = submit(&scheduler, lines.into_iter().map(|line| self.task(line)).collect()).await {
+            release(&scheduler, ReleaseMode::Cancel, false).await?;
+            return Err(failure);
         }
-        let mut printer = Printer { statements, bars, output: self.output, done: 0, succeeded: 0 };
-        follow(&conversation, &mut printer, &mut interrupts).await?;
+        let mut printer = Printer { statements, bars, output: self.output, succeeded: 0, seen: 0 };
+        follow(&scheduler, &mut printer, &mut interrupts).await?;
         Ok(printer.verdict())
     }
 
@@ -112,31 +112,51 @@ impl Exec {
 }
 
 /// Prints events until every task has ended; releases the scheduler, also when a halt stands in the way or on Ctrl-C.
-async fn follow(conversation: &Conversation, printer: &mut Printer, interrupts: &mut Signal) -> Result<(), Failure> {
-    let mut events = conversation.follow(0);
+async fn follow(scheduler: &Scheduler, printer: &mut Printer, interrupts: &mut Signal) -> Result<(), Failure> {
+    let voice = printer.bars.voice();
+    let mut printing = pin!(print_all(scheduler, printer));
     let mut interrupted = false;
     loop {
         tokio::select! {
-            message = events.next() => match message? {
-                Some(message) => printer.message(message),
-                None => break,
-            },
+            printed = &mut printing => return printed,
             _ = interrupts.recv() => {
                 if interrupted {
                     std::process::exit(130);
                 }
                 interrupted = true;
-                printer.bars.say("cancelling (press Ctrl-C again to leave at once) …");
-                conversation.release(ReleaseMode::Cancel, false).await?;
+                voice.say("cancelling (press Ctrl-C again to leave at once) …");
+                release(scheduler, ReleaseMode::Cancel, false).await?;
             }
         }
     }
-    conversation.release(ReleaseMode::Finish, true).await?;
-    let mut rest = conversation.follow(events.after());
-    while let Some(message) = rest.next().await? {
-        printer.message(message);
+}
+
+async fn print_all(scheduler: &Scheduler, printer: &mut Printer) -> Result<(), Failure> {
+    let end = print_events(scheduler, printer, 0).await?;
+    if end.reason() == end::Reason::Halted {
+        printer.bars.voice().say(format!("halted by a failure: {} blocked tasks are cancelled", end.blocked));
     }
-    Ok(())
+    release(scheduler, ReleaseMode::Finish, true).await?;
+    let seen = printer.seen;
+    print_events(scheduler, printer, seen).await.map(drop)
+}
+
+/// Prints the events after `after`, and says why the stream ended.
+async fn print_events(scheduler: &Scheduler, printer: &mut Printer, after: i64) -> Result<End, Failure> {
+    let mut events = scheduler.synchronize(after, None).await.map_err(broken)?;
+    while let Some(done) = events.next().await.map_err(broken)? {
+        done.iter().for_each(|done| printer.event(done));
+    }
+    Ok(events.end().cloned().unwrap_or_default())
+}
+
+async fn release(scheduler: &Scheduler, mode: ReleaseMode, wait: bool) -> Result<(), Failure> {
+    let released = scheduler.release(mode, wait).await;
+    released.map(drop).map_err(|error| Failure::call(format!("{} was not released", scheduler.handle()), &error))
+}
+
+fn broken(error: Error) -> Failure {
+    Failure::call("the stream of events broke", &error)
 }
 
 /// Prints events on stdout and keeps the bars on stderr.
@@ -144,26 +164,18 @@ struct Printer {
     statements: Vec<String>,
     bars: Bars,
     output: Output,
-    done: usize,
     succeeded: usize,
+    /// Number of the last event printed.
+    seen: i64,
 }
 
 impl Printer {
-    fn message(&mut self, message: SynchronizationResponse) {
-        for done in &message.done {
-            self.event(done);
-        }
-        if let Some(end) = message.end.filter(|end| end.reason() == end::Reason::Halted) {
-            self.bars.say(format!("{}: {} tasks blocked, they are cancelled", words::ending(end.reason()), end.blocked));
-        }
-    }
-
     fn event(&mut self, done: &AsyncDone) {
         let good = done.outcome() == Outcome::Succeeded;
-        self.done += 1;
         self.succeeded += usize::from(good);
+        self.seen = done.done_no;
         self.bars.done(done.order, good);
-        self.bars.aside(|| match self.output.json() {
+        self.bars.voice().aside(|| match self.output.json() {
             true => output::json(&event::to_json(done)),
             false => self.print(done),
         });

@@ -2,9 +2,8 @@
 //!
 //! Every verb ends in one of these or in an exit code; nothing else prints errors.
 
+use crate::client::Error;
 use std::{fmt::Display, process::ExitCode};
-use tonic::{Code, Status};
-use tonic_types::StatusExt;
 
 /// What went wrong, why, and the next step.
 #[derive(Debug)]
@@ -33,15 +32,13 @@ impl Failure {
     }
 
     /// A refused or lost call: its reason, every field at fault, and what helps.
-    pub fn rpc(what: impl Into<String>, status: &Status) -> Failure {
-        let details = status.get_error_details();
-        let reason = details.error_info().map(|info| info.reason.as_str()).unwrap_or_default();
-        let label = if reason.is_empty() { format!("{:?}", status.code()) } else { reason.to_owned() };
-        let mut failure = Failure::new(what).why(format!("{} ({label})", status.message()));
-        for field in details.bad_request().map(|bad| bad.field_violations.as_slice()).unwrap_or_default() {
-            failure = failure.why(format!("{}: {}", field.field, field.description));
+    pub fn call(what: impl Into<String>, error: &Error) -> Failure {
+        let label = error.reason.clone().unwrap_or_else(|| format!("{:?}", error.code));
+        let mut failure = Failure::new(what).why(format!("{} ({label})", error.message));
+        for (field, fault) in &error.violations {
+            failure = failure.why(format!("{field}: {fault}"));
         }
-        match remedy(status.code(), reason) {
+        match remedy(error) {
             Some(next) => failure.next(next),
             None => failure,
         }
@@ -66,15 +63,16 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-fn remedy(code: Code, reason: &str) -> Option<&'static str> {
-    Some(match (code, reason) {
-        (_, "HANDLE_NOT_FOUND") => "check the handle: `rallypoint exec` prints it when it opens a scheduler",
-        (_, "TASK_NOT_FOUND") => "`rallypoint log HANDLE` lists the tasks of the scheduler",
-        (_, "HANDLE_RELEASED") => "a released scheduler takes no more tasks: open another one",
-        (_, "ORDER_CLOSED") => "give the tasks a higher order, or open the scheduler with late_order JOIN",
-        (Code::ResourceExhausted, _) => "wait a moment, then try again",
-        (Code::Unavailable, _) => "see `rallypoint status`; the call may be repeated",
-        (Code::Unimplemented, _) => "the server is of another version: compare `rallypoint --version`",
-        _ => return None,
-    })
+/// What helps at a command line; else what helps any caller.
+fn remedy(error: &Error) -> Option<&'static str> {
+    match error.reason.as_deref() {
+        _ if error.transport => Some("start a server with `rallypoint serve`, or name one with --server URL"),
+        Some("HANDLE_NOT_FOUND" | "ID_MALFORMED") => {
+            Some("check the handle: `rallypoint exec` prints it when it opens a scheduler")
+        }
+        Some("TASK_NOT_FOUND") => Some("`rallypoint log HANDLE` lists the tasks of the scheduler"),
+        Some("TARGET_UNKNOWN") => Some("`rallypoint status` lists the targets; `rallypoint serve --target NAME=URL` adds one"),
+        _ if error.is_unknown() => Some("see `rallypoint status`; the command may be repeated"),
+        _ => error.remedy(),
+    }
 }

@@ -1,8 +1,10 @@
 //! `health`: asks a server's `grpc.health.v1` whether it is ready; for probes and scripts.
 
 use super::{Failure, connect::Server, output};
+use crate::client::Error;
 use clap::Args;
 use std::process::ExitCode;
+use tonic::transport::Endpoint;
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 
 /// Arguments of `health`.
@@ -16,7 +18,9 @@ pub struct Health {
 impl Health {
     /// Prints `serving` and exits 0, or exits 1.
     pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
-        if serving(server, self.service).await? {
+        let answer = serving(server, self.service).await;
+        let what = || format!("the server at {} did not say how it is", server.address);
+        if answer.map_err(|error| Failure::call(what(), &error))? {
             output::line("serving");
             return Ok(ExitCode::SUCCESS);
         }
@@ -24,10 +28,9 @@ impl Health {
     }
 }
 
-/// The server says that it serves.
-pub async fn serving(server: &Server, service: String) -> Result<bool, Failure> {
-    let mut client = HealthClient::new(server.channel().await?);
-    let answer = client.check(HealthCheckRequest { service }).await;
-    let answer = answer.map_err(|status| Failure::rpc("the server did not say how it is", &status))?;
+/// The server says that it serves. Asked once: a probe wants to know how it is now.
+pub async fn serving(server: &Server, service: String) -> Result<bool, Error> {
+    let channel = Endpoint::from_shared(server.address.clone())?.connect().await?;
+    let answer = HealthClient::new(channel).check(HealthCheckRequest { service }).await?;
     Ok(answer.into_inner().status() == ServingStatus::Serving)
 }

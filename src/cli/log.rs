@@ -8,11 +8,13 @@ use super::{
     table::{Table, plain},
     words,
 };
-use crate::api::{ListTasksRequest, TaskState, TaskView, scheduler_service_client::SchedulerServiceClient};
+use crate::{
+    api::{ListTasksRequest, TaskState, TaskView},
+    client::Scheduler,
+};
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 use std::process::ExitCode;
-use tonic::transport::Channel;
 
 /// Tasks of one page.
 const PAGE: i32 = 1000;
@@ -47,7 +49,7 @@ enum State {
 impl Log {
     /// Reads the tasks and prints them, oldest first.
     pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
-        let (tasks, more) = read(&mut server.schedulers().await?, self.query(), self.limit).await?;
+        let (tasks, more) = read(&server.client().await?.scheduler(&self.handle), self.query(), self.limit).await?;
         if self.output.json() {
             output::json(&tasks.iter().map(to_json).collect::<Vec<_>>().into());
         } else {
@@ -68,22 +70,17 @@ impl Log {
             Some(State::Retrying) => TaskState::Retrying,
             Some(State::Done) => TaskState::Done,
         };
-        ListTasksRequest { handle: self.handle.clone(), order: self.order, state: state.into(), ..ListTasksRequest::default() }
+        ListTasksRequest { order: self.order, state: state.into(), ..ListTasksRequest::default() }
     }
 }
 
 /// The newest `limit` tasks, oldest first, and whether there are older ones.
-pub async fn read(
-    client: &mut SchedulerServiceClient<Channel>,
-    mut query: ListTasksRequest,
-    limit: usize,
-) -> Result<(Vec<TaskView>, bool), Failure> {
+pub async fn read(scheduler: &Scheduler, mut query: ListTasksRequest, limit: usize) -> Result<(Vec<TaskView>, bool), Failure> {
     let mut tasks = Vec::new();
     loop {
         query.page_size = i32::try_from(limit - tasks.len()).unwrap_or(PAGE).clamp(1, PAGE);
-        let answer = client.list_tasks(query.clone()).await;
-        let page = answer.map_err(|status| Failure::rpc(format!("cannot read the log of {}", query.handle), &status))?;
-        let page = page.into_inner();
+        let page = scheduler.tasks(query.clone()).await;
+        let page = page.map_err(|error| Failure::call(format!("cannot read the log of {}", scheduler.handle()), &error))?;
         tasks.extend(page.tasks);
         query.page_token = page.next_page_token;
         if query.page_token.is_empty() || tasks.len() >= limit {

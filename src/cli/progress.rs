@@ -62,14 +62,9 @@ impl Bars {
         }
     }
 
-    /// Says something beside the bars.
-    pub fn say(&self, text: impl AsRef<str>) {
-        self.aside(|| eprintln!("{}", text.as_ref()));
-    }
-
-    /// Writes while the bars stand aside.
-    pub fn aside(&self, write: impl FnOnce()) {
-        self.multi.suspend(write);
+    /// What speaks beside the bars, also while they are in other hands.
+    pub fn voice(&self) -> Voice {
+        Voice(self.multi.clone())
     }
 
     /// Leaves the bars as they are and says how it ended.
@@ -77,13 +72,28 @@ impl Bars {
         for bar in self.bars.values().chain(&self.all).filter(|bar| !bar.is_finished()) {
             bar.abandon();
         }
-        self.say(text);
+        self.voice().say(text);
     }
 
     fn bar(&self, name: &str, total: u64) -> ProgressBar {
         let bar = self.multi.add(ProgressBar::new(total).with_style(style()).with_prefix(name.to_owned()));
         bar.enable_steady_tick(Duration::from_millis(120));
         bar
+    }
+}
+
+/// Writes without running into the bars.
+pub struct Voice(MultiProgress);
+
+impl Voice {
+    /// Says something on stderr.
+    pub fn say(&self, text: impl AsRef<str>) {
+        self.aside(|| eprintln!("{}", text.as_ref()));
+    }
+
+    /// Writes, on stdout too, while the bars stand aside.
+    pub fn aside(&self, write: impl FnOnce()) {
+        self.0.suspend(write);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `release HANDLE`: ends a conversation.
 
 use super::{Failure, connect::Server, output};
-use crate::api::{ReleaseMode, ReleaseSchedulerRequest};
+use crate::api::ReleaseMode;
 use clap::Args;
 use std::process::ExitCode;
 
@@ -23,9 +23,8 @@ impl Release {
     pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
         let mode = if self.cancel { ReleaseMode::Cancel } else { ReleaseMode::Finish };
         let what = format!("cannot release {}", self.handle);
-        let request = ReleaseSchedulerRequest { handle: self.handle, mode: mode.into(), wait: self.wait };
-        let mut client = server.schedulers().await?;
-        let answer = client.release_scheduler(request).await.map_err(|status| Failure::rpc(what, &status))?.into_inner();
+        let answer = server.client().await?.scheduler(self.handle).release(mode, self.wait).await;
+        let answer = answer.map_err(|error| Failure::call(what, &error))?;
         let before = if answer.already_released { " (it was released before)" } else { "" };
         output::line(format!("released{before}, {} tasks unfinished", answer.pending));
         Ok(ExitCode::SUCCESS)

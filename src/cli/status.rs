@@ -7,16 +7,20 @@ use super::{
     table::Table,
     words,
 };
-use crate::api::{
-    Execution, GetStatusRequest, GetStatusResponse, ListExecutionsRequest, ListExecutionsResponse, WatchExecutionsRequest,
+use crate::{
+    api::{Execution, GetStatusResponse},
+    client::Error,
 };
 use clap::Args;
 use serde_json::{Value, json};
 use std::{
     io::{self, IsTerminal},
     process::ExitCode,
+    time::Duration,
 };
-use tonic::Status as RpcStatus;
+
+/// Shortest time between two looks of `--watch`.
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Arguments of `status`.
 #[derive(Args, Debug)]
@@ -34,36 +38,34 @@ pub struct Status {
 impl Status {
     /// Asks and prints.
     pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
-        let mut client = server.statuses().await?;
+        let client = server.client().await?;
         if self.watch {
-            let request = WatchExecutionsRequest { interval_ms: 0 };
-            let mut stream = client.watch_executions(request).await.map_err(refused)?.into_inner();
-            while let Some(message) = stream.message().await.map_err(refused)? {
-                self.executions(&message, true);
+            let mut stream = client.watch_executions(INTERVAL).await.map_err(refused)?;
+            while let Some(message) = stream.message().await.map_err(|status| refused(status.into()))? {
+                self.executions(&message.executions);
             }
         } else if self.executions {
-            let message = client.list_executions(ListExecutionsRequest {}).await.map_err(refused)?.into_inner();
-            self.executions(&message, false);
+            self.executions(&client.executions().await.map_err(refused)?);
         } else {
-            let status = client.get_status(GetStatusRequest {}).await.map_err(refused)?.into_inner();
+            let status = client.status().await.map_err(refused)?;
             if self.output.json() { output::json(&to_json(&status)) } else { print(&status) }
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    fn executions(&self, message: &ListExecutionsResponse, again: bool) {
+    fn executions(&self, executions: &[Execution]) {
         if self.output.json() {
-            return output::json(&message.executions.iter().map(execution).collect::<Vec<_>>().into());
+            return output::json(&executions.iter().map(execution).collect::<Vec<_>>().into());
         }
-        if again && io::stdout().is_terminal() {
+        if self.watch && io::stdout().is_terminal() {
             output::line("\x1b[2J\x1b[H".to_owned() + &output::paint("executions (Ctrl-C ends)", BOLD));
         }
-        print_executions(&message.executions);
+        print_executions(executions);
     }
 }
 
-fn refused(status: RpcStatus) -> Failure {
-    Failure::rpc("the server did not tell its status", &status)
+fn refused(error: Error) -> Failure {
+    Failure::call("the server did not tell its status", &error)
 }
 
 fn print(status: &GetStatusResponse) {

@@ -1,6 +1,6 @@
 //! The API's enumerations as the words of the command line.
 
-use crate::api::{OnFailure, Outcome, TaskState, TaskView, end};
+use crate::api::{OnFailure, Outcome, TaskState, TaskView};
 
 /// How a task ended.
 pub fn outcome(outcome: Outcome) -> &'static str {
@@ -24,16 +24,6 @@ pub fn standing(task: &TaskView) -> &'static str {
         (TaskState::Running, _) => "running",
         (TaskState::Retrying, _) => "retrying",
         (TaskState::Unspecified, _) => "-",
-    }
-}
-
-/// Why a stream ended.
-pub fn ending(reason: end::Reason) -> &'static str {
-    match reason {
-        end::Reason::Goal | end::Reason::Unspecified => "everything has ended",
-        end::Reason::Failure => "a task failed",
-        end::Reason::Halted => "halted by a failure",
-        end::Reason::Released => "released",
     }
 }
 
