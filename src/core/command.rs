@@ -175,6 +175,30 @@ pub enum Report {
     NotStarted,
 }
 
+impl Report {
+    /// Bytes a caller or target put into it.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Report::Succeeded(Some(result)) => result.rows_json.len(),
+            Report::Failed { error, .. } | Report::TimedOut(error) => error.message.len(),
+            Report::Succeeded(None) | Report::Stopped | Report::NotStarted => 0,
+        }
+    }
+}
+
+impl Completion {
+    /// The same, but failed because what it brought back cannot be stored; `None` when it already is that.
+    pub fn without_payload(self) -> Option<Self> {
+        const CODE: &str = "RESULT_UNSTORABLE";
+        if matches!(&self.report, Report::Failed { error, .. } if error.code == CODE) {
+            return None;
+        }
+        let message = "the database refused to store what the attempt brought back".into();
+        let error = Arc::new(TaskError { code: CODE.into(), message });
+        Some(Completion { report: Report::Failed { error, transient: false }, ..self })
+    }
+}
+
 /// Names who waits for the answer to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub u64);

@@ -1,6 +1,6 @@
 //! What recovery reads from the journal and hands to the core: checkpoints and what came later, never bodies.
 
-use super::{AttemptRecord, DoneNo, Order, Outcome, Request, SchedulerImage, Seq, Spec, Time};
+use super::{Attempt, AttemptRecord, DoneNo, Handle, Order, Outcome, Request, SchedulerImage, Seq, Spec, Time};
 use std::sync::Arc;
 
 /// One scheduler as the journal knows it.
@@ -16,6 +16,21 @@ pub struct RecoveredScheduler {
     pub attempts: Vec<AttemptRecord>,
     /// Requests accepted in the last [`super::limits::REQUEST_MEMORY`].
     pub requests: Vec<RecoveredRequest>,
+}
+
+/// An assignment that survives a recovery: its executor still runs it, or its completion is still to be taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// Its scheduler.
+    pub handle: Handle,
+    /// Its first task.
+    pub first: Seq,
+    /// How many.
+    pub count: u32,
+    /// Its attempt.
+    pub attempt: Attempt,
+    /// When it was handed out.
+    pub since: Time,
 }
 
 /// Consecutive tasks of one order and spec.

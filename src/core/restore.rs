@@ -2,8 +2,8 @@
 //! numbers.
 
 use super::{
-    Accepted, Attempt, AttemptEvent, AttemptRecord, Ending, History, KindId, Outcome, Output, RecoveredRequest, RecoveredRun,
-    RecoveredScheduler, Scheduler, SchedulerState, Seq, Shard, Share, Span, Time, Work, limits::Limits,
+    Accepted, Attempt, AttemptEvent, AttemptRecord, Ending, Handle, History, InFlight, KindId, Outcome, Output, RecoveredRequest,
+    RecoveredRun, RecoveredScheduler, Running, Scheduler, SchedulerState, Seq, Shard, Share, Span, Time, Work, limits::Limits,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -20,14 +20,21 @@ struct Past {
     open: Option<Attempt>,
     next_at: Option<Time>,
     cancel: bool,
+    /// Its executor still runs it, or its report is still to be taken in.
+    survives: bool,
 }
 
 impl Shard {
-    /// The shard as it stood at the last durable batch.
-    pub fn restore(limits: Limits, now: Time, recovered: Vec<RecoveredScheduler>) -> Self {
+    /// The shard as it stood at the last durable batch, with `running` still running.
+    pub fn restore(limits: Limits, now: Time, recovered: Vec<RecoveredScheduler>, running: &[Running]) -> Self {
         let mut shard = Shard::new(limits);
+        let mut survivors: FxHashMap<Handle, Vec<Running>> = FxHashMap::default();
+        for one in running {
+            survivors.entry(one.handle).or_default().push(*one);
+        }
         for one in recovered {
-            shard.restore_scheduler(now, one);
+            let survivors = survivors.remove(&one.image.handle).unwrap_or_default();
+            shard.restore_scheduler(now, one, &survivors);
         }
         shard.accepted.make_contiguous().sort_unstable();
         shard
@@ -49,7 +56,7 @@ impl Shard {
         }
     }
 
-    fn restore_scheduler(&mut self, now: Time, recovered: RecoveredScheduler) {
+    fn restore_scheduler(&mut self, now: Time, recovered: RecoveredScheduler, survivors: &[Running]) {
         let RecoveredScheduler { image, runs, outcomes, attempts, requests } = recovered;
         let handle = image.handle;
         let namespace = self.fair.namespace(&image.namespace);
@@ -72,7 +79,7 @@ impl Shard {
             open.remove(outcome.first.0, outcome.first.0 + last);
             scheduler.done_no.0 = scheduler.done_no.0.max(outcome.done_no.0 + last);
         }
-        let pasts = pasts(attempts);
+        let pasts = pasts(attempts, survivors);
         for run in &runs {
             let kind = self.fair.kind(&run.spec.work);
             for (first, last) in open.within(run.first.0, run.first.0 + i64::from(run.count) - 1) {
@@ -84,6 +91,12 @@ impl Shard {
             self.accepted.push_back((request.at, handle, request.request.id));
             scheduler.requests.insert(request.request.id, Accepted::from(request));
         }
+        for survivor in survivors {
+            if let Some((kind, count)) = scheduler.adopt(survivor, pasts.get(&survivor.first).is_some_and(|past| past.cancel)) {
+                self.fair.occupy(&mut scheduler.share, kind, count);
+                self.young.push_back((survivor.since, handle, survivor.first));
+            }
+        }
         self.fair.add_unfinished(namespace, scheduler.unfinished);
         if scheduler.image.cancel_rest.is_some() {
             self.bulk.push_back(handle);
@@ -94,6 +107,19 @@ impl Shard {
 }
 
 impl Scheduler {
+    /// Moves the tasks of a surviving assignment from waiting to running; `None` when they have ended after all.
+    fn adopt(&mut self, survivor: &Running, cancel: bool) -> Option<(KindId, u32)> {
+        let spans = self.queue.remove(survivor.first, survivor.first.plus(survivor.count - 1));
+        let count: u32 = spans.iter().map(|span| span.count).sum();
+        let span = Span { count, ..spans.into_iter().min_by_key(|span| span.first)? };
+        let (kind, since) = (span.kind, survivor.since);
+        self.running += count;
+        let recorded = self.histories.contains_key(&span.first);
+        let flight = InFlight { span, attempt: survivor.attempt, since, charged: 0, cancel, recorded };
+        self.in_flight.insert(survivor.first, flight);
+        Some((kind, count))
+    }
+
     /// Takes unfinished tasks in again: those with recorded attempts one by one, the others as they were. Returns those
     /// that must not run again.
     fn restore_span(&mut self, now: Time, mut span: Span, pasts: &FxHashMap<Seq, Past>) -> Vec<(Seq, Outcome)> {
@@ -134,6 +160,7 @@ impl Scheduler {
         }
         let spent = past.open.is_some() && options.at_most_once() || past.history.losses >= options.retry.max_losses();
         match (past.cancel, spent) {
+            _ if past.survives => None,
             (true, _) => Some(Outcome::Cancelled),
             (false, true) => Some(Outcome::Exhausted),
             (false, false) => None,
@@ -185,7 +212,7 @@ fn span_of(run: &RecoveredRun, kind: KindId, first: i64, last: i64) -> Span {
     }
 }
 
-fn pasts(attempts: Vec<AttemptRecord>) -> FxHashMap<Seq, Past> {
+fn pasts(attempts: Vec<AttemptRecord>, survivors: &[Running]) -> FxHashMap<Seq, Past> {
     let mut pasts: FxHashMap<Seq, Past> = FxHashMap::default();
     for record in attempts {
         let past = pasts.entry(record.seq).or_default();
@@ -201,6 +228,12 @@ fn pasts(attempts: Vec<AttemptRecord>) -> FxHashMap<Seq, Past> {
                 past.history.failures += 1;
                 past.close(record.attempt, next_at);
             }
+        }
+    }
+    for survivor in survivors {
+        if let Some(past) = pasts.get_mut(&survivor.first).filter(|past| past.open == Some(survivor.attempt)) {
+            past.open = None;
+            past.survives = true;
         }
     }
     for past in pasts.values_mut() {

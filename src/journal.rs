@@ -1,0 +1,37 @@
+//! The journal: the append-only record in Postgres from which a coordinator recovers (design section 6).
+//!
+//! It owns the coordination database: no other room has SQL of it. Each duty has connections of its own: the [`Writer`]
+//! appends batches, the [`Heart`] renews the lease, [`Upkeep`] makes days and drops old batch numbers, and the
+//! [`Reader`]'s small pool serves the handlers of RPCs. Handlers may be dropped at any point, so reads are single
+//! autocommit statements, and handlers never touch the writer.
+
+mod append;
+mod attempt_row;
+mod bodies;
+mod check;
+mod completion_row;
+mod connect;
+mod error;
+mod events;
+mod lease;
+mod recover;
+mod schedulers;
+mod sessions;
+mod status;
+mod submission_row;
+mod tasks;
+mod upkeep;
+mod wire;
+
+pub use append::{Batch, Fate, Writer, statements};
+pub use bodies::Body;
+pub use check::Check;
+pub use connect::{Journal, JournalConfig};
+pub use error::JournalError;
+pub use lease::{Beat, Heart, Ownership, Replica, TakeOver};
+pub use recover::recover;
+pub use schedulers::Reader;
+pub use sessions::{Session, Sessions};
+pub use status::{JournalStatus, ReplicaRow};
+pub use tasks::{StoredTask, TaskPage};
+pub use upkeep::Upkeep;

@@ -1,0 +1,211 @@
+//! Appends batches: one statement and one round trip each, in autocommit, on a connection of its own.
+//!
+//! Invariant: a batch is written as a whole or not at all, only by the owner of the shard, and only once however often
+//! it is sent. Nothing here decides what to do about a fate.
+
+mod attempt;
+mod completion;
+mod error_bytes;
+mod ragged;
+mod scheduler;
+mod shape;
+mod submission;
+
+pub(super) use error_bytes::take_error;
+pub use shape::statements;
+
+use super::{connect::Duty, error::connection_lost};
+use crate::core::{BatchNo, Epoch, Records, ShardId};
+use shape::Shape;
+use sqlx::{
+    Arguments, Connection, Executor, PgConnection,
+    error::BoxDynError,
+    postgres::{PgArguments, PgConnectOptions},
+};
+use std::time::Duration;
+
+/// How long the writer waits for an answer before the fate of a batch is unknown. More than the server's own limit.
+const PATIENCE: Duration = Duration::from_secs(35);
+/// How long it waits for a connection.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What is to be remembered as one.
+#[derive(Debug)]
+pub struct Batch {
+    /// Of which shard.
+    pub shard: ShardId,
+    /// The ownership it was decided under.
+    pub epoch: Epoch,
+    /// Its number: the last one's and one.
+    pub no: BatchNo,
+    /// What.
+    pub records: Records,
+}
+
+/// What became of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is in the journal, by this send or an earlier one.
+    Durable,
+    /// The shard is owned elsewhere, or the database has lost commits: step down and recover.
+    NotOwner,
+    /// Postgres will never take it; nothing is written.
+    Refused {
+        /// SQLSTATE; empty when the batch could not even be sent.
+        sqlstate: String,
+        /// Its message.
+        message: String,
+    },
+    /// Nobody knows: send it again under its number.
+    Unknown {
+        /// What happened.
+        message: String,
+    },
+}
+
+/// The one connection that writes a shard's journal. It connects by itself. Use it from one task, and let every append
+/// come to its end.
+pub struct Writer {
+    options: PgConnectOptions,
+    connection: Option<PgConnection>,
+    columns: Columns,
+}
+
+/// The columns of a batch by table.
+#[derive(Default)]
+struct Columns {
+    submissions: submission::Submissions,
+    completions: completion::Completions,
+    attempts: attempt::Attempts,
+    schedulers: scheduler::Schedulers,
+}
+
+impl Writer {
+    /// A writer for the database `options` names; connects at the first append.
+    pub(super) fn new(options: &PgConnectOptions) -> Self {
+        Writer { options: Duty::Writer.options(options), connection: None, columns: Columns::default() }
+    }
+
+    /// Writes `batch`, and says what became of it.
+    pub async fn append(&mut self, batch: &Batch) -> Fate {
+        let (shape, arguments) = match self.columns.encode(batch) {
+            Ok(encoded) => encoded,
+            Err(error) => return Fate::Refused { sqlstate: String::new(), message: error.to_string() },
+        };
+        let fate = self.send(batch, shape, arguments).await;
+        if matches!(fate, Fate::Unknown { .. }) {
+            self.connection = None;
+        }
+        fate
+    }
+
+    async fn send(&mut self, batch: &Batch, shape: Shape, arguments: PgArguments) -> Fate {
+        let connection = match self.connected().await {
+            Ok(connection) => connection,
+            Err(fate) => return fate,
+        };
+        let query = sqlx::query_with(shape.statement(), arguments);
+        match tokio::time::timeout(PATIENCE, connection.execute(query)).await {
+            Ok(Ok(done)) if done.rows_affected() == 1 => Fate::Durable,
+            Ok(Ok(_)) => Fate::NotOwner,
+            Ok(Err(error)) => fate_of(error, batch, connection).await,
+            Err(_) => unknown("no answer in time"),
+        }
+    }
+
+    async fn connected(&mut self) -> Result<&mut PgConnection, Fate> {
+        let connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => match tokio::time::timeout(CONNECT_PATIENCE, PgConnection::connect_with(&self.options)).await {
+                Ok(Ok(connection)) => connection,
+                Ok(Err(error)) => return Err(unknown(error)),
+                Err(_) => return Err(unknown("no connection in time")),
+            },
+        };
+        Ok(self.connection.insert(connection))
+    }
+}
+
+impl Columns {
+    fn encode(&mut self, batch: &Batch) -> Result<(Shape, PgArguments), BoxDynError> {
+        let encoded = self.fill(batch);
+        // also lets go of the bodies
+        self.submissions.clear();
+        self.completions.clear();
+        self.attempts.clear();
+        self.schedulers.clear();
+        encoded
+    }
+
+    fn fill(&mut self, batch: &Batch) -> Result<(Shape, PgArguments), BoxDynError> {
+        let records = &batch.records;
+        let shape = Shape {
+            submissions: !records.submissions.is_empty(),
+            completions: !records.completions.is_empty(),
+            attempts: !records.attempts.is_empty(),
+            schedulers: !records.schedulers.is_empty(),
+        };
+        let mut arguments = PgArguments::default();
+        arguments.add(batch.shard.0)?;
+        arguments.add(batch.epoch.0)?;
+        arguments.add(batch.no.0)?;
+        if shape.submissions {
+            self.submissions.fill(&records.submissions)?;
+            self.submissions.bind(&mut arguments)?;
+        }
+        if shape.completions {
+            self.completions.fill(&records.completions);
+            self.completions.bind(&mut arguments)?;
+        }
+        if shape.attempts {
+            self.attempts.fill(&records.attempts);
+            self.attempts.bind(&mut arguments)?;
+        }
+        if shape.schedulers {
+            self.schedulers.fill(&records.schedulers)?;
+            self.schedulers.bind(&mut arguments)?;
+        }
+        Ok((shape, arguments))
+    }
+}
+
+fn unknown(what: impl ToString) -> Fate {
+    Fate::Unknown { message: what.to_string() }
+}
+
+/// What an error says about the batch. Only what the statement itself can cause is final.
+async fn fate_of(error: sqlx::Error, batch: &Batch, connection: &mut PgConnection) -> Fate {
+    let Some(db) = error.as_database_error() else {
+        return unknown(error);
+    };
+    let sqlstate = db.code().unwrap_or_default().into_owned();
+    let refused = Fate::Refused { sqlstate: sqlstate.clone(), message: db.message().to_owned() };
+    if connection_lost(&error) {
+        return unknown(error);
+    }
+    match sqlstate.get(..2) {
+        _ if sqlstate == "23505" => fate_of_duplicate(batch, connection).await.unwrap_or(refused),
+        Some("21" | "22" | "23" | "54") => refused,
+        _ => unknown(error),
+    }
+}
+
+/// After a duplicate key: did an earlier send of this batch, or another owner, write a batch of its number? `None`: no,
+/// the duplicate is in its rows.
+async fn fate_of_duplicate(batch: &Batch, connection: &mut PgConnection) -> Option<Fate> {
+    let query = sqlx::query_scalar::<_, i64>(
+        "-- epoch_of_batch
+         select epoch
+         from batch
+         where shard = $1 and batch_no = $2",
+    )
+    .bind(batch.shard.0)
+    .bind(batch.no.0);
+    match tokio::time::timeout(PATIENCE, query.fetch_optional(connection)).await {
+        Ok(Ok(Some(epoch))) if epoch == batch.epoch.0 => Some(Fate::Durable),
+        Ok(Ok(Some(_))) => Some(Fate::NotOwner),
+        Ok(Ok(None)) => None,
+        Ok(Err(error)) => Some(unknown(error)),
+        Err(_) => Some(unknown("no answer in time")),
+    }
+}

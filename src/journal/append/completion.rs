@@ -1,0 +1,210 @@
+//! Rows of `completion`: one per record. What `count` tasks share is repeated for each; whatever all events of a row
+//! share with the default is left out.
+
+use super::super::wire::{Blobs, Date, Flat, Stamp};
+use super::error_bytes::put_error;
+use super::ragged::Ragged;
+use crate::core::{CompletionRecord, Done, Time};
+use bytes::Bytes;
+use sqlx::{Arguments, error::BoxDynError, postgres::PgArguments};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Inserts the rows. The numbers of the parameters are shifted to their place in the statement.
+pub(super) const SQL: &str = "
+insert into completion (shard, handle, first_done_no, day, count, failed, min_seq, max_seq, started_at, ended_at, errors,
+    results, seq, task_order, outcome, attempt, started, ended, slot, backend_pid, error_ends, rows_affected, result_ends,
+    truncated)
+select g.shard, u.handle, u.first_done_no, u.day, u.count, u.failed, u.min_seq, u.max_seq, u.started_at, u.ended_at, u.errors,
+    u.results,
+    ($12::int8[])[u.seq : u.seq + u.count - 1],
+    ($14::int8[])[u.task_order : u.task_order + u.count - 1],
+    ($16::int2[])[u.outcome : u.outcome + u.count - 1],
+    ($18::int4[])[u.attempt : u.attempt + u.count - 1],
+    ($20::int8[])[u.started : u.started + u.count - 1],
+    ($22::int8[])[u.ended : u.ended + u.count - 1],
+    ($24::int4[])[u.slot : u.slot + u.count - 1],
+    ($26::int4[])[u.backend_pid : u.backend_pid + u.count - 1],
+    ($28::int4[])[u.error_ends : u.error_ends + u.count - 1],
+    ($30::int8[])[u.rows_affected : u.rows_affected + u.count - 1],
+    ($32::int4[])[u.result_ends : u.result_ends + u.count - 1],
+    ($34::int2[])[u.truncated : u.truncated + u.count - 1]
+from g
+cross join unnest($1::uuid[], $2::int8[], $3::date[], $4::int4[], $5::int4[], $6::int8[], $7::int8[], $8::timestamptz[],
+    $9::timestamptz[], $10::bytea[], $11::bytea[], $13::int4[], $15::int4[], $17::int4[], $19::int4[], $21::int4[],
+    $23::int4[], $25::int4[], $27::int4[], $29::int4[], $31::int4[], $33::int4[], $35::int4[])
+    as u (handle, first_done_no, day, count, failed, min_seq, max_seq, started_at, ended_at, errors, results, seq, task_order,
+    outcome, attempt, started, ended, slot, backend_pid, error_ends, rows_affected, result_ends, truncated)";
+
+/// The columns of a batch's rows, kept between batches for their memory.
+#[derive(Default)]
+pub(super) struct Completions {
+    handle: Vec<Uuid>,
+    first_done_no: Vec<i64>,
+    day: Vec<Date>,
+    count: Vec<i32>,
+    failed: Vec<i32>,
+    min_seq: Vec<i64>,
+    max_seq: Vec<i64>,
+    started_at: Vec<Option<Stamp>>,
+    ended_at: Vec<Stamp>,
+    errors: Blobs,
+    results: Blobs,
+    seq: Ragged<i64>,
+    task_order: Ragged<i64>,
+    outcome: Ragged<i16>,
+    attempt: Ragged<i32>,
+    started: Ragged<i64>,
+    ended: Ragged<i64>,
+    slot: Ragged<i32>,
+    backend_pid: Ragged<i32>,
+    error_ends: Ragged<i32>,
+    rows_affected: Ragged<i64>,
+    result_ends: Ragged<i32>,
+    truncated: Ragged<i16>,
+    error: Vec<u8>,
+}
+
+impl Completions {
+    /// Adds a row for each record.
+    pub fn fill(&mut self, records: &[Arc<CompletionRecord>]) {
+        for record in records.iter().filter(|record| !record.done.is_empty()) {
+            self.add_row(record);
+        }
+    }
+
+    fn add_row(&mut self, record: &CompletionRecord) {
+        let first = &record.done[0];
+        self.handle.push(record.handle.uuid());
+        self.first_done_no.push(record.first_done_no.0);
+        self.day.push(Date(record.day));
+        self.started_at.push(first.started.map(Stamp));
+        self.ended_at.push(Stamp(first.ended));
+        let (mut error_bytes, mut result_bytes, mut failed) = (0, 0, 0);
+        for done in &record.done {
+            self.add_done(done);
+            self.add_error(done, &mut error_bytes);
+            self.add_result(done, &mut result_bytes);
+            failed += if done.outcome.is_failure() { done.count as i32 } else { 0 };
+        }
+        self.count.push(self.seq.row().len() as i32);
+        self.failed.push(failed);
+        self.end_row(error_bytes > 0, result_bytes > 0);
+    }
+
+    fn add_done(&mut self, done: &Done) {
+        let first = done.first.0;
+        self.seq.extend(first..first + i64::from(done.count));
+        self.task_order.repeat(done.order.map_or(-1, |order| order.0), done.count);
+        self.outcome.repeat(done.outcome as i16, done.count);
+        self.attempt.repeat(done.attempt.0, done.count);
+        self.started.repeat(done.started.map_or(0, |Time(us)| us), done.count);
+        self.ended.repeat(done.ended.0, done.count);
+        self.slot.repeat(done.slot as i32, done.count);
+        self.backend_pid.repeat(done.backend_pid, done.count);
+        self.rows_affected.repeat(done.result.as_ref().map_or(-1, |result| result.rows_affected.max(0)), done.count);
+        self.truncated.repeat(done.result.as_ref().map_or(0, |result| i16::from(result.truncated)), done.count);
+    }
+
+    /// Repeats the error for each task, so that every event stands on its own.
+    fn add_error(&mut self, done: &Done, bytes: &mut i32) {
+        let Some(error) = &done.error else {
+            return self.error_ends.repeat(*bytes, done.count);
+        };
+        self.error.clear();
+        put_error(error, &mut self.error);
+        let error = Bytes::copy_from_slice(&self.error);
+        for _ in 0..done.count {
+            *bytes += error.len() as i32;
+            self.error_ends.push(*bytes);
+            self.errors.chunk(error.clone());
+        }
+    }
+
+    fn add_result(&mut self, done: &Done, bytes: &mut i32) {
+        let Some(result) = done.result.as_ref().filter(|result| !result.rows_json.is_empty()) else {
+            return self.result_ends.repeat(*bytes, done.count);
+        };
+        for _ in 0..done.count {
+            *bytes += result.rows_json.len() as i32;
+            self.result_ends.push(*bytes);
+            self.results.chunk(result.rows_json.clone());
+        }
+    }
+
+    fn end_row(&mut self, any_error: bool, any_result: bool) {
+        let seqs = self.seq.row();
+        let ascending = seqs.windows(2).all(|pair| pair[1] == pair[0] + 1);
+        self.min_seq.push(seqs.iter().copied().min().unwrap_or_default());
+        self.max_seq.push(seqs.iter().copied().max().unwrap_or_default());
+        self.seq.end_row(!ascending);
+        self.task_order.end_row_unless(-1);
+        self.outcome.end_row_unless(1);
+        self.attempt.end_row_unless(1);
+        let (started, ended) = (self.started.row()[0], self.ended.row()[0]);
+        self.started.end_row_unless(started);
+        self.ended.end_row_unless(ended);
+        self.slot.end_row_unless(0);
+        self.backend_pid.end_row_unless(0);
+        self.rows_affected.end_row_unless(-1);
+        self.truncated.end_row_unless(0);
+        self.error_ends.end_row(any_error);
+        self.errors.end_row(any_error);
+        self.result_ends.end_row(any_result);
+        self.results.end_row(any_result);
+    }
+
+    /// Binds the parameters of [`SQL`].
+    pub fn bind(&self, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
+        arguments.add(Flat(&self.handle))?;
+        arguments.add(Flat(&self.first_done_no))?;
+        arguments.add(Flat(&self.day))?;
+        arguments.add(Flat(&self.count))?;
+        arguments.add(Flat(&self.failed))?;
+        arguments.add(Flat(&self.min_seq))?;
+        arguments.add(Flat(&self.max_seq))?;
+        arguments.add(&self.started_at)?;
+        arguments.add(Flat(&self.ended_at))?;
+        arguments.add(&self.errors)?;
+        arguments.add(&self.results)?;
+        self.seq.bind(arguments)?;
+        self.task_order.bind(arguments)?;
+        self.outcome.bind(arguments)?;
+        self.attempt.bind(arguments)?;
+        self.started.bind(arguments)?;
+        self.ended.bind(arguments)?;
+        self.slot.bind(arguments)?;
+        self.backend_pid.bind(arguments)?;
+        self.error_ends.bind(arguments)?;
+        self.rows_affected.bind(arguments)?;
+        self.result_ends.bind(arguments)?;
+        self.truncated.bind(arguments)
+    }
+
+    /// Forgets all rows.
+    pub fn clear(&mut self) {
+        self.handle.clear();
+        self.first_done_no.clear();
+        self.day.clear();
+        self.count.clear();
+        self.failed.clear();
+        self.min_seq.clear();
+        self.max_seq.clear();
+        self.started_at.clear();
+        self.ended_at.clear();
+        self.errors.clear();
+        self.results.clear();
+        self.seq.clear();
+        self.task_order.clear();
+        self.outcome.clear();
+        self.attempt.clear();
+        self.started.clear();
+        self.ended.clear();
+        self.slot.clear();
+        self.backend_pid.clear();
+        self.error_ends.clear();
+        self.rows_affected.clear();
+        self.result_ends.clear();
+        self.truncated.clear();
+    }
+}

@@ -1,0 +1,71 @@
+//! Arrays of different lengths, one per row, sent as one flat array and the place where each row's part starts; the
+//! statement cuts them out again. A row whose elements are all the default has no part, and its column is null.
+
+use super::super::wire::{Element, Flat};
+use sqlx::Arguments;
+use sqlx::postgres::PgArguments;
+
+/// One ragged column of all rows of a batch.
+pub(super) struct Ragged<T> {
+    flat: Vec<T>,
+    starts: Vec<Option<i32>>,
+    open: usize,
+}
+
+impl<T> Default for Ragged<T> {
+    fn default() -> Self {
+        Ragged { flat: Vec::new(), starts: Vec::new(), open: 0 }
+    }
+}
+
+impl<T: Element + PartialEq> Ragged<T> {
+    /// Adds an element to the row under way.
+    pub fn push(&mut self, value: T) {
+        self.flat.push(value);
+    }
+
+    /// Adds an element `count` times.
+    pub fn repeat(&mut self, value: T, count: u32) {
+        self.flat.resize(self.flat.len() + count as usize, value);
+    }
+
+    /// Adds elements.
+    pub fn extend(&mut self, values: impl Iterator<Item = T>) {
+        self.flat.extend(values);
+    }
+
+    /// The elements of the row under way.
+    pub fn row(&self) -> &[T] {
+        &self.flat[self.open..]
+    }
+
+    /// Ends the row; without `keep` its column is null.
+    pub fn end_row(&mut self, keep: bool) {
+        if keep {
+            self.starts.push(Some(self.open as i32 + 1));
+            self.open = self.flat.len();
+        } else {
+            self.starts.push(None);
+            self.flat.truncate(self.open);
+        }
+    }
+
+    /// Ends the row; null when every element is `default`.
+    pub fn end_row_unless(&mut self, default: T) {
+        let keep = self.row().iter().any(|value| *value != default);
+        self.end_row(keep);
+    }
+
+    /// Forgets all rows.
+    pub fn clear(&mut self) {
+        self.flat.clear();
+        self.starts.clear();
+        self.open = 0;
+    }
+
+    /// Binds the flat array and the starts.
+    pub fn bind(&self, arguments: &mut PgArguments) -> Result<(), sqlx::error::BoxDynError> {
+        arguments.add(Flat(&self.flat))?;
+        arguments.add(&self.starts)
+    }
+}

@@ -1,0 +1,256 @@
+//! Rows of `submission`: all calls of one scheduler in a batch become one row, unless the day changes between them or
+//! the row grows too large to be read task by task.
+
+use super::super::wire::{Blobs, Date, Flat, Stamp};
+use super::ragged::Ragged;
+use crate::core::{Day, Spec, SubmissionRecord, Work};
+use bytes::Bytes;
+use sqlx::{Arguments, error::BoxDynError, postgres::PgArguments};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// Bodies of one row, unless a single call is larger: reading one body unpacks those before it.
+const ROW_BYTES: usize = 1 << 20;
+
+/// Inserts the rows. The numbers of the parameters are shifted to their place in the statement.
+pub(super) const SQL: &str = "
+insert into submission (shard, handle, first_seq, day, count, submitted_at, specs, bodies, params, asked_order,
+    effective_order, kind, spec, body_ends, params_ends, call_counts, call_times, request_ids, request_hashes, done_nos)
+select g.shard, u.handle, u.first_seq, u.day, u.count, u.submitted_at, u.specs, u.bodies, u.params,
+    ($10::int8[])[u.asked : u.asked + u.count - 1],
+    ($12::int8[])[u.effective : u.effective + u.count - 1],
+    ($14::int2[])[u.kind : u.kind + u.count - 1],
+    ($16::int4[])[u.spec : u.spec + u.count - 1],
+    ($18::int4[])[u.ends : u.ends + u.count - 1],
+    ($20::int4[])[u.params_ends : u.params_ends + u.count - 1],
+    ($22::int4[])[u.call_counts : u.call_counts + u.calls - 1],
+    ($24::int8[])[u.call_times : u.call_times + u.calls - 1],
+    ($26::uuid[])[u.requests : u.requests + u.calls - 1],
+    ($28::int8[])[u.hashes : u.hashes + u.calls - 1],
+    ($30::int8[])[u.done_nos : u.done_nos + u.calls - 1]
+from g
+cross join unnest($1::uuid[], $2::int8[], $3::date[], $4::int4[], $5::int4[], $6::timestamptz[], $7::bytea[], $8::bytea[],
+    $9::bytea[], $11::int4[], $13::int4[], $15::int4[], $17::int4[], $19::int4[], $21::int4[], $23::int4[], $25::int4[],
+    $27::int4[], $29::int4[], $31::int4[])
+    as u (handle, first_seq, day, count, calls, submitted_at, specs, bodies, params, asked, effective, kind, spec, ends,
+    params_ends, call_counts, call_times, requests, hashes, done_nos)";
+
+/// The columns of a batch's rows, kept between batches for their memory.
+#[derive(Default)]
+pub(super) struct Submissions {
+    order: Vec<u32>,
+    handle: Vec<Uuid>,
+    first_seq: Vec<i64>,
+    day: Vec<Date>,
+    count: Vec<i32>,
+    calls: Vec<i32>,
+    submitted_at: Vec<Stamp>,
+    specs: Blobs,
+    bodies: Blobs,
+    params: Blobs,
+    asked: Ragged<i64>,
+    effective: Ragged<i64>,
+    kind: Ragged<i16>,
+    spec: Ragged<i32>,
+    body_ends: Ragged<i32>,
+    params_ends: Ragged<i32>,
+    call_counts: Ragged<i32>,
+    call_times: Ragged<i64>,
+    request_ids: Ragged<Uuid>,
+    request_hashes: Ragged<i64>,
+    done_nos: Ragged<i64>,
+    row: RowSoFar,
+}
+
+/// What the calls of a row share while it is being filled.
+#[derive(Default)]
+struct RowSoFar {
+    day: Day,
+    tasks: u32,
+    calls: i32,
+    body_bytes: i32,
+    params_bytes: i32,
+    any_params: bool,
+    any_request: bool,
+    specs: Vec<Arc<Spec>>,
+}
+
+impl Submissions {
+    /// Packs `records` into rows.
+    pub fn fill(&mut self, records: &[SubmissionRecord]) -> Result<(), BoxDynError> {
+        let mut order = std::mem::take(&mut self.order);
+        order.clear();
+        order.extend(0..records.len() as u32);
+        order.sort_by_key(|index| records[*index as usize].handle);
+        let mut previous: Option<&SubmissionRecord> = None;
+        for index in &order {
+            let record = &records[*index as usize];
+            if !previous.is_some_and(|previous| self.continues(previous, record)) {
+                self.end_row(previous.is_some())?;
+                self.begin_row(record);
+            }
+            self.add_call(record)?;
+            previous = Some(record);
+        }
+        self.order = order;
+        self.end_row(previous.is_some())
+    }
+
+    fn continues(&self, previous: &SubmissionRecord, record: &SubmissionRecord) -> bool {
+        let next = self.first_seq.last().map_or(0, |first| first + i64::from(self.row.tasks));
+        previous.handle == record.handle
+            && self.row.day == record.submitted_at.day()
+            && next == record.first_seq.0
+            && self.row.body_bytes as usize + record.submit.bodies.bytes.len() <= ROW_BYTES
+            && self.row.params_bytes as usize + record.submit.params.bytes.len() <= ROW_BYTES
+    }
+
+    fn begin_row(&mut self, record: &SubmissionRecord) {
+        self.row = RowSoFar { day: record.submitted_at.day(), ..RowSoFar::default() };
+        self.handle.push(record.handle.uuid());
+        self.first_seq.push(record.first_seq.0);
+        self.day.push(Date(self.row.day));
+        self.submitted_at.push(Stamp(record.submitted_at));
+    }
+
+    fn add_call(&mut self, record: &SubmissionRecord) -> Result<(), BoxDynError> {
+        let submit = &record.submit;
+        for (run, (effective, spec)) in submit.runs.iter().zip(&record.resolved) {
+            self.asked.repeat(run.order.map_or(-1, |order| order.0), run.count);
+            self.effective.repeat(effective.map_or(-1, |order| order.0), run.count);
+            self.kind.repeat(kind_number(&spec.work), run.count);
+            let index = self.row.spec_index(spec);
+            self.spec.repeat(index, run.count);
+        }
+        let count = self.asked.row().len() as u32 - self.row.tasks;
+        if submit.bodies.len() != count as usize || !(submit.params.is_empty() || submit.params.len() == count as usize) {
+            return Err(format!("{}: {count} tasks with {} bodies", record.handle, submit.bodies.len()).into());
+        }
+        self.add_bytes(record, count);
+        self.add_request(record, count);
+        self.row.tasks += count;
+        self.row.calls += 1;
+        Ok(())
+    }
+
+    fn add_bytes(&mut self, record: &SubmissionRecord, count: u32) {
+        let (bodies, params) = (&record.submit.bodies, &record.submit.params);
+        let start = self.row.body_bytes;
+        self.body_ends.extend(bodies.ends.iter().map(|end| start + *end as i32));
+        self.row.body_bytes += bodies.bytes.len() as i32;
+        self.bodies.chunk(bodies.bytes.clone());
+        let start = self.row.params_bytes;
+        if params.is_empty() {
+            self.params_ends.repeat(start, count);
+        } else {
+            self.params_ends.extend(params.ends.iter().map(|end| start + *end as i32));
+            self.row.params_bytes += params.bytes.len() as i32;
+            self.row.any_params = true;
+            self.params.chunk(params.bytes.clone());
+        }
+    }
+
+    fn add_request(&mut self, record: &SubmissionRecord, count: u32) {
+        let request = record.submit.request;
+        self.row.any_request |= request.is_some();
+        self.call_counts.push(count as i32);
+        self.call_times.push(record.submitted_at.0);
+        self.request_ids.push(request.map_or(Uuid::nil(), |request| request.id));
+        self.request_hashes.push(request.map_or(0, |request| request.hash));
+        self.done_nos.push(record.done_no.0);
+    }
+
+    fn end_row(&mut self, begun: bool) -> Result<(), BoxDynError> {
+        if !begun {
+            return Ok(());
+        }
+        self.count.push(self.row.tasks as i32);
+        self.calls.push(self.row.calls);
+        self.specs.row(Some(Bytes::from(serde_json::to_vec(&self.row.specs)?)));
+        self.bodies.end_row(true);
+        self.params.end_row(self.row.any_params);
+        let as_asked = self.effective.row() == self.asked.row();
+        self.effective.end_row(!as_asked);
+        self.asked.end_row_unless(-1);
+        self.kind.end_row_unless(1);
+        self.spec.end_row_unless(0);
+        self.body_ends.end_row(true);
+        self.params_ends.end_row(self.row.any_params);
+        self.call_counts.end_row(self.row.calls > 1 || self.row.any_request);
+        let first = self.call_times.row()[0];
+        self.call_times.end_row_unless(first);
+        self.request_ids.end_row(self.row.any_request);
+        self.request_hashes.end_row(self.row.any_request);
+        self.done_nos.end_row(self.row.any_request);
+        Ok(())
+    }
+
+    /// Binds the parameters of [`SQL`].
+    pub fn bind(&self, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
+        arguments.add(Flat(&self.handle))?;
+        arguments.add(Flat(&self.first_seq))?;
+        arguments.add(Flat(&self.day))?;
+        arguments.add(Flat(&self.count))?;
+        arguments.add(Flat(&self.calls))?;
+        arguments.add(Flat(&self.submitted_at))?;
+        arguments.add(&self.specs)?;
+        arguments.add(&self.bodies)?;
+        arguments.add(&self.params)?;
+        self.asked.bind(arguments)?;
+        self.effective.bind(arguments)?;
+        self.kind.bind(arguments)?;
+        self.spec.bind(arguments)?;
+        self.body_ends.bind(arguments)?;
+        self.params_ends.bind(arguments)?;
+        self.call_counts.bind(arguments)?;
+        self.call_times.bind(arguments)?;
+        self.request_ids.bind(arguments)?;
+        self.request_hashes.bind(arguments)?;
+        self.done_nos.bind(arguments)
+    }
+
+    /// Forgets all rows.
+    pub fn clear(&mut self) {
+        self.handle.clear();
+        self.first_seq.clear();
+        self.day.clear();
+        self.count.clear();
+        self.calls.clear();
+        self.submitted_at.clear();
+        self.specs.clear();
+        self.bodies.clear();
+        self.params.clear();
+        self.asked.clear();
+        self.effective.clear();
+        self.kind.clear();
+        self.spec.clear();
+        self.body_ends.clear();
+        self.params_ends.clear();
+        self.call_counts.clear();
+        self.call_times.clear();
+        self.request_ids.clear();
+        self.request_hashes.clear();
+        self.done_nos.clear();
+        self.row = RowSoFar::default();
+    }
+}
+
+impl RowSoFar {
+    /// Place of `spec` in the row's dictionary.
+    fn spec_index(&mut self, spec: &Arc<Spec>) -> i32 {
+        let same = |known: &Arc<Spec>| Arc::ptr_eq(known, spec) || known == spec;
+        // the last one first: neighbours are mostly alike
+        let index = self.specs.iter().rposition(same).unwrap_or_else(|| {
+            self.specs.push(spec.clone());
+            self.specs.len() - 1
+        });
+        index as i32
+    }
+}
+
+fn kind_number(work: &Work) -> i16 {
+    match work {
+        Work::Sql { .. } => 1,
+        Work::Noop => 2,
+    }
+}

@@ -1,0 +1,37 @@
+//! What can go wrong in the journal, apart from the fate of a batch.
+
+/// The journal could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The database did not answer, or refused. Worth another try later.
+    #[error("the coordination database: {0}")]
+    Database(#[from] sqlx::Error),
+    /// The schema is not ours, or could not be brought up to date.
+    #[error("the schema of the coordination database: {0}")]
+    Schema(#[from] sqlx::migrate::MigrateError),
+    /// The database is set up in a way that would lose what it acknowledged.
+    #[error("the coordination database is not safe to use: {0}")]
+    Unsafe(String),
+    /// A row cannot be what this version wrote.
+    #[error("a row of the journal makes no sense: {0}")]
+    Corrupt(String),
+    /// No answer within the time of the connection's duty.
+    #[error("the coordination database did not answer in time")]
+    Timeout,
+}
+
+impl JournalError {
+    /// A row that makes no sense.
+    pub(super) fn corrupt(what: impl Into<String>) -> Self {
+        JournalError::Corrupt(what.into())
+    }
+}
+
+/// The connection is gone: nothing is known about the statement, another connection may do better.
+pub(super) fn connection_lost(error: &sqlx::Error) -> bool {
+    match error {
+        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::Tls(_) => true,
+        sqlx::Error::Database(db) => db.code().is_some_and(|code| code.starts_with("08") || code.starts_with("57P0")),
+        _ => false,
+    }
+}

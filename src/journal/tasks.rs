@@ -1,0 +1,148 @@
+//! Reads tasks for handlers of RPCs: one with everything about it, or a page of them, newest first.
+
+use super::{
+    Body, JournalError, Reader,
+    attempt_row::AttemptRow,
+    submission_row::{Specs, SubmissionRow, submission_columns},
+};
+use crate::core::{AttemptRecord, Done, DoneNo, Handle, Order, Seq, Spec, Time};
+use std::sync::Arc;
+
+/// Rows looked through for one page.
+const ROWS: i64 = 1_000;
+/// Attempt rows shown.
+const ATTEMPTS: i64 = 1_000;
+
+/// A task as the journal knows it: what runs or waits now is known to the core only.
+#[derive(Clone, Debug)]
+pub struct StoredTask {
+    /// Its number.
+    pub seq: Seq,
+    /// The order asked for.
+    pub order: Option<Order>,
+    /// The order in force.
+    pub effective: Option<Order>,
+    /// Work and options, with defaults filled in.
+    pub spec: Arc<Spec>,
+    /// When it was submitted.
+    pub submitted_at: Time,
+    /// Its event, once it has ended.
+    pub done: Option<(DoneNo, Done)>,
+    /// Body and parameters: only of a single task.
+    pub body: Option<Body>,
+    /// Its attempts that have a row, by time: only of a single task.
+    pub attempts: Vec<AttemptRecord>,
+}
+
+/// Some tasks, newest first.
+#[derive(Clone, Debug, Default)]
+pub struct TaskPage {
+    /// The tasks; perhaps none although there are more.
+    pub tasks: Vec<StoredTask>,
+    /// Pass it as `before` for the next page; `None`: there is none.
+    pub next: Option<Seq>,
+}
+
+impl Reader {
+    /// One task with body, outcome and attempts.
+    pub async fn task(&self, handle: Handle, seq: Seq) -> Result<Option<StoredTask>, JournalError> {
+        let rows = self.submissions(handle, Seq(seq.0.saturating_add(1)), 1).await?;
+        let Some(row) = rows.into_iter().find(|row| seq.0 >= row.first_seq && seq.0 < row.first_seq + i64::from(row.count))
+        else {
+            return Ok(None);
+        };
+        let mut task = stored(&row, seq, &mut Specs::default())?;
+        task.body = self.bodies(handle, seq, seq, 1).await?.pop();
+        task.done = self.outcomes(handle, &[seq]).await?.remove(&seq);
+        task.attempts = self.attempts(handle, seq).await?;
+        Ok(Some(task))
+    }
+
+    /// Tasks before `before` (`None`: from the newest), of one effective order or all, newest first, at most `limit`.
+    pub async fn tasks(
+        &self,
+        handle: Handle,
+        before: Option<Seq>,
+        order: Option<Order>,
+        limit: usize,
+    ) -> Result<TaskPage, JournalError> {
+        let before = before.unwrap_or(Seq(i64::MAX));
+        let wanted_rows = if order.is_some() { ROWS } else { ROWS.min(limit as i64) };
+        let rows = self.submissions(handle, before, wanted_rows).await?;
+        let mut specs = Specs::default();
+        let mut page = TaskPage::default();
+        for row in &rows {
+            let last = (row.first_seq + i64::from(row.count)).min(before.0) - 1;
+            for seq in (row.first_seq..=last).rev() {
+                if page.tasks.len() == limit {
+                    page.next = Some(Seq(seq + 1));
+                    return self.with_outcomes(handle, page).await;
+                }
+                if order.is_none() || row.effective((seq - row.first_seq) as usize) == order {
+                    page.tasks.push(stored(row, Seq(seq), &mut specs)?);
+                }
+            }
+        }
+        page.next = rows.last().filter(|row| row.first_seq > 1).map(|row| Seq(row.first_seq));
+        self.with_outcomes(handle, page).await
+    }
+
+    async fn with_outcomes(&self, handle: Handle, mut page: TaskPage) -> Result<TaskPage, JournalError> {
+        let seqs: Vec<Seq> = page.tasks.iter().map(|task| task.seq).collect();
+        let mut outcomes = self.outcomes(handle, &seqs).await?;
+        for task in &mut page.tasks {
+            task.done = outcomes.remove(&task.seq);
+        }
+        Ok(page)
+    }
+
+    /// Rows that begin before `before`, newest first.
+    async fn submissions(&self, handle: Handle, before: Seq, limit: i64) -> Result<Vec<SubmissionRow>, JournalError> {
+        self.read(|| {
+            sqlx::query_as::<_, SubmissionRow>(concat!(
+                "-- submissions
+                 select ",
+                submission_columns!(),
+                " from submission s
+                 where s.shard = $1 and s.handle = $2 and s.first_seq < $3
+                 order by s.first_seq desc
+                 limit $4"
+            ))
+            .bind(self.shard.0)
+            .bind(handle.uuid())
+            .bind(before.0)
+            .bind(limit)
+            .fetch_all(&self.pool)
+        })
+        .await
+    }
+
+    async fn attempts(&self, handle: Handle, seq: Seq) -> Result<Vec<AttemptRecord>, JournalError> {
+        let rows = self
+            .read(|| {
+                sqlx::query_as::<_, AttemptRow>(
+                    "-- attempts
+                     select handle, seq, attempt, kind, day, at, next_at, error
+                     from attempt
+                     where shard = $1 and handle = $2 and seq = $3
+                     order by attempt desc, kind desc
+                     limit $4",
+                )
+                .bind(self.shard.0)
+                .bind(handle.uuid())
+                .bind(seq.0)
+                .bind(ATTEMPTS)
+                .fetch_all(&self.pool)
+            })
+            .await?;
+        let mut attempts: Vec<AttemptRecord> = rows.into_iter().map(AttemptRow::record).collect::<Result<_, _>>()?;
+        attempts.reverse();
+        attempts.sort_by_key(|record| record.at);
+        Ok(attempts)
+    }
+}
+
+fn stored(row: &SubmissionRow, seq: Seq, specs: &mut Specs) -> Result<StoredTask, JournalError> {
+    let (order, effective, spec, submitted_at) = row.task((seq.0 - row.first_seq) as usize, specs)?;
+    Ok(StoredTask { seq, order, effective, spec, submitted_at, done: None, body: None, attempts: Vec::new() })
+}

@@ -1,0 +1,77 @@
+//! Promises of the journal, on a real Postgres.
+
+mod appending;
+mod make;
+mod reading;
+mod server;
+
+use rallypoint::{
+    core::{BatchNo, Epoch, Records, ShardId, Time},
+    journal::{Batch, Fate, Journal, JournalConfig, Ownership, Replica, TakeOver, Writer},
+};
+use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// A journal of its own, owned by this test.
+pub struct Owned {
+    pub options: PgConnectOptions,
+    pub journal: Journal,
+    pub writer: Writer,
+    pub replica: Replica,
+    pub epoch: Epoch,
+    pub next: BatchNo,
+    pub now: Time,
+}
+
+pub fn config(options: &PgConnectOptions) -> JournalConfig {
+    JournalConfig { options: options.clone(), shard: ShardId(0), allow_unsafe: true, readers: 2 }
+}
+
+pub fn replica(name: &str) -> Replica {
+    Replica { id: Uuid::now_v7(), name: name.into() }
+}
+
+pub async fn take_over(journal: &Journal, replica: &Replica) -> Ownership {
+    match journal.take_over(replica, Duration::from_secs(5)).await.unwrap() {
+        TakeOver::Owned(ownership) => ownership,
+        TakeOver::Wait(left) => panic!("owned by another one for {left:?}"),
+    }
+}
+
+impl Owned {
+    pub async fn new() -> Self {
+        let options = server::database().await;
+        let journal = Journal::open(config(&options)).await.unwrap();
+        let replica = replica("one");
+        let Ownership { epoch, last_batch, now, .. } = take_over(&journal, &replica).await;
+        assert_eq!(last_batch, BatchNo(0));
+        let writer = journal.writer();
+        Owned { options, journal, writer, replica, epoch, next: BatchNo(1), now }
+    }
+
+    pub fn batch(&self, records: Records) -> Batch {
+        Batch { shard: ShardId(0), epoch: self.epoch, no: self.next, records }
+    }
+
+    /// Appends, and goes on to the next number when it is durable.
+    pub async fn append(&mut self, records: Records) -> Fate {
+        let fate = self.writer.append(&self.batch(records)).await;
+        if fate == Fate::Durable {
+            self.next.0 += 1;
+        }
+        fate
+    }
+
+    pub async fn write(&mut self, records: Records) {
+        assert_eq!(self.append(records).await, Fate::Durable);
+    }
+
+    pub async fn psql(&self) -> PgConnection {
+        PgConnection::connect_with(&self.options).await.unwrap()
+    }
+
+    pub async fn count(&self, sql: &'static str) -> i64 {
+        sqlx::query_scalar(sql).fetch_one(&mut self.psql().await).await.unwrap()
+    }
+}

@@ -1,0 +1,100 @@
+//! Records as the core would make them.
+
+use rallypoint::core::*;
+use std::{collections::BTreeMap, sync::Arc};
+use uuid::Uuid;
+
+pub fn handle() -> Handle {
+    Handle::from_uuid(Uuid::now_v7())
+}
+
+pub fn sql() -> Arc<Spec> {
+    Arc::new(Spec { work: Work::Sql { target: "app".into() }, options: TaskOptions::default() })
+}
+
+pub fn noop() -> Arc<Spec> {
+    let labels = BTreeMap::from([("team".to_owned(), "a \0 b".to_owned())]);
+    Arc::new(Spec { work: Work::Noop, options: TaskOptions { labels, ..TaskOptions::default() } })
+}
+
+pub fn image(handle: Handle, at: Time) -> SchedulerImage {
+    SchedulerImage {
+        handle,
+        namespace: Namespace("default".into()),
+        caller: "alice \0 ü".into(),
+        request: Some(Request { id: Uuid::from_u128(7), hash: -5 }),
+        settings: Arc::new(Settings { display_name: "nul \0 too".into(), max_parallelism: Some(3), ..Settings::default() }),
+        state: SchedulerState::Open,
+        release_mode: None,
+        paused: false,
+        halt: None,
+        cancel_rest: None,
+        opened_at: at,
+        released_at: None,
+        checkpoint: Checkpoint::default(),
+    }
+}
+
+/// A call: runs of (count, order asked, order in force, spec), bodies `body 1`, `body 2`, … by task number.
+pub fn call(
+    handle: Handle,
+    first: i64,
+    at: Time,
+    request: Option<Request>,
+    runs: &[(u32, Option<i64>, Option<i64>, Arc<Spec>)],
+) -> SubmissionRecord {
+    let count: u32 = runs.iter().map(|run| run.0).sum();
+    let bodies: Vec<String> = (0..count).map(|i| format!("body {}", first + i64::from(i))).collect();
+    let run = |(count, order, _, spec): &(u32, Option<i64>, Option<i64>, Arc<Spec>)| Run {
+        count: *count,
+        order: order.map(Order),
+        spec: spec.clone(),
+    };
+    SubmissionRecord {
+        handle,
+        first_seq: Seq(first),
+        submitted_at: at,
+        done_no: DoneNo(first - 1),
+        submit: Arc::new(Submit {
+            request,
+            runs: runs.iter().map(run).collect(),
+            bodies: Packed::new(bodies.iter().map(String::as_bytes)),
+            params: Packed::default(),
+        }),
+        resolved: runs.iter().map(|(_, _, effective, spec)| (effective.map(Order), spec.clone())).collect(),
+    }
+}
+
+/// A call of `count` SQL tasks of one order.
+pub fn plain(handle: Handle, first: i64, count: u32, order: Option<i64>, at: Time) -> SubmissionRecord {
+    call(handle, first, at, None, &[(count, order, order, sql())])
+}
+
+pub fn done(first: i64, count: u32, at: Time) -> Done {
+    Done {
+        first: Seq(first),
+        count,
+        order: None,
+        outcome: Outcome::Succeeded,
+        attempt: Attempt(1),
+        started: Some(at),
+        ended: at,
+        slot: 0,
+        backend_pid: 0,
+        error: None,
+        result: None,
+    }
+}
+
+pub fn completion(handle: Handle, first_done_no: i64, day: Day, done: Vec<Done>) -> Arc<CompletionRecord> {
+    Arc::new(CompletionRecord { handle, day, first_done_no: DoneNo(first_done_no), done })
+}
+
+/// `done` one by one.
+pub fn singly(done: &[Done]) -> Vec<Done> {
+    let each = |done: &Done| {
+        let done = done.clone();
+        (0..done.count).map(move |i| Done { first: done.first.plus(i), count: 1, ..done.clone() })
+    };
+    done.iter().flat_map(each).collect()
+}

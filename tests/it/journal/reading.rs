@@ -1,0 +1,1 @@
+//! What handlers of RPCs and people with psql can read.
