@@ -28,7 +28,7 @@ impl Migrate {
         Journal::open(config).await.map_err(|error| {
             Failure::new("the database was not migrated")
                 .why(error)
-                .next("its user must own the database, or be allowed to create in it")
+                .next("is Postgres running there, and does this login own the database?")
         })?;
         output::line("the schema is up to date");
         Ok(ExitCode::SUCCESS)
