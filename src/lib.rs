@@ -2,5 +2,9 @@
 
 pub mod api;
 pub mod cli;
+pub mod clock;
+pub mod coordinator;
 pub mod core;
+pub mod executor;
 pub mod journal;
+pub mod postgres;

@@ -11,7 +11,7 @@ use crate::{
     },
     journal::{Batch, Fate},
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
@@ -171,6 +171,11 @@ impl Machine {
     /// Commands that wait to be decided.
     pub fn backlog(&self) -> usize {
         self.inbox.len() + self.suspects.len()
+    }
+
+    /// Whose answer is still to be decided.
+    pub fn undecided_tickets(&self) -> FxHashSet<Ticket> {
+        self.inbox.iter().chain(&self.suspects).filter_map(|envelope| envelope.ticket).collect()
     }
 
     /// Whether a batch waits for its fate, or the core for its recovery.
@@ -357,9 +362,9 @@ fn split(commands: Vec<Envelope>) -> Vec<Envelope> {
     let mut out = Vec::with_capacity(commands.len());
     for envelope in commands {
         match envelope.command {
-            Command::Completed(completions) if completions.len() > 1 => out.extend(
-                completions.into_iter().map(|c| Envelope { ticket: None, command: Command::Completed(vec![c]) }),
-            ),
+            Command::Completed(completions) if completions.len() > 1 => {
+                out.extend(completions.into_iter().map(|c| Envelope { ticket: None, command: Command::Completed(vec![c]) }))
+            }
             command => out.push(Envelope { command, ..envelope }),
         }
     }

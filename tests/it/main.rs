@@ -1,7 +1,10 @@
-//! All integration tests in one binary. Each file is named after what it promises.
+//! What Rallypoint promises, checked against real parts.
 
 mod command_line;
+mod executor;
+mod harness;
 mod journal;
+mod private_postgres;
 mod python;
 mod served;
 mod tidy;

@@ -1,0 +1,72 @@
+//! Database time without asking the database: the offset last measured, plus this machine's monotonic clock.
+//!
+//! It never goes back: when the offset says so, it stands still until time has caught up.
+
+use crate::core::Time;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Instant, SystemTime, UNIX_EPOCH},
+};
+
+/// A clock shared by all its clones.
+#[derive(Clone, Debug)]
+pub struct Clock(Arc<Face>);
+
+#[derive(Debug)]
+struct Face {
+    base: Instant,
+    /// Database time at `base`, in microseconds.
+    offset_us: AtomicI64,
+    /// The latest time told.
+    last_us: AtomicI64,
+}
+
+impl Clock {
+    /// Starts with the time of this machine, until it is told better.
+    pub fn new() -> Self {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let wall_us = i64::try_from(wall.as_micros()).unwrap_or_default();
+        Clock(Arc::new(Face { base: Instant::now(), offset_us: AtomicI64::new(wall_us), last_us: AtomicI64::new(i64::MIN) }))
+    }
+
+    /// The time of the database.
+    pub fn now(&self) -> Time {
+        let now_us = self.0.offset_us.load(Ordering::Relaxed) + self.elapsed_us();
+        Time(self.0.last_us.fetch_max(now_us, Ordering::Relaxed).max(now_us))
+    }
+
+    /// Takes over a measurement: the time of the database is `now`.
+    pub fn set(&self, now: Time) {
+        self.0.offset_us.store(now.0.saturating_sub(self.elapsed_us()), Ordering::Relaxed);
+    }
+
+    fn elapsed_us(&self) -> i64 {
+        self.0.base.elapsed().as_micros() as i64
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Clock::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn time_jumps_forward_and_never_back() {
+        let clock = Clock::new();
+        let before = clock.now();
+        clock.set(before + Duration::from_secs(3600));
+        let ahead = clock.clone().now();
+        assert!(ahead.since(before) >= Duration::from_secs(3600));
+        clock.set(before);
+        assert_eq!(clock.now(), ahead);
+    }
+}

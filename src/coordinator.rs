@@ -1,0 +1,258 @@
+//! The loop around the core (design section 3): gather every command that is waiting, let the core decide, append the
+//! records of the whole batch, release the actions. While one batch commits the next one is gathered.
+//!
+//! [`Coordinator`] is the door for the edges: a command in, an answer out, and never an answer before it is durable.
+
+mod bodies;
+mod driver;
+mod ended;
+mod feed;
+mod health;
+pub mod machine;
+mod owner;
+mod stream;
+
+pub use health::{Health, JournalHealth};
+pub use stream::{End, EventStream, Page};
+
+use crate::{
+    clock::Clock,
+    core::{
+        Caller, Command, CoreStatus, DoneNo, Handle, Reject, Reply, Seq, ShardId, Until, Verb,
+        limits::{CALL_BYTES, Limits},
+    },
+    executor::{self, Executor},
+    journal::{Journal, JournalError, Reader, Replica},
+};
+use bodies::Bodies;
+use driver::{Asked, Driver};
+use feed::Feeds;
+use machine::Machine;
+use std::{sync::Arc, time::Duration};
+use stream::Goal;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use uuid::Uuid;
+
+/// Commands that may wait for the loop.
+const COMMANDS: usize = 50_000;
+/// Bytes of bodies that may wait for the loop.
+const COMMAND_BYTES: usize = 64 << 20;
+/// Ended streams that may wait for the loop.
+const CLOSED_STREAMS: usize = 1_024;
+/// What a caller is told to wait before the next try.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What the coordinator is made of.
+pub struct Parts {
+    /// The record.
+    pub journal: Journal,
+    /// This run of the server.
+    pub replica: Replica,
+    /// Database time.
+    pub clock: Clock,
+    /// Who runs the tasks, and what it reports.
+    pub executor: (Executor, mpsc::Receiver<Vec<executor::Event>>),
+    /// What an operator limits.
+    pub limits: Limits,
+    /// Bytes of bodies kept in memory.
+    pub body_bytes: usize,
+}
+
+/// The door to the loop. Cheap to clone.
+#[derive(Clone)]
+pub struct Coordinator {
+    commands: mpsc::Sender<Asked>,
+    closed_streams: mpsc::Sender<Command>,
+    room: Arc<Semaphore>,
+    reader: Reader,
+    shard: ShardId,
+    clock: Clock,
+    feeds: Feeds,
+    health: Health,
+}
+
+/// Why a call got no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallError {
+    /// It had no effect.
+    Rejected(Reject),
+    /// Nobody knows whether it had an effect: call again with the same request id.
+    Unavailable {
+        /// When.
+        retry_after: Duration,
+        /// For people.
+        reason: &'static str,
+    },
+    /// A queue is full; it had no effect.
+    Overloaded {
+        /// When to try again.
+        retry_after: Duration,
+        /// Which queue.
+        limit: &'static str,
+    },
+}
+
+impl CallError {
+    fn unavailable(reason: &'static str) -> Self {
+        CallError::Unavailable { retry_after: RETRY_AFTER, reason }
+    }
+
+    fn overloaded(limit: &'static str) -> Self {
+        CallError::Overloaded { retry_after: RETRY_AFTER, limit }
+    }
+
+    /// A read of the journal failed.
+    pub fn from_journal(error: JournalError) -> Self {
+        tracing::warn!(%error, "a read of the journal failed");
+        CallError::unavailable("the coordination database cannot be read")
+    }
+}
+
+impl Coordinator {
+    /// Starts the loop. It takes the shard over, recovers, and serves for as long as the runtime lives.
+    pub fn start(parts: Parts) -> Self {
+        let Parts { journal, replica, clock, executor: (executor, executor_events), limits, body_bytes } = parts;
+        let (commands, asked) = mpsc::channel(COMMANDS);
+        let (closed_streams, closed) = mpsc::channel(CLOSED_STREAMS);
+        let (feeds, health) = (Feeds::default(), Health::default());
+        let coordinator = Coordinator {
+            commands,
+            closed_streams,
+            room: Arc::new(Semaphore::new(COMMAND_BYTES)),
+            reader: journal.reader(),
+            shard: journal.shard(),
+            clock: clock.clone(),
+            feeds: feeds.clone(),
+            health: health.clone(),
+        };
+        tokio::spawn(owner::keep(journal.clone(), replica.clone(), clock.clone(), health.clone()));
+        tokio::spawn(owner::housekeeping(journal.clone()));
+        let (machine, first) = Machine::new(journal.shard(), limits);
+        let driver = Driver {
+            machine,
+            journal,
+            replica,
+            clock,
+            health,
+            feeds,
+            executor,
+            bodies: Bodies::new(body_bytes),
+            asked,
+            closed_streams: closed,
+            executor_events,
+        };
+        tokio::spawn(driver.run(first));
+        coordinator
+    }
+
+    /// The shard this coordinator owns.
+    pub fn shard(&self) -> ShardId {
+        self.shard
+    }
+
+    /// A new name for a scheduler.
+    pub fn new_handle(&self) -> Handle {
+        // The random half of another UUIDv7: the bits in the places of version, variant and shard are replaced anyway.
+        let mut random = [0; 10];
+        random.copy_from_slice(&Uuid::now_v7().as_bytes()[6..]);
+        let unix_ms = self.clock.now().0 / 1_000;
+        Handle::new(self.shard, unix_ms.max(0) as u64, random)
+    }
+
+    /// The journal's reads.
+    pub fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// How the journal does.
+    pub fn journal_health(&self) -> JournalHealth {
+        self.health.read()
+    }
+
+    /// Database time.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Asks about a scheduler. The answer is durable. Never [`Reply::Rejected`].
+    pub async fn call(&self, caller: Caller, handle: Handle, verb: Verb) -> Result<Reply, CallError> {
+        let namespace = caller.namespace.clone();
+        let retry = verb.clone();
+        match self.ask(Command::Call { caller, handle, verb }).await? {
+            Reply::Rejected(Reject::UnknownHandle) => self.ended(namespace, handle, &retry).await,
+            Reply::Rejected(reject) => Err(CallError::Rejected(reject)),
+            reply => Ok(reply),
+        }
+    }
+
+    /// Counts over everything.
+    pub async fn status(&self) -> Result<CoreStatus, CallError> {
+        match self.ask(Command::Status).await? {
+            Reply::Status(status) => Ok(*status),
+            other => unreachable!("the core answers Status with a status, not {other:?}"),
+        }
+    }
+
+    /// Opens a stream of a scheduler's events after `after`.
+    pub async fn watch(
+        &self,
+        caller: Caller,
+        handle: Handle,
+        after: DoneNo,
+        until: Until,
+        last_seq: Option<Seq>,
+    ) -> Result<EventStream, CallError> {
+        // The feed stands before the core is asked, so that no event falls between the two.
+        let feed = self.feeds.open(handle);
+        let namespace = caller.namespace.clone();
+        let command = Command::Call { caller, handle, verb: Verb::Watch { after, until, last_seq } };
+        let answer = self.ask(command).await;
+        match answer {
+            Ok(Reply::Watching { last_seq, outstanding, done_no }) => {
+                let goal = Goal { until, last_seq, outstanding, opened_at: done_no };
+                let stream = EventStream::new(handle, after, goal, self.reader.clone());
+                Ok(stream.live(feed, self.feeds.clone(), self.closed_streams.clone()))
+            }
+            other => {
+                self.feeds.close(handle, feed);
+                match other? {
+                    Reply::Rejected(Reject::UnknownHandle) => self.watch_ended(namespace, handle, after, until).await,
+                    Reply::Rejected(reject) => Err(CallError::Rejected(reject)),
+                    reply => unreachable!("the core answers Watch with Watching, not {reply:?}"),
+                }
+            }
+        }
+    }
+
+    async fn ask(&self, command: Command) -> Result<Reply, CallError> {
+        if self.health.stalled() {
+            return Err(CallError::unavailable("the coordination database is away"));
+        }
+        let room = self.reserve(&command)?;
+        let (reply, mut answer) = oneshot::channel();
+        let asked = Asked { command, reply: Some(reply), _room: room };
+        self.commands.try_send(asked).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => CallError::overloaded("commands"),
+            mpsc::error::TrySendError::Closed(_) => CallError::unavailable("the service is shutting down"),
+        })?;
+        loop {
+            match tokio::time::timeout(RETRY_AFTER, &mut answer).await {
+                Ok(Ok(reply)) => return Ok(reply),
+                Ok(Err(_)) => {
+                    return Err(CallError::unavailable("the shard has changed hands; the effect of the call is unknown"));
+                }
+                Err(_) if self.health.stalled() => {
+                    return Err(CallError::unavailable("the coordination database is away; the effect of the call is unknown"));
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn reserve(&self, command: &Command) -> Result<Option<tokio::sync::OwnedSemaphorePermit>, CallError> {
+        let Command::Call { verb: Verb::Submit(submit), .. } = command else { return Ok(None) };
+        let bytes = (submit.bodies.bytes.len() + submit.params.bytes.len()).min(2 * CALL_BYTES);
+        let permit = self.room.clone().try_acquire_many_owned(bytes as u32);
+        permit.map(Some).map_err(|_| CallError::overloaded("command_bytes"))
+    }
+}

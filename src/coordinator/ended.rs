@@ -1,0 +1,52 @@
+//! Calls about schedulers that have left memory: released, every task ended, and long enough ago. The journal knows them,
+//! and nothing can change them any more.
+
+use super::{CallError, Coordinator, EventStream, stream::Goal};
+use crate::core::{
+    Counts, DoneNo, Handle, Namespace, Progress, Reject, Reply, SchedulerImage, SchedulerState, SchedulerView, Until, Verb,
+};
+
+impl Coordinator {
+    /// The answer for a scheduler the core does not know.
+    pub(super) async fn ended(&self, namespace: Namespace, handle: Handle, verb: &Verb) -> Result<Reply, CallError> {
+        let image = self.ended_image(namespace, handle).await?;
+        let (highest, done_no) = (image.checkpoint.highest_seq, image.checkpoint.done_no);
+        match verb {
+            Verb::Release(_) => Ok(Reply::Released { already: true, pending: 0, done_no }),
+            Verb::Cancel(seq) if seq.0 >= 1 && *seq <= highest => Ok(Reply::Cancelling { running: false, cancelled: false }),
+            Verb::Cancel(_) => Err(CallError::Rejected(Reject::UnknownTask)),
+            Verb::Describe => Ok(Reply::Scheduler(Box::new(view(image)))),
+            Verb::Locate(seqs) => Ok(Reply::Located(vec![None; seqs.len()])),
+            Verb::Open { .. } | Verb::Watch { .. } => Err(CallError::Rejected(Reject::UnknownHandle)),
+            Verb::Submit(_) | Verb::Update(_) | Verb::Pause | Verb::Resume { .. } => Err(CallError::Rejected(Reject::Released)),
+        }
+    }
+
+    /// A stream that reads the journal only.
+    pub(super) async fn watch_ended(
+        &self,
+        namespace: Namespace,
+        handle: Handle,
+        after: DoneNo,
+        until: Until,
+    ) -> Result<EventStream, CallError> {
+        let image = self.ended_image(namespace, handle).await?;
+        let (last_seq, done_no) = (image.checkpoint.highest_seq, image.checkpoint.done_no);
+        if after > done_no {
+            return Err(CallError::Rejected(Reject::CursorAhead { last: done_no }));
+        }
+        let goal = Goal { until, last_seq, outstanding: 0, opened_at: done_no };
+        let progress = Progress { done_no, released: true, ..Progress::default() };
+        Ok(EventStream::new(handle, after, goal, self.reader.clone()).ended(progress))
+    }
+
+    async fn ended_image(&self, namespace: Namespace, handle: Handle) -> Result<SchedulerImage, CallError> {
+        let image = self.reader.scheduler(handle).await.map_err(CallError::from_journal)?;
+        let ended = |image: &SchedulerImage| image.namespace == namespace && image.state == SchedulerState::Released;
+        image.filter(ended).ok_or(CallError::Rejected(Reject::UnknownHandle))
+    }
+}
+
+fn view(image: SchedulerImage) -> SchedulerView {
+    SchedulerView { image, counts: Counts::default(), current_order: None, surplus: 0 }
+}

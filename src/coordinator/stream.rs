@@ -1,0 +1,232 @@
+//! A stream of AsyncDone events: a cursor that waits for the scheduler's durable `done_no` to pass it.
+
+use super::{
+    CallError,
+    feed::{Feed, Feeds, events_after},
+};
+use crate::{
+    core::{Command, Done, DoneNo, Halt, Handle, Order, Progress, Seq, Until},
+    journal::Reader,
+};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::{mpsc, watch};
+
+/// Events in one page, about.
+const PAGE: usize = 4_096;
+/// Bytes of results and errors in one page, about.
+const PAGE_BYTES: usize = 512 << 10;
+/// The longest silence.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// A stretch of a stream. Without events and end it is a keep-alive.
+#[derive(Debug, Default)]
+pub struct Page {
+    /// Events in order; one with a count of n stands for n consecutive events and tasks.
+    pub done: Vec<(DoneNo, Done)>,
+    /// Unfinished tasks of the scheduler.
+    pub pending: i64,
+    /// Why this is the last page.
+    pub end: Option<End>,
+}
+
+/// Why a stream ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The goal is met, or nothing more can come.
+    Goal,
+    /// A task failed.
+    Failure,
+    /// What is outstanding is blocked.
+    Halted {
+        /// How many tasks.
+        blocked: i64,
+        /// By what.
+        halt: Halt,
+    },
+    /// Released, and every task has ended.
+    Released,
+}
+
+/// A goal, fixed when the stream opened.
+#[derive(Clone, Debug)]
+pub(super) struct Goal {
+    pub until: Until,
+    pub last_seq: Seq,
+    /// Tasks that count and had not ended at the event `opened_at`.
+    pub outstanding: i64,
+    pub opened_at: DoneNo,
+}
+
+/// One stream. Dropping it closes it.
+#[derive(Debug)]
+pub struct EventStream {
+    /// Tasks up to this number count for the goal.
+    pub last_seq: Seq,
+    handle: Handle,
+    cursor: DoneNo,
+    goal: Goal,
+    reader: Reader,
+    /// `None`: the scheduler has left memory; everything is in the journal, and this is how far it came.
+    live: Option<Live>,
+    ended: Progress,
+}
+
+#[derive(Debug)]
+struct Live {
+    feed: Arc<Feed>,
+    feeds: Feeds,
+    progress: watch::Receiver<Option<Progress>>,
+    closed: mpsc::Sender<Command>,
+}
+
+impl EventStream {
+    pub(super) fn new(handle: Handle, after: DoneNo, goal: Goal, reader: Reader) -> Self {
+        EventStream { last_seq: goal.last_seq, handle, cursor: after, goal, reader, live: None, ended: Progress::default() }
+    }
+
+    pub(super) fn live(mut self, feed: Arc<Feed>, feeds: Feeds, closed: mpsc::Sender<Command>) -> Self {
+        let progress = feed.subscribe();
+        self.live = Some(Live { feed, feeds, progress, closed });
+        self
+    }
+
+    pub(super) fn ended(mut self, progress: Progress) -> Self {
+        self.ended = progress;
+        self
+    }
+
+    /// The next page: events as soon as there are some, the end, or a keep-alive. Do not ask again after the end.
+    pub async fn next(&mut self) -> Result<Page, CallError> {
+        loop {
+            let progress = self.progress();
+            if self.cursor < progress.done_no {
+                let events = self.read().await?;
+                return Ok(self.page(events, &progress));
+            }
+            if let Some(end) = self.end(&progress) {
+                return Ok(Page { pending: progress.pending, end: Some(end), ..Page::default() });
+            }
+            let Some(live) = &mut self.live else {
+                return Ok(Page { end: Some(End::Released), ..Page::default() });
+            };
+            if tokio::time::timeout(KEEP_ALIVE, live.progress.changed()).await.is_err() {
+                return Ok(Page { pending: progress.pending, ..Page::default() });
+            }
+        }
+    }
+
+    fn progress(&mut self) -> Progress {
+        match &mut self.live {
+            Some(live) => live.progress.borrow_and_update().clone().unwrap_or_default(),
+            None => self.ended.clone(),
+        }
+    }
+
+    /// Events after the cursor: from the ring, else from the journal.
+    async fn read(&self) -> Result<Vec<(DoneNo, Done)>, CallError> {
+        if let Some(events) = self.live.as_ref().and_then(|live| live.feed.read(self.cursor, PAGE)) {
+            return Ok(events);
+        }
+        let records = self.reader.events(self.handle, self.cursor, PAGE).await.map_err(CallError::from_journal)?;
+        let events: Vec<_> = records.iter().flat_map(|record| events_after(record, self.cursor)).collect();
+        if events.is_empty() {
+            return Err(CallError::unavailable("the events could not be found in the journal"));
+        }
+        Ok(events)
+    }
+
+    /// Cuts the events to the goal and to size, and moves the cursor.
+    fn page(&mut self, events: Vec<(DoneNo, Done)>, progress: &Progress) -> Page {
+        let mut page = Page { pending: progress.pending, ..Page::default() };
+        let mut bytes = 0;
+        for (done_no, mut done) in events {
+            done.count = self.wanted(done.count);
+            self.count(done_no, &done);
+            self.cursor = DoneNo(done_no.0 + i64::from(done.count) - 1);
+            let failed = self.goal.until == Until::FirstFailure && done.outcome.is_failure();
+            bytes += size(&done);
+            page.done.push((done_no, done));
+            if failed {
+                page.end = Some(End::Failure);
+                return page;
+            }
+            if self.goal.until == Until::Count(0) || bytes > PAGE_BYTES {
+                break;
+            }
+        }
+        if self.cursor >= progress.done_no || self.goal_met() {
+            page.end = self.end(progress);
+        }
+        page
+    }
+
+    fn wanted(&self, count: u32) -> u32 {
+        if let Until::Count(left) = self.goal.until { left.min(u64::from(count)) as u32 } else { count }
+    }
+
+    /// Takes an event into account for the goal.
+    fn count(&mut self, done_no: DoneNo, done: &Done) {
+        if let Until::Count(left) = &mut self.goal.until {
+            *left -= u64::from(done.count);
+        }
+        let after_opening = (done_no.0 + i64::from(done.count) - 1 - self.goal.opened_at.0).clamp(0, i64::from(done.count));
+        let first = done.first.0 + i64::from(done.count) - after_opening;
+        let within = (self.last_seq.0 - first + 1).clamp(0, after_opening);
+        let matches = |limit: Order| done.order.is_some_and(|order| order <= limit);
+        if !matches!(self.goal.until, Until::Order(limit) if !matches(limit)) {
+            self.goal.outstanding -= within;
+        }
+    }
+
+    fn goal_met(&self) -> bool {
+        match self.goal.until {
+            Until::All | Until::Order(_) | Until::FirstFailure => {
+                self.goal.outstanding <= 0 && self.cursor >= self.goal.opened_at
+            }
+            Until::Count(left) => left == 0,
+            Until::Forever => false,
+        }
+    }
+
+    /// Why the stream ends here, if it does; the cursor has reached `progress`.
+    fn end(&self, progress: &Progress) -> Option<End> {
+        if self.goal_met() {
+            return Some(End::Goal);
+        }
+        if self.live.is_some() && self.cursor < self.goal.opened_at {
+            return None;
+        }
+        let forever = self.goal.until == Until::Forever;
+        if progress.pending == 0 {
+            return match (forever, progress.released) {
+                (_, true) => Some(End::Released),
+                (true, false) => None,
+                (false, false) => Some(End::Goal),
+            };
+        }
+        match &progress.halt {
+            Some(halt) if !forever && progress.pending == progress.blocked => {
+                Some(End::Halted { blocked: progress.blocked, halt: halt.clone() })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Drop for EventStream {
+    fn drop(&mut self) {
+        let Some(Live { feed, feeds, closed, .. }) = self.live.take() else { return };
+        feeds.close(self.handle, feed);
+        let command = Command::StreamClosed(self.handle);
+        if let Err(mpsc::error::TrySendError::Full(command)) = closed.try_send(command) {
+            // The loop is behind; it must still hear of it, or the scheduler would never count as idle.
+            tokio::spawn(async move { closed.send(command).await });
+        }
+    }
+}
+
+fn size(done: &Done) -> usize {
+    let error = done.error.as_ref().map_or(0, |error| error.message.len());
+    let result = done.result.as_ref().map_or(0, |result| result.rows_json.len().min(64 << 10));
+    64 * done.count as usize + error + result
+}

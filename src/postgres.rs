@@ -1,0 +1,189 @@
+//! A Postgres of our own: for the zero-setup mode, the bench and the tests.
+//!
+//! It listens on a Unix socket in a directory closed to other accounts, never on the network, and dies with this process.
+//! It holds two databases: `rallypoint` (coordination, role `rallypoint`) and `app` (the default target, role `app`);
+//! neither role is a superuser or may connect to the other's database. One service at a time owns a data directory.
+//! Every call blocks for some milliseconds up to a few seconds: from async code use `spawn_blocking`. Not for production,
+//! which names its own database.
+
+mod account;
+mod child;
+mod cluster;
+mod orphan;
+mod place;
+mod programs;
+mod sql;
+
+use account::Account;
+use anyhow::{Context, Result, bail};
+use child::Child;
+use nix::sys::signal::Signal;
+use place::Place;
+pub use place::default_data_dir;
+use programs::Programs;
+use sqlx::postgres::{PgConnectOptions, PgSslMode};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+/// The role and the database of the service.
+pub const COORDINATION: &str = "rallypoint";
+/// The role and the database of the default target.
+pub const TARGET: &str = "app";
+/// The superuser of the private server; for its own administration and for tests.
+pub const SUPERUSER: &str = "postgres";
+
+/// How long a server may take to stop before it is told again, more firmly.
+const STOP_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What a private Postgres is to be like.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where its data stay; `None`: a temporary directory, removed at the end.
+    pub data_dir: Option<PathBuf>,
+    /// Committed means on disk. Only tests turn this off.
+    pub durable: bool,
+    /// Settings of the server, which win over ours: `("shared_buffers", "1GB")`.
+    pub settings: Vec<(String, String)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { data_dir: None, durable: true, settings: Vec::new() }
+    }
+}
+
+/// A running private Postgres. Dropping it stops it.
+pub struct PrivatePostgres {
+    programs: Programs,
+    account: Account,
+    place: Place,
+    options: Options,
+    server: Mutex<Option<Child>>,
+}
+
+impl PrivatePostgres {
+    /// Starts a server, making its data directory and databases when they are not there yet.
+    pub fn start(options: Options) -> Result<Self> {
+        let programs = Programs::find()?;
+        let account = Account::choose()?;
+        let place = match &options.data_dir {
+            Some(dir) => Place::persistent(dir, &account)?,
+            None => Place::temporary(&account)?,
+        };
+        cluster::prepare(&programs, &account, &place)?;
+        let postgres = PrivatePostgres { programs, account, place, options, server: Mutex::new(None) };
+        postgres.restart()?;
+        Ok(postgres)
+    }
+
+    /// Starts the server again on the same data and socket; stops it first if it runs.
+    pub fn restart(&self) -> Result<()> {
+        let mut server = self.server();
+        if let Some(child) = server.take() {
+            child.stop(Signal::SIGINT, STOP_PATIENCE);
+        }
+        *server = Some(cluster::start(&self.programs, &self.account, &self.place, &self.options)?);
+        Ok(())
+    }
+
+    /// Stops it in good order: sessions are ended, nothing is lost. [`Self::restart`] starts it again.
+    pub fn stop(&self) {
+        self.stop_with(Signal::SIGINT);
+    }
+
+    /// Stops it as a crash would: at once, with recovery at the next start.
+    pub fn immediate_stop(&self) {
+        self.stop_with(Signal::SIGQUIT);
+    }
+
+    fn stop_with(&self, signal: Signal) {
+        if let Some(child) = self.server().take() {
+            child.stop(signal, STOP_PATIENCE);
+        }
+    }
+
+    /// Process id of the running server.
+    pub fn pid(&self) -> Option<i32> {
+        self.server().as_ref().map(Child::pid)
+    }
+
+    /// For the service: database `rallypoint` as role `rallypoint`.
+    pub fn coordination_url(&self) -> String {
+        self.url_for(COORDINATION, COORDINATION)
+    }
+
+    /// For the default target: database `app` as role `app`.
+    pub fn target_url(&self) -> String {
+        self.url_for(TARGET, TARGET)
+    }
+
+    /// Any database as any role, as sqlx and psql read it.
+    pub fn url_for(&self, database: &str, role: &str) -> String {
+        let socket: String = self.socket_dir().to_string_lossy().bytes().map(escaped).collect();
+        format!("postgres://{role}@localhost/{database}?host={socket}&sslmode=disable")
+    }
+
+    /// The same as options of sqlx.
+    pub fn options_for(&self, database: &str, role: &str) -> PgConnectOptions {
+        PgConnectOptions::new_without_pgpass()
+            .socket(self.socket_dir())
+            .port(5432)
+            .ssl_mode(PgSslMode::Disable)
+            .username(role)
+            .database(database)
+    }
+
+    /// The directory of its socket.
+    pub fn socket_dir(&self) -> &Path {
+        self.place.socket_dir()
+    }
+
+    /// Makes an empty database that `owner` ([`COORDINATION`] or [`TARGET`]) owns and nobody else may connect to.
+    pub fn create_database(&self, name: &str, owner: &str) -> Result<()> {
+        if !is_plain_name(name) || !is_plain_name(owner) {
+            bail!("a database name of lower-case letters, digits and underscores is needed, not {name:?} for {owner:?}");
+        }
+        sql::run(self.options_for("postgres", SUPERUSER), cluster::create_database(name, owner))
+            .and_then(|()| sql::run(self.options_for(name, SUPERUSER), cluster::close_database(name, owner)))
+            .with_context(|| format!("cannot create the database {name}"))
+    }
+
+    /// Removes a database and ends its sessions.
+    pub fn drop_database(&self, name: &str) -> Result<()> {
+        if !is_plain_name(name) {
+            bail!("a database name of lower-case letters, digits and underscores is needed, not {name:?}");
+        }
+        sql::run(self.options_for("postgres", SUPERUSER), vec![format!("drop database if exists {name} with (force)")])
+    }
+
+    fn server(&self) -> MutexGuard<'_, Option<Child>> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for PrivatePostgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PrivatePostgres").field("base", &self.place.base()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for PrivatePostgres {
+    fn drop(&mut self) {
+        // What is temporary need not be written down before it is thrown away.
+        self.stop_with(if self.place.is_temporary() { Signal::SIGQUIT } else { Signal::SIGINT });
+    }
+}
+
+fn is_plain_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.len() < 64
+        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+}
+
+fn escaped(byte: u8) -> String {
+    if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) { char::from(byte).into() } else { format!("%{byte:02X}") }
+}

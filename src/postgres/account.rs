@@ -1,0 +1,81 @@
+//! The account the server runs under. Postgres refuses to run as root, so root lends it another one.
+
+use anyhow::{Context, Result, bail};
+use nix::unistd::{User, chown, geteuid};
+use std::{
+    fs::{self, Permissions},
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt},
+        process::CommandExt,
+    },
+    path::Path,
+    process::Command,
+};
+
+/// Whose processes and files the server's are.
+pub(super) struct Account {
+    user: User,
+    /// We are root and hand over.
+    lent: bool,
+}
+
+impl Account {
+    /// Our own, or, for root, `postgres`, or else `nobody`.
+    pub(super) fn choose() -> Result<Self> {
+        let own = geteuid();
+        if !own.is_root() {
+            let user = User::from_uid(own)?.with_context(|| {
+                format!("the account {own} has no entry in the password file, which initdb needs: use --database-url")
+            })?;
+            return Ok(Account { user, lent: false });
+        }
+        for name in ["postgres", "nobody"] {
+            if let Some(user) = User::from_name(name)? {
+                return Ok(Account { user, lent: true });
+            }
+        }
+        bail!("Postgres cannot run as root, and there is no account postgres or nobody to run it: use --database-url")
+    }
+
+    /// Its number, for names of things shared by its processes.
+    pub(super) fn uid(&self) -> u32 {
+        self.user.uid.as_raw()
+    }
+
+    /// A program to be run under this account, in `dir`, with nothing of our environment.
+    pub(super) fn command(&self, program: &Path, dir: &Path) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(dir).env_clear().envs([("TZ", "UTC"), ("LC_ALL", "C"), ("PATH", "/usr/bin:/bin")]);
+        if self.lent {
+            command.uid(self.user.uid.as_raw()).gid(self.user.gid.as_raw());
+        }
+        command
+    }
+
+    /// Makes `dir` this account's alone.
+    pub(super) fn own(&self, dir: &Path) -> Result<()> {
+        let context = || format!("cannot hand {} to the account {}", dir.display(), self.user.name);
+        if self.lent {
+            chown(dir, Some(self.user.uid), Some(self.user.gid)).with_context(context)?;
+        }
+        fs::set_permissions(dir, Permissions::from_mode(0o700)).with_context(context)
+    }
+
+    /// Fails when the account cannot reach `dir` (root's home is closed to all others).
+    pub(super) fn check_reach(&self, dir: &Path) -> Result<()> {
+        let closed = |dir: &&Path| fs::metadata(dir).is_ok_and(|m| m.uid() != self.uid() && m.mode() & 0o001 == 0);
+        match dir.ancestors().skip(1).find(closed) {
+            Some(closed) if self.lent => bail!(
+                "{} is closed to the account {}, under which the server runs: choose another data directory",
+                closed.display(),
+                self.user.name
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// `path` is a directory that we or the account made, not somebody's trap in a shared directory.
+    pub(super) fn made(&self, path: &Path) -> bool {
+        fs::symlink_metadata(path).is_ok_and(|m| m.is_dir() && (m.uid() == self.uid() || m.uid() == geteuid().as_raw()))
+    }
+}

@@ -1,0 +1,195 @@
+//! The data directory: made once, with its roles and databases, and served.
+//!
+//! A directory with the name `data` is always complete: it is made under another name and renamed.
+
+use super::{COORDINATION, Options, SUPERUSER, TARGET, account::Account, child::Child, place, place::Place, programs::Programs};
+use anyhow::{Context, Result, bail};
+use std::{
+    fs::{self, OpenOptions},
+    io::Write,
+    path::{Path, PathBuf},
+    process::{self, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Crash recovery of a big database takes its time.
+const START_PATIENCE: Duration = Duration::from_secs(600);
+/// Rises when what `bootstrap` makes changes, so that no old template is used.
+const TEMPLATE_VERSION: u32 = 1;
+const LARGEST_LOG: u64 = 16 << 20;
+
+const SETTINGS: [(&str, &str); 8] = [
+    ("listen_addresses", ""),
+    ("port", "5432"),
+    ("unix_socket_permissions", "0700"),
+    ("max_connections", "200"),
+    ("shared_buffers", "128MB"),
+    ("client_connection_check_interval", "500ms"),
+    // The log must not hold the text of tasks.
+    ("log_min_error_statement", "panic"),
+    ("log_min_messages", "log"),
+];
+const NOT_DURABLE: [(&str, &str); 3] = [("fsync", "off"), ("synchronous_commit", "off"), ("full_page_writes", "off")];
+
+/// Makes the data directory of `place` if it is not there; checks that it fits the programs if it is.
+pub(super) fn prepare(programs: &Programs, account: &Account, place: &Place) -> Result<()> {
+    let data = place.data();
+    if data.exists() {
+        return check_version(programs, &data);
+    }
+    if place.is_temporary() {
+        let template = template(programs, account)?;
+        return run(Command::new("cp").arg("-a").arg("--reflink=auto").arg(&template).arg(&data)).map(drop);
+    }
+    let unfinished = place.base().join("data.unfinished");
+    if unfinished.exists() {
+        fs::remove_dir_all(&unfinished)?;
+    }
+    initialise(programs, account, &unfinished, true)?;
+    Ok(fs::rename(&unfinished, &data)?)
+}
+
+/// Starts the server on the data of `place` and waits until it takes connections.
+pub(super) fn start(programs: &Programs, account: &Account, place: &Place, options: &Options) -> Result<Child> {
+    let path = place.log();
+    let fresh = fs::metadata(&path).is_ok_and(|log| log.len() > LARGEST_LOG);
+    let log = OpenOptions::new().create(true).write(true).append(!fresh).truncate(fresh).open(&path)?;
+    let mut command = account.command(&programs.path("postgres"), place.base());
+    command.arg("-D").arg(place.data()).arg("-k").arg(place.socket_dir());
+    let relaxed: &[_] = if options.durable { &[] } else { &NOT_DURABLE };
+    for (name, value) in SETTINGS.iter().chain(relaxed) {
+        command.arg("-c").arg(format!("{name}={value}"));
+    }
+    for (name, value) in &options.settings {
+        command.arg("-c").arg(format!("{name}={value}"));
+    }
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    let child = Child::spawn(command)?;
+    await_ready(&child, place)?;
+    Ok(child)
+}
+
+/// An empty database for `owner`. Both names have been checked.
+pub(super) fn create_database(name: &str, owner: &str) -> Vec<String> {
+    vec![format!("create database {name} owner {owner} template template0")]
+}
+
+/// Shuts everybody but `owner` out of the database `name`; to be run in it.
+pub(super) fn close_database(name: &str, owner: &str) -> Vec<String> {
+    vec![
+        format!("revoke all on database {name} from public"),
+        format!("alter schema public owner to {owner}"),
+        "revoke all on schema public from public".into(),
+    ]
+}
+
+fn await_ready(child: &Child, place: &Place) -> Result<()> {
+    let end = Instant::now() + START_PATIENCE;
+    loop {
+        if is_ready(child.pid(), &place.data()) {
+            return Ok(());
+        }
+        if let Some(status) = child.ended() {
+            bail!("the private Postgres ended at its start ({status}):\n{}", tail(&place.log()));
+        }
+        if Instant::now() > end {
+            bail!("the private Postgres does not get ready:\n{}", tail(&place.log()));
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The server's own word, in the eighth line of its pid file. The file may still be an earlier server's.
+fn is_ready(pid: i32, data: &Path) -> bool {
+    let text = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
+    let line = |n| text.lines().nth(n).map(str::trim);
+    line(0) == Some(&pid.to_string()) && line(7) == Some("ready")
+}
+
+fn tail(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<_> = text.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}
+
+fn check_version(programs: &Programs, data: &Path) -> Result<()> {
+    let version = fs::read_to_string(data.join("PG_VERSION"))?;
+    if version.trim() != programs.major.to_string() {
+        bail!(
+            "{} was made by Postgres {}, but the programs found are version {}: name the others in RALLYPOINT_PG_BIN, or \
+             choose another data directory",
+            data.display(),
+            version.trim(),
+            programs.major
+        );
+    }
+    Ok(())
+}
+
+/// A pristine data directory to copy: ten times as fast as making one. Kept for the next time.
+fn template(programs: &Programs, account: &Account) -> Result<PathBuf> {
+    let root = place::temporary_root();
+    let name = format!("rallypoint-template-{}-{TEMPLATE_VERSION}-{}", programs.major, account.uid());
+    let template = root.join(&name).join("data");
+    if account.made(&template) {
+        return Ok(template);
+    }
+    let unfinished = root.join(format!("{name}-{}", process::id()));
+    fs::create_dir(&unfinished).with_context(|| format!("cannot create {}", unfinished.display()))?;
+    account.own(&unfinished)?;
+    initialise(programs, account, &unfinished.join("data"), false)?;
+    if fs::rename(&unfinished, root.join(&name)).is_err() {
+        // Somebody else was faster.
+        fs::remove_dir_all(&unfinished)?;
+    }
+    if account.made(&template) { Ok(template) } else { bail!("{} belongs to somebody else", template.display()) }
+}
+
+fn initialise(programs: &Programs, account: &Account, data: &Path, durable: bool) -> Result<()> {
+    let base = data.parent().context("the data directory has no parent")?;
+    let mut command = account.command(&programs.path("initdb"), base);
+    command.arg("-D").arg(data).args(["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-instructions"]);
+    if !durable {
+        command.arg("--no-sync");
+    }
+    run(&mut command)?;
+    let mut first = vec![];
+    for name in [COORDINATION, TARGET] {
+        first.push(format!("create role {name} login"));
+        first.extend(create_database(name, name));
+    }
+    first.push("revoke all on database postgres from public".into());
+    first.push("revoke all on database template1 from public".into());
+    single_user(programs, account, data, "postgres", &first)?;
+    for name in [COORDINATION, TARGET] {
+        single_user(programs, account, data, name, &close_database(name, name))?;
+    }
+    Ok(())
+}
+
+/// Runs statements on data that no server serves. An error ends the program, by `exit_on_error`.
+fn single_user(programs: &Programs, account: &Account, data: &Path, database: &str, statements: &[String]) -> Result<()> {
+    let base = data.parent().context("the data directory has no parent")?;
+    let mut command = account.command(&programs.path("postgres"), base);
+    command.arg("--single").args(["-c", "exit_on_error=on"]).arg("-D").arg(data).arg(database);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // When it has ended early, its status says so below.
+        let _ = stdin.write_all((statements.join("\n") + "\n").as_bytes());
+    }
+    checked(child.wait_with_output()?, "postgres --single").map(drop)
+}
+
+fn run(command: &mut Command) -> Result<Output> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {name}"))?;
+    checked(output, &name)
+}
+
+fn checked(output: Output, name: &str) -> Result<Output> {
+    if !output.status.success() {
+        bail!("{name} failed ({}):\n{}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(output)
+}

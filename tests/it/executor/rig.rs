@@ -1,0 +1,194 @@
+//! An executor on a database of its own, driven through its channel.
+
+use crate::harness::postgres::{POSTGRES, connect, database};
+use rallypoint::{
+    clock::Clock,
+    core::{Assignment, Attempt, Completion, Handle, Report, Seq, ShardId, Spec, TaskOptions, TaskResult, TimeLimit, Work},
+    executor::{Body, Event, Executor, ExecutorConfig, Session, SessionNote, TargetConfig},
+    postgres::TARGET,
+};
+use sqlx::{PgConnection, postgres::PgConnectOptions};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+use tokio::{sync::mpsc, time::timeout};
+
+pub const GRACE: Duration = Duration::from_millis(300);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct Rig {
+    pub executor: Executor,
+    pub options: PgConnectOptions,
+    pub handle: Handle,
+    pub clock: Clock,
+    /// What the executor told the register of sessions.
+    pub notes: mpsc::Receiver<Session>,
+    events: mpsc::Receiver<Vec<Event>>,
+    waiting: VecDeque<Event>,
+    next: Seq,
+}
+
+/// What a task is to be run with.
+#[derive(Default)]
+pub struct Task {
+    pub text: String,
+    pub params: Option<&'static str>,
+    pub rows: u32,
+    pub limit: Option<TimeLimit>,
+}
+
+impl Rig {
+    /// On a new database of the shared server, ready.
+    pub async fn new(slots: u32) -> Self {
+        let options = POSTGRES.options_for(&database(TARGET), TARGET);
+        let mut rig = Rig::on(options, slots, Vec::new());
+        assert_eq!(rig.slots().await, slots);
+        rig
+    }
+
+    /// On any database, not ready yet.
+    pub fn on(options: PgConnectOptions, slots: u32, predecessors: Vec<Session>) -> Self {
+        let (out, events) = mpsc::channel(4);
+        let (sessions, register) = mpsc::channel(100);
+        let clock = Clock::new();
+        let target = TargetConfig { name: "app".into(), options: options.clone(), slots, predecessors };
+        let config = ExecutorConfig {
+            targets: vec![target],
+            noop_slots: 0,
+            clock: clock.clone(),
+            sessions: Some(sessions),
+            cancel_grace: GRACE,
+        };
+        let executor = Executor::start(config, out);
+        let handle = Handle::new(ShardId(0), 1_800_000_000_000, [7; 10]);
+        let notes = registered(register);
+        Rig { executor, options, handle, clock, notes, events, waiting: VecDeque::new(), next: Seq(1) }
+    }
+
+    pub fn start(&mut self, task: Task) -> Seq {
+        let first = self.next;
+        self.next = first.plus(1);
+        let options = TaskOptions { result_rows: Some(task.rows), ..TaskOptions::default() };
+        let assignment = Assignment {
+            handle: self.handle,
+            first,
+            count: 1,
+            attempt: Attempt(1),
+            order: None,
+            spec: Arc::new(Spec { work: Work::Sql { target: "app".into() }, options }),
+            caller: "test".into(),
+            time_limit: task.limit,
+        };
+        let body = Body { payload: task.text.into(), params: task.params.map(Into::into) };
+        self.executor.dispatch(vec![(assignment, Some(body))]);
+        first
+    }
+
+    pub async fn ended(&mut self, seq: Seq) -> Completion {
+        let found = |event: &Event| matches!(event, Event::Completed(completion) if completion.first == seq);
+        match self.event(found).await {
+            Event::Completed(completion) => completion,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The next announcement of slots.
+    pub async fn slots(&mut self) -> u32 {
+        match self.event(|event| matches!(event, Event::Slots { .. })).await {
+            Event::Slots { total, .. } => total,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn event(&mut self, wanted: impl Fn(&Event) -> bool) -> Event {
+        loop {
+            if let Some(event) = self.waiting.iter().position(&wanted).and_then(|at| self.waiting.remove(at)) {
+                return event;
+            }
+            let more = timeout(PATIENCE, self.events.recv()).await.expect("an event in time");
+            self.waiting.extend(more.expect("the executor lives"));
+        }
+    }
+
+    pub async fn run(&mut self, task: Task) -> Report {
+        let seq = self.start(task);
+        self.ended(seq).await.report
+    }
+
+    pub async fn text(&mut self, text: &str) -> Report {
+        self.run(sql(text)).await
+    }
+
+    /// The result of a text that must succeed.
+    pub async fn result(&mut self, task: Task) -> TaskResult {
+        succeeded(self.run(task).await)
+    }
+
+    /// The one value that a text returns, as it stands in the JSON.
+    pub async fn value(&mut self, text: &str) -> String {
+        let result = self.result(Task { rows: 1, ..sql(&format!("select ({text})::text as v")) }).await;
+        let rows: serde_json::Value = serde_json::from_slice(&result.rows_json).expect("JSON");
+        rows[0]["v"].as_str().unwrap_or("null").to_owned()
+    }
+
+    /// A session beside the executor's.
+    pub async fn session(&self) -> PgConnection {
+        connect(&self.options).await
+    }
+
+    /// Waits until the slot's backend runs a text that sleeps.
+    pub async fn asleep(&self) -> i32 {
+        let mut session = self.session().await;
+        loop {
+            let query = "select pid from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()";
+            let pid: Option<i32> = sqlx::query_scalar(query).fetch_optional(&mut session).await.expect("a look");
+            match pid {
+                Some(pid) => return pid,
+                None => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    }
+}
+
+pub fn sql(text: &str) -> Task {
+    Task { text: text.into(), ..Task::default() }
+}
+
+pub fn with_params(text: &str, params: &'static str) -> Task {
+    Task { params: Some(params), rows: 10, ..sql(text) }
+}
+
+pub fn limited(text: &str, limit: Duration) -> Task {
+    Task { limit: Some(TimeLimit::Timeout(limit)), ..sql(text) }
+}
+
+pub fn succeeded(report: Report) -> TaskResult {
+    match report {
+        Report::Succeeded(Some(result)) => (*result).clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Code and transience of a failure.
+pub fn failed(report: Report) -> (String, bool) {
+    match report {
+        Report::Failed { error, transient } => (error.code.clone(), transient),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub fn json(result: &TaskResult) -> &str {
+    std::str::from_utf8(&result.rows_json).expect("UTF-8")
+}
+
+/// A register that writes nothing down, but passes on what is registered.
+fn registered(mut register: mpsc::Receiver<SessionNote>) -> mpsc::Receiver<Session> {
+    let (tell, notes) = mpsc::channel(100);
+    tokio::spawn(async move {
+        while let Some(note) = register.recv().await {
+            if let SessionNote::Register { session, done } = note {
+                let _ = done.send(());
+                let _ = tell.try_send(session);
+            }
+        }
+    });
+    notes
+}
