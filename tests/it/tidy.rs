@@ -10,9 +10,10 @@ use std::{
 const LAYERS: &[(&str, &[&str])] = &[
     ("api", &[]),
     ("core", &[]),
+    ("clock", &["core"]),
     ("journal", &["core"]),
-    ("executor", &["core"]),
-    ("coordinator", &["core", "journal"]),
+    ("executor", &["clock", "core"]),
+    ("coordinator", &["clock", "core", "executor", "journal"]),
     ("rpc", &["api", "coordinator", "core"]),
     ("client", &["api"]),
     ("postgres", &[]),
