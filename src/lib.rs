@@ -2,9 +2,11 @@
 
 pub mod api;
 pub mod cli;
+pub mod client;
 pub mod clock;
 pub mod coordinator;
 pub mod core;
 pub mod executor;
 pub mod journal;
 pub mod postgres;
+pub mod rpc;

@@ -1,0 +1,191 @@
+//! The Rust client: one connection, typed calls, and calls that are repeated under their request id until it is known what
+//! became of them. It knows the API and nothing of the server's inside.
+
+mod backoff;
+mod codec;
+mod error;
+mod scheduler;
+mod stream;
+
+pub use error::{Error, Result};
+pub use scheduler::Scheduler;
+pub use stream::DoneStream;
+
+use crate::api;
+use backoff::Backoff;
+use codec::SharedCodec;
+use prost::Message;
+use std::{sync::Arc, time::Duration};
+use tonic::{
+    Request, Status, Streaming,
+    client::Grpc,
+    codegen::http::uri::PathAndQuery,
+    metadata::{Ascii, MetadataValue},
+    transport::{Channel, Endpoint},
+};
+use uuid::Uuid;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
+const KEEPALIVE: Duration = Duration::from_secs(20);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+const STREAM_WINDOW: u32 = 4 << 20;
+const CONNECTION_WINDOW: u32 = 16 << 20;
+
+/// A connection to the service. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Client {
+    channel: Channel,
+    patience: Duration,
+    caller: Option<MetadataValue<Ascii>>,
+    namespace: Option<MetadataValue<Ascii>>,
+}
+
+impl Client {
+    /// Connects to `address`: a URL, or `host:port`.
+    pub async fn connect(address: &str) -> Result<Client> {
+        let channel = endpoint(address)?.connect().await?;
+        Ok(Client { channel, patience: PATIENCE, caller: None, namespace: None })
+    }
+
+    /// As [`Client::connect`], but connects at the first call.
+    pub fn connect_lazy(address: &str) -> Result<Client> {
+        let channel = endpoint(address)?.connect_lazy();
+        Ok(Client { channel, patience: PATIENCE, caller: None, namespace: None })
+    }
+
+    /// Repeats calls of unknown fate for so long (default 30 s; zero: never).
+    pub fn with_patience(self, patience: Duration) -> Client {
+        Client { patience, ..self }
+    }
+
+    /// Names the caller, for the log.
+    pub fn with_caller(self, name: &str) -> Result<Client> {
+        Ok(Client { caller: Some(metadata(name)?), ..self })
+    }
+
+    /// Calls on behalf of a namespace, where the server takes that from metadata.
+    pub fn with_namespace(self, namespace: &str) -> Result<Client> {
+        Ok(Client { namespace: Some(metadata(namespace)?), ..self })
+    }
+
+    /// Opens a scheduler.
+    pub async fn open(&self, settings: api::SchedulerSettings) -> Result<Scheduler> {
+        let request = api::GetSchedulerRequest { settings: Some(settings), request_id: request_id() };
+        let response: api::GetSchedulerResponse = self.scheduler_call("GetScheduler", request).await?;
+        Ok(self.scheduler(response.scheduler.unwrap_or_default().handle))
+    }
+
+    /// The scheduler of a handle from earlier. Asks nobody.
+    pub fn scheduler(&self, handle: impl Into<String>) -> Scheduler {
+        Scheduler::new(self.clone(), handle.into())
+    }
+
+    /// A page of the caller's schedulers, newest first.
+    pub async fn schedulers(&self, request: api::ListSchedulersRequest) -> Result<api::ListSchedulersResponse> {
+        self.scheduler_call("ListSchedulers", request).await
+    }
+
+    /// What the service is doing.
+    pub async fn status(&self) -> Result<api::GetStatusResponse> {
+        self.call("/rallypoint.v1.StatusService/GetStatus".into(), api::GetStatusRequest {}).await
+    }
+
+    /// What runs where.
+    pub async fn executions(&self) -> Result<Vec<api::Execution>> {
+        let path = "/rallypoint.v1.StatusService/ListExecutions".to_owned();
+        let response: api::ListExecutionsResponse = self.call(path, api::ListExecutionsRequest {}).await?;
+        Ok(response.executions)
+    }
+
+    /// What runs where, again at every change, at most once an interval. Not resumed when it breaks.
+    pub async fn watch_executions(&self, interval: Duration) -> Result<Streaming<api::ListExecutionsResponse>> {
+        let interval_ms = i32::try_from(interval.as_millis()).unwrap_or(i32::MAX);
+        let request = self.request(api::WatchExecutionsRequest { interval_ms });
+        let mut client = api::status_service_client::StatusServiceClient::new(self.channel.clone());
+        Ok(client.watch_executions(request).await?.into_inner())
+    }
+
+    /// A call of SchedulerService, repeated while its fate is unknown.
+    pub(in crate::client) async fn scheduler_call<T, R>(&self, rpc: &'static str, request: T) -> Result<R>
+    where
+        T: Message + 'static,
+        R: Message + Default + 'static,
+    {
+        self.call(format!("/rallypoint.v1.SchedulerService/{rpc}"), request).await
+    }
+
+    pub(in crate::client) async fn open_stream(
+        &self,
+        request: api::SynchronizationRequest,
+    ) -> std::result::Result<Streaming<api::SynchronizationResponse>, Status> {
+        let mut client = api::scheduler_service_client::SchedulerServiceClient::new(self.channel.clone());
+        Ok(client.synchronization(self.request(request)).await?.into_inner())
+    }
+
+    pub(in crate::client) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    async fn call<T, R>(&self, path: String, request: T) -> Result<R>
+    where
+        T: Message + 'static,
+        R: Message + Default + 'static,
+    {
+        let path = PathAndQuery::try_from(path).map_err(|error| Error::from(Status::internal(error.to_string())))?;
+        let request = Arc::new(request);
+        let mut backoff: Option<Backoff> = None;
+        loop {
+            match self.attempt(path.clone(), request.clone()).await {
+                Ok(response) => return Ok(response),
+                Err(status) => {
+                    let backoff = backoff.get_or_insert_with(|| Backoff::new(self.patience));
+                    backoff.wait(status.into()).await?;
+                }
+            }
+        }
+    }
+
+    async fn attempt<T, R>(&self, path: PathAndQuery, request: Arc<T>) -> std::result::Result<R, Status>
+    where
+        T: Message + 'static,
+        R: Message + Default + 'static,
+    {
+        let mut grpc = Grpc::new(self.channel.clone());
+        grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
+        let response = grpc.unary(self.request(request), path, SharedCodec::<T, R>::new()).await?;
+        Ok(response.into_inner())
+    }
+
+    fn request<T>(&self, message: T) -> Request<T> {
+        let mut request = Request::new(message);
+        for (key, value) in [("rallypoint-caller", &self.caller), ("rallypoint-namespace", &self.namespace)] {
+            if let Some(value) = value {
+                request.metadata_mut().insert(key, value.clone());
+            }
+        }
+        request
+    }
+}
+
+fn endpoint(address: &str) -> Result<Endpoint> {
+    let url = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+    let endpoint = Endpoint::from_shared(url)?;
+    Ok(endpoint
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(KEEPALIVE)
+        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
+        .keep_alive_while_idle(true)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW))
+}
+
+fn metadata(text: &str) -> Result<MetadataValue<Ascii>> {
+    text.parse().map_err(|_| Status::invalid_argument(format!("not printable ASCII: {text:?}")).into())
+}
+
+/// Makes a call repeatable.
+fn request_id() -> String {
+    Uuid::now_v7().to_string()
+}

@@ -1,0 +1,128 @@
+//! What a call came back with instead of an answer: readable by people, usable by programs.
+
+use std::{fmt, time::Duration};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+/// The domain of the service's reasons.
+const DOMAIN: &str = "rallypoint";
+
+/// Why a call failed.
+#[derive(Clone, Debug)]
+pub struct Error {
+    /// The code of gRPC.
+    pub code: Code,
+    /// The service's stable reason; `None`: the error is not the service's but the transport's.
+    pub reason: Option<String>,
+    /// For people.
+    pub message: String,
+    /// Fields at fault, with what is wrong with each.
+    pub violations: Vec<(String, String)>,
+    /// How long to wait before calling again.
+    pub retry_after: Option<Duration>,
+    /// The connection failed, not the call.
+    pub transport: bool,
+}
+
+/// What a call comes back with.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// The service may have carried the call out, or not: calling again with the same request id tells.
+    pub fn is_unknown(&self) -> bool {
+        let ours = self.reason.is_some();
+        self.code == Code::Unavailable || (!ours && matches!(self.code, Code::Unknown | Code::Internal | Code::Cancelled))
+    }
+
+    /// The service answered with this reason.
+    pub fn is(&self, reason: &str) -> bool {
+        self.reason.as_deref() == Some(reason)
+    }
+
+    /// What to do about it, when there is something to say.
+    pub fn remedy(&self) -> Option<&'static str> {
+        match self.reason.as_deref() {
+            _ if self.transport => Some("Is the server running, and is this its address?"),
+            Some("HANDLE_NOT_FOUND") => Some("Handles are those GetScheduler returned, kept for the retention time."),
+            Some("HANDLE_RELEASED") => Some("Open another scheduler."),
+            Some("LIMIT_ZERO") => Some("To start nothing more, pause the scheduler."),
+            Some("ORDER_CLOSED") => Some("Use an order not below the current one, or open with late_order JOIN."),
+            Some("QUEUE_FULL" | "TOO_MANY_SCHEDULERS") => Some("Let work finish, or ask the operator for a higher limit."),
+            Some("REQUEST_ID_REUSED") => Some("Use a new request id for another payload."),
+            _ if self.code == Code::Unavailable => Some("Call again with the same request id."),
+            _ => None,
+        }
+    }
+}
+
+impl From<Status> for Error {
+    fn from(status: Status) -> Self {
+        let details = status.get_error_details();
+        let info = details.error_info().filter(|info| info.domain == DOMAIN);
+        let violations = details.bad_request().map(|bad| bad.field_violations.as_slice()).unwrap_or_default();
+        Error {
+            code: status.code(),
+            reason: info.map(|info| info.reason.clone()),
+            message: status.message().to_owned(),
+            violations: violations.iter().map(|bad| (bad.field.clone(), bad.description.clone())).collect(),
+            retry_after: details.retry_info().and_then(|info| info.retry_delay),
+            transport: info.is_none() && std::error::Error::source(&status).is_some(),
+        }
+    }
+}
+
+impl From<tonic::transport::Error> for Error {
+    fn from(error: tonic::transport::Error) -> Self {
+        let mut message = error.to_string();
+        let mut source = std::error::Error::source(&error);
+        while let Some(cause) = source {
+            message = format!("{message}: {cause}");
+            source = cause.source();
+        }
+        Error { code: Code::Unavailable, reason: None, message, violations: Vec::new(), retry_after: None, transport: true }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.code)?;
+        if let Some(reason) = &self.reason {
+            write!(f, " {reason}")?;
+        }
+        write!(f, ": {}", self.message)?;
+        for (field, what) in &self.violations {
+            write!(f, "\n  {field}: {what}")?;
+        }
+        match self.remedy() {
+            Some(remedy) => write!(f, "\n  {remedy}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic_types::ErrorDetails;
+
+    #[test]
+    fn an_error_of_the_service_reads_well() {
+        let mut details = ErrorDetails::with_error_info("LIMIT_ZERO", DOMAIN, [("k".to_string(), "v".to_string())]);
+        details.add_bad_request_violation("settings.max_parallelism", "must be at least 1");
+        let error = Error::from(Status::with_error_details(Code::InvalidArgument, "1 field is wrong", details));
+        let text = "InvalidArgument LIMIT_ZERO: 1 field is wrong\n  settings.max_parallelism: must be at least 1\n  \
+                    To start nothing more, pause the scheduler.";
+        assert_eq!(error.to_string(), text);
+        assert!(!error.is_unknown() && !error.transport && error.is("LIMIT_ZERO"));
+    }
+
+    #[test]
+    fn only_what_may_have_had_an_effect_is_unknown() {
+        assert!(Error::from(Status::unavailable("")).is_unknown());
+        assert!(Error::from(Status::unknown("")).is_unknown());
+        assert!(!Error::from(Status::not_found("")).is_unknown());
+        assert!(!Error::from(Status::deadline_exceeded("")).is_unknown());
+    }
+}

@@ -1,0 +1,171 @@
+//! Requests become core types here, or a list of everything that is wrong with them. Pure: it knows no state, so what it
+//! refuses is wrong whatever the service is doing. Core limits are `core::limits`; nothing is ever defaulted silently.
+
+mod hash;
+mod options;
+mod page;
+mod scalar;
+mod settings;
+mod submit;
+
+pub use page::{ListSchedulers, ListTasks, PageToken};
+pub use submit::exec_async;
+
+use super::{
+    reason::Reason,
+    violations::{Path, Violations},
+};
+use crate::{
+    api::{self, until::Kind},
+    core::{DoneNo, Handle, ReleaseMode, Request, Seq, Settings, TaskId, Until, Update},
+};
+use hash::PayloadHash;
+use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc, time::Duration};
+
+const INTERVAL_MS: RangeInclusive<i32> = 100..=60_000;
+const DEFAULT_TARGET: &str = "app";
+
+/// Names of the configured targets.
+#[derive(Clone, Debug, Default)]
+pub struct Targets(Arc<BTreeSet<Arc<str>>>);
+
+impl Targets {
+    /// These.
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        Targets(Arc::new(names.into_iter().map(Arc::from).collect()))
+    }
+
+    /// The target called `name`; empty: `app`.
+    fn find(&self, name: &str) -> Option<Arc<str>> {
+        self.0.get(if name.is_empty() { DEFAULT_TARGET } else { name }).cloned()
+    }
+
+    fn unknown(&self) -> String {
+        match self.0.is_empty() {
+            true => "this server has no targets".into(),
+            false => "no such target on this server (empty: `app`)".into(),
+        }
+    }
+}
+
+/// What Synchronization asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watch {
+    /// The scheduler.
+    pub handle: Handle,
+    /// The last event already seen.
+    pub after: DoneNo,
+    /// When the stream ends.
+    pub until: Until,
+    /// The goal's last task, when a stream is resumed.
+    pub last_seq: Option<Seq>,
+}
+
+/// GetScheduler.
+pub fn get_scheduler(request: &api::GetSchedulerRequest) -> Result<(Arc<Settings>, Option<Request>), Violations> {
+    let mut v = Violations::default();
+    let none = api::SchedulerSettings::default();
+    let asked = request.settings.as_ref().unwrap_or(&none);
+    let settings = settings::settings(&mut v, Path::Root.field("settings"), asked);
+    let id = scalar::request_id(&mut v, Path::Root.field("request_id"), &request.request_id);
+    v.or_else(())?;
+    let hash = |id| {
+        let mut hash = PayloadHash::new("GetScheduler");
+        hash.settings(asked);
+        Request { id, hash: hash.finish() }
+    };
+    Ok((Arc::new(settings), id.map(hash)))
+}
+
+/// The handle of a request that has nothing else to validate.
+pub fn handle(text: &str) -> Result<Handle, Violations> {
+    let mut v = Violations::default();
+    let handle = scalar::handle(&mut v, Path::Root.field("handle"), text);
+    v.or_else(handle)
+}
+
+/// CancelTask, GetTask.
+pub fn task_id(id: Option<&api::TaskId>) -> Result<TaskId, Violations> {
+    let mut v = Violations::default();
+    let path = Path::Root.field("id");
+    let Some(id) = id else {
+        v.add(path, Reason::ID_MALFORMED, "name the task: handle and seq");
+        return Err(v);
+    };
+    let handle = scalar::handle(&mut v, path.field("handle"), &id.handle);
+    let seq = scalar::seq(&mut v, path.field("seq"), id.seq);
+    v.or_else(TaskId { handle, seq })
+}
+
+/// ReleaseScheduler.
+pub fn release(request: &api::ReleaseSchedulerRequest) -> Result<(Handle, ReleaseMode), Violations> {
+    let mut v = Violations::default();
+    let handle = scalar::handle(&mut v, Path::Root.field("handle"), &request.handle);
+    let mode = settings::release_mode(&mut v, Path::Root.field("mode"), request.mode);
+    v.or_else((handle, mode))
+}
+
+/// UpdateScheduler.
+pub fn update(request: api::UpdateSchedulerRequest) -> Result<(Handle, Arc<Update>), Violations> {
+    let mut v = Violations::default();
+    let handle = scalar::handle(&mut v, Path::Root.field("handle"), &request.handle);
+    let fields = settings::mask(&mut v, Path::Root.field("update_mask"), request.update_mask.as_ref());
+    let asked = settings::masked(request.settings.unwrap_or_default(), &fields);
+    let settings = settings::settings(&mut v, Path::Root.field("settings"), &asked);
+    v.or_else((handle, Arc::new(Update { settings, fields })))
+}
+
+/// Synchronization.
+pub fn synchronization(request: &api::SynchronizationRequest) -> Result<Watch, Violations> {
+    let mut v = Violations::default();
+    let handle = scalar::handle(&mut v, Path::Root.field("handle"), &request.handle);
+    if request.after < 0 {
+        v.add(Path::Root.field("after"), Reason::CURSOR_NEGATIVE, "0 is before the first event");
+    }
+    let (until, last_seq) = match &request.resume {
+        Some(goal) => resumed(&mut v, Path::Root.field("resume"), goal),
+        None => (until(&mut v, Path::Root.field("until"), request.until.as_ref()), None),
+    };
+    v.or_else(Watch { handle, after: DoneNo(request.after), until, last_seq })
+}
+
+/// WatchExecutions.
+pub fn interval(request: &api::WatchExecutionsRequest) -> Result<Duration, Violations> {
+    let mut v = Violations::default();
+    let ms = if request.interval_ms == 0 { 1000 } else { request.interval_ms };
+    if !INTERVAL_MS.contains(&ms) {
+        v.add(Path::Root.field("interval_ms"), Reason::INTERVAL_OUT_OF_RANGE, "must be 100 to 60000, or 0 for 1000");
+    }
+    v.or_else(Duration::from_millis(u64::from(ms.unsigned_abs())))
+}
+
+fn resumed(v: &mut Violations, path: Path<'_>, goal: &api::Goal) -> (Until, Option<Seq>) {
+    let asked = goal.until.as_ref();
+    if asked.is_none() || goal.last_seq < 0 {
+        v.add(path, Reason::GOAL_INVALID, "pass the goal as the first message of the stream brought it");
+    }
+    (until(v, path.field("until"), asked), Some(Seq(goal.last_seq)))
+}
+
+fn until(v: &mut Violations, path: Path<'_>, asked: Option<&api::Until>) -> Until {
+    let Some(asked) = asked else { return Until::All };
+    match asked.kind {
+        Some(Kind::All(_)) => Until::All,
+        Some(Kind::Order(order)) => Until::Order(scalar::order(v, path.field("order"), order)),
+        Some(Kind::Count(count)) => {
+            if count < 1 {
+                v.add(path.field("count"), Reason::COUNT_OUT_OF_RANGE, "must be at least 1");
+            }
+            Until::Count(count.max(1) as u64)
+        }
+        Some(Kind::FirstFailure(_)) => Until::FirstFailure,
+        Some(Kind::Forever(_)) => Until::Forever,
+        None => {
+            v.add(path, Reason::UNTIL_MISSING, "say until when: all, order, count, first_failure or forever");
+            Until::All
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

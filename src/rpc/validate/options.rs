@@ -1,0 +1,103 @@
+//! `TaskOptions` and `RetryPolicy`. What is absent stays absent: the core fills in the scheduler's defaults.
+
+use super::{
+    super::{
+        reason::Reason,
+        violations::{Path, Violations},
+    },
+    scalar,
+};
+use crate::{
+    api,
+    core::{Delivery, RetryPolicy, TaskOptions},
+};
+use std::{ops::RangeInclusive, time::Duration};
+
+const SHORTEST: Duration = Duration::from_millis(1);
+const DAY: Duration = Duration::from_secs(86_400);
+const TIMEOUT: RangeInclusive<Duration> = SHORTEST..=Duration::from_secs(30 * 86_400);
+const DEADLINE: RangeInclusive<Duration> = SHORTEST..=Duration::from_secs(366 * 86_400);
+const WAIT: RangeInclusive<Duration> = SHORTEST..=DAY;
+const ATTEMPTS: RangeInclusive<i32> = 1..=1000;
+const RESULT_ROWS: RangeInclusive<i32> = 0..=10_000;
+const NON_RETRYABLE: usize = 100;
+const CODE_BYTES: RangeInclusive<usize> = 1..=64;
+
+/// How to run a task.
+pub fn task_options(v: &mut Violations, path: Path<'_>, options: &api::TaskOptions) -> TaskOptions {
+    let rows = options.result_rows;
+    if rows.is_some_and(|rows| !RESULT_ROWS.contains(&rows)) {
+        v.add(path.field("result_rows"), Reason::RESULT_ROWS_OUT_OF_RANGE, "must be 0 to 10000");
+    }
+    TaskOptions {
+        not_before: options.not_before.as_ref().and_then(|time| scalar::time(v, path.field("not_before"), time)),
+        timeout: duration(v, path.field("timeout"), &options.timeout, TIMEOUT),
+        deadline: duration(v, path.field("deadline"), &options.deadline, DEADLINE),
+        retry: options.retry.as_ref().map(|retry| retry_policy(v, path.field("retry"), retry)).unwrap_or_default(),
+        delivery: delivery(v, path.field("delivery"), options.delivery),
+        result_rows: rows.map(|rows| rows.max(0) as u32),
+        labels: scalar::labels(v, path.field("labels"), &options.labels),
+    }
+}
+
+fn retry_policy(v: &mut Violations, path: Path<'_>, retry: &api::RetryPolicy) -> RetryPolicy {
+    let policy = RetryPolicy {
+        max_attempts: attempts(v, path.field("max_attempts"), retry.max_attempts),
+        max_losses: attempts(v, path.field("max_losses"), retry.max_losses),
+        initial: duration(v, path.field("initial"), &retry.initial, WAIT),
+        multiplier: number(v, path.field("multiplier"), retry.multiplier, 1.0..=100.0),
+        max: duration(v, path.field("max"), &retry.max, WAIT),
+        jitter: number(v, path.field("jitter"), retry.jitter, 0.0..=1.0),
+        non_retryable: retry.non_retryable.clone(),
+    };
+    if policy.max.zip(policy.initial).is_some_and(|(max, initial)| max < initial) {
+        v.add(path.field("max"), Reason::RETRY_OUT_OF_RANGE, "the longest wait must not be below the first (`initial`)");
+    }
+    non_retryable(v, path.field("non_retryable"), &retry.non_retryable);
+    policy
+}
+
+fn non_retryable(v: &mut Violations, path: Path<'_>, codes: &[String]) {
+    if codes.len() > NON_RETRYABLE {
+        v.add(path, Reason::NON_RETRYABLE_INVALID, format!("at most {NON_RETRYABLE} codes"));
+        return;
+    }
+    for (index, code) in codes.iter().enumerate() {
+        let good = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+        if !CODE_BYTES.contains(&code.len()) || !code.bytes().all(good) {
+            let message = "an SQLSTATE like 23505 or a reason in capitals, 1 to 64 characters";
+            v.add(path.index(index), Reason::NON_RETRYABLE_INVALID, message);
+        }
+    }
+}
+
+fn attempts(v: &mut Violations, path: Path<'_>, attempts: Option<i32>) -> Option<u32> {
+    if attempts.is_some_and(|attempts| !ATTEMPTS.contains(&attempts)) {
+        v.add(path, Reason::RETRY_OUT_OF_RANGE, "must be 1 to 1000 (1: no second one)");
+    }
+    attempts.map(|attempts| attempts.max(1) as u32)
+}
+
+fn number(v: &mut Violations, path: Path<'_>, number: Option<f64>, range: RangeInclusive<f64>) -> Option<f64> {
+    if number.is_some_and(|number| !range.contains(&number)) {
+        v.add(path, Reason::RETRY_OUT_OF_RANGE, format!("must be {} to {}", range.start(), range.end()));
+    }
+    number
+}
+
+fn duration(
+    v: &mut Violations,
+    path: Path<'_>,
+    duration: &Option<prost_types::Duration>,
+    range: RangeInclusive<Duration>,
+) -> Option<Duration> {
+    duration.as_ref().and_then(|duration| scalar::duration(v, path, duration, range))
+}
+
+fn delivery(v: &mut Violations, path: Path<'_>, number: i32) -> Option<Delivery> {
+    match scalar::enumeration(v, path, number)? {
+        api::Delivery::Unspecified => None,
+        api::Delivery::AtLeastOnce => Some(Delivery::AtLeastOnce),
+        api::Delivery::AtMostOnce => Some(Delivery::AtMostOnce),
+    }
+}

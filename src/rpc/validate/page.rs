@@ -1,0 +1,127 @@
+//! Pages of the lists. A page token names the last row shown and the question it belongs to: it is good for that question
+//! in that namespace only. It opens nothing: rows are always read within the caller's namespace.
+
+use super::{
+    super::{
+        reason::Reason,
+        violations::{Path, Violations},
+    },
+    hash::PayloadHash,
+    scalar,
+};
+use crate::{
+    api,
+    core::{Handle, Namespace, Order, SchedulerState, Seq},
+};
+use uuid::Uuid;
+
+const DEFAULT_SIZE: usize = 100;
+const MAX_SIZE: i32 = 1000;
+
+/// What ListSchedulers asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListSchedulers {
+    /// At most so many.
+    pub size: usize,
+    /// Older than this one.
+    pub before: Option<Handle>,
+    /// Only in this state.
+    pub state: Option<SchedulerState>,
+    /// To make the next page's token.
+    pub token: PageToken,
+}
+
+/// What ListTasks asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListTasks {
+    /// Of this scheduler.
+    pub handle: Handle,
+    /// At most so many.
+    pub size: usize,
+    /// Older than this one.
+    pub before: Option<Seq>,
+    /// Only in this state.
+    pub state: Option<api::TaskState>,
+    /// Only of this effective order.
+    pub order: Option<Order>,
+    /// To make the next page's token.
+    pub token: PageToken,
+}
+
+/// Makes and reads the page tokens of one question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageToken(u64);
+
+impl PageToken {
+    fn new(rpc: &str, namespace: &Namespace, question: &[i64], handle: &str) -> Self {
+        let mut hash = PayloadHash::new(rpc);
+        hash.bytes(namespace.0.as_bytes());
+        hash.bytes(handle.as_bytes());
+        question.iter().for_each(|part| hash.number(*part));
+        PageToken(hash.finish() as u64)
+    }
+
+    /// The token of the page after `last`.
+    pub fn after(self, last: u128) -> String {
+        format!("{:016x}{last:032x}", self.0)
+    }
+
+    fn read(self, v: &mut Violations, text: &str) -> Option<u128> {
+        if text.is_empty() {
+            return None;
+        }
+        let good = text.len() == 48 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        let parts = good.then(|| text.split_at(16));
+        let last = parts.filter(|(of, _)| u64::from_str_radix(of, 16) == Ok(self.0));
+        let last = last.and_then(|(_, last)| u128::from_str_radix(last, 16).ok());
+        if last.is_none() {
+            let message = "pass `next_page_token` of the previous page, with the same filters";
+            v.add(Path::Root.field("page_token"), Reason::PAGE_TOKEN_INVALID, message);
+        }
+        last
+    }
+}
+
+impl ListSchedulers {
+    /// From the request of a caller of `namespace`.
+    pub fn new(request: &api::ListSchedulersRequest, namespace: &Namespace) -> Result<Self, Violations> {
+        let mut v = Violations::default();
+        let size = size(&mut v, request.page_size);
+        let state = match scalar::enumeration(&mut v, Path::Root.field("state"), request.state) {
+            Some(api::SchedulerState::Open) => Some(SchedulerState::Open),
+            Some(api::SchedulerState::Releasing) => Some(SchedulerState::Releasing),
+            Some(api::SchedulerState::Released) => Some(SchedulerState::Released),
+            Some(api::SchedulerState::Unspecified) | None => None,
+        };
+        let token = PageToken::new("ListSchedulers", namespace, &[i64::from(request.state)], "");
+        let before = token.read(&mut v, &request.page_token).map(|last| Handle::from_uuid(Uuid::from_u128(last)));
+        v.or_else(ListSchedulers { size, before, state, token })
+    }
+}
+
+impl ListTasks {
+    /// From the request of a caller of `namespace`.
+    pub fn new(request: &api::ListTasksRequest, namespace: &Namespace) -> Result<Self, Violations> {
+        let mut v = Violations::default();
+        let handle = scalar::handle(&mut v, Path::Root.field("handle"), &request.handle);
+        let size = size(&mut v, request.page_size);
+        let state = scalar::enumeration(&mut v, Path::Root.field("state"), request.state)
+            .filter(|state| *state != api::TaskState::Unspecified);
+        let order = request.order.map(|order| scalar::order(&mut v, Path::Root.field("order"), order));
+        let question = [i64::from(request.state), request.order.unwrap_or(-1)];
+        let token = PageToken::new("ListTasks", namespace, &question, &request.handle);
+        let before = token.read(&mut v, &request.page_token).map(|last| Seq(last as i64));
+        v.or_else(ListTasks { handle, size, before, state, order, token })
+    }
+}
+
+fn size(v: &mut Violations, size: i32) -> usize {
+    match size {
+        0 => DEFAULT_SIZE,
+        1..=MAX_SIZE => size as usize,
+        _ => {
+            v.add(Path::Root.field("page_size"), Reason::PAGE_SIZE_OUT_OF_RANGE, "must be 1 to 1000, or 0 for 100");
+            DEFAULT_SIZE
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! ExecAsync: the hot path. Tasks are taken over in one pass; consecutive ones that differ only in their bodies become
+//! one run with one spec, found by comparing what the caller sent, before anything is converted.
+
+use super::{
+    super::{
+        reason::Reason,
+        violations::{Path, Violations},
+    },
+    Targets,
+    hash::PayloadHash,
+    options, scalar,
+};
+use crate::{
+    api::{self, task::Kind},
+    core::{Handle, Packed, Request, Run, Spec, Submit, TaskOptions, Work, limits},
+};
+use std::sync::Arc;
+
+/// Parameters the wire protocol of Postgres can count.
+const PARAMS: usize = 65_535;
+
+/// The scheduler and what is submitted to it.
+pub fn exec_async(request: &api::ExecAsyncRequest, targets: &Targets) -> Result<(Handle, Arc<Submit>), Violations> {
+    let mut v = Violations::default();
+    let handle = scalar::handle(&mut v, Path::Root.field("handle"), &request.handle);
+    let id = scalar::request_id(&mut v, Path::Root.field("request_id"), &request.request_id);
+    let path = Path::Root.field("tasks");
+    match request.tasks.len() {
+        0 => v.add(path, Reason::TASKS_EMPTY, "at least one task"),
+        1..=limits::TASKS_PER_CALL => {}
+        _ => {
+            v.add(path, Reason::TOO_MANY_TASKS, format!("at most {} tasks a call; make several calls", limits::TASKS_PER_CALL));
+            return Err(v);
+        }
+    }
+    let runs = runs(&mut v, path, &request.tasks, targets);
+    let bodies = bodies(&mut v, path, &request.tasks);
+    let params = params(&mut v, path, &request.tasks);
+    if bodies.bytes.len() + params.bytes.len() > limits::CALL_BYTES {
+        v.add(path, Reason::CALL_TOO_LARGE, "at most 4 MiB of statements, parameters and payloads a call; make several calls");
+    }
+    let mut submit = v.or_else(Submit { request: None, runs, bodies, params })?;
+    submit.request = id.map(|id| Request { id, hash: hash(request, &submit) });
+    Ok((handle, Arc::new(submit)))
+}
+
+fn runs(v: &mut Violations, path: Path<'_>, tasks: &[api::Task], targets: &Targets) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut previous: Option<&api::Task> = None;
+    for (index, task) in tasks.iter().enumerate() {
+        match (previous, runs.last_mut()) {
+            (Some(previous), Some(run)) if alike(previous, task) => run.count += 1,
+            _ => runs.push(run(v, path.index(index), task, targets)),
+        }
+        previous = Some(task);
+    }
+    runs
+}
+
+/// They differ in their bodies and parameters at most.
+fn alike(a: &api::Task, b: &api::Task) -> bool {
+    let kind = match (&a.kind, &b.kind) {
+        (Some(Kind::Noop(_)), Some(Kind::Noop(_))) => true,
+        (Some(Kind::Sql(a)), Some(Kind::Sql(b))) => a.target == b.target,
+        _ => false,
+    };
+    kind && a.order == b.order && a.options == b.options
+}
+
+fn run(v: &mut Violations, path: Path<'_>, task: &api::Task, targets: &Targets) -> Run {
+    let work = work(v, path, task, targets);
+    let order = task.order.map(|order| scalar::order(v, path.field("order"), order));
+    let options = match &task.options {
+        Some(options) => options::task_options(v, path.field("options"), options),
+        None => TaskOptions::default(),
+    };
+    Run { count: 1, order, spec: Arc::new(Spec { work, options }) }
+}
+
+fn work(v: &mut Violations, path: Path<'_>, task: &api::Task, targets: &Targets) -> Work {
+    match &task.kind {
+        Some(Kind::Noop(_)) => return Work::Noop,
+        Some(Kind::Sql(sql)) => match targets.find(&sql.target) {
+            Some(target) => return Work::Sql { target },
+            None => v.add(path.field("sql").field("target"), Reason::TARGET_UNKNOWN, targets.unknown()),
+        },
+        None => v.add(path, Reason::KIND_MISSING, "say what to run: `sql` or `noop`"),
+    }
+    Work::Noop
+}
+
+fn bodies(v: &mut Violations, path: Path<'_>, tasks: &[api::Task]) -> Packed {
+    let size = tasks.iter().map(|task| body(task).len()).sum();
+    let mut bytes = Vec::with_capacity(size);
+    let mut ends = Vec::with_capacity(tasks.len());
+    for (index, task) in tasks.iter().enumerate() {
+        let body = body(task);
+        check_body(v, path.index(index), task, body);
+        bytes.extend_from_slice(body);
+        ends.push(bytes.len() as u32);
+    }
+    Packed { bytes: bytes.into(), ends }
+}
+
+fn body(task: &api::Task) -> &[u8] {
+    match &task.kind {
+        Some(Kind::Sql(sql)) => sql.statement.as_bytes(),
+        Some(Kind::Noop(noop)) => &noop.payload,
+        None => &[],
+    }
+}
+
+fn check_body(v: &mut Violations, path: Path<'_>, task: &api::Task, body: &[u8]) {
+    let is_sql = matches!(task.kind, Some(Kind::Sql(_)));
+    let found = match () {
+        () if body.len() > limits::BODY_BYTES => (Reason::BODY_TOO_LARGE, "at most 1 MiB"),
+        () if is_sql && body.trim_ascii().is_empty() => (Reason::BODY_EMPTY, "the statement is empty"),
+        () if is_sql && body.contains(&0) => (Reason::BODY_NUL, "must not hold a NUL character: Postgres cannot take it"),
+        () => return,
+    };
+    let kind = path.field(if is_sql { "sql" } else { "noop" });
+    v.add(kind.field(if is_sql { "statement" } else { "payload" }), found.0, found.1);
+}
+
+fn params_of(task: &api::Task) -> &[api::SqlValue] {
+    match &task.kind {
+        Some(Kind::Sql(sql)) => &sql.params,
+        _ => &[],
+    }
+}
+
+/// JSON arrays of text or null, one per task; nothing at all when no task has any.
+fn params(v: &mut Violations, path: Path<'_>, tasks: &[api::Task]) -> Packed {
+    if tasks.iter().all(|task| params_of(task).is_empty()) {
+        return Packed::default();
+    }
+    let mut bytes = Vec::new();
+    let mut ends = Vec::with_capacity(tasks.len());
+    for (index, task) in tasks.iter().enumerate() {
+        let values = params_of(task);
+        check_params(v, path.index(index), values);
+        if !values.is_empty() {
+            let texts: Vec<Option<&str>> = values.iter().map(|value| value.text.as_deref()).collect();
+            bytes.extend_from_slice(serde_json::json!(texts).to_string().as_bytes());
+        }
+        ends.push(bytes.len() as u32);
+    }
+    Packed { bytes: bytes.into(), ends }
+}
+
+fn check_params(v: &mut Violations, task: Path<'_>, values: &[api::SqlValue]) {
+    let sql = task.field("sql");
+    let path = sql.field("params");
+    if values.len() > PARAMS {
+        return v.add(path, Reason::TOO_MANY_PARAMS, format!("at most {PARAMS} parameters"));
+    }
+    let size: usize = values.iter().flat_map(|value| &value.text).map(String::len).sum();
+    if size > limits::BODY_BYTES {
+        v.add(path, Reason::BODY_TOO_LARGE, "at most 1 MiB in all");
+    }
+    for (index, value) in values.iter().enumerate() {
+        if value.text.as_ref().is_some_and(|text| text.contains('\0')) {
+            v.add(path.index(index), Reason::BODY_NUL, "must not hold a NUL character: Postgres cannot take it");
+        }
+    }
+}
+
+fn hash(request: &api::ExecAsyncRequest, submit: &Submit) -> i64 {
+    let mut hash = PayloadHash::new("ExecAsync");
+    hash.bytes(request.handle.as_bytes());
+    let mut first = 0;
+    for run in &submit.runs {
+        let task = &request.tasks[first];
+        hash.number(i64::from(run.count));
+        hash.number(run.order.map_or(-1, |order| order.0));
+        hash.bytes(run.spec.work.to_string().as_bytes());
+        hash.options(task.options.as_ref());
+        first += run.count as usize;
+    }
+    for packed in [&submit.bodies, &submit.params] {
+        hash.bytes(&packed.bytes);
+        packed.ends.iter().for_each(|end| hash.number(i64::from(*end)));
+    }
+    hash.finish()
+}
