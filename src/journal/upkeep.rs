@@ -3,7 +3,10 @@
 use super::{JournalError, connect::Duty, wire::Date};
 use crate::core::{Day, ShardId};
 use jiff::{ToSpan, civil};
-use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, postgres::PgConnectOptions};
+use sqlx::{
+    AssertSqlSafe, Connection, Executor, PgConnection,
+    postgres::{PgConnectOptions, PgQueryResult},
+};
 
 /// Tables with a partition for each day.
 const TABLES: [&str; 3] = ["submission", "completion", "attempt"];
@@ -11,10 +14,12 @@ const TABLES: [&str; 3] = ["submission", "completion", "attempt"];
 const DAYS_AHEAD: i32 = 7;
 /// Batch rows kept.
 const BATCHES_KEPT: i64 = 100_000;
+/// Duplicate key in the catalogue, duplicate table, is a partition already, would overlap a partition.
+const ALREADY: [&str; 4] = ["23505", "42P07", "42809", "42P17"];
 /// Batch rows deleted by one statement.
 const SLICE: i64 = 10_000;
 
-/// Connects for each piece of work. To be run at the start and every hour.
+/// Connects for each piece of work.
 #[derive(Clone, Debug)]
 pub struct Upkeep {
     options: PgConnectOptions,
@@ -24,6 +29,13 @@ pub struct Upkeep {
 impl Upkeep {
     pub(super) fn new(options: &PgConnectOptions, shard: ShardId) -> Self {
         Upkeep { options: Duty::Upkeep.options(options), shard }
+    }
+
+    /// All of it. To be called every hour.
+    pub async fn run(&self) -> Result<(), JournalError> {
+        self.ensure_days().await?;
+        self.drop_old_batches().await?;
+        self.drop_old_replicas().await
     }
 
     /// Makes the partitions from yesterday to a week ahead that do not exist. A table is made first and then attached,
@@ -75,6 +87,22 @@ impl Upkeep {
     }
 }
 
+impl Upkeep {
+    /// Forgets runs of servers not seen for a day.
+    async fn drop_old_replicas(&self) -> Result<(), JournalError> {
+        let mut connection = PgConnection::connect_with(&self.options).await?;
+        sqlx::query(
+            "-- drop_old_replicas
+             delete from replica
+             where shard = $1 and seen_at < now() - interval '1 day'",
+        )
+        .bind(self.shard.0)
+        .execute(&mut connection)
+        .await?;
+        Ok(connection.close().await?)
+    }
+}
+
 async fn attached(connection: &mut PgConnection, table: &str) -> Result<Vec<String>, JournalError> {
     let names = sqlx::query_scalar(
         "-- attached_days
@@ -93,11 +121,15 @@ async fn make_partition(connection: &mut PgConnection, table: &str, name: &str, 
     let (from, to) = (date(day)?, date(Day(day.0 + 1))?);
     let create = format!("create table if not exists {name} (like {table} including all)");
     let attach = format!("alter table {table} attach partition {name} for values from ('{from}') to ('{to}')");
-    connection.execute(AssertSqlSafe(create)).await?;
-    match connection.execute(AssertSqlSafe(attach)).await {
+    unless_there(connection.execute(AssertSqlSafe(create)).await)?;
+    unless_there(connection.execute(AssertSqlSafe(attach)).await)
+}
+
+/// Another replica may have been quicker: it is there, or attached, already.
+fn unless_there(made: Result<PgQueryResult, sqlx::Error>) -> Result<(), JournalError> {
+    match made {
         Ok(_) => Ok(()),
-        // another replica was quicker
-        Err(sqlx::Error::Database(error)) if matches!(error.code().as_deref(), Some("42809" | "42P17")) => Ok(()),
+        Err(sqlx::Error::Database(error)) if error.code().is_some_and(|code| ALREADY.contains(&&*code)) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
