@@ -3,10 +3,8 @@
 use super::{JournalError, connect::Duty, wire::Date};
 use crate::core::{Day, ShardId};
 use jiff::{ToSpan, civil};
-use sqlx::{
-    AssertSqlSafe, Connection, Executor, PgConnection,
-    postgres::{PgConnectOptions, PgQueryResult},
-};
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, postgres::PgConnectOptions};
+use std::time::Duration;
 
 /// Tables with a partition for each day.
 const TABLES: [&str; 3] = ["submission", "completion", "attempt"];
@@ -14,8 +12,10 @@ const TABLES: [&str; 3] = ["submission", "completion", "attempt"];
 const DAYS_AHEAD: i32 = 7;
 /// Batch rows kept.
 const BATCHES_KEPT: i64 = 100_000;
-/// Duplicate key in the catalogue, duplicate table, is a partition already, would overlap a partition.
-const ALREADY: [&str; 4] = ["23505", "42P07", "42809", "42P17"];
+/// How often making days is tried: replicas that do it at the same time get in each other's way.
+const TRIES: u32 = 10;
+/// Pause between two tries.
+const PAUSE: Duration = Duration::from_millis(50);
 /// Batch rows deleted by one statement.
 const SLICE: i64 = 10_000;
 
@@ -42,21 +42,15 @@ impl Upkeep {
     /// which does not stall inserts.
     pub async fn ensure_days(&self) -> Result<(), JournalError> {
         let mut connection = PgConnection::connect_with(&self.options).await?;
-        let today: Date = sqlx::query_scalar(
-            "-- today
-             select (now() at time zone 'utc')::date",
-        )
-        .fetch_one(&mut connection)
-        .await?;
-        for table in TABLES {
-            let attached = attached(&mut connection, table).await?;
-            for ahead in -1..=DAYS_AHEAD {
-                let name = partition(table, Day(today.0.0 + ahead))?;
-                if !attached.contains(&name) {
-                    make_partition(&mut connection, table, &name, Day(today.0.0 + ahead)).await?;
-                }
+        let mut made = make_days(&mut connection).await;
+        for _ in 1..TRIES {
+            if made.is_ok() {
+                break;
             }
+            tokio::time::sleep(PAUSE).await;
+            made = make_days(&mut connection).await;
         }
+        made?;
         Ok(connection.close().await?)
     }
 
@@ -85,9 +79,7 @@ impl Upkeep {
             }
         }
     }
-}
 
-impl Upkeep {
     /// Forgets runs of servers not seen for a day.
     async fn drop_old_replicas(&self) -> Result<(), JournalError> {
         let mut connection = PgConnection::connect_with(&self.options).await?;
@@ -101,6 +93,26 @@ impl Upkeep {
         .await?;
         Ok(connection.close().await?)
     }
+}
+
+async fn make_days(connection: &mut PgConnection) -> Result<(), JournalError> {
+    let today: Date = sqlx::query_scalar(
+        "-- today
+         select (now() at time zone 'utc')::date",
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    for table in TABLES {
+        let attached = attached(connection, table).await?;
+        for ahead in -1..=DAYS_AHEAD {
+            let day = Day(today.0.0 + ahead);
+            let name = partition(table, day)?;
+            if !attached.contains(&name) {
+                make_partition(connection, table, &name, day).await?;
+            }
+        }
+    }
+    Ok(())
 }
 
 async fn attached(connection: &mut PgConnection, table: &str) -> Result<Vec<String>, JournalError> {
@@ -121,17 +133,9 @@ async fn make_partition(connection: &mut PgConnection, table: &str, name: &str, 
     let (from, to) = (date(day)?, date(Day(day.0 + 1))?);
     let create = format!("create table if not exists {name} (like {table} including all)");
     let attach = format!("alter table {table} attach partition {name} for values from ('{from}') to ('{to}')");
-    unless_there(connection.execute(AssertSqlSafe(create)).await)?;
-    unless_there(connection.execute(AssertSqlSafe(attach)).await)
-}
-
-/// Another replica may have been quicker: it is there, or attached, already.
-fn unless_there(made: Result<PgQueryResult, sqlx::Error>) -> Result<(), JournalError> {
-    match made {
-        Ok(_) => Ok(()),
-        Err(sqlx::Error::Database(error)) if error.code().is_some_and(|code| ALREADY.contains(&&*code)) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
+    connection.execute(AssertSqlSafe(create)).await?;
+    connection.execute(AssertSqlSafe(attach)).await?;
+    Ok(())
 }
 
 /// Name of a day's partition: `submission_2026_11_21`.
@@ -139,6 +143,6 @@ fn partition(table: &str, day: Day) -> Result<String, JournalError> {
     Ok(format!("{table}_{}", date(day)?.strftime("%Y_%m_%d")))
 }
 
-pub(super) fn date(day: Day) -> Result<civil::Date, JournalError> {
+fn date(day: Day) -> Result<civil::Date, JournalError> {
     civil::date(1970, 1, 1).checked_add(day.0.days()).map_err(|_| JournalError::corrupt(format!("day {}", day.0)))
 }
