@@ -224,6 +224,13 @@ impl Coordinator {
         }
     }
 
+    /// Waits until everything reported so far is durable, at most `patience`.
+    pub async fn drain(&self, patience: Duration) {
+        if tokio::time::timeout(patience, self.status()).await.is_err() {
+            tracing::warn!("stopped before the last outcomes were durable; they will be found lost or run again");
+        }
+    }
+
     async fn ask(&self, command: Command) -> Result<Reply, CallError> {
         if self.health.stalled() {
             return Err(CallError::unavailable("the coordination database is away"));
