@@ -14,6 +14,4 @@ mod validate;
 mod violations;
 
 pub use reason::Reason;
-pub use server::{Config, routes, serve};
-pub use status::Probes;
-pub use validate::Targets;
+pub use server::Server;

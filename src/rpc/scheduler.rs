@@ -13,9 +13,8 @@ use super::{
 };
 use crate::{
     api::{self, scheduler_service_server::SchedulerService},
-    coordinator::{CallError, Coordinator},
-    core::{Caller, Handle, Reject, Reply, SchedulerImage, Verb},
-    journal::Reader,
+    coordinator::Coordinator,
+    core::{Caller, Handle, Reply, Verb},
 };
 use synchronize::DoneStream;
 use tokio_util::sync::CancellationToken;
@@ -26,8 +25,6 @@ use tonic::{Request, Response, Status};
 pub struct Schedulers {
     /// Decides.
     pub coordinator: Coordinator,
-    /// Remembers what the core no longer holds.
-    pub reader: Reader,
     /// Who calls.
     pub auth: Auth,
     /// Where SQL may run.
@@ -36,40 +33,12 @@ pub struct Schedulers {
     pub stopping: CancellationToken,
 }
 
-/// What is known of a scheduler.
-enum Answer {
-    /// The core holds it and says this.
-    Live(Reply),
-    /// It is released, all its tasks have ended, and only the journal knows it.
-    Settled(Box<SchedulerImage>),
-}
-
 type Answered<T> = Result<Response<T>, Status>;
 
 impl Schedulers {
-    /// Asks about a scheduler that lives or has lived. Not there and not the caller's are the same error.
-    async fn ask(&self, caller: &Caller, handle: Handle, verb: Verb) -> Result<Answer, Status> {
-        match self.coordinator.call(caller.clone(), handle, verb).await {
-            Ok(reply) => Ok(Answer::Live(reply)),
-            Err(CallError::Rejected(Reject::UnknownHandle)) => self.settled(caller, handle).await,
-            Err(error) => Err(errors::call(error, handle)),
-        }
-    }
-
-    async fn settled(&self, caller: &Caller, handle: Handle) -> Result<Answer, Status> {
-        let image = self.reader.scheduler(handle).await.map_err(errors::journal)?;
-        match image.filter(|image| image.namespace == caller.namespace) {
-            Some(image) => Ok(Answer::Settled(Box::new(image))),
-            None => Err(errors::handle_not_found()),
-        }
-    }
-
-    /// Asks for something that a released scheduler does not take.
-    async fn ask_open(&self, caller: &Caller, handle: Handle, verb: Verb) -> Result<Reply, Status> {
-        match self.ask(caller, handle, verb).await? {
-            Answer::Live(reply) => Ok(reply),
-            Answer::Settled(_) => Err(errors::released(handle)),
-        }
+    /// Asks about a scheduler. Not there and not the caller's are the same error.
+    async fn ask(&self, caller: Caller, handle: Handle, verb: Verb) -> Result<Reply, Status> {
+        self.coordinator.call(caller, handle, verb).await.map_err(|error| errors::call(error, handle))
     }
 }
 
@@ -87,7 +56,7 @@ impl SchedulerService for Schedulers {
         let caller = self.auth.caller(&request)?;
         let (handle, submit) = validate::exec_async(request.get_ref(), &self.targets)?;
         drop(request);
-        match self.ask_open(&caller, handle, Verb::Submit(submit)).await? {
+        match self.ask(caller, handle, Verb::Submit(submit)).await? {
             Reply::Submitted { first_seq, count, done_no } => {
                 Ok(Response::new(api::ExecAsyncResponse { first_seq: first_seq.0, count: count as i32, done_no: done_no.0 }))
             }
@@ -110,7 +79,8 @@ impl SchedulerService for Schedulers {
         request: Request<api::DescribeSchedulerRequest>,
     ) -> Answered<api::DescribeSchedulerResponse> {
         let caller = self.auth.caller(&request)?;
-        let scheduler = self.describe(&caller, validate::handle(&request.get_ref().handle)?).await?;
+        let handle = validate::handle(&request.get_ref().handle)?;
+        let scheduler = self.scheduler(caller, handle, Verb::Describe).await?;
         Ok(Response::new(api::DescribeSchedulerResponse { scheduler: Some(scheduler) }))
     }
 
@@ -122,14 +92,14 @@ impl SchedulerService for Schedulers {
     async fn update_scheduler(&self, request: Request<api::UpdateSchedulerRequest>) -> Answered<api::UpdateSchedulerResponse> {
         let caller = self.auth.caller(&request)?;
         let (handle, update) = validate::update(request.into_inner())?;
-        let scheduler = self.change(caller, handle, Verb::Update(update)).await?;
+        let scheduler = self.scheduler(caller, handle, Verb::Update(update)).await?;
         Ok(Response::new(api::UpdateSchedulerResponse { scheduler: Some(scheduler) }))
     }
 
     async fn pause_scheduler(&self, request: Request<api::PauseSchedulerRequest>) -> Answered<api::PauseSchedulerResponse> {
         let caller = self.auth.caller(&request)?;
         let handle = validate::handle(&request.get_ref().handle)?;
-        let scheduler = self.change(caller, handle, Verb::Pause).await?;
+        let scheduler = self.scheduler(caller, handle, Verb::Pause).await?;
         Ok(Response::new(api::PauseSchedulerResponse { scheduler: Some(scheduler) }))
     }
 
@@ -137,7 +107,7 @@ impl SchedulerService for Schedulers {
         let caller = self.auth.caller(&request)?;
         let api::ResumeSchedulerRequest { handle, ignore_failures } = request.into_inner();
         let verb = Verb::Resume { ignore_failures };
-        let scheduler = self.change(caller, validate::handle(&handle)?, verb).await?;
+        let scheduler = self.scheduler(caller, validate::handle(&handle)?, verb).await?;
         Ok(Response::new(api::ResumeSchedulerResponse { scheduler: Some(scheduler) }))
     }
 

@@ -1,12 +1,16 @@
 //! StatusService: what the service is doing. A part that does not answer is named and is no error: this is what one reads
 //! when something is wrong.
 
-use super::{convert::timestamp, errors, validate};
+use super::{
+    convert::{self, timestamp},
+    errors, validate,
+};
 use crate::{
     api::{self, status_service_server::StatusService},
-    coordinator::Coordinator,
+    coordinator::{Coordinator, JournalHealth},
     core::{CoreStatus, Day},
-    journal::{self, Reader},
+    executor::{Executor, TargetStatus},
+    journal,
 };
 use futures_util::{Stream, stream};
 use jiff::{ToSpan, civil::date};
@@ -18,24 +22,15 @@ use tonic::{Request, Response, Status};
 /// How long a part may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the executor tells about itself.
-#[derive(Clone)]
-pub struct Probes {
-    /// One row per slot.
-    pub executions: Arc<dyn Fn() -> Vec<api::Execution> + Send + Sync>,
-    /// One row per target.
-    pub targets: Arc<dyn Fn() -> Vec<api::TargetStatus> + Send + Sync>,
-}
-
 /// The service.
 #[derive(Clone)]
 pub struct Statuses {
     /// Counts.
     pub coordinator: Coordinator,
-    /// The journal and the replicas.
-    pub reader: Reader,
     /// Slots and targets.
-    pub probes: Probes,
+    pub executor: Executor,
+    /// This replica's name.
+    pub replica: Arc<str>,
     /// The server is going down: streams end.
     pub stopping: CancellationToken,
 }
@@ -49,10 +44,10 @@ impl StatusService for Statuses {
     async fn get_status(&self, _: Request<api::GetStatusRequest>) -> Result<Response<api::GetStatusResponse>, Status> {
         let (core, journal) = tokio::join!(
             tokio::time::timeout(PATIENCE, self.coordinator.status()),
-            tokio::time::timeout(PATIENCE, self.reader.status()),
+            tokio::time::timeout(PATIENCE, self.coordinator.reader().status()),
         );
         let mut status = api::GetStatusResponse {
-            targets: (self.probes.targets)(),
+            targets: self.executor.targets().iter().map(target).collect(),
             version: env!("CARGO_PKG_VERSION").into(),
             ..Default::default()
         };
@@ -62,12 +57,9 @@ impl StatusService for Statuses {
         }
         match journal {
             Ok(Ok(journal)) => self::journal(&mut status, &journal),
-            Ok(Err(_)) | Err(_) => {
-                status.unreachable.push("journal".into());
-                let error = "the coordination database does not answer; the server's log says why".into();
-                status.journal = Some(api::JournalStatus { error, ..Default::default() });
-            }
+            Ok(Err(_)) | Err(_) => status.unreachable.push("journal".into()),
         }
+        health(&mut status, self.coordinator.journal_health());
         Ok(Response::new(status))
     }
 
@@ -75,7 +67,7 @@ impl StatusService for Statuses {
         &self,
         _: Request<api::ListExecutionsRequest>,
     ) -> Result<Response<api::ListExecutionsResponse>, Status> {
-        Ok(Response::new(api::ListExecutionsResponse { executions: (self.probes.executions)() }))
+        Ok(Response::new(api::ListExecutionsResponse { executions: self.executions() }))
     }
 
     async fn watch_executions(
@@ -84,7 +76,7 @@ impl StatusService for Statuses {
     ) -> Result<Response<ExecutionsStream>, Status> {
         let mut ticks = interval(validate::interval(request.get_ref())?);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let watch = Watch { probes: self.probes.clone(), stopping: self.stopping.clone(), ticks, last: None, over: false };
+        let watch = Watch { statuses: self.clone(), stopping: self.stopping.clone(), ticks, last: None, over: false };
         Ok(Response::new(Box::pin(stream::unfold(watch, |mut watch| async move {
             let message = watch.next().await?;
             Some((message, watch))
@@ -92,8 +84,15 @@ impl StatusService for Statuses {
     }
 }
 
+impl Statuses {
+    fn executions(&self) -> Vec<api::Execution> {
+        let now = self.coordinator.clock().now();
+        self.executor.executions().iter().map(|row| convert::execution(&self.replica, row, now)).collect()
+    }
+}
+
 struct Watch {
-    probes: Probes,
+    statuses: Statuses,
     stopping: CancellationToken,
     ticks: Interval,
     /// What was sent last, without the elapsed times.
@@ -111,7 +110,7 @@ impl Watch {
                     return Some(Err(errors::stopping()));
                 }
             }
-            let executions = (self.probes.executions)();
+            let executions = self.statuses.executions();
             let timeless = executions.iter().cloned().map(|row| api::Execution { elapsed_ms: 0, ..row }).collect();
             if self.last.as_ref() != Some(&timeless) {
                 self.last = Some(timeless);
@@ -119,6 +118,15 @@ impl Watch {
             }
         }
         None
+    }
+}
+
+fn target(target: &TargetStatus) -> api::TargetStatus {
+    api::TargetStatus {
+        name: target.name.to_string(),
+        available: target.unavailable.is_none(),
+        error: target.unavailable.clone().unwrap_or_default(),
+        sessions: target.slots as i32,
     }
 }
 
@@ -156,6 +164,17 @@ fn journal(status: &mut api::GetStatusResponse, journal: &journal::JournalStatus
         seen_at: Some(timestamp(row.seen_at)),
     };
     status.replicas = journal.replicas.iter().map(replica).collect();
+}
+
+/// What the loop knows of its journal: the present, where the journal's own answer may be missing.
+fn health(status: &mut api::GetStatusResponse, health: JournalHealth) {
+    let journal = status.journal.get_or_insert_default();
+    journal.available = health.available;
+    journal.error = health.error;
+    if let Some((no, age)) = health.last_batch {
+        journal.batch_no = no.0;
+        journal.last_durable_ms = age.as_millis() as i64;
+    }
 }
 
 /// YYYY-MM-DD.

@@ -19,7 +19,7 @@ pub fn scheduler(view: &SchedulerView) -> api::Scheduler {
     }
 }
 
-/// One whose tasks have all ended.
+/// One as the journal knows it: without counts of unfinished tasks.
 pub fn settled(image: &SchedulerImage) -> api::Scheduler {
     api::Scheduler {
         handle: image.handle.to_string(),

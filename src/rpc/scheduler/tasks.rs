@@ -1,22 +1,25 @@
 //! Single tasks: cancel, show, list. What has ended is in the journal; where the others stand the core knows. The core is
-//! asked first about one task: when it no longer holds it, its outcome is durable, so the journal has it.
+//! asked before the journal is read: when it no longer holds a task, its outcome is durable, so the journal has it.
 
 use super::{
     super::{
         convert::{self, Where},
         validate::ListTasks,
     },
-    Answer, Schedulers, errors,
+    Schedulers, errors,
     listing::PAGE_BYTES,
 };
 use crate::{
     api,
-    core::{Caller, Handle, Reply, Seq, TaskId, Verb},
+    core::{Attempt, Caller, Handle, Reply, Seq, Standing, TaskId, Verb},
     journal::{StoredTask, TaskPage},
 };
 use prost::Message;
 use std::collections::HashMap;
 use tonic::Status;
+
+/// Where unfinished tasks stand.
+type Standings = HashMap<Seq, (Standing, Attempt)>;
 
 /// Reads of the journal for one page of a filtered list.
 const READS: usize = 8;
@@ -26,23 +29,23 @@ const READ_TASKS: usize = 1_000;
 impl Schedulers {
     pub(super) async fn cancel(&self, caller: Caller, id: TaskId) -> Result<api::CancelTaskResponse, Status> {
         let done = |outcome| api::CancelTaskResponse { state: api::TaskState::Done.into(), outcome };
-        match self.ask(&caller, id.handle, Verb::Cancel(id.seq)).await? {
-            Answer::Live(Reply::Cancelling { running: true, .. }) => {
+        match self.ask(caller, id.handle, Verb::Cancel(id.seq)).await? {
+            Reply::Cancelling { running: true, .. } => {
                 Ok(api::CancelTaskResponse { state: api::TaskState::Running.into(), outcome: 0 })
             }
-            Answer::Live(Reply::Cancelling { cancelled: true, .. }) => Ok(done(api::Outcome::Cancelled.into())),
-            Answer::Live(Reply::Cancelling { .. }) | Answer::Settled(_) => {
-                let outcomes = self.reader.outcomes(id.handle, &[id.seq]).await.map_err(errors::journal)?;
+            Reply::Cancelling { cancelled: true, .. } => Ok(done(api::Outcome::Cancelled.into())),
+            Reply::Cancelling { .. } => {
+                let outcomes = self.coordinator.reader().outcomes(id.handle, &[id.seq]).await.map_err(errors::journal)?;
                 let (done_no, event) = outcomes.get(&id.seq).ok_or_else(errors::task_not_found)?;
                 Ok(done(convert::event(*done_no, event, 0, false).outcome))
             }
-            Answer::Live(other) => Err(errors::bug(&other)),
+            other => Err(errors::bug(&other)),
         }
     }
 
     pub(super) async fn task(&self, caller: Caller, id: TaskId) -> Result<api::TaskView, Status> {
         let standing = self.locate(&caller, id.handle, vec![id.seq]).await?.remove(&id.seq);
-        let task = self.reader.task(id.handle, id.seq).await.map_err(errors::journal)?;
+        let task = self.coordinator.reader().task(id.handle, id.seq).await.map_err(errors::journal)?;
         let task = task.ok_or_else(errors::task_not_found)?;
         Ok(convert::task_view(id.handle, &task, standing, true))
     }
@@ -86,8 +89,8 @@ impl Schedulers {
         before: Option<Seq>,
         ask: &ListTasks,
         limit: usize,
-    ) -> Result<(TaskPage, HashMap<Seq, (crate::core::Standing, crate::core::Attempt)>), Status> {
-        let mut page = self.reader.tasks(handle, before, ask.order, limit).await.map_err(errors::journal)?;
+    ) -> Result<(TaskPage, Standings), Status> {
+        let mut page = self.coordinator.reader().tasks(handle, before, ask.order, limit).await.map_err(errors::journal)?;
         let open: Vec<Seq> = page.tasks.iter().filter(|task| task.done.is_none()).map(|task| task.seq).collect();
         if open.is_empty() {
             return Ok((page, HashMap::new()));
@@ -95,7 +98,7 @@ impl Schedulers {
         let standings = self.locate(caller, handle, open.clone()).await?;
         let ended: Vec<Seq> = open.into_iter().filter(|seq| !standings.contains_key(seq)).collect();
         if !ended.is_empty() {
-            let mut outcomes = self.reader.outcomes(handle, &ended).await.map_err(errors::journal)?;
+            let mut outcomes = self.coordinator.reader().outcomes(handle, &ended).await.map_err(errors::journal)?;
             let unknown = |task: &&mut StoredTask| task.done.is_none();
             page.tasks.iter_mut().filter(unknown).for_each(|task| task.done = outcomes.remove(&task.seq));
         }
@@ -103,19 +106,13 @@ impl Schedulers {
     }
 
     /// Where the unfinished ones of `seqs` stand.
-    async fn locate(
-        &self,
-        caller: &Caller,
-        handle: Handle,
-        seqs: Vec<Seq>,
-    ) -> Result<HashMap<Seq, (crate::core::Standing, crate::core::Attempt)>, Status> {
-        match self.ask(caller, handle, Verb::Locate(seqs.clone())).await? {
-            Answer::Live(Reply::Located(found)) => {
+    async fn locate(&self, caller: &Caller, handle: Handle, seqs: Vec<Seq>) -> Result<Standings, Status> {
+        match self.ask(caller.clone(), handle, Verb::Locate(seqs.clone())).await? {
+            Reply::Located(found) => {
                 let known = |(seq, standing): (Seq, Where)| standing.map(|standing| (seq, standing));
                 Ok(seqs.into_iter().zip(found).filter_map(known).collect())
             }
-            Answer::Live(other) => Err(errors::bug(&other)),
-            Answer::Settled(_) => Ok(HashMap::new()),
+            other => Err(errors::bug(&other)),
         }
     }
 }

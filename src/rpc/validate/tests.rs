@@ -9,7 +9,7 @@ fn good_handle() -> String {
 }
 
 fn targets() -> Targets {
-    Targets::new(["app", "reports"])
+    Targets::new(["app".into(), "reports".into()])
 }
 
 fn sql(statement: &str) -> api::Task {
