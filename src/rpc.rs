@@ -14,4 +14,6 @@ mod validate;
 mod violations;
 
 pub use reason::Reason;
-pub use server::Server;
+pub use server::{Config, routes, serve};
+pub use status::Probes;
+pub use validate::Targets;

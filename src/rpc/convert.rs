@@ -1,11 +1,9 @@
 //! Core types → proto. Total: everything the core can say has its place in the API.
 
-mod execution;
 mod options;
 mod scheduler;
 mod task;
 
-pub use execution::execution;
 pub use scheduler::{halt, scheduler, settled};
 pub use task::{Where, event, state, task_view};
 

@@ -15,6 +15,7 @@ use crate::{
     api::{self, scheduler_service_server::SchedulerService},
     coordinator::Coordinator,
     core::{Caller, Handle, Reply, Verb},
+    journal::Reader,
 };
 use synchronize::DoneStream;
 use tokio_util::sync::CancellationToken;
@@ -25,6 +26,8 @@ use tonic::{Request, Response, Status};
 pub struct Schedulers {
     /// Decides.
     pub coordinator: Coordinator,
+    /// Reads the log.
+    pub reader: Reader,
     /// Who calls.
     pub auth: Auth,
     /// Where SQL may run.

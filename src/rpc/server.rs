@@ -1,14 +1,19 @@
 //! The server: services, reflection, health, and every limit of the transport. tonic's own defaults are "no limit", so each
 //! one is set here. Memory is bounded by connections × streams × what a stream may have in flight.
 
-use super::{auth::Auth, incoming, refusal, scheduler::Schedulers, status::Statuses, validate::Targets};
+use super::{
+    auth::Auth,
+    incoming, refusal,
+    scheduler::Schedulers,
+    status::{Probes, Statuses},
+    validate::Targets,
+};
 use crate::{
     api::{self, scheduler_service_server::SchedulerServiceServer, status_service_server::StatusServiceServer},
     coordinator::Coordinator,
     core::limits,
-    executor::Executor,
 };
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::{body::Body, codegen::http::Response, service::Routes, transport};
@@ -31,58 +36,61 @@ const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long calls may take to end once the server is told to stop.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// What the server stands on.
-pub struct Server {
-    /// Decides.
-    pub coordinator: Coordinator,
-    /// Says what runs where.
-    pub executor: Executor,
-    /// This replica's name.
-    pub replica: Arc<str>,
+/// What the server needs besides the coordinator.
+#[derive(Clone)]
+pub struct Config {
     /// Targets that SQL tasks may name.
-    pub targets: Vec<Arc<str>>,
+    pub targets: Targets,
+    /// What the executor tells about itself.
+    pub probes: Probes,
     /// Take the namespace from the metadata of a call: only behind a gateway that authenticates, and in tests.
     pub trusted_namespace_metadata: bool,
 }
 
-impl Server {
-    /// Serves until `shutdown`, then ends the streams with UNAVAILABLE and waits a little for the other calls.
-    pub async fn run(self, listener: TcpListener, shutdown: impl Future<Output = ()> + Send) -> anyhow::Result<()> {
-        let stopping = CancellationToken::new();
-        let (health, health_service) = tonic_health::server::health_reporter();
-        health.set_serving::<SchedulerServiceServer<Schedulers>>().await;
-        health.set_serving::<StatusServiceServer<Statuses>>().await;
-        let routes = with_reflection(self.routes(&stopping).add_service(health_service))?;
-        let connections = incoming::connections(listener, CONNECTIONS);
-        let stop = async {
-            shutdown.await;
-            health.set_not_serving::<SchedulerServiceServer<Schedulers>>().await;
-            health.set_not_serving::<StatusServiceServer<Statuses>>().await;
-            health.set_service_status("", ServingStatus::NotServing).await;
-            stopping.cancel();
-        };
-        let late = async {
-            stopping.cancelled().await;
-            tokio::time::sleep(DRAIN).await;
-        };
-        tokio::select! {
-            served = transport().add_routes(routes).serve_with_incoming_shutdown(connections, stop) => Ok(served?),
-            () = late => Ok(()),
-        }
-    }
+/// The services. `stopping` ends their streams.
+pub fn routes(coordinator: &Coordinator, config: &Config, stopping: &CancellationToken) -> Routes {
+    let reader = coordinator.journal().reader();
+    let schedulers = Schedulers {
+        coordinator: coordinator.clone(),
+        reader: reader.clone(),
+        auth: Auth::new(config.trusted_namespace_metadata),
+        targets: config.targets.clone(),
+        stopping: stopping.clone(),
+    };
+    let probes = config.probes.clone();
+    let statuses = Statuses { coordinator: coordinator.clone(), reader, probes, stopping: stopping.clone() };
+    Routes::new(SchedulerServiceServer::new(schedulers).max_decoding_message_size(REQUEST_BYTES))
+        .add_service(StatusServiceServer::new(statuses))
+}
 
-    /// The services. `stopping` ends their streams.
-    fn routes(self, stopping: &CancellationToken) -> Routes {
-        let schedulers = Schedulers {
-            coordinator: self.coordinator.clone(),
-            auth: Auth::new(self.trusted_namespace_metadata),
-            targets: Targets::new(self.targets),
-            stopping: stopping.clone(),
-        };
-        let Server { coordinator, executor, replica, .. } = self;
-        let statuses = Statuses { coordinator, executor, replica, stopping: stopping.clone() };
-        Routes::new(SchedulerServiceServer::new(schedulers).max_decoding_message_size(REQUEST_BYTES))
-            .add_service(StatusServiceServer::new(statuses))
+/// Serves until `shutdown`, then ends the streams with UNAVAILABLE and waits a little for the other calls.
+pub async fn serve(
+    listener: TcpListener,
+    coordinator: Coordinator,
+    config: Config,
+    shutdown: impl Future<Output = ()> + Send,
+) -> anyhow::Result<()> {
+    let stopping = CancellationToken::new();
+    let (health, health_service) = tonic_health::server::health_reporter();
+    health.set_serving::<SchedulerServiceServer<Schedulers>>().await;
+    health.set_serving::<StatusServiceServer<Statuses>>().await;
+    let routes = with_reflection(routes(&coordinator, &config, &stopping).add_service(health_service))?;
+    let connections = incoming::connections(listener, CONNECTIONS);
+    let drained = stopping.clone();
+    let served = server().add_routes(routes).serve_with_incoming_shutdown(connections, async move {
+        shutdown.await;
+        health.set_not_serving::<SchedulerServiceServer<Schedulers>>().await;
+        health.set_not_serving::<StatusServiceServer<Statuses>>().await;
+        health.set_service_status("", ServingStatus::NotServing).await;
+        drained.cancel();
+    });
+    let late = async {
+        stopping.cancelled().await;
+        tokio::time::sleep(DRAIN).await;
+    };
+    tokio::select! {
+        served = served => Ok(served?),
+        () = late => Ok(()),
     }
 }
 
@@ -97,7 +105,7 @@ fn with_reflection(routes: Routes) -> anyhow::Result<Routes> {
 
 type Refusals = MapResponseLayer<fn(Response<Body>) -> Response<Body>>;
 
-fn transport() -> transport::Server<Stack<Refusals, Identity>> {
+fn server() -> transport::Server<Stack<Refusals, Identity>> {
     transport::Server::builder()
         .max_concurrent_streams(STREAMS_PER_CONNECTION)
         .http2_keepalive_interval(Some(KEEPALIVE))

@@ -1,16 +1,12 @@
 //! StatusService: what the service is doing. A part that does not answer is named and is no error: this is what one reads
 //! when something is wrong.
 
-use super::{
-    convert::{self, timestamp},
-    errors, validate,
-};
+use super::{convert::timestamp, errors, validate};
 use crate::{
     api::{self, status_service_server::StatusService},
     coordinator::{Coordinator, JournalHealth},
     core::{CoreStatus, Day},
-    executor::{Executor, TargetStatus},
-    journal,
+    journal::{self, Reader},
 };
 use futures_util::{Stream, stream};
 use jiff::{ToSpan, civil::date};
@@ -22,15 +18,24 @@ use tonic::{Request, Response, Status};
 /// How long a part may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// What the executor tells about itself.
+#[derive(Clone)]
+pub struct Probes {
+    /// One row per slot.
+    pub executions: Arc<dyn Fn() -> Vec<api::Execution> + Send + Sync>,
+    /// One row per target.
+    pub targets: Arc<dyn Fn() -> Vec<api::TargetStatus> + Send + Sync>,
+}
+
 /// The service.
 #[derive(Clone)]
 pub struct Statuses {
     /// Counts.
     pub coordinator: Coordinator,
+    /// The journal and the replicas.
+    pub reader: Reader,
     /// Slots and targets.
-    pub executor: Executor,
-    /// This replica's name.
-    pub replica: Arc<str>,
+    pub probes: Probes,
     /// The server is going down: streams end.
     pub stopping: CancellationToken,
 }
@@ -44,10 +49,10 @@ impl StatusService for Statuses {
     async fn get_status(&self, _: Request<api::GetStatusRequest>) -> Result<Response<api::GetStatusResponse>, Status> {
         let (core, journal) = tokio::join!(
             tokio::time::timeout(PATIENCE, self.coordinator.status()),
-            tokio::time::timeout(PATIENCE, self.coordinator.reader().status()),
+            tokio::time::timeout(PATIENCE, self.reader.status()),
         );
         let mut status = api::GetStatusResponse {
-            targets: self.executor.targets().iter().map(target).collect(),
+            targets: (self.probes.targets)(),
             version: env!("CARGO_PKG_VERSION").into(),
             ..Default::default()
         };
@@ -67,7 +72,7 @@ impl StatusService for Statuses {
         &self,
         _: Request<api::ListExecutionsRequest>,
     ) -> Result<Response<api::ListExecutionsResponse>, Status> {
-        Ok(Response::new(api::ListExecutionsResponse { executions: self.executions() }))
+        Ok(Response::new(api::ListExecutionsResponse { executions: (self.probes.executions)() }))
     }
 
     async fn watch_executions(
@@ -76,7 +81,7 @@ impl StatusService for Statuses {
     ) -> Result<Response<ExecutionsStream>, Status> {
         let mut ticks = interval(validate::interval(request.get_ref())?);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let watch = Watch { statuses: self.clone(), stopping: self.stopping.clone(), ticks, last: None, over: false };
+        let watch = Watch { probes: self.probes.clone(), stopping: self.stopping.clone(), ticks, last: None, over: false };
         Ok(Response::new(Box::pin(stream::unfold(watch, |mut watch| async move {
             let message = watch.next().await?;
             Some((message, watch))
@@ -84,15 +89,8 @@ impl StatusService for Statuses {
     }
 }
 
-impl Statuses {
-    fn executions(&self) -> Vec<api::Execution> {
-        let now = self.coordinator.clock().now();
-        self.executor.executions().iter().map(|row| convert::execution(&self.replica, row, now)).collect()
-    }
-}
-
 struct Watch {
-    statuses: Statuses,
+    probes: Probes,
     stopping: CancellationToken,
     ticks: Interval,
     /// What was sent last, without the elapsed times.
@@ -110,7 +108,7 @@ impl Watch {
                     return Some(Err(errors::stopping()));
                 }
             }
-            let executions = self.statuses.executions();
+            let executions = (self.probes.executions)();
             let timeless = executions.iter().cloned().map(|row| api::Execution { elapsed_ms: 0, ..row }).collect();
             if self.last.as_ref() != Some(&timeless) {
                 self.last = Some(timeless);
@@ -118,15 +116,6 @@ impl Watch {
             }
         }
         None
-    }
-}
-
-fn target(target: &TargetStatus) -> api::TargetStatus {
-    api::TargetStatus {
-        name: target.name.to_string(),
-        available: target.unavailable.is_none(),
-        error: target.unavailable.clone().unwrap_or_default(),
-        sessions: target.slots as i32,
     }
 }
 

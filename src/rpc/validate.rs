@@ -31,8 +31,8 @@ pub struct Targets(Arc<BTreeSet<Arc<str>>>);
 
 impl Targets {
     /// These.
-    pub fn new(names: impl IntoIterator<Item = Arc<str>>) -> Self {
-        Targets(Arc::new(names.into_iter().collect()))
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        Targets(Arc::new(names.into_iter().map(Arc::from).collect()))
     }
 
     /// The target called `name`; empty: `app`.

@@ -3,13 +3,12 @@
 use super::{super::convert, Schedulers, errors, validate};
 use crate::{
     api,
-    coordinator::{CallError, End},
-    core::{Caller, DoneNo, Handle, Reply, Until, Verb},
+    core::{Caller, DoneNo, Handle, ReleaseMode, Reply, Verb},
 };
 use std::time::Duration;
 use tonic::Status;
 
-/// Pause before a waiting release looks again at what a halt blocks: it is being cancelled.
+/// Pause before a waiting release looks again: what a halt blocks is being cancelled, slice by slice.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 impl Schedulers {
@@ -32,37 +31,27 @@ impl Schedulers {
         request: &api::ReleaseSchedulerRequest,
     ) -> Result<api::ReleaseSchedulerResponse, Status> {
         let (handle, mode) = validate::release(request)?;
-        let (already_released, mut pending, done_no) = match self.ask(caller.clone(), handle, Verb::Release(mode)).await? {
-            Reply::Released { already, pending, done_no } => (already, pending, done_no),
-            other => return Err(errors::bug(&other)),
-        };
-        if request.wait && pending > 0 {
-            pending = tokio::select! {
-                ended = self.ended(caller, handle, done_no) => ended.map_err(|error| errors::call(error, handle))?,
+        let (already_released, mut pending, mut done_no) = self.released(&caller, handle, mode).await?;
+        while request.wait && pending > 0 {
+            tokio::select! {
+                ended = self.coordinator.wait_done(caller.clone(), handle, done_no) => {
+                    ended.map_err(|error| errors::call(error, handle))?;
+                }
                 () = self.stopping.cancelled() => return Err(errors::stopping()),
-            };
+            }
+            (_, pending, done_no) = self.released(&caller, handle, mode).await?;
+            if pending > 0 {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
         }
         Ok(api::ReleaseSchedulerResponse { already_released, pending })
     }
 
-    /// Waits until every task of a released scheduler has ended; the number of those that have not: 0.
-    async fn ended(&self, caller: Caller, handle: Handle, after: DoneNo) -> Result<i64, CallError> {
-        let mut seen = after;
-        loop {
-            let mut events = self.coordinator.watch(caller.clone(), handle, seen, Until::All, None).await?;
-            let last = loop {
-                let page = events.next().await?;
-                if let Some((done_no, done)) = page.done.last() {
-                    seen = DoneNo(done_no.0 + i64::from(done.count) - 1);
-                }
-                if page.end.is_some() {
-                    break page;
-                }
-            };
-            if !matches!(last.end, Some(End::Halted { .. })) {
-                return Ok(last.pending);
-            }
-            tokio::time::sleep(LOOK_AGAIN).await;
+    /// Whether it had been released before, its unfinished tasks, its last event.
+    async fn released(&self, caller: &Caller, handle: Handle, mode: ReleaseMode) -> Result<(bool, i64, DoneNo), Status> {
+        match self.ask(caller.clone(), handle, Verb::Release(mode)).await? {
+            Reply::Released { already, pending, done_no } => Ok((already, pending, done_no)),
+            other => Err(errors::bug(&other)),
         }
     }
 }

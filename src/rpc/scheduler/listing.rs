@@ -25,7 +25,7 @@ impl Schedulers {
         request: &api::ListSchedulersRequest,
     ) -> Result<api::ListSchedulersResponse, Status> {
         let ask = ListSchedulers::new(request, &caller.namespace)?;
-        let images = self.coordinator.reader().schedulers(&caller.namespace, ask.before, ask.state, ask.size as u32 + 1).await;
+        let images = self.reader.schedulers(&caller.namespace, ask.before, ask.state, ask.size as u32 + 1).await;
         let images = images.map_err(errors::journal)?;
         let found = images.len();
         let mut page = api::ListSchedulersResponse::default();

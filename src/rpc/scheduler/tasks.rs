@@ -35,7 +35,7 @@ impl Schedulers {
             }
             Reply::Cancelling { cancelled: true, .. } => Ok(done(api::Outcome::Cancelled.into())),
             Reply::Cancelling { .. } => {
-                let outcomes = self.coordinator.reader().outcomes(id.handle, &[id.seq]).await.map_err(errors::journal)?;
+                let outcomes = self.reader.outcomes(id.handle, &[id.seq]).await.map_err(errors::journal)?;
                 let (done_no, event) = outcomes.get(&id.seq).ok_or_else(errors::task_not_found)?;
                 Ok(done(convert::event(*done_no, event, 0, false).outcome))
             }
@@ -45,7 +45,7 @@ impl Schedulers {
 
     pub(super) async fn task(&self, caller: Caller, id: TaskId) -> Result<api::TaskView, Status> {
         let standing = self.locate(&caller, id.handle, vec![id.seq]).await?.remove(&id.seq);
-        let task = self.coordinator.reader().task(id.handle, id.seq).await.map_err(errors::journal)?;
+        let task = self.reader.task(id.handle, id.seq).await.map_err(errors::journal)?;
         let task = task.ok_or_else(errors::task_not_found)?;
         Ok(convert::task_view(id.handle, &task, standing, true))
     }
@@ -90,7 +90,7 @@ impl Schedulers {
         ask: &ListTasks,
         limit: usize,
     ) -> Result<(TaskPage, Standings), Status> {
-        let mut page = self.coordinator.reader().tasks(handle, before, ask.order, limit).await.map_err(errors::journal)?;
+        let mut page = self.reader.tasks(handle, before, ask.order, limit).await.map_err(errors::journal)?;
         let open: Vec<Seq> = page.tasks.iter().filter(|task| task.done.is_none()).map(|task| task.seq).collect();
         if open.is_empty() {
             return Ok((page, HashMap::new()));
@@ -98,7 +98,7 @@ impl Schedulers {
         let standings = self.locate(caller, handle, open.clone()).await?;
         let ended: Vec<Seq> = open.into_iter().filter(|seq| !standings.contains_key(seq)).collect();
         if !ended.is_empty() {
-            let mut outcomes = self.coordinator.reader().outcomes(handle, &ended).await.map_err(errors::journal)?;
+            let mut outcomes = self.reader.outcomes(handle, &ended).await.map_err(errors::journal)?;
             let unknown = |task: &&mut StoredTask| task.done.is_none();
             page.tasks.iter_mut().filter(unknown).for_each(|task| task.done = outcomes.remove(&task.seq));
         }

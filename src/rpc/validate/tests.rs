@@ -9,7 +9,7 @@ fn good_handle() -> String {
 }
 
 fn targets() -> Targets {
-    Targets::new(["app".into(), "reports".into()])
+    Targets::new(["app", "reports"])
 }
 
 fn sql(statement: &str) -> api::Task {
