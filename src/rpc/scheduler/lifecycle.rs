@@ -3,7 +3,7 @@
 use super::{super::convert, Answer, Schedulers, errors, validate};
 use crate::{
     api,
-    core::{Caller, Handle, Reply, Verb},
+    core::{Caller, DoneNo, Handle, Reply, Verb},
 };
 use tonic::Status;
 
@@ -34,16 +34,19 @@ impl Schedulers {
         request: &api::ReleaseSchedulerRequest,
     ) -> Result<api::ReleaseSchedulerResponse, Status> {
         let (handle, mode) = validate::release(request)?;
-        let (already_released, pending) = match self.ask(&caller, handle, Verb::Release(mode)).await? {
-            Answer::Live(Reply::Released { already, pending, .. }) => (already, pending),
+        let (already_released, pending, done_no) = match self.ask(&caller, handle, Verb::Release(mode)).await? {
+            Answer::Live(Reply::Released { already, pending, done_no }) => (already, pending, done_no),
             Answer::Live(other) => return Err(errors::bug(&other)),
-            Answer::Settled(_) => (true, 0),
+            Answer::Settled(_) => (true, 0, DoneNo(0)),
         };
         if !request.wait || pending == 0 {
             return Ok(api::ReleaseSchedulerResponse { already_released, pending });
         }
         tokio::select! {
-            () = self.coordinator.wait_done(handle) => Ok(api::ReleaseSchedulerResponse { already_released, pending: 0 }),
+            done = self.coordinator.wait_done(caller, handle, done_no) => {
+                done.map_err(|error| errors::call(error, handle))?;
+                Ok(api::ReleaseSchedulerResponse { already_released, pending: 0 })
+            }
             () = self.stopping.cancelled() => Err(errors::stopping()),
         }
     }
