@@ -3,6 +3,7 @@
 //! Data goes to stdout, progress and errors to stderr. Exit codes: 0 all went well, 1 it did not, 2 the command line was
 //! wrong, 3 a task did not succeed. A verb translates and prints; it decides nothing the server should decide.
 
+mod bench;
 mod cancel;
 mod clock;
 mod connect;
@@ -62,6 +63,8 @@ enum Verb {
     Migrate(migrate::Migrate),
     /// Ask a server whether it is ready (for probes)
     Health(health::Health),
+    /// Measure one figure and its yardstick, on a private Postgres
+    Bench(bench::Bench),
 }
 
 /// Reads the command line, runs the verb, and says how it went.
@@ -87,6 +90,7 @@ async fn run(Cli { server, verb }: Cli) -> Result<ExitCode, Failure> {
         Verb::Release(verb) => verb.run(&server).await,
         Verb::Migrate(verb) => verb.run().await,
         Verb::Health(verb) => verb.run(&server).await,
+        Verb::Bench(verb) => verb.run().await,
     }
 }
 

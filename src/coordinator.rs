@@ -64,6 +64,7 @@ pub struct Coordinator {
     commands: mpsc::Sender<Asked>,
     closed_streams: mpsc::Sender<Command>,
     room: Arc<Semaphore>,
+    journal: Journal,
     reader: Reader,
     shard: ShardId,
     clock: Clock,
@@ -119,6 +120,7 @@ impl Coordinator {
             commands,
             closed_streams,
             room: Arc::new(Semaphore::new(COMMAND_BYTES)),
+            journal: journal.clone(),
             reader: journal.reader(),
             shard: journal.shard(),
             clock: clock.clone(),
@@ -159,9 +161,9 @@ impl Coordinator {
         Handle::new(self.shard, unix_ms.max(0) as u64, random)
     }
 
-    /// The journal's reads.
-    pub fn reader(&self) -> &Reader {
-        &self.reader
+    /// The journal, for reads.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
     }
 
     /// How the journal does.
@@ -222,6 +224,13 @@ impl Coordinator {
                 }
             }
         }
+    }
+
+    /// Resolves when every task that a scheduler has now has ended; `after` is its last event so far.
+    pub async fn wait_done(&self, caller: Caller, handle: Handle, after: DoneNo) -> Result<(), CallError> {
+        let mut stream = self.watch(caller, handle, after, Until::All, None).await?;
+        while stream.next().await?.end.is_none() {}
+        Ok(())
     }
 
     /// Waits until everything reported so far is durable, at most `patience`.

@@ -1,5 +1,7 @@
 //! Puts the parts together: database, journal, executor, coordinator, gRPC; and takes them down in order.
 
+mod probes;
+
 use crate::{
     clock::Clock,
     coordinator::{Coordinator, Parts},
@@ -98,14 +100,12 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
         limits: Limits::default(),
         body_bytes: BODY_BYTES,
     });
-    let server = rpc::Server {
-        coordinator: coordinator.clone(),
-        executor: executor.clone(),
-        replica: replica.name.clone(),
-        targets: targets.iter().map(|target| Arc::from(target.name.as_str())).collect(),
+    let rpc = rpc::Config {
+        targets: rpc::Targets::new(targets.iter().map(|target| target.name.as_str())),
+        probes: probes::probes(&executor, coordinator.clock().clone(), replica.name.clone()),
         trusted_namespace_metadata: config.trusted_namespace_metadata,
     };
-    server.run(listener, shutdown).await?;
+    rpc::serve(listener, coordinator.clone(), rpc, shutdown).await?;
     executor.shutdown(GRACE).await;
     coordinator.drain(GRACE).await;
     if let Some(private) = private {

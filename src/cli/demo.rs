@@ -113,9 +113,10 @@ impl Host {
             data_dir: Some(folder.clone()),
             targets: Vec::new(),
             slots: 8,
-            noop_slots: 8,
+            noop_slots: 64,
             replica_name: "demo".to_owned(),
             trusted_namespace_metadata: false,
+            allow_unsafe_database: false,
         };
         let running = tokio::spawn(serve(config, listener, stop.clone().cancelled_owned()));
         let mut host = Host { server: Server::at(listen), folder, stop, running };

@@ -38,7 +38,7 @@ pub struct Serve {
     #[arg(long, env = "RALLYPOINT_SLOTS", hide_env_values = true, default_value_t = 8, value_name = "N")]
     slots: u32,
     /// Slots for no-op tasks
-    #[arg(long, env = "RALLYPOINT_NOOP_SLOTS", hide_env_values = true, default_value_t = 1024, value_name = "N")]
+    #[arg(long, env = "RALLYPOINT_NOOP_SLOTS", hide_env_values = true, default_value_t = 8192, value_name = "N")]
     noop_slots: u32,
     /// Name of this replica [default: the host's]
     #[arg(long, env = "RALLYPOINT_REPLICA", hide_env_values = true, value_name = "NAME")]
@@ -91,6 +91,7 @@ impl Serve {
             noop_slots: self.noop_slots,
             replica_name: self.replica_name.unwrap_or_else(host_name),
             trusted_namespace_metadata: self.trusted_namespace_metadata,
+            allow_unsafe_database: false,
         }
     }
 }

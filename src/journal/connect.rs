@@ -46,7 +46,8 @@ impl Journal {
     pub async fn open(config: JournalConfig) -> Result<Self, JournalError> {
         let mut connection = PgConnection::connect_with(&Duty::Upkeep.options(&config.options)).await?;
         Check { allow_unsafe: config.allow_unsafe }.run(&mut connection).await?;
-        MIGRATIONS.run(&mut connection).await?;
+        // `run` wants any lifetime of the connection, which makes the whole future not `Send`.
+        MIGRATIONS.run_direct(None, &mut connection, false).await?;
         connection.close().await?;
         let pool = PgPoolOptions::new()
             .max_connections(config.readers.max(1))

@@ -38,7 +38,9 @@ pub async fn run(count: u64, runs: usize) -> Result<Report> {
         yardstick: ("two single-row commits and one gRPC round trip", yardstick),
         ratio: figure / yardstick,
         also: vec![("p99_us", median(&p99s)), ("single_row_commit_us", commit), ("grpc_round_trip_us", call)],
-        ran: format!("{count} no-op tasks of 200 bytes, one at a time, from the call to its AsyncDone on an open stream, durable"),
+        ran: format!(
+            "{count} no-op tasks of 200 bytes, one at a time, from the call to its AsyncDone on an open stream, durable"
+        ),
     })
 }
 

@@ -2,8 +2,8 @@
 
 use crate::{
     client::Client,
-    journal::{Journal, JournalConfig},
     core::ShardId,
+    journal::{Journal, JournalConfig},
     postgres::{COORDINATION, Options, PrivatePostgres, SUPERUSER},
 };
 use anyhow::{Context, Result};

@@ -252,7 +252,7 @@ async fn sessions_of_earlier_runs_are_found_until_forgotten() {
         sessions.iter().map(|session| (session.backend_pid, session.backend_start)).collect::<Vec<_>>(),
         [(100, now), (101, now)]
     );
-    living.forget(&sessions[0]).await.unwrap();
+    living.forget(&sessions[0].target, sessions[0].backend_pid, sessions[0].backend_start).await.unwrap();
     assert_eq!(living.of_dead().await.unwrap(), sessions[1..]);
     // one row a session, and one for the attempt that runs
     assert_eq!(scene.owned.count("select count(*) from execution_status").await, 3);
