@@ -1,5 +1,6 @@
 //! What Rallypoint promises, checked against real parts.
 
+mod bad_input;
 mod command_line;
 mod executor;
 mod harness;
