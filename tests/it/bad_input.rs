@@ -1,6 +1,6 @@
 //! Wrong requests against a live server: each gets its code, its reason and the field at fault; none harms the server.
 
-mod live;
+pub mod live;
 mod state;
 mod transport;
 mod wire;

@@ -1,6 +1,7 @@
 //! What Rallypoint promises, checked against real parts.
 
 mod bad_input;
+mod client;
 mod command_line;
 mod executor;
 mod harness;

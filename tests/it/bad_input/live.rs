@@ -20,6 +20,11 @@ use tonic::{Request, transport::Channel};
 /// Where it listens. It ends with this process.
 static ADDRESS: LazyLock<SocketAddr> = LazyLock::new(start);
 
+/// Where it listens.
+pub fn address() -> SocketAddr {
+    *ADDRESS
+}
+
 pub type Schedulers = SchedulerServiceClient<Channel>;
 
 fn start() -> SocketAddr {
