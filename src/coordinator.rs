@@ -64,6 +64,7 @@ pub struct Coordinator {
     commands: mpsc::Sender<Asked>,
     closed_streams: mpsc::Sender<Command>,
     room: Arc<Semaphore>,
+    journal: Journal,
     reader: Reader,
     shard: ShardId,
     clock: Clock,
@@ -119,6 +120,7 @@ impl Coordinator {
             commands,
             closed_streams,
             room: Arc::new(Semaphore::new(COMMAND_BYTES)),
+            journal: journal.clone(),
             reader: journal.reader(),
             shard: journal.shard(),
             clock: clock.clone(),
@@ -159,9 +161,9 @@ impl Coordinator {
         Handle::new(self.shard, unix_ms.max(0) as u64, random)
     }
 
-    /// The journal's reads.
-    pub fn reader(&self) -> &Reader {
-        &self.reader
+    /// The journal, for reads.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
     }
 
     /// How the journal does.
@@ -202,12 +204,25 @@ impl Coordinator {
         until: Until,
         last_seq: Option<Seq>,
     ) -> Result<EventStream, CallError> {
+        let this = self.clone();
+        // On a task of its own: when the asking handler is dropped half-way, the stream is still opened, and closed.
+        let opening = tokio::spawn(async move { this.open_stream(caller, handle, after, until, last_seq).await });
+        opening.await.unwrap_or_else(|_| Err(CallError::unavailable("the service is shutting down")))
+    }
+
+    async fn open_stream(
+        &self,
+        caller: Caller,
+        handle: Handle,
+        after: DoneNo,
+        until: Until,
+        last_seq: Option<Seq>,
+    ) -> Result<EventStream, CallError> {
         // The feed stands before the core is asked, so that no event falls between the two.
         let feed = self.feeds.open(handle);
         let namespace = caller.namespace.clone();
         let command = Command::Call { caller, handle, verb: Verb::Watch { after, until, last_seq } };
-        let answer = self.ask(command).await;
-        match answer {
+        match self.ask(command).await {
             Ok(Reply::Watching { last_seq, outstanding, done_no }) => {
                 let goal = Goal { until, last_seq, outstanding, opened_at: done_no };
                 let stream = EventStream::new(handle, after, goal, self.reader.clone());
@@ -221,6 +236,20 @@ impl Coordinator {
                     reply => unreachable!("the core answers Watch with Watching, not {reply:?}"),
                 }
             }
+        }
+    }
+
+    /// Resolves when every task that a scheduler has now has ended; `after` is its last event so far.
+    pub async fn wait_done(&self, caller: Caller, handle: Handle, after: DoneNo) -> Result<(), CallError> {
+        let mut stream = self.watch(caller, handle, after, Until::All, None).await?;
+        while stream.next().await?.end.is_none() {}
+        Ok(())
+    }
+
+    /// Waits until everything reported so far is durable, at most `patience`.
+    pub async fn drain(&self, patience: Duration) {
+        if tokio::time::timeout(patience, self.status()).await.is_err() {
+            tracing::warn!("stopped before the last outcomes were durable; they will be found lost or run again");
         }
     }
 

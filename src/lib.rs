@@ -1,6 +1,7 @@
 //! Rallypoint coordinates parallel work on Postgres. `ARCHITECTURE.md` is the map; the modules below are its rooms.
 
 pub mod api;
+pub mod cli;
 pub mod client;
 pub mod clock;
 pub mod coordinator;
@@ -9,3 +10,4 @@ pub mod executor;
 pub mod journal;
 pub mod postgres;
 pub mod rpc;
+pub mod serve;

@@ -46,7 +46,8 @@ impl Journal {
     pub async fn open(config: JournalConfig) -> Result<Self, JournalError> {
         let mut connection = PgConnection::connect_with(&Duty::Upkeep.options(&config.options)).await?;
         Check { allow_unsafe: config.allow_unsafe }.run(&mut connection).await?;
-        MIGRATIONS.run(&mut connection).await?;
+        // `run` wants any lifetime of the connection, which makes the whole future not `Send`.
+        MIGRATIONS.run_direct(None, &mut connection, false).await?;
         connection.close().await?;
         let pool = PgPoolOptions::new()
             .max_connections(config.readers.max(1))
@@ -118,9 +119,11 @@ impl Duty {
         ]);
         match self {
             Duty::Writer => options.options([("plan_cache_mode", "force_generic_plan"), ("jit", "off")]),
-            // lookups by key, whatever the statistics of a young table say
+            // lookups by key, however many rows a young table is thought to have
             Duty::Recovery => options.options([("jit", "off"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off")]),
-            Duty::Heart | Duty::Reader => options.options([("jit", "off")]),
+            // every ordered read follows an index; a sort would first read all of a handle
+            Duty::Reader => options.options([("jit", "off"), ("enable_sort", "off")]),
+            Duty::Heart => options.options([("jit", "off")]),
             Duty::Upkeep => options.options([("lock_timeout", "2s")]),
         }
     }

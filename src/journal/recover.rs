@@ -77,38 +77,41 @@ impl Recovery {
         let query = sqlx::query_as::<_, SubmissionRow>(concat!(
             "-- recover_runs
              with wanted as materialized (
-                 select r.handle, s.first_seq, s.day
+                 select distinct r.handle, s.first_seq, s.day
                  from scheduler r
                  cross join lateral unnest(r.unfinished + int8multirange(int8range(r.highest_seq + 1, null))) as part
+                 cross join lateral (
+                     select b.first_seq
+                     from submission b
+                     where b.shard = $1
+                         and b.handle = r.handle
+                         and b.day >= (r.opened_at at time zone 'utc')::date
+                         and b.first_seq <= lower(part)
+                     order by b.first_seq desc
+                     limit 1
+                 ) b
                  cross join lateral (
                      select s.first_seq, s.day
                      from submission s
                      where s.shard = $1
                          and s.handle = r.handle
                          and s.day >= (r.opened_at at time zone 'utc')::date
+                         and s.first_seq >= b.first_seq
                          and s.first_seq < coalesce(upper(part), 9223372036854775807)
-                         and s.first_seq >= coalesce((
-                             select b.first_seq
-                             from submission b
-                             where b.shard = $1
-                                 and b.handle = r.handle
-                                 and b.day >= (r.opened_at at time zone 'utc')::date
-                                 and b.first_seq <= lower(part)
-                             order by b.first_seq desc
-                             limit 1
-                         ), 0)
                          and s.first_seq + s.count > lower(part)
+                     offset 0
                  ) s
                  where r.shard = $1 and r.state <> 3
-             ),
-             distinct_rows as materialized (
-                 select distinct handle, first_seq, day
-                 from wanted
              )
-             select ",
+             select s.*
+             from wanted w
+             cross join lateral (
+                 select ",
             submission_columns!(),
-            " from distinct_rows w
-             join submission s on s.shard = $1 and s.handle = w.handle and s.first_seq = w.first_seq and s.day = w.day
+            " from submission s
+                 where s.shard = $1 and s.handle = w.handle and s.first_seq = w.first_seq and s.day = w.day
+                 offset 0
+             ) s
              order by s.handle, s.first_seq"
         ));
         let mut rows = query.bind(shard.0).fetch(connection);
@@ -128,23 +131,24 @@ impl Recovery {
              from scheduler r
              cross join lateral (
                  select b.first_done_no
-                 from (values (r.done_no + 1)) as next (done_no)
-                 left join lateral (
-                     select first_done_no
-                     from completion
-                     where shard = $1
-                         and handle = r.handle
-                         and day >= (r.opened_at at time zone 'utc')::date
-                         and first_done_no <= next.done_no
-                     order by first_done_no desc
-                     limit 1
-                 ) b on true
+                 from completion b
+                 where b.shard = $1
+                     and b.handle = r.handle
+                     and b.day >= (r.opened_at at time zone 'utc')::date
+                     and b.first_done_no <= r.done_no + 1
+                 order by b.first_done_no desc
+                 limit 1
              ) b
-             join completion c on c.shard = $1
-                 and c.handle = r.handle
-                 and c.day >= (r.opened_at at time zone 'utc')::date
-                 and c.first_done_no >= coalesce(b.first_done_no, 1)
-                 and c.first_done_no + c.count > r.done_no + 1
+             cross join lateral (
+                 select c.handle, c.first_done_no, c.count, c.min_seq, c.seq, c.outcome
+                 from completion c
+                 where c.shard = $1
+                     and c.handle = r.handle
+                     and c.day >= (r.opened_at at time zone 'utc')::date
+                     and c.first_done_no >= b.first_done_no
+                     and c.first_done_no + c.count > r.done_no + 1
+                 offset 0
+             ) c
              where r.shard = $1 and r.state <> 3
              order by c.handle, c.first_done_no",
         );
@@ -163,10 +167,15 @@ impl Recovery {
             "-- recover_attempts
              select a.handle, a.seq, a.attempt, a.kind, a.day, a.at, a.next_at, a.error
              from scheduler r
-             join attempt a on a.shard = $1
-                 and a.handle = r.handle
-                 and a.day >= (r.opened_at at time zone 'utc')::date
-                 and (a.seq > r.highest_seq or r.unfinished @> a.seq)
+             cross join lateral (
+                 select a.handle, a.seq, a.attempt, a.kind, a.day, a.at, a.next_at, a.error
+                 from attempt a
+                 where a.shard = $1
+                     and a.handle = r.handle
+                     and a.day >= (r.opened_at at time zone 'utc')::date
+                     and (a.seq > r.highest_seq or r.unfinished @> a.seq)
+                 offset 0
+             ) a
              where r.shard = $1 and r.state <> 3
              order by a.handle, a.at, a.seq, a.attempt, a.kind",
         );

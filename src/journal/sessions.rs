@@ -83,20 +83,19 @@ impl Sessions {
         Ok(rows.into_iter().map(session).collect())
     }
 
-    /// Forgets a session that has ended.
-    pub async fn forget(&self, session: &Session) -> Result<(), JournalError> {
+    /// Forgets a session that has ended, of whichever run.
+    pub async fn forget(&self, target: &str, backend_pid: i32, backend_start: Time) -> Result<(), JournalError> {
         self.reader
             .read(|| {
                 sqlx::query(
                     "-- forget_session
                      delete from session
-                     where shard = $1 and replica = $2 and target = $3 and backend_pid = $4 and backend_start = $5",
+                     where shard = $1 and target = $2 and backend_pid = $3 and backend_start = $4",
                 )
                 .bind(self.reader.shard.0)
-                .bind(session.replica)
-                .bind(&*session.target)
-                .bind(session.backend_pid)
-                .bind(Stamp(session.backend_start))
+                .bind(target)
+                .bind(backend_pid)
+                .bind(Stamp(backend_start))
                 .execute(&self.reader.pool)
             })
             .await?;

@@ -101,13 +101,21 @@ impl SubmissionRow {
         Ok(requests.collect())
     }
 
-    /// The task at `index` (from 0): order asked for, order in force, spec, time.
-    pub fn task(&self, index: usize, specs: &mut Specs) -> Result<(Option<Order>, Option<Order>, Arc<Spec>, Time), JournalError> {
+    /// Work and options of the task at `index` (from 0).
+    pub fn task_spec(&self, index: usize, specs: &mut Specs) -> Result<Arc<Spec>, JournalError> {
         let dictionary = specs.parse(&self.specs)?;
-        let spec = self.spec(index, &dictionary)?.clone();
-        let at =
-            self.calls()?.into_iter().find(|call| index < call.offset + call.count).map_or(self.submitted_at.0, |call| call.at);
-        Ok((order(&self.asked_order, index), self.effective(index), spec, at))
+        Ok(self.spec(index, &dictionary)?.clone())
+    }
+
+    /// When the task at `index` was submitted.
+    pub fn task_time(&self, index: usize) -> Result<Time, JournalError> {
+        let call = self.calls()?.into_iter().find(|call| index < call.offset + call.count);
+        Ok(call.map_or(self.submitted_at.0, |call| call.at))
+    }
+
+    /// The order asked for by the task at `index`.
+    pub fn asked(&self, index: usize) -> Option<Order> {
+        order(&self.asked_order, index)
     }
 
     /// The order in force of the task at `index`.

@@ -143,6 +143,15 @@ impl Reader {
 }
 
 fn stored(row: &SubmissionRow, seq: Seq, specs: &mut Specs) -> Result<StoredTask, JournalError> {
-    let (order, effective, spec, submitted_at) = row.task((seq.0 - row.first_seq) as usize, specs)?;
-    Ok(StoredTask { seq, order, effective, spec, submitted_at, done: None, body: None, attempts: Vec::new() })
+    let index = (seq.0 - row.first_seq) as usize;
+    Ok(StoredTask {
+        seq,
+        order: row.asked(index),
+        effective: row.effective(index),
+        spec: row.task_spec(index, specs)?,
+        submitted_at: row.task_time(index)?,
+        done: None,
+        body: None,
+        attempts: Vec::new(),
+    })
 }

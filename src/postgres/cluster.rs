@@ -9,6 +9,7 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::{self, Command, Output, Stdio},
+    sync::{Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -129,6 +130,9 @@ fn check_version(programs: &Programs, data: &Path) -> Result<()> {
 
 /// A pristine data directory to copy: ten times as fast as making one. Kept for the next time.
 fn template(programs: &Programs, account: &Account) -> Result<PathBuf> {
+    // Processes that make it at the same time are told apart by their number, threads wait for each other here.
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let root = place::temporary_root();
     let name = format!("rallypoint-template-{}-{TEMPLATE_VERSION}-{}", programs.major, account.uid());
     let template = root.join(&name).join("data");

@@ -47,7 +47,7 @@ impl Place {
         account.check_reach(&base)?;
         let lock = lock(&base)?;
         account.own(&base)?;
-        orphan::end(&base.join("data"));
+        orphan::end(&base.join("data"), true);
         let socket = if base.as_os_str().len() <= LONGEST_SOCKET_DIR { base.clone() } else { socket_elsewhere(&base, account)? };
         Ok(Place { base, socket, temporary: false, _lock: lock })
     }
@@ -147,7 +147,7 @@ fn sweep(root: &Path, account: &Account) {
         let dir = entry.path();
         let ours = entry.file_name().to_string_lossy().starts_with(TEMPORARY) && account.made(&dir);
         if ours && let Ok(_lock) = lock_again(&dir) {
-            orphan::end(&dir.join("data"));
+            orphan::end(&dir.join("data"), false);
             if let Err(error) = fs::remove_dir_all(&dir) {
                 tracing::warn!(dir = %dir.display(), %error, "cannot remove the directory of an earlier private Postgres");
             }

@@ -66,6 +66,7 @@ reasons! {
     TOO_MANY_SCHEDULERS: "The namespace has as many open schedulers as it may have.";
     JOURNAL_REJECTED: "The coordination database refused to store the call.";
     OVERLOADED: "More calls are waiting than this server holds; this one was not accepted.";
+    INTERNAL: "A fault of the server; please report it.";
     TEMPORARILY_UNAVAILABLE: "The call may or may not have had an effect; repeat it with the same request id.";
 }
 

@@ -8,7 +8,7 @@ mod scalar;
 mod settings;
 mod submit;
 
-pub use page::{ListSchedulers, ListTasks, PageToken};
+pub use page::{ListSchedulers, ListTasks};
 pub use submit::exec_async;
 
 use super::{

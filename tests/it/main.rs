@@ -1,6 +1,12 @@
 //! What Rallypoint promises, checked against real parts.
 
+mod bad_input;
+mod client;
+mod command_line;
 mod executor;
 mod harness;
 mod journal;
 mod private_postgres;
+mod python;
+mod served;
+mod tidy;

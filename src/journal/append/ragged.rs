@@ -63,9 +63,10 @@ impl<T: Element + PartialEq> Ragged<T> {
         self.open = 0;
     }
 
-    /// Binds the flat array and the starts.
+    /// Binds the flat array and the starts; none when no row has a part, which Postgres unpacks to nulls for free.
     pub fn bind(&self, arguments: &mut PgArguments) -> Result<(), sqlx::error::BoxDynError> {
         arguments.add(Flat(&self.flat))?;
-        arguments.add(&self.starts)
+        let starts = if self.flat.is_empty() { &[] } else { self.starts.as_slice() };
+        arguments.add(starts)
     }
 }

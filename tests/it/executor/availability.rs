@@ -8,8 +8,18 @@ use rallypoint::{
     executor::{Event, Executor, ExecutorConfig, Session},
     postgres::TARGET,
 };
-use std::{sync::Arc, time::Duration};
-use tokio::sync::mpsc;
+use std::{
+    future,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tempfile::TempDir;
+use tokio::{
+    io::copy_bidirectional,
+    net::{UnixListener, UnixStream},
+    sync::{Notify, mpsc},
+};
 
 #[tokio::test]
 async fn a_target_that_goes_away_loses_its_slots_and_gets_them_back() {
@@ -23,6 +33,8 @@ async fn a_target_that_goes_away_loses_its_slots_and_gets_them_back() {
     assert_eq!(rig.slots().await, 0);
     assert_eq!(rig.ended(refused).await.report, Report::NotStarted);
     assert!(rig.executor.targets().remove(0).unavailable.is_some());
+    // Nobody can tell yet whether the running one is dead.
+    rig.silent(running).await;
     postgres.restart().expect("started again");
     assert_eq!(rig.slots().await, 2);
     assert_eq!(failed(rig.ended(running).await.report), ("CONNECTION_LOST".into(), true));
@@ -65,6 +77,59 @@ async fn what_a_dead_predecessor_began_is_ended_before_slots_are_announced() {
 async fn sleeping(session: &mut sqlx::PgConnection) -> i64 {
     let query = "select count(*) from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()";
     sqlx::query_scalar(query).fetch_one(session).await.expect("a count")
+}
+
+#[tokio::test]
+async fn a_task_whose_connection_breaks_is_lost_only_when_its_backend_is_gone() {
+    let options = POSTGRES.options_for(&database(TARGET), TARGET);
+    let network = Network::to(POSTGRES.socket_dir());
+    let mut rig = Rig::on(options.clone().socket(network.dir.path()), 1, Vec::new());
+    assert_eq!(rig.slots().await, 1);
+    let seq = rig.start(sql("select pg_sleep(60)"));
+    rig.asleep().await;
+    network.cut();
+    assert_eq!(failed(rig.ended(seq).await.report), ("CONNECTION_LOST".into(), true));
+    assert_eq!(sleeping(&mut connect(&options).await).await, 0);
+    assert_eq!(rig.value("select 1").await, "1");
+}
+
+/// Between the executor and the server. A cut shows on the executor's side only, as when a middle box gives up.
+struct Network {
+    dir: TempDir,
+    cut: Arc<Notify>,
+}
+
+impl Network {
+    fn to(server: &Path) -> Self {
+        let dir = tempfile::tempdir_in("/tmp").expect("a directory");
+        let listener = UnixListener::bind(dir.path().join(SOCKET)).expect("a socket");
+        let (server, cut) = (server.join(SOCKET), Arc::new(Notify::new()));
+        tokio::spawn(pass(listener, server, Arc::clone(&cut)));
+        Network { dir, cut }
+    }
+
+    fn cut(&self) {
+        self.cut.notify_waiters();
+    }
+}
+
+const SOCKET: &str = ".s.PGSQL.5432";
+
+async fn pass(listener: UnixListener, server: PathBuf, cut: Arc<Notify>) {
+    while let Ok((mut near, _)) = listener.accept().await {
+        let mut far = UnixStream::connect(&server).await.expect("the server");
+        let cut = Arc::clone(&cut);
+        tokio::spawn(async move {
+            let broken = tokio::select! {
+                _ = copy_bidirectional(&mut near, &mut far) => false,
+                () = cut.notified() => true,
+            };
+            drop(near);
+            if broken {
+                future::pending::<()>().await;
+            }
+        });
+    }
 }
 
 #[tokio::test]

@@ -108,6 +108,12 @@ impl Rig {
         }
     }
 
+    /// Nothing is reported of it for a while.
+    pub async fn silent(&mut self, seq: Seq) {
+        let ended = timeout(Duration::from_millis(300), self.ended(seq)).await;
+        assert!(ended.is_err(), "{ended:?}");
+    }
+
     pub async fn run(&mut self, task: Task) -> Report {
         let seq = self.start(task);
         self.ended(seq).await.report

@@ -230,6 +230,16 @@ async fn an_unsafe_server_and_an_unknown_schema_are_refused() {
 }
 
 #[tokio::test]
+async fn several_replicas_may_start_at_once() {
+    let options = super::server::database().await;
+    let open = || Journal::open(config(&options));
+    let (one, two, three) = tokio::join!(open(), open(), open());
+    for journal in [one, two, three] {
+        journal.unwrap().upkeep().run().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_change_of_day_makes_rows_in_two_partitions() {
     let mut owned = Owned::new().await;
     let (a, today) = (handle(), owned.now);

@@ -35,21 +35,14 @@ pub fn image(handle: Handle, at: Time) -> SchedulerImage {
     }
 }
 
-/// A call: runs of (count, order asked, order in force, spec), bodies `body 1`, `body 2`, … by task number.
-pub fn call(
-    handle: Handle,
-    first: i64,
-    at: Time,
-    request: Option<Request>,
-    runs: &[(u32, Option<i64>, Option<i64>, Arc<Spec>)],
-) -> SubmissionRecord {
+/// A run: count, order asked for, order in force, spec.
+pub type Tasks = (u32, Option<i64>, Option<i64>, Arc<Spec>);
+
+/// A call: runs of tasks, with bodies `body 1`, `body 2`, … by task number.
+pub fn call(handle: Handle, first: i64, at: Time, request: Option<Request>, runs: &[Tasks]) -> SubmissionRecord {
     let count: u32 = runs.iter().map(|run| run.0).sum();
     let bodies: Vec<String> = (0..count).map(|i| format!("body {}", first + i64::from(i))).collect();
-    let run = |(count, order, _, spec): &(u32, Option<i64>, Option<i64>, Arc<Spec>)| Run {
-        count: *count,
-        order: order.map(Order),
-        spec: spec.clone(),
-    };
+    let run = |(count, order, _, spec): &Tasks| Run { count: *count, order: order.map(Order), spec: spec.clone() };
     SubmissionRecord {
         handle,
         first_seq: Seq(first),

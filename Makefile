@@ -1,0 +1,40 @@
+# Thin over cargo: what a newcomer, a developer and CI run. `make demo` and `make test` set up a new machine by themselves.
+
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+BENCH ?= throughput unary latency
+
+.PHONY: help demo test check bench simulate setup setup-test
+
+help:
+	@echo 'make demo       ten tasks in five orders on a private Postgres (SCALE=1: real speed)'
+	@echo 'make test       every test; needs nothing running'
+	@echo 'make check      format, lints, docs, layers and sizes'
+	@echo 'make bench      figures beside their yardsticks (BENCH="throughput unary latency")'
+	@echo 'make simulate   crash schedules: SCHEDULES=n SEED=s'
+
+demo: setup
+	@cargo build --bin rallypoint
+	@$(TARGET)/debug/rallypoint demo
+
+test: setup-test
+	@cargo test
+
+check:
+	@cargo fmt --all --check
+	@cargo clippy --all-targets -- -D warnings
+	@RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --quiet
+	@cargo test --quiet --test it tidy
+
+bench: setup
+	@cargo build --release --bin rallypoint
+	@for name in $(BENCH); do $(TARGET)/release/rallypoint bench $$name || exit 1; done
+
+simulate:
+	@cargo test --release --test it simulate -- --nocapture
+
+setup:
+	@.ci/setup
+
+setup-test:
+	@.ci/setup test

@@ -1,0 +1,76 @@
+//! Tasks for the benches, and the loop that submits them and waits for their events.
+
+use crate::{
+    api::{self, SchedulerSettings, Task, task::Kind, until},
+    client::Client,
+};
+use anyhow::Result;
+use bytes::Bytes;
+use std::{
+    fmt::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use tokio::{sync::Semaphore, task::JoinSet};
+
+/// Tasks submitted and not yet done, at most.
+const WINDOW: u32 = 20_000;
+
+/// A no-op task with a body of 200 bytes that looks like SQL and does not compress away.
+pub fn task(number: u64) -> Task {
+    Task { kind: Some(Kind::Noop(api::NoopTask { payload: body(number) })), order: None, options: None }
+}
+
+/// The body alone.
+pub fn body(number: u64) -> Bytes {
+    let mut text = String::with_capacity(220);
+    text.push_str("insert into warehouse.fact_sales select * from staging.sales where key = '");
+    let mut x = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    while text.len() < 200 {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{x:016x}");
+    }
+    text.truncate(200);
+    text.into()
+}
+
+/// Has `callers` submit `total` tasks, `per_call` a call, on one scheduler, and waits until every AsyncDone has come.
+pub async fn drive(address: &str, total: u64, per_call: u64, callers: u64) -> Result<Duration> {
+    let scheduler = Client::connect(address).await?.open(SchedulerSettings::default()).await?;
+    let mut stream = scheduler.synchronize(0, Some(until::Kind::Forever(api::Unit {}))).await?;
+    let room = Arc::new(Semaphore::new(WINDOW as usize));
+    let next = Arc::new(AtomicU64::new(0));
+    let start = Instant::now();
+    let mut submitting = JoinSet::new();
+    for _ in 0..callers {
+        let (scheduler, room, next) = (scheduler.clone(), room.clone(), next.clone());
+        submitting.spawn(async move {
+            loop {
+                let first = next.fetch_add(per_call, Ordering::Relaxed);
+                if first >= total {
+                    return Ok::<_, crate::client::Error>(());
+                }
+                let tasks = (first..(first + per_call).min(total)).map(task).collect();
+                room.acquire_many(per_call as u32).await.expect("never closed").forget();
+                scheduler.exec(tasks).await?;
+            }
+        });
+    }
+    while stream.cursor() < total as i64
+        && let Some(done) = stream.next().await?
+    {
+        room.add_permits(done.len());
+    }
+    let took = start.elapsed();
+    while let Some(ended) = submitting.join_next().await {
+        ended??;
+    }
+    anyhow::ensure!(stream.cursor() == total as i64, "{} of {total} tasks are done", stream.cursor());
+    Ok(took)
+}

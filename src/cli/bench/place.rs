@@ -1,0 +1,120 @@
+//! Where a bench runs: a durable private Postgres in a temporary folder, and a server process on it.
+
+use crate::{
+    client::Client,
+    core::ShardId,
+    journal::{Journal, JournalConfig},
+    postgres::{COORDINATION, Options, PrivatePostgres, SUPERUSER},
+};
+use anyhow::{Context, Result};
+use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
+use std::{process::Stdio, str::FromStr, time::Duration};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
+
+/// Settings of the server of a bench, those the rivals are measured with.
+const SETTINGS: [(&str, &str); 2] = [("shared_buffers", "1GB"), ("max_wal_size", "4GB")];
+
+/// A private Postgres and what it takes to use it.
+pub struct Place {
+    postgres: PrivatePostgres,
+}
+
+/// A server process; it ends with this value.
+pub struct Server {
+    _process: Child,
+    /// Where it listens.
+    pub address: String,
+}
+
+impl Place {
+    /// Starts the Postgres.
+    pub async fn new() -> Result<Self> {
+        let settings = SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        let options = Options { data_dir: None, durable: true, settings };
+        let postgres = tokio::task::spawn_blocking(|| PrivatePostgres::start(options)).await??;
+        Ok(Place { postgres })
+    }
+
+    /// A fresh database for one run, by the same role as the service's.
+    pub async fn database(&self, name: &str) -> Result<String> {
+        self.postgres.create_database(name, COORDINATION)?;
+        self.checkpoint().await?;
+        Ok(self.postgres.url_for(name, COORDINATION))
+    }
+
+    /// A server on `database`.
+    pub async fn server(&self, database: &str) -> Result<Server> {
+        Server::start(database, &self.postgres.target_url()).await
+    }
+
+    /// The journal in `database`.
+    pub async fn journal(&self, database: &str) -> Result<Journal> {
+        let options = PgConnectOptions::from_str(database)?;
+        Ok(Journal::open(JournalConfig { options, shard: ShardId(0), allow_unsafe: false, readers: 1 }).await?)
+    }
+
+    /// A connection for the yardsticks.
+    pub async fn connect(&self, database: &str) -> Result<PgConnection> {
+        Ok(PgConnection::connect(database).await?)
+    }
+
+    /// Bytes of WAL written so far.
+    pub async fn wal_bytes(&self) -> Result<f64> {
+        let mut connection = self.admin().await?;
+        let bytes = "select (pg_current_wal_lsn() - '0/0'::pg_lsn)::float8";
+        let bytes: f64 = sqlx::query_scalar(bytes).fetch_one(&mut connection).await?;
+        Ok(bytes)
+    }
+
+    async fn checkpoint(&self) -> Result<()> {
+        sqlx::query("checkpoint").execute(&mut self.admin().await?).await?;
+        Ok(())
+    }
+
+    async fn admin(&self) -> Result<PgConnection> {
+        Ok(PgConnection::connect_with(&self.postgres.options_for("postgres", SUPERUSER)).await?)
+    }
+}
+
+impl Server {
+    async fn start(database: &str, target: &str) -> Result<Self> {
+        let program = std::env::current_exe()?;
+        let mut process = Command::new(program)
+            .args(["serve", "--listen", "127.0.0.1:0", "--database", database, "--target", &format!("app={target}")])
+            .env("RUST_LOG", "warn")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let stderr = process.stderr.take().context("the server has no stderr")?;
+        let mut lines = BufReader::new(stderr).lines();
+        let mut said = String::new();
+        let address = loop {
+            let line = lines.next_line().await?;
+            let Some(line) = line else { anyhow::bail!("the server ended: {said}") };
+            if let Some(address) = line.strip_prefix("listening on ") {
+                break address.to_owned();
+            }
+            said.push_str(&line);
+        };
+        // Somebody must go on reading, or a full pipe would stop the server.
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                eprintln!("{line}");
+            }
+        });
+        let server = Server { _process: process, address };
+        server.ready().await?;
+        Ok(server)
+    }
+
+    async fn ready(&self) -> Result<()> {
+        let client = Client::connect(&self.address).await?.with_patience(Duration::from_secs(30));
+        client.status().await?;
+        Ok(())
+    }
+}

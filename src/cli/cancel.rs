@@ -1,0 +1,42 @@
+//! `cancel HANDLE/SEQ`: cancels one task.
+
+use super::{Failure, connect::Server, output, words};
+use crate::api::TaskState;
+use clap::Args;
+use std::process::ExitCode;
+
+/// Arguments of `cancel`.
+#[derive(Args, Debug)]
+pub struct Cancel {
+    /// The task: its scheduler's handle, a slash, its number there
+    #[arg(value_parser = parse, value_name = "HANDLE/SEQ")]
+    task: Task,
+}
+
+impl Cancel {
+    /// Asks for it and says what became of it.
+    pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+        let Task { handle, seq } = self.task;
+        let what = format!("cannot cancel task {handle}/{seq}");
+        let answer = server.client().await?.scheduler(handle).cancel(seq).await;
+        let answer = answer.map_err(|error| Failure::call(what, &error))?;
+        output::line(match answer.state() {
+            TaskState::Done => format!("ended: {}", words::outcome(answer.outcome())),
+            _ => "it runs, and is being stopped".to_owned(),
+        });
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// A task by its log id.
+#[derive(Clone, Debug)]
+struct Task {
+    handle: String,
+    seq: i64,
+}
+
+fn parse(text: &str) -> Result<Task, String> {
+    let (handle, seq) = text.rsplit_once('/').ok_or("write it as HANDLE/SEQ")?;
+    let seq = seq.parse().map_err(|_| format!("`{seq}` is no task number"))?;
+    Ok(Task { handle: handle.to_owned(), seq })
+}

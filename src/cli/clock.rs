@@ -1,0 +1,82 @@
+//! Times and durations as text. Times are UTC, so that they read the same as in the log and for every reader.
+
+use jiff::Timestamp;
+use std::{str::FromStr, time::Duration};
+
+/// `2026-03-01 12:00:00.123Z`, or `-`.
+pub fn time(us: i64) -> String {
+    match Timestamp::from_microsecond(us) {
+        Ok(time) if us != 0 => time.strftime("%Y-%m-%d %H:%M:%S%.3fZ").to_string(),
+        _ => "-".to_owned(),
+    }
+}
+
+/// The time in RFC 3339, or null.
+pub fn rfc3339(us: i64) -> serde_json::Value {
+    Timestamp::from_microsecond(us).ok().filter(|_| us != 0).map_or(serde_json::Value::Null, |time| time.to_string().into())
+}
+
+/// Microseconds since 1970 of a message's timestamp; absent: 0.
+pub fn micros(time: Option<&prost_types::Timestamp>) -> i64 {
+    time.map_or(0, |time| time.seconds.saturating_mul(1_000_000).saturating_add(i64::from(time.nanos) / 1000))
+}
+
+/// `0.013 s`, `41.512 s`, `12 min 03 s`, `5 h 07 min`, `3 d 02 h`.
+pub fn duration(us: i64) -> String {
+    let seconds = us / 1_000_000;
+    match seconds {
+        ..60 => format!("{:.3} s", us as f64 / 1e6),
+        60..3600 => format!("{} min {:02} s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{} h {:02} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {:02} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
+/// How long ago, by this machine's clock.
+pub fn ago(us: i64) -> String {
+    if us == 0 {
+        return "-".to_owned();
+    }
+    let passed = Timestamp::now().as_microsecond() - us;
+    if passed.abs() < 60_000_000 { format!("{:.1} s ago", passed as f64 / 1e6) } else { format!("{} ago", duration(passed)) }
+}
+
+/// Seconds of a duration in microseconds, to the microsecond.
+pub fn seconds(us: i64) -> f64 {
+    us as f64 / 1e6
+}
+
+/// Reads `90`, `0.5` (seconds), `500ms`, `2m`, `1h 30m`.
+pub fn parse(text: &str) -> Result<Duration, String> {
+    let plain = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let friendly = || jiff::SignedDuration::from_str(text).ok().and_then(|duration| duration.try_into().ok());
+    let duration: Option<Duration> = plain.or_else(friendly);
+    duration.filter(|duration| !duration.is_zero()).ok_or_else(|| "write it like 30s, 500ms, 2m or 1h 30m".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_as_people_write_them() {
+        assert_eq!(parse("90"), Ok(Duration::from_secs(90)));
+        assert_eq!(parse("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse("1h 30m"), Ok(Duration::from_secs(5400)));
+        for wrong in ["", "soon", "-3s", "0", "1e300"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn durations_are_shown_by_their_size() {
+        let shown = [13_000, 41_512_000, 723_000_000, 18_420_000_000, 266_400_000_000].map(duration);
+        assert_eq!(shown, ["0.013 s", "41.512 s", "12 min 03 s", "5 h 07 min", "3 d 02 h"]);
+    }
+
+    #[test]
+    fn an_absent_time_is_a_dash() {
+        assert_eq!(time(0), "-");
+        assert_eq!(time(1_000_000), "1970-01-01 00:00:01.000Z");
+    }
+}

@@ -1,0 +1,40 @@
+//! The way to a server: one option, one connection.
+//!
+//! Connecting is tried once and fails at once: a person who mistyped an address must not wait.
+
+use super::Failure;
+use crate::client::Client;
+use clap::Args;
+use std::net::SocketAddr;
+
+/// Which server to talk to.
+#[derive(Args, Clone, Debug)]
+pub struct Server {
+    /// Address of the server
+    #[arg(
+        long = "server",
+        global = true,
+        hide_env_values = true,
+        help_heading = "Connection",
+        env = "RALLYPOINT_SERVER",
+        default_value = "http://127.0.0.1:50051",
+        value_name = "URL"
+    )]
+    pub address: String,
+}
+
+impl Server {
+    /// The server listening at this address.
+    pub fn at(address: SocketAddr) -> Server {
+        Server { address: format!("http://{address}") }
+    }
+
+    /// A connection, or why there is none. The log shows the account of whoever sits here as the caller.
+    pub async fn client(&self) -> Result<Client, Failure> {
+        let what = || format!("cannot reach the server at {}", self.address);
+        let client = Client::connect(&self.address).await.map_err(|error| Failure::call(what(), &error))?;
+        let account = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_default();
+        let named = if account.is_empty() { Ok(client.clone()) } else { client.clone().with_caller(&account) };
+        Ok(named.unwrap_or(client))
+    }
+}

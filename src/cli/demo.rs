@@ -1,0 +1,182 @@
+//! `demo`: the whole service on this machine, seen in ten seconds.
+//!
+//! It starts a server in this process on a private Postgres of its own, talks to it over gRPC as any caller would, and
+//! judges the run by the execution log. It leaves nothing behind.
+
+mod progress;
+mod series;
+mod verdict;
+
+use super::{
+    Failure,
+    connect::Server,
+    event, health, log,
+    output::{self, BOLD, DIM, Output},
+    submit::submit,
+};
+use crate::{
+    api::{ListTasksRequest, ReleaseMode, SchedulerSettings},
+    client::{DoneStream, Error, Scheduler},
+    serve::{Config, serve},
+};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use progress::Lines;
+use series::Sleep;
+use std::{net::Ipv4Addr, path::PathBuf, process::ExitCode, time::Duration};
+use tokio::{net::TcpListener, task::JoinHandle, time};
+use tokio_util::sync::CancellationToken;
+use verdict::Verdict;
+
+/// How often the server is asked what runs.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Arguments of `demo`.
+#[derive(Args, Debug)]
+pub struct Demo {
+    /// Factor on the series' times; 1 takes 41.5 s
+    #[arg(long, env = "SCALE", hide_env_values = true, default_value_t = 0.1, value_parser = scale, value_name = "FACTOR")]
+    scale: f64,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Demo {
+    /// Runs the series and judges it.
+    pub async fn run(self) -> Result<ExitCode, Failure> {
+        let host = Host::start().await?;
+        let judged = self.series(&host.server).await;
+        host.stop().await?;
+        let verdict = judged?;
+        if self.output.json() {
+            output::json(&verdict.to_json());
+        } else {
+            verdict.print();
+            hints();
+        }
+        Ok(if verdict.good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    async fn series(&self, server: &Server) -> Result<Verdict, Failure> {
+        let tasks = series::tasks(self.scale);
+        let settings = SchedulerSettings { display_name: "demo".to_owned(), ..SchedulerSettings::default() };
+        let scheduler = server.client().await?.open(settings).await.map_err(broken)?;
+        eprintln!("Ten tasks in five orders, all submitted at once (scheduler {}):", scheduler.handle());
+        submit(&scheduler, tasks.iter().map(Sleep::task).collect()).await?;
+        let mut lines = Lines::new(&tasks);
+        watch(scheduler.synchronize(0, None).await.map_err(broken)?, &scheduler, &mut lines).await.map_err(broken)?;
+        scheduler.release(ReleaseMode::Finish, true).await.map_err(broken)?;
+        lines.finish();
+        let (log, _) = log::read(&scheduler, ListTasksRequest::default(), tasks.len()).await?;
+        Ok(Verdict::new(log, series::expected(&tasks)))
+    }
+}
+
+fn broken(error: Error) -> Failure {
+    Failure::call("the demo broke off", &error)
+}
+
+/// Shows events as they come, and between them what runs.
+async fn watch(mut events: DoneStream, scheduler: &Scheduler, lines: &mut Lines) -> Result<(), Error> {
+    let mut looks = time::interval(LOOK);
+    loop {
+        tokio::select! {
+            done = events.next() => {
+                let Some(done) = done? else { return Ok(()) };
+                done.iter().for_each(|done| lines.done(done, event::run_time_us(done)));
+            }
+            _ = looks.tick() => {
+                lines.seen(&scheduler.tasks(ListTasksRequest::default()).await?.tasks);
+                lines.tick();
+            }
+        }
+    }
+}
+
+/// A server in this process, and the folder of its private Postgres.
+struct Host {
+    server: Server,
+    folder: PathBuf,
+    stop: CancellationToken,
+    running: JoinHandle<anyhow::Result<()>>,
+}
+
+impl Host {
+    async fn start() -> Result<Host, Failure> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(anyhow::Error::from)?;
+        let listen = listener.local_addr().map_err(anyhow::Error::from)?;
+        let folder = std::env::temp_dir().join(format!("rallypoint-demo-{}", std::process::id()));
+        let stop = CancellationToken::new();
+        let config = Config {
+            listen,
+            database: None,
+            data_dir: Some(folder.clone()),
+            targets: Vec::new(),
+            slots: 8,
+            noop_slots: 64,
+            replica_name: "demo".to_owned(),
+            trusted_namespace_metadata: false,
+            allow_unsafe_database: false,
+        };
+        let running = tokio::spawn(serve(config, listener, stop.clone().cancelled_owned()));
+        let mut host = Host { server: Server::at(listen), folder, stop, running };
+        match host.ready().await {
+            Ok(()) => Ok(host),
+            Err(failure) => {
+                host.stop().await.ok();
+                Err(failure)
+            }
+        }
+    }
+
+    /// Waits until the server serves, or ends before it does.
+    async fn ready(&mut self) -> Result<(), Failure> {
+        let spinner = ProgressBar::new_spinner().with_message("starting a private Postgres and a server …");
+        spinner.set_style(ProgressStyle::default_spinner());
+        spinner.enable_steady_tick(Duration::from_millis(80));
+        let ready = async {
+            while !matches!(health::serving(&self.server, String::new()).await, Ok(true)) {
+                time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let outcome = tokio::select! {
+            ended = &mut self.running => Err(ended.map_err(anyhow::Error::from).flatten().map_or_else(Failure::from, |()| {
+                Failure::new("the server ended before it was ready")
+            })),
+            waited = time::timeout(Duration::from_secs(60), ready) => {
+                waited.map_err(|_| Failure::new("the server was not ready after a minute").next("try `rallypoint serve` and read its log"))
+            }
+        };
+        spinner.finish_and_clear();
+        outcome
+    }
+
+    /// Stops the server and removes its folder.
+    async fn stop(self) -> Result<(), Failure> {
+        self.stop.cancel();
+        let ended = if self.running.is_finished() { Ok(Ok(())) } else { self.running.await };
+        std::fs::remove_dir_all(&self.folder).ok();
+        Ok(ended.map_err(anyhow::Error::from).flatten()?)
+    }
+}
+
+/// What a newcomer can try next, as commands that work from where the demo was started.
+fn hints() {
+    let program = std::env::args().next().unwrap_or_else(|| "rallypoint".to_owned());
+    let hints = [
+        ("a server of your own; its private Postgres is kept between runs", "serve &"),
+        ("statements in parallel on that server, told as each is done", "exec 'select 1' 'select pg_sleep(2)'"),
+        ("the same series at its real speed: 41.5 s", "demo --scale 1"),
+    ];
+    output::line("");
+    output::line(output::paint("Try next", BOLD));
+    for (what, arguments) in hints {
+        output::line(format!("  {program} {arguments}"));
+        output::line(format!("    {}", output::paint(what, DIM)));
+    }
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    let scale = text.parse().ok().filter(|scale: &f64| *scale >= 0.001 && *scale <= 100.0);
+    scale.ok_or_else(|| "the scale is a number from 0.001 to 100".to_owned())
+}

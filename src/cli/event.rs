@@ -1,0 +1,71 @@
+//! One AsyncDone as a line for people and as JSON for programs.
+
+use super::{
+    clock,
+    output::{self, GREEN, RED},
+    table::plain,
+    words,
+};
+use crate::api::{AsyncDone, Outcome, TaskResult};
+use serde_json::{Value, json};
+
+/// Time from start to outcome; 0: never started.
+pub fn run_time_us(done: &AsyncDone) -> i64 {
+    if done.started_us == 0 { 0 } else { done.ended_us - done.started_us }
+}
+
+/// `3/10  task 3  order 100  succeeded  1.013 s  select …`, coloured by outcome.
+pub fn line(done: &AsyncDone, total: usize, statement: &str) -> String {
+    let digits = total.to_string().len();
+    let head = format!(
+        "{:>digits$}/{total}  task {:<digits$}  order {:<5}",
+        done.done_no,
+        done.seq,
+        words::order(done.order),
+        digits = digits
+    );
+    let word = format!("{:<9}", words::outcome(done.outcome()));
+    let word = output::paint(&word, if done.outcome() == Outcome::Succeeded { GREEN } else { RED });
+    let tail = format!("{:>9}  {}", clock::duration(run_time_us(done)), remark(done, statement));
+    let room = output::width().map_or(usize::MAX, |width| width.saturating_sub(head.chars().count() + 13));
+    format!("{head}  {word}  {}", output::cut(&tail, room))
+}
+
+/// What to say beside an outcome: the error, else the statement.
+fn remark(done: &AsyncDone, statement: &str) -> String {
+    let attempt = if done.attempt > 1 { format!("attempt {}: ", done.attempt) } else { String::new() };
+    match &done.error {
+        Some(error) => format!("{attempt}{} {}  — {}", error.code, plain(&error.message), plain(statement)),
+        None => format!("{attempt}{}", plain(statement)),
+    }
+}
+
+/// The event as one JSON object.
+pub fn to_json(done: &AsyncDone) -> Value {
+    json!({
+        "done_no": done.done_no,
+        "seq": done.seq,
+        "order": done.order,
+        "outcome": words::outcome(done.outcome()),
+        "attempt": done.attempt,
+        "started_at": clock::rfc3339(done.started_us),
+        "ended_at": clock::rfc3339(done.ended_us),
+        "duration_s": clock::seconds(run_time_us(done)),
+        "error": done.error.as_ref().map(|error| json!({"code": error.code, "message": error.message})),
+        "result": done.result.as_ref().map(result),
+        "result_omitted": done.result_omitted,
+    })
+}
+
+fn result(result: &TaskResult) -> Value {
+    json!({
+        "rows_affected": result.rows_affected,
+        "rows": rows(result),
+        "truncated": result.truncated,
+    })
+}
+
+/// The kept rows; null when none were asked for.
+pub fn rows(result: &TaskResult) -> Value {
+    serde_json::from_slice(&result.rows_json).unwrap_or(Value::Null)
+}

@@ -1,0 +1,201 @@
+//! `exec`: statements become tasks of one scheduler; every AsyncDone is printed as it comes.
+//!
+//! The first Ctrl-C releases the scheduler with CANCEL and goes on reading, so that the last line printed is the truth;
+//! the second one leaves at once.
+
+mod file;
+
+use super::{
+    Failure, TASK_FAILED, clock,
+    connect::Server,
+    event,
+    output::{self, Output},
+    progress::Bars,
+    submit::submit,
+    words::FailurePolicy,
+};
+use crate::{
+    api::{AsyncDone, End, Outcome, ReleaseMode, RetryPolicy, SchedulerSettings, SqlTask, Task, TaskOptions, end, task::Kind},
+    client::{Error, Scheduler},
+};
+use clap::Args;
+use file::Line;
+use std::{path::PathBuf, pin::pin, process::ExitCode, time::Duration};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Arguments of `exec`.
+#[derive(Args, Debug)]
+pub struct Exec {
+    /// SQL statements, a task each (or use --file)
+    #[arg(required_unless_present = "file", value_name = "SQL")]
+    statements: Vec<String>,
+    /// A file of `order, statement` lines (`-`: stdin); # begins a comment line, an empty order means none
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Order of the statements given as arguments [default: none]
+    #[arg(long, value_name = "N")]
+    order: Option<i64>,
+    /// Running tasks at any time [default: as many as there are slots]
+    #[arg(long, value_name = "N")]
+    max_parallelism: Option<i32>,
+    /// What a failure does to the orders after it
+    #[arg(long, value_enum, default_value_t = FailurePolicy::Continue)]
+    on_failure: FailurePolicy,
+    /// Name of the target database [default: app]
+    #[arg(long, value_name = "NAME", hide_default_value = true, default_value = "")]
+    target: String,
+    /// Limit of one attempt, like 30s or 5m
+    #[arg(long, value_parser = clock::parse, value_name = "TIME")]
+    timeout: Option<Duration>,
+    /// Attempts after a failed one
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(i32).range(0..1000))]
+    retries: i32,
+    /// Rows of each result to keep and print
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    result_rows: i32,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Exec {
+    /// Opens a scheduler, submits, prints, releases.
+    pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+        let lines = self.lines()?;
+        let statements = lines.iter().map(|line| line.statement.clone()).collect();
+        let mut interrupts = signal(SignalKind::interrupt()).map_err(anyhow::Error::from)?;
+        let bars = Bars::new(lines.iter().map(|line| line.order));
+        let scheduler = server.client().await?.open(self.settings()).await;
+        let scheduler = scheduler.map_err(|error| Failure::call("cannot open a scheduler", &error))?;
+        bars.voice().say(format!("scheduler {}", scheduler.handle()));
+        if let Err(failure) = submit(&scheduler, lines.into_iter().map(|line| self.task(line)).collect()).await {
+            release(&scheduler, ReleaseMode::Cancel, false).await?;
+            return Err(failure);
+        }
+        let mut printer = Printer { statements, bars, output: self.output, succeeded: 0, seen: 0 };
+        follow(&scheduler, &mut printer, &mut interrupts).await?;
+        Ok(printer.verdict())
+    }
+
+    /// The statements, in ascending order: were they to need more than one call, a later call may bring no lower order.
+    fn lines(&self) -> Result<Vec<Line>, Failure> {
+        let arguments = self.statements.iter().map(|text| Line { order: self.order, statement: text.clone() });
+        let mut lines: Vec<Line> = arguments.collect();
+        if let Some(path) = &self.file {
+            lines.extend(file::read(path)?);
+        }
+        if lines.is_empty() {
+            return Err(Failure::new("there is nothing to run").next("write a statement on a line: `100, select 1`"));
+        }
+        lines.sort_by_key(|line| line.order);
+        Ok(lines)
+    }
+
+    fn settings(&self) -> SchedulerSettings {
+        SchedulerSettings {
+            display_name: "rallypoint exec".to_owned(),
+            max_parallelism: self.max_parallelism,
+            on_failure: crate::api::OnFailure::from(self.on_failure).into(),
+            ..SchedulerSettings::default()
+        }
+    }
+
+    fn task(&self, line: Line) -> Task {
+        let sql = SqlTask { statement: line.statement, target: self.target.clone(), ..SqlTask::default() };
+        let options = TaskOptions {
+            timeout: self.timeout.and_then(|timeout| timeout.try_into().ok()),
+            retry: Some(RetryPolicy { max_attempts: Some(self.retries + 1), ..RetryPolicy::default() }),
+            result_rows: Some(self.result_rows),
+            ..TaskOptions::default()
+        };
+        Task { kind: Some(Kind::Sql(sql)), order: line.order, options: Some(options) }
+    }
+}
+
+/// Prints events until every task has ended; releases the scheduler, also when a halt stands in the way or on Ctrl-C.
+async fn follow(scheduler: &Scheduler, printer: &mut Printer, interrupts: &mut Signal) -> Result<(), Failure> {
+    let voice = printer.bars.voice();
+    let mut printing = pin!(print_all(scheduler, printer));
+    let mut interrupted = false;
+    loop {
+        tokio::select! {
+            printed = &mut printing => return printed,
+            _ = interrupts.recv() => {
+                if interrupted {
+                    std::process::exit(130);
+                }
+                interrupted = true;
+                voice.say("cancelling (press Ctrl-C again to leave at once) …");
+                release(scheduler, ReleaseMode::Cancel, false).await?;
+            }
+        }
+    }
+}
+
+async fn print_all(scheduler: &Scheduler, printer: &mut Printer) -> Result<(), Failure> {
+    let end = print_events(scheduler, printer, 0).await?;
+    if end.reason() == end::Reason::Halted {
+        printer.bars.voice().say(format!("halted by a failure: {} blocked tasks are cancelled", end.blocked));
+    }
+    release(scheduler, ReleaseMode::Finish, true).await?;
+    let seen = printer.seen;
+    print_events(scheduler, printer, seen).await.map(drop)
+}
+
+/// Prints the events after `after`, and says why the stream ended.
+async fn print_events(scheduler: &Scheduler, printer: &mut Printer, after: i64) -> Result<End, Failure> {
+    let mut events = scheduler.synchronize(after, None).await.map_err(broken)?;
+    while let Some(done) = events.next().await.map_err(broken)? {
+        done.iter().for_each(|done| printer.event(done));
+    }
+    Ok(events.end().cloned().unwrap_or_default())
+}
+
+async fn release(scheduler: &Scheduler, mode: ReleaseMode, wait: bool) -> Result<(), Failure> {
+    let released = scheduler.release(mode, wait).await;
+    released.map(drop).map_err(|error| Failure::call(format!("{} was not released", scheduler.handle()), &error))
+}
+
+fn broken(error: Error) -> Failure {
+    Failure::call("the stream of events broke", &error)
+}
+
+/// Prints events on stdout and keeps the bars on stderr.
+struct Printer {
+    statements: Vec<String>,
+    bars: Bars,
+    output: Output,
+    succeeded: usize,
+    /// Number of the last event printed.
+    seen: i64,
+}
+
+impl Printer {
+    fn event(&mut self, done: &AsyncDone) {
+        let good = done.outcome() == Outcome::Succeeded;
+        self.succeeded += usize::from(good);
+        self.seen = done.done_no;
+        self.bars.done(done.order, good);
+        self.bars.voice().aside(|| match self.output.json() {
+            true => output::json(&event::to_json(done)),
+            false => self.print(done),
+        });
+    }
+
+    fn print(&self, done: &AsyncDone) {
+        let statement = usize::try_from(done.seq - 1).ok().and_then(|index| self.statements.get(index));
+        output::line(event::line(done, self.statements.len(), statement.map_or("", String::as_str)));
+        let rows = done.result.as_ref().map(event::rows);
+        for row in rows.iter().filter_map(|rows| rows.as_array()).flatten() {
+            output::line(format!("      {row}"));
+        }
+        if done.result_omitted {
+            output::line("      (the result is large: read it with GetTask)");
+        }
+    }
+
+    fn verdict(self) -> ExitCode {
+        let all = self.statements.len();
+        self.bars.finish(format!("{} of {all} tasks succeeded", self.succeeded));
+        if self.succeeded == all { ExitCode::SUCCESS } else { ExitCode::from(TASK_FAILED) }
+    }
+}

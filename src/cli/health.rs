@@ -1,0 +1,36 @@
+//! `health`: asks a server's `grpc.health.v1` whether it is ready; for probes and scripts.
+
+use super::{Failure, connect::Server, output};
+use crate::client::Error;
+use clap::Args;
+use std::process::ExitCode;
+use tonic::transport::Endpoint;
+use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
+
+/// Arguments of `health`.
+#[derive(Args, Debug)]
+pub struct Health {
+    /// The service to ask about [default: the whole server]
+    #[arg(long, default_value = "", hide_default_value = true)]
+    service: String,
+}
+
+impl Health {
+    /// Prints `serving` and exits 0, or exits 1.
+    pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+        let answer = serving(server, self.service).await;
+        let what = || format!("the server at {} did not say how it is", server.address);
+        if answer.map_err(|error| Failure::call(what(), &error))? {
+            output::line("serving");
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(Failure::new("the server is up but not serving").why("it starts, stops, or has lost its database"))
+    }
+}
+
+/// The server says that it serves. Asked once: a probe wants to know how it is now.
+pub async fn serving(server: &Server, service: String) -> Result<bool, Error> {
+    let channel = Endpoint::from_shared(server.address.clone())?.connect().await?;
+    let answer = HealthClient::new(channel).check(HealthCheckRequest { service }).await?;
+    Ok(answer.into_inner().status() == ServingStatus::Serving)
+}

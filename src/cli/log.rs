@@ -1,0 +1,162 @@
+//! `log HANDLE`: the story of a scheduler, task by task.
+
+use super::{
+    Failure, clock,
+    connect::Server,
+    event,
+    output::{self, Output},
+    table::{Table, plain},
+    words,
+};
+use crate::{
+    api::{ListTasksRequest, TaskState, TaskView},
+    client::Scheduler,
+};
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// Tasks of one page.
+const PAGE: i32 = 1000;
+
+/// Arguments of `log`.
+#[derive(Args, Debug)]
+pub struct Log {
+    /// The scheduler
+    handle: String,
+    /// Only tasks that stand here
+    #[arg(long, value_enum)]
+    state: Option<State>,
+    /// Only tasks of this order
+    #[arg(long, value_name = "N")]
+    order: Option<i64>,
+    /// The newest so many tasks
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    limit: usize,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum State {
+    Blocked,
+    Queued,
+    Running,
+    Retrying,
+    Done,
+}
+
+impl Log {
+    /// Reads the tasks and prints them, oldest first.
+    pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+        let (tasks, more) = read(&server.client().await?.scheduler(&self.handle), self.query(), self.limit).await?;
+        if self.output.json() {
+            output::json(&tasks.iter().map(to_json).collect::<Vec<_>>().into());
+        } else {
+            print(&tasks);
+        }
+        if more {
+            eprintln!("older tasks are left out: see --limit");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn query(&self) -> ListTasksRequest {
+        let state = match self.state {
+            None => TaskState::Unspecified,
+            Some(State::Blocked) => TaskState::Blocked,
+            Some(State::Queued) => TaskState::Queued,
+            Some(State::Running) => TaskState::Running,
+            Some(State::Retrying) => TaskState::Retrying,
+            Some(State::Done) => TaskState::Done,
+        };
+        ListTasksRequest { order: self.order, state: state.into(), ..ListTasksRequest::default() }
+    }
+}
+
+/// The newest `limit` tasks, oldest first, and whether there are older ones.
+pub async fn read(scheduler: &Scheduler, mut query: ListTasksRequest, limit: usize) -> Result<(Vec<TaskView>, bool), Failure> {
+    let mut tasks = Vec::new();
+    loop {
+        query.page_size = i32::try_from(limit - tasks.len()).unwrap_or(PAGE).clamp(1, PAGE);
+        let page = scheduler.tasks(query.clone()).await;
+        let page = page.map_err(|error| Failure::call(format!("cannot read the log of {}", scheduler.handle()), &error))?;
+        tasks.extend(page.tasks);
+        query.page_token = page.next_page_token;
+        if query.page_token.is_empty() || tasks.len() >= limit {
+            break;
+        }
+    }
+    tasks.truncate(limit);
+    tasks.reverse();
+    Ok((tasks, !query.page_token.is_empty()))
+}
+
+/// The tasks as a table; times are relative to the first submission, which stands above it.
+pub fn print(tasks: &[TaskView]) {
+    let Some(zero) = tasks.iter().map(|task| clock::micros(task.submitted_at.as_ref())).min() else {
+        return output::line("no tasks");
+    };
+    output::line(output::paint(&format!("times are seconds since {}", clock::time(zero)), output::DIM));
+    let mut table = Table::new(&[">task", ">order", "state", ">try", ">queued", ">started", ">ended", ">took", "remark"]);
+    for task in tasks {
+        let done = task.done.clone().unwrap_or_default();
+        let (started, ended) = span(task);
+        table.row([
+            task.id.as_ref().map_or(0, |id| id.seq).to_string(),
+            words::order(task.effective_order),
+            words::standing(task).to_owned(),
+            task.attempt.to_string(),
+            since(zero, clock::micros(task.submitted_at.as_ref())),
+            since(zero, started),
+            since(zero, ended),
+            if started > 0 && ended > 0 { clock::duration(event::run_time_us(&done)) } else { "-".to_owned() },
+            remark(task),
+        ]);
+    }
+    table.print();
+}
+
+/// Start and end of a task's last attempt in microseconds; 0: not yet.
+pub fn span(task: &TaskView) -> (i64, i64) {
+    match &task.done {
+        Some(done) => (done.started_us, done.ended_us),
+        None => (clock::micros(task.started_at.as_ref()), 0),
+    }
+}
+
+fn since(zero: i64, us: i64) -> String {
+    if us == 0 { "-".to_owned() } else { format!("+{:.3}", clock::seconds(us - zero)) }
+}
+
+fn remark(task: &TaskView) -> String {
+    if let Some(error) = task.done.as_ref().and_then(|done| done.error.as_ref()) {
+        return format!("{} {}", error.code, plain(&error.message));
+    }
+    let result = task.done.as_ref().and_then(|done| done.result.as_ref());
+    match (result, clock::micros(task.next_at.as_ref())) {
+        (Some(result), _) if result.rows_affected == 1 => "1 row".to_owned(),
+        (Some(result), _) => format!("{} rows", result.rows_affected),
+        (None, 0) => String::new(),
+        (None, next) => format!("next at {}", clock::time(next)),
+    }
+}
+
+/// One task as JSON.
+pub fn to_json(task: &TaskView) -> Value {
+    let (started, _) = span(task);
+    json!({
+        "seq": task.id.as_ref().map_or(0, |id| id.seq),
+        "kind": task.kind,
+        "target": task.target,
+        "order": task.order,
+        "effective_order": task.effective_order,
+        "state": words::standing(task),
+        "attempt": task.attempt,
+        "submitted_at": clock::rfc3339(clock::micros(task.submitted_at.as_ref())),
+        "started_at": clock::rfc3339(started),
+        "next_at": clock::rfc3339(clock::micros(task.next_at.as_ref())),
+        "labels": task.labels,
+        "done": task.done.as_ref().map(event::to_json),
+    })
+}

@@ -1,0 +1,32 @@
+//! `release HANDLE`: ends a conversation.
+
+use super::{Failure, connect::Server, output};
+use crate::api::ReleaseMode;
+use clap::Args;
+use std::process::ExitCode;
+
+/// Arguments of `release`.
+#[derive(Args, Debug)]
+pub struct Release {
+    /// The scheduler
+    handle: String,
+    /// Cancel what has not ended, instead of letting it finish
+    #[arg(long)]
+    cancel: bool,
+    /// Return only when every task has ended
+    #[arg(long)]
+    wait: bool,
+}
+
+impl Release {
+    /// Releases it and says what is left.
+    pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+        let mode = if self.cancel { ReleaseMode::Cancel } else { ReleaseMode::Finish };
+        let what = format!("cannot release {}", self.handle);
+        let answer = server.client().await?.scheduler(self.handle).release(mode, self.wait).await;
+        let answer = answer.map_err(|error| Failure::call(what, &error))?;
+        let before = if answer.already_released { " (it was released before)" } else { "" };
+        output::line(format!("released{before}, {} tasks unfinished", answer.pending));
+        Ok(ExitCode::SUCCESS)
+    }
+}

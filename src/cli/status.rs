@@ -1,0 +1,218 @@
+//! `status`: what the service is doing, once or again and again.
+
+use super::{
+    Failure, clock,
+    connect::Server,
+    output::{self, BOLD, Output, RED},
+    table::Table,
+    words,
+};
+use crate::{
+    api::{Execution, GetStatusResponse},
+    client::Error,
+};
+use clap::Args;
+use serde_json::{Value, json};
+use std::{
+    io::{self, IsTerminal},
+    process::ExitCode,
+    time::Duration,
+};
+
+/// Shortest time between two looks of `--watch`.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Arguments of `status`.
+#[derive(Args, Debug)]
+pub struct Status {
+    /// One row per slot: what runs where
+    #[arg(long)]
+    executions: bool,
+    /// The executions again whenever they change, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+impl Status {
+    /// Asks and prints.
+    pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+        let client = server.client().await?;
+        if self.watch {
+            let mut stream = client.watch_executions(INTERVAL).await.map_err(refused)?;
+            while let Some(message) = stream.message().await.map_err(|status| refused(status.into()))? {
+                self.executions(&message.executions);
+            }
+        } else if self.executions {
+            self.executions(&client.executions().await.map_err(refused)?);
+        } else {
+            let status = client.status().await.map_err(refused)?;
+            if self.output.json() { output::json(&to_json(&status)) } else { print(&status) }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn executions(&self, executions: &[Execution]) {
+        if self.output.json() {
+            return output::json(&executions.iter().map(execution).collect::<Vec<_>>().into());
+        }
+        if self.watch && io::stdout().is_terminal() {
+            output::line("\x1b[2J\x1b[H".to_owned() + &output::paint("executions (Ctrl-C ends)", BOLD));
+        }
+        print_executions(executions);
+    }
+}
+
+fn refused(error: Error) -> Failure {
+    Failure::call("the server did not tell its status", &error)
+}
+
+fn print(status: &GetStatusResponse) {
+    output::line(output::paint(&format!("rallypoint {}", status.version), BOLD));
+    for part in &status.unreachable {
+        output::line(output::paint(&format!("not reached: {part}"), RED));
+    }
+    replicas(status);
+    slots(status);
+    targets(status);
+    output::line("");
+    output::line(backlog(status));
+    output::line(journal(status));
+}
+
+fn replicas(status: &GetStatusResponse) {
+    let mut table = Table::new(&["replica", "owner", ">epoch", ">up for", ">seen"]);
+    for replica in &status.replicas {
+        let started = clock::micros(replica.started_at.as_ref());
+        table.row([
+            replica.name.clone(),
+            if replica.owner { "yes" } else { "" }.to_owned(),
+            replica.epoch.to_string(),
+            clock::ago(started).trim_end_matches(" ago").to_owned(),
+            clock::ago(clock::micros(replica.seen_at.as_ref())),
+        ]);
+    }
+    section(table);
+}
+
+fn slots(status: &GetStatusResponse) {
+    let mut table = Table::new(&["slots", ">total", ">busy", ">free", ">reserved"]);
+    for slot in &status.slots {
+        let free = slot.total - slot.busy;
+        let [total, busy, reserved] = [slot.total, slot.busy, slot.reserved].map(|number| number.to_string());
+        table.row([slot.kind.clone(), total, busy, free.to_string(), reserved]);
+    }
+    section(table);
+}
+
+fn targets(status: &GetStatusResponse) {
+    let mut table = Table::new(&["target", "available", ">sessions", "error"]);
+    for target in &status.targets {
+        let available = if target.available { "yes" } else { "no" };
+        table.row([target.name.clone(), available.to_owned(), target.sessions.to_string(), target.error.clone()]);
+    }
+    section(table);
+}
+
+fn section(table: Table) {
+    if !table.is_empty() {
+        output::line("");
+        table.print();
+    }
+}
+
+fn backlog(status: &GetStatusResponse) -> String {
+    let backlog = status.backlog.unwrap_or_default();
+    let oldest = clock::micros(backlog.oldest_queued_at.as_ref());
+    let oldest = if oldest == 0 { String::new() } else { format!(", the oldest submitted {}", clock::ago(oldest)) };
+    format!(
+        "backlog  {} schedulers; {} blocked, {} queued, {} running, {} retrying{oldest}",
+        backlog.schedulers, backlog.blocked, backlog.queued, backlog.running, backlog.retrying
+    )
+}
+
+fn journal(status: &GetStatusResponse) -> String {
+    let journal = status.journal.clone().unwrap_or_default();
+    if !journal.available {
+        return output::paint(&format!("journal  away: {}", journal.error), RED);
+    }
+    let oldest = if journal.oldest_day.is_empty() { String::new() } else { format!(", oldest day {}", journal.oldest_day) };
+    let age = clock::duration(journal.last_durable_ms.saturating_mul(1000));
+    format!("journal  batch {}, durable {age} ago{oldest}", journal.batch_no)
+}
+
+fn print_executions(executions: &[Execution]) {
+    let mut table = Table::new(&["replica", "kind", ">slot", ">backend", "task", ">order", ">try", ">elapsed", "caller"]);
+    for execution in executions {
+        let idle = execution.handle.is_empty();
+        let busy = |text: String| if idle { "-".to_owned() } else { text };
+        table.row([
+            execution.replica.clone(),
+            execution.kind.clone(),
+            execution.slot.to_string(),
+            if execution.backend_pid == 0 { "-".to_owned() } else { execution.backend_pid.to_string() },
+            if idle { "idle".to_owned() } else { format!("{}/{}", execution.handle, execution.seq) },
+            words::order(execution.order),
+            busy(execution.attempt.to_string()),
+            busy(clock::duration(execution.elapsed_ms.saturating_mul(1000))),
+            execution.caller.clone(),
+        ]);
+    }
+    table.print();
+}
+
+fn execution(execution: &Execution) -> Value {
+    let idle = execution.handle.is_empty();
+    json!({
+        "replica": execution.replica,
+        "kind": execution.kind,
+        "slot": execution.slot,
+        "backend_pid": execution.backend_pid,
+        "idle": idle,
+        "handle": execution.handle,
+        "seq": execution.seq,
+        "order": execution.order,
+        "attempt": execution.attempt,
+        "caller": execution.caller,
+        "started_at": clock::rfc3339(clock::micros(execution.started_at.as_ref())),
+        "elapsed_ms": execution.elapsed_ms,
+    })
+}
+
+fn to_json(status: &GetStatusResponse) -> Value {
+    let backlog = status.backlog.unwrap_or_default();
+    let journal = status.journal.clone().unwrap_or_default();
+    let replicas = status.replicas.iter().map(|replica| {
+        json!({
+            "name": replica.name, "owner": replica.owner, "epoch": replica.epoch,
+            "started_at": clock::rfc3339(clock::micros(replica.started_at.as_ref())),
+            "seen_at": clock::rfc3339(clock::micros(replica.seen_at.as_ref())),
+        })
+    });
+    let slots = status
+        .slots
+        .iter()
+        .map(|slot| json!({"kind": slot.kind, "total": slot.total, "busy": slot.busy, "reserved": slot.reserved}));
+    let targets = status.targets.iter().map(|target| {
+        json!({
+            "name": target.name, "available": target.available, "error": target.error, "sessions": target.sessions,
+        })
+    });
+    json!({
+        "version": status.version,
+        "replicas": replicas.collect::<Vec<_>>(),
+        "slots": slots.collect::<Vec<_>>(),
+        "targets": targets.collect::<Vec<_>>(),
+        "backlog": {
+            "schedulers": backlog.schedulers, "blocked": backlog.blocked, "queued": backlog.queued,
+            "running": backlog.running, "retrying": backlog.retrying,
+            "oldest_queued_at": clock::rfc3339(clock::micros(backlog.oldest_queued_at.as_ref())),
+        },
+        "journal": {
+            "batch_no": journal.batch_no, "last_durable_ms": journal.last_durable_ms,
+            "available": journal.available, "error": journal.error, "oldest_day": journal.oldest_day,
+        },
+        "unreachable": status.unreachable,
+    })
+}

@@ -1,0 +1,120 @@
+//! Who calls. Authentication is off in this version: everybody is in the namespace `default`, unless the operator has
+//! declared that the metadata can be trusted (a gateway that authenticates stands in front).
+
+use super::{errors, reason::Reason};
+use crate::core::{Caller, Namespace};
+use std::{net::SocketAddr, sync::Arc};
+use tonic::{
+    Status,
+    metadata::{Ascii, MetadataMap, MetadataValue},
+};
+
+const CALLER: &str = "rallypoint-caller";
+const NAMESPACE: &str = "rallypoint-namespace";
+const CALLER_BYTES: usize = 255;
+const NAMESPACE_BYTES: usize = 63;
+
+/// Tells the caller of a request.
+#[derive(Clone, Debug)]
+pub struct Auth {
+    default: Namespace,
+    trusted_namespace_metadata: bool,
+}
+
+impl Auth {
+    /// With `trusted_namespace_metadata` a request may name its namespace.
+    pub fn new(trusted_namespace_metadata: bool) -> Self {
+        Auth { default: Namespace::default_namespace(), trusted_namespace_metadata }
+    }
+
+    /// Who sent `request`: the name it gives itself, else the address it came from.
+    pub fn caller<T>(&self, request: &tonic::Request<T>) -> Result<Caller, Status> {
+        self.of_metadata(request.metadata(), request.remote_addr())
+    }
+
+    fn of_metadata(&self, metadata: &MetadataMap, peer: Option<SocketAddr>) -> Result<Caller, Status> {
+        let name = match single(metadata, CALLER)? {
+            Some(value) => caller_name(value)?,
+            None => peer.map_or_else(|| "unknown".into(), |peer| peer.to_string().into()),
+        };
+        let namespace = match single(metadata, NAMESPACE)? {
+            Some(value) => self.namespace(value)?,
+            None => self.default.clone(),
+        };
+        Ok(Caller { namespace, name })
+    }
+
+    fn namespace(&self, value: &MetadataValue<Ascii>) -> Result<Namespace, Status> {
+        if !self.trusted_namespace_metadata {
+            return Err(errors::namespace_not_trusted(NAMESPACE));
+        }
+        let good = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
+        let text = value.to_str().ok().filter(|text| (1..=NAMESPACE_BYTES).contains(&text.len()));
+        match text.filter(|text| text.as_bytes().iter().all(good)) {
+            Some(text) => Ok(Namespace(text.into())),
+            None => Err(errors::metadata(NAMESPACE, Reason::METADATA_INVALID, "1 to 63 characters of a-z, 0-9 and -")),
+        }
+    }
+}
+
+fn caller_name(value: &MetadataValue<Ascii>) -> Result<Arc<str>, Status> {
+    let text = value.to_str().ok().filter(|text| (1..=CALLER_BYTES).contains(&text.len()));
+    match text.filter(|text| text.bytes().all(|b| b.is_ascii_graphic() || b == b' ')) {
+        Some(text) => Ok(text.into()),
+        None => Err(errors::metadata(CALLER, Reason::METADATA_INVALID, "1 to 255 printable ASCII characters")),
+    }
+}
+
+/// The one value of a key; two could be read differently by whoever stands in front of us.
+fn single<'a>(metadata: &'a MetadataMap, key: &'static str) -> Result<Option<&'a MetadataValue<Ascii>>, Status> {
+    let mut values = metadata.get_all(key).iter();
+    match (values.next(), values.next()) {
+        (value, None) => Ok(value),
+        _ => Err(errors::metadata(key, Reason::METADATA_INVALID, "given more than once")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tonic::Code;
+
+    fn caller(trusted: bool, entries: &[(&'static str, &str)]) -> Result<(String, String), Code> {
+        let mut metadata = MetadataMap::new();
+        for (key, value) in entries {
+            metadata.append(*key, MetadataValue::try_from(value.as_bytes()).expect("bytes of a header"));
+        }
+        let caller = Auth::new(trusted).of_metadata(&metadata, Some(([10, 0, 0, 1], 7).into())).map_err(|s| s.code())?;
+        Ok((caller.namespace.0.to_string(), caller.name.to_string()))
+    }
+
+    #[test]
+    fn without_metadata_it_is_the_peer_in_the_default_namespace() {
+        for trusted in [false, true] {
+            assert_eq!(caller(trusted, &[]), Ok(("default".into(), "10.0.0.1:7".into())));
+        }
+    }
+
+    #[test]
+    fn a_namespace_is_taken_from_metadata_only_where_that_is_trusted() {
+        assert_eq!(caller(true, &[(NAMESPACE, "team-7"), (CALLER, "etl")]), Ok(("team-7".into(), "etl".into())));
+        assert_eq!(caller(false, &[(NAMESPACE, "team-7")]), Err(Code::PermissionDenied));
+    }
+
+    #[test]
+    fn malformed_metadata_is_refused() {
+        let long = "x".repeat(256);
+        for entries in [
+            vec![(CALLER, long.as_str())],
+            vec![(CALLER, "")],
+            vec![(CALLER, "é")],
+            vec![(CALLER, "a"), (CALLER, "b")],
+            vec![(NAMESPACE, "Team")],
+            vec![(NAMESPACE, "a/b")],
+            vec![(NAMESPACE, &long[..64])],
+            vec![(NAMESPACE, "a"), (NAMESPACE, "b")],
+        ] {
+            assert_eq!(caller(true, &entries), Err(Code::InvalidArgument), "{entries:?}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Options and settings, as the caller set them.
+
+use crate::{
+    api,
+    core::{Delivery, LateOrder, OnFailure, ReleaseMode, RetryPolicy, Settings, TaskOptions},
+};
+use std::{collections::BTreeMap, collections::HashMap, time::Duration};
+
+/// A scheduler's settings.
+pub fn settings(settings: &Settings) -> api::SchedulerSettings {
+    api::SchedulerSettings {
+        display_name: settings.display_name.clone(),
+        max_parallelism: settings.max_parallelism.map(|limit| limit as i32),
+        weight: Some(settings.weight),
+        on_failure: match settings.on_failure {
+            OnFailure::Continue => api::OnFailure::Continue,
+            OnFailure::Halt => api::OnFailure::Halt,
+            OnFailure::CancelRest => api::OnFailure::CancelRest,
+        }
+        .into(),
+        late_order: match settings.late_order {
+            LateOrder::Reject => api::LateOrder::Reject,
+            LateOrder::Join => api::LateOrder::Join,
+        }
+        .into(),
+        default_options: (!settings.default_options.is_default()).then(|| options(&settings.default_options)),
+        idle_timeout: Some(duration(settings.idle_timeout)),
+        on_abandon: match settings.on_abandon {
+            ReleaseMode::Finish => api::ReleaseMode::Finish,
+            ReleaseMode::Cancel => api::ReleaseMode::Cancel,
+        }
+        .into(),
+        labels: labels(&settings.labels),
+    }
+}
+
+/// Labels.
+pub fn labels(labels: &BTreeMap<String, String>) -> HashMap<String, String> {
+    labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn options(options: &TaskOptions) -> api::TaskOptions {
+    api::TaskOptions {
+        not_before: options.not_before.map(super::timestamp),
+        timeout: options.timeout.map(duration),
+        deadline: options.deadline.map(duration),
+        retry: (!options.retry.is_default()).then(|| retry(&options.retry)),
+        delivery: match options.delivery {
+            None => api::Delivery::Unspecified,
+            Some(Delivery::AtLeastOnce) => api::Delivery::AtLeastOnce,
+            Some(Delivery::AtMostOnce) => api::Delivery::AtMostOnce,
+        }
+        .into(),
+        result_rows: options.result_rows.map(|rows| rows as i32),
+        labels: labels(&options.labels),
+    }
+}
+
+fn retry(retry: &RetryPolicy) -> api::RetryPolicy {
+    api::RetryPolicy {
+        max_attempts: retry.max_attempts.map(|attempts| attempts as i32),
+        max_losses: retry.max_losses.map(|losses| losses as i32),
+        initial: retry.initial.map(duration),
+        multiplier: retry.multiplier,
+        max: retry.max.map(duration),
+        jitter: retry.jitter,
+        non_retryable: retry.non_retryable.clone(),
+    }
+}
+
+fn duration(duration: Duration) -> prost_types::Duration {
+    prost_types::Duration { seconds: duration.as_secs() as i64, nanos: duration.subsec_nanos() as i32 }
+}

@@ -1,0 +1,48 @@
+//! A scheduler as the API shows it: from the core while it lives, from its last image in the journal after that.
+
+use super::{options, timestamp};
+use crate::{
+    api,
+    core::{Halt, SchedulerImage, SchedulerState, SchedulerView},
+};
+
+/// One that the core holds.
+pub fn scheduler(view: &SchedulerView) -> api::Scheduler {
+    api::Scheduler {
+        blocked: view.counts.blocked,
+        queued: view.counts.queued,
+        running: view.counts.running,
+        retrying: view.counts.retrying,
+        current_order: view.current_order.map(|order| order.0),
+        surplus: view.surplus,
+        ..settled(&view.image)
+    }
+}
+
+/// One as the journal knows it: without counts of unfinished tasks.
+pub fn settled(image: &SchedulerImage) -> api::Scheduler {
+    api::Scheduler {
+        handle: image.handle.to_string(),
+        namespace: image.namespace.0.to_string(),
+        caller: image.caller.to_string(),
+        settings: Some(options::settings(&image.settings)),
+        state: match image.state {
+            SchedulerState::Open => api::SchedulerState::Open,
+            SchedulerState::Releasing => api::SchedulerState::Releasing,
+            SchedulerState::Released => api::SchedulerState::Released,
+        }
+        .into(),
+        paused: image.paused,
+        halt: image.halt.as_ref().map(halt),
+        opened_at: Some(timestamp(image.opened_at)),
+        released_at: image.released_at.map(timestamp),
+        submitted: image.checkpoint.highest_seq.0,
+        done: image.checkpoint.done_no.0,
+        ..Default::default()
+    }
+}
+
+/// Why later orders are blocked.
+pub fn halt(halt: &Halt) -> api::Halt {
+    api::Halt { order: halt.order.0, failed: halt.failed.iter().map(|seq| seq.0).collect() }
+}

@@ -1,0 +1,180 @@
+//! Every error of the service becomes a gRPC status here, with `google.rpc` details: always ErrorInfo, and what belongs to
+//! the code. A definite code means "no effect"; UNAVAILABLE means "unknown". What does not exist and what is another
+//! namespace's get the same bytes. Never says anything of a statement, a file or the database's own words.
+
+use super::{reason::Reason, violations::Violations};
+use crate::{
+    coordinator::CallError,
+    core::{Handle, Reject, Reply, limits},
+    journal::JournalError,
+};
+use std::{collections::HashMap, time::Duration};
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
+
+/// The domain of our reasons.
+pub const DOMAIN: &str = "rallypoint";
+/// When to call again after a limit was reached.
+const LIMIT_RETRY: Duration = Duration::from_secs(1);
+const SCHEDULER: &str = "rallypoint.v1.Scheduler";
+
+/// The answer to a malformed request: every field at fault, as many as fit.
+impl From<Violations> for Status {
+    fn from(violations: Violations) -> Status {
+        let (reported, count) = (violations.reported(), violations.count());
+        let Some(first) = reported.first() else { return Status::invalid_argument("malformed request") };
+        let mut details = info(first.reason, &[("violations", count.to_string())]);
+        details.set_bad_request(reported.iter().map(field_violation).collect::<Vec<_>>());
+        let message = match count {
+            1 => format!("{}: {}", first.field, first.message),
+            _ => format!("{count} fields are wrong, first {}: {}", first.field, first.message),
+        };
+        Status::with_error_details(Code::InvalidArgument, message, details)
+    }
+}
+
+/// A call about `handle` that the coordinator did not carry out.
+pub fn call(error: CallError, handle: Handle) -> Status {
+    match error {
+        CallError::Rejected(reject) => rejected(reject, handle),
+        CallError::Unavailable { retry_after, reason } => {
+            let mut details = info(Reason::TEMPORARILY_UNAVAILABLE, &[("cause", reason.into())]);
+            details.set_retry_info(Some(retry_after));
+            let message = format!("{reason}: the call may or may not have had an effect; repeat it with the same request_id");
+            Status::with_error_details(Code::Unavailable, message, details)
+        }
+        CallError::Overloaded { retry_after, limit } => {
+            let mut details = info(Reason::OVERLOADED, &[("limit", limit.into())]);
+            details.set_retry_info(Some(retry_after));
+            details.add_quota_failure_violation("server", limit);
+            Status::with_error_details(Code::Unavailable, "more calls are waiting than this server holds; call again", details)
+        }
+    }
+}
+
+/// A call about `handle` that was decided against.
+pub fn rejected(reject: Reject, handle: Handle) -> Status {
+    match reject {
+        Reject::UnknownHandle => handle_not_found(),
+        Reject::Released => released(handle),
+        Reject::OrderClosed { index, order, current } => order_closed(index, order.0, current.0, handle),
+        Reject::RequestIdReused => {
+            let details = info(Reason::REQUEST_ID_REUSED, &[]);
+            let message = "the request_id was used with another payload within the last 15 minutes";
+            Status::with_error_details(Code::AlreadyExists, message, details)
+        }
+        Reject::LimitReached { limit, value } => limit_reached(limit, value),
+        Reject::CursorAhead { last } => {
+            let mut details = info(Reason::CURSOR_AHEAD, &[("last", last.0.to_string())]);
+            details.set_bad_request([violation("after", Reason::CURSOR_AHEAD, format!("the last event is {}", last.0))]);
+            Status::with_error_details(Code::OutOfRange, "`after` is beyond the last event of the scheduler", details)
+        }
+        Reject::UnknownTask => task_not_found(),
+        Reject::JournalRejected => {
+            let details = info(Reason::JOURNAL_REJECTED, &[]);
+            Status::with_error_details(Code::InvalidArgument, "the coordination database refused to store the call", details)
+        }
+    }
+}
+
+/// Not there, or not the caller's: the same answer.
+pub fn handle_not_found() -> Status {
+    Status::with_error_details(Code::NotFound, "no such scheduler", info(Reason::HANDLE_NOT_FOUND, &[]))
+}
+
+/// No such task in a scheduler of the caller's.
+pub fn task_not_found() -> Status {
+    Status::with_error_details(Code::NotFound, "no such task", info(Reason::TASK_NOT_FOUND, &[]))
+}
+
+/// The scheduler is released.
+pub fn released(handle: Handle) -> Status {
+    let mut details = info(Reason::HANDLE_RELEASED, &[]);
+    let description = "released schedulers take no tasks and no changes";
+    details.add_precondition_failure_violation(Reason::HANDLE_RELEASED.as_str(), handle.to_string(), description);
+    details.set_resource_info(SCHEDULER, handle.to_string(), "", description);
+    Status::with_error_details(Code::FailedPrecondition, "the scheduler is released", details)
+}
+
+/// A namespace was named where that is not trusted.
+pub fn namespace_not_trusted(key: &'static str) -> Status {
+    let details = info(Reason::NAMESPACE_NOT_TRUSTED, &[("metadata", key.into())]);
+    let message = "this server does not take the namespace from metadata (it was not started to trust it)";
+    Status::with_error_details(Code::PermissionDenied, message, details)
+}
+
+/// A metadata entry is wrong.
+pub fn metadata(key: &'static str, reason: Reason, message: &str) -> Status {
+    let mut details = info(reason, &[("metadata", key.into())]);
+    details.set_bad_request([violation(&format!("metadata.{key}"), reason, message.into())]);
+    Status::with_error_details(Code::InvalidArgument, format!("metadata {key}: {message}"), details)
+}
+
+/// The request is larger than the transport takes.
+pub fn call_too_large() -> Status {
+    let details = info(Reason::CALL_TOO_LARGE, &[("limit_bytes", limits::CALL_BYTES.to_string())]);
+    Status::with_error_details(Code::InvalidArgument, "a call is at most 4 MiB; make several calls", details)
+}
+
+/// The request cannot be decoded.
+pub fn message_malformed() -> Status {
+    let details = info(Reason::MESSAGE_MALFORMED, &[]);
+    Status::with_error_details(Code::InvalidArgument, "the request is not a message of this API", details)
+}
+
+/// The journal could not be read. What the database says is for the operator only.
+pub fn journal(error: JournalError) -> Status {
+    tracing::warn!(%error, "the journal could not be read for a caller");
+    unavailable("journal", "the journal cannot be read at the moment; call again")
+}
+
+/// The server is going down; another one, or this one again, will answer.
+pub fn stopping() -> Status {
+    unavailable("shutdown", "the server is going down; call again")
+}
+
+/// The coordinator answered another question.
+pub fn bug(reply: &Reply) -> Status {
+    let question = std::mem::discriminant(reply);
+    tracing::error!(?question, "the coordinator's reply does not fit the call");
+    Status::with_error_details(Code::Internal, "a fault of the server; please report it", info(Reason::INTERNAL, &[]))
+}
+
+fn unavailable(cause: &str, message: &str) -> Status {
+    let mut details = info(Reason::TEMPORARILY_UNAVAILABLE, &[("cause", cause.into())]);
+    details.set_retry_info(Some(LIMIT_RETRY));
+    Status::with_error_details(Code::Unavailable, message, details)
+}
+
+fn order_closed(index: usize, order: i64, current: i64, handle: Handle) -> Status {
+    let numbers = [("index", index.to_string()), ("order", order.to_string()), ("current_order", current.to_string())];
+    let mut details = info(Reason::ORDER_CLOSED, &numbers);
+    let field = format!("tasks[{index}].order");
+    let description = format!("order {order} is below the current order {current}");
+    details.add_precondition_failure_violation(Reason::ORDER_CLOSED.as_str(), format!("{handle} {field}"), &description);
+    Status::with_error_details(Code::FailedPrecondition, format!("{field}: {description}"), details)
+}
+
+fn limit_reached(limit: &'static str, value: i64) -> Status {
+    let reason = if limit == "open_schedulers" { Reason::TOO_MANY_SCHEDULERS } else { Reason::QUEUE_FULL };
+    let mut details = info(reason, &[("limit", limit.into()), ("value", value.to_string())]);
+    details.add_quota_failure_violation(limit, format!("the limit is {value}"));
+    details.set_retry_info(Some(LIMIT_RETRY));
+    let message = format!("the limit {limit} ({value}) is reached; nothing was accepted");
+    Status::with_error_details(Code::ResourceExhausted, message, details)
+}
+
+fn info(reason: Reason, metadata: &[(&str, String)]) -> ErrorDetails {
+    let metadata: HashMap<String, String> = metadata.iter().map(|(key, value)| (key.to_string(), value.clone())).collect();
+    ErrorDetails::with_error_info(reason.as_str(), DOMAIN, metadata)
+}
+
+fn field_violation(found: &super::violations::Violation) -> FieldViolation {
+    violation(&found.field, found.reason, found.message.clone())
+}
+
+fn violation(field: &str, reason: Reason, description: String) -> FieldViolation {
+    let mut violation = FieldViolation::new(field, description);
+    violation.reason = reason.as_str().into();
+    violation
+}

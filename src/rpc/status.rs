@@ -1,0 +1,183 @@
+//! StatusService: what the service is doing. A part that does not answer is named and is no error: this is what one reads
+//! when something is wrong.
+
+use super::{convert::timestamp, errors, validate};
+use crate::{
+    api::{self, status_service_server::StatusService},
+    coordinator::{Coordinator, JournalHealth},
+    core::{CoreStatus, Day},
+    journal::{self, Reader},
+};
+use futures_util::{Stream, stream};
+use jiff::{ToSpan, civil::date};
+use std::{pin::Pin, sync::Arc, time::Duration};
+use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status};
+
+/// How long a part may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What the executor tells about itself.
+#[derive(Clone)]
+pub struct Probes {
+    /// One row per slot.
+    pub executions: Arc<dyn Fn() -> Vec<api::Execution> + Send + Sync>,
+    /// One row per target.
+    pub targets: Arc<dyn Fn() -> Vec<api::TargetStatus> + Send + Sync>,
+}
+
+/// The service.
+#[derive(Clone)]
+pub struct Statuses {
+    /// Counts.
+    pub coordinator: Coordinator,
+    /// The journal and the replicas.
+    pub reader: Reader,
+    /// Slots and targets.
+    pub probes: Probes,
+    /// The server is going down: streams end.
+    pub stopping: CancellationToken,
+}
+
+type ExecutionsStream = Pin<Box<dyn Stream<Item = Result<api::ListExecutionsResponse, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl StatusService for Statuses {
+    type WatchExecutionsStream = ExecutionsStream;
+
+    async fn get_status(&self, _: Request<api::GetStatusRequest>) -> Result<Response<api::GetStatusResponse>, Status> {
+        let (core, journal) = tokio::join!(
+            tokio::time::timeout(PATIENCE, self.coordinator.status()),
+            tokio::time::timeout(PATIENCE, self.reader.status()),
+        );
+        let mut status = api::GetStatusResponse {
+            targets: (self.probes.targets)(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            ..Default::default()
+        };
+        match core {
+            Ok(Ok(core)) => self::core(&mut status, &core),
+            Ok(Err(_)) | Err(_) => status.unreachable.push("coordinator".into()),
+        }
+        match journal {
+            Ok(Ok(journal)) => self::journal(&mut status, &journal),
+            Ok(Err(_)) | Err(_) => status.unreachable.push("journal".into()),
+        }
+        health(&mut status, self.coordinator.journal_health());
+        Ok(Response::new(status))
+    }
+
+    async fn list_executions(
+        &self,
+        _: Request<api::ListExecutionsRequest>,
+    ) -> Result<Response<api::ListExecutionsResponse>, Status> {
+        Ok(Response::new(api::ListExecutionsResponse { executions: (self.probes.executions)() }))
+    }
+
+    async fn watch_executions(
+        &self,
+        request: Request<api::WatchExecutionsRequest>,
+    ) -> Result<Response<ExecutionsStream>, Status> {
+        let mut ticks = interval(validate::interval(request.get_ref())?);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let watch = Watch { probes: self.probes.clone(), stopping: self.stopping.clone(), ticks, last: None, over: false };
+        Ok(Response::new(Box::pin(stream::unfold(watch, |mut watch| async move {
+            let message = watch.next().await?;
+            Some((message, watch))
+        }))))
+    }
+}
+
+struct Watch {
+    probes: Probes,
+    stopping: CancellationToken,
+    ticks: Interval,
+    /// What was sent last, without the elapsed times.
+    last: Option<Vec<api::Execution>>,
+    over: bool,
+}
+
+impl Watch {
+    async fn next(&mut self) -> Option<Result<api::ListExecutionsResponse, Status>> {
+        while !self.over {
+            tokio::select! {
+                _ = self.ticks.tick() => {}
+                () = self.stopping.cancelled() => {
+                    self.over = true;
+                    return Some(Err(errors::stopping()));
+                }
+            }
+            let executions = (self.probes.executions)();
+            let timeless = executions.iter().cloned().map(|row| api::Execution { elapsed_ms: 0, ..row }).collect();
+            if self.last.as_ref() != Some(&timeless) {
+                self.last = Some(timeless);
+                return Some(Ok(api::ListExecutionsResponse { executions }));
+            }
+        }
+        None
+    }
+}
+
+fn core(status: &mut api::GetStatusResponse, core: &CoreStatus) {
+    status.backlog = Some(api::Backlog {
+        schedulers: core.schedulers,
+        blocked: core.counts.blocked,
+        queued: core.counts.queued,
+        running: core.counts.running,
+        retrying: core.counts.retrying,
+        oldest_queued_at: core.oldest_queued.map(timestamp),
+    });
+    let slot = |(work, total, busy, reserved): &(crate::core::Work, u32, u32, u32)| api::SlotStatus {
+        kind: work.to_string(),
+        total: *total as i32,
+        busy: *busy as i32,
+        reserved: *reserved as i32,
+    };
+    status.slots = core.slots.iter().map(slot).collect();
+}
+
+fn journal(status: &mut api::GetStatusResponse, journal: &journal::JournalStatus) {
+    status.journal = Some(api::JournalStatus {
+        batch_no: journal.last_batch.0,
+        last_durable_ms: journal.now.since(journal.last_at).as_millis() as i64,
+        available: true,
+        error: String::new(),
+        oldest_day: journal.oldest_day.map(iso).unwrap_or_default(),
+    });
+    let replica = |row: &journal::ReplicaRow| api::ReplicaStatus {
+        name: row.name.clone(),
+        owner: row.owner,
+        epoch: row.epoch.0,
+        started_at: Some(timestamp(row.started_at)),
+        seen_at: Some(timestamp(row.seen_at)),
+    };
+    status.replicas = journal.replicas.iter().map(replica).collect();
+}
+
+/// What the loop knows of its journal: the present, where the journal's own answer may be missing.
+fn health(status: &mut api::GetStatusResponse, health: JournalHealth) {
+    let journal = status.journal.get_or_insert_default();
+    journal.available = health.available;
+    journal.error = health.error;
+    if let Some((no, age)) = health.last_batch {
+        journal.batch_no = no.0;
+        journal.last_durable_ms = age.as_millis() as i64;
+    }
+}
+
+/// YYYY-MM-DD.
+fn iso(day: Day) -> String {
+    date(1970, 1, 1).checked_add(day.0.days()).map(|day| day.to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_day_reads_as_a_date() {
+        assert_eq!(iso(Day(0)), "1970-01-01");
+        assert_eq!(iso(Day(20_778)), "2026-11-21");
+    }
+}

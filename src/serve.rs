@@ -1,0 +1,179 @@
+//! Puts the parts together: database, journal, executor, coordinator, gRPC; and takes them down in order.
+
+mod probes;
+
+use crate::{
+    clock::Clock,
+    coordinator::{Coordinator, Parts},
+    core::{ShardId, limits::Limits},
+    executor::{CANCEL_GRACE, Executor, ExecutorConfig, SessionNote, TargetConfig},
+    journal::{self, Journal, JournalConfig, Replica, Sessions},
+    postgres::{self, PrivatePostgres},
+    rpc,
+};
+use anyhow::Context;
+use sqlx::postgres::PgConnectOptions;
+use std::{collections::HashMap, net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use tokio::{net::TcpListener, sync::mpsc};
+use uuid::Uuid;
+
+/// Batches of reports of the executor that may wait for the loop.
+const REPORTS: usize = 1_024;
+/// Session notes that may wait for the register.
+const NOTES: usize = 256;
+/// Connections for reads of the journal.
+const READERS: u32 = 8;
+/// Bytes of bodies kept in memory.
+const BODY_BYTES: usize = 256 << 20;
+/// How long running tasks may go on after a shutdown began.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How a server is set up.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// URL of the coordination database; `None`: a private Postgres.
+    pub database: Option<String>,
+    /// Where the private Postgres keeps its data; `None`: in the account's state directory.
+    pub data_dir: Option<PathBuf>,
+    /// Where SQL tasks run; none: the private Postgres's `app`.
+    pub targets: Vec<Target>,
+    /// Slots of the private Postgres's `app`.
+    pub slots: u32,
+    /// No-op tasks at any time.
+    pub noop_slots: u32,
+    /// Name of this replica, the same after a restart.
+    pub replica_name: String,
+    /// Namespaces come from the metadata of calls: only behind a proxy that sets it.
+    pub trusted_namespace_metadata: bool,
+    /// Accept a database that loses commits in a crash: for tests.
+    pub allow_unsafe_database: bool,
+}
+
+/// A named database on which SQL tasks run.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// Its name.
+    pub name: String,
+    /// Its URL, with the login of the tasks.
+    pub url: String,
+    /// Tasks at any time.
+    pub slots: u32,
+}
+
+/// Serves until `shutdown` resolves, then stops in order: no new calls, running tasks get a grace, the last outcomes become
+/// durable.
+pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<Output = ()> + Send) -> anyhow::Result<()> {
+    let private = match &config.database {
+        Some(_) => None,
+        None => Some(start_private(config.data_dir.clone()).await?),
+    };
+    let url = config.database.clone().or_else(|| private.as_ref().map(PrivatePostgres::coordination_url)).unwrap_or_default();
+    let targets = targets(&config, private.as_ref());
+    let journal = Journal::open(JournalConfig {
+        options: PgConnectOptions::from_str(&url).context("the URL of the coordination database")?,
+        shard: ShardId(0),
+        allow_unsafe: config.allow_unsafe_database,
+        readers: READERS,
+    })
+    .await?;
+    let replica = Replica { id: Uuid::now_v7(), name: config.replica_name.as_str().into() };
+    let sessions = journal.sessions(replica.clone());
+    let clock = Clock::new();
+    let (reports, executor_events) = mpsc::channel(REPORTS);
+    let executor = Executor::start(
+        ExecutorConfig {
+            targets: target_configs(&targets, &sessions).await?,
+            noop_slots: config.noop_slots,
+            clock: clock.clone(),
+            sessions: Some(keep_register(sessions)),
+            cancel_grace: CANCEL_GRACE,
+        },
+        reports,
+    );
+    let coordinator = Coordinator::start(Parts {
+        journal,
+        replica: replica.clone(),
+        clock,
+        executor: (executor.clone(), executor_events),
+        limits: Limits::default(),
+        body_bytes: BODY_BYTES,
+    });
+    let rpc = rpc::Config {
+        targets: rpc::Targets::new(targets.iter().map(|target| target.name.as_str())),
+        probes: probes::probes(&executor, coordinator.clock().clone(), replica.name.clone()),
+        trusted_namespace_metadata: config.trusted_namespace_metadata,
+    };
+    rpc::serve(listener, coordinator.clone(), rpc, shutdown).await?;
+    executor.shutdown(GRACE).await;
+    coordinator.drain(GRACE).await;
+    if let Some(private) = private {
+        tokio::task::spawn_blocking(move || private.stop()).await?;
+    }
+    Ok(())
+}
+
+async fn start_private(data_dir: Option<PathBuf>) -> anyhow::Result<PrivatePostgres> {
+    let data_dir = data_dir.unwrap_or_else(postgres::default_data_dir);
+    let options = postgres::Options { data_dir: Some(data_dir), ..postgres::Options::default() };
+    tokio::task::spawn_blocking(move || PrivatePostgres::start(options)).await?
+}
+
+fn targets(config: &Config, private: Option<&PrivatePostgres>) -> Vec<Target> {
+    let mut targets = config.targets.clone();
+    if let Some(private) = private
+        && !targets.iter().any(|target| target.name == postgres::TARGET)
+    {
+        targets.push(Target { name: postgres::TARGET.into(), url: private.target_url(), slots: config.slots });
+    }
+    if targets.is_empty() {
+        tracing::warn!("no target is configured: only no-op tasks can run (name one with --target NAME=URL)");
+    }
+    targets
+}
+
+/// The targets, each with the sessions that earlier runs of a server left on it: they are fenced before its first task.
+async fn target_configs(targets: &[Target], sessions: &Sessions) -> anyhow::Result<Vec<TargetConfig>> {
+    let mut left: HashMap<Arc<str>, Vec<crate::executor::Session>> = HashMap::new();
+    for dead in sessions.of_dead().await? {
+        let session = crate::executor::Session {
+            target: dead.target.clone(),
+            slot: dead.slot,
+            pid: dead.backend_pid,
+            backend_start: dead.backend_start,
+        };
+        left.entry(dead.target).or_default().push(session);
+    }
+    let config = |target: &Target| {
+        let options = PgConnectOptions::from_str(&target.url).with_context(|| format!("the URL of target {}", target.name))?;
+        let predecessors = left.remove(target.name.as_str()).unwrap_or_default();
+        Ok(TargetConfig { name: target.name.as_str().into(), options, slots: target.slots, predecessors })
+    };
+    targets.iter().map(config).collect()
+}
+
+/// Writes the executor's sessions into the register.
+fn keep_register(sessions: Sessions) -> mpsc::Sender<SessionNote> {
+    let (notes, mut arriving) = mpsc::channel(NOTES);
+    tokio::spawn(async move {
+        while let Some(note) = arriving.recv().await {
+            if let Err(error) = write_down(&sessions, note).await {
+                tracing::warn!(%error, "cannot write the register of sessions");
+            }
+        }
+    });
+    notes
+}
+
+async fn write_down(sessions: &Sessions, note: SessionNote) -> Result<(), journal::JournalError> {
+    match note {
+        SessionNote::Register { session, done } => {
+            sessions.register(&session.target, session.slot, session.pid, session.backend_start).await?;
+            // A slot that has given up waiting opens another session.
+            let _ = done.send(());
+            Ok(())
+        }
+        SessionNote::Forget(session) => sessions.forget(&session.target, session.pid, session.backend_start).await,
+    }
+}
