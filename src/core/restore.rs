@@ -28,6 +28,8 @@ struct Past {
     history: History,
     /// An attempt began and its end is unknown.
     open: Option<Attempt>,
+    /// The last attempt whose end is on record.
+    closed: Attempt,
     next_at: Option<Time>,
     cancel: bool,
     /// Its executor still runs it, or its report is still to be taken in.
@@ -139,8 +141,11 @@ impl Shard {
 }
 
 impl Scheduler {
-    /// Moves the tasks of a surviving assignment from waiting to running; `None` when they have ended after all.
+    /// Moves the tasks of a surviving assignment from waiting to running; `None` when they have ended, or the attempt has.
     fn adopt(&mut self, now: Time, survivor: &Running, past: &Past) -> Option<KindId> {
+        if survivor.attempt <= past.closed {
+            return None;
+        }
         let spans = self.queue.remove(survivor.first, survivor.first.plus(survivor.count - 1));
         let count: u32 = spans.iter().map(|span| span.count).sum();
         let span = Span { count, ..spans.into_iter().min_by_key(|span| span.first)? };
@@ -280,6 +285,7 @@ fn pasts(attempts: Vec<AttemptRecord>, survivors: &[Running]) -> FxHashMap<Seq, 
 impl Past {
     fn close(&mut self, attempt: Attempt, next_at: Time) {
         self.next_at = Some(next_at);
+        self.closed = self.closed.max(attempt);
         if self.open == Some(attempt) {
             self.open = None;
         }
