@@ -3,7 +3,8 @@
 
 use super::{
     Accepted, Attempt, AttemptEvent, AttemptRecord, Day, Ending, Handle, History, InFlight, KindId, Outcome, Output,
-    RecoveredRequest, RecoveredRun, RecoveredScheduler, Running, Scheduler, SchedulerState, Seq, Shard, Share, Span, Time, Work,
+    RecoveredRequest, RecoveredRun, RecoveredScheduler, ReleaseMode, Running, Scheduler, SchedulerState, Seq, Shard, Share, Span,
+    Time, Work,
     limits::{self, Limits},
 };
 use rustc_hash::FxHashMap;
@@ -121,6 +122,10 @@ impl Shard {
             }
         }
         self.fair.add_unfinished(namespace, scheduler.unfinished);
+        if scheduler.image.state == SchedulerState::Releasing && scheduler.image.release_mode == Some(ReleaseMode::Cancel) {
+            // What ran without a row of its own waits again.
+            scheduler.intend_cancel(None);
+        }
         if scheduler.image.cancel_rest.is_some() {
             self.bulk.push_back(handle);
         }
