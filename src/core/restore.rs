@@ -148,7 +148,7 @@ impl Shard {
 impl Scheduler {
     /// Moves the tasks of a surviving assignment from waiting to running; `None` when they have ended, or the attempt has.
     fn adopt(&mut self, now: Time, survivor: &Running, past: &Past) -> Option<KindId> {
-        if survivor.attempt <= past.closed {
+        if survivor.attempt <= past.closed || survivor.attempt < past.history.attempt {
             return None;
         }
         let spans = self.queue.remove(survivor.first, survivor.first.plus(survivor.count - 1));
