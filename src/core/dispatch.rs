@@ -95,14 +95,25 @@ impl Scheduler {
             history.attempt.0 += 1;
             return (history.attempt, true);
         }
-        let suspects = self.suspects.iter_mut().find(|(kind, left)| *kind == span.kind && *left > 0);
-        match suspects.filter(|_| span.recovered) {
-            Some((_, left)) => {
+        if !span.recovered || !self.is_suspect(span) {
+            return (Attempt(1), false);
+        }
+        self.histories.insert(span.first, History { attempt: Attempt(2), ..History::default() });
+        (Attempt(2), true)
+    }
+
+    /// Whether the last owner may have been running a recovered task: the first ones with an order, and the first ones
+    /// without, as many as there are slots. Those that waited for their time may have come in any sequence.
+    fn is_suspect(&mut self, span: &Span) -> bool {
+        let alike = (span.kind, span.order.is_some());
+        let left = self.suspects.iter_mut().find(|(kind, ordered, left)| (*kind, *ordered) == alike && *left > 0);
+        match left {
+            _ if span.spec.options.not_before.is_some() => true,
+            Some((_, _, left)) => {
                 *left -= 1;
-                self.histories.insert(span.first, History { attempt: Attempt(2), ..History::default() });
-                (Attempt(2), true)
+                true
             }
-            None => (Attempt(1), false),
+            None => false,
         }
     }
 

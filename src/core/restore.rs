@@ -171,8 +171,9 @@ impl Scheduler {
         let mut lost = Vec::new();
         let mut known: Vec<Seq> = pasts.keys().filter(|seq| span.first <= **seq && **seq <= span.last()).copied().collect();
         known.sort_unstable();
-        if span.spec.work != Work::Noop && !self.suspects.iter().any(|(kind, _)| *kind == span.kind) {
-            self.suspects.push((span.kind, u32::MAX));
+        let ordered = span.order.is_some();
+        if span.spec.work != Work::Noop && !self.suspects.iter().any(|(kind, o, _)| (*kind, *o) == (span.kind, ordered)) {
+            self.suspects.push((span.kind, ordered, u32::MAX));
         }
         for seq in known {
             if span.first < seq {

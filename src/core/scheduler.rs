@@ -29,8 +29,8 @@ pub(super) struct Scheduler {
     pub last_activity: Time,
     /// Outcomes since the last checkpoint.
     pub since_checkpoint: u32,
-    /// Recovered tasks per kind that the last owner may have been running.
-    pub suspects: Vec<(KindId, u32)>,
+    /// How many recovered tasks the last owner may have been running, by kind and by whether they have an order.
+    pub suspects: Vec<(KindId, bool, u32)>,
     /// When the shard looks at it again; `Time::NEVER`: no timer set.
     pub wake: Time,
 }

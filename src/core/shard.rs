@@ -165,8 +165,8 @@ impl Shard {
     /// After recovery: as many recovered tasks as there are slots may have been running when the last owner died.
     fn arm_suspects(&mut self, kind: KindId, total: u32) {
         for scheduler in self.schedulers.values_mut() {
-            if let Some(left) = scheduler.suspects.iter_mut().find(|(k, left)| *k == kind && *left == u32::MAX) {
-                left.1 = total;
+            for (_, _, left) in scheduler.suspects.iter_mut().filter(|(k, _, left)| *k == kind && *left == u32::MAX) {
+                *left = total;
             }
         }
     }
