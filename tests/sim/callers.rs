@@ -1,0 +1,218 @@
+//! Model callers: they open schedulers, submit, cancel, pause, release, and say it again under the same request id when
+//! nobody told them what became of it. What they are told is judged in `checks`.
+
+use crate::{
+    dice::Dice,
+    palette::{Palette, settings},
+    tables::Tables,
+};
+use rallypoint::{
+    coordinator::machine::Envelope,
+    core::{
+        Caller, Command, DoneNo, Handle, Namespace, Order, Packed, ReleaseMode, Request, Run, Seq, Settings, SettingsField,
+        ShardId, Submit, Ticket, Time, Until, Update, Verb,
+    },
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+use uuid::Uuid;
+
+const SCHEDULERS: usize = 4;
+/// Calls that wait to be said again.
+const AGAIN: usize = 8;
+
+/// A call whose answer is still to come.
+#[derive(Clone)]
+pub struct Pending {
+    pub handle: Handle,
+    pub verb: Verb,
+    pub poisoned: bool,
+    /// An earlier try may have had its effect.
+    pub again: bool,
+    /// Its request id may be forgotten by now.
+    pub old: bool,
+}
+
+pub struct Callers {
+    namespaces: [Namespace; 2],
+    name: Arc<str>,
+    next: u64,
+    /// Every scheduler a caller may know of.
+    pub known: Vec<Handle>,
+    pub pending: FxHashMap<Ticket, Pending>,
+    /// Calls of unknown fate.
+    unknown: Vec<Pending>,
+    /// What a request was answered: a scheduler, or first task, count and last event.
+    pub opened: FxHashMap<Uuid, Handle>,
+    pub accepted: FxHashMap<Uuid, (Seq, u32, DoneNo)>,
+    /// Requests that were definitely refused.
+    pub refused: Vec<(Handle, Request)>,
+    pub streams: Vec<Handle>,
+}
+
+impl Callers {
+    pub fn new() -> Self {
+        Callers {
+            namespaces: [Namespace("one".into()), Namespace("two".into())],
+            name: "caller".into(),
+            next: 0,
+            known: Vec::new(),
+            pending: FxHashMap::default(),
+            unknown: Vec::new(),
+            opened: FxHashMap::default(),
+            accepted: FxHashMap::default(),
+            refused: Vec::new(),
+            streams: Vec::new(),
+        }
+    }
+
+    /// Something a caller does now.
+    pub fn act(&mut self, now: Time, journal: &[Tables], palette: &Palette, faults: bool, dice: &mut Dice) -> Option<Envelope> {
+        if !self.unknown.is_empty() && dice.percent(40) {
+            return Some(self.say_again(dice));
+        }
+        if self.known.is_empty() || (self.known.len() < SCHEDULERS && dice.percent(10)) {
+            return Some(self.open(faults, dice));
+        }
+        let handle = *dice.one_of(&self.known);
+        let tables = journal.iter().find(|tables| tables.handle() == handle);
+        let poisoned = faults && dice.percent(2);
+        let verb = match dice.below(100) {
+            0..=54 => self.submit(now, tables, poisoned, palette, dice),
+            55..=64 => Verb::Cancel(Seq(1 + dice.below(tables.map_or(1, |t| t.highest() as u64 + 1)) as i64)),
+            65..=69 => Verb::Pause,
+            70..=79 => Verb::Resume { ignore_failures: dice.percent(50) },
+            80..=84 => self.watch(tables, dice),
+            85..=88 => return Some(self.close_stream(dice)),
+            89..=92 => limit(poisoned, dice),
+            93..=94 => Verb::Describe,
+            95..=97 => Verb::Locate((1..=3).map(Seq).collect()),
+            98 => Verb::Release(ReleaseMode::Cancel),
+            _ => Verb::Release(ReleaseMode::Finish),
+        };
+        let poisoned = poisoned && matches!(verb, Verb::Submit(_) | Verb::Update(_));
+        Some(self.say(Pending { handle, verb, poisoned, again: false, old: false }))
+    }
+
+    /// Ends pauses and halts, and releases everything: after this nothing keeps a task from ending.
+    pub fn wind_up(&mut self, mode: ReleaseMode) -> Vec<Envelope> {
+        let verbs = [Verb::Resume { ignore_failures: true }, Verb::Release(mode)];
+        let calls = self.known.clone().into_iter().flat_map(|handle| verbs.clone().map(|verb| (handle, verb)));
+        calls.map(|(handle, verb)| self.say(Pending { handle, verb, poisoned: false, again: false, old: false })).collect()
+    }
+
+    /// Whoever waits for an answer that no longer comes tries again, or gives up.
+    pub fn answers_lost(&mut self, still_undecided: &FxHashSet<Ticket>) {
+        let mut lost: Vec<Ticket> = self.pending.keys().filter(|ticket| !still_undecided.contains(ticket)).copied().collect();
+        lost.sort_unstable();
+        for ticket in lost {
+            let pending = self.pending.remove(&ticket).expect("just found");
+            let repeatable = match &pending.verb {
+                Verb::Open { .. } => true,
+                Verb::Submit(submit) => submit.request.is_some(),
+                Verb::Release(_) => true,
+                _ => false,
+            };
+            if repeatable && !pending.old && self.unknown.len() < AGAIN {
+                self.unknown.push(Pending { again: true, ..pending });
+            }
+        }
+    }
+
+    /// Calls too old to be repeated are given up.
+    pub fn give_up(&mut self) {
+        self.unknown.clear();
+        self.pending.values_mut().for_each(|pending| pending.old = true);
+    }
+
+    fn say_again(&mut self, dice: &mut Dice) -> Envelope {
+        let at = dice.place(self.unknown.len());
+        let mut pending = self.unknown.swap_remove(at);
+        if let Verb::Open { .. } = pending.verb {
+            pending.handle = self.new_handle(namespace_of(pending.handle), dice);
+        }
+        self.say(pending)
+    }
+
+    fn say(&mut self, pending: Pending) -> Envelope {
+        self.next += 1;
+        let ticket = Ticket(self.next);
+        let namespace = self.namespaces[namespace_of(pending.handle)].clone();
+        let caller = Caller { namespace, name: self.name.clone() };
+        let command = Command::Call { caller, handle: pending.handle, verb: pending.verb.clone() };
+        self.pending.insert(ticket, pending);
+        Envelope { ticket: Some(ticket), command }
+    }
+
+    fn open(&mut self, faults: bool, dice: &mut Dice) -> Envelope {
+        let poisoned = faults && dice.percent(2);
+        let verb = Verb::Open { settings: settings(poisoned, dice), request: Some(request(dice)) };
+        let handle = self.new_handle(dice.place(2), dice);
+        self.say(Pending { handle, verb, poisoned, again: false, old: false })
+    }
+
+    /// A handle whose last bit tells its namespace.
+    fn new_handle(&mut self, namespace: usize, dice: &mut Dice) -> Handle {
+        self.next += 1;
+        let mut random = [0; 10];
+        random[2..].copy_from_slice(&(dice.next() & !1 | namespace as u64).to_be_bytes());
+        Handle::new(ShardId(0), 1_800_000_000_000 + self.next, random)
+    }
+
+    fn submit(&mut self, now: Time, tables: Option<&Tables>, poisoned: bool, palette: &Palette, dice: &mut Dice) -> Verb {
+        let least = tables.and_then(Tables::current_order).unwrap_or(1);
+        let mut count = 0;
+        let runs: Vec<Run> = (0..=dice.below(3))
+            .map(|_| {
+                let order = match dice.below(10) {
+                    0..=1 => None,
+                    2 => Some(Order((least - 1).max(0))),
+                    _ => Some(Order(least + dice.below(3) as i64)),
+                };
+                let tasks = 1 + dice.below(3) as u32;
+                count += tasks as usize;
+                Run { count: tasks, order, spec: palette.spec(now, dice) }
+            })
+            .collect();
+        let request = dice.percent(80).then(|| request(dice));
+        Verb::Submit(Arc::new(Submit { request, runs, bodies: palette.bodies(count, poisoned), params: Packed::default() }))
+    }
+
+    fn watch(&mut self, tables: Option<&Tables>, dice: &mut Dice) -> Verb {
+        let (highest, done_no) = tables.map_or((0, 0), |tables| (tables.highest(), tables.done_no));
+        let until = match dice.below(3) {
+            0 => Until::Order(Order(1 + dice.below(4) as i64)),
+            1 => Until::Forever,
+            _ => Until::All,
+        };
+        let last_seq = dice.percent(30).then(|| Seq(dice.below(highest as u64 + 1) as i64));
+        Verb::Watch { after: DoneNo(dice.below(done_no as u64 + 1) as i64), until, last_seq }
+    }
+
+    fn close_stream(&mut self, dice: &mut Dice) -> Envelope {
+        let handle = match self.streams.is_empty() {
+            true => self.known[0],
+            false => self.streams.swap_remove(dice.place(self.streams.len())),
+        };
+        Envelope { ticket: None, command: Command::StreamClosed(handle) }
+    }
+}
+
+fn namespace_of(handle: Handle) -> usize {
+    (handle.uuid().as_u128() & 1) as usize
+}
+
+fn request(dice: &mut Dice) -> Request {
+    Request { id: Uuid::from_u64_pair(dice.next(), dice.next()), hash: 1 }
+}
+
+fn limit(poisoned: bool, dice: &mut Dice) -> Verb {
+    let max_parallelism = dice.percent(70).then(|| 1 + dice.below(4) as u32);
+    let mut settings = Settings { max_parallelism, ..Settings::default() };
+    let mut fields = vec![SettingsField::MaxParallelism];
+    if poisoned {
+        settings.display_name = crate::palette::POISON.into();
+        fields.push(SettingsField::DisplayName);
+    }
+    Verb::Update(Arc::new(Update { settings, fields }))
+}

@@ -1,0 +1,163 @@
+//! The rules. Everything the loop releases is judged against what the model journal holds at that moment: nothing may rest
+//! on what is not durable.
+
+use crate::{
+    callers::{Callers, Pending},
+    executors::Executors,
+    journal::Journal,
+    recover::REMEMBERS_ENDED,
+    tables::Tables,
+};
+use rallypoint::{
+    coordinator::machine::Release,
+    core::{
+        Assignment, DoneNo, Handle, Outcome, Progress, Reject, ReleaseMode, Reply, SchedulerState, Seq, Submit, Until, Verb, Work,
+    },
+};
+
+/// What a batch released rests on the batch.
+pub fn released(journal: &Journal, release: &Release) {
+    if let Some(batch) = &release.batch {
+        assert!(journal.holds(batch), "batch {} is released before it is durable", batch.no.0);
+    }
+    for (handle, progress) in &release.progress {
+        check_progress(tables(journal, *handle), progress);
+    }
+}
+
+fn check_progress(tables: &Tables, progress: &Progress) {
+    let blocked = tables.image.halt.as_ref().map_or(0, |halt| tables.unfinished_above(halt.order.0));
+    let truth = Progress {
+        done_no: DoneNo(tables.done_no),
+        pending: tables.unfinished(),
+        blocked,
+        halt: tables.image.halt.clone(),
+        released: tables.image.state != SchedulerState::Open,
+    };
+    assert_eq!(*progress, truth, "a stream is told what is not durable");
+}
+
+/// A task may start: barrier, limit, slots, pause, halt, attempt, at most once.
+pub fn dispatched(journal: &mut Journal, executors: &Executors, slots: i64, assignment: &Assignment) {
+    let Assignment { handle, first, count, attempt, .. } = *assignment;
+    let tables = journal.tables_mut(handle).expect("a task of an unknown scheduler starts");
+    let (current, image) = (tables.current_order(), &tables.image);
+    let name = format_args!("{handle}/{}", first.0);
+    assert!(!image.paused, "{name} starts while its scheduler is paused");
+    assert!(image.release_mode != Some(ReleaseMode::Cancel), "{name} starts though everything is cancelled");
+    let limit = image.settings.max_parallelism.map_or(i64::MAX, i64::from);
+    assert!(executors.tasks_of(handle) + i64::from(count) <= limit, "{name} exceeds max_parallelism");
+    assert!(!executors.runs(handle, first, count), "{name} starts while it runs");
+    let noop = assignment.spec.work == Work::Noop;
+    assert!(noop || executors.busy(&assignment.spec.work) < slots, "{name} exceeds the slots");
+    let halt = image.halt.as_ref().map(|halt| halt.order.0);
+    for at in 0..count {
+        let task = tables.task_mut(first.plus(at));
+        assert!(task.ended.is_none(), "{name} starts after its end");
+        assert!(task.order.is_none() || task.order == current, "{name} of order {:?} starts in {current:?}", task.order);
+        assert!(!matches!((task.order, halt), (Some(order), Some(halt)) if order > halt), "{name} starts behind a halt");
+        let rises = attempt.0 > task.attempt || (attempt.0 == task.attempt && (task.never_began || noop));
+        assert!(rises, "{name}: attempt {} follows attempt {}", attempt.0, task.attempt);
+        task.attempt = attempt.0;
+    }
+}
+
+/// It begins, or never will.
+pub fn begun(journal: &mut Journal, handle: Handle, first: Seq, count: u32, begins: bool) {
+    let tables = journal.tables_mut(handle).expect("just dispatched");
+    for at in 0..count {
+        let task = tables.task_mut(first.plus(at));
+        task.never_began = !begins;
+        task.begun += u32::from(begins);
+        assert!(task.begun <= 1 || !task.at_most_once, "{handle}/{} runs at most once, and began twice", first.0);
+    }
+}
+
+/// An answer is true.
+pub fn answered(journal: &Journal, callers: &mut Callers, pending: &Pending, reply: &Reply) {
+    let handle = pending.handle;
+    match (&pending.verb, reply) {
+        (Verb::Open { request, .. }, Reply::Scheduler(view)) => {
+            let id = request.expect("callers name their calls").id;
+            let opened = view.image.handle;
+            tables(journal, opened);
+            let first = *callers.opened.entry(id).or_insert(opened);
+            assert_eq!(first, opened, "a repeated call opened another scheduler");
+            if !callers.known.contains(&opened) {
+                callers.known.push(opened);
+            }
+        }
+        (Verb::Submit(submit), Reply::Submitted { first_seq, count, done_no }) => {
+            assert!(!pending.poisoned, "a poisoned call is accepted");
+            submitted(tables(journal, handle), callers, submit, (*first_seq, *count, *done_no));
+        }
+        (Verb::Watch { until, .. }, Reply::Watching { last_seq, outstanding, done_no }) => {
+            let counted = outstanding_after(tables(journal, handle), *until, *last_seq, *done_no);
+            assert_eq!(*outstanding, counted, "a stream waits for the wrong number of events");
+            callers.streams.push(handle);
+        }
+        (Verb::Release(_), Reply::Released { pending, done_no, .. }) => {
+            let tables = tables(journal, handle);
+            assert!(tables.image.state != SchedulerState::Open, "a release is acknowledged and not durable");
+            assert_eq!(pending + done_no.0, tables.highest(), "a release waits for the wrong event");
+        }
+        (Verb::Cancel(seq), Reply::Cancelling { running: false, cancelled }) => {
+            let ended = tables(journal, handle).task(*seq).ended;
+            assert!(ended.is_some_and(|(outcome, _)| !cancelled || outcome == Outcome::Cancelled), "cancelled, and it is not");
+        }
+        (_, Reply::Rejected(reject)) => refused(journal, callers, pending, reject),
+        _ => {}
+    }
+}
+
+fn submitted(tables: &Tables, callers: &mut Callers, submit: &Submit, answer: (Seq, u32, DoneNo)) {
+    let call = tables.calls.iter().find(|call| call.record.first_seq == answer.0);
+    let call = call.unwrap_or_else(|| panic!("an acknowledged call is not in the journal: {}/{}", tables.handle(), answer.0.0));
+    assert_eq!((call.count, call.record.done_no), (answer.1, answer.2), "the answer tells of another call");
+    let Some(request) = submit.request else { return };
+    assert_eq!(call.record.submit.request, Some(request), "the answer tells of another request");
+    let first = *callers.accepted.entry(request.id).or_insert(answer);
+    assert_eq!(first, answer, "the same request id got other ids");
+}
+
+fn refused(journal: &Journal, callers: &mut Callers, pending: &Pending, reject: &Reject) {
+    assert!(*reject != Reject::JournalRejected || pending.poisoned, "a call without poison is refused as if it had some");
+    let Verb::Submit(submit) = &pending.verb else { return };
+    let Some(request) = submit.request else { return };
+    let ended = journal.tables(pending.handle).is_none_or(Tables::ended);
+    if pending.again && ended && !REMEMBERS_ENDED {
+        return;
+    }
+    callers.refused.push((pending.handle, request));
+}
+
+/// Tasks that count for a stream and end after `done_no`.
+fn outstanding_after(tables: &Tables, until: Until, last_seq: Seq, done_no: DoneNo) -> i64 {
+    assert!(done_no.0 <= tables.done_no, "a stream begins at an event that is not durable");
+    let counting = tables.tasks[..last_seq.0 as usize].iter().filter(|task| match until {
+        Until::Order(limit) => task.order.is_some_and(|order| order <= limit.0),
+        _ => true,
+    });
+    counting.filter(|task| task.ended.is_none_or(|(_, at)| at > done_no.0)).count() as i64
+}
+
+/// After the last fault and with every scheduler released: everything has ended, and no definite refusal had an effect.
+pub fn at_the_end(journal: &Journal, callers: &Callers) {
+    for tables in &journal.schedulers {
+        let known = callers.known.contains(&tables.handle());
+        let unfinished = tables.tasks.iter().position(|task| task.ended.is_none());
+        assert!(!known || unfinished.is_none(), "{}/{} never ends", tables.handle(), unfinished.unwrap_or(0) + 1);
+        assert!(!known || tables.ended(), "released scheduler {} never ends", tables.handle());
+        let states = (tables.image.checkpoint.highest_seq.0, tables.image.checkpoint.done_no.0);
+        assert!(!known || states == (tables.highest(), tables.done_no), "an ended scheduler's last checkpoint is not its end");
+    }
+    for (handle, request) in &callers.refused {
+        let call = journal.tables(*handle).and_then(|tables| tables.call_of(*request));
+        assert!(call.is_none(), "a call that was definitely refused had an effect");
+    }
+    assert!(callers.pending.is_empty(), "a caller waits for ever: {:?}", callers.pending.values().next().map(|p| &p.verb));
+}
+
+fn tables(journal: &Journal, handle: Handle) -> &Tables {
+    journal.tables(handle).unwrap_or_else(|| panic!("scheduler {handle} is not in the journal"))
+}

@@ -1,0 +1,136 @@
+//! Model executors: they run what is released, for as long as they like, and tell how it ended, in any order and some of
+//! it twice. A crash of the process takes them with it.
+
+use crate::{dice::Dice, palette::Palette};
+use rallypoint::core::{Assignment, Attempt, Completion, Handle, Report, Seq, Time, TimeLimit, Work};
+use std::time::Duration;
+
+const LONGEST: Duration = Duration::from_millis(1_500);
+/// Reports kept to be told again.
+const OLD: usize = 6;
+
+#[derive(Default)]
+pub struct Executors {
+    pub running: Vec<Job>,
+    outbox: Vec<Completion>,
+    old: Vec<Completion>,
+}
+
+pub struct Job {
+    pub assignment: Assignment,
+    began: Time,
+    ends: Time,
+    report: Report,
+}
+
+impl Executors {
+    /// Takes an assignment on; says whether it begins.
+    pub fn start(&mut self, now: Time, assignment: Assignment, palette: &Palette, faults: bool, dice: &mut Dice) -> bool {
+        let noop = assignment.spec.work == Work::Noop;
+        if !noop && faults && dice.percent(4) {
+            self.outbox.push(completion(&assignment, Report::NotStarted, now, now));
+            return false;
+        }
+        let (mut ends, mut report) = match noop {
+            true => (now, Report::Succeeded(None)),
+            false => (now + dice.up_to(LONGEST), palette.report(faults, dice)),
+        };
+        if !noop && faults && dice.percent(2) {
+            ends = Time::NEVER;
+        }
+        let (limit, error) = match assignment.time_limit {
+            None => (Time::NEVER, &palette.timed_out),
+            Some(TimeLimit::Timeout(timeout)) => (now + timeout, &palette.timed_out),
+            Some(TimeLimit::Deadline(at)) => (at.max(now), &palette.overdue),
+        };
+        if limit < ends {
+            (ends, report) = (limit, Report::TimedOut(error.clone()));
+        }
+        self.running.push(Job { assignment, began: now, ends, report });
+        true
+    }
+
+    /// Stops an assignment; what came first counts.
+    pub fn stop(&mut self, now: Time, handle: Handle, first: Seq, attempt: Attempt, dice: &mut Dice) {
+        let is_it = |job: &&mut Job| {
+            let a = &job.assignment;
+            a.handle == handle && a.first == first && a.attempt == attempt
+        };
+        if let Some(job) = self.running.iter_mut().find(is_it)
+            && (job.ends == Time::NEVER || dice.percent(80))
+        {
+            (job.ends, job.report) = (now, Report::Stopped);
+        }
+    }
+
+    /// The next end of a job.
+    pub fn next_end(&self) -> Time {
+        self.running.iter().map(|job| job.ends).min().unwrap_or(Time::NEVER)
+    }
+
+    /// Takes in what has ended by now.
+    pub fn finish(&mut self, now: Time) {
+        let mut at = 0;
+        while at < self.running.len() {
+            if self.running[at].ends <= now {
+                let Job { assignment, began, ends, report } = self.running.swap_remove(at);
+                self.outbox.push(completion(&assignment, report, began, ends));
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    pub fn has_reports(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    /// Some of the reports that wait, in any order, and perhaps an old one again.
+    pub fn reports(&mut self, faults: bool, dice: &mut Dice) -> Vec<Completion> {
+        let mut told = Vec::new();
+        for _ in 0..=dice.below(3).min(self.outbox.len() as u64) {
+            if !self.outbox.is_empty() {
+                let at = dice.place(self.outbox.len());
+                told.push(self.outbox.swap_remove(at));
+            }
+        }
+        if faults && !self.old.is_empty() && dice.percent(10) {
+            told.push(dice.one_of(&self.old).clone());
+        }
+        // An attempt that never began may be handed out again under its number: the real executor tells of it once.
+        for completion in told.iter().filter(|completion| completion.report != Report::NotStarted) {
+            if self.old.len() < OLD {
+                self.old.push(completion.clone());
+            } else {
+                let at = dice.place(OLD);
+                self.old[at] = completion.clone();
+            }
+        }
+        told
+    }
+
+    /// Tasks that run now.
+    pub fn tasks_of(&self, handle: Handle) -> i64 {
+        let mine = self.running.iter().filter(|job| job.assignment.handle == handle);
+        mine.map(|job| i64::from(job.assignment.count)).sum()
+    }
+
+    /// Tasks of a kind that run now.
+    pub fn busy(&self, work: &Work) -> i64 {
+        let of_kind = self.running.iter().filter(|job| job.assignment.spec.work == *work);
+        of_kind.map(|job| i64::from(job.assignment.count)).sum()
+    }
+
+    /// Whether one of these tasks runs now.
+    pub fn runs(&self, handle: Handle, first: Seq, count: u32) -> bool {
+        self.running
+            .iter()
+            .map(|job| &job.assignment)
+            .any(|a| a.handle == handle && a.first < first.plus(count) && first < a.first.plus(a.count))
+    }
+}
+
+fn completion(assignment: &Assignment, report: Report, started: Time, ended: Time) -> Completion {
+    let Assignment { handle, first, attempt, .. } = *assignment;
+    Completion { handle, first, attempt, report, started, ended, slot: 1, backend_pid: 1 }
+}

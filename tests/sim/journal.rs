@@ -1,0 +1,113 @@
+//! The model journal: the gate of the real one, in memory.
+//!
+//! A batch is written as a whole or not at all, only under the present epoch, only behind its predecessor, only once.
+
+use crate::{palette::POISON, tables::Tables};
+use rallypoint::{
+    core::{AttemptEvent, Epoch, Handle, Records},
+    journal::{Batch, Fate},
+};
+
+pub struct Journal {
+    pub epoch: Epoch,
+    /// Epoch of each batch; the place is its number.
+    batches: Vec<Epoch>,
+    pub schedulers: Vec<Tables>,
+    rows: i64,
+}
+
+impl Journal {
+    pub fn new() -> Self {
+        Journal { epoch: Epoch(0), batches: vec![Epoch(0)], schedulers: Vec::new(), rows: 0 }
+    }
+
+    pub fn last_batch(&self) -> i64 {
+        self.batches.len() as i64 - 1
+    }
+
+    /// Whether this very batch is durable.
+    pub fn holds(&self, batch: &Batch) -> bool {
+        self.batches.get(batch.no.0 as usize) == Some(&batch.epoch)
+    }
+
+    pub fn tables(&self, handle: Handle) -> Option<&Tables> {
+        self.schedulers.iter().find(|tables| tables.handle() == handle)
+    }
+
+    pub fn tables_mut(&mut self, handle: Handle) -> Option<&mut Tables> {
+        self.schedulers.iter_mut().find(|tables| tables.handle() == handle)
+    }
+
+    /// A new owner.
+    pub fn take_over(&mut self) -> Epoch {
+        self.epoch.0 += 1;
+        self.epoch
+    }
+
+    /// Another owner takes the shard and writes something of its own.
+    pub fn foreign_batch(&mut self) {
+        let epoch = self.take_over();
+        self.batches.push(epoch);
+    }
+
+    pub fn append(&mut self, batch: &Batch) -> Fate {
+        let no = batch.no.0 as usize;
+        if batch.epoch != self.epoch || no == 0 || no > self.batches.len() {
+            return Fate::NotOwner;
+        }
+        if let Some(epoch) = self.batches.get(no) {
+            return if *epoch == batch.epoch { Fate::Durable } else { Fate::NotOwner };
+        }
+        if poisoned(&batch.records) {
+            return Fate::Refused { sqlstate: "22000".into(), message: "poison".into() };
+        }
+        self.batches.push(batch.epoch);
+        self.write(&batch.records);
+        Fate::Durable
+    }
+
+    fn write(&mut self, records: &Records) {
+        self.rows += 1;
+        // New schedulers first: the rows below are theirs. Their images come last, as those of the whole batch.
+        for (handle, image) in &records.schedulers {
+            if self.tables(*handle).is_none() {
+                let opened = rallypoint::core::SchedulerImage { state: Default::default(), ..image.clone() };
+                self.schedulers.push(Tables::new(opened));
+            }
+        }
+        let row = self.rows;
+        for submission in &records.submissions {
+            self.known(submission.handle).submit(submission.clone(), row);
+        }
+        for completion in &records.completions {
+            self.known(completion.handle).complete(completion.clone());
+        }
+        for attempt in &records.attempts {
+            self.known(attempt.handle).attempt(attempt.clone());
+        }
+        for (handle, image) in &records.schedulers {
+            self.known(*handle).image = image.clone();
+        }
+    }
+
+    fn known(&mut self, handle: Handle) -> &mut Tables {
+        self.tables_mut(handle).unwrap_or_else(|| panic!("a row of scheduler {handle}, which has none"))
+    }
+}
+
+/// Holds something Postgres would refuse.
+fn poisoned(records: &Records) -> bool {
+    let bad = |text: &str| text.starts_with(POISON);
+    let body = |bytes: &[u8]| bytes.first() == Some(&POISON.as_bytes()[0]);
+    records.submissions.iter().any(|record| body(&record.submit.bodies.bytes))
+        || records.schedulers.values().any(|image| bad(&image.settings.display_name))
+        || records.completions.iter().flat_map(|record| &record.done).any(|done| {
+            done.error.as_ref().is_some_and(|error| bad(&error.message))
+                || done.result.as_ref().is_some_and(|result| body(&result.rows_json))
+        })
+        || records.attempts.iter().any(|record| match &record.what {
+            AttemptEvent::Failed { error, .. } => bad(&error.message),
+            AttemptEvent::Lost { error, .. } => error.as_ref().is_some_and(|error| bad(&error.message)),
+            AttemptEvent::Start | AttemptEvent::CancelRequested => false,
+        })
+}

@@ -1,0 +1,98 @@
+//! Reads the model journal as the real one is read: checkpoints and what came later (`src/journal/recover.rs`).
+
+use crate::{
+    journal::Journal,
+    tables::{Call, Tables, kind},
+};
+use rallypoint::core::{
+    DoneNo, RecoveredOutcome, RecoveredRequest, RecoveredRun, RecoveredScheduler, Seq, Time, limits::REQUEST_MEMORY,
+};
+
+/// Whether recovery brings schedulers back that have ended but whose calls may still be repeated.
+pub const REMEMBERS_ENDED: bool = false;
+
+pub fn recover(journal: &Journal, now: Time) -> Vec<RecoveredScheduler> {
+    let kept = |tables: &&Tables| !tables.ended() || (REMEMBERS_ENDED && tables.repeatable(now - REQUEST_MEMORY));
+    let mut schedulers: Vec<&Tables> = journal.schedulers.iter().filter(kept).collect();
+    schedulers.sort_unstable_by_key(|tables| tables.handle());
+    schedulers.into_iter().map(|tables| tables.recovered(now)).collect()
+}
+
+impl Tables {
+    fn repeatable(&self, since: Time) -> bool {
+        self.image.opened_at >= since || self.calls_since(since).next().is_some()
+    }
+
+    fn recovered(&self, now: Time) -> RecoveredScheduler {
+        let requests = self.calls_since(now - REQUEST_MEMORY).filter_map(request);
+        let mut attempts: Vec<_> = self.attempts.iter().filter(|record| self.is_open(record.seq)).cloned().collect();
+        attempts.sort_by_key(|record| (record.at, record.seq, record.attempt, kind(&record.what)));
+        RecoveredScheduler {
+            image: self.image.clone(),
+            runs: self.runs(),
+            outcomes: self.outcomes(),
+            attempts,
+            requests: requests.collect(),
+        }
+    }
+
+    /// Later than the checkpoint, or unfinished in it.
+    fn is_open(&self, seq: Seq) -> bool {
+        let checkpoint = &self.image.checkpoint;
+        seq > checkpoint.highest_seq || checkpoint.unfinished.iter().any(|(first, last)| *first <= seq && seq <= *last)
+    }
+
+    /// Whole rows that hold a task that is open by the checkpoint.
+    fn runs(&self) -> Vec<RecoveredRun> {
+        let mut runs = Vec::new();
+        for row in self.calls.chunk_by(|one, next| one.row == next.row) {
+            let first = row[0].record.first_seq;
+            let last = row[row.len() - 1].record.first_seq.plus(row[row.len() - 1].count);
+            if (first.0..last.0).any(|seq| self.is_open(Seq(seq))) {
+                row.iter().for_each(|call| add_runs(call, &mut runs));
+            }
+        }
+        runs
+    }
+
+    fn outcomes(&self) -> Vec<RecoveredOutcome> {
+        let after = self.image.checkpoint.done_no;
+        let mut outcomes = Vec::new();
+        let from = self.completions.partition_point(|record| record.last_done_no() <= after);
+        for record in &self.completions[from..] {
+            let mut done_no = record.first_done_no.0;
+            for done in &record.done {
+                let skipped = (after.0 + 1 - done_no).clamp(0, i64::from(done.count)) as u32;
+                if skipped < done.count {
+                    outcomes.push(RecoveredOutcome {
+                        done_no: DoneNo(done_no + i64::from(skipped)),
+                        first: done.first.plus(skipped),
+                        count: done.count - skipped,
+                        outcome: done.outcome,
+                    });
+                }
+                done_no += i64::from(done.count);
+            }
+        }
+        outcomes
+    }
+}
+
+fn add_runs(call: &Call, runs: &mut Vec<RecoveredRun>) {
+    let mut first = call.record.first_seq;
+    for (run, (order, spec)) in call.record.submit.runs.iter().zip(&call.record.resolved) {
+        let (count, submitted_at) = (run.count, call.record.submitted_at);
+        runs.push(RecoveredRun { first, count, order: *order, spec: spec.clone(), submitted_at });
+        first = first.plus(count);
+    }
+}
+
+fn request(call: &Call) -> Option<RecoveredRequest> {
+    Some(RecoveredRequest {
+        request: call.record.submit.request?,
+        first_seq: call.record.first_seq,
+        count: call.count,
+        done_no: call.record.done_no,
+        at: call.record.submitted_at,
+    })
+}

@@ -1,0 +1,269 @@
+//! One life: the loop, the model journal, the executors and the callers, and what goes wrong between them.
+
+use crate::{callers::Callers, checks, dice::Dice, executors::Executors, journal::Journal, palette::Palette, recover::recover};
+use rallypoint::{
+    coordinator::machine::{Effect, Envelope, Event, Machine, Release},
+    core::{Action, BatchNo, Command, ReleaseMode, ShardId, Time, Work, limits::Limits},
+    journal::{Batch, Fate},
+};
+use std::{sync::Arc, time::Duration};
+
+const STEPS: u64 = 220;
+/// More than enough for everything to end once nothing goes wrong any more.
+const LAST_STEPS: u64 = 4_000;
+/// Timers that may go off before the next call is tried.
+const PATIENCE: u32 = 100;
+const DAY_US: i64 = 86_400_000_000;
+
+struct World {
+    dice: Dice,
+    now: Time,
+    palette: Palette,
+    machine: Machine,
+    journal: Journal,
+    executors: Executors,
+    callers: Callers,
+    /// A batch that was sent and whose fate was not told.
+    sent: Option<Arc<Batch>>,
+    /// A send that got lost on its way and may still arrive.
+    in_limbo: Option<Arc<Batch>>,
+    /// The loop waits for the journal to be read.
+    recovering: bool,
+    slots: u32,
+    faults: bool,
+}
+
+/// Lives the life of a seed. Panics when a rule is broken. Returns what happened in short.
+pub fn live(seed: u64) -> (i64, i64, i64) {
+    let mut world = World::new(seed);
+    for _ in 0..STEPS {
+        world.step();
+    }
+    world.end();
+    let tasks = world.journal.schedulers.iter().map(|tables| tables.highest()).sum();
+    (world.journal.last_batch(), world.journal.epoch.0, tasks)
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let (machine, _) = Machine::new(ShardId(0), Limits::default());
+        // Some lives begin shortly before midnight.
+        let now = Time(20_000 * DAY_US - dice.below(20_000_000) as i64);
+        let slots = 2 + dice.below(6) as u32;
+        World {
+            now,
+            palette: Palette::new(),
+            machine,
+            journal: Journal::new(),
+            executors: Executors::default(),
+            callers: Callers::new(),
+            sent: None,
+            in_limbo: None,
+            recovering: true,
+            slots,
+            faults: true,
+            dice,
+        }
+    }
+
+    fn step(&mut self) {
+        let mut events = Vec::new();
+        for _ in 0..=self.dice.below(3) {
+            match self.dice.below(100) {
+                0..=24 => {
+                    let tables = &self.journal.schedulers;
+                    let call = self.callers.act(self.now, tables, &self.palette, self.faults, &mut self.dice);
+                    events.extend(call.map(Event::Command));
+                }
+                25..=54 => self.executors_report(&mut events),
+                55..=86 => self.journal_answers(&mut events),
+                87..=95 => self.time_passes(),
+                96 => self.foreign_owner(),
+                97..=98 => {
+                    self.crash();
+                    events.clear();
+                }
+                _ => self.target_comes_and_goes(&mut events),
+            }
+        }
+        self.feed(events);
+    }
+
+    /// Feeds the loop and does what it wants done.
+    fn feed(&mut self, events: Vec<Event>) {
+        for effect in self.machine.step(self.now, events) {
+            match effect {
+                Effect::Append(batch, _) => {
+                    assert!(self.sent.is_none(), "two batches in flight");
+                    self.sent = Some(batch);
+                }
+                Effect::Release(release) => self.release(release),
+                Effect::Recover => {
+                    self.recovering = true;
+                    let undecided = self.machine.undecided_tickets();
+                    self.callers.answers_lost(&undecided);
+                }
+            }
+        }
+    }
+
+    fn release(&mut self, release: Release) {
+        checks::released(&self.journal, &release);
+        for action in release.actions {
+            match action {
+                Action::Reply(ticket, reply) => {
+                    let pending = self.callers.pending.remove(&ticket).expect("an answer nobody waits for");
+                    checks::answered(&self.journal, &mut self.callers, &pending, &reply);
+                }
+                Action::Dispatch(assignment) => {
+                    let (handle, first, count) = (assignment.handle, assignment.first, assignment.count);
+                    checks::dispatched(&mut self.journal, &self.executors, i64::from(self.slots), &assignment);
+                    let begins = self.executors.start(self.now, assignment, &self.palette, self.faults, &mut self.dice);
+                    checks::begun(&mut self.journal, handle, first, count, begins);
+                }
+                Action::Stop { handle, first, attempt } => {
+                    self.executors.stop(self.now, handle, first, attempt, &mut self.dice);
+                }
+            }
+        }
+    }
+
+    fn executors_report(&mut self, events: &mut Vec<Event>) {
+        if !self.executors.has_reports() && self.dice.percent(60) {
+            let end = self.executors.next_end();
+            if end != Time::NEVER {
+                self.now = self.now.max(end);
+            }
+        }
+        self.executors.finish(self.now);
+        let reports = self.executors.reports(self.faults, &mut self.dice);
+        if !reports.is_empty() {
+            events.push(told(Command::Completed(reports)));
+        }
+    }
+
+    /// The fate of what was sent, or what the journal says.
+    fn journal_answers(&mut self, events: &mut Vec<Event>) {
+        if let Some(late) = self.in_limbo.take_if(|_| self.dice.percent(50)) {
+            self.journal.append(&late);
+        }
+        if let Some(batch) = self.sent.take() {
+            let fate = self.fate(&batch);
+            events.push(Event::Fate(batch.no, fate));
+        } else if self.recovering {
+            self.recovering = false;
+            let epoch = self.journal.take_over();
+            let schedulers = recover(&self.journal, self.now);
+            events.push(Event::Recovered { schedulers, epoch, last_batch: BatchNo(self.journal.last_batch()) });
+            events.push(self.slots_told(self.slots));
+            events.push(told(Command::Slots { work: Work::Noop, total: 1_000 }));
+        }
+    }
+
+    fn fate(&mut self, batch: &Arc<Batch>) -> Fate {
+        let unknown = || Fate::Unknown { message: "no answer".into() };
+        match self.dice.below(100) {
+            0..=7 if self.faults => {
+                self.journal.append(batch);
+                unknown()
+            }
+            8..=12 if self.faults => unknown(),
+            13..=16 if self.faults => {
+                self.in_limbo = Some(batch.clone());
+                unknown()
+            }
+            _ => self.journal.append(batch),
+        }
+    }
+
+    fn time_passes(&mut self) {
+        let due = self.machine.next_due();
+        let soon = due != Time::NEVER && due < self.now + Duration::from_secs(30);
+        match self.dice.below(10) {
+            0..=4 => self.now = self.now + self.dice.up_to(Duration::from_millis(50)),
+            5..=7 if soon => self.now = self.now.max(due),
+            8 if self.dice.percent(2) => {
+                self.now = self.now + Duration::from_secs(16 * 60);
+                self.callers.give_up();
+            }
+            _ => self.now = self.now + self.dice.up_to(Duration::from_secs(1)),
+        }
+    }
+
+    fn foreign_owner(&mut self) {
+        if !self.faults || self.dice.percent(50) {
+            return;
+        }
+        match self.dice.percent(50) {
+            true => self.journal.foreign_batch(),
+            false => drop(self.journal.take_over()),
+        }
+    }
+
+    /// The process dies: its memory, its executors, the answers it owed. What it had sent may still arrive.
+    fn crash(&mut self) {
+        if !self.faults {
+            return;
+        }
+        if let Some(batch) = self.sent.take()
+            && self.dice.percent(50)
+        {
+            self.journal.append(&batch);
+        }
+        self.machine = Machine::new(ShardId(0), Limits::default()).0;
+        self.executors = Executors::default();
+        self.callers.answers_lost(&Default::default());
+        self.callers.streams.clear();
+        self.recovering = true;
+    }
+
+    fn target_comes_and_goes(&mut self, events: &mut Vec<Event>) {
+        let total = if self.faults && self.dice.percent(50) { 0 } else { self.slots };
+        events.push(self.slots_told(total));
+    }
+
+    fn slots_told(&self, total: u32) -> Event {
+        told(Command::Slots { work: self.palette.sql.clone(), total })
+    }
+
+    /// Nothing goes wrong any more: everything must come to its end.
+    fn end(&mut self) {
+        self.faults = false;
+        self.callers.give_up();
+        let mut events = vec![self.slots_told(self.slots)];
+        // The first call may find the shard owned elsewhere, and be lost. What never ends by itself needs a CANCEL.
+        let (mut calls, mut patience) = (3, PATIENCE);
+        for _ in 0..LAST_STEPS {
+            self.journal_answers(&mut events);
+            self.executors_report(&mut events);
+            self.feed(std::mem::take(&mut events));
+            let due = self.machine.next_due();
+            if !self.is_quiet() {
+                continue;
+            } else if due < self.now + Duration::from_secs(600) && patience > 0 {
+                patience -= 1;
+                self.now = self.now.max(due);
+            } else if calls > 0 && self.journal.schedulers.iter().any(|tables| !tables.ended()) {
+                (calls, patience) = (calls - 1, PATIENCE);
+                let mode = if calls == 2 { ReleaseMode::Finish } else { ReleaseMode::Cancel };
+                events.extend(self.callers.wind_up(mode).into_iter().map(Event::Command));
+            } else {
+                break;
+            }
+        }
+        checks::at_the_end(&self.journal, &self.callers);
+    }
+}
+
+impl World {
+    /// Nothing is under way: only time can change anything.
+    fn is_quiet(&self) -> bool {
+        let executing = self.executors.next_end() != Time::NEVER || self.executors.has_reports();
+        self.sent.is_none() && !self.recovering && !executing && self.machine.backlog() == 0
+    }
+}
+
+fn told(command: Command) -> Event {
+    Event::Command(Envelope { ticket: None, command })
+}
