@@ -258,24 +258,16 @@ impl Coordinator {
             return Err(CallError::unavailable("the coordination database is away"));
         }
         let room = self.reserve(&command)?;
-        let (reply, mut answer) = oneshot::channel();
-        let asked = Asked { command, reply: Some(reply), _room: room };
-        self.commands.try_send(asked).map_err(|error| match error {
+        let (reply, answer) = oneshot::channel();
+        self.commands.try_send(Asked { command, reply, _room: room }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => CallError::overloaded("commands"),
             mpsc::error::TrySendError::Closed(_) => CallError::unavailable("the service is shutting down"),
         })?;
-        loop {
-            match tokio::time::timeout(RETRY_AFTER, &mut answer).await {
-                Ok(Ok(reply)) => return Ok(reply),
-                Ok(Err(_)) => {
-                    return Err(CallError::unavailable("the shard has changed hands; the effect of the call is unknown"));
-                }
-                Err(_) if self.health.stalled() => {
-                    return Err(CallError::unavailable("the coordination database is away; the effect of the call is unknown"));
-                }
-                Err(_) => {}
-            }
-        }
+        answer.await.map_err(|_| {
+            CallError::unavailable(
+                "the coordination database is away or the shard changes hands; the effect of the call is unknown",
+            )
+        })
     }
 
     fn reserve(&self, command: &Command) -> Result<Option<tokio::sync::OwnedSemaphorePermit>, CallError> {

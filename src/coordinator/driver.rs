@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
-/// Commands taken from the queue at once.
+/// Batches of reports, and ended streams, taken at once.
 const TAKEN: usize = 1_024;
 /// Commands the machine may hold undecided before no more are taken from the queue.
 const UNDECIDED: usize = 4_096;
@@ -30,7 +30,7 @@ const NAP: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Asked {
     pub command: Command,
-    pub reply: Option<oneshot::Sender<Reply>>,
+    pub reply: oneshot::Sender<Reply>,
     /// Its share of the queue's bytes.
     pub _room: Option<OwnedSemaphorePermit>,
 }
@@ -67,44 +67,61 @@ impl Driver {
         tokio::spawn(write(self.journal.writer(), batches, results.clone(), self.health.clone()));
         let mut this = Loop { driver: self, writer, results, waiting: FxHashMap::default(), next_ticket: 0 };
         this.carry_out(vec![first]).await;
-        let mut events = Vec::new();
-        let mut commands = Vec::new();
-        let mut reports = Vec::new();
-        let mut closed = Vec::new();
-        loop {
-            let nap = this.nap();
-            let accepting = this.driver.machine.backlog() < UNDECIDED;
-            tokio::select! {
-                Some(event) = arriving.recv() => events.push(event),
-                n = this.driver.executor_events.recv_many(&mut reports, TAKEN), if !this.driver.executor_events.is_closed() || !this.driver.executor_events.is_empty() => { let _ = n; }
-                n = this.driver.closed_streams.recv_many(&mut closed, TAKEN) => { let _ = n; }
-                n = this.driver.asked.recv_many(&mut commands, TAKEN), if accepting => if n == 0 { return },
-                () = tokio::time::sleep(nap) => {}
-            }
-            while let Ok(event) = arriving.try_recv() {
-                events.push(event);
-            }
-            while reports.len() < TAKEN
-                && let Ok(report) = this.driver.executor_events.try_recv()
-            {
-                reports.push(report);
-            }
-            while accepting
-                && commands.len() < TAKEN
-                && let Ok(command) = this.driver.asked.try_recv()
-            {
-                commands.push(command);
-            }
-            events.extend(reports.drain(..).flatten().map(reported));
-            events.extend(closed.drain(..).map(|command| Event::Command(Envelope { ticket: None, command })));
-            events.extend(commands.drain(..).filter_map(|asked| this.admit(asked)));
-            let effects = this.driver.machine.step(this.driver.clock.now(), events.drain(..));
+        while let Some(events) = this.gather(&mut arriving).await {
+            let now = this.driver.clock.now();
+            let effects = this.driver.machine.step(now, events);
             this.carry_out(effects).await;
+            if this.driver.health.stalled() {
+                this.refuse_all();
+            }
         }
     }
 }
 
 impl Loop {
+    /// Waits for something to happen, and takes everything that has; `None`: nobody can ask any more.
+    ///
+    /// While a batch is in flight only its fate is waited for: no other batch could be sealed, so what arrives meanwhile
+    /// stays in its queue and is taken in one go, at the price of one wake-up instead of one each.
+    async fn gather(&mut self, arriving: &mut mpsc::Receiver<Event>) -> Option<Vec<Event>> {
+        let nap = self.nap();
+        let driver = &mut self.driver;
+        let free = !driver.machine.waits_for_journal();
+        let (mut events, mut commands) = (Vec::new(), Vec::new());
+        tokio::select! {
+            Some(event) = arriving.recv() => events.push(event),
+            Some(reports) = driver.executor_events.recv(), if free => events.extend(reports.into_iter().map(reported)),
+            Some(command) = driver.closed_streams.recv(), if free => events.push(unasked(command)),
+            asked = driver.asked.recv(), if free => commands.push(asked?),
+            () = tokio::time::sleep(nap) => {}
+        }
+        while let Ok(event) = arriving.try_recv() {
+            events.push(event);
+        }
+        for _ in 0..TAKEN {
+            let Ok(reports) = driver.executor_events.try_recv() else { break };
+            events.extend(reports.into_iter().map(reported));
+        }
+        for _ in 0..TAKEN {
+            let Ok(command) = driver.closed_streams.try_recv() else { break };
+            events.push(unasked(command));
+        }
+        let room = UNDECIDED.saturating_sub(driver.machine.backlog());
+        for _ in 0..room {
+            let Ok(asked) = driver.asked.try_recv() else { break };
+            commands.push(asked);
+        }
+        events.extend(commands.into_iter().filter_map(|asked| self.admit(asked)));
+        Some(events)
+    }
+
+    /// Nothing has become durable for too long: whoever waits is told "unknown", and what is still in the queue is dropped
+    /// before it is decided.
+    fn refuse_all(&mut self) {
+        self.waiting.clear();
+        while self.driver.asked.try_recv().is_ok() {}
+    }
+
     fn nap(&self) -> Duration {
         match self.driver.machine.next_due() {
             Time::NEVER => NAP,
@@ -114,15 +131,12 @@ impl Loop {
 
     /// A command whose caller has gone is dropped before it is decided.
     fn admit(&mut self, asked: Asked) -> Option<Event> {
-        let Some(reply) = asked.reply else {
-            return Some(Event::Command(Envelope { ticket: None, command: asked.command }));
-        };
-        if reply.is_closed() {
+        if asked.reply.is_closed() {
             return None;
         }
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
-        self.waiting.insert(ticket, reply);
+        self.waiting.insert(ticket, asked.reply);
         Some(Event::Command(Envelope { ticket: Some(ticket), command: asked.command }))
     }
 
@@ -212,10 +226,14 @@ async fn read_body(journal: Journal, assignment: Assignment, executor: Executor)
 }
 
 fn reported(event: executor::Event) -> Event {
-    let command = match event {
+    unasked(match event {
         executor::Event::Slots { work, total } => Command::Slots { work, total },
         executor::Event::Completed(completion) => Command::Completed(vec![completion]),
-    };
+    })
+}
+
+/// A command that nobody waits for.
+fn unasked(command: Command) -> Event {
     Event::Command(Envelope { ticket: None, command })
 }
 
