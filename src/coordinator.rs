@@ -110,8 +110,9 @@ impl CallError {
 }
 
 impl Coordinator {
-    /// Starts the loop. It takes the shard over, recovers, and serves for as long as the runtime lives.
-    pub fn start(parts: Parts) -> Self {
+    /// Starts the loop. It takes the shard over, recovers, and serves until its last handle is dropped. Fails
+    /// when the system gives it no thread.
+    pub fn start(parts: Parts) -> std::io::Result<Self> {
         let Parts { journal, replica, clock, executor: (executor, executor_events), limits, body_bytes } = parts;
         let (commands, asked) = mpsc::channel(COMMANDS);
         let (closed_streams, closed) = mpsc::channel(CLOSED_STREAMS);
@@ -142,9 +143,10 @@ impl Coordinator {
             asked,
             closed_streams: closed,
             executor_events,
+            others: tokio::runtime::Handle::current(),
         };
-        tokio::spawn(driver.run(first));
-        coordinator
+        driver.start(first)?;
+        Ok(coordinator)
     }
 
     /// The shard this coordinator owns.

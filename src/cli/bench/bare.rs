@@ -9,21 +9,17 @@ use std::{
     future::{Ready, ready},
     net::Ipv4Addr,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
     time::Instant,
 };
 use tokio::{net::TcpListener, task::JoinSet};
-use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{
     Request, Response, Status,
     body::Body,
     codegen::{Service, http},
     server::{Grpc, NamedService, UnaryService},
-    transport::{self, Channel, Endpoint},
+    transport::{self, Channel, Endpoint, server::TcpIncoming},
 };
 use tonic_prost::ProstCodec;
 
@@ -63,26 +59,25 @@ impl Service<http::Request<Body>> for Bare {
 pub async fn serve() -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     eprintln!("listening on http://{}", listener.local_addr()?);
-    let connections = TcpListenerStream::new(listener);
-    Ok(transport::Server::builder().tcp_nodelay(true).add_service(Bare).serve_with_incoming(connections).await?)
+    let connections = TcpIncoming::from(listener).with_nodelay(Some(true));
+    Ok(transport::Server::builder().add_service(Bare).serve_with_incoming(connections).await?)
 }
 
 /// Calls per second of `callers` that make `total` calls.
 pub async fn rate(total: u64, callers: u64) -> Result<f64> {
     let server = Server::bare().await?;
     let channel = channel(&server.address).await?;
-    let next = Arc::new(AtomicU64::new(0));
+    let requests: Vec<_> = (0..total).map(request).collect();
+    let requests = Arc::new(Mutex::new(requests.into_iter()));
     let start = Instant::now();
     let mut calling = JoinSet::new();
     for _ in 0..callers {
-        let (mut client, next) = (SchedulerServiceClient::new(channel.clone()), next.clone());
+        let (mut client, requests) = (SchedulerServiceClient::new(channel.clone()), requests.clone());
         calling.spawn(async move {
             loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= total {
-                    return Ok::<_, Status>(());
-                }
-                client.exec_async(request(number)).await?;
+                let next = requests.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some(request) = next else { return Ok::<_, Status>(()) };
+                client.exec_async(request).await?;
             }
         });
     }
