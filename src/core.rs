@@ -46,5 +46,5 @@ pub use time::*;
 use fair::{Fair, Grant, KindId, Pool, Share};
 use finish::Ending;
 use queue::{Gate, Queue, Span};
-use restore::Loss;
+use restore::Leftover;
 use scheduler::{Accepted, History, InFlight, Scheduler};

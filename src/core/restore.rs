@@ -2,7 +2,7 @@
 //! numbers.
 
 use super::{
-    Accepted, Attempt, AttemptEvent, AttemptRecord, Day, Ending, Handle, History, InFlight, KindId, Outcome, Output,
+    Accepted, Action, Attempt, AttemptEvent, AttemptRecord, Day, Ending, Handle, History, InFlight, KindId, Outcome, Output,
     RecoveredRequest, RecoveredRun, RecoveredScheduler, ReleaseMode, Running, Scheduler, SchedulerState, Seq, Shard, Share, Span,
     Time, Work,
     limits::{self, Limits},
@@ -14,13 +14,15 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 struct Ranges(BTreeMap<i64, i64>);
 
-/// What was lost with a host.
+/// What recovery leaves to be done in the first batch.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Loss {
-    /// The task: it must not run again.
-    Task(Outcome),
-    /// An attempt: another one follows.
-    Attempt(Attempt, Day),
+pub(super) enum Leftover {
+    /// The task was lost and must not run again.
+    End(Outcome),
+    /// The attempt was lost; another one follows.
+    Lost(Attempt, Day),
+    /// The attempt goes on, and its executor may not have been told to stop it.
+    Stop(Attempt),
 }
 
 /// What the recorded attempts of one unfinished task say.
@@ -53,16 +55,17 @@ impl Shard {
         shard
     }
 
-    /// Records what recovery found lost, in the first batch: tasks that must not run again end, and a lost attempt counts
-    /// from now on, whatever number of hosts a task takes with it.
-    pub(super) fn end_lost(&mut self, now: Time, out: &mut Output) {
-        for (handle, seq, loss) in std::mem::take(&mut self.lost) {
-            match loss {
-                Loss::Task(outcome) => self.end_lost_task(now, handle, seq, outcome, out),
-                Loss::Attempt(attempt, day) => {
+    /// Does what recovery left, in the first batch: tasks that must not run again end, and a lost attempt counts from now
+    /// on, whatever number of hosts a task takes with it.
+    pub(super) fn run_leftovers(&mut self, now: Time, out: &mut Output) {
+        for (handle, seq, leftover) in std::mem::take(&mut self.leftovers) {
+            match leftover {
+                Leftover::End(outcome) => self.end_lost_task(now, handle, seq, outcome, out),
+                Leftover::Lost(attempt, day) => {
                     let what = AttemptEvent::Lost { next_at: now, error: None };
                     out.records.attempts.push(AttemptRecord { handle, seq, attempt, what, day, at: now });
                 }
+                Leftover::Stop(attempt) => out.actions.push(Action::Stop { handle, first: seq, attempt }),
             }
         }
     }
@@ -107,8 +110,8 @@ impl Shard {
         for run in &runs {
             let kind = self.fair.kind(&run.spec.work);
             for (first, last) in open.within(run.first.0, run.first.0 + i64::from(run.count) - 1) {
-                let lost = scheduler.restore_span(now, span_of(run, kind, first, last), &pasts);
-                self.lost.extend(lost.into_iter().map(|(seq, loss)| (handle, seq, loss)));
+                let left = scheduler.restore_span(now, span_of(run, kind, first, last), &pasts);
+                self.leftovers.extend(left.into_iter().map(|(seq, leftover)| (handle, seq, leftover)));
             }
         }
         for request in requests {
@@ -136,6 +139,9 @@ impl Shard {
     /// Counts a surviving assignment where a new one is counted.
     fn adopted(&mut self, now: Time, scheduler: &mut Scheduler, kind: KindId, survivor: &Running) {
         let Some(flight) = scheduler.in_flight.get(&survivor.first) else { return };
+        if flight.cancel {
+            self.leftovers.push((scheduler.handle(), survivor.first, Leftover::Stop(flight.attempt)));
+        }
         let (count, ahead) = (flight.span.count, survivor.since.0 + flight.charged - now.0);
         self.fair.occupy(&mut scheduler.share, kind, count);
         self.fair.charge(&mut scheduler.share, ahead * i64::from(count));
@@ -165,10 +171,10 @@ impl Scheduler {
         Some(kind)
     }
 
-    /// Takes unfinished tasks in again: those with recorded attempts one by one, the others as they were. Returns what was
-    /// lost.
-    fn restore_span(&mut self, now: Time, mut span: Span, pasts: &FxHashMap<Seq, Past>) -> Vec<(Seq, Loss)> {
-        let mut lost = Vec::new();
+    /// Takes unfinished tasks in again: those with recorded attempts one by one, the others as they were. Returns what is
+    /// left to be done.
+    fn restore_span(&mut self, now: Time, mut span: Span, pasts: &FxHashMap<Seq, Past>) -> Vec<(Seq, Leftover)> {
+        let mut left = Vec::new();
         let mut known: Vec<Seq> = pasts.keys().filter(|seq| span.first <= **seq && **seq <= span.last()).copied().collect();
         known.sort_unstable();
         let ordered = span.order.is_some();
@@ -181,17 +187,17 @@ impl Scheduler {
                 self.enqueue(now, before);
             }
             let one = Span { first: seq, count: 1, ..span.clone() };
-            lost.extend(self.restore_task(now, one, &pasts[&seq]).map(|loss| (seq, loss)));
+            left.extend(self.restore_task(now, one, &pasts[&seq]).map(|leftover| (seq, leftover)));
             let rest = span.last().0 - seq.0;
             span = Span { first: seq.plus(1), count: rest as u32, ..span };
         }
         if span.count > 0 {
             self.enqueue(now, span);
         }
-        lost
+        left
     }
 
-    fn restore_task(&mut self, now: Time, span: Span, past: &Past) -> Option<Loss> {
+    fn restore_task(&mut self, now: Time, span: Span, past: &Past) -> Option<Leftover> {
         let (options, day) = (span.spec.options.clone(), span.submitted_at.day());
         self.histories.insert(span.first, past.history);
         match past.next_at {
@@ -207,9 +213,9 @@ impl Scheduler {
         let spent = past.open.is_some() && options.at_most_once() || past.history.losses >= options.retry.max_losses();
         match (past.cancel, spent) {
             _ if past.survives => None,
-            (true, _) => Some(Loss::Task(Outcome::Cancelled)),
-            (false, true) => Some(Loss::Task(Outcome::Exhausted)),
-            (false, false) => past.open.map(|attempt| Loss::Attempt(attempt, day)),
+            (true, _) => Some(Leftover::End(Outcome::Cancelled)),
+            (false, true) => Some(Leftover::End(Outcome::Exhausted)),
+            (false, false) => past.open.map(|attempt| Leftover::Lost(attempt, day)),
         }
     }
 }

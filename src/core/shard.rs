@@ -30,8 +30,8 @@ pub struct Shard {
     pub(super) charges: BinaryHeap<Reverse<(Time, Handle, Seq)>>,
     /// Schedulers with a bulk effect under way.
     pub(super) bulk: VecDeque<Handle>,
-    /// What recovery found lost, to be recorded in the first batch.
-    pub(super) lost: Vec<(Handle, Seq, super::Loss)>,
+    /// What recovery leaves to be done in the first batch.
+    pub(super) leftovers: Vec<(Handle, Seq, super::Leftover)>,
 }
 
 impl Shard {
@@ -69,10 +69,10 @@ impl Shard {
         }
     }
 
-    /// Does what waits for no command: outcomes left over from recovery, due timers, a slice of each bulk effect, and free
+    /// Does what waits for no command: what recovery left over, due timers, a slice of each bulk effect, and free
     /// slots for those whose turn it is.
     pub fn settle(&mut self, now: Time, out: &mut Output) {
-        self.end_lost(now, out);
+        self.run_leftovers(now, out);
         self.run_timers(now, out);
         self.run_slices(now, out);
         self.dispatch(now, out);
@@ -83,7 +83,7 @@ impl Shard {
         let timer = self.timers.first().map_or(Time::NEVER, |(at, _)| *at);
         let charge = self.charges.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
         let young = self.young.front().map_or(Time::NEVER, |(since, ..)| *since + super::limits::LONG_ATTEMPT);
-        let bulk = if self.bulk.is_empty() && self.lost.is_empty() { Time::NEVER } else { Time(0) };
+        let bulk = if self.bulk.is_empty() && self.leftovers.is_empty() { Time::NEVER } else { Time(0) };
         timer.min(charge).min(young).min(bulk)
     }
 
