@@ -125,7 +125,7 @@ fn refused(journal: &Journal, callers: &mut Callers, pending: &Pending, reject: 
     let Verb::Submit(submit) = &pending.verb else { return };
     let Some(request) = submit.request else { return };
     let ended = journal.tables(pending.handle).is_none_or(Tables::ended);
-    if pending.again && ended && !REMEMBERS_ENDED {
+    if pending.old || (pending.again && ended && !REMEMBERS_ENDED) {
         return;
     }
     callers.refused.push((pending.handle, request));

@@ -28,14 +28,14 @@ const REPORTED: usize = 10;
 fn simulate(schedules: u64, seed: u64) -> Vec<(u64, String)> {
     let next = AtomicU64::new(0);
     let work = || {
-        let mut violations = Vec::new();
+        let (palette, mut violations) = (palette::Palette::new(), Vec::new());
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             if at >= schedules {
                 return violations;
             }
             let seed = seed.wrapping_add(at);
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| world::live(seed))) {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| world::live(seed, &palette))) {
                 violations.push((seed, message(panic.as_ref())));
             }
         }
@@ -74,7 +74,8 @@ fn simulate_crashes_and_keep_every_promise() {
 
 #[test]
 fn a_seed_always_lives_the_same_life() {
+    let palette = palette::Palette::new();
     for seed in 0..20 {
-        assert_eq!(world::live(seed), world::live(seed));
+        assert_eq!(world::live(seed, &palette), world::live(seed, &palette));
     }
 }

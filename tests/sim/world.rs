@@ -15,10 +15,10 @@ const LAST_STEPS: u64 = 4_000;
 const PATIENCE: u32 = 100;
 const DAY_US: i64 = 86_400_000_000;
 
-struct World {
+struct World<'a> {
     dice: Dice,
     now: Time,
-    palette: Palette,
+    palette: &'a Palette,
     machine: Machine,
     journal: Journal,
     executors: Executors,
@@ -34,8 +34,8 @@ struct World {
 }
 
 /// Lives the life of a seed. Panics when a rule is broken. Returns what happened in short.
-pub fn live(seed: u64) -> (i64, i64, i64) {
-    let mut world = World::new(seed);
+pub fn live(seed: u64, palette: &Palette) -> (i64, i64, i64) {
+    let mut world = World::new(seed, palette);
     for _ in 0..STEPS {
         world.step();
     }
@@ -44,8 +44,8 @@ pub fn live(seed: u64) -> (i64, i64, i64) {
     (world.journal.last_batch(), world.journal.epoch.0, tasks)
 }
 
-impl World {
-    fn new(seed: u64) -> Self {
+impl<'a> World<'a> {
+    fn new(seed: u64, palette: &'a Palette) -> Self {
         let mut dice = Dice::new(seed);
         let (machine, _) = Machine::new(ShardId(0), Limits::default());
         // Some lives begin shortly before midnight.
@@ -53,7 +53,7 @@ impl World {
         let slots = 2 + dice.below(6) as u32;
         World {
             now,
-            palette: Palette::new(),
+            palette,
             machine,
             journal: Journal::new(),
             executors: Executors::default(),
@@ -73,7 +73,7 @@ impl World {
             match self.dice.below(100) {
                 0..=24 => {
                     let tables = &self.journal.schedulers;
-                    let call = self.callers.act(self.now, tables, &self.palette, self.faults, &mut self.dice);
+                    let call = self.callers.act(self.now, tables, self.palette, self.faults, &mut self.dice);
                     events.extend(call.map(Event::Command));
                 }
                 25..=54 => self.executors_report(&mut events),
@@ -119,7 +119,7 @@ impl World {
                 Action::Dispatch(assignment) => {
                     let (handle, first, count) = (assignment.handle, assignment.first, assignment.count);
                     checks::dispatched(&mut self.journal, &self.executors, i64::from(self.slots), &assignment);
-                    let begins = self.executors.start(self.now, assignment, &self.palette, self.faults, &mut self.dice);
+                    let begins = self.executors.start(self.now, assignment, self.palette, self.faults, &mut self.dice);
                     checks::begun(&mut self.journal, handle, first, count, begins);
                 }
                 Action::Stop { handle, first, attempt } => {
@@ -256,7 +256,7 @@ impl World {
     }
 }
 
-impl World {
+impl World<'_> {
     /// Nothing is under way: only time can change anything.
     fn is_quiet(&self) -> bool {
         let executing = self.executors.next_end() != Time::NEVER || self.executors.has_reports();

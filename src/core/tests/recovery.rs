@@ -148,3 +148,55 @@ fn recovery_from_a_checkpoint_knows_the_holes() {
     w.set_slots(5);
     assert_eq!(w.running(s), [1, 2, 3 + i64::from(CHECKPOINT_OUTCOMES)]);
 }
+
+#[test]
+fn an_attempt_that_is_to_be_stopped_is_stopped_after_a_rebuild_too() {
+    let mut w = World::new(2);
+    let s = w.open(plain);
+    w.submit(s, [free()]);
+    w.cancel(s, 1);
+    w.stops.clear();
+    w.rebuild();
+    assert_eq!(w.stops, [(1, 1)], "its executor may not have been told");
+    w.report(s, 1, Report::Stopped);
+    assert_eq!(w.outcomes(s), [(1, Outcome::Cancelled)]);
+}
+
+#[test]
+fn a_report_that_was_durable_before_a_rebuild_is_not_taken_in_twice() {
+    let mut w = World::new(2);
+    let s = w.open(plain);
+    w.submit(s, [free().with(|o| o.retry.max_attempts = Some(5))]);
+    let running = w.running.clone();
+    w.fail(s, 1);
+    w.running = running;
+    w.rebuild();
+    w.fail(s, 1);
+    assert_eq!(w.view(s).counts.retrying, 1);
+    w.seconds(2.0);
+    assert_eq!(w.attempt(s, 1), 2);
+}
+
+#[test]
+fn after_a_crash_the_first_tasks_with_an_order_and_the_first_without_are_suspects() {
+    let mut w = World::new(2);
+    let s = w.open(plain);
+    w.submit(s, [order(1), order(2), order(2), free(), free()]);
+    w.succeed(s, [1]);
+    w.crash();
+    let attempts: Vec<i32> = w.running(s).into_iter().map(|seq| w.attempt(s, seq)).collect();
+    assert_eq!(attempts, [2, 2]);
+    w.succeed(s, [2, 3]);
+    assert_eq!((w.attempt(s, 4), w.attempt(s, 5)), (2, 2));
+}
+
+#[test]
+fn after_a_cancel_release_nothing_starts_again() {
+    let mut w = World::new(2);
+    let s = w.open(plain);
+    w.submit(s, vec![free().noop(); 3]);
+    w.release(s, crate::core::ReleaseMode::Cancel);
+    w.crash();
+    assert_eq!(w.running(s), NONE);
+    assert_eq!(w.outcomes(s).len(), 3);
+}
