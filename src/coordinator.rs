@@ -204,12 +204,25 @@ impl Coordinator {
         until: Until,
         last_seq: Option<Seq>,
     ) -> Result<EventStream, CallError> {
+        let this = self.clone();
+        // On a task of its own: when the asking handler is dropped half-way, the stream is still opened, and closed.
+        let opening = tokio::spawn(async move { this.open_stream(caller, handle, after, until, last_seq).await });
+        opening.await.unwrap_or_else(|_| Err(CallError::unavailable("the service is shutting down")))
+    }
+
+    async fn open_stream(
+        &self,
+        caller: Caller,
+        handle: Handle,
+        after: DoneNo,
+        until: Until,
+        last_seq: Option<Seq>,
+    ) -> Result<EventStream, CallError> {
         // The feed stands before the core is asked, so that no event falls between the two.
         let feed = self.feeds.open(handle);
         let namespace = caller.namespace.clone();
         let command = Command::Call { caller, handle, verb: Verb::Watch { after, until, last_seq } };
-        let answer = self.ask(command).await;
-        match answer {
+        match self.ask(command).await {
             Ok(Reply::Watching { last_seq, outstanding, done_no }) => {
                 let goal = Goal { until, last_seq, outstanding, opened_at: done_no };
                 let stream = EventStream::new(handle, after, goal, self.reader.clone());

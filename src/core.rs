@@ -26,6 +26,8 @@ mod settings;
 mod shard;
 mod submit;
 mod task;
+#[cfg(test)]
+mod tests;
 mod time;
 mod timers;
 mod watch;
@@ -44,4 +46,5 @@ pub use time::*;
 use fair::{Fair, Grant, KindId, Pool, Share};
 use finish::Ending;
 use queue::{Gate, Queue, Span};
+use restore::Loss;
 use scheduler::{Accepted, History, InFlight, Scheduler};

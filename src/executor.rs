@@ -194,6 +194,10 @@ impl Executor {
     pub async fn shutdown(&self, grace: Duration) {
         self.0.closing.store(true, Ordering::Release);
         self.0.attempts.close();
+        // Whoever hands out work learns it first, or would hand out again and again what is refused.
+        let targets = self.0.targets.values().map(|target| target.work());
+        let closed = targets.chain([Work::Noop]).map(|work| Event::Slots { work, total: 0 });
+        self.0.outbox.push(closed.collect());
         if timeout(grace, self.0.attempts.wait()).await.is_err() {
             self.running().values().for_each(|(_, token)| token.cancel());
             let patience = self.0.targets.values().map(|t| t.cancel_grace()).max().unwrap_or_default() + STOP_PATIENCE;

@@ -227,7 +227,9 @@ async fn write(
     health: Health,
 ) {
     while let Some((batch, pause)) = batches.recv().await {
-        tokio::time::sleep(pause).await;
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
         let fate = writer.append(&batch).await;
         complain(batch.no, &fate, &health);
         if fates.send(Event::Fate(batch.no, fate)).await.is_err() {

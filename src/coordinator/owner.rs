@@ -76,17 +76,13 @@ pub(super) async fn keep(journal: Journal, replica: Replica, clock: Clock, healt
     }
 }
 
-/// Makes the days to come and drops old batch numbers, every hour, for ever.
+/// Makes the days to come and drops what is old, every hour, for ever.
 pub(super) async fn housekeeping(journal: Journal) {
     let upkeep = journal.upkeep();
     loop {
         tokio::time::sleep(HOUSEKEEPING).await;
-        if let Err(error) = upkeep.ensure_days().await {
-            tracing::warn!(%error, "cannot make the days to come");
-        }
-        match upkeep.drop_old_batches().await {
-            Ok(dropped) => tracing::debug!(dropped, "old batch numbers dropped"),
-            Err(error) => tracing::warn!(%error, "cannot drop old batch numbers"),
+        if let Err(error) = upkeep.run().await {
+            tracing::warn!(%error, "housekeeping of the journal failed; it is tried again in an hour");
         }
     }
 }

@@ -69,6 +69,8 @@ pub struct EventStream {
     /// `None`: the scheduler has left memory; everything is in the journal, and this is how far it came.
     live: Option<Live>,
     ended: Progress,
+    /// The first page has been given: it comes at once, so that a reader knows its goal.
+    begun: bool,
 }
 
 #[derive(Debug)]
@@ -81,7 +83,16 @@ struct Live {
 
 impl EventStream {
     pub(super) fn new(handle: Handle, after: DoneNo, goal: Goal, reader: Reader) -> Self {
-        EventStream { last_seq: goal.last_seq, handle, cursor: after, goal, reader, live: None, ended: Progress::default() }
+        EventStream {
+            last_seq: goal.last_seq,
+            handle,
+            cursor: after,
+            goal,
+            reader,
+            live: None,
+            ended: Progress::default(),
+            begun: false,
+        }
     }
 
     pub(super) fn live(mut self, feed: Arc<Feed>, feeds: Feeds, closed: mpsc::Sender<Command>) -> Self {
@@ -99,6 +110,7 @@ impl EventStream {
     pub async fn next(&mut self) -> Result<Page, CallError> {
         loop {
             let progress = self.progress();
+            let first = !std::mem::replace(&mut self.begun, true);
             if self.cursor < progress.done_no {
                 let events = self.read().await?;
                 return Ok(self.page(events, &progress));
@@ -109,6 +121,9 @@ impl EventStream {
             let Some(live) = &mut self.live else {
                 return Ok(Page { end: Some(End::Released), ..Page::default() });
             };
+            if first {
+                return Ok(Page { pending: progress.pending, ..Page::default() });
+            }
             if tokio::time::timeout(KEEP_ALIVE, live.progress.changed()).await.is_err() {
                 return Ok(Page { pending: progress.pending, ..Page::default() });
             }

@@ -17,6 +17,19 @@ enum Verdict {
     Again,
 }
 
+impl Verdict {
+    /// No further attempt for a task whose deadline has passed while this one ran.
+    fn within_deadline(self, now: Time, span: &Span) -> Self {
+        let over = span.spec.options.deadline.is_some_and(|deadline| span.submitted_at + deadline <= now);
+        match self {
+            Verdict::Retry { .. } | Verdict::Again if over => {
+                Verdict::End(Outcome::TimedOut, Some(reason("DEADLINE", "its deadline passed before another attempt")))
+            }
+            verdict => verdict,
+        }
+    }
+}
+
 impl Shard {
     /// Takes a report in. One about another attempt than the running one is stale and changes nothing.
     pub(super) fn complete(&mut self, now: Time, completion: &Completion, out: &mut Output) {
@@ -29,11 +42,12 @@ impl Shard {
         let flight = scheduler.in_flight.remove(&completion.first).expect("just found");
         let count = flight.span.count;
         scheduler.running -= count;
+        scheduler.last_activity = now;
         let started = completion.started.clamp(flight.since, now.max(flight.since));
         let ended = completion.ended.clamp(started, now.max(started));
         self.fair.vacate(&mut scheduler.share, flight.span.kind, count);
         self.fair.charge(&mut scheduler.share, (ended.0 - started.0 - flight.charged) * i64::from(count));
-        match scheduler.judge(now, &flight, &completion.report) {
+        match scheduler.judge(now, &flight, &completion.report).within_deadline(now, &flight.span) {
             Verdict::End(outcome, error) => {
                 let result = if let Report::Succeeded(result) = &completion.report { result.clone() } else { None };
                 let (slot, backend_pid) = (completion.slot, completion.backend_pid);
@@ -45,7 +59,7 @@ impl Shard {
                 out.records.attempts.push(attempt_record(handle, &flight.span, flight.attempt, what, now));
                 scheduler.queue.put_back_delayed(at, flight.span);
             }
-            Verdict::Again => scheduler.hand_back(flight),
+            Verdict::Again => scheduler.hand_back(flight, matches!(completion.report, Report::Stopped)),
         }
         self.refresh(handle);
     }
@@ -81,6 +95,9 @@ impl Scheduler {
             (Report::Failed { .. }, Some(error)) => self.judge_failure(now, flight, error, Outcome::Failed),
             (_, Some(error)) if error.code == "DEADLINE" => Verdict::End(Outcome::TimedOut, Some(error)),
             (_, Some(error)) => self.judge_failure(now, flight, error, Outcome::TimedOut),
+            (Report::Stopped, None) if flight.span.spec.options.at_most_once() => {
+                Verdict::End(Outcome::Exhausted, Some(reason("LOST", "stopped while it ran, and it must not start twice")))
+            }
             (_, None) => Verdict::Again,
         }
     }
@@ -120,9 +137,10 @@ impl Scheduler {
         flight.span.spec.options.retry.next_at(now, task, flight.attempt, ended)
     }
 
-    /// Never began, or was handed back: it waits again, before all others. A number that stands in the journal is spent.
-    fn hand_back(&mut self, flight: InFlight) {
-        let spent = if flight.recorded { flight.attempt } else { Attempt(flight.attempt.0 - 1) };
+    /// Never began, or was handed back: it waits again. The number of an attempt that began, or that
+    /// stands in the journal, is spent.
+    fn hand_back(&mut self, flight: InFlight, began: bool) {
+        let spent = if began || flight.recorded { flight.attempt } else { Attempt(flight.attempt.0 - 1) };
         if spent.0 > 0 {
             self.histories.entry(flight.span.first).or_default().attempt = spent;
         }

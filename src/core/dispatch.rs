@@ -28,8 +28,8 @@ impl Shard {
         let most = if sessionless { grant.slots.min(scheduler.room()) } else { 1 };
         let gate = scheduler.gate();
         if let Some(span) = scheduler.queue.take(kind, gate, most) {
-            let (attempt, suspect) = scheduler.next_attempt(&span, sessionless);
-            let recorded = suspect || (span.spec.options.at_most_once() && !sessionless);
+            let (attempt, again) = scheduler.next_attempt(&span, sessionless);
+            let recorded = again || (span.spec.options.at_most_once() && !sessionless);
             if recorded {
                 out.records.attempts.push(start_record(handle, &span, attempt, now));
             }
@@ -60,7 +60,7 @@ impl Shard {
                 flight.recorded = true;
                 out.records.attempts.push(start_record(handle, &flight.span, flight.attempt, since));
             }
-            self.charges.push(std::cmp::Reverse((since + limits::CHARGE, handle, first)));
+            self.charges.push(std::cmp::Reverse((Time(since.0 + flight.charged), handle, first)));
         }
         self.charge_attempts(now);
     }
@@ -84,16 +84,16 @@ impl Shard {
 }
 
 impl Scheduler {
-    /// The number of the next attempt of the tasks of `span`, and whether an unrecorded earlier one is suspected: the
-    /// first tasks after a recovery may have been running. A suspect is numbered from 2 and recorded before it starts, so
-    /// that a task that kills its host is counted (design 7).
+    /// The number of the next attempt of the tasks of `span`, and whether it repeats another one, known or suspected: the
+    /// first tasks after a recovery may have been running. A suspect is numbered from 2. What repeats another attempt is
+    /// recorded before it starts, so that no number is given twice and a task that kills its host is counted (design 7).
     fn next_attempt(&mut self, span: &Span, sessionless: bool) -> (Attempt, bool) {
         if sessionless {
             return (Attempt(1), false);
         }
         if let Some(history) = self.histories.get_mut(&span.first) {
             history.attempt.0 += 1;
-            return (history.attempt, span.recovered);
+            return (history.attempt, true);
         }
         let suspects = self.suspects.iter_mut().find(|(kind, left)| *kind == span.kind && *left > 0);
         match suspects.filter(|_| span.recovered) {

@@ -3,7 +3,7 @@
 //! Every namespace, and every scheduler within it, has a virtual time: slot time used, divided by its weight. The least
 //! one goes first. A part of each kind's slots is a reserve for those that run nothing there yet.
 
-use super::{Handle, Namespace, Work};
+use super::{Handle, Namespace, Work, limits::CHARGE};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
 
@@ -229,32 +229,37 @@ impl Fair {
         self.members[share.namespace.0 as usize].running[kind.0 as usize] -= count;
     }
 
-    /// Who may take slots of `kind` now. While more than the reserve is free: the least virtual time. From the reserve:
-    /// only a scheduler that runs nothing on this kind; and its second half only for a namespace that runs nothing.
+    /// Who may take slots of `kind` now, while more than the reserve is free: the least virtual time.
     pub fn pick(&self, kind: KindId) -> Option<Grant> {
         let pool = &self.pools[kind.0 as usize];
         let (free, reserve) = (pool.free(), pool.reserve());
-        if free == 0 {
+        if free <= reserve {
             return None;
         }
-        if free > reserve {
-            let (_, id) = pool.ready.first()?;
-            let (_, handle) = self.members[id.0 as usize].ready[kind.0 as usize].first()?;
-            return Some(Grant { handle: *handle, slots: free - reserve });
-        }
-        None
+        let (_, id) = pool.ready.first()?;
+        let (_, handle) = self.members[id.0 as usize].ready[kind.0 as usize].first()?;
+        Some(Grant { handle: *handle, slots: free - reserve })
     }
 
-    /// As [`Fair::pick`], from the reserve: `runs` tells whether a scheduler runs something on this kind.
+    /// As [`Fair::pick`], from the reserve: only a scheduler that runs nothing on this kind, as `runs` tells; its second
+    /// half only for a namespace that runs nothing. Nobody comes in again and again by this door: it is shut for those
+    /// ahead of the least virtual time by more than a second (a namespace: a second of the whole pool).
     pub fn pick_newcomer(&self, kind: KindId, runs: impl Fn(Handle) -> bool) -> Option<Grant> {
         let pool = &self.pools[kind.0 as usize];
         let (free, reserve) = (pool.free(), pool.reserve());
         if free == 0 || free > reserve {
             return None;
         }
+        let second = CHARGE.as_micros() as i64;
+        let last = pool.ready.first()?.0 + second * i64::from(pool.total);
         let allowed = |id: &NamespaceId| free > reserve / 2 || self.members[id.0 as usize].running[kind.0 as usize] == 0;
-        (pool.ready.iter().map(|(_, id)| id).filter(|id| allowed(id)))
-            .flat_map(|id| &self.members[id.0 as usize].ready[kind.0 as usize])
+        let in_turn = |id: &NamespaceId| {
+            let ready = &self.members[id.0 as usize].ready[kind.0 as usize];
+            let last = ready.first().map_or(0, |(time, _)| time + second);
+            ready.iter().take_while(move |(time, _)| *time <= last)
+        };
+        (pool.ready.iter().take_while(|(time, _)| *time <= last).map(|(_, id)| id).filter(|id| allowed(id)))
+            .flat_map(in_turn)
             .find(|(_, handle)| !runs(*handle))
             .map(|(_, handle)| Grant { handle: *handle, slots: 1 })
     }

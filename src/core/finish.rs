@@ -86,6 +86,7 @@ impl Shard {
             OnFailure::Continue => return,
             OnFailure::Halt => {
                 let halt = scheduler.image.halt.get_or_insert_with(|| Halt { order, failed: Vec::new() });
+                halt.order = halt.order.min(order);
                 if halt.failed.len() < limits::HALT_FAILED {
                     halt.failed.push(seq);
                 }

@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn only_the_canonical_form_of_a_handle_is_accepted() {
-        let good = Handle::new(ShardId(0), 1, [7; 10]).to_string();
+        let good = Handle::new(ShardId(0), 1, [0xab; 10]).to_string();
         let bad = [
             String::new(),
             good.to_uppercase(),

@@ -28,6 +28,7 @@ pub(super) struct Span {
 pub(super) struct Group {
     /// Tasks without an outcome, waiting or running.
     pub unfinished: i64,
+    /// Waiting tasks by kind, each lane by ascending number: what runs next follows from the unfinished set alone.
     lanes: Vec<(KindId, VecDeque<Span>)>,
 }
 
@@ -115,6 +116,13 @@ impl Group {
             Some(back) if back.continues(&span) => back.count += span.count,
             _ => lane.push_back(span),
         }
+    }
+
+    /// Takes in tasks that may be older than others here.
+    fn insert(&mut self, span: Span) {
+        let lane = self.lane(span.kind);
+        let at = lane.partition_point(|other| other.first < span.first);
+        lane.insert(at, span);
     }
 
     fn front(&self, kind: KindId) -> Option<&Span> {
@@ -210,9 +218,9 @@ impl Queue {
         self.delayed.insert((at, span.first), Delayed { span, retry: true });
     }
 
-    /// Lets tasks that were taken wait again, before all others.
+    /// Lets tasks that were taken wait again, in the place of their number.
     pub fn put_back(&mut self, span: Span) {
-        self.group(span.order).lane(span.kind).push_front(span);
+        self.group(span.order).insert(span);
     }
 
     /// Takes out what was delayed until `now` and lets it wait for its turn.
@@ -220,8 +228,8 @@ impl Queue {
         while let Some(entry) = self.delayed.first_entry()
             && entry.key().0 <= now
         {
-            let Delayed { span, retry } = entry.remove();
-            if retry { self.put_back(span) } else { self.group(span.order).push_back(span) }
+            let span = entry.remove().span;
+            self.put_back(span);
         }
     }
 
@@ -282,9 +290,15 @@ impl Queue {
             .collect();
         let mut taken = 0;
         for (key, count) in delayed {
-            if taken < max {
-                taken += count;
-                out.push(self.delayed.remove(&key).expect("just found").span);
+            let (left, reach) = (max - taken, (up_to.0 - key.1.0 + 1).min(i64::from(count)) as u32);
+            let Delayed { mut span, retry } = self.delayed.remove(&key).expect("just found");
+            taken += reach.min(left);
+            out.push(span.cut(reach.min(left)));
+            if span.count > 0 {
+                self.delayed.insert((key.0, span.first), Delayed { span, retry });
+            }
+            if taken == max {
+                break;
             }
         }
         if above.is_none() && taken < max {

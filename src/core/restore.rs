@@ -2,8 +2,9 @@
 //! numbers.
 
 use super::{
-    Accepted, Attempt, AttemptEvent, AttemptRecord, Ending, Handle, History, InFlight, KindId, Outcome, Output, RecoveredRequest,
-    RecoveredRun, RecoveredScheduler, Running, Scheduler, SchedulerState, Seq, Shard, Share, Span, Time, Work, limits::Limits,
+    Accepted, Attempt, AttemptEvent, AttemptRecord, Day, Ending, Handle, History, InFlight, KindId, Outcome, Output,
+    RecoveredRequest, RecoveredRun, RecoveredScheduler, Running, Scheduler, SchedulerState, Seq, Shard, Share, Span, Time, Work,
+    limits::{self, Limits},
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -11,6 +12,15 @@ use std::collections::BTreeMap;
 /// Ranges of task numbers, inclusive: first → last.
 #[derive(Debug, Default)]
 struct Ranges(BTreeMap<i64, i64>);
+
+/// What was lost with a host.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Loss {
+    /// The task: it must not run again.
+    Task(Outcome),
+    /// An attempt: another one follows.
+    Attempt(Attempt, Day),
+}
 
 /// What the recorded attempts of one unfinished task say.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,20 +50,31 @@ impl Shard {
         shard
     }
 
-    /// Ends the tasks that recovery found lost; in the first batch, so that it is durable like any outcome.
+    /// Records what recovery found lost, in the first batch: tasks that must not run again end, and a lost attempt counts
+    /// from now on, whatever number of hosts a task takes with it.
     pub(super) fn end_lost(&mut self, now: Time, out: &mut Output) {
-        for (handle, seq, outcome) in std::mem::take(&mut self.lost) {
-            let Some(scheduler) = self.schedulers.get_mut(&handle) else { continue };
-            let attempt = scheduler.histories.get(&seq).map_or(Attempt(0), |history| history.attempt);
-            let (code, message) = match outcome {
-                Outcome::Cancelled => ("CANCELLED", "stopped while it ran; its host was lost"),
-                _ => ("LOST", "its host was lost while it ran"),
-            };
-            for span in scheduler.queue.remove(seq, seq) {
-                self.finish(now, handle, &span, Ending::idle(outcome, attempt, now, code, message), out);
+        for (handle, seq, loss) in std::mem::take(&mut self.lost) {
+            match loss {
+                Loss::Task(outcome) => self.end_lost_task(now, handle, seq, outcome, out),
+                Loss::Attempt(attempt, day) => {
+                    let what = AttemptEvent::Lost { next_at: now, error: None };
+                    out.records.attempts.push(AttemptRecord { handle, seq, attempt, what, day, at: now });
+                }
             }
-            self.refresh(handle);
         }
+    }
+
+    fn end_lost_task(&mut self, now: Time, handle: Handle, seq: Seq, outcome: Outcome, out: &mut Output) {
+        let Some(scheduler) = self.schedulers.get_mut(&handle) else { return };
+        let attempt = scheduler.histories.get(&seq).map_or(Attempt(0), |history| history.attempt);
+        let (code, message) = match outcome {
+            Outcome::Cancelled => ("CANCELLED", "stopped while it ran; its host was lost"),
+            _ => ("LOST", "its host was lost while it ran"),
+        };
+        for span in scheduler.queue.remove(seq, seq) {
+            self.finish(now, handle, &span, Ending::idle(outcome, attempt, now, code, message), out);
+        }
+        self.refresh(handle);
     }
 
     fn restore_scheduler(&mut self, now: Time, recovered: RecoveredScheduler, survivors: &[Running]) {
@@ -84,7 +105,7 @@ impl Shard {
             let kind = self.fair.kind(&run.spec.work);
             for (first, last) in open.within(run.first.0, run.first.0 + i64::from(run.count) - 1) {
                 let lost = scheduler.restore_span(now, span_of(run, kind, first, last), &pasts);
-                self.lost.extend(lost.into_iter().map(|(seq, outcome)| (handle, seq, outcome)));
+                self.lost.extend(lost.into_iter().map(|(seq, loss)| (handle, seq, loss)));
             }
         }
         for request in requests {
@@ -92,9 +113,9 @@ impl Shard {
             scheduler.requests.insert(request.request.id, Accepted::from(request));
         }
         for survivor in survivors {
-            if let Some((kind, count)) = scheduler.adopt(survivor, pasts.get(&survivor.first).is_some_and(|past| past.cancel)) {
-                self.fair.occupy(&mut scheduler.share, kind, count);
-                self.young.push_back((survivor.since, handle, survivor.first));
+            let past = pasts.get(&survivor.first).copied().unwrap_or_default();
+            if let Some(kind) = scheduler.adopt(now, survivor, &past) {
+                self.adopted(now, &mut scheduler, kind, survivor);
             }
         }
         self.fair.add_unfinished(namespace, scheduler.unfinished);
@@ -104,25 +125,39 @@ impl Shard {
         self.schedulers.insert(handle, scheduler);
         self.refresh(handle);
     }
+
+    /// Counts a surviving assignment where a new one is counted.
+    fn adopted(&mut self, now: Time, scheduler: &mut Scheduler, kind: KindId, survivor: &Running) {
+        let Some(flight) = scheduler.in_flight.get(&survivor.first) else { return };
+        let (count, ahead) = (flight.span.count, survivor.since.0 + flight.charged - now.0);
+        self.fair.occupy(&mut scheduler.share, kind, count);
+        self.fair.charge(&mut scheduler.share, ahead * i64::from(count));
+        if flight.span.spec.work != Work::Noop {
+            self.young.push_back((survivor.since, scheduler.handle(), survivor.first));
+        }
+    }
 }
 
 impl Scheduler {
     /// Moves the tasks of a surviving assignment from waiting to running; `None` when they have ended after all.
-    fn adopt(&mut self, survivor: &Running, cancel: bool) -> Option<(KindId, u32)> {
+    fn adopt(&mut self, now: Time, survivor: &Running, past: &Past) -> Option<KindId> {
         let spans = self.queue.remove(survivor.first, survivor.first.plus(survivor.count - 1));
         let count: u32 = spans.iter().map(|span| span.count).sum();
         let span = Span { count, ..spans.into_iter().min_by_key(|span| span.first)? };
         let (kind, since) = (span.kind, survivor.since);
         self.running += count;
-        let recorded = self.histories.contains_key(&span.first);
-        let flight = InFlight { span, attempt: survivor.attempt, since, charged: 0, cancel, recorded };
+        // As if charged every second until now: that time was charged to the core that is gone.
+        let second = limits::CHARGE.as_micros() as i64;
+        let charged = ((now.0 - since.0).max(0) / second + 1) * second;
+        let (cancel, recorded) = (past.cancel, past.survives);
+        let flight = InFlight { span, attempt: survivor.attempt, since, charged, cancel, recorded };
         self.in_flight.insert(survivor.first, flight);
-        Some((kind, count))
+        Some(kind)
     }
 
-    /// Takes unfinished tasks in again: those with recorded attempts one by one, the others as they were. Returns those
-    /// that must not run again.
-    fn restore_span(&mut self, now: Time, mut span: Span, pasts: &FxHashMap<Seq, Past>) -> Vec<(Seq, Outcome)> {
+    /// Takes unfinished tasks in again: those with recorded attempts one by one, the others as they were. Returns what was
+    /// lost.
+    fn restore_span(&mut self, now: Time, mut span: Span, pasts: &FxHashMap<Seq, Past>) -> Vec<(Seq, Loss)> {
         let mut lost = Vec::new();
         let mut known: Vec<Seq> = pasts.keys().filter(|seq| span.first <= **seq && **seq <= span.last()).copied().collect();
         known.sort_unstable();
@@ -135,7 +170,7 @@ impl Scheduler {
                 self.enqueue(now, before);
             }
             let one = Span { first: seq, count: 1, ..span.clone() };
-            lost.extend(self.restore_task(now, one, &pasts[&seq]).map(|outcome| (seq, outcome)));
+            lost.extend(self.restore_task(now, one, &pasts[&seq]).map(|loss| (seq, loss)));
             let rest = span.last().0 - seq.0;
             span = Span { first: seq.plus(1), count: rest as u32, ..span };
         }
@@ -145,8 +180,8 @@ impl Scheduler {
         lost
     }
 
-    fn restore_task(&mut self, now: Time, span: Span, past: &Past) -> Option<Outcome> {
-        let options = span.spec.options.clone();
+    fn restore_task(&mut self, now: Time, span: Span, past: &Past) -> Option<Loss> {
+        let (options, day) = (span.spec.options.clone(), span.submitted_at.day());
         self.histories.insert(span.first, past.history);
         match past.next_at {
             Some(at) if at > now => {
@@ -161,9 +196,9 @@ impl Scheduler {
         let spent = past.open.is_some() && options.at_most_once() || past.history.losses >= options.retry.max_losses();
         match (past.cancel, spent) {
             _ if past.survives => None,
-            (true, _) => Some(Outcome::Cancelled),
-            (false, true) => Some(Outcome::Exhausted),
-            (false, false) => None,
+            (true, _) => Some(Loss::Task(Outcome::Cancelled)),
+            (false, true) => Some(Loss::Task(Outcome::Exhausted)),
+            (false, false) => past.open.map(|attempt| Loss::Attempt(attempt, day)),
         }
     }
 }

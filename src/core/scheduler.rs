@@ -216,7 +216,7 @@ impl Scheduler {
     /// When the shard must look at it again.
     pub fn next_due(&self) -> Time {
         let gone = match self.image.state {
-            SchedulerState::Released => {
+            SchedulerState::Released if self.streams == 0 => {
                 self.image.released_at.unwrap_or_default().max(self.last_activity) + limits::REQUEST_MEMORY
             }
             _ => Time::NEVER,

@@ -30,8 +30,8 @@ pub struct Shard {
     pub(super) charges: BinaryHeap<Reverse<(Time, Handle, Seq)>>,
     /// Schedulers with a bulk effect under way.
     pub(super) bulk: VecDeque<Handle>,
-    /// Tasks found lost by recovery, to be given their outcome in the first batch.
-    pub(super) lost: Vec<(Handle, Seq, super::Outcome)>,
+    /// What recovery found lost, to be recorded in the first batch.
+    pub(super) lost: Vec<(Handle, Seq, super::Loss)>,
 }
 
 impl Shard {
@@ -53,7 +53,9 @@ impl Shard {
             Command::Slots { work, total } => {
                 let kind = self.fair.kind(work);
                 self.fair.set_total(kind, *total);
-                self.arm_suspects(kind, *total);
+                if *total > 0 {
+                    self.arm_suspects(kind, *total);
+                }
                 None
             }
             Command::StreamClosed(handle) => {
@@ -164,7 +166,7 @@ impl Shard {
     fn arm_suspects(&mut self, kind: KindId, total: u32) {
         for scheduler in self.schedulers.values_mut() {
             if let Some(left) = scheduler.suspects.iter_mut().find(|(k, left)| *k == kind && *left == u32::MAX) {
-                left.1 = total.max(1);
+                left.1 = total;
             }
         }
     }

@@ -26,6 +26,9 @@ impl Shard {
                 None => Reply::Rejected(Reject::UnknownHandle),
             };
         }
+        if self.schedulers.contains_key(&handle) {
+            return Reply::Rejected(Reject::RequestIdReused);
+        }
         let namespace = self.fair.namespace(&caller.namespace);
         if self.fair.open(namespace) >= self.limits.open_schedulers {
             let value = self.limits.open_schedulers as i64;

@@ -178,7 +178,7 @@ impl Target {
         TargetStatus { name: Arc::clone(&self.name), slots: self.slots, unavailable: lock(&self.trouble).clone() }
     }
 
-    fn work(&self) -> Work {
+    pub(super) fn work(&self) -> Work {
         Work::Sql { target: Arc::clone(&self.name) }
     }
 

@@ -43,7 +43,7 @@ pub fn body(number: u64) -> Bytes {
 /// Has `callers` submit `total` tasks, `per_call` a call, on one scheduler, and waits until every AsyncDone has come.
 pub async fn drive(address: &str, total: u64, per_call: u64, callers: u64) -> Result<Duration> {
     let scheduler = Client::connect(address).await?.open(SchedulerSettings::default()).await?;
-    let mut stream = scheduler.synchronize(0, Some(until::Kind::Count(total as i64))).await?;
+    let mut stream = scheduler.synchronize(0, Some(until::Kind::Forever(api::Unit {}))).await?;
     let room = Arc::new(Semaphore::new(WINDOW as usize));
     let next = Arc::new(AtomicU64::new(0));
     let start = Instant::now();
@@ -62,7 +62,9 @@ pub async fn drive(address: &str, total: u64, per_call: u64, callers: u64) -> Re
             }
         });
     }
-    while let Some(done) = stream.next().await? {
+    while stream.cursor() < total as i64
+        && let Some(done) = stream.next().await?
+    {
         room.add_permits(done.len());
     }
     let took = start.elapsed();

@@ -1,0 +1,17 @@
+//! What the rules promise, in virtual time: no clock, no journal, no sleeping.
+//!
+//! [`world::World`] drives one shard as the loop does, remembers its records and can rebuild it from them.
+
+mod bulk;
+mod calls;
+mod failure;
+mod fairness;
+mod idle;
+mod model;
+mod orders;
+mod parallelism;
+mod recovery;
+mod remembered;
+mod retries;
+mod time_limits;
+mod world;

@@ -1,0 +1,173 @@
+//! Who gets the slots, in exact virtual time (design 5.4).
+
+use super::world::{World, free, plain};
+use crate::core::{Command, Handle, Report, Time};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+    time::Duration,
+};
+
+/// Executors whose tasks last as long as `lasts` says, and a count of the slot time each scheduler got.
+struct Pool {
+    world: World,
+    ends: BinaryHeap<Reverse<(Time, Handle, i64, i32)>>,
+    begun: BTreeMap<(Handle, i64), Time>,
+    lasts: fn(Handle, i64) -> Duration,
+    used: BTreeMap<Handle, Duration>,
+}
+
+impl Pool {
+    fn new(slots: u32, lasts: fn(Handle, i64) -> Duration) -> Self {
+        let (ends, begun, used) = (BinaryHeap::new(), BTreeMap::new(), BTreeMap::new());
+        Pool { world: World::new(slots), ends, begun, lasts, used }
+    }
+
+    /// Lets everything go on for so long.
+    fn run(&mut self, by: Duration) {
+        let until = self.world.now + by;
+        loop {
+            self.take_dispatched();
+            let end = self.ends.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
+            let next = end.min(self.world.shard.next_due());
+            if next > until {
+                break;
+            }
+            self.world.now = self.world.now.max(next);
+            let over = (end <= self.world.now).then(|| self.ends.pop()).flatten();
+            let report = over.map(|Reverse((_, handle, seq, attempt))| {
+                self.charge(handle, seq);
+                self.world.stale(handle, seq, attempt, Report::Succeeded(None))
+            });
+            self.world.commands(report.map(|report| Command::Completed(vec![report])));
+        }
+        self.world.now = until;
+    }
+
+    fn take_dispatched(&mut self) {
+        for assignment in std::mem::take(&mut self.world.running) {
+            let (handle, seq) = (assignment.handle, assignment.first.0);
+            self.begun.insert((handle, seq), self.world.now);
+            let end = self.world.now + (self.lasts)(handle, seq);
+            self.ends.push(Reverse((end, handle, seq, assignment.attempt.0)));
+        }
+    }
+
+    fn charge(&mut self, handle: Handle, seq: i64) {
+        let begun = self.begun.remove(&(handle, seq)).expect("it was begun");
+        *self.used.entry(handle).or_default() += self.world.now.since(begun);
+    }
+
+    /// Slot seconds of each of these schedulers, running tasks up to now included.
+    fn seconds(&self, of: &[Handle]) -> Vec<f64> {
+        let running = |handle: &Handle| {
+            let mine = self.begun.iter().filter(|((h, _), _)| h == handle);
+            mine.map(|(_, begun)| self.world.now.since(*begun).as_secs_f64()).sum::<f64>()
+        };
+        of.iter().map(|h| self.used.get(h).map_or(0.0, Duration::as_secs_f64) + running(h)).collect()
+    }
+}
+
+/// 0.1 to 2 s, mixed differently for every scheduler.
+fn mixed(handle: Handle, seq: i64) -> Duration {
+    let salt = handle.uuid().as_u128() as u64 ^ (handle.uuid().as_u128() >> 64) as u64;
+    let hash = (seq as u64 ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    Duration::from_millis(100 + (hash >> 33) % 1_901)
+}
+
+#[track_caller]
+fn assert_within(share: f64, expected: f64, tolerance: f64, all: &[f64]) {
+    assert!((share / expected - 1.0).abs() < tolerance, "{share} instead of {expected}, all: {all:?}");
+}
+
+#[test]
+fn a_newcomer_starts_at_once_while_another_floods_the_pool_with_long_tasks() {
+    let mut w = World::new(5);
+    let flood = w.open(plain);
+    w.submit(flood, vec![free(); 100]);
+    w.seconds(3.0);
+    assert_eq!(w.running(flood).len(), 4, "one slot is kept in reserve");
+    let newcomer = w.open(plain);
+    w.submit(newcomer, [free()]);
+    assert_eq!(w.running(newcomer), [1]);
+}
+
+#[test]
+fn a_newcomer_of_another_namespace_starts_at_once_too() {
+    let mut w = World::new(20);
+    let flood = [w.open_in("flood", plain), w.open_in("flood", plain), w.open_in("flood", plain)];
+    for s in flood {
+        w.command(submit_in("flood", s, 100));
+    }
+    let newcomer = w.open(plain);
+    w.submit(newcomer, [free()]);
+    assert_eq!(w.running(newcomer), [1]);
+}
+
+#[test]
+fn six_schedulers_with_equal_backlogs_get_equal_slot_time_and_none_starves() {
+    let mut pool = Pool::new(5, mixed);
+    let all: Vec<Handle> = (0..6).map(|_| pool.world.open(plain)).collect();
+    for s in &all {
+        pool.world.submit(*s, vec![free(); 400]);
+    }
+    let mut before = vec![0.0; 6];
+    for _ in 0..20 {
+        pool.run(Duration::from_secs(10));
+        let now = pool.seconds(&all);
+        assert!(now.iter().zip(&before).all(|(now, before)| now - before > 3.0), "somebody starves: {before:?} → {now:?}");
+        before = now;
+    }
+    let (least, most) = (before.iter().copied().fold(f64::MAX, f64::min), before.iter().copied().fold(0.0, f64::max));
+    assert!(most / least < 1.10, "{before:?}");
+    assert_within(before.iter().sum(), 5.0 * 200.0, 0.01, &before);
+}
+
+#[test]
+fn weights_of_one_to_three_give_slot_time_of_one_to_three() {
+    let mut pool = Pool::new(5, mixed);
+    let weights = [1.0, 3.0, 1.0, 3.0, 1.0, 3.0];
+    let all: Vec<Handle> = weights.iter().map(|weight| pool.world.open(|settings| settings.weight = *weight)).collect();
+    for s in &all {
+        pool.world.submit(*s, vec![free(); 1000]);
+    }
+    pool.run(Duration::from_secs(300));
+    let seconds = pool.seconds(&all);
+    for (share, weight) in seconds.iter().zip(weights) {
+        assert_within(*share, 1_500.0 * weight / 12.0, 0.10, &seconds);
+    }
+}
+
+#[test]
+fn a_namespace_with_a_thousand_busy_schedulers_and_one_with_a_single_one_get_half_each() {
+    let mut pool = Pool::new(20, mixed);
+    let many: Vec<Handle> = (0..1000).map(|_| pool.world.open_in("many", plain)).collect();
+    let single = pool.world.open_in("single", plain);
+    pool.world.commands(many.iter().map(|s| submit_in("many", *s, 20)));
+    pool.world.command(submit_in("single", single, 5_000));
+    pool.run(Duration::from_secs(200));
+    let (one, all) = (pool.seconds(&[single])[0], pool.seconds(&many).iter().sum::<f64>());
+    assert!(one + all >= 18.0 * 200.0, "all slots but the reserve are busy: {one} + {all}");
+    assert_within(one, (one + all) / 2.0, 0.05, &[one, all]);
+}
+
+#[test]
+fn one_who_returns_gets_its_share_and_no_arrears() {
+    let mut pool = Pool::new(4, |_, _| Duration::from_secs(1));
+    let (a, b) = (pool.world.open(plain), pool.world.open(plain));
+    pool.world.submit(a, vec![free(); 1000]);
+    pool.run(Duration::from_secs(100));
+    pool.world.submit(b, vec![free(); 1000]);
+    let before = pool.seconds(&[a])[0];
+    pool.run(Duration::from_secs(50));
+    let seconds = pool.seconds(&[a, b]);
+    // One of the four slots is the reserve.
+    assert_within(seconds[0] - before, 75.0, 0.05, &seconds);
+    assert_within(seconds[1], 75.0, 0.05, &seconds);
+}
+
+fn submit_in(namespace: &str, handle: Handle, count: usize) -> Command {
+    let submit = super::world::submission(None, vec![free(); count]);
+    let caller = crate::core::Caller { namespace: crate::core::Namespace(namespace.into()), name: "t".into() };
+    Command::Call { caller, handle, verb: crate::core::Verb::Submit(std::sync::Arc::new(submit)) }
+}

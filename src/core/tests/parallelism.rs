@@ -1,0 +1,105 @@
+//! `max_parallelism`, pause and slots (design 5.3).
+
+use super::world::{NONE, World, free, order, plain};
+use crate::core::{Standing, Verb};
+
+#[test]
+fn never_more_tasks_run_than_max_parallelism() {
+    let mut w = World::new(100);
+    let s = w.open(|settings| settings.max_parallelism = Some(3));
+    w.submit(s, vec![free(); 10]);
+    for seq in 1..=10 {
+        assert_eq!(w.running(s).len(), 3.min(11 - seq as usize));
+        w.succeed(s, [seq]);
+    }
+}
+
+#[test]
+fn lowering_the_limit_kills_nothing_drains_and_says_how_many_are_surplus() {
+    let mut w = World::new(100);
+    let s = w.open(|settings| settings.max_parallelism = Some(4));
+    w.submit(s, vec![free(); 8]);
+    assert_eq!(w.limit(s, Some(1)).surplus, 3);
+    w.succeed(s, [1, 2]);
+    assert_eq!(w.view(s).surplus, 1);
+    assert_eq!(w.running(s), [3, 4]);
+    assert!(w.stops.is_empty());
+    w.succeed(s, [3]);
+    assert_eq!(w.running(s), [4], "nothing new before it has drained");
+    w.succeed(s, [4]);
+    assert_eq!(w.running(s), [5]);
+    w.limit(s, None);
+    assert_eq!(w.running(s), [5, 6, 7, 8]);
+}
+
+#[test]
+fn the_limit_holds_for_tasks_handed_out_together() {
+    let mut w = World::new(0);
+    let s = w.open(|settings| settings.max_parallelism = Some(3));
+    w.submit(s, vec![free().noop(); 5]);
+    assert_eq!(w.running(s), [1, 2, 3]);
+    w.succeed(s, [1]);
+    assert_eq!(w.running(s), [4, 5]);
+}
+
+#[test]
+fn a_pause_starts_nothing_and_running_work_goes_on() {
+    let mut w = World::new(100);
+    let s = w.open(plain);
+    w.submit(s, [order(1), order(2)]);
+    w.call(s, Verb::Pause);
+    assert_eq!(w.running(s), [1]);
+    w.succeed(s, [1]);
+    assert_eq!(w.running(s), NONE);
+    w.call(s, Verb::Resume { ignore_failures: false });
+    assert_eq!(w.running(s), [2]);
+}
+
+#[test]
+fn a_paused_scheduler_stays_paused_through_a_recovery() {
+    let mut w = World::new(100);
+    let s = w.open(plain);
+    w.call(s, Verb::Pause);
+    w.submit(s, [free()]);
+    w.crash();
+    assert_eq!(w.running(s), NONE);
+    w.call(s, Verb::Resume { ignore_failures: false });
+    assert_eq!(w.running(s), [1]);
+}
+
+#[test]
+fn slots_are_never_exceeded_and_their_loss_kills_nothing() {
+    let mut w = World::new(3);
+    let s = w.open(plain);
+    w.submit(s, vec![free(); 9]);
+    assert_eq!(w.running(s), [1, 2, 3]);
+    w.set_slots(1);
+    assert_eq!(w.running(s), [1, 2, 3]);
+    w.succeed(s, [1, 2]);
+    assert_eq!(w.running(s), [3]);
+    w.set_slots(2);
+    assert_eq!(w.running(s), [3, 4]);
+    w.set_slots(0);
+    w.succeed(s, [3, 4]);
+    assert_eq!(w.running(s), NONE);
+}
+
+#[test]
+fn every_unfinished_task_can_be_located() {
+    let mut w = World::new(1);
+    let s = w.open(plain);
+    let later = w.now + std::time::Duration::from_secs(60);
+    w.submit(s, [order(1), order(1), order(2), free().with(|o| o.not_before = Some(later))]);
+    let crate::core::Reply::Located(found) = w.call(s, Verb::Locate((1..=5).map(crate::core::Seq).collect())) else {
+        panic!("located")
+    };
+    let standings: Vec<_> = found.into_iter().map(|one| one.map(|(standing, attempt)| (standing, attempt.0))).collect();
+    let expected = [
+        Some((Standing::Running { since: w.now }, 1)),
+        Some((Standing::Queued, 0)),
+        Some((Standing::Blocked { next_at: None }, 0)),
+        Some((Standing::Blocked { next_at: Some(later) }, 0)),
+        None,
+    ];
+    assert_eq!(standings, expected);
+}

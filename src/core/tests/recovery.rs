@@ -1,0 +1,150 @@
+//! What a crash leaves behind.
+
+use super::world::{NONE, World, error, free, on_failure, order, plain};
+use crate::core::{AttemptEvent, OnFailure, Outcome, Report, limits::CHECKPOINT_OUTCOMES};
+
+#[test]
+fn orders_limits_and_numbers_go_on_after_a_crash() {
+    let mut w = World::new(10);
+    let s = w.open(|settings| settings.max_parallelism = Some(2));
+    w.submit(s, [order(1), order(1), order(1), order(2)]);
+    w.succeed(s, [2]);
+    w.crash();
+    assert_eq!(w.running(s), [1, 3]);
+    w.succeed(s, [3, 1, 4]);
+    assert_eq!(w.outcomes(s).iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [2, 3, 1, 4]);
+    assert_eq!(w.submit(s, [order(1)]), 5);
+}
+
+#[test]
+fn a_task_that_may_have_run_is_numbered_from_two() {
+    let mut w = World::new(1);
+    let s = w.open(plain);
+    w.submit(s, [free(), free()]);
+    w.crash();
+    assert_eq!(w.attempt(s, 1), 2);
+    w.succeed(s, [1]);
+    assert_eq!(w.attempt(s, 2), 1, "one slot, one suspect");
+}
+
+#[test]
+fn suspects_are_counted_by_the_slots_there_are_not_by_a_target_that_is_away() {
+    let mut w = World::new(2);
+    let s = w.open(plain);
+    w.submit(s, [free(), free()]);
+    w.set_slots(0);
+    w.crash();
+    w.set_slots(2);
+    assert_eq!((w.attempt(s, 1), w.attempt(s, 2)), (2, 2));
+}
+
+#[test]
+fn a_task_that_kills_its_host_ends_exhausted() {
+    let mut w = World::new(1);
+    let s = w.open(plain);
+    w.submit(s, [order(1), order(2)]);
+    for life in 0..10 {
+        if w.outcome(s, 1).is_some() {
+            break;
+        }
+        assert!(life < 9, "it is started again and again");
+        w.seconds(60.0);
+        w.crash();
+        w.commands([]);
+    }
+    assert_eq!(w.outcome(s, 1), Some(Outcome::Exhausted));
+    let lost = w.remembered.attempts(s, 1).iter().filter(|a| matches!(a.what, AttemptEvent::Lost { .. })).count();
+    assert_eq!(lost, 2, "the log tells of the lost attempts before the last one");
+}
+
+#[test]
+fn attempts_that_never_began_do_not_exhaust_a_task() {
+    let mut w = World::new(1);
+    let s = w.open(plain);
+    w.submit(s, [free()]);
+    for _ in 0..2 {
+        w.crash();
+        for _ in 0..5 {
+            w.report(s, 1, Report::NotStarted);
+        }
+    }
+    w.succeed(s, [1]);
+    assert_eq!(w.outcomes(s), [(1, Outcome::Succeeded)]);
+}
+
+#[test]
+fn retries_and_their_counts_survive_a_crash() {
+    let mut w = World::new(1);
+    let s = w.open(plain);
+    w.submit(s, [free().with(|o| o.retry.max_attempts = Some(3))]);
+    w.fail(s, 1);
+    w.crash();
+    assert_eq!(w.running(s), NONE, "it still waits");
+    w.seconds(2.0);
+    assert_eq!(w.attempt(s, 1), 2);
+    w.fail(s, 1);
+    w.crash();
+    w.seconds(5.0);
+    w.fail(s, 1);
+    assert_eq!(w.outcomes(s), [(1, Outcome::Failed)]);
+}
+
+#[test]
+fn a_task_that_was_being_cancelled_when_its_host_died_is_cancelled() {
+    let mut w = World::new(1);
+    let s = w.open(plain);
+    w.submit(s, [order(1), order(2)]);
+    w.cancel(s, 1);
+    w.crash();
+    assert_eq!(w.outcomes(s), [(1, Outcome::Cancelled)]);
+    assert_eq!(w.running(s), [2]);
+}
+
+#[test]
+fn a_lost_at_most_once_task_halts_like_any_failure() {
+    let mut w = World::new(10);
+    let s = w.open(on_failure(OnFailure::Halt));
+    w.submit(s, [order(1).with(|o| o.delivery = Some(crate::core::Delivery::AtMostOnce)), order(2)]);
+    w.crash();
+    assert_eq!(w.outcomes(s), [(1, Outcome::Exhausted)]);
+    assert_eq!(w.running(s), NONE);
+}
+
+#[test]
+fn running_attempts_survive_a_rebuild_of_the_core() {
+    let mut w = World::new(2);
+    let s = w.open(|settings| settings.max_parallelism = Some(2));
+    w.submit(s, [order(1), order(1).with(|o| o.retry.max_attempts = Some(2)), order(1), order(2)]);
+    w.fail(s, 2);
+    w.seconds(1.5);
+    w.rebuild();
+    assert_eq!(w.running(s), [1, 3], "nothing is started twice and the limit holds");
+    w.succeed(s, [1, 3]);
+    w.rebuild();
+    assert_eq!((w.running(s), w.attempt(s, 2)), (vec![2], 2));
+    w.seconds(1.0);
+    w.report(s, 2, Report::Failed { error: error("22012"), transient: false });
+    assert_eq!(w.outcome(s, 2), Some(Outcome::Failed));
+    assert_eq!(w.running(s), [4]);
+}
+
+#[test]
+fn recovery_from_a_checkpoint_knows_the_holes() {
+    let mut w = World::new(0);
+    let s = w.open(plain);
+    w.submit(s, [free(), free()]);
+    let half = CHECKPOINT_OUTCOMES as usize / 2;
+    for _ in 0..2 {
+        w.submit(s, vec![free().noop(); half]);
+    }
+    while w.running.first().is_some_and(|a| a.first.0 > 0) {
+        let first = w.running[0].first.0;
+        w.succeed(s, [first]);
+    }
+    assert_eq!(w.remembered.image(s).checkpoint.done_no.0, i64::from(CHECKPOINT_OUTCOMES));
+    w.submit(s, [free()]);
+    w.crash();
+    assert_eq!(w.progress(s).pending, 3);
+    w.set_slots(5);
+    assert_eq!(w.running(s), [1, 2, 3 + i64::from(CHECKPOINT_OUTCOMES)]);
+}

@@ -1,0 +1,91 @@
+//! Timeouts and deadlines.
+
+use super::world::{World, error, free, order, plain};
+use crate::core::{Outcome, Report, TimeLimit};
+use std::time::Duration;
+
+fn deadline(seconds: u64) -> impl FnOnce(&mut crate::core::TaskOptions) {
+    move |options| options.deadline = Some(Duration::from_secs(seconds))
+}
+
+#[test]
+fn a_deadline_ends_a_task_that_waits() {
+    let mut w = World::new(100);
+    let s = w.open(plain);
+    w.submit(s, [order(1), order(2).with(deadline(10)), order(3)]);
+    w.seconds(9.9);
+    assert_eq!(w.outcomes(s), []);
+    w.seconds(0.2);
+    assert_eq!(w.outcomes(s), [(2, Outcome::TimedOut)]);
+    w.succeed(s, [1]);
+    assert_eq!(w.running(s), [3]);
+}
+
+#[test]
+fn an_attempt_is_told_the_nearer_of_its_timeout_and_its_deadline() {
+    let mut w = World::new(100);
+    let s = w.open(plain);
+    let both = |timeout| {
+        free().with(move |o| (o.timeout, o.deadline) = (Some(Duration::from_secs(timeout)), Some(Duration::from_secs(10))))
+    };
+    let (submitted, limit) = (w.now, |w: &World, seq| w.assignment(s, seq).time_limit);
+    w.submit(s, [both(5), both(20)]);
+    assert_eq!(limit(&w, 1), Some(TimeLimit::Timeout(Duration::from_secs(5))));
+    assert_eq!(limit(&w, 2), Some(TimeLimit::Deadline(submitted + Duration::from_secs(10))));
+}
+
+#[test]
+fn a_timeout_may_be_retried_and_a_deadline_may_not() {
+    let mut w = World::new(100);
+    let s = w.open(plain);
+    let retried = || free().with(|o| o.retry.max_attempts = Some(2));
+    w.submit(s, [retried(), retried()]);
+    w.report(s, 1, Report::TimedOut(error("TIMEOUT")));
+    w.report(s, 2, Report::TimedOut(error("DEADLINE")));
+    assert_eq!(w.outcomes(s), [(2, Outcome::TimedOut)]);
+    w.seconds(2.0);
+    w.report(s, 1, Report::TimedOut(error("TIMEOUT")));
+    assert_eq!(w.outcome(s, 1), Some(Outcome::TimedOut));
+}
+
+#[test]
+fn a_deadline_ends_a_task_that_waits_for_its_retry() {
+    let mut w = World::new(100);
+    let s = w.open(plain);
+    w.submit(
+        s,
+        [free().with(|o| {
+            (o.retry.max_attempts, o.retry.initial) = (Some(9), Some(Duration::from_secs(60)));
+            o.deadline = Some(Duration::from_secs(10));
+        })],
+    );
+    w.fail(s, 1);
+    w.seconds(10.5);
+    assert_eq!(w.outcomes(s), [(1, Outcome::TimedOut)]);
+}
+
+#[test]
+fn a_deadline_that_passed_while_the_attempt_ran_is_not_forgotten() {
+    let mut w = World::new(100);
+    let s = w.open(plain);
+    let task = |o: &mut crate::core::TaskOptions| {
+        (o.retry.max_attempts, o.deadline) = (Some(9), Some(Duration::from_secs(10)));
+    };
+    w.submit(s, [order(1).with(task), order(1).with(task), order(2)]);
+    w.seconds(11.0);
+    w.fail(s, 1);
+    w.report(s, 2, Report::NotStarted);
+    assert_eq!(w.outcomes(s), [(1, Outcome::TimedOut), (2, Outcome::TimedOut)]);
+    assert_eq!(w.running(s), [3]);
+}
+
+#[test]
+fn deadlines_hold_through_a_recovery() {
+    let mut w = World::new(1);
+    let s = w.open(plain);
+    w.submit(s, [free(), free().with(deadline(10))]);
+    w.seconds(5.0);
+    w.crash();
+    w.seconds(5.5);
+    assert_eq!(w.outcomes(s), [(2, Outcome::TimedOut)]);
+}

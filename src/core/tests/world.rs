@@ -1,0 +1,337 @@
+//! A shard, its virtual time, and executors that do what the test says.
+
+use super::remembered::Remembered;
+use crate::core::{
+    Action, Assignment, Attempt, Caller, Command, Completion, Handle, LateOrder, Namespace, OnFailure, Order, Outcome, Output,
+    Packed, Progress, Reject, ReleaseMode, Reply, Report, Request, Run, Running, SchedulerView, Seq, Settings, SettingsField,
+    Shard, ShardId, Spec, Submit, TaskError, TaskOptions, Ticket, Time, Update, Verb, Work, limits::Limits,
+};
+use std::{sync::Arc, time::Duration};
+use uuid::Uuid;
+
+/// A shard as the tests drive it. Every verb is a batch of its own: applied, settled, remembered, released.
+pub struct World {
+    pub shard: Shard,
+    pub now: Time,
+    /// Released assignments that were not reported yet.
+    pub running: Vec<Assignment>,
+    /// Assignments to be stopped: first task and attempt.
+    pub stops: Vec<(i64, i32)>,
+    pub remembered: Remembered,
+    /// Outcomes of the last batch.
+    pub last_batch: i64,
+    slots: u32,
+    opened: u64,
+}
+
+/// No tasks.
+pub const NONE: [i64; 0] = [];
+
+/// A task to submit.
+#[derive(Clone)]
+pub struct Task(Option<Order>, TaskOptions, Work);
+
+/// A task of this order.
+pub fn order(order: i64) -> Task {
+    Task(Some(Order(order)), TaskOptions::default(), sql())
+}
+
+/// A task outside all barriers.
+pub fn free() -> Task {
+    Task(None, TaskOptions::default(), sql())
+}
+
+impl Task {
+    /// With options.
+    pub fn with(mut self, set: impl FnOnce(&mut TaskOptions)) -> Self {
+        set(&mut self.1);
+        self
+    }
+
+    /// Work without a session.
+    pub fn noop(mut self) -> Self {
+        self.2 = Work::Noop;
+        self
+    }
+}
+
+/// The kind of work the tests use.
+pub fn sql() -> Work {
+    Work::Sql { target: "app".into() }
+}
+
+/// A request with this payload hash.
+pub fn request(id: u128, hash: i64) -> Option<Request> {
+    Some(Request { id: Uuid::from_u128(id), hash })
+}
+
+impl World {
+    /// With so many slots for SQL.
+    pub fn new(slots: u32) -> Self {
+        World::limited(slots, Limits::default())
+    }
+
+    /// With limits.
+    pub fn limited(slots: u32, limits: Limits) -> Self {
+        let mut world = World {
+            shard: Shard::new(limits),
+            now: Time(1_800_000_000_000_000),
+            running: Vec::new(),
+            stops: Vec::new(),
+            remembered: Remembered::default(),
+            last_batch: 0,
+            slots,
+            opened: 0,
+        };
+        world.set_slots(slots);
+        world
+    }
+
+    /// The executor has so many slots now.
+    pub fn set_slots(&mut self, total: u32) {
+        self.slots = total;
+        self.command(Command::Slots { work: sql(), total });
+        self.command(Command::Slots { work: Work::Noop, total: 100 });
+    }
+
+    /// One command as a batch of its own.
+    pub fn command(&mut self, command: Command) -> Option<Reply> {
+        self.commands([command]).pop()
+    }
+
+    /// Several commands as one batch.
+    pub fn commands(&mut self, commands: impl IntoIterator<Item = Command>) -> Vec<Reply> {
+        let mut out = Output::default();
+        for command in commands {
+            self.shard.apply(self.now, Some(Ticket(0)), &command, &mut out);
+        }
+        self.shard.settle(self.now, &mut out);
+        let mut replies = Vec::new();
+        for action in out.actions {
+            match action {
+                Action::Reply(_, reply) => replies.push(reply),
+                Action::Dispatch(assignment) => self.running.push(assignment),
+                Action::Stop { first, attempt, .. } => self.stops.push((first.0, attempt.0)),
+            }
+        }
+        self.last_batch = out.records.completions.iter().map(|record| i64::from(record.count())).sum();
+        self.remembered.add(out.records);
+        replies
+    }
+
+    /// Opens a scheduler for the default namespace.
+    pub fn open(&mut self, set: impl FnOnce(&mut Settings)) -> Handle {
+        self.open_in("default", set)
+    }
+
+    /// Opens a scheduler for a namespace.
+    pub fn open_in(&mut self, namespace: &str, set: impl FnOnce(&mut Settings)) -> Handle {
+        let handle = self.new_handle();
+        let mut settings = Settings::default();
+        set(&mut settings);
+        let verb = Verb::Open { settings: Arc::new(settings), request: None };
+        let caller = Caller { namespace: Namespace(namespace.into()), name: "test".into() };
+        self.command(Command::Call { caller, handle, verb });
+        handle
+    }
+
+    /// A handle nobody has.
+    pub fn new_handle(&mut self) -> Handle {
+        self.opened += 1;
+        Handle::new(ShardId(0), 1_800_000_000_000 + self.opened, [7; 10])
+    }
+
+    /// A caller's command about a scheduler of the default namespace.
+    pub fn say(handle: Handle, verb: Verb) -> Command {
+        Command::Call { caller: Caller { namespace: Namespace("default".into()), name: "test".into() }, handle, verb }
+    }
+
+    /// Says it as a batch of its own.
+    pub fn call(&mut self, handle: Handle, verb: Verb) -> Reply {
+        self.command(World::say(handle, verb)).expect("every call is answered")
+    }
+
+    /// Submits tasks; the number of the first one.
+    pub fn submit(&mut self, handle: Handle, tasks: impl IntoIterator<Item = Task>) -> i64 {
+        self.try_submit(handle, None, tasks).expect("the tasks are accepted").0
+    }
+
+    /// Submits tasks: number of the first one, and the last event before it.
+    pub fn try_submit(
+        &mut self,
+        handle: Handle,
+        request: Option<Request>,
+        tasks: impl IntoIterator<Item = Task>,
+    ) -> Result<(i64, i64), Reject> {
+        match self.call(handle, Verb::Submit(Arc::new(submission(request, tasks)))) {
+            Reply::Submitted { first_seq, done_no, .. } => Ok((first_seq.0, done_no.0)),
+            Reply::Rejected(reject) => Err(reject),
+            other => panic!("a submit was answered with {other:?}"),
+        }
+    }
+
+    /// The tasks of a scheduler that run, by number.
+    pub fn running(&self, handle: Handle) -> Vec<i64> {
+        let mine = self.running.iter().filter(|a| a.handle == handle);
+        let mut seqs: Vec<i64> = mine.flat_map(|a| a.first.0..a.first.0 + i64::from(a.count)).collect();
+        seqs.sort_unstable();
+        seqs
+    }
+
+    /// The running attempt of a task.
+    pub fn attempt(&self, handle: Handle, seq: i64) -> i32 {
+        self.assignment(handle, seq).attempt.0
+    }
+
+    /// The running assignment that begins with a task.
+    pub fn assignment(&self, handle: Handle, seq: i64) -> &Assignment {
+        self.running.iter().find(|a| a.handle == handle && a.first == Seq(seq)).expect("the task runs")
+    }
+
+    /// The executor reports what became of the assignment that begins with `seq`.
+    pub fn report(&mut self, handle: Handle, seq: i64, report: Report) {
+        let completion = self.completion(handle, seq, report);
+        self.command(Command::Completed(vec![completion]));
+    }
+
+    /// What the executor would report; the assignment counts as over.
+    pub fn completion(&mut self, handle: Handle, seq: i64, report: Report) -> Completion {
+        let at = self.running.iter().position(|a| a.handle == handle && a.first == Seq(seq)).expect("the task runs");
+        let attempt = self.running.remove(at).attempt;
+        self.stale(handle, seq, attempt.0, report)
+    }
+
+    /// A report about any attempt.
+    pub fn stale(&self, handle: Handle, seq: i64, attempt: i32, report: Report) -> Completion {
+        let (started, ended) = (Time(0), self.now);
+        Completion { handle, first: Seq(seq), attempt: Attempt(attempt), report, started, ended, slot: 1, backend_pid: 7 }
+    }
+
+    /// It succeeded.
+    pub fn succeed(&mut self, handle: Handle, seqs: impl IntoIterator<Item = i64>) {
+        for seq in seqs {
+            self.report(handle, seq, Report::Succeeded(None));
+        }
+    }
+
+    /// It reported an error.
+    pub fn fail(&mut self, handle: Handle, seq: i64) {
+        self.report(handle, seq, Report::Failed { error: error("42601"), transient: false });
+    }
+
+    /// It was lost to a transient error.
+    pub fn lose(&mut self, handle: Handle, seq: i64) {
+        self.report(handle, seq, Report::Failed { error: error("08006"), transient: true });
+    }
+
+    /// Time passes, timer by timer.
+    pub fn advance(&mut self, by: Duration) {
+        let until = self.now + by;
+        while self.shard.next_due() <= until {
+            self.now = self.now.max(self.shard.next_due());
+            self.commands([]);
+        }
+        self.now = until;
+        self.commands([]);
+    }
+
+    /// As [`World::advance`].
+    pub fn seconds(&mut self, seconds: f64) {
+        self.advance(Duration::from_secs_f64(seconds));
+    }
+
+    /// How the tasks of a scheduler ended, in the order of their events.
+    pub fn outcomes(&self, handle: Handle) -> Vec<(i64, Outcome)> {
+        self.remembered.outcomes(handle)
+    }
+
+    /// How one task ended.
+    pub fn outcome(&self, handle: Handle, seq: i64) -> Option<Outcome> {
+        self.outcomes(handle).iter().find(|(s, _)| *s == seq).map(|(_, outcome)| *outcome)
+    }
+
+    pub fn view(&mut self, handle: Handle) -> SchedulerView {
+        view(self.call(handle, Verb::Describe))
+    }
+
+    pub fn progress(&self, handle: Handle) -> Progress {
+        self.shard.progress(handle).expect("the scheduler is in memory")
+    }
+
+    pub fn release(&mut self, handle: Handle, mode: ReleaseMode) -> (bool, i64) {
+        match self.call(handle, Verb::Release(mode)) {
+            Reply::Released { already, pending, .. } => (already, pending),
+            other => panic!("a release was answered with {other:?}"),
+        }
+    }
+
+    pub fn limit(&mut self, handle: Handle, max: Option<u32>) -> SchedulerView {
+        let settings = Settings { max_parallelism: max, ..Settings::default() };
+        let update = Update { settings, fields: vec![SettingsField::MaxParallelism] };
+        view(self.call(handle, Verb::Update(Arc::new(update))))
+    }
+
+    /// Whether it is being stopped, and whether it was cancelled by this call.
+    pub fn cancel(&mut self, handle: Handle, seq: i64) -> (bool, bool) {
+        match self.call(handle, Verb::Cancel(Seq(seq))) {
+            Reply::Cancelling { running, cancelled } => (running, cancelled),
+            other => panic!("a cancel was answered with {other:?}"),
+        }
+    }
+
+    /// The process dies with everything that runs in it; another one recovers from what is remembered.
+    pub fn crash(&mut self) {
+        self.running.clear();
+        self.restore(&[]);
+    }
+
+    /// The core is rebuilt; the executors of this process go on.
+    pub fn rebuild(&mut self) {
+        let survives = |a: &Assignment| {
+            let Assignment { handle, first, count, attempt, .. } = *a;
+            Running { handle, first, count, attempt, since: self.now }
+        };
+        let running: Vec<Running> = self.running.iter().map(survives).collect();
+        self.restore(&running);
+    }
+
+    fn restore(&mut self, running: &[Running]) {
+        self.shard = Shard::restore(Limits::default(), self.now, self.remembered.recovered(), running);
+        self.set_slots(self.slots);
+    }
+}
+
+/// The whole of a call.
+pub fn submission(request: Option<Request>, tasks: impl IntoIterator<Item = Task>) -> Submit {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut count = 0;
+    for Task(order, options, work) in tasks {
+        count += 1;
+        match runs.last_mut() {
+            Some(last) if last.order == order && last.spec.options == options && last.spec.work == work => last.count += 1,
+            _ => runs.push(Run { count: 1, order, spec: Arc::new(Spec { work, options }) }),
+        }
+    }
+    Submit { request, runs, bodies: Packed::new((0..count).map(|_| &b"select"[..])), params: Packed::default() }
+}
+
+pub fn error(code: &str) -> Arc<TaskError> {
+    Arc::new(TaskError { code: code.into(), message: "as the test says".into() })
+}
+
+pub fn on_failure(on_failure: OnFailure) -> impl FnOnce(&mut Settings) {
+    move |settings| settings.on_failure = on_failure
+}
+
+pub fn join(settings: &mut Settings) {
+    settings.late_order = LateOrder::Join;
+}
+
+pub fn plain(_: &mut Settings) {}
+
+fn view(reply: Reply) -> SchedulerView {
+    match reply {
+        Reply::Scheduler(view) => *view,
+        other => panic!("a view was expected, not {other:?}"),
+    }
+}
