@@ -3,12 +3,17 @@
 mod bad_input;
 mod client;
 mod command_line;
+mod crash;
 mod executor;
 mod harness;
 mod journal;
 mod private_postgres;
+mod promises_calls;
 mod promises_limits;
+mod promises_log;
 mod promises_orders;
+mod promises_outage;
+mod promises_release;
 mod python;
 mod served;
 mod sql;

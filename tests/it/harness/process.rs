@@ -49,6 +49,10 @@ impl Process {
         self.child = Some(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn().expect("the program starts"));
     }
 
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     /// Kills it as nothing else does: it gets no chance to say or write anything.
     pub fn kill_9(&mut self) {
         if let Some(mut child) = self.child.take() {
