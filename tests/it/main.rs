@@ -5,6 +5,7 @@ mod client;
 mod command_line;
 mod crash;
 mod executor;
+mod fairness;
 mod harness;
 mod journal;
 mod private_postgres;
