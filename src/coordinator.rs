@@ -110,8 +110,9 @@ impl CallError {
 }
 
 impl Coordinator {
-    /// Starts the loop. It takes the shard over, recovers, and serves for as long as the runtime lives.
-    pub fn start(parts: Parts) -> Self {
+    /// Starts the loop. It takes the shard over, recovers, and serves until its last handle is dropped. Fails
+    /// when the system gives it no thread.
+    pub fn start(parts: Parts) -> std::io::Result<Self> {
         let Parts { journal, replica, clock, executor: (executor, executor_events), limits, body_bytes } = parts;
         let (commands, asked) = mpsc::channel(COMMANDS);
         let (closed_streams, closed) = mpsc::channel(CLOSED_STREAMS);
@@ -142,9 +143,10 @@ impl Coordinator {
             asked,
             closed_streams: closed,
             executor_events,
+            others: tokio::runtime::Handle::current(),
         };
-        tokio::spawn(driver.run(first));
-        coordinator
+        driver.start(first)?;
+        Ok(coordinator)
     }
 
     /// The shard this coordinator owns.
@@ -258,24 +260,16 @@ impl Coordinator {
             return Err(CallError::unavailable("the coordination database is away"));
         }
         let room = self.reserve(&command)?;
-        let (reply, mut answer) = oneshot::channel();
-        let asked = Asked { command, reply: Some(reply), _room: room };
-        self.commands.try_send(asked).map_err(|error| match error {
+        let (reply, answer) = oneshot::channel();
+        self.commands.try_send(Asked { command, reply, _room: room }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => CallError::overloaded("commands"),
             mpsc::error::TrySendError::Closed(_) => CallError::unavailable("the service is shutting down"),
         })?;
-        loop {
-            match tokio::time::timeout(RETRY_AFTER, &mut answer).await {
-                Ok(Ok(reply)) => return Ok(reply),
-                Ok(Err(_)) => {
-                    return Err(CallError::unavailable("the shard has changed hands; the effect of the call is unknown"));
-                }
-                Err(_) if self.health.stalled() => {
-                    return Err(CallError::unavailable("the coordination database is away; the effect of the call is unknown"));
-                }
-                Err(_) => {}
-            }
-        }
+        answer.await.map_err(|_| {
+            CallError::unavailable(
+                "the coordination database is away or the shard changes hands; the effect of the call is unknown",
+            )
+        })
     }
 
     fn reserve(&self, command: &Command) -> Result<Option<tokio::sync::OwnedSemaphorePermit>, CallError> {

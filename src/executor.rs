@@ -122,6 +122,7 @@ struct Inner {
     running: Mutex<HashMap<(Handle, Seq), (Attempt, CancellationToken)>>,
     closing: AtomicBool,
     attempts: TaskTracker,
+    runtime: tokio::runtime::Handle,
     end: CancellationToken,
 }
 
@@ -149,6 +150,7 @@ impl Executor {
             running: Mutex::default(),
             closing: AtomicBool::new(false),
             attempts: TaskTracker::new(),
+            runtime: tokio::runtime::Handle::current(),
             end,
         }))
     }
@@ -214,7 +216,7 @@ impl Executor {
         let stop = CancellationToken::new();
         self.running().insert((assignment.handle, assignment.first), (assignment.attempt, stop.clone()));
         let this = self.clone();
-        self.0.attempts.spawn(async move {
+        let running = async move {
             let (number, started) = (slot.number, this.0.clock.now());
             target.begin(number, &assignment, started);
             let attempt = attempt::run(Arc::clone(&target), slot, assignment.clone(), body, stop);
@@ -225,7 +227,9 @@ impl Executor {
             target.put_slot(slot);
             this.running().remove(&(assignment.handle, assignment.first));
             this.0.outbox.push(vec![this.completed(&assignment, report, started, number, pid)]);
-        });
+        };
+        // Not on the thread of the caller, which has better things to do.
+        self.0.attempts.spawn_on(running, &self.0.runtime);
     }
 
     fn refused(&self, assignment: &Assignment) -> Event {

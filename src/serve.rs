@@ -99,7 +99,7 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
         executor: (executor.clone(), executor_events),
         limits: Limits::default(),
         body_bytes: BODY_BYTES,
-    });
+    })?;
     let rpc = rpc::Config {
         targets: rpc::Targets::new(targets.iter().map(|target| target.name.as_str())),
         probes: probes::probes(&executor, coordinator.clock().clone(), replica.name.clone()),

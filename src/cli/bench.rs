@@ -3,6 +3,7 @@
 //! Every bench starts a durable private Postgres of its own and a server process on it, so that client, server and
 //! database are what a user has. It measures and prints; it passes no judgement.
 
+mod bare;
 mod latency;
 mod load;
 mod place;
@@ -40,6 +41,9 @@ enum Name {
     Unary,
     /// One task at a time, against two single-row commits and one gRPC round trip
     Latency,
+    /// The process behind the yardstick of unary calls
+    #[value(hide = true)]
+    Bare,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -53,6 +57,10 @@ impl Bench {
     pub async fn run(self) -> Result<ExitCode, Failure> {
         let runs = self.runs as usize;
         let report: Report = match self.name {
+            Name::Bare => {
+                bare::serve().await?;
+                return Ok(ExitCode::SUCCESS);
+            }
             Name::Throughput => throughput::run(self.count.unwrap_or(600_000), runs).await?,
             Name::Unary => unary::run(self.count.unwrap_or(100_000), runs).await?,
             Name::Latency => latency::run(self.count.unwrap_or(3_000), runs).await?,

@@ -13,11 +13,15 @@ use crate::{
     executor::{self, Body, Executor},
     journal::{Batch, Fate, Journal, Replica, Writer},
 };
+use futures_util::FutureExt;
 use rustc_hash::FxHashMap;
-use std::{sync::Arc, time::Duration};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use std::{pin::Pin, sync::Arc, time::Duration};
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, mpsc, oneshot},
+};
 
-/// Commands taken from the queue at once.
+/// Batches of reports, and ended streams, taken at once.
 const TAKEN: usize = 1_024;
 /// Commands the machine may hold undecided before no more are taken from the queue.
 const UNDECIDED: usize = 4_096;
@@ -30,7 +34,7 @@ const NAP: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Asked {
     pub command: Command,
-    pub reply: Option<oneshot::Sender<Reply>>,
+    pub reply: oneshot::Sender<Reply>,
     /// Its share of the queue's bytes.
     pub _room: Option<OwnedSemaphorePermit>,
 }
@@ -48,63 +52,99 @@ pub(super) struct Driver {
     pub asked: mpsc::Receiver<Asked>,
     pub closed_streams: mpsc::Receiver<Command>,
     pub executor_events: mpsc::Receiver<Vec<executor::Event>>,
+    /// Where reads and recoveries run.
+    pub others: Handle,
 }
 
 /// What the loop owns besides.
 struct Loop {
     driver: Driver,
-    writer: mpsc::Sender<(Arc<Batch>, Duration)>,
+    /// The batch in flight: gives the writer back with its fate.
+    flight: Option<Flight>,
+    writer: Option<Writer>,
     results: mpsc::Sender<Event>,
     waiting: FxHashMap<Ticket, oneshot::Sender<Reply>>,
     next_ticket: u64,
 }
 
+type Flight = Pin<Box<dyn Future<Output = (Writer, BatchNo, Fate)> + Send>>;
+
 impl Driver {
-    /// Runs until the queue of commands is closed.
-    pub async fn run(self, first: Effect) {
+    /// Runs on a thread of its own until the queue of commands is closed: the answer of the database is then taken up at
+    /// once, however busy the threads of the connections are. What the loop spawns runs on `others`.
+    pub fn start(self, first: Effect) -> std::io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name("coordinator".into()).spawn(move || runtime.block_on(self.run(first)))?;
+        Ok(())
+    }
+
+    async fn run(self, first: Effect) {
         let (results, mut arriving) = mpsc::channel(16);
-        let (writer, batches) = mpsc::channel(2);
-        tokio::spawn(write(self.journal.writer(), batches, results.clone(), self.health.clone()));
-        let mut this = Loop { driver: self, writer, results, waiting: FxHashMap::default(), next_ticket: 0 };
+        let writer = Some(self.journal.writer());
+        let mut this = Loop { driver: self, flight: None, writer, results, waiting: FxHashMap::default(), next_ticket: 0 };
         this.carry_out(vec![first]).await;
-        let mut events = Vec::new();
-        let mut commands = Vec::new();
-        let mut reports = Vec::new();
-        let mut closed = Vec::new();
-        loop {
-            let nap = this.nap();
-            let accepting = this.driver.machine.backlog() < UNDECIDED;
-            tokio::select! {
-                Some(event) = arriving.recv() => events.push(event),
-                n = this.driver.executor_events.recv_many(&mut reports, TAKEN), if !this.driver.executor_events.is_closed() || !this.driver.executor_events.is_empty() => { let _ = n; }
-                n = this.driver.closed_streams.recv_many(&mut closed, TAKEN) => { let _ = n; }
-                n = this.driver.asked.recv_many(&mut commands, TAKEN), if accepting => if n == 0 { return },
-                () = tokio::time::sleep(nap) => {}
-            }
-            while let Ok(event) = arriving.try_recv() {
-                events.push(event);
-            }
-            while reports.len() < TAKEN
-                && let Ok(report) = this.driver.executor_events.try_recv()
-            {
-                reports.push(report);
-            }
-            while accepting
-                && commands.len() < TAKEN
-                && let Ok(command) = this.driver.asked.try_recv()
-            {
-                commands.push(command);
-            }
-            events.extend(reports.drain(..).flatten().map(reported));
-            events.extend(closed.drain(..).map(|command| Event::Command(Envelope { ticket: None, command })));
-            events.extend(commands.drain(..).filter_map(|asked| this.admit(asked)));
-            let effects = this.driver.machine.step(this.driver.clock.now(), events.drain(..));
+        while let Some(events) = this.gather(&mut arriving).await {
+            let now = this.driver.clock.now();
+            let effects = this.driver.machine.step(now, events);
             this.carry_out(effects).await;
+            if this.driver.health.stalled() {
+                this.refuse_all();
+            }
         }
     }
 }
 
 impl Loop {
+    /// Waits for something to happen, and takes everything that has; `None`: nobody can ask any more.
+    ///
+    /// While a batch is in flight only its fate is waited for: no other batch could be sealed, so what arrives meanwhile
+    /// stays in its queue and is taken in one go, at the price of one wake-up instead of one each.
+    async fn gather(&mut self, arriving: &mut mpsc::Receiver<Event>) -> Option<Vec<Event>> {
+        let nap = self.nap();
+        let driver = &mut self.driver;
+        let free = !driver.machine.waits_for_journal();
+        let (mut events, mut commands) = (Vec::new(), Vec::new());
+        let mut landed = None;
+        tokio::select! {
+            landing = land(&mut self.flight) => landed = Some(landing),
+            Some(event) = arriving.recv() => events.push(event),
+            Some(reports) = driver.executor_events.recv(), if free => events.extend(reports.into_iter().map(reported)),
+            Some(command) = driver.closed_streams.recv(), if free => events.push(unasked(command)),
+            asked = driver.asked.recv(), if free => commands.push(asked?),
+            () = tokio::time::sleep(nap) => {}
+        }
+        if let Some((writer, no, fate)) = landed {
+            (self.flight, self.writer) = (None, Some(writer));
+            complain(no, &fate, &driver.health);
+            events.push(Event::Fate(no, fate));
+        }
+        while let Ok(event) = arriving.try_recv() {
+            events.push(event);
+        }
+        for _ in 0..TAKEN {
+            let Ok(reports) = driver.executor_events.try_recv() else { break };
+            events.extend(reports.into_iter().map(reported));
+        }
+        for _ in 0..TAKEN {
+            let Ok(command) = driver.closed_streams.try_recv() else { break };
+            events.push(unasked(command));
+        }
+        let room = UNDECIDED.saturating_sub(driver.machine.backlog());
+        for _ in 0..room {
+            let Ok(asked) = driver.asked.try_recv() else { break };
+            commands.push(asked);
+        }
+        events.extend(commands.into_iter().filter_map(|asked| self.admit(asked)));
+        Some(events)
+    }
+
+    /// Nothing has become durable for too long: whoever waits is told "unknown", and what is still in the queue is dropped
+    /// before it is decided.
+    fn refuse_all(&mut self) {
+        self.waiting.clear();
+        while self.driver.asked.try_recv().is_ok() {}
+    }
+
     fn nap(&self) -> Duration {
         match self.driver.machine.next_due() {
             Time::NEVER => NAP,
@@ -114,30 +154,35 @@ impl Loop {
 
     /// A command whose caller has gone is dropped before it is decided.
     fn admit(&mut self, asked: Asked) -> Option<Event> {
-        let Some(reply) = asked.reply else {
-            return Some(Event::Command(Envelope { ticket: None, command: asked.command }));
-        };
-        if reply.is_closed() {
+        if asked.reply.is_closed() {
             return None;
         }
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
-        self.waiting.insert(ticket, reply);
+        self.waiting.insert(ticket, asked.reply);
         Some(Event::Command(Envelope { ticket: Some(ticket), command: asked.command }))
     }
 
     async fn carry_out(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Append(batch, pause) => {
-                    // Room is certain: one batch is in flight at a time.
-                    let _ = self.writer.send((batch, pause)).await;
-                }
+                Effect::Append(batch, pause) => self.append(batch, pause),
                 Effect::Release(release) => self.release(release),
                 Effect::Recover => self.recover(),
             }
         }
         self.driver.health.waiting(self.driver.machine.waits_for_journal());
+    }
+
+    /// Sends a batch on its way, before anything else is done.
+    fn append(&mut self, batch: Arc<Batch>, pause: Duration) {
+        let writer = self.writer.take().expect("one batch is in flight at a time");
+        let mut flight: Flight = Box::pin(append(writer, batch, pause));
+        // The first poll encodes and sends; the answer cannot be there yet, or is taken up by the next one.
+        match (&mut flight).now_or_never() {
+            Some(landing) => self.flight = Some(Box::pin(std::future::ready(landing))),
+            None => self.flight = Some(flight),
+        }
     }
 
     fn recover(&mut self) {
@@ -147,7 +192,7 @@ impl Loop {
         self.driver.bodies.clear();
         let Driver { journal, replica, clock, health, .. } = &self.driver;
         let recover = owner::recover(journal.clone(), replica.clone(), clock.clone(), health.clone(), self.results.clone());
-        tokio::spawn(recover);
+        self.driver.others.spawn(recover);
     }
 
     fn release(&mut self, release: Release) {
@@ -187,7 +232,8 @@ impl Loop {
         if let Some(body) = self.driver.bodies.take(assignment.handle, assignment.first) {
             return Some((assignment, Some(body)));
         }
-        tokio::spawn(read_body(self.driver.journal.clone(), assignment, self.driver.executor.clone()));
+        let read = read_body(self.driver.journal.clone(), assignment, self.driver.executor.clone());
+        self.driver.others.spawn(read);
         None
     }
 }
@@ -212,29 +258,31 @@ async fn read_body(journal: Journal, assignment: Assignment, executor: Executor)
 }
 
 fn reported(event: executor::Event) -> Event {
-    let command = match event {
+    unasked(match event {
         executor::Event::Slots { work, total } => Command::Slots { work, total },
         executor::Event::Completed(completion) => Command::Completed(vec![completion]),
-    };
+    })
+}
+
+/// A command that nobody waits for.
+fn unasked(command: Command) -> Event {
     Event::Command(Envelope { ticket: None, command })
 }
 
-/// Owns the writing connection: appends one batch after the other and tells its fate.
-async fn write(
-    mut writer: Writer,
-    mut batches: mpsc::Receiver<(Arc<Batch>, Duration)>,
-    fates: mpsc::Sender<Event>,
-    health: Health,
-) {
-    while let Some((batch, pause)) = batches.recv().await {
-        if !pause.is_zero() {
-            tokio::time::sleep(pause).await;
-        }
-        let fate = writer.append(&batch).await;
-        complain(batch.no, &fate, &health);
-        if fates.send(Event::Fate(batch.no, fate)).await.is_err() {
-            return;
-        }
+/// Appends a batch and gives the writer back. Never cancelled: the loop keeps it until it has landed.
+async fn append(mut writer: Writer, batch: Arc<Batch>, pause: Duration) -> (Writer, BatchNo, Fate) {
+    if !pause.is_zero() {
+        tokio::time::sleep(pause).await;
+    }
+    let fate = writer.append(&batch).await;
+    (writer, batch.no, fate)
+}
+
+/// The end of the batch in flight; never, when there is none.
+async fn land(flight: &mut Option<Flight>) -> (Writer, BatchNo, Fate) {
+    match flight {
+        Some(flight) => flight.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -157,6 +157,8 @@ impl Machine {
         while self.in_flight.is_none() && self.seal(now, &mut effects) {
             self.fill(now);
         }
+        // The next batch goes on its way first; what the last one released is done while it commits.
+        effects.sort_by_key(|effect| !matches!(effect, Effect::Append(..)));
         effects
     }
 

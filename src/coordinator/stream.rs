@@ -233,9 +233,11 @@ impl Drop for EventStream {
         let Some(Live { feed, feeds, closed, .. }) = self.live.take() else { return };
         feeds.close(self.handle, feed);
         let command = Command::StreamClosed(self.handle);
-        if let Err(mpsc::error::TrySendError::Full(command)) = closed.try_send(command) {
+        if let Err(mpsc::error::TrySendError::Full(command)) = closed.try_send(command)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
             // The loop is behind; it must still hear of it, or the scheduler would never count as idle.
-            tokio::spawn(async move { closed.send(command).await });
+            runtime.spawn(async move { closed.send(command).await });
         }
     }
 }

@@ -1,10 +1,9 @@
 //! One task at a time, from the call to its AsyncDone, against two single-row commits and one gRPC round trip.
 
 use super::{
-    load,
+    bare, load,
     place::Place,
     report::{Report, median},
-    unary,
 };
 use crate::{
     api::{SchedulerSettings, until},
@@ -13,7 +12,6 @@ use crate::{
 use anyhow::{Context, Result};
 use sqlx::{Connection, Executor};
 use std::time::Instant;
-use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 pub async fn run(count: u64, runs: usize) -> Result<Report> {
     let place = Place::new().await?;
@@ -26,7 +24,7 @@ pub async fn run(count: u64, runs: usize) -> Result<Report> {
         p50s.push(at(&latencies, 0.50));
         p99s.push(at(&latencies, 0.99));
         commits.push(at(&single_commits(&place, &database, run, count).await?, 0.50));
-        calls.push(at(&round_trips(&server.address, count).await?, 0.50));
+        calls.push(at(&bare::round_trips(count).await?, 0.50));
     }
     let (figure, commit, call) = (median(&p50s), median(&commits), median(&calls));
     let yardstick = 2.0 * commit + call;
@@ -78,17 +76,6 @@ async fn single_commits(place: &Place, database: &str, run: usize, count: u64) -
         latencies.push(start.elapsed().as_secs_f64() * 1e6);
     }
     connection.close().await?;
-    Ok(latencies)
-}
-
-async fn round_trips(address: &str, count: u64) -> Result<Vec<f64>> {
-    let mut client = HealthClient::new(unary::channel(address).await?);
-    let mut latencies = Vec::with_capacity(count as usize);
-    for _ in 0..count {
-        let start = Instant::now();
-        client.check(HealthCheckRequest { service: String::new() }).await?;
-        latencies.push(start.elapsed().as_secs_f64() * 1e6);
-    }
     Ok(latencies)
 }
 

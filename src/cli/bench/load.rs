@@ -8,11 +8,9 @@ use anyhow::Result;
 use bytes::Bytes;
 use std::{
     fmt::Write,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
+    vec,
 };
 use tokio::{sync::Semaphore, task::JoinSet};
 
@@ -45,21 +43,21 @@ pub async fn drive(address: &str, total: u64, per_call: u64, callers: u64) -> Re
     let scheduler = Client::connect(address).await?.open(SchedulerSettings::default()).await?;
     let mut stream = scheduler.synchronize(0, Some(until::Kind::Forever(api::Unit {}))).await?;
     let room = Arc::new(Semaphore::new(WINDOW as usize));
-    let next = Arc::new(AtomicU64::new(0));
+    // Made before the clock starts, as the rows of the yardstick are.
+    let calls: Vec<Vec<Task>> = (0..total.div_ceil(per_call))
+        .map(|call| (call * per_call..((call + 1) * per_call).min(total)).map(task).collect())
+        .collect();
+    let calls = Arc::new(Mutex::new(calls.into_iter()));
     let start = Instant::now();
     let mut submitting = JoinSet::new();
     for _ in 0..callers {
-        let (scheduler, room, next) = (scheduler.clone(), room.clone(), next.clone());
+        let (scheduler, room, calls) = (scheduler.clone(), room.clone(), calls.clone());
         submitting.spawn(async move {
-            loop {
-                let first = next.fetch_add(per_call, Ordering::Relaxed);
-                if first >= total {
-                    return Ok::<_, crate::client::Error>(());
-                }
-                let tasks = (first..(first + per_call).min(total)).map(task).collect();
-                room.acquire_many(per_call as u32).await.expect("never closed").forget();
+            while let Some(tasks) = next_call(&calls) {
+                room.acquire_many(tasks.len() as u32).await.expect("never closed").forget();
                 scheduler.exec(tasks).await?;
             }
+            Ok::<_, crate::client::Error>(())
         });
     }
     while stream.cursor() < total as i64
@@ -73,4 +71,8 @@ pub async fn drive(address: &str, total: u64, per_call: u64, callers: u64) -> Re
     }
     anyhow::ensure!(stream.cursor() == total as i64, "{} of {total} tasks are done", stream.cursor());
     Ok(took)
+}
+
+fn next_call(calls: &Mutex<vec::IntoIter<Vec<Task>>>) -> Option<Vec<Task>> {
+    calls.lock().unwrap_or_else(PoisonError::into_inner).next()
 }

@@ -81,9 +81,21 @@ impl Place {
 
 impl Server {
     async fn start(database: &str, target: &str) -> Result<Self> {
-        let program = std::env::current_exe()?;
-        let mut process = Command::new(program)
-            .args(["serve", "--listen", "127.0.0.1:0", "--database", database, "--target", &format!("app={target}")])
+        let target = format!("app={target}");
+        let arguments = ["serve", "--listen", "127.0.0.1:0", "--database", database, "--target", &target];
+        let server = Self::spawn(&arguments).await?;
+        server.ready().await?;
+        Ok(server)
+    }
+
+    /// A process that answers calls at once and does nothing with them.
+    pub async fn bare() -> Result<Self> {
+        Self::spawn(&["bench", "bare"]).await
+    }
+
+    async fn spawn(arguments: &[&str]) -> Result<Self> {
+        let mut process = Command::new(std::env::current_exe()?)
+            .args(arguments)
             .env("RUST_LOG", "warn")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -107,9 +119,7 @@ impl Server {
                 eprintln!("{line}");
             }
         });
-        let server = Server { _process: process, address };
-        server.ready().await?;
-        Ok(server)
+        Ok(Server { _process: process, address })
     }
 
     async fn ready(&self) -> Result<()> {

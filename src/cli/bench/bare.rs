@@ -1,0 +1,111 @@
+//! The yardstick of unary calls: the same ExecAsync message over the same transport, answered at once by a process that
+//! does nothing with it.
+
+use super::{load, place::Server};
+use crate::api::{ExecAsyncRequest, ExecAsyncResponse, scheduler_service_client::SchedulerServiceClient};
+use anyhow::Result;
+use std::{
+    convert::Infallible,
+    future::{Ready, ready},
+    net::Ipv4Addr,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll},
+    time::Instant,
+};
+use tokio::{net::TcpListener, task::JoinSet};
+use tonic::{
+    Request, Response, Status,
+    body::Body,
+    codegen::{Service, http},
+    server::{Grpc, NamedService, UnaryService},
+    transport::{self, Channel, Endpoint, server::TcpIncoming},
+};
+use tonic_prost::ProstCodec;
+
+/// Answers every call at once.
+#[derive(Clone)]
+struct Bare;
+
+impl NamedService for Bare {
+    const NAME: &'static str = "rallypoint.v1.SchedulerService";
+}
+
+impl UnaryService<ExecAsyncRequest> for Bare {
+    type Response = ExecAsyncResponse;
+    type Future = Ready<Result<Response<ExecAsyncResponse>, Status>>;
+
+    fn call(&mut self, request: Request<ExecAsyncRequest>) -> Self::Future {
+        let count = request.get_ref().tasks.len() as i32;
+        ready(Ok(Response::new(ExecAsyncResponse { first_seq: 1, count, done_no: 0 })))
+    }
+}
+
+impl Service<http::Request<Body>> for Bare {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        Box::pin(async move { Ok(Grpc::new(ProstCodec::default()).unary(Bare, request).await) })
+    }
+}
+
+/// Serves until the process is ended.
+pub async fn serve() -> Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    eprintln!("listening on http://{}", listener.local_addr()?);
+    let connections = TcpIncoming::from(listener).with_nodelay(Some(true));
+    Ok(transport::Server::builder().add_service(Bare).serve_with_incoming(connections).await?)
+}
+
+/// Calls per second of `callers` that make `total` calls.
+pub async fn rate(total: u64, callers: u64) -> Result<f64> {
+    let server = Server::bare().await?;
+    let channel = channel(&server.address).await?;
+    let requests: Vec<_> = (0..total).map(request).collect();
+    let requests = Arc::new(Mutex::new(requests.into_iter()));
+    let start = Instant::now();
+    let mut calling = JoinSet::new();
+    for _ in 0..callers {
+        let (mut client, requests) = (SchedulerServiceClient::new(channel.clone()), requests.clone());
+        calling.spawn(async move {
+            loop {
+                let next = requests.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some(request) = next else { return Ok::<_, Status>(()) };
+                client.exec_async(request).await?;
+            }
+        });
+    }
+    while let Some(ended) = calling.join_next().await {
+        ended??;
+    }
+    Ok(total as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Microseconds of each of `count` calls, one at a time.
+pub async fn round_trips(count: u64) -> Result<Vec<f64>> {
+    let server = Server::bare().await?;
+    let mut client = SchedulerServiceClient::new(channel(&server.address).await?);
+    let mut latencies = Vec::with_capacity(count as usize);
+    for number in 0..count {
+        let request = request(number);
+        let start = Instant::now();
+        client.exec_async(request).await?;
+        latencies.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    Ok(latencies)
+}
+
+fn request(number: u64) -> ExecAsyncRequest {
+    let (handle, request_id) = (uuid::Uuid::now_v7().to_string(), uuid::Uuid::now_v7().to_string());
+    ExecAsyncRequest { handle, request_id, tasks: vec![load::task(number)] }
+}
+
+async fn channel(address: &str) -> Result<Channel> {
+    Ok(Endpoint::from_shared(address.to_owned())?.tcp_nodelay(true).connect().await?)
+}
