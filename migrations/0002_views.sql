@@ -80,35 +80,50 @@ where t.i is not null;
 -- A row per task: the log (the seed's ExecutionLog). Its id is (handle, seq).
 create view execution_log as
 select
-    t.shard,
-    t.handle,
-    t.seq,
+    r.shard,
+    r.handle,
+    l.seq,
     readable(r.namespace) as namespace,
     readable(r.caller) as caller,
-    t.effective_order as task_order,
-    t.asked_order,
-    t.kind,
-    case t.kind when 'sql' then readable(t.body) end as statement,
-    t.submitted_at,
-    o.started_at,
-    o.ended_at,
-    case o.outcome
+    l.effective_order as task_order,
+    l.asked_order,
+    l.kind,
+    case l.kind when 'sql' then readable(l.body) end as statement,
+    l.submitted_at,
+    l.started_at,
+    l.ended_at,
+    case l.outcome
         when 1 then 'succeeded' when 2 then 'failed' when 3 then 'cancelled' when 4 then 'timed out' when 5 then 'exhausted'
     end as outcome,
-    o.done_no,
-    o.attempt,
-    o.slot,
-    o.backend_pid,
-    readable(substring(o.error from 2 for get_byte(o.error, 0))) as error_code,
-    readable(substring(o.error from 2 + get_byte(o.error, 0))) as error_message,
-    o.rows_affected
-from submitted_task t
-join scheduler r on r.shard = t.shard and r.handle = t.handle
-left join task_outcome o on o.shard = t.shard and o.handle = t.handle and o.seq = t.seq and o.day = t.day;
+    l.done_no,
+    l.attempt,
+    l.slot,
+    l.backend_pid,
+    readable(substring(l.error from 2 for get_byte(l.error, 0))) as error_code,
+    readable(substring(l.error from 2 + get_byte(l.error, 0))) as error_message,
+    l.rows_affected
+from scheduler r
+-- A full join, though no outcome lacks its task, since it is never done by unpacking all outcomes anew for each task: the
+-- planner cannot know how much is packed in a row. The offset keeps conditions from turning it into another join.
+cross join lateral (
+    select *
+    from (
+        select day, seq, effective_order, asked_order, kind, body, submitted_at
+        from submitted_task
+        where shard = r.shard and handle = r.handle
+    ) t
+    full join (
+        select day, seq, started_at, ended_at, outcome, done_no, attempt, slot, backend_pid, error, rows_affected
+        from task_outcome
+        where shard = r.shard and handle = r.handle
+    ) o using (day, seq)
+    offset 0
+) l;
 
 -- What runs where, as far as the database knows (the seed's ExecutionStatus): the registered sessions, with their task
 -- when the target lies on this server, and the attempts that have a row (those that outlive 100 ms) and no outcome.
--- `rallypoint status` asks the service itself.
+-- `rallypoint status` asks the service itself. What the sessions of other roles do is shown only to a role that may read
+-- it: grant pg_read_all_stats.
 create view execution_status as
 with running as (
     select a.shard, a.handle, a.seq, max(a.attempt) as attempt, max(a.at) filter (where a.kind = 1) as started_at, max(a.day) as day

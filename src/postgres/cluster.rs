@@ -17,7 +17,7 @@ use std::{
 /// Crash recovery of a big database takes its time.
 const START_PATIENCE: Duration = Duration::from_secs(600);
 /// Rises when what `bootstrap` makes changes, so that no old template is used.
-const TEMPLATE_VERSION: u32 = 1;
+const TEMPLATE_VERSION: u32 = 2;
 const LARGEST_LOG: u64 = 16 << 20;
 
 const SETTINGS: [(&str, &str); 8] = [
@@ -163,6 +163,8 @@ fn initialise(programs: &Programs, account: &Account, data: &Path, durable: bool
         first.push(format!("create role {name} login"));
         first.extend(create_database(name, name));
     }
+    // For the view execution_status: which task the sessions of the other role run.
+    first.push(format!("grant pg_read_all_stats to {COORDINATION}"));
     first.push("revoke all on database postgres from public".into());
     first.push("revoke all on database template1 from public".into());
     single_user(programs, account, data, "postgres", &first)?;

@@ -1,0 +1,162 @@
+//! Crashes at random moments of a run of 2000 tasks in five orders under a limit: nothing acknowledged is lost, nothing
+//! ends twice, no order overlaps, no event is missing.
+//!
+//! The moments come from SEED (default: a fixed one); CRASHES says how many (default: 5).
+
+use crate::harness::{
+    conversation::{Conversation, PATIENCE},
+    log::Log,
+    process::{Process, durable_postgres},
+    server::{Server, Setup},
+    work::{Work, noop, sql},
+};
+use rallypoint::{
+    api::{ExecAsyncRequest, ExecAsyncResponse, SchedulerSettings, Task, scheduler_service_client::SchedulerServiceClient},
+    postgres::PrivatePostgres,
+};
+use std::{sync::Arc, time::Duration};
+use tokio::time::{Instant, sleep};
+use tonic::{Code, transport::Channel};
+use uuid::Uuid;
+
+const TASKS: usize = 2000;
+const CALL: usize = 50;
+const LIMIT: i32 = 6;
+/// A run takes about so long without a crash.
+const RUN_MS: u64 = 1500;
+
+#[tokio::test]
+async fn a_server_killed_at_any_moment_loses_nothing_and_repeats_nothing() {
+    let mut process = Process::start().await;
+    for seed in seeds() {
+        let run = Run::begin(process.open(settings()).await, &process.url());
+        let submitting = tokio::spawn(run.clone().submit_all());
+        sleep(moment(seed)).await;
+        process.kill_9();
+        process.restart();
+        let accepted = submitting.await.expect("every call is accepted at last");
+        run.check(seed, accepted).await;
+    }
+}
+
+#[tokio::test]
+async fn a_database_stopped_at_any_moment_loses_nothing_and_the_server_lives_on() {
+    let postgres = Arc::new(durable_postgres());
+    let server = Server::with(Setup { slots: 8, postgres: Some(&postgres), ..Setup::default() }).await;
+    for seed in seeds() {
+        let run = Run::begin(server.open(settings()).await, &server.url);
+        let submitting = tokio::spawn(run.clone().submit_all());
+        sleep(moment(seed)).await;
+        crash(&postgres).await;
+        let accepted = submitting.await.expect("every call is accepted at last");
+        run.check(seed, accepted).await;
+    }
+}
+
+/// Submitting two thousand tasks in calls that can be repeated, and what must be true afterwards.
+#[derive(Clone)]
+struct Run {
+    conversation: Conversation,
+    calls: SchedulerServiceClient<Channel>,
+    requests: Arc<Vec<ExecAsyncRequest>>,
+}
+
+impl Run {
+    fn begin(conversation: Conversation, url: &str) -> Run {
+        let channel = Channel::from_shared(url.to_owned()).expect("a URL").connect_lazy();
+        let tasks: Vec<Task> = (0..TASKS).map(|n| task(n).into()).collect();
+        let request = |tasks: &[Task]| ExecAsyncRequest {
+            handle: conversation.handle().to_owned(),
+            request_id: Uuid::now_v7().to_string(),
+            tasks: tasks.to_vec(),
+        };
+        let requests = Arc::new(tasks.chunks(CALL).map(request).collect());
+        Run { conversation, calls: SchedulerServiceClient::new(channel), requests }
+    }
+
+    async fn submit_all(self) -> Vec<ExecAsyncResponse> {
+        let mut accepted = Vec::new();
+        for request in self.requests.iter() {
+            accepted.push(self.submit(request).await);
+        }
+        accepted
+    }
+
+    /// Repeats a call until its fate is known.
+    async fn submit(&self, request: &ExecAsyncRequest) -> ExecAsyncResponse {
+        let begun = Instant::now();
+        loop {
+            match self.calls.clone().exec_async(request.clone()).await {
+                Ok(accepted) => return accepted.into_inner(),
+                Err(status) => {
+                    let unknown = matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal);
+                    assert!(unknown && begun.elapsed() < PATIENCE, "{status:?}");
+                    sleep(Duration::from_millis(20)).await;
+                }
+            }
+        }
+    }
+
+    async fn check(&self, seed: u64, accepted: Vec<ExecAsyncResponse>) {
+        let done = self.conversation.all_done().await;
+        let numbers: Vec<i64> = done.iter().map(|done| done.done_no).collect();
+        assert_eq!(numbers, (1..=TASKS as i64).collect::<Vec<_>>(), "seed {seed}: every done_no once");
+        let firsts: Vec<i64> = accepted.iter().map(|accepted| accepted.first_seq).collect();
+        assert_eq!(firsts, (0..TASKS / CALL).map(|n| (n * CALL) as i64 + 1).collect::<Vec<_>>(), "seed {seed}: ids");
+        for (request, accepted) in self.requests.iter().zip(&accepted) {
+            assert_eq!(self.submit(request).await, *accepted, "seed {seed}: the same request gives the same ids");
+        }
+        check_log(seed, &self.conversation.log().await);
+        let mut heard: Vec<(i64, i64)> = done.iter().map(|done| (done.seq, done.done_no)).collect();
+        heard.sort_unstable();
+        let log = self.conversation.log().await.0;
+        let logged: Vec<(i64, i64)> = log.iter().map(|entry| (entry.seq, entry.done_no.unwrap_or(0))).collect();
+        assert_eq!(heard, logged, "seed {seed}: the stream tells what the log tells");
+    }
+}
+
+fn check_log(seed: u64, log: &Log) {
+    let tasks: Vec<i64> = log.0.iter().map(|entry| entry.seq).collect();
+    assert_eq!(tasks, (1..=TASKS as i64).collect::<Vec<_>>(), "seed {seed}: every task has one row and one outcome");
+    assert_eq!(log.outcomes().get("succeeded"), Some(&TASKS), "seed {seed}: {:?}", log.outcomes());
+    assert_eq!(log.overlaps(), [], "seed {seed}");
+    let sql = Log(log.0.iter().filter(|entry| entry.kind == "sql").cloned().collect());
+    assert!(sql.most_running() <= i64::from(LIMIT), "seed {seed}: {} ran at a time", sql.most_running());
+    let again = log.0.iter().filter(|entry| entry.attempt > Some(1)).count();
+    println!("seed {seed}: {again} tasks ran again after the crash");
+}
+
+/// Five orders; every third task does nothing.
+fn task(n: usize) -> Work {
+    let work = if n.is_multiple_of(3) { noop() } else { sql("select 1") };
+    work.order(100 * (1 + n * 5 / TASKS) as i64)
+}
+
+fn settings() -> SchedulerSettings {
+    SchedulerSettings { max_parallelism: Some(LIMIT), ..Default::default() }
+}
+
+async fn crash(postgres: &Arc<PrivatePostgres>) {
+    let postgres = postgres.clone();
+    let crash = tokio::task::spawn_blocking(move || {
+        postgres.immediate_stop();
+        postgres.restart()
+    });
+    crash.await.expect("no panic").expect("it starts again");
+}
+
+fn seeds() -> impl Iterator<Item = u64> {
+    let number = |name, default| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default);
+    let first: u64 = number("SEED", 20_261_121);
+    first..first + number("CRASHES", 5)
+}
+
+/// The moment of the crash, by splitmix64.
+fn moment(seed: u64) -> Duration {
+    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    random = (random ^ (random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    random = (random ^ (random >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    let moment = Duration::from_millis((random ^ (random >> 31)) % RUN_MS);
+    println!("seed {seed}: a crash after {} ms", moment.as_millis());
+    moment
+}

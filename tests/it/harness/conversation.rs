@@ -1,0 +1,93 @@
+//! A scheduler as a test speaks with it. What must not fail here fails the test.
+
+use super::{log::Log, work::Work};
+use rallypoint::{
+    api::{self, end::Reason, until::Kind},
+    client,
+};
+use sqlx::postgres::PgConnectOptions;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long a state may take to come about.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An open scheduler and the journal that remembers it.
+#[derive(Clone)]
+pub struct Conversation {
+    pub scheduler: client::Scheduler,
+    pub journal: PgConnectOptions,
+}
+
+/// What a stream brought.
+#[derive(Debug)]
+pub struct Heard {
+    pub done: Vec<api::AsyncDone>,
+    pub end: api::End,
+}
+
+impl Conversation {
+    pub fn handle(&self) -> &str {
+        self.scheduler.handle()
+    }
+
+    /// Submits tasks in one call; the number of the first.
+    pub async fn submit(&self, work: impl IntoIterator<Item = Work>) -> i64 {
+        self.try_submit(work).await.expect("accepted").first_seq
+    }
+
+    pub async fn try_submit(&self, work: impl IntoIterator<Item = Work>) -> client::Result<api::ExecAsyncResponse> {
+        self.scheduler.exec(work.into_iter().map(api::Task::from).collect()).await
+    }
+
+    /// All events so far and to come, until everything submitted has ended.
+    pub async fn all_done(&self) -> Vec<api::AsyncDone> {
+        self.hear(0, None).await.done
+    }
+
+    /// A whole stream.
+    pub async fn hear(&self, after: i64, until: Option<Kind>) -> Heard {
+        let mut stream = self.scheduler.synchronize(after, until).await.expect("a stream");
+        let mut done = Vec::new();
+        while let Some(events) = timeout(PATIENCE, stream.next()).await.expect("it says something").expect("it goes on") {
+            done.extend(events);
+        }
+        Heard { done, end: stream.end().expect("a reason").clone() }
+    }
+
+    /// Waits for a state.
+    pub async fn until(&self, wanted: impl Fn(&api::Scheduler) -> bool) -> api::Scheduler {
+        let wait = async {
+            loop {
+                let scheduler = self.scheduler.describe().await.expect("described");
+                if wanted(&scheduler) {
+                    return scheduler;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(PATIENCE, wait).await.expect("the state comes about")
+    }
+
+    pub async fn task(&self, seq: i64) -> api::TaskView {
+        self.scheduler.task(seq).await.expect("the task")
+    }
+
+    pub async fn cancel_everything(&self) {
+        self.scheduler.release(api::ReleaseMode::Cancel, true).await.expect("released");
+    }
+
+    pub async fn log(&self) -> Log {
+        Log::read(&self.journal, Some(self.handle())).await
+    }
+}
+
+impl Heard {
+    pub fn numbers(&self) -> Vec<i64> {
+        self.done.iter().map(|done| done.done_no).collect()
+    }
+
+    pub fn reason(&self) -> Reason {
+        self.end.reason()
+    }
+}

@@ -1,0 +1,29 @@
+//! Tasks that run until the test says so: then a test needs no clock to know what runs.
+
+use super::{
+    postgres::connect,
+    work::{Work, sql},
+};
+use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
+
+/// A closed gate in a target's database. It also opens when it is dropped.
+pub struct Gate(PgConnection);
+
+impl Gate {
+    /// Closes the gate of a database.
+    pub async fn close(database: &PgConnectOptions) -> Gate {
+        let mut session = connect(database).await;
+        sqlx::raw_sql("select pg_advisory_lock(1)").execute(&mut session).await.expect("nobody else holds it");
+        Gate(session)
+    }
+
+    /// A task that ends when the gate is open.
+    pub fn task(&self) -> Work {
+        sql("select pg_advisory_xact_lock_shared(1)")
+    }
+
+    /// Lets all tasks through.
+    pub async fn open(self) {
+        self.0.close().await.expect("closed");
+    }
+}

@@ -1,0 +1,86 @@
+//! Tasks as tests write them down: what to run, then how.
+
+use rallypoint::api::{self, task::Kind};
+use std::time::Duration;
+
+/// A task in the making.
+#[derive(Clone, Debug)]
+pub struct Work(api::Task);
+
+/// SQL on the target `app`.
+pub fn sql(statement: impl Into<String>) -> Work {
+    of(Kind::Sql(api::SqlTask { statement: statement.into(), ..Default::default() }))
+}
+
+/// SQL that takes so long.
+pub fn sleep(ms: u64) -> Work {
+    sql(format!("select pg_sleep({})", ms as f64 / 1000.0))
+}
+
+/// SQL that fails with 22012.
+pub fn failing() -> Work {
+    sql("select 1/0")
+}
+
+/// Nothing.
+pub fn noop() -> Work {
+    of(Kind::Noop(api::NoopTask::default()))
+}
+
+fn of(kind: Kind) -> Work {
+    Work(api::Task { kind: Some(kind), ..Default::default() })
+}
+
+impl Work {
+    pub fn order(mut self, order: i64) -> Work {
+        self.0.order = Some(order);
+        self
+    }
+
+    pub fn on(mut self, name: &str) -> Work {
+        if let Some(Kind::Sql(task)) = &mut self.0.kind {
+            task.target = name.to_owned();
+        }
+        self
+    }
+
+    pub fn timeout(self, ms: u64) -> Work {
+        self.with(|options| options.timeout = Some(duration(ms)))
+    }
+
+    pub fn deadline(self, ms: u64) -> Work {
+        self.with(|options| options.deadline = Some(duration(ms)))
+    }
+
+    pub fn rows(self, rows: i32) -> Work {
+        self.with(|options| options.result_rows = Some(rows))
+    }
+
+    /// Retried at once, so often in all.
+    pub fn attempts(self, attempts: i32) -> Work {
+        let initial = Some(duration(1));
+        self.with(|options| {
+            options.retry = Some(api::RetryPolicy { max_attempts: Some(attempts), initial, ..Default::default() });
+        })
+    }
+
+    /// So many of them.
+    pub fn times(self, count: usize) -> Vec<Work> {
+        vec![self; count]
+    }
+
+    fn with(mut self, set: impl FnOnce(&mut api::TaskOptions)) -> Work {
+        set(self.0.options.get_or_insert_default());
+        self
+    }
+}
+
+impl From<Work> for api::Task {
+    fn from(work: Work) -> api::Task {
+        work.0
+    }
+}
+
+fn duration(ms: u64) -> prost_types::Duration {
+    Duration::from_millis(ms).try_into().expect("a duration")
+}
