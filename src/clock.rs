@@ -8,7 +8,7 @@ use std::{
         Arc,
         atomic::{AtomicI64, Ordering},
     },
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// A clock shared by all its clones.
@@ -43,6 +43,17 @@ impl Clock {
         self.0.offset_us.store(now.0.saturating_sub(self.elapsed_us()), Ordering::Relaxed);
     }
 
+    /// Takes over a measurement that took so long: the time of the database was `now` at its beginning at the earliest, at
+    /// its end at the latest. What agrees with that stays as it is, so that a slow answer does not hold time up.
+    pub fn correct(&self, now: Time, took: Duration) {
+        let elapsed_us = self.elapsed_us();
+        let estimate = self.0.offset_us.load(Ordering::Relaxed).saturating_add(elapsed_us);
+        let right = estimate.clamp(now.0, (now + took).0);
+        if right != estimate {
+            self.0.offset_us.store(right.saturating_sub(elapsed_us), Ordering::Relaxed);
+        }
+    }
+
     fn elapsed_us(&self) -> i64 {
         self.0.base.elapsed().as_micros() as i64
     }
@@ -57,7 +68,6 @@ impl Default for Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn time_jumps_forward_and_never_back() {
@@ -68,5 +78,15 @@ mod tests {
         assert!(ahead.since(before) >= Duration::from_secs(3600));
         clock.set(before);
         assert_eq!(clock.now(), ahead);
+    }
+
+    #[test]
+    fn a_slow_answer_does_not_hold_time_up_and_a_wrong_clock_is_put_right() {
+        let (clock, hour) = (Clock::new(), Duration::from_secs(3600));
+        let before = clock.now();
+        clock.correct(Time(before.0 - 5_000_000), Duration::from_secs(3600));
+        assert!(clock.now().since(before) < Duration::from_secs(1800));
+        clock.correct(before + hour, Duration::ZERO);
+        assert!(clock.now().since(before) >= hour);
     }
 }

@@ -5,6 +5,7 @@ mod auth;
 mod convert;
 mod errors;
 mod incoming;
+mod readiness;
 mod reason;
 mod refusal;
 mod scheduler;

@@ -5,7 +5,7 @@ use crate::{
     clock::Clock,
     journal::{self, Journal, Replica, TakeOver},
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 /// How long an ownership lasts without a heartbeat.
@@ -66,8 +66,9 @@ pub(super) async fn keep(journal: Journal, replica: Replica, clock: Clock, healt
     loop {
         ticks.tick().await;
         let epoch = health.read().epoch;
+        let asked = Instant::now();
         match heart.beat(Some(epoch)).await {
-            Ok(beat) => clock.set(beat.now),
+            Ok(beat) => clock.correct(beat.now, asked.elapsed()),
             Err(error) => {
                 tracing::warn!(%error, "heartbeat failed");
                 health.trouble(error.to_string());

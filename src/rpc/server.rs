@@ -3,7 +3,7 @@
 
 use super::{
     auth::Auth,
-    incoming, refusal,
+    incoming, readiness, refusal,
     scheduler::Schedulers,
     status::{Probes, Statuses},
     validate::Targets,
@@ -17,7 +17,6 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::{body::Body, codegen::http::Response, service::Routes, transport};
-use tonic_health::ServingStatus;
 use tower::{
     layer::util::{Identity, Stack},
     util::MapResponseLayer,
@@ -72,16 +71,12 @@ pub async fn serve(
 ) -> anyhow::Result<()> {
     let stopping = CancellationToken::new();
     let (health, health_service) = tonic_health::server::health_reporter();
-    health.set_serving::<SchedulerServiceServer<Schedulers>>().await;
-    health.set_serving::<StatusServiceServer<Statuses>>().await;
+    tokio::spawn(readiness::tell(health, coordinator.clone(), stopping.clone()));
     let routes = with_reflection(routes(&coordinator, &config, &stopping).add_service(health_service))?;
     let connections = incoming::connections(listener, CONNECTIONS);
     let drained = stopping.clone();
     let served = server().add_routes(routes).serve_with_incoming_shutdown(connections, async move {
         shutdown.await;
-        health.set_not_serving::<SchedulerServiceServer<Schedulers>>().await;
-        health.set_not_serving::<StatusServiceServer<Statuses>>().await;
-        health.set_service_status("", ServingStatus::NotServing).await;
         drained.cancel();
     });
     let late = async {

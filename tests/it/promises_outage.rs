@@ -13,7 +13,9 @@ use rallypoint::{
     client::Error,
 };
 use std::time::Duration;
-use tonic::Code;
+use tokio::time::timeout;
+use tonic::{Code, transport::Channel};
+use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 
 #[tokio::test]
 async fn callers_are_told_to_come_back_and_everything_resumes() {
@@ -68,6 +70,31 @@ async fn what_ends_while_the_database_is_away_is_remembered_when_it_is_back() {
         attempts.extend(done.iter().map(|done| (done.done_no, done.attempt)));
     }
     assert_eq!(attempts, [(1, 1), (2, 1), (3, 1)]);
+}
+
+#[tokio::test]
+async fn health_tells_whether_callers_are_served() {
+    let postgres = durable_postgres();
+    let server = Server::with(Setup { postgres: Some(&postgres), ..Setup::default() }).await;
+    until_health_is(&server, ServingStatus::Serving).await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    postgres.immediate_stop();
+    let waiting = tokio::spawn(async move { scheduler.submit([noop()]).await });
+    until_health_is(&server, ServingStatus::NotServing).await;
+    postgres.restart().expect("it is back");
+    until_health_is(&server, ServingStatus::Serving).await;
+    assert_eq!(waiting.await.expect("accepted at last"), 1);
+}
+
+async fn until_health_is(server: &Server, wanted: ServingStatus) {
+    let channel = Channel::from_shared(server.url.clone()).expect("a URL").connect_lazy();
+    let mut health = HealthClient::new(channel);
+    let wait = async {
+        while health.check(HealthCheckRequest::default()).await.expect("it answers").into_inner().status() != wanted {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, wait).await.expect("it says so in time");
 }
 
 fn told_to_come_back(call: &str, error: Option<Error>) {

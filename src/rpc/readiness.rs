@@ -1,0 +1,38 @@
+//! What `grpc.health.v1` says: serving while callers are served, which they are not before the shard is owned, nor while
+//! the coordination database is away, nor once the server is going down. It asks nobody: it looks at what the loop knows.
+
+use super::{scheduler::Schedulers, status::Statuses};
+use crate::{
+    api::{scheduler_service_server::SchedulerServiceServer, status_service_server::StatusServiceServer},
+    coordinator::Coordinator,
+};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+use tonic::server::NamedService;
+use tonic_health::{ServingStatus, server::HealthReporter};
+
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Tells every change, until `stopping`; that is the last one.
+pub(super) async fn tell(health: HealthReporter, coordinator: Coordinator, stopping: CancellationToken) {
+    let mut told = ServingStatus::Unknown;
+    while !stopping.is_cancelled() {
+        let available = coordinator.journal_health().available;
+        let status = if available { ServingStatus::Serving } else { ServingStatus::NotServing };
+        if status != told {
+            told = status;
+            set(&health, status).await;
+        }
+        stopping.run_until_cancelled(tokio::time::sleep(LOOK)).await;
+    }
+    set(&health, ServingStatus::NotServing).await;
+}
+
+/// For the server as a whole and for each service.
+async fn set(health: &HealthReporter, status: ServingStatus) {
+    let services = ["", SchedulerServiceServer::<Schedulers>::NAME, StatusServiceServer::<Statuses>::NAME];
+    for service in services {
+        health.set_service_status(service, status).await;
+    }
+}
