@@ -31,7 +31,7 @@ bench: setup
 	@for name in $(BENCH); do $(TARGET)/release/rallypoint bench $$name || exit 1; done
 
 simulate:
-	@cargo test --release --test it simulate -- --nocapture
+	@cargo test --release --test sim simulate -- --nocapture
 
 setup:
 	@.ci/setup

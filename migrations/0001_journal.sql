@@ -76,6 +76,7 @@ create table scheduler (
 create index scheduler_by_namespace on scheduler (shard, namespace, handle);
 create index scheduler_by_request on scheduler (shard, namespace, request_id) where request_id is not null;
 create index scheduler_unfinished on scheduler (shard, handle) where state <> 3;
+create index scheduler_ended on scheduler (shard, released_at) where state = 3;
 
 -- One row: consecutive tasks of one scheduler, submitted in one batch on one day by one or several calls.
 create table submission (

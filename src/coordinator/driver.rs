@@ -64,6 +64,9 @@ struct Loop {
     writer: Option<Writer>,
     results: mpsc::Sender<Event>,
     waiting: FxHashMap<Ticket, oneshot::Sender<Reply>>,
+    /// Durable, and still to be told.
+    released: Vec<Release>,
+    answers: Vec<(Ticket, Reply)>,
     next_ticket: u64,
 }
 
@@ -81,12 +84,26 @@ impl Driver {
     async fn run(self, first: Effect) {
         let (results, mut arriving) = mpsc::channel(16);
         let writer = Some(self.journal.writer());
-        let mut this = Loop { driver: self, flight: None, writer, results, waiting: FxHashMap::default(), next_ticket: 0 };
-        this.carry_out(vec![first]).await;
+        let mut this = Loop {
+            driver: self,
+            flight: None,
+            writer,
+            results,
+            waiting: FxHashMap::default(),
+            released: Vec::new(),
+            answers: Vec::new(),
+            next_ticket: 0,
+        };
+        this.carry_out(vec![first]);
         while let Some(events) = this.gather(&mut arriving).await {
-            let now = this.driver.clock.now();
-            let effects = this.driver.machine.step(now, events);
-            this.carry_out(effects).await;
+            this.step(events);
+            // Work without a session is done by now: its outcome goes on its way before anybody is told of the last batch,
+            // because waking others takes longer than that.
+            let done = this.take_arrived(&mut arriving);
+            if !done.is_empty() {
+                this.step(done);
+            }
+            this.tell();
             if this.driver.health.stalled() {
                 this.refuse_all();
             }
@@ -118,6 +135,15 @@ impl Loop {
             complain(no, &fate, &driver.health);
             events.push(Event::Fate(no, fate));
         }
+        events.extend(commands.into_iter().filter_map(|asked| self.admit(asked)));
+        events.extend(self.take_arrived(arriving));
+        Some(events)
+    }
+
+    /// Everything that has arrived, without waiting.
+    fn take_arrived(&mut self, arriving: &mut mpsc::Receiver<Event>) -> Vec<Event> {
+        let driver = &mut self.driver;
+        let (mut events, mut commands) = (Vec::new(), Vec::new());
         while let Ok(event) = arriving.try_recv() {
             events.push(event);
         }
@@ -135,7 +161,12 @@ impl Loop {
             commands.push(asked);
         }
         events.extend(commands.into_iter().filter_map(|asked| self.admit(asked)));
-        Some(events)
+        events
+    }
+
+    fn step(&mut self, events: Vec<Event>) {
+        let effects = self.driver.machine.step(self.driver.clock.now(), events);
+        self.carry_out(effects);
     }
 
     /// Nothing has become durable for too long: whoever waits is told "unknown", and what is still in the queue is dropped
@@ -163,7 +194,7 @@ impl Loop {
         Some(Event::Command(Envelope { ticket: Some(ticket), command: asked.command }))
     }
 
-    async fn carry_out(&mut self, effects: Vec<Effect>) {
+    fn carry_out(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
                 Effect::Append(batch, pause) => self.append(batch, pause),
@@ -186,6 +217,8 @@ impl Loop {
     }
 
     fn recover(&mut self) {
+        // What was decided for good before is still told.
+        self.tell();
         // Whoever still waits gets "unknown": dropping the sender says so. Commands that are still to be decided keep theirs.
         let undecided = self.driver.machine.undecided_tickets();
         self.waiting.retain(|ticket, _| undecided.contains(ticket));
@@ -195,21 +228,16 @@ impl Loop {
         self.driver.others.spawn(recover);
     }
 
-    fn release(&mut self, release: Release) {
+    /// Hands out the work of a durable batch; who waits for its answers is told a moment later.
+    fn release(&mut self, mut release: Release) {
         if let Some(batch) = &release.batch {
             self.driver.health.durable(batch.no);
             batch.records.submissions.iter().for_each(|record| self.driver.bodies.hold(record));
         }
-        self.driver.feeds.publish(&release);
         let mut work = Vec::new();
-        for action in release.actions {
+        for action in std::mem::take(&mut release.actions) {
             match action {
-                Action::Reply(ticket, reply) => {
-                    if let Some(waiting) = self.waiting.remove(&ticket) {
-                        // A caller that has gone misses only the answer.
-                        let _ = waiting.send(reply);
-                    }
-                }
+                Action::Reply(ticket, reply) => self.answers.push((ticket, reply)),
                 Action::Dispatch(assignment) => work.extend(self.with_body(assignment)),
                 Action::Stop { handle, first, attempt } => self.driver.executor.stop(handle, first, attempt),
             }
@@ -220,6 +248,20 @@ impl Loop {
         for (handle, progress) in &release.progress {
             if progress.pending == 0 {
                 self.driver.bodies.forget(*handle);
+            }
+        }
+        self.released.push(release);
+    }
+
+    /// Tells streams and callers what has become durable.
+    fn tell(&mut self) {
+        for release in self.released.drain(..) {
+            self.driver.feeds.publish(&release);
+        }
+        for (ticket, reply) in self.answers.drain(..) {
+            if let Some(waiting) = self.waiting.remove(&ticket) {
+                // A caller that has gone misses only the answer.
+                let _ = waiting.send(reply);
             }
         }
     }

@@ -54,10 +54,12 @@ impl Recovery {
              select ",
             scheduler_columns!(),
             " from scheduler r
-             where r.shard = $1 and r.state <> 3
+             where r.shard = $1
+                 and (r.state <> 3 or r.state = 3 and r.released_at >= now() - $2 * interval '1 microsecond')
              order by r.handle"
         ));
-        let mut rows = query.bind(shard.0).fetch(connection);
+        // Ended ones too, as long as their calls may be repeated.
+        let mut rows = query.bind(shard.0).bind(REQUEST_MEMORY.as_micros() as i64).fetch(connection);
         while let Some(row) = rows.try_next().await? {
             self.places.insert(row.handle, self.schedulers.len());
             self.schedulers.push(RecoveredScheduler {

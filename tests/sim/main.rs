@@ -20,6 +20,10 @@ use std::{
     time::Instant,
 };
 
+/// A life is many small allocations.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const THREADS: u64 = 2;
 /// Seeds printed in full when rules are broken.
 const REPORTED: usize = 10;

@@ -9,7 +9,7 @@ use rallypoint::core::{
 };
 
 /// Whether recovery brings schedulers back that have ended but whose calls may still be repeated.
-pub const REMEMBERS_ENDED: bool = false;
+pub const REMEMBERS_ENDED: bool = true;
 
 pub fn recover(journal: &Journal, now: Time) -> Vec<RecoveredScheduler> {
     let kept = |tables: &&Tables| !tables.ended() || (REMEMBERS_ENDED && tables.repeatable(now - REQUEST_MEMORY));

@@ -8,7 +8,8 @@ use rallypoint::{
 };
 use std::{sync::Arc, time::Duration};
 
-const STEPS: u64 = 220;
+/// Each is one to three happenings.
+const STEPS: u64 = 160;
 /// More than enough for everything to end once nothing goes wrong any more.
 const LAST_STEPS: u64 = 4_000;
 /// Timers that may go off before the next call is tried.

@@ -3,6 +3,7 @@
 use super::{
     bare, load,
     place::Place,
+    raw,
     report::{Report, median},
 };
 use crate::{
@@ -26,6 +27,8 @@ pub async fn run(count: u64, runs: usize) -> Result<Report> {
         commits.push(at(&single_commits(&place, &database, run, count).await?, 0.50));
         calls.push(at(&bare::round_trips(count).await?, 0.50));
     }
+    let raw = place.database("bench_raw").await?;
+    let append = 1e6 / raw::append(&place, &raw, count, 1, 1).await?;
     let (figure, commit, call) = (median(&p50s), median(&commits), median(&calls));
     let yardstick = 2.0 * commit + call;
     Ok(Report {
@@ -35,7 +38,12 @@ pub async fn run(count: u64, runs: usize) -> Result<Report> {
         runs: p50s,
         yardstick: ("two single-row commits and one gRPC round trip", yardstick),
         ratio: figure / yardstick,
-        also: vec![("p99_us", median(&p99s)), ("single_row_commit_us", commit), ("grpc_round_trip_us", call)],
+        also: vec![
+            ("p99_us", median(&p99s)),
+            ("single_row_commit_us", commit),
+            ("grpc_round_trip_us", call),
+            ("one_task_batch_us", append),
+        ],
         ran: format!(
             "{count} no-op tasks of 200 bytes, one at a time, from the call to its AsyncDone on an open stream, durable"
         ),

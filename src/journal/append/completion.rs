@@ -10,13 +10,14 @@ use sqlx::{Arguments, error::BoxDynError, postgres::PgArguments};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Inserts the rows. The numbers of the parameters are shifted to their place in the statement.
+/// Inserts the rows. The numbers of the parameters are shifted to their place in the statement. Only what may be null or has
+/// no fixed length is unnested, as for submissions.
 pub(super) const SQL: &str = "
 insert into completion (shard, handle, first_done_no, day, count, failed, min_seq, max_seq, started_at, ended_at, errors,
     results, seq, task_order, outcome, attempt, started, ended, slot, backend_pid, error_ends, rows_affected, result_ends,
     truncated)
-select g.shard, u.handle, u.first_done_no, u.day, u.count, u.failed, u.min_seq, u.max_seq, u.started_at, u.ended_at, u.errors,
-    u.results,
+select g.shard, u.handle, u.first_done_no, u.day, u.count, u.failed, u.min_seq, u.max_seq, b.started_at, u.ended_at, b.errors,
+    b.results,
     ($12::int8[])[u.seq : u.seq + u.count - 1],
     ($14::int8[])[u.task_order : u.task_order + u.count - 1],
     ($16::int2[])[u.outcome : u.outcome + u.count - 1],
@@ -30,11 +31,18 @@ select g.shard, u.handle, u.first_done_no, u.day, u.count, u.failed, u.min_seq, 
     ($32::int4[])[u.result_ends : u.result_ends + u.count - 1],
     ($34::int2[])[u.truncated : u.truncated + u.count - 1]
 from g
-cross join unnest($1::uuid[], $2::int8[], $3::date[], $4::int4[], $5::int4[], $6::int8[], $7::int8[], $8::timestamptz[],
-    $9::timestamptz[], $10::bytea[], $11::bytea[], $13::int4[], $15::int4[], $17::int4[], $19::int4[], $21::int4[],
-    $23::int4[], $25::int4[], $27::int4[], $29::int4[], $31::int4[], $33::int4[], $35::int4[])
-    as u (handle, first_done_no, day, count, failed, min_seq, max_seq, started_at, ended_at, errors, results, seq, task_order,
-    outcome, attempt, started, ended, slot, backend_pid, error_ends, rows_affected, result_ends, truncated)";
+cross join unnest($8::timestamptz[], $10::bytea[], $11::bytea[]) with ordinality as b (started_at, errors, results, i)
+cross join lateral (
+    select ($1::uuid[])[b.i] as handle, ($2::int8[])[b.i] as first_done_no, ($3::date[])[b.i] as day, ($4::int4[])[b.i] as count,
+        ($5::int4[])[b.i] as failed, ($6::int8[])[b.i] as min_seq, ($7::int8[])[b.i] as max_seq,
+        ($9::timestamptz[])[b.i] as ended_at,
+        nullif(($13::int4[])[b.i], 0) as seq, nullif(($15::int4[])[b.i], 0) as task_order,
+        nullif(($17::int4[])[b.i], 0) as outcome, nullif(($19::int4[])[b.i], 0) as attempt,
+        nullif(($21::int4[])[b.i], 0) as started, nullif(($23::int4[])[b.i], 0) as ended,
+        nullif(($25::int4[])[b.i], 0) as slot, nullif(($27::int4[])[b.i], 0) as backend_pid,
+        nullif(($29::int4[])[b.i], 0) as error_ends, nullif(($31::int4[])[b.i], 0) as rows_affected,
+        nullif(($33::int4[])[b.i], 0) as result_ends, nullif(($35::int4[])[b.i], 0) as truncated
+) as u";
 
 /// The columns of a batch's rows, kept between batches for their memory.
 #[derive(Default)]

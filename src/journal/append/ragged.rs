@@ -8,7 +8,8 @@ use sqlx::postgres::PgArguments;
 /// One ragged column of all rows of a batch.
 pub(super) struct Ragged<T> {
     flat: Vec<T>,
-    starts: Vec<Option<i32>>,
+    /// From 1; 0: no part. Not null: Postgres finds an element at once only in an array without nulls.
+    starts: Vec<i32>,
     open: usize,
 }
 
@@ -42,10 +43,10 @@ impl<T: Element + PartialEq> Ragged<T> {
     /// Ends the row; without `keep` its column is null.
     pub fn end_row(&mut self, keep: bool) {
         if keep {
-            self.starts.push(Some(self.open as i32 + 1));
+            self.starts.push(self.open as i32 + 1);
             self.open = self.flat.len();
         } else {
-            self.starts.push(None);
+            self.starts.push(0);
             self.flat.truncate(self.open);
         }
     }
@@ -63,10 +64,11 @@ impl<T: Element + PartialEq> Ragged<T> {
         self.open = 0;
     }
 
-    /// Binds the flat array and the starts; none when no row has a part, which Postgres unpacks to nulls for free.
+    /// Binds the flat array and the starts; no starts when no row has a part: beyond its end an
+    /// array yields null.
     pub fn bind(&self, arguments: &mut PgArguments) -> Result<(), sqlx::error::BoxDynError> {
         arguments.add(Flat(&self.flat))?;
         let starts = if self.flat.is_empty() { &[] } else { self.starts.as_slice() };
-        arguments.add(starts)
+        arguments.add(Flat(starts))
     }
 }

@@ -12,11 +12,12 @@ use uuid::Uuid;
 /// Bodies of one row, unless a single call is larger: reading one body unpacks those before it.
 const ROW_BYTES: usize = 1 << 20;
 
-/// Inserts the rows. The numbers of the parameters are shifted to their place in the statement.
+/// Inserts the rows. The numbers of the parameters are shifted to their place in the statement. Only what has no fixed
+/// length is unnested; the rest is picked by subscript, because each unnested array costs a tuple store of its own.
 pub(super) const SQL: &str = "
 insert into submission (shard, handle, first_seq, day, count, submitted_at, specs, bodies, params, asked_order,
     effective_order, kind, spec, body_ends, params_ends, call_counts, call_times, request_ids, request_hashes, done_nos)
-select g.shard, u.handle, u.first_seq, u.day, u.count, u.submitted_at, u.specs, u.bodies, u.params,
+select g.shard, u.handle, u.first_seq, u.day, u.count, u.submitted_at, b.specs, b.bodies, b.params,
     ($10::int8[])[u.asked : u.asked + u.count - 1],
     ($12::int8[])[u.effective : u.effective + u.count - 1],
     ($14::int2[])[u.kind : u.kind + u.count - 1],
@@ -29,11 +30,16 @@ select g.shard, u.handle, u.first_seq, u.day, u.count, u.submitted_at, u.specs, 
     ($28::int8[])[u.hashes : u.hashes + u.calls - 1],
     ($30::int8[])[u.done_nos : u.done_nos + u.calls - 1]
 from g
-cross join unnest($1::uuid[], $2::int8[], $3::date[], $4::int4[], $5::int4[], $6::timestamptz[], $7::bytea[], $8::bytea[],
-    $9::bytea[], $11::int4[], $13::int4[], $15::int4[], $17::int4[], $19::int4[], $21::int4[], $23::int4[], $25::int4[],
-    $27::int4[], $29::int4[], $31::int4[])
-    as u (handle, first_seq, day, count, calls, submitted_at, specs, bodies, params, asked, effective, kind, spec, ends,
-    params_ends, call_counts, call_times, requests, hashes, done_nos)";
+cross join unnest($7::bytea[], $8::bytea[], $9::bytea[]) with ordinality as b (specs, bodies, params, i)
+cross join lateral (
+    select ($1::uuid[])[b.i] as handle, ($2::int8[])[b.i] as first_seq, ($3::date[])[b.i] as day, ($4::int4[])[b.i] as count,
+        ($5::int4[])[b.i] as calls, ($6::timestamptz[])[b.i] as submitted_at,
+        nullif(($11::int4[])[b.i], 0) as asked, nullif(($13::int4[])[b.i], 0) as effective,
+        nullif(($15::int4[])[b.i], 0) as kind, nullif(($17::int4[])[b.i], 0) as spec, nullif(($19::int4[])[b.i], 0) as ends,
+        nullif(($21::int4[])[b.i], 0) as params_ends, nullif(($23::int4[])[b.i], 0) as call_counts,
+        nullif(($25::int4[])[b.i], 0) as call_times, nullif(($27::int4[])[b.i], 0) as requests,
+        nullif(($29::int4[])[b.i], 0) as hashes, nullif(($31::int4[])[b.i], 0) as done_nos
+) as u";
 
 /// The columns of a batch's rows, kept between batches for their memory.
 #[derive(Default)]
