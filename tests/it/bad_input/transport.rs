@@ -107,8 +107,10 @@ async fn no_deadline_holds_or_harms_the_server() {
         let exec = api::ExecAsyncRequest { handle: handle.clone(), tasks: vec![noop(None)], ..Default::default() };
         let mut request = Request::new(exec);
         request.metadata_mut().insert("grpc-timeout", timeout.parse().expect("ASCII"));
-        let code = client.exec_async(request).await.expect_err("too late").code();
-        assert!(matches!(code, Code::DeadlineExceeded | Code::Cancelled), "{code:?}");
+        // A call that is quicker than its deadline may also succeed.
+        if let Err(status) = client.exec_async(request).await {
+            assert!(matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled), "{status:?}");
+        }
     }
     let mut request = Request::new(api::DescribeSchedulerRequest { handle });
     request.metadata_mut().insert("grpc-timeout", "99999999H".parse().expect("ASCII"));
