@@ -35,8 +35,10 @@ impl Failure {
     pub fn call(what: impl Into<String>, error: &Error) -> Failure {
         let label = error.reason.clone().unwrap_or_else(|| format!("{:?}", error.code));
         let mut failure = Failure::new(what).why(format!("{} ({label})", error.message));
-        for (field, fault) in &error.violations {
-            failure = failure.why(format!("{field}: {fault}"));
+        // The message of a single fault names it already.
+        let faults = error.violations.iter().map(|(field, fault)| format!("{field}: {fault}"));
+        for fault in faults.filter(|fault| *fault != error.message) {
+            failure = failure.why(fault);
         }
         match remedy(error) {
             Some(next) => failure.next(next),
