@@ -70,6 +70,18 @@ struct Loop {
     next_ticket: u64,
 }
 
+/// A server whose loop has panicked serves nobody, but would look alive: it ends, and a new one recovers from the journal.
+struct EndWithTheLoop;
+
+impl Drop for EndWithTheLoop {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            tracing::error!("the coordinator has failed; the process ends");
+            std::process::abort();
+        }
+    }
+}
+
 type Flight = Pin<Box<dyn Future<Output = (Writer, BatchNo, Fate)> + Send>>;
 
 impl Driver {
@@ -77,7 +89,10 @@ impl Driver {
     /// once, however busy the threads of the connections are. What the loop spawns runs on `others`.
     pub fn start(self, first: Effect) -> std::io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        std::thread::Builder::new().name("coordinator".into()).spawn(move || runtime.block_on(self.run(first)))?;
+        std::thread::Builder::new().name("coordinator".into()).spawn(move || {
+            let _guard = EndWithTheLoop;
+            runtime.block_on(self.run(first));
+        })?;
         Ok(())
     }
 
