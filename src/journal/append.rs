@@ -7,6 +7,7 @@ mod attempt;
 mod completion;
 mod error_bytes;
 mod ragged;
+mod rows;
 mod scheduler;
 mod shape;
 mod submission;
@@ -16,6 +17,7 @@ pub use shape::statements;
 
 use super::{connect::Duty, error::connection_lost};
 use crate::core::{BatchNo, Epoch, Records, ShardId};
+use rows::Rows;
 use shape::Shape;
 use sqlx::{
     Arguments, Connection, Executor, PgConnection,
@@ -139,9 +141,11 @@ impl Columns {
 
     fn fill(&mut self, batch: &Batch) -> Result<(Shape, PgArguments), BoxDynError> {
         let records = &batch.records;
+        self.submissions.fill(&records.submissions)?;
+        self.completions.fill(&records.completions);
         let shape = Shape {
-            submissions: !records.submissions.is_empty(),
-            completions: !records.completions.is_empty(),
+            submissions: self.submissions.rows(),
+            completions: self.completions.rows(),
             attempts: !records.attempts.is_empty(),
             schedulers: !records.schedulers.is_empty(),
         };
@@ -149,13 +153,11 @@ impl Columns {
         arguments.add(batch.shard.0)?;
         arguments.add(batch.epoch.0)?;
         arguments.add(batch.no.0)?;
-        if shape.submissions {
-            self.submissions.fill(&records.submissions)?;
-            self.submissions.bind(&mut arguments)?;
+        if shape.submissions != Rows::None {
+            self.submissions.bind(shape.submissions, &mut arguments)?;
         }
-        if shape.completions {
-            self.completions.fill(&records.completions);
-            self.completions.bind(&mut arguments)?;
+        if shape.completions != Rows::None {
+            self.completions.bind(shape.completions, &mut arguments)?;
         }
         if shape.attempts {
             self.attempts.fill(&records.attempts);

@@ -51,12 +51,21 @@ impl Blobs {
         self.end_row(keep);
     }
 
+    /// The one row there is.
+    pub fn only(&self) -> Option<Blob<'_>> {
+        let null = self.rows.first().is_none_or(Option::is_none);
+        (!null).then_some(Blob(&self.chunks))
+    }
+
     /// Forgets all rows.
     pub fn clear(&mut self) {
         self.chunks.clear();
         self.rows.clear();
     }
 }
+
+/// A `bytea` in chunks.
+pub(super) struct Blob<'a>(&'a [Bytes]);
 
 /// An element of a [`Flat`] array.
 pub(super) trait Element: Copy + PgHasArrayType {
@@ -158,6 +167,19 @@ impl Encode<'_, Postgres> for Blobs {
             chunks.iter().for_each(|chunk| buf.extend_from_slice(chunk));
             from = to;
         }
+        Ok(IsNull::No)
+    }
+}
+
+impl Type<Postgres> for Blob<'_> {
+    fn type_info() -> PgTypeInfo {
+        <Vec<u8> as Type<Postgres>>::type_info()
+    }
+}
+
+impl Encode<'_, Postgres> for Blob<'_> {
+    fn encode_by_ref(&self, buf: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
+        self.0.iter().for_each(|chunk| buf.extend_from_slice(chunk));
         Ok(IsNull::No)
     }
 }

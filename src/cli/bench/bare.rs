@@ -66,10 +66,21 @@ pub async fn serve() -> Result<()> {
 /// Calls per second of `callers` that make `total` calls.
 pub async fn rate(total: u64, callers: u64) -> Result<f64> {
     let server = Server::bare().await?;
-    let channel = channel(&server.address).await?;
-    let requests: Vec<_> = (0..total).map(request).collect();
-    let requests = Arc::new(Mutex::new(requests.into_iter()));
+    let handle = uuid::Uuid::now_v7().to_string();
+    let requests = requests(&handle, total);
     let start = Instant::now();
+    call_all(channel(&server.address).await?, requests, callers).await?;
+    Ok(total as f64 / start.elapsed().as_secs_f64())
+}
+
+/// `total` calls with one task each.
+pub fn requests(handle: &str, total: u64) -> Vec<ExecAsyncRequest> {
+    (0..total).map(|number| request(handle, number)).collect()
+}
+
+/// Has `callers` make the calls, one at a time each.
+pub async fn call_all(channel: Channel, requests: Vec<ExecAsyncRequest>, callers: u64) -> Result<()> {
+    let requests = Arc::new(Mutex::new(requests.into_iter()));
     let mut calling = JoinSet::new();
     for _ in 0..callers {
         let (mut client, requests) = (SchedulerServiceClient::new(channel.clone()), requests.clone());
@@ -84,16 +95,17 @@ pub async fn rate(total: u64, callers: u64) -> Result<f64> {
     while let Some(ended) = calling.join_next().await {
         ended??;
     }
-    Ok(total as f64 / start.elapsed().as_secs_f64())
+    Ok(())
 }
 
 /// Microseconds of each of `count` calls, one at a time.
 pub async fn round_trips(count: u64) -> Result<Vec<f64>> {
     let server = Server::bare().await?;
     let mut client = SchedulerServiceClient::new(channel(&server.address).await?);
+    let handle = uuid::Uuid::now_v7().to_string();
     let mut latencies = Vec::with_capacity(count as usize);
     for number in 0..count {
-        let request = request(number);
+        let request = request(&handle, number);
         let start = Instant::now();
         client.exec_async(request).await?;
         latencies.push(start.elapsed().as_secs_f64() * 1e6);
@@ -101,11 +113,12 @@ pub async fn round_trips(count: u64) -> Result<Vec<f64>> {
     Ok(latencies)
 }
 
-fn request(number: u64) -> ExecAsyncRequest {
-    let (handle, request_id) = (uuid::Uuid::now_v7().to_string(), uuid::Uuid::now_v7().to_string());
-    ExecAsyncRequest { handle, request_id, tasks: vec![load::task(number)] }
+fn request(handle: &str, number: u64) -> ExecAsyncRequest {
+    let request_id = uuid::Uuid::now_v7().to_string();
+    ExecAsyncRequest { handle: handle.to_owned(), request_id, tasks: vec![load::task(number)] }
 }
 
-async fn channel(address: &str) -> Result<Channel> {
+/// A connection.
+pub async fn channel(address: &str) -> Result<Channel> {
     Ok(Endpoint::from_shared(address.to_owned())?.tcp_nodelay(true).connect().await?)
 }

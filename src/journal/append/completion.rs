@@ -1,12 +1,11 @@
 //! Rows of `completion`: one per record. What `count` tasks share is repeated for each; whatever all events of a row
 //! share with the default is left out.
 
-use super::super::wire::{Blobs, Date, Flat, Stamp};
-use super::error_bytes::put_error;
-use super::ragged::Ragged;
+use super::super::wire::{Blobs, Date, Stamp};
+use super::{error_bytes::put_error, ragged::Ragged, rows::Rows};
 use crate::core::{CompletionRecord, Done, Time};
 use bytes::Bytes;
-use sqlx::{Arguments, error::BoxDynError, postgres::PgArguments};
+use sqlx::{error::BoxDynError, postgres::PgArguments};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -43,6 +42,14 @@ cross join lateral (
         nullif(($29::int4[])[b.i], 0) as error_ends, nullif(($31::int4[])[b.i], 0) as rows_affected,
         nullif(($33::int4[])[b.i], 0) as result_ends, nullif(($35::int4[])[b.i], 0) as truncated
 ) as u";
+
+/// Inserts a single row, as for submissions.
+pub(super) const SQL_ONE: &str = "
+insert into completion (shard, handle, first_done_no, day, count, failed, min_seq, max_seq, started_at, ended_at, errors,
+    results, seq, task_order, outcome, attempt, started, ended, slot, backend_pid, error_ends, rows_affected, result_ends,
+    truncated)
+select g.shard, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23
+from g";
 
 /// The columns of a batch's rows, kept between batches for their memory.
 #[derive(Default)]
@@ -162,31 +169,36 @@ impl Completions {
         self.results.end_row(any_result);
     }
 
-    /// Binds the parameters of [`SQL`].
-    pub fn bind(&self, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
-        arguments.add(Flat(&self.handle))?;
-        arguments.add(Flat(&self.first_done_no))?;
-        arguments.add(Flat(&self.day))?;
-        arguments.add(Flat(&self.count))?;
-        arguments.add(Flat(&self.failed))?;
-        arguments.add(Flat(&self.min_seq))?;
-        arguments.add(Flat(&self.max_seq))?;
-        arguments.add(&self.started_at)?;
-        arguments.add(Flat(&self.ended_at))?;
-        arguments.add(&self.errors)?;
-        arguments.add(&self.results)?;
-        self.seq.bind(arguments)?;
-        self.task_order.bind(arguments)?;
-        self.outcome.bind(arguments)?;
-        self.attempt.bind(arguments)?;
-        self.started.bind(arguments)?;
-        self.ended.bind(arguments)?;
-        self.slot.bind(arguments)?;
-        self.backend_pid.bind(arguments)?;
-        self.error_ends.bind(arguments)?;
-        self.rows_affected.bind(arguments)?;
-        self.result_ends.bind(arguments)?;
-        self.truncated.bind(arguments)
+    /// How many rows.
+    pub fn rows(&self) -> Rows {
+        Rows::of(self.handle.len())
+    }
+
+    /// Binds the parameters of [`SQL`], or of [`SQL_ONE`].
+    pub fn bind(&self, rows: Rows, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
+        rows.bind(&self.handle, arguments)?;
+        rows.bind(&self.first_done_no, arguments)?;
+        rows.bind(&self.day, arguments)?;
+        rows.bind(&self.count, arguments)?;
+        rows.bind(&self.failed, arguments)?;
+        rows.bind(&self.min_seq, arguments)?;
+        rows.bind(&self.max_seq, arguments)?;
+        rows.bind_nullable(&self.started_at, arguments)?;
+        rows.bind(&self.ended_at, arguments)?;
+        rows.bind_blobs(&self.errors, arguments)?;
+        rows.bind_blobs(&self.results, arguments)?;
+        self.seq.bind(rows, arguments)?;
+        self.task_order.bind(rows, arguments)?;
+        self.outcome.bind(rows, arguments)?;
+        self.attempt.bind(rows, arguments)?;
+        self.started.bind(rows, arguments)?;
+        self.ended.bind(rows, arguments)?;
+        self.slot.bind(rows, arguments)?;
+        self.backend_pid.bind(rows, arguments)?;
+        self.error_ends.bind(rows, arguments)?;
+        self.rows_affected.bind(rows, arguments)?;
+        self.result_ends.bind(rows, arguments)?;
+        self.truncated.bind(rows, arguments)
     }
 
     /// Forgets all rows.

@@ -2,8 +2,8 @@
 //! statement cuts them out again. A row whose elements are all the default has no part, and its column is null.
 
 use super::super::wire::{Element, Flat};
-use sqlx::Arguments;
-use sqlx::postgres::PgArguments;
+use super::rows::Rows;
+use sqlx::{Arguments, error::BoxDynError, postgres::PgArguments};
 
 /// One ragged column of all rows of a batch.
 pub(super) struct Ragged<T> {
@@ -65,10 +65,15 @@ impl<T: Element + PartialEq> Ragged<T> {
     }
 
     /// Binds the flat array and the starts; no starts when no row has a part: beyond its end an
-    /// array yields null.
-    pub fn bind(&self, arguments: &mut PgArguments) -> Result<(), sqlx::error::BoxDynError> {
-        arguments.add(Flat(&self.flat))?;
-        let starts = if self.flat.is_empty() { &[] } else { self.starts.as_slice() };
-        arguments.add(Flat(starts))
+    /// array yields null. Of a single row: its part, or null.
+    pub fn bind(&self, rows: Rows, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
+        match rows {
+            Rows::One if self.starts == [0] => arguments.add(None::<Flat<'_, T>>),
+            Rows::One => arguments.add(Flat(&self.flat)),
+            _ => {
+                arguments.add(Flat(&self.flat))?;
+                arguments.add(Flat(if self.flat.is_empty() { &[] } else { self.starts.as_slice() }))
+            }
+        }
     }
 }

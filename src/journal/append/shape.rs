@@ -1,14 +1,14 @@
 //! The statements of the writer: one for each set of tables that a batch has rows for. Each is the gate, the batch row
 //! and one insert per table, all joined to the gate, so that a batch is written as a whole or not at all.
 
-use super::{attempt, completion, scheduler, submission};
+use super::{attempt, completion, rows::Rows, scheduler, submission};
 use std::sync::LazyLock;
 
-/// Which tables a batch has rows for.
+/// Which tables a batch has rows for, and whether many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shape {
-    pub submissions: bool,
-    pub completions: bool,
+    pub submissions: Rows,
+    pub completions: Rows,
     pub attempts: bool,
     pub schedulers: bool,
 }
@@ -26,10 +26,13 @@ insert into batch (shard, batch_no, epoch, at)
 select g.shard, $3, $2, now()
 from g";
 
+/// How many shapes there are.
+const SHAPES: usize = 36;
 /// Parameters of the gate.
 const GATE_PARAMETERS: usize = 3;
 
-static STATEMENTS: LazyLock<[String; 16]> = LazyLock::new(|| std::array::from_fn(|number| Shape::from_number(number).build()));
+static STATEMENTS: LazyLock<[String; SHAPES]> =
+    LazyLock::new(|| std::array::from_fn(|number| Shape::from_number(number).build()));
 
 /// Every statement the writer may send, for a test to prepare.
 pub fn statements() -> impl Iterator<Item = &'static str> {
@@ -43,27 +46,31 @@ impl Shape {
     }
 
     fn number(self) -> usize {
-        usize::from(self.submissions)
-            | usize::from(self.completions) << 1
-            | usize::from(self.attempts) << 2
-            | usize::from(self.schedulers) << 3
+        let tables = usize::from(self.attempts) + 2 * usize::from(self.schedulers);
+        self.submissions as usize + 3 * (self.completions as usize + 3 * tables)
     }
 
     fn from_number(number: usize) -> Self {
-        let bit = |place: usize| number & (1 << place) != 0;
-        Shape { submissions: bit(0), completions: bit(1), attempts: bit(2), schedulers: bit(3) }
+        let (submissions, completions, tables) = (Rows::ALL[number % 3], Rows::ALL[number / 3 % 3], number / 9);
+        Shape { submissions, completions, attempts: tables & 1 != 0, schedulers: tables & 2 != 0 }
     }
 
     fn build(self) -> String {
+        let by_rows = |rows, one, many| match rows {
+            Rows::None => None,
+            Rows::One => Some(one),
+            Rows::Many => Some(many),
+        };
         let fragments = [
-            (self.submissions, "submitted", submission::SQL),
-            (self.completions, "completed", completion::SQL),
-            (self.attempts, "attempted", attempt::SQL),
-            (self.schedulers, "changed", scheduler::SQL),
+            ("submitted", by_rows(self.submissions, submission::SQL_ONE, submission::SQL)),
+            ("completed", by_rows(self.completions, completion::SQL_ONE, completion::SQL)),
+            ("attempted", self.attempts.then_some(attempt::SQL)),
+            ("changed", self.schedulers.then_some(scheduler::SQL)),
         ];
         let mut statement = String::from(GATE);
         let mut parameters = GATE_PARAMETERS;
-        for (_, name, sql) in fragments.into_iter().filter(|(present, ..)| *present) {
+        for (name, sql) in fragments {
+            let Some(sql) = sql else { continue };
             let (shifted, highest) = shift(sql, parameters);
             statement.push_str(&format!(",\n{name} as ({shifted}\n)"));
             parameters = highest;
@@ -99,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_shape_is_its_number() {
-        for number in 0..16 {
+        for number in 0..SHAPES {
             assert_eq!(Shape::from_number(number).number(), number);
         }
     }

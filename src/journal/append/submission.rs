@@ -1,11 +1,11 @@
 //! Rows of `submission`: all calls of one scheduler in a batch become one row, unless the day changes between them or
 //! the row grows too large to be read task by task.
 
-use super::super::wire::{Blobs, Date, Flat, Stamp};
-use super::ragged::Ragged;
+use super::super::wire::{Blobs, Date, Stamp};
+use super::{ragged::Ragged, rows::Rows};
 use crate::core::{Day, Spec, SubmissionRecord, Work};
 use bytes::Bytes;
-use sqlx::{Arguments, error::BoxDynError, postgres::PgArguments};
+use sqlx::{error::BoxDynError, postgres::PgArguments};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -40,6 +40,13 @@ cross join lateral (
         nullif(($25::int4[])[b.i], 0) as call_times, nullif(($27::int4[])[b.i], 0) as requests,
         nullif(($29::int4[])[b.i], 0) as hashes, nullif(($31::int4[])[b.i], 0) as done_nos
 ) as u";
+
+/// Inserts a single row. Most batches have no more, and this costs a fifth less than [`SQL`]: nothing is cut out of anything.
+pub(super) const SQL_ONE: &str = "
+insert into submission (shard, handle, first_seq, day, count, submitted_at, specs, bodies, params, asked_order,
+    effective_order, kind, spec, body_ends, params_ends, call_counts, call_times, request_ids, request_hashes, done_nos)
+select g.shard, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19
+from g";
 
 /// The columns of a batch's rows, kept between batches for their memory.
 #[derive(Default)]
@@ -191,28 +198,35 @@ impl Submissions {
         Ok(())
     }
 
-    /// Binds the parameters of [`SQL`].
-    pub fn bind(&self, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
-        arguments.add(Flat(&self.handle))?;
-        arguments.add(Flat(&self.first_seq))?;
-        arguments.add(Flat(&self.day))?;
-        arguments.add(Flat(&self.count))?;
-        arguments.add(Flat(&self.calls))?;
-        arguments.add(Flat(&self.submitted_at))?;
-        arguments.add(&self.specs)?;
-        arguments.add(&self.bodies)?;
-        arguments.add(&self.params)?;
-        self.asked.bind(arguments)?;
-        self.effective.bind(arguments)?;
-        self.kind.bind(arguments)?;
-        self.spec.bind(arguments)?;
-        self.body_ends.bind(arguments)?;
-        self.params_ends.bind(arguments)?;
-        self.call_counts.bind(arguments)?;
-        self.call_times.bind(arguments)?;
-        self.request_ids.bind(arguments)?;
-        self.request_hashes.bind(arguments)?;
-        self.done_nos.bind(arguments)
+    /// How many rows.
+    pub fn rows(&self) -> Rows {
+        Rows::of(self.handle.len())
+    }
+
+    /// Binds the parameters of [`SQL`], or of [`SQL_ONE`].
+    pub fn bind(&self, rows: Rows, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
+        rows.bind(&self.handle, arguments)?;
+        rows.bind(&self.first_seq, arguments)?;
+        rows.bind(&self.day, arguments)?;
+        rows.bind(&self.count, arguments)?;
+        if rows == Rows::Many {
+            rows.bind(&self.calls, arguments)?;
+        }
+        rows.bind(&self.submitted_at, arguments)?;
+        rows.bind_blobs(&self.specs, arguments)?;
+        rows.bind_blobs(&self.bodies, arguments)?;
+        rows.bind_blobs(&self.params, arguments)?;
+        self.asked.bind(rows, arguments)?;
+        self.effective.bind(rows, arguments)?;
+        self.kind.bind(rows, arguments)?;
+        self.spec.bind(rows, arguments)?;
+        self.body_ends.bind(rows, arguments)?;
+        self.params_ends.bind(rows, arguments)?;
+        self.call_counts.bind(rows, arguments)?;
+        self.call_times.bind(rows, arguments)?;
+        self.request_ids.bind(rows, arguments)?;
+        self.request_hashes.bind(rows, arguments)?;
+        self.done_nos.bind(rows, arguments)
     }
 
     /// Forgets all rows.
