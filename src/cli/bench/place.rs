@@ -97,7 +97,6 @@ impl Server {
         let mut process = Command::new(std::env::current_exe()?)
             .args(arguments)
             .env("RUST_LOG", "warn")
-            .env("TOKIO_WORKER_THREADS", std::env::var("SRV").unwrap_or("2".into()))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
