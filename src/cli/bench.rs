@@ -6,12 +6,14 @@
 mod all;
 mod backlog;
 mod bare;
+mod cancel;
 mod duel;
 mod fill;
 mod latency;
 mod load;
 mod machine;
 mod orders;
+mod overload;
 mod picture;
 mod place;
 mod raw;
@@ -19,6 +21,7 @@ mod report;
 mod results;
 mod schedulers;
 mod series;
+mod streams;
 mod throughput;
 mod unary;
 mod usage;
@@ -69,6 +72,12 @@ enum Name {
     Schedulers,
     /// 100 000 orders in one scheduler, and 100 000 tasks in one order, against as many without
     Orders,
+    /// Three times the load that can be sustained: throughput against the best, other callers, memory
+    Overload,
+    /// 1000 streams, every tenth of which never reads, against the reading ones alone
+    Streams,
+    /// 10 million queued tasks cancelled: when it is acknowledged, and what other callers notice
+    Cancel,
     /// The process behind the yardstick of unary calls
     #[value(hide = true)]
     Bare,
@@ -105,6 +114,9 @@ impl Bench {
             Name::Latency => latency::run(self.count.unwrap_or(3_000), runs).await?.into(),
             Name::Schedulers => schedulers::run(self.count.unwrap_or(200_000), self.most.unwrap_or(100_000), runs).await?,
             Name::Orders => orders::run(self.count.unwrap_or(100_000), runs).await?.into(),
+            Name::Overload => overload::run(runs).await?.into(),
+            Name::Streams => streams::run(self.most.unwrap_or(1_000).min(1_000), self.count.unwrap_or(5_000), runs).await?.into(),
+            Name::Cancel => cancel::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
             Name::Backlog => backlog::run(self.count.unwrap_or(200_000), self.most.unwrap_or(10_000_000), runs).await?,
         };
         match self.output {

@@ -23,6 +23,18 @@ pub async fn paused(address: &str) -> Result<Scheduler> {
 
 /// Submits SQL tasks with bodies of 1 KiB until `scheduler`, which has `from`, has `to`: `per_call` a call.
 pub async fn fill(scheduler: &Scheduler, from: u64, to: u64, per_call: u64, callers: u64) -> Result<()> {
+    fill_with(scheduler, from, to, per_call, callers, sql).await
+}
+
+/// The same with tasks of another kind.
+pub async fn fill_with(
+    scheduler: &Scheduler,
+    from: u64,
+    to: u64,
+    per_call: u64,
+    callers: u64,
+    task: fn(u64) -> Task,
+) -> Result<()> {
     let next = Arc::new(AtomicU64::new(from));
     let mut submitting = JoinSet::new();
     for _ in 0..callers {
@@ -44,7 +56,7 @@ pub async fn fill(scheduler: &Scheduler, from: u64, to: u64, per_call: u64, call
 }
 
 /// A statement of 1 KiB. It compresses well, as statements of one program do, and so does not fill the disk.
-fn task(number: u64) -> Task {
+fn sql(number: u64) -> Task {
     let mut statement = format!("select {number} /*");
     statement.extend(std::iter::repeat_n(" the same words again and again", BODY / 31 + 1));
     statement.truncate(BODY - 2);
