@@ -2,7 +2,8 @@
 
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-BENCH ?= throughput unary latency
+RUNS ?= 3
+BENCH ?=
 
 .PHONY: help demo test check bench simulate setup setup-test
 
@@ -10,7 +11,7 @@ help:
 	@echo 'make demo       ten tasks in five orders on a private Postgres (SCALE=1: real speed)'
 	@echo 'make test       every test; needs nothing running'
 	@echo 'make check      format, lints, docs, layers and sizes'
-	@echo 'make bench      figures beside their yardsticks (BENCH="throughput unary latency")'
+	@echo 'make bench      all figures beside their yardsticks, into benches/RESULTS.md (RUNS=3 BENCH=throughput,unary)'
 	@echo 'make simulate   crash schedules: SCHEDULES=n SEED=s'
 
 demo: setup
@@ -28,7 +29,7 @@ check:
 
 bench: setup
 	@cargo build --release --bin rallypoint
-	@for name in $(BENCH); do $(TARGET)/release/rallypoint bench $$name || exit 1; done
+	@$(TARGET)/release/rallypoint bench all --runs $(RUNS) $(if $(BENCH),--only $(BENCH))
 
 simulate:
 	@cargo test --release --test sim simulate -- --nocapture

@@ -54,7 +54,7 @@ impl Client {
         Ok(Client { channel, patience: PATIENCE, caller: None, namespace: None })
     }
 
-    /// Repeats calls of unknown fate for so long (default 30 s; zero: never).
+    /// Repeats calls of unknown fate, and those the service says when to repeat, for so long (default 30 s; zero: never).
     pub fn with_patience(self, patience: Duration) -> Client {
         Client { patience, ..self }
     }

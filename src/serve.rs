@@ -47,6 +47,8 @@ pub struct Config {
     pub replica_name: String,
     /// Namespaces come from the metadata of calls: only behind a proxy that sets it.
     pub trusted_namespace_metadata: bool,
+    /// What each namespace may have.
+    pub limits: Limits,
     /// Accept a database that loses commits in a crash: for tests.
     pub allow_unsafe_database: bool,
 }
@@ -97,7 +99,7 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
         replica: replica.clone(),
         clock,
         executor: (executor.clone(), executor_events),
-        limits: Limits::default(),
+        limits: config.limits,
         body_bytes: BODY_BYTES,
     })?;
     let rpc = rpc::Config {

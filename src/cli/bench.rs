@@ -3,19 +3,33 @@
 //! Every bench starts a durable private Postgres of its own and a server process on it, so that client, server and
 //! database are what a user has. It measures and prints; it passes no judgement.
 
+mod all;
+mod backlog;
 mod bare;
+mod cancel;
+mod duel;
+mod fill;
 mod latency;
 mod load;
+mod machine;
+mod orders;
+mod overload;
+mod picture;
 mod place;
 mod raw;
 mod report;
+mod results;
+mod schedulers;
+mod series;
+mod streams;
 mod throughput;
 mod unary;
+mod usage;
 
 use super::Failure;
 use clap::{Args, ValueEnum};
-use report::Report;
-use std::process::ExitCode;
+use series::Measured;
+use std::{path::PathBuf, process::ExitCode};
 
 /// Arguments of `bench`.
 #[derive(Args, Debug)]
@@ -28,19 +42,42 @@ pub struct Bench {
     /// Runs; the median counts
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     runs: u64,
+    /// The largest size, for a shorter run of the benches that grow [default: depends on the bench]
+    #[arg(short, long, value_name = "SIZE")]
+    most: Option<u64>,
+    /// `all`: only these
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<Name>,
+    /// `all`: the folder for RESULTS.md and the pictures
+    #[arg(long, value_name = "FOLDER", default_value = "benches")]
+    into: PathBuf,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Name {
+    /// Every bench below, into RESULTS.md
+    All,
     /// No-op tasks end to end, 100 a call, against the raw append of the same rows on one connection
     Throughput,
     /// No-op tasks end to end, 1 a call, 64 callers, against bare unary gRPC calls
     Unary,
     /// One task at a time, against two single-row commits and one gRPC round trip
     Latency,
+    /// New tasks while up to 10 million wait in another scheduler, against an empty server; and the memory they take
+    Backlog,
+    /// New tasks while 100 000 schedulers are open and idle, against an empty server; statements and memory they take
+    Schedulers,
+    /// 100 000 orders in one scheduler, and 100 000 tasks in one order, against as many without
+    Orders,
+    /// Three times the load that can be sustained: throughput against the best, other callers, memory
+    Overload,
+    /// 1000 streams, every tenth of which never reads, against the reading ones alone
+    Streams,
+    /// 10 million queued tasks cancelled: when it is acknowledged, and what other callers notice
+    Cancel,
     /// The process behind the yardstick of unary calls
     #[value(hide = true)]
     Bare,
@@ -52,18 +89,35 @@ enum Format {
     Json,
 }
 
+impl Name {
+    /// It is a bench of its own.
+    fn is_measured(self) -> bool {
+        !matches!(self, Name::All | Name::Bare)
+    }
+}
+
 impl Bench {
     /// Measures and prints.
     pub async fn run(self) -> Result<ExitCode, Failure> {
         let runs = self.runs as usize;
-        let report: Report = match self.name {
+        let report: Measured = match self.name {
+            Name::All => {
+                let failed = all::run(&self.into, &self.only, self.runs, self.most).await?;
+                return Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+            }
             Name::Bare => {
                 bare::serve().await?;
                 return Ok(ExitCode::SUCCESS);
             }
-            Name::Throughput => throughput::run(self.count.unwrap_or(600_000), runs).await?,
-            Name::Unary => unary::run(self.count.unwrap_or(100_000), runs).await?,
-            Name::Latency => latency::run(self.count.unwrap_or(3_000), runs).await?,
+            Name::Throughput => throughput::run(self.count.unwrap_or(600_000), runs).await?.into(),
+            Name::Unary => unary::run(self.count.unwrap_or(100_000), runs).await?.into(),
+            Name::Latency => latency::run(self.count.unwrap_or(3_000), runs).await?.into(),
+            Name::Schedulers => schedulers::run(self.count.unwrap_or(200_000), self.most.unwrap_or(100_000), runs).await?,
+            Name::Orders => orders::run(self.count.unwrap_or(100_000), runs).await?.into(),
+            Name::Overload => overload::run(runs).await?.into(),
+            Name::Streams => streams::run(self.most.unwrap_or(1_000).min(1_000), self.count.unwrap_or(5_000), runs).await?.into(),
+            Name::Cancel => cancel::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
+            Name::Backlog => backlog::run(self.count.unwrap_or(200_000), self.most.unwrap_or(10_000_000), runs).await?,
         };
         match self.output {
             Format::Text => print!("{report}"),

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     api::{ListTasksRequest, ReleaseMode, SchedulerSettings},
     client::{DoneStream, Error, Scheduler},
+    core::limits::Limits,
     serve::{Config, serve},
 };
 use clap::Args;
@@ -116,6 +117,7 @@ impl Host {
             noop_slots: 64,
             replica_name: "demo".to_owned(),
             trusted_namespace_metadata: false,
+            limits: Limits::default(),
             allow_unsafe_database: false,
         };
         let running = tokio::spawn(serve(config, listener, stop.clone().cancelled_owned()));

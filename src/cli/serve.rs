@@ -2,9 +2,12 @@
 //!
 //! The first SIGTERM or SIGINT shuts down in order; the second one leaves at once.
 
+mod quotas;
+
 use super::Failure;
 use crate::serve::{Config, Target};
 use clap::{Args, ValueEnum};
+use quotas::Quotas;
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 use tokio::{
     net::TcpListener,
@@ -46,6 +49,8 @@ pub struct Serve {
     /// Take the namespace from the metadata `rallypoint-namespace`: only behind a proxy that sets it
     #[arg(long, env = "RALLYPOINT_TRUSTED_NAMESPACE_METADATA", hide_env_values = true)]
     trusted_namespace_metadata: bool,
+    #[command(flatten)]
+    quotas: Quotas,
     /// Format of the log on stderr; what is logged: RUST_LOG
     #[arg(long, env = "RALLYPOINT_LOG_FORMAT", hide_env_values = true, value_enum, default_value_t = LogFormat::Text)]
     log_format: LogFormat,
@@ -91,6 +96,7 @@ impl Serve {
             noop_slots: self.noop_slots,
             replica_name: self.replica_name.unwrap_or_else(host_name),
             trusted_namespace_metadata: self.trusted_namespace_metadata,
+            limits: self.quotas.limits(),
             allow_unsafe_database: false,
         }
     }

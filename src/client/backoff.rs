@@ -22,8 +22,8 @@ impl Backoff {
 
     /// Waits before the next attempt after `error`, or hands it back: it is final, or it is too late for another one.
     pub async fn wait(&mut self, error: Error) -> Result<()> {
-        let wait = error.retry_after.unwrap_or(Duration::ZERO).max(jittered(self.next));
-        if !error.is_unknown() || Instant::now() + wait > self.deadline {
+        let wait = error.retry_after.unwrap_or(Duration::ZERO) + jittered(self.next);
+        if !error.is_passing() || Instant::now() + wait > self.deadline {
             return Err(error);
         }
         self.next = (self.next * 2).min(LONGEST);
@@ -42,6 +42,7 @@ fn jittered(wait: Duration) -> Duration {
 mod tests {
     use super::*;
     use tonic::Status;
+    use tonic_types::{ErrorDetails, StatusExt};
 
     #[test]
     fn jitter_stays_within_half() {
@@ -49,6 +50,18 @@ mod tests {
             let wait = jittered(Duration::from_secs(2));
             assert!((Duration::from_secs(1)..=Duration::from_secs(2)).contains(&wait));
         }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_says_when_is_waited_for_so_long() {
+        let error = |wait| {
+            let details = ErrorDetails::with_retry_info(Some(wait));
+            Status::with_error_details(tonic::Code::ResourceExhausted, "full", details).into()
+        };
+        let (asked, start) = (Duration::from_millis(200), Instant::now());
+        assert!(Backoff::new(Duration::from_secs(60)).wait(error(asked)).await.is_ok());
+        assert!(start.elapsed() >= asked);
+        assert!(Backoff::new(Duration::from_secs(60)).wait(error(Duration::from_secs(61))).await.is_err(), "it is too long");
     }
 
     #[tokio::test]

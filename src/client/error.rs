@@ -34,6 +34,11 @@ impl Error {
         self.code == Code::Unavailable || (!ours && matches!(self.code, Code::Unknown | Code::Internal | Code::Cancelled))
     }
 
+    /// Calling again may well succeed: the fate of the call is unknown, or the service says when to come back.
+    pub fn is_passing(&self) -> bool {
+        self.is_unknown() || self.retry_after.is_some()
+    }
+
     /// The service answered with this reason.
     pub fn is(&self, reason: &str) -> bool {
         self.reason.as_deref() == Some(reason)
@@ -47,7 +52,9 @@ impl Error {
             Some("HANDLE_RELEASED") => Some("Open another scheduler."),
             Some("LIMIT_ZERO") => Some("To start nothing more, pause the scheduler."),
             Some("ORDER_CLOSED") => Some("Use an order not below the current one, or open with late_order JOIN."),
-            Some("QUEUE_FULL" | "TOO_MANY_SCHEDULERS") => Some("Let work finish, or ask the operator for a higher limit."),
+            Some("QUEUE_FULL" | "TOO_MANY_SCHEDULERS" | "TOO_MANY_STREAMS" | "SUBMIT_RATE_EXCEEDED") => {
+                Some("Let work finish, or ask the operator for a higher limit.")
+            }
             Some("REQUEST_ID_REUSED") => Some("Use a new request id for another payload."),
             _ if self.code == Code::Unavailable => Some("Call again with the same request id."),
             _ => None,

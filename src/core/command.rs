@@ -2,9 +2,9 @@
 
 use super::{
     Attempt, DoneNo, Halt, Handle, Namespace, Order, Outcome, Packed, ReleaseMode, Request, Run, SchedulerImage, Seq, Settings,
-    Standing, TaskError, TaskResult, Time, Work,
+    Standing, TaskError, TaskResult, Time, Work, limits::Limit,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// Who asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -271,9 +271,13 @@ pub enum Reject {
     /// A limit is reached.
     LimitReached {
         /// Which.
-        limit: &'static str,
+        limit: Limit,
+        /// Whose.
+        namespace: Namespace,
         /// Its value.
         value: i64,
+        /// When to try again; `None`: that would not help.
+        wait: Option<Duration>,
     },
     /// `after` lies beyond the last event.
     CursorAhead {

@@ -18,7 +18,7 @@ impl Shard {
             scheduler.image.released_at.get_or_insert(now);
             let (namespace, halt) = (scheduler.share.namespace, scheduler.image.halt.as_ref().map(|halt| halt.order));
             if !already {
-                self.fair.closed(namespace);
+                self.quotas.closed(namespace);
             }
             match (mode, halt) {
                 (ReleaseMode::Cancel, _) => self.cancel_everything(now, handle, out),

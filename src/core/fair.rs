@@ -48,9 +48,6 @@ struct Member {
     running: Vec<u32>,
     /// Schedulers that could use a slot or run something.
     active: BTreeSet<(VirtualTime, Handle)>,
-    /// Unfinished tasks and open schedulers, for the quotas.
-    unfinished: i64,
-    open: usize,
 }
 
 /// All pools and shares of a shard.
@@ -129,8 +126,6 @@ impl Fair {
             ready: vec![BTreeSet::new(); self.pools.len()],
             running: vec![0; self.pools.len()],
             active: BTreeSet::new(),
-            unfinished: 0,
-            open: 0,
         });
         self.names.insert(name.clone(), id);
         id
@@ -142,28 +137,6 @@ impl Fair {
 
     pub fn set_total(&mut self, kind: KindId, total: u32) {
         self.pools[kind.0 as usize].total = total;
-    }
-
-    /// Unfinished tasks of a namespace.
-    pub fn unfinished(&self, namespace: NamespaceId) -> i64 {
-        self.members[namespace.0 as usize].unfinished
-    }
-
-    pub fn add_unfinished(&mut self, namespace: NamespaceId, delta: i64) {
-        self.members[namespace.0 as usize].unfinished += delta;
-    }
-
-    /// Open schedulers of a namespace.
-    pub fn open(&self, namespace: NamespaceId) -> usize {
-        self.members[namespace.0 as usize].open
-    }
-
-    pub fn opened(&mut self, namespace: NamespaceId) {
-        self.members[namespace.0 as usize].open += 1;
-    }
-
-    pub fn closed(&mut self, namespace: NamespaceId) {
-        self.members[namespace.0 as usize].open -= 1;
     }
 
     /// Lists the scheduler for exactly these kinds. A new or returning one starts at the present minimum of those that

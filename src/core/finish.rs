@@ -3,7 +3,7 @@
 //! It gives the event its number, opens the barrier, and applies the failure rule (design 5.5).
 
 use super::{
-    Attempt, Done, DoneNo, Halt, Handle, OnFailure, Order, Outcome, Output, ReleaseMode, SchedulerState, Seq, Shard, Span,
+    Attempt, Done, DoneNo, Halt, Handle, Load, OnFailure, Order, Outcome, Output, ReleaseMode, SchedulerState, Seq, Shard, Span,
     TaskError, TaskResult, Time, limits,
 };
 use std::sync::Arc;
@@ -56,7 +56,8 @@ impl Shard {
         if scheduler.unfinished == 0 {
             scheduler.deadlines.clear();
         }
-        self.fair.add_unfinished(scheduler.share.namespace, -count);
+        let bytes = scheduler.sizes.remove(span.first, span.last());
+        self.quotas.ended(scheduler.share.namespace, Load { tasks: count, bytes });
         out.touched.insert(handle);
         let failed = ending.outcome.is_failure();
         let done = Done {

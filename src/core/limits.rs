@@ -27,6 +27,11 @@ pub const LONG_ATTEMPT: Duration = Duration::from_millis(100);
 /// Executor time charged in advance.
 pub const CHARGE: Duration = Duration::from_secs(1);
 
+/// When to try again over a limit that says nothing better.
+pub const LIMIT_WAIT: Duration = Duration::from_secs(1);
+/// How much of a submit rate may be saved up.
+pub const RATE_BURST: Duration = Duration::from_secs(1);
+
 /// Limits an operator can set.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
@@ -34,6 +39,12 @@ pub struct Limits {
     pub open_schedulers: usize,
     /// Unfinished tasks of one namespace.
     pub queued_tasks: i64,
+    /// Bytes of bodies and parameters of the unfinished tasks of one namespace; a task counts in whole KiB.
+    pub queued_bytes: i64,
+    /// Tasks a second that one namespace may submit, a second's worth at once; `None`: any number.
+    pub submit_rate: Option<u32>,
+    /// Open streams of one namespace.
+    pub streams: u32,
     /// Distinct unfinished orders of one scheduler.
     pub unfinished_orders: usize,
     /// Request ids remembered.
@@ -42,6 +53,31 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { open_schedulers: 1_000_000, queued_tasks: 50_000_000, unfinished_orders: 1_000_000, requests: 1_000_000 }
+        Limits {
+            open_schedulers: 1_000_000,
+            queued_tasks: 50_000_000,
+            queued_bytes: 256 << 30,
+            submit_rate: None,
+            streams: 100_000,
+            unfinished_orders: 1_000_000,
+            requests: 1_000_000,
+        }
     }
+}
+
+/// A limit that was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// [`Limits::open_schedulers`]
+    OpenSchedulers,
+    /// [`Limits::queued_tasks`]
+    QueuedTasks,
+    /// [`Limits::queued_bytes`]
+    QueuedBytes,
+    /// [`Limits::submit_rate`]
+    SubmitRate,
+    /// [`Limits::streams`]
+    Streams,
+    /// [`Limits::unfinished_orders`]
+    UnfinishedOrders,
 }

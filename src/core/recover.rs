@@ -46,6 +46,8 @@ pub struct RecoveredRun {
     pub spec: Arc<Spec>,
     /// When they were submitted.
     pub submitted_at: Time,
+    /// What each counts for in the quota of bytes, as [`super::blocks`] says for its call.
+    pub blocks: u32,
 }
 
 /// Consecutive events of tasks that ended alike.

@@ -2,9 +2,9 @@
 //! numbers.
 
 use super::{
-    Accepted, Action, Attempt, AttemptEvent, AttemptRecord, Day, Ending, Handle, History, InFlight, KindId, Outcome, Output,
-    RecoveredRequest, RecoveredRun, RecoveredScheduler, ReleaseMode, Running, Scheduler, SchedulerState, Seq, Shard, Share, Span,
-    Time, Work,
+    Accepted, Action, Attempt, AttemptEvent, AttemptRecord, Day, Ending, Handle, History, InFlight, KindId, Load, Outcome,
+    Output, RecoveredRequest, RecoveredRun, RecoveredScheduler, ReleaseMode, Running, Scheduler, SchedulerState, Seq, Shard,
+    Share, Span, Time, Work,
     limits::{self, Limits},
 };
 use rustc_hash::FxHashMap;
@@ -91,7 +91,7 @@ impl Shard {
             self.opened.insert(image.opened_at, &image.namespace, request, handle);
         }
         if image.state == SchedulerState::Open {
-            self.fair.opened(namespace);
+            self.quotas.opened(namespace);
         }
         let mut open = Ranges(image.checkpoint.unfinished.iter().map(|(first, last)| (first.0, last.0)).collect());
         let share = Share::new(handle, namespace, image.settings.weight);
@@ -107,9 +107,11 @@ impl Shard {
             scheduler.done_no.0 = scheduler.done_no.0.max(outcome.done_no.0 + last);
         }
         let pasts = pasts(attempts, survivors);
+        let mut bytes = 0;
         for run in &runs {
             let kind = self.fair.kind(&run.spec.work);
             for (first, last) in open.within(run.first.0, run.first.0 + i64::from(run.count) - 1) {
+                bytes += scheduler.sizes.add(Seq(first), (last - first + 1) as u32, run.blocks);
                 let left = scheduler.restore_span(now, span_of(run, kind, first, last), &pasts);
                 self.leftovers.extend(left.into_iter().map(|(seq, leftover)| (handle, seq, leftover)));
             }
@@ -124,7 +126,7 @@ impl Shard {
                 self.adopted(now, &mut scheduler, kind, survivor);
             }
         }
-        self.fair.add_unfinished(namespace, scheduler.unfinished);
+        self.quotas.queued(namespace, Load { tasks: scheduler.unfinished, bytes });
         if scheduler.image.state == SchedulerState::Releasing && scheduler.image.release_mode == Some(ReleaseMode::Cancel) {
             // What ran without a row of its own waits again.
             scheduler.intend_cancel(None);

@@ -2,7 +2,7 @@
 
 use super::{
     Attempt, CancelRest, Counts, DoneNo, Gate, Handle, KindId, Order, Progress, Queue, ReleaseMode, Request, SchedulerImage,
-    SchedulerState, SchedulerView, Seq, Share, Span, Time, limits,
+    SchedulerState, SchedulerView, Seq, Share, Sizes, Span, Time, limits,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -15,6 +15,8 @@ pub(super) struct Scheduler {
     pub done_no: DoneNo,
     pub unfinished: i64,
     pub queue: Queue,
+    /// Bytes of its unfinished tasks.
+    pub sizes: Sizes,
     /// What runs, by the assignment's first task.
     pub in_flight: BTreeMap<Seq, InFlight>,
     pub running: u32,
@@ -73,6 +75,7 @@ impl Scheduler {
             image,
             unfinished: 0,
             queue: Queue::default(),
+            sizes: Sizes::default(),
             in_flight: BTreeMap::new(),
             running: 0,
             histories: FxHashMap::default(),

@@ -4,8 +4,8 @@
 //! handing out free slots; the loop calls it before it seals a batch.
 
 use super::{
-    Action, Caller, Command, CoreStatus, Counts, Fair, Handle, KindId, Namespace, Output, Progress, Reject, Reply, Scheduler,
-    SchedulerState, Seq, Ticket, Time, Verb, limits::Limits, requests::Opened,
+    Action, Caller, Command, CoreStatus, Counts, Fair, Handle, KindId, Namespace, Output, Over, Progress, Quotas, Reject, Reply,
+    Scheduler, SchedulerState, Seq, Ticket, Time, Verb, limits::Limits, requests::Opened,
 };
 use rustc_hash::FxHashMap;
 use std::{
@@ -19,6 +19,7 @@ pub struct Shard {
     pub(super) limits: Limits,
     pub(super) schedulers: FxHashMap<Handle, Scheduler>,
     pub(super) fair: Fair,
+    pub(super) quotas: Quotas,
     pub(super) opened: Opened,
     /// Calls that may be repeated, oldest first, to forget them in time.
     pub(super) accepted: VecDeque<(Time, Handle, uuid::Uuid)>,
@@ -114,6 +115,12 @@ impl Shard {
         };
         self.refresh(handle);
         reply
+    }
+
+    /// The answer to a call that a limit of its namespace forbids.
+    pub(super) fn over(namespace: &Namespace, over: Over) -> Reply {
+        let Over { limit, value, wait } = over;
+        Reply::Rejected(Reject::LimitReached { limit, namespace: namespace.clone(), value, wait })
     }
 
     fn owns(&self, namespace: &Namespace, handle: Handle) -> bool {

@@ -1,8 +1,10 @@
 //! GetScheduler and ExecAsync: opening a scheduler, and accepting tasks.
 
 use super::{
-    Accepted, Caller, Handle, LateOrder, Order, Output, Reject, Reply, Request, Run, Scheduler, SchedulerImage, SchedulerState,
-    Seq, Settings, Shard, Share, Span, Spec, SubmissionRecord, Submit, Time,
+    Accepted, Caller, Handle, LateOrder, Load, Order, Output, Over, Reject, Reply, Request, Run, Scheduler, SchedulerImage,
+    SchedulerState, Seq, Settings, Shard, Share, Span, Spec, SubmissionRecord, Submit, Time,
+    limits::{LIMIT_WAIT, Limit},
+    sizes,
 };
 use std::sync::Arc;
 
@@ -30,11 +32,10 @@ impl Shard {
             return Reply::Rejected(Reject::RequestIdReused);
         }
         let namespace = self.fair.namespace(&caller.namespace);
-        if self.fair.open(namespace) >= self.limits.open_schedulers {
-            let value = self.limits.open_schedulers as i64;
-            return Reply::Rejected(Reject::LimitReached { limit: "open_schedulers", value });
+        if let Err(over) = self.quotas.may_open(namespace, &self.limits) {
+            return Shard::over(&caller.namespace, over);
         }
-        self.fair.opened(namespace);
+        self.quotas.opened(namespace);
         if let Some(request) = request {
             self.opened.insert(now, &caller.namespace, request, handle);
         }
@@ -49,8 +50,7 @@ impl Shard {
 
     pub(super) fn submit(&mut self, now: Time, handle: Handle, submit: &Arc<Submit>, out: &mut Output) -> Reply {
         self.forget_requests(now);
-        let limits = self.limits;
-        let scheduler = self.schedulers.get_mut(&handle).expect("the scheduler is in memory");
+        let scheduler = &self.schedulers[&handle];
         if let Some(request) = submit.request
             && let Some(accepted) = scheduler.requests.get(&request.id)
         {
@@ -64,12 +64,8 @@ impl Shard {
             Err(reject) => return Reply::Rejected(reject),
         };
         let count = submit.bodies.len() as u32;
-        if self.fair.unfinished(scheduler.share.namespace) + i64::from(count) > limits.queued_tasks {
-            return Reply::Rejected(Reject::LimitReached { limit: "queued_tasks", value: limits.queued_tasks });
-        }
-        if scheduler.queue.orders() + submit.runs.len() > limits.unfinished_orders {
-            let value = limits.unfinished_orders as i64;
-            return Reply::Rejected(Reject::LimitReached { limit: "unfinished_orders", value });
+        if let Err(over) = self.admits(now, scheduler, submit) {
+            return Shard::over(&scheduler.image.namespace, over);
         }
         let record = SubmissionRecord {
             handle,
@@ -84,6 +80,19 @@ impl Shard {
         out.records.submissions.push(record);
         out.touched.insert(handle);
         reply
+    }
+
+    /// Whether the limits leave room for a call.
+    fn admits(&self, now: Time, scheduler: &Scheduler, submit: &Submit) -> Result<(), Over> {
+        let limits = &self.limits;
+        let (tasks, blocks) = (submit.bodies.len() as u32, submit.blocks());
+        let load = Load { tasks: tasks.into(), bytes: sizes::bytes(tasks, blocks) };
+        self.quotas.may_submit(now, scheduler.share.namespace, load, limits)?;
+        if scheduler.queue.orders() + submit.runs.len() <= limits.unfinished_orders {
+            return Ok(());
+        }
+        let wait = (submit.runs.len() <= limits.unfinished_orders).then_some(LIMIT_WAIT);
+        Err(Over { limit: Limit::UnfinishedOrders, value: limits.unfinished_orders as i64, wait })
     }
 
     /// Takes the tasks of a submission into the queue.
@@ -112,7 +121,17 @@ impl Shard {
             scheduler.requests.insert(request.id, accepted);
             self.accepted.push_back((now, handle, request.id));
         }
-        self.fair.add_unfinished(scheduler.share.namespace, count);
+        let bytes = scheduler.sizes.add(record.first_seq, count as u32, record.submit.blocks());
+        let namespace = scheduler.share.namespace;
+        self.quotas.queued(namespace, Load { tasks: count, bytes });
+        self.quotas.submitted(now, namespace, count, &self.limits);
+    }
+}
+
+impl Submit {
+    /// What each of its tasks counts for in the quota of bytes.
+    pub fn blocks(&self) -> u32 {
+        sizes::blocks(self.bodies.bytes.len() + self.params.bytes.len(), self.bodies.len())
     }
 }
 

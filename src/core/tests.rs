@@ -10,6 +10,7 @@ mod idle;
 mod model;
 mod orders;
 mod parallelism;
+mod quotas;
 mod recovery;
 mod remembered;
 mod retries;

@@ -16,6 +16,12 @@ impl Shard {
         if after > scheduler.done_no {
             return Reply::Rejected(Reject::CursorAhead { last: scheduler.done_no });
         }
+        let namespace = scheduler.share.namespace;
+        if let Err(over) = self.quotas.may_watch(namespace, &self.limits) {
+            return Shard::over(&self.scheduler_mut(handle).image.namespace, over);
+        }
+        self.quotas.watched(namespace);
+        let scheduler = self.scheduler_mut(handle);
         scheduler.streams += 1;
         out.touched.insert(handle);
         let last_seq = last_seq.unwrap_or(scheduler.highest_seq).min(scheduler.highest_seq);
@@ -26,7 +32,11 @@ impl Shard {
 
     pub(super) fn stream_closed(&mut self, now: Time, handle: Handle) {
         if let Some(scheduler) = self.schedulers.get_mut(&handle) {
-            scheduler.streams = scheduler.streams.saturating_sub(1);
+            // One that was open before the core was rebuilt is not counted.
+            if scheduler.streams > 0 {
+                scheduler.streams -= 1;
+                self.quotas.unwatched(scheduler.share.namespace);
+            }
             scheduler.last_activity = now;
             self.refresh(handle);
         }

@@ -110,7 +110,8 @@ impl Recovery {
              cross join lateral (
                  select ",
             submission_columns!(),
-            " from submission s
+            ", s.body_ends, s.params_ends
+                 from submission s
                  where s.shard = $1 and s.handle = w.handle and s.first_seq = w.first_seq and s.day = w.day
                  offset 0
              ) s

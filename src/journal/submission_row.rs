@@ -1,7 +1,7 @@
 //! A row of `submission` taken apart again.
 
 use super::{JournalError, wire::Stamp};
-use crate::core::{DoneNo, Order, RecoveredRequest, RecoveredRun, Request, Seq, Spec, Time};
+use crate::core::{DoneNo, Order, RecoveredRequest, RecoveredRun, Request, Seq, Spec, Time, blocks};
 use std::{collections::HashMap, sync::Arc};
 use uuid::Uuid;
 
@@ -30,6 +30,11 @@ pub(super) struct SubmissionRow {
     request_ids: Option<Vec<Uuid>>,
     request_hashes: Option<Vec<i64>>,
     done_nos: Option<Vec<i64>>,
+    /// Only where [`SubmissionRow::runs`] is asked for.
+    #[sqlx(default)]
+    body_ends: Option<Vec<i32>>,
+    #[sqlx(default)]
+    params_ends: Option<Vec<i32>>,
 }
 
 /// One call of a row: its first task (from 0), how many, and when.
@@ -64,10 +69,16 @@ impl SubmissionRow {
         let dictionary = specs.parse(&self.specs)?;
         let mut runs: Vec<RecoveredRun> = Vec::new();
         for call in self.calls()? {
+            let blocks = self.blocks(&call);
             for index in call.offset..call.offset + call.count {
                 let (order, spec) = (self.effective(index), self.spec(index, &dictionary)?);
                 match runs.last_mut() {
-                    Some(last) if last.order == order && last.submitted_at == call.at && Arc::ptr_eq(&last.spec, spec) => {
+                    Some(last)
+                        if last.order == order
+                            && last.submitted_at == call.at
+                            && last.blocks == blocks
+                            && Arc::ptr_eq(&last.spec, spec) =>
+                    {
                         last.count += 1
                     }
                     _ => runs.push(RecoveredRun {
@@ -76,11 +87,21 @@ impl SubmissionRow {
                         order,
                         spec: spec.clone(),
                         submitted_at: call.at,
+                        blocks,
                     }),
                 }
             }
         }
         Ok(runs)
+    }
+
+    /// What each task of a call counts for in the quota of bytes.
+    fn blocks(&self, call: &Call) -> u32 {
+        let bytes = |ends: &Option<Vec<i32>>| {
+            let end = |tasks: usize| ends.as_ref().and_then(|ends| ends.get(tasks.checked_sub(1)?).copied()).unwrap_or(0);
+            (end(call.offset + call.count) - end(call.offset)).max(0) as usize
+        };
+        blocks(bytes(&self.body_ends) + bytes(&self.params_ends), call.count)
     }
 
     /// The calls that may be repeated, accepted since `since`.

@@ -2,10 +2,12 @@
 //! the code. A definite code means "no effect"; UNAVAILABLE means "unknown". What does not exist and what is another
 //! namespace's get the same bytes. Never says anything of a statement, a file or the database's own words.
 
+mod limits;
+
 use super::{reason::Reason, violations::Violations};
 use crate::{
     coordinator::CallError,
-    core::{Handle, Reject, Reply, limits},
+    core::{Handle, Reject, Reply, limits::CALL_BYTES},
     journal::JournalError,
 };
 use std::{collections::HashMap, time::Duration};
@@ -14,8 +16,8 @@ use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 
 /// The domain of our reasons.
 pub const DOMAIN: &str = "rallypoint";
-/// When to call again after a limit was reached.
-const LIMIT_RETRY: Duration = Duration::from_secs(1);
+/// When to call again when the server cannot answer at the moment.
+const RETRY: Duration = Duration::from_secs(1);
 const SCHEDULER: &str = "rallypoint.v1.Scheduler";
 
 /// The answer to a malformed request: every field at fault, as many as fit.
@@ -63,7 +65,7 @@ pub fn rejected(reject: Reject, handle: Handle) -> Status {
             let message = "the request_id was used with another payload within the last 15 minutes";
             Status::with_error_details(Code::AlreadyExists, message, details)
         }
-        Reject::LimitReached { limit, value } => limit_reached(limit, value),
+        Reject::LimitReached { limit, namespace, value, wait } => limits::reached(limit, &namespace, value, wait, handle),
         Reject::CursorAhead { last } => {
             let mut details = info(Reason::CURSOR_AHEAD, &[("last", last.0.to_string())]);
             details.set_bad_request([violation("after", Reason::CURSOR_AHEAD, format!("the last event is {}", last.0))]);
@@ -112,7 +114,7 @@ pub fn metadata(key: &'static str, reason: Reason, message: &str) -> Status {
 
 /// The request is larger than the transport takes.
 pub fn call_too_large() -> Status {
-    let details = info(Reason::CALL_TOO_LARGE, &[("limit_bytes", limits::CALL_BYTES.to_string())]);
+    let details = info(Reason::CALL_TOO_LARGE, &[("limit_bytes", CALL_BYTES.to_string())]);
     Status::with_error_details(Code::InvalidArgument, "a call is at most 4 MiB; make several calls", details)
 }
 
@@ -142,7 +144,7 @@ pub fn bug(reply: &Reply) -> Status {
 
 fn unavailable(cause: &str, message: &str) -> Status {
     let mut details = info(Reason::TEMPORARILY_UNAVAILABLE, &[("cause", cause.into())]);
-    details.set_retry_info(Some(LIMIT_RETRY));
+    details.set_retry_info(Some(RETRY));
     Status::with_error_details(Code::Unavailable, message, details)
 }
 
@@ -153,15 +155,6 @@ fn order_closed(index: usize, order: i64, current: i64, handle: Handle) -> Statu
     let description = format!("order {order} is below the current order {current}");
     details.add_precondition_failure_violation(Reason::ORDER_CLOSED.as_str(), format!("{handle} {field}"), &description);
     Status::with_error_details(Code::FailedPrecondition, format!("{field}: {description}"), details)
-}
-
-fn limit_reached(limit: &'static str, value: i64) -> Status {
-    let reason = if limit == "open_schedulers" { Reason::TOO_MANY_SCHEDULERS } else { Reason::QUEUE_FULL };
-    let mut details = info(reason, &[("limit", limit.into()), ("value", value.to_string())]);
-    details.add_quota_failure_violation(limit, format!("the limit is {value}"));
-    details.set_retry_info(Some(LIMIT_RETRY));
-    let message = format!("the limit {limit} ({value}) is reached; nothing was accepted");
-    Status::with_error_details(Code::ResourceExhausted, message, details)
 }
 
 fn info(reason: Reason, metadata: &[(&str, String)]) -> ErrorDetails {

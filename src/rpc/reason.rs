@@ -64,6 +64,8 @@ reasons! {
     REQUEST_ID_REUSED: "The request id was used with another payload.";
     QUEUE_FULL: "A limit on unfinished work is reached; nothing of the call was accepted.";
     TOO_MANY_SCHEDULERS: "The namespace has as many open schedulers as it may have.";
+    SUBMIT_RATE_EXCEEDED: "The namespace submits more tasks a second than it may; nothing of the call was accepted.";
+    TOO_MANY_STREAMS: "The namespace has as many open streams as it may have.";
     JOURNAL_REJECTED: "The coordination database refused to store the call.";
     OVERLOADED: "More calls are waiting than this server holds; this one was not accepted.";
     INTERNAL: "A fault of the server; please report it.";

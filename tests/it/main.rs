@@ -14,6 +14,7 @@ mod promises_limits;
 mod promises_log;
 mod promises_orders;
 mod promises_outage;
+mod promises_quotas;
 mod promises_release;
 mod python;
 mod served;

@@ -82,7 +82,14 @@ fn add_runs(call: &Call, runs: &mut Vec<RecoveredRun>) {
     let mut first = call.record.first_seq;
     for (run, (order, spec)) in call.record.submit.runs.iter().zip(&call.record.resolved) {
         let (count, submitted_at) = (run.count, call.record.submitted_at);
-        runs.push(RecoveredRun { first, count, order: *order, spec: spec.clone(), submitted_at });
+        runs.push(RecoveredRun {
+            first,
+            count,
+            order: *order,
+            spec: spec.clone(),
+            submitted_at,
+            blocks: call.record.submit.blocks(),
+        });
         first = first.plus(count);
     }
 }

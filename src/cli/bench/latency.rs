@@ -50,7 +50,8 @@ pub async fn run(count: u64, runs: usize) -> Result<Report> {
     })
 }
 
-async fn tasks(address: &str, count: u64) -> Result<Vec<f64>> {
+/// Microseconds from the call to the AsyncDone of each of `count` tasks, one at a time, on a scheduler of their own.
+pub async fn tasks(address: &str, count: u64) -> Result<Vec<f64>> {
     let scheduler = Client::connect(address).await?.open(SchedulerSettings::default()).await?;
     let mut stream = scheduler.synchronize(0, Some(until::Kind::Forever(Default::default()))).await?;
     let mut latencies = Vec::with_capacity(count as usize);
@@ -87,7 +88,8 @@ async fn single_commits(place: &Place, database: &str, run: usize, count: u64) -
     Ok(latencies)
 }
 
-fn at(latencies: &[f64], share: f64) -> f64 {
+/// The latency that `share` of them stay below.
+pub fn at(latencies: &[f64], share: f64) -> f64 {
     let mut sorted = latencies.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     sorted.get((sorted.len() as f64 * share) as usize).copied().unwrap_or_default()

@@ -1,5 +1,6 @@
 //! Where a bench runs: a durable private Postgres in a temporary folder, and a server process on it.
 
+use super::usage::Usage;
 use crate::{
     client::Client,
     core::ShardId,
@@ -24,7 +25,7 @@ pub struct Place {
 
 /// A server process; it ends with this value.
 pub struct Server {
-    _process: Child,
+    process: Child,
     /// Where it listens.
     pub address: String,
 }
@@ -32,7 +33,12 @@ pub struct Server {
 impl Place {
     /// Starts the Postgres.
     pub async fn new() -> Result<Self> {
-        let settings = SETTINGS.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+        Self::with(&[]).await
+    }
+
+    /// Starts the Postgres, with settings besides the usual ones.
+    pub async fn with(more: &[(&str, &str)]) -> Result<Self> {
+        let settings = SETTINGS.iter().chain(more).map(|(name, value)| (name.to_string(), value.to_string())).collect();
         let options = Options { data_dir: None, durable: true, settings };
         let postgres = tokio::task::spawn_blocking(|| PrivatePostgres::start(options)).await??;
         Ok(Place { postgres })
@@ -47,7 +53,12 @@ impl Place {
 
     /// A server on `database`.
     pub async fn server(&self, database: &str) -> Result<Server> {
-        Server::start(database, &self.postgres.target_url()).await
+        self.server_with(database, &[]).await
+    }
+
+    /// A server on `database`, with options of `serve` besides the usual ones.
+    pub async fn server_with(&self, database: &str, more: &[&str]) -> Result<Server> {
+        Server::start(database, &self.postgres.target_url(), more).await
     }
 
     /// The journal in `database`.
@@ -69,23 +80,30 @@ impl Place {
         Ok(bytes)
     }
 
-    async fn checkpoint(&self) -> Result<()> {
+    /// Has Postgres write down what it holds back, so that it does not do so in the middle of a measurement.
+    pub async fn checkpoint(&self) -> Result<()> {
         sqlx::query("checkpoint").execute(&mut self.admin().await?).await?;
         Ok(())
     }
 
-    async fn admin(&self) -> Result<PgConnection> {
+    /// A connection of the superuser.
+    pub async fn admin(&self) -> Result<PgConnection> {
         Ok(PgConnection::connect_with(&self.postgres.options_for("postgres", SUPERUSER)).await?)
     }
 }
 
 impl Server {
-    async fn start(database: &str, target: &str) -> Result<Self> {
+    async fn start(database: &str, target: &str, more: &[&str]) -> Result<Self> {
         let target = format!("app={target}");
-        let arguments = ["serve", "--listen", "127.0.0.1:0", "--database", database, "--target", &target];
-        let server = Self::spawn(&arguments).await?;
+        let usual = ["serve", "--listen", "127.0.0.1:0", "--database", database, "--target", &target];
+        let server = Self::spawn(&[&usual, more].concat()).await?;
         server.ready().await?;
         Ok(server)
+    }
+
+    /// What its process uses.
+    pub fn usage(&self) -> Result<Usage> {
+        Usage::of(self.process.id().context("the server has ended")?)
     }
 
     /// A process that answers calls at once and does nothing with them.
@@ -119,7 +137,7 @@ impl Server {
                 eprintln!("{line}");
             }
         });
-        Ok(Server { _process: process, address })
+        Ok(Server { process, address })
     }
 
     async fn ready(&self) -> Result<()> {

@@ -63,6 +63,6 @@ pub fn median(values: &[f64]) -> f64 {
 }
 
 /// Three digits after the point are enough for a ratio; none for a rate.
-fn round(value: f64) -> f64 {
+pub fn round(value: f64) -> f64 {
     if value.abs() >= 1_000.0 { value.round() } else { (value * 1_000.0).round() / 1_000.0 }
 }

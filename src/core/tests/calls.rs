@@ -2,7 +2,8 @@
 
 use super::world::{World, free, order, plain, request};
 use crate::core::{
-    Caller, Command, DoneNo, Namespace, Order, Reject, ReleaseMode, Reply, Request, Settings, Until, Verb, limits::Limits,
+    Caller, Command, DoneNo, Namespace, Order, Reject, ReleaseMode, Reply, Request, Settings, Until, Verb,
+    limits::{Limit, Limits},
 };
 use std::sync::Arc;
 
@@ -97,10 +98,10 @@ fn over_a_limit_nothing_is_half_done() {
     let mut w = World::limited(0, limits);
     let s = w.open(plain);
     let second = w.new_handle();
-    assert!(matches!(opened(w.command(open(second, None))), Err(Reject::LimitReached { limit: "open_schedulers", .. })));
+    assert!(matches!(opened(w.command(open(second, None))), Err(Reject::LimitReached { limit: Limit::OpenSchedulers, .. })));
     w.submit(s, [free(), free()]);
     let full = w.try_submit(s, None, [free(), free()]);
-    assert!(matches!(full, Err(Reject::LimitReached { limit: "queued_tasks", .. })), "{full:?}");
+    assert!(matches!(full, Err(Reject::LimitReached { limit: Limit::QueuedTasks, .. })), "{full:?}");
     w.cancel(s, 1);
     let orders = w.try_submit(s, None, [order(1), order(2), order(3)]);
     assert!(matches!(orders, Err(Reject::LimitReached { .. })), "{orders:?}");

@@ -30,7 +30,14 @@ impl Remembered {
             let mut first = submission.first_seq;
             for (run, (order, spec)) in submission.submit.runs.iter().zip(&submission.resolved) {
                 let (order, spec, submitted_at) = (*order, spec.clone(), submission.submitted_at);
-                one.runs.push(RecoveredRun { first, count: run.count, order, spec, submitted_at });
+                one.runs.push(RecoveredRun {
+                    first,
+                    count: run.count,
+                    order,
+                    spec,
+                    submitted_at,
+                    blocks: submission.submit.blocks(),
+                });
                 first = first.plus(run.count);
             }
             one.requests.extend(submission.submit.request.map(|request| RecoveredRequest {

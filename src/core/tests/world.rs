@@ -21,6 +21,7 @@ pub struct World {
     /// Outcomes of the last batch.
     pub last_batch: i64,
     slots: u32,
+    limits: Limits,
     opened: u64,
 }
 
@@ -81,6 +82,7 @@ impl World {
             remembered: Remembered::default(),
             last_batch: 0,
             slots,
+            limits,
             opened: 0,
         };
         world.set_slots(slots);
@@ -296,7 +298,7 @@ impl World {
     }
 
     fn restore(&mut self, running: &[Running]) {
-        self.shard = Shard::restore(Limits::default(), self.now, self.remembered.recovered(), running);
+        self.shard = Shard::restore(self.limits, self.now, self.remembered.recovered(), running);
         self.set_slots(self.slots);
     }
 }

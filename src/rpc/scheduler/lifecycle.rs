@@ -3,7 +3,8 @@
 use super::{super::convert, Schedulers, errors, validate};
 use crate::{
     api,
-    core::{Caller, DoneNo, Handle, ReleaseMode, Reply, Verb},
+    coordinator::CallError,
+    core::{Caller, DoneNo, Handle, Reject, ReleaseMode, Reply, Verb},
 };
 use std::time::Duration;
 use tonic::Status;
@@ -34,9 +35,11 @@ impl Schedulers {
         let (already_released, mut pending, mut done_no) = self.released(&caller, handle, mode).await?;
         while request.wait && pending > 0 {
             tokio::select! {
-                ended = self.coordinator.wait_done(caller.clone(), handle, done_no) => {
-                    ended.map_err(|error| errors::call(error, handle))?;
-                }
+                ended = self.coordinator.wait_done(caller.clone(), handle, done_no) => match ended {
+                    // The release has had its effect: without a stream to wait on, it is looked after now and then.
+                    Ok(()) | Err(CallError::Rejected(Reject::LimitReached { .. })) => {}
+                    Err(error) => return Err(errors::call(error, handle)),
+                },
                 () = self.stopping.cancelled() => return Err(errors::stopping()),
             }
             (_, pending, done_no) = self.released(&caller, handle, mode).await?;

@@ -4,6 +4,7 @@ use crate::harness::postgres;
 use rallypoint::{
     api::{self, scheduler_service_client::SchedulerServiceClient, status_service_client::StatusServiceClient},
     client::Client,
+    core::limits::Limits,
     postgres::COORDINATION,
     serve::{Config, Target, serve},
 };
@@ -42,6 +43,7 @@ fn start() -> SocketAddr {
         noop_slots: 64,
         replica_name: "bad-input".into(),
         trusted_namespace_metadata: true,
+        limits: Limits::default(),
         allow_unsafe_database: true,
     };
     thread::spawn(move || {

@@ -9,6 +9,7 @@ use super::{
 use rallypoint::{
     api::{self, scheduler_service_client::SchedulerServiceClient},
     client::Client,
+    core::limits::Limits,
     postgres::{COORDINATION, PrivatePostgres, TARGET},
     serve::{Config, Target, serve},
 };
@@ -27,6 +28,8 @@ pub struct Setup<'a> {
     pub slots: u32,
     /// Takes namespaces from metadata.
     pub trusted: bool,
+    /// What a namespace may have.
+    pub limits: Limits,
     /// Where journal and `app` are; `None`: databases of their own on the shared one.
     pub postgres: Option<&'a PrivatePostgres>,
     /// Targets besides `app`: each a database of its own on the shared Postgres.
@@ -76,6 +79,7 @@ impl Server {
             noop_slots: 256,
             replica_name: "test".into(),
             trusted_namespace_metadata: setup.trusted,
+            limits: setup.limits,
             allow_unsafe_database: setup.postgres.is_none(),
         };
         let url = format!("http://{address}");

@@ -47,6 +47,7 @@ async fn what_was_appended_is_recovered() {
         order: order.map(Order),
         spec,
         submitted_at,
+        blocks: 1,
     };
     assert_eq!(
         recovered[0].runs,

@@ -1,0 +1,66 @@
+//! Cancelling a backlog of millions: how soon it is acknowledged, and what others notice while it is carried out.
+
+use super::{
+    fill, latency,
+    latency::at,
+    place::{Place, Server},
+    report::{Report, median},
+};
+use crate::{
+    api::{self, NoopTask, ReleaseMode, SchedulerState, Task, task::Kind},
+    client::Scheduler,
+};
+use anyhow::Result;
+use std::time::Instant;
+
+/// Tasks one at a time between two looks at what is left.
+const ROUND: u64 = 250;
+/// Rounds before the cancellation.
+const CALM: usize = 12;
+
+pub async fn run(total: u64, runs: usize) -> Result<Report> {
+    let place = Place::new().await?;
+    let (mut calm, mut busy, mut acknowledged, mut rates) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for run in 0..runs {
+        let server = place.server(&place.database(&format!("bench_{run}")).await?).await?;
+        let backlog = fill::paused(&server.address).await?;
+        fill::fill_with(&backlog, 0, total, 10_000, 4, empty).await?;
+        place.checkpoint().await?;
+        let mut before = Vec::new();
+        for _ in 0..CALM {
+            before.extend(latency::tasks(&server.address, ROUND).await?);
+        }
+        calm.push(at(&before, 0.99));
+        let start = Instant::now();
+        backlog.release(ReleaseMode::Cancel, false).await?;
+        acknowledged.push(start.elapsed().as_secs_f64() * 1e3);
+        busy.push(at(&until_over(&server, &backlog).await?, 0.99));
+        rates.push(total as f64 / start.elapsed().as_secs_f64());
+    }
+    let (figure, yardstick) = (median(&busy), median(&calm));
+    Ok(Report {
+        name: "cancel",
+        figure,
+        unit: "us (p99)",
+        runs: busy,
+        yardstick: ("tasks of other callers before the cancellation, same run", yardstick),
+        ratio: figure / yardstick,
+        also: vec![("acknowledged_ms", median(&acknowledged)), ("cancelled_per_s", median(&rates))],
+        ran: format!("{total} queued no-op tasks cancelled by ReleaseScheduler, while others run theirs one at a time"),
+    })
+}
+
+/// Latencies of tasks of another scheduler until everything is cancelled.
+async fn until_over(server: &Server, backlog: &Scheduler) -> Result<Vec<f64>> {
+    let mut latencies = Vec::new();
+    loop {
+        latencies.extend(latency::tasks(&server.address, ROUND).await?);
+        if backlog.describe().await?.state() == SchedulerState::Released {
+            return Ok(latencies);
+        }
+    }
+}
+
+fn empty(_: u64) -> Task {
+    Task { kind: Some(Kind::Noop(NoopTask::default())), ..api::Task::default() }
+}

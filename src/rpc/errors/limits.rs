@@ -1,0 +1,46 @@
+//! The answer to a call that a limit forbids: RESOURCE_EXHAUSTED with the limit, whose it is, its value, and when to try
+//! again. It means "no effect".
+
+use super::{Reason, info};
+use crate::core::{Handle, Namespace, limits::Limit};
+use std::time::Duration;
+use tonic::{Code, Status};
+use tonic_types::{QuotaViolation, StatusExt};
+
+/// `limit` of `namespace`, or of the scheduler `handle`, is reached. `wait`: when to try again.
+pub fn reached(limit: Limit, namespace: &Namespace, value: i64, wait: Option<Duration>, handle: Handle) -> Status {
+    let (name, reason) = (name(limit), reason(limit));
+    let subject = match limit {
+        Limit::UnfinishedOrders => format!("scheduler:{handle}"),
+        _ => format!("namespace:{}", namespace.0),
+    };
+    let mut details = info(reason, &[("limit", name.into()), ("value", value.to_string()), ("subject", subject.clone())]);
+    let mut violation = QuotaViolation::new(subject.clone(), format!("{name}: the limit is {value}"));
+    violation.quota_metric = name.into();
+    violation.quota_value = value;
+    details.set_quota_failure(vec![violation]);
+    details.set_retry_info(wait);
+    let message = format!("the limit {name} ({value}) of {subject} is reached; nothing was accepted");
+    Status::with_error_details(Code::ResourceExhausted, message, details)
+}
+
+/// As sent, and as the options of `serve` are called.
+fn name(limit: Limit) -> &'static str {
+    match limit {
+        Limit::OpenSchedulers => "open_schedulers",
+        Limit::QueuedTasks => "queued_tasks",
+        Limit::QueuedBytes => "queued_bytes",
+        Limit::SubmitRate => "submit_rate",
+        Limit::Streams => "streams",
+        Limit::UnfinishedOrders => "unfinished_orders",
+    }
+}
+
+fn reason(limit: Limit) -> Reason {
+    match limit {
+        Limit::OpenSchedulers => Reason::TOO_MANY_SCHEDULERS,
+        Limit::QueuedTasks | Limit::QueuedBytes | Limit::UnfinishedOrders => Reason::QUEUE_FULL,
+        Limit::SubmitRate => Reason::SUBMIT_RATE_EXCEEDED,
+        Limit::Streams => Reason::TOO_MANY_STREAMS,
+    }
+}
