@@ -40,6 +40,8 @@ pub enum Command {
     StreamClosed(Handle),
     /// Counts for the status page.
     Status,
+    /// Write the checkpoints of these schedulers anew: the journal wants to let go of old rows.
+    Checkpoint(Vec<Handle>),
 }
 
 /// What a caller asks about a scheduler.
@@ -246,6 +248,8 @@ pub enum Reply {
     Located(Vec<Option<(Standing, Attempt)>>),
     /// Status.
     Status(Box<CoreStatus>),
+    /// Checkpoint.
+    Checkpointed,
     /// No effect, and why.
     Rejected(Reject),
 }

@@ -63,6 +63,10 @@ impl Shard {
                 None
             }
             Command::Status => Some(Reply::Status(Box::new(self.status()))),
+            Command::Checkpoint(handles) => {
+                self.checkpoint(handles, out);
+                Some(Reply::Checkpointed)
+            }
         };
         if let (Some(ticket), Some(reply)) = (ticket, reply) {
             out.actions.push(Action::Reply(ticket, reply));

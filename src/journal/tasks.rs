@@ -122,7 +122,7 @@ impl Reader {
             .read(|| {
                 sqlx::query_as::<_, AttemptRow>(
                     "-- attempts
-                     select handle, seq, attempt, kind, day, at, next_at, error
+                     select handle, seq, attempt, kind, at, next_at, error
                      from attempt
                      where shard = $1 and handle = $2 and seq = $3
                      order by attempt desc, kind desc
