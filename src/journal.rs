@@ -15,6 +15,7 @@ mod days;
 mod error;
 mod events;
 mod lease;
+mod outcomes;
 mod pin;
 mod recover;
 mod schedulers;

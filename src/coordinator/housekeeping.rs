@@ -1,7 +1,7 @@
 //! Keeps the journal young: partitions to come are made, and what is over its retention goes. It works beside the loop and
 //! never on its connection; only the new checkpoints that let go of old rows are asked of the loop, like any command.
 //!
-//! Nothing is sent to the database between two rounds. A replica that does not own the shard only makes partitions.
+//! Nothing is sent to the database between two rounds, nor by a replica that does not own the shard.
 
 use super::{driver::Asked, health::Health};
 use crate::{
@@ -13,8 +13,8 @@ use tokio::sync::{mpsc, oneshot};
 
 /// How often days are looked at.
 const ROUND: Duration = Duration::from_secs(3600);
-/// How often the number of the last batch is looked at, in memory.
-const TICK: Duration = Duration::from_secs(10);
+/// How often the number of the last batch, and whether the shard is ours, is looked at, in memory.
+const TICK: Duration = Duration::from_secs(1);
 /// Checkpoints asked for at once.
 const CHECKPOINTS: u32 = 1_000;
 /// How often they are asked for in one round.
@@ -24,16 +24,20 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Does everything every hour, and turns the batch numbers whenever a range of them is full, for ever.
 pub(super) async fn keep(upkeep: Upkeep, health: Health, commands: mpsc::WeakSender<Asked>) {
-    let mut next_round = Instant::now() + TICK;
+    let mut next_round = Instant::now();
     let mut next_batches = None;
     loop {
         tokio::time::sleep(TICK).await;
-        if let Some((last, _)) = health.read().last_batch {
+        let health = health.read();
+        if !health.available {
+            continue;
+        }
+        if let Some((last, _)) = health.last_batch {
             next_batches = turn_batches(&upkeep, last, next_batches).await;
         }
         if Instant::now() >= next_round {
             next_round = Instant::now() + ROUND;
-            if let Err(error) = round(&upkeep, &health, &commands).await {
+            if let Err(error) = round(&upkeep, &commands).await {
                 tracing::warn!(%error, "housekeeping of the journal was not finished; it goes on in an hour");
             }
         }
@@ -52,11 +56,8 @@ async fn turn_batches(upkeep: &Upkeep, last: BatchNo, due: Option<BatchNo>) -> O
     Some(next)
 }
 
-async fn round(upkeep: &Upkeep, health: &Health, commands: &mpsc::WeakSender<Asked>) -> Result<(), JournalError> {
+async fn round(upkeep: &Upkeep, commands: &mpsc::WeakSender<Asked>) -> Result<(), JournalError> {
     upkeep.ensure_partitions().await?;
-    if !health.read().available {
-        return Ok(());
-    }
     for _ in 0..CALLS {
         let stale = upkeep.stale_checkpoints(CHECKPOINTS).await?;
         if stale.is_empty() || !checkpoint(commands, stale).await {

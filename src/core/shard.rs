@@ -115,6 +115,7 @@ impl Shard {
             Verb::Cancel(seq) => self.cancel(now, handle, *seq, out),
             Verb::Describe => Reply::Scheduler(Box::new(self.scheduler_mut(handle).view())),
             Verb::Locate(seqs) => self.locate(handle, seqs),
+            Verb::Select { before, phase, order, limit } => self.select(handle, *before, *phase, *order, *limit),
         };
         self.refresh(handle);
         reply
