@@ -1,8 +1,9 @@
 -- The journal: what a coordinator remembers, and recovers from.
 --
--- Hot tables (submission, completion, attempt, batch) are append-only. The first three are partitioned by the UTC day
--- of their task's submission; days are made by the service, a week ahead. Per-task values are arrays, null where every
--- element is the default. What callers, workers and targets say is bytea; the views decode it.
+-- Hot tables (submission, completion, attempt, batch) are append-only: what is old goes with its partition. The first three
+-- are partitioned by the UTC day on which a row was written, the last by number; the service makes partitions ahead and
+-- drops those nobody needs. Per-task values are arrays, null where every element is the default. What callers, workers and
+-- targets say is bytea; the views decode it.
 
 create table shard (
     shard int2 not null,
@@ -21,7 +22,9 @@ create table batch (
     epoch int8 not null,
     at timestamptz not null,
     constraint batch_pkey primary key (shard, batch_no)
-);
+) partition by range (batch_no);
+
+create table batch_0 partition of batch for values from (0) to (1000000);
 
 -- Every batch needs its predecessor: this is the first one's.
 insert into shard (shard, epoch) values (0, 0);
@@ -63,6 +66,7 @@ create table scheduler (
     cancel_rest bytea,
     opened_at timestamptz not null,
     released_at timestamptz,
+    first_day date not null,                            -- none of its rows lies in an earlier partition
     -- checkpoint: recovery reads what came later, and the submissions of the unfinished
     highest_seq int8 not null,
     done_no int8 not null,
@@ -78,7 +82,8 @@ create index scheduler_by_request on scheduler (shard, namespace, request_id) wh
 create index scheduler_unfinished on scheduler (shard, handle) where state <> 3;
 create index scheduler_ended on scheduler (shard, released_at) where state = 3;
 
--- One row: consecutive tasks of one scheduler, submitted in one batch on one day by one or several calls.
+-- One row: consecutive tasks of one scheduler, submitted in one batch by one or several calls. The row of a task that is
+-- still unfinished when its day goes is moved to the present day; nothing else ever changes a row.
 create table submission (
     shard int2 not null,
     handle uuid not null,
@@ -86,6 +91,8 @@ create table submission (
     day date not null,
     count int4 not null,
     submitted_at timestamptz not null,                  -- of the first call
+    lowest_order int8,                                  -- effective, of the tasks that have one
+    highest_order int8,
     -- per task
     asked_order int8[] compression lz4,                 -- -1: none; null: all none
     effective_order int8[] compression lz4,             -- null: as asked
@@ -107,8 +114,11 @@ create table submission (
 ) partition by range (day);
 
 create index submission_times on submission using brin (submitted_at) with (pages_per_range = 16);
+-- tasks of one order, newest first: rows of one order by key, the others one by one
+create index submission_of_one_order on submission (shard, handle, lowest_order, first_seq) where lowest_order = highest_order;
+create index submission_of_many_orders on submission (shard, handle, first_seq) where lowest_order < highest_order;
 
--- One row: consecutive events of one scheduler, whose tasks were submitted on one day.
+-- One row: consecutive events of one scheduler, written in one batch.
 create table completion (
     shard int2 not null,
     handle uuid not null,
@@ -140,6 +150,9 @@ create table completion (
 ) partition by range (day);
 
 create index completion_times on completion using brin (ended_at) with (pages_per_range = 16);
+-- the outcome of a task: in one of the rows that end at or little after it, or in one of the few wide ones
+create index completion_by_seq on completion (shard, handle, max_seq, min_seq);
+create index completion_wide on completion (shard, handle, min_seq, max_seq) where max_seq - min_seq > 10000;
 create index completion_failures on completion (shard, handle, first_done_no) where failed > 0;
 
 create table attempt (

@@ -108,15 +108,15 @@ from scheduler r
 cross join lateral (
     select *
     from (
-        select day, seq, effective_order, asked_order, kind, body, submitted_at
+        select seq, effective_order, asked_order, kind, body, submitted_at
         from submitted_task
         where shard = r.shard and handle = r.handle
     ) t
     full join (
-        select day, seq, started_at, ended_at, outcome, done_no, attempt, slot, backend_pid, error, rows_affected
+        select seq, started_at, ended_at, outcome, done_no, attempt, slot, backend_pid, error, rows_affected
         from task_outcome
         where shard = r.shard and handle = r.handle
-    ) o using (day, seq)
+    ) o using (seq)
     offset 0
 ) l;
 
@@ -154,7 +154,7 @@ from here h
 full join (
     select a.* from running a
     where not exists (
-        select from task_outcome o where o.shard = a.shard and o.handle = a.handle and o.seq = a.seq and o.day = a.day
+        select from task_outcome o where o.shard = a.shard and o.handle = a.handle and o.seq = a.seq and o.day >= a.day
     )
 ) a on a.shard = h.shard and a.handle = h.handle and a.seq = h.seq
 left join replica e on e.shard = h.shard and e.replica = h.replica

@@ -8,6 +8,7 @@ mod driver;
 mod ended;
 mod feed;
 mod health;
+mod housekeeping;
 pub mod machine;
 mod owner;
 mod stream;
@@ -84,6 +85,11 @@ pub enum CallError {
         /// For people.
         reason: &'static str,
     },
+    /// The events after the cursor are older than the retention, and gone.
+    Truncated {
+        /// The lowest cursor whose events are there.
+        oldest: DoneNo,
+    },
     /// A queue is full; it had no effect.
     Overloaded {
         /// When to try again.
@@ -117,6 +123,7 @@ impl Coordinator {
         let (commands, asked) = mpsc::channel(COMMANDS);
         let (closed_streams, closed) = mpsc::channel(CLOSED_STREAMS);
         let (feeds, health) = (Feeds::default(), Health::default());
+        tokio::spawn(housekeeping::keep(journal.upkeep(), health.clone(), commands.downgrade()));
         let coordinator = Coordinator {
             commands,
             closed_streams,
@@ -129,7 +136,6 @@ impl Coordinator {
             health: health.clone(),
         };
         tokio::spawn(owner::keep(journal.clone(), replica.clone(), clock.clone(), health.clone()));
-        tokio::spawn(owner::housekeeping(journal.clone()));
         let (machine, first) = Machine::new(journal.shard(), limits);
         let driver = Driver {
             machine,

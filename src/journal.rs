@@ -1,7 +1,7 @@
 //! The journal: the append-only record in Postgres from which a coordinator recovers (design section 6).
 //!
 //! It owns the coordination database: no other room has SQL of it. Each duty has connections of its own: the [`Writer`]
-//! appends batches, the [`Heart`] renews the lease, [`Upkeep`] makes days and drops old batch numbers, and the
+//! appends batches, the [`Heart`] renews the lease, [`Upkeep`] makes days and drops old ones, and the
 //! [`Reader`]'s small pool serves the handlers of RPCs. Handlers may be dropped at any point, so reads are single
 //! autocommit statements, and handlers never touch the writer.
 
@@ -11,9 +11,12 @@ mod bodies;
 mod check;
 mod completion_row;
 mod connect;
+mod days;
 mod error;
 mod events;
 mod lease;
+mod outcomes;
+mod pin;
 mod recover;
 mod schedulers;
 mod sessions;
@@ -29,6 +32,7 @@ pub use check::Check;
 pub use connect::{Journal, JournalConfig};
 pub use error::JournalError;
 pub use lease::{Beat, Heart, Ownership, Replica, TakeOver};
+pub use pin::Pin;
 pub use recover::recover;
 pub use schedulers::Reader;
 pub use sessions::{Session, Sessions};

@@ -43,6 +43,8 @@ pub struct Config {
     pub slots: u32,
     /// No-op tasks at any time.
     pub noop_slots: u32,
+    /// Days for which events and the log are kept.
+    pub retention_days: u32,
     /// Name of this replica, the same after a restart.
     pub replica_name: String,
     /// Namespaces come from the metadata of calls: only behind a proxy that sets it.
@@ -78,6 +80,7 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
         shard: ShardId(0),
         allow_unsafe: config.allow_unsafe_database,
         readers: READERS,
+        retention_days: config.retention_days,
     })
     .await?;
     let replica = Replica { id: Uuid::now_v7(), name: config.replica_name.as_str().into() };

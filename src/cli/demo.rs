@@ -115,6 +115,7 @@ impl Host {
             targets: Vec::new(),
             slots: 8,
             noop_slots: 64,
+            retention_days: 30,
             replica_name: "demo".to_owned(),
             trusted_namespace_metadata: false,
             limits: Limits::default(),

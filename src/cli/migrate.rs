@@ -24,7 +24,7 @@ impl Migrate {
                 .why(error)
                 .next("it looks like postgres://user@host/rallypoint")
         })?;
-        let config = JournalConfig { options, shard: ShardId(0), allow_unsafe: false, readers: 1 };
+        let config = JournalConfig { options, shard: ShardId(0), allow_unsafe: false, readers: 1, retention_days: 30 };
         Journal::open(config).await.map_err(|error| {
             Failure::new("the database was not migrated")
                 .why(error)

@@ -43,6 +43,16 @@ pub struct Serve {
     /// Slots for no-op tasks
     #[arg(long, env = "RALLYPOINT_NOOP_SLOTS", hide_env_values = true, default_value_t = 8192, value_name = "N")]
     noop_slots: u32,
+    /// Days for which events and the log of what has ended can be read
+    #[arg(
+        long,
+        env = "RALLYPOINT_RETENTION",
+        hide_env_values = true,
+        default_value_t = 30,
+        value_parser = clap::value_parser!(u32).range(1..=36_500),
+        value_name = "DAYS"
+    )]
+    retention: u32,
     /// Name of this replica [default: the host's]
     #[arg(long, env = "RALLYPOINT_REPLICA", hide_env_values = true, value_name = "NAME")]
     replica_name: Option<String>,
@@ -94,6 +104,7 @@ impl Serve {
             targets: self.targets.into_iter().map(target).collect(),
             slots,
             noop_slots: self.noop_slots,
+            retention_days: self.retention,
             replica_name: self.replica_name.unwrap_or_else(host_name),
             trusted_namespace_metadata: self.trusted_namespace_metadata,
             limits: self.quotas.limits(),

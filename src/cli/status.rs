@@ -8,7 +8,7 @@ use super::{
     words,
 };
 use crate::{
-    api::{Execution, GetStatusResponse},
+    api::{DayPin, Execution, GetStatusResponse, day_pin::Reason},
     client::Error,
 };
 use clap::Args;
@@ -137,9 +137,23 @@ fn journal(status: &GetStatusResponse) -> String {
     if !journal.available {
         return output::paint(&format!("journal  away: {}", journal.error), RED);
     }
-    let oldest = if journal.oldest_day.is_empty() { String::new() } else { format!(", oldest day {}", journal.oldest_day) };
+    let oldest = match (&journal.pin, journal.oldest_day.as_str()) {
+        (_, "") => String::new(),
+        (None, day) => format!(", oldest day {day}"),
+        (Some(pin), day) => format!(", oldest day {day} (kept {} days: {})", journal.retention_days, pinned(pin)),
+    };
     let age = clock::duration(journal.last_durable_ms.saturating_mul(1000));
     format!("journal  batch {}, durable {age} ago{oldest}", journal.batch_no)
+}
+
+/// What keeps the oldest day.
+fn pinned(pin: &DayPin) -> String {
+    match pin.reason() {
+        Reason::Checkpoint => format!("pinned by the checkpoint of {}", pin.handle),
+        Reason::Unfinished => format!("pinned by an unfinished task of {}", pin.handle),
+        Reason::Reader => format!("pinned by a long transaction of backend {} {}", pin.backend_pid, pin.application),
+        Reason::Due | Reason::Unspecified => "it goes in the next round".to_owned(),
+    }
 }
 
 fn print_executions(executions: &[Execution]) {
@@ -212,6 +226,7 @@ fn to_json(status: &GetStatusResponse) -> Value {
         "journal": {
             "batch_no": journal.batch_no, "last_durable_ms": journal.last_durable_ms,
             "available": journal.available, "error": journal.error, "oldest_day": journal.oldest_day,
+            "retention_days": journal.retention_days, "pinned": journal.pin.as_ref().map(pinned),
         },
         "unreachable": status.unreachable,
     })

@@ -49,6 +49,7 @@ impl Error {
         match self.reason.as_deref() {
             _ if self.transport => Some("Is the server running, and is this its address?"),
             Some("HANDLE_NOT_FOUND") => Some("Handles are those GetScheduler returned, kept for the retention time."),
+            Some("CURSOR_TRUNCATED") => Some("Begin where the error says; what is older than the retention is gone."),
             Some("HANDLE_RELEASED") => Some("Open another scheduler."),
             Some("LIMIT_ZERO") => Some("To start nothing more, pause the scheduler."),
             Some("ORDER_CLOSED") => Some("Use an order not below the current one, or open with late_order JOIN."),

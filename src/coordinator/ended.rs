@@ -3,7 +3,8 @@
 
 use super::{CallError, Coordinator, EventStream, stream::Goal};
 use crate::core::{
-    Counts, DoneNo, Handle, Namespace, Progress, Reject, Reply, SchedulerImage, SchedulerState, SchedulerView, Until, Verb,
+    Counts, DoneNo, Handle, Namespace, Phase, Progress, Reject, Reply, SchedulerImage, SchedulerState, SchedulerView, Seq, Until,
+    Verb,
 };
 
 impl Coordinator {
@@ -17,6 +18,11 @@ impl Coordinator {
             Verb::Cancel(_) => Err(CallError::Rejected(Reject::UnknownTask)),
             Verb::Describe => Ok(Reply::Scheduler(Box::new(view(image)))),
             Verb::Locate(seqs) => Ok(Reply::Located(vec![None; seqs.len()])),
+            Verb::Select { before, phase: Phase::Done, limit, .. } => {
+                let newest_first = (1..=highest.0.min(before.0 - 1)).rev();
+                Ok(Reply::Selected(newest_first.take(*limit).map(Seq).collect()))
+            }
+            Verb::Select { .. } => Ok(Reply::Selected(Vec::new())),
             Verb::Open { .. } | Verb::Watch { .. } => Err(CallError::Rejected(Reject::UnknownHandle)),
             Verb::Submit(_) | Verb::Update(_) | Verb::Pause | Verb::Resume { .. } => Err(CallError::Rejected(Reject::Released)),
         }

@@ -134,7 +134,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{Attempt, Day, Outcome, Seq, ShardId, Time};
+    use crate::core::{Attempt, Outcome, Seq, ShardId, Time};
 
     fn record(first_done_no: i64, counts: &[u32]) -> CompletionRecord {
         let done = |first: i64, count: u32| Done {
@@ -152,7 +152,7 @@ mod tests {
         };
         let mut first = 100;
         let done = counts.iter().map(|count| (done(first, *count), first += i64::from(*count)).0).collect();
-        CompletionRecord { handle: Handle::new(ShardId(0), 1, [0; 10]), day: Day(0), first_done_no: DoneNo(first_done_no), done }
+        CompletionRecord { handle: Handle::new(ShardId(0), 1, [0; 10]), first_done_no: DoneNo(first_done_no), done }
     }
 
     fn numbers(events: impl Iterator<Item = (DoneNo, Done)>) -> Vec<(i64, i64, u32)> {

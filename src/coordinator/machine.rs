@@ -270,7 +270,8 @@ impl Machine {
             effects.push(Effect::Release(Release { batch: None, actions: decided.actions, progress: decided.progress }));
             return true;
         }
-        let batch = Arc::new(Batch { shard: self.shard, epoch: self.epoch, no: self.next, records: output.records });
+        let batch =
+            Arc::new(Batch { shard: self.shard, epoch: self.epoch, no: self.next, day: now.day(), records: output.records });
         self.next.0 += 1;
         effects.push(Effect::Append(batch.clone(), Duration::ZERO));
         self.in_flight = Some(InFlight { batch, decided, pause: RESEND_MIN });

@@ -11,7 +11,6 @@ use tokio::sync::mpsc;
 /// How long an ownership lasts without a heartbeat.
 const LEASE: Duration = Duration::from_secs(5);
 const HEARTBEAT: Duration = Duration::from_secs(1);
-const HOUSEKEEPING: Duration = Duration::from_secs(3600);
 /// Wait between attempts to recover, doubled up to the longest.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(2);
@@ -73,17 +72,6 @@ pub(super) async fn keep(journal: Journal, replica: Replica, clock: Clock, healt
                 tracing::warn!(%error, "heartbeat failed");
                 health.trouble(error.to_string());
             }
-        }
-    }
-}
-
-/// Makes the days to come and drops what is old, every hour, for ever.
-pub(super) async fn housekeeping(journal: Journal) {
-    let upkeep = journal.upkeep();
-    loop {
-        tokio::time::sleep(HOUSEKEEPING).await;
-        if let Err(error) = upkeep.run().await {
-            tracing::warn!(%error, "housekeeping of the journal failed; it is tried again in an hour");
         }
     }
 }

@@ -112,7 +112,7 @@ impl EventStream {
             let progress = self.progress();
             let first = !std::mem::replace(&mut self.begun, true);
             if self.cursor < progress.done_no {
-                let events = self.read().await?;
+                let events = self.read(progress.done_no).await?;
                 return Ok(self.page(events, &progress));
             }
             if let Some(end) = self.end(&progress) {
@@ -137,17 +137,19 @@ impl EventStream {
         }
     }
 
-    /// Events after the cursor: from the ring, else from the journal.
-    async fn read(&self) -> Result<Vec<(DoneNo, Done)>, CallError> {
+    /// Events after the cursor up to `done_no` or so: from the ring, else from the journal.
+    async fn read(&self, done_no: DoneNo) -> Result<Vec<(DoneNo, Done)>, CallError> {
         if let Some(events) = self.live.as_ref().and_then(|live| live.feed.read(self.cursor, PAGE)) {
             return Ok(events);
         }
         let records = self.reader.events(self.handle, self.cursor, PAGE).await.map_err(CallError::from_journal)?;
-        let events: Vec<_> = records.iter().flat_map(|record| events_after(record, self.cursor)).collect();
-        if events.is_empty() {
-            return Err(CallError::unavailable("the events could not be found in the journal"));
+        // Every event up to the progress is durable: what is missing at the front has gone with its day.
+        match records.first().map(|record| record.first_done_no) {
+            Some(first) if first.0 <= self.cursor.0 + 1 => {
+                Ok(records.iter().flat_map(|record| events_after(record, self.cursor)).collect())
+            }
+            first => Err(CallError::Truncated { oldest: first.map_or(done_no, |first| DoneNo(first.0 - 1)) }),
         }
-        Ok(events)
     }
 
     /// Cuts the events to the goal and to size, and moves the cursor.

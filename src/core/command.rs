@@ -1,8 +1,8 @@
 //! What may be asked of the core, and what it answers.
 
 use super::{
-    Attempt, DoneNo, Halt, Handle, Namespace, Order, Outcome, Packed, ReleaseMode, Request, Run, SchedulerImage, Seq, Settings,
-    Standing, TaskError, TaskResult, Time, Work, limits::Limit,
+    Attempt, DoneNo, Halt, Handle, Namespace, Order, Outcome, Packed, Phase, ReleaseMode, Request, Run, SchedulerImage, Seq,
+    Settings, Standing, TaskError, TaskResult, Time, Work, limits::Limit,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -40,6 +40,8 @@ pub enum Command {
     StreamClosed(Handle),
     /// Counts for the status page.
     Status,
+    /// Write the checkpoints of these schedulers anew: the journal wants to let go of old rows.
+    Checkpoint(Vec<Handle>),
 }
 
 /// What a caller asks about a scheduler.
@@ -80,6 +82,17 @@ pub enum Verb {
     Describe,
     /// Where these unfinished tasks stand.
     Locate(Vec<Seq>),
+    /// The newest tasks of a phase.
+    Select {
+        /// Older than this one.
+        before: Seq,
+        /// Of which phase.
+        phase: Phase,
+        /// Only of this effective order. Not known of tasks that are done: not for them.
+        order: Option<Order>,
+        /// At most so many.
+        limit: usize,
+    },
 }
 
 /// Tasks to submit: all or nothing.
@@ -244,8 +257,12 @@ pub enum Reply {
     },
     /// Locate: for each task, its standing and attempts begun; `None`: ended, or never submitted.
     Located(Vec<Option<(Standing, Attempt)>>),
+    /// Select: newest first.
+    Selected(Vec<Seq>),
     /// Status.
     Status(Box<CoreStatus>),
+    /// Checkpoint.
+    Checkpointed,
     /// No effect, and why.
     Rejected(Reject),
 }

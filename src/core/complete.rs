@@ -153,5 +153,5 @@ fn reason(code: &str, message: &str) -> Arc<TaskError> {
 }
 
 fn attempt_record(handle: Handle, span: &Span, attempt: Attempt, what: AttemptEvent, at: Time) -> AttemptRecord {
-    AttemptRecord { handle, seq: span.first, attempt, what, day: span.submitted_at.day(), at }
+    AttemptRecord { handle, seq: span.first, attempt, what, at }
 }

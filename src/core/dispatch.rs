@@ -140,5 +140,5 @@ impl Scheduler {
 }
 
 fn start_record(handle: Handle, span: &Span, attempt: Attempt, at: Time) -> AttemptRecord {
-    AttemptRecord { handle, seq: span.first, attempt, what: AttemptEvent::Start, day: span.submitted_at.day(), at }
+    AttemptRecord { handle, seq: span.first, attempt, what: AttemptEvent::Start, at }
 }

@@ -73,7 +73,7 @@ impl Shard {
             error: ending.error,
             result: ending.result,
         };
-        out.push_done(handle, span.submitted_at.day(), done_no, done);
+        out.push_done(handle, done_no, done);
         if let (true, Some(order)) = (failed, span.order) {
             self.apply_failure_rule(handle, order, span.first, out);
         }
@@ -109,6 +109,16 @@ impl Shard {
             scheduler.last_activity = now;
             scheduler.checkpoint();
             self.record(handle, out);
+        }
+    }
+
+    /// Writes the checkpoints of `handles` with this batch.
+    pub(super) fn checkpoint(&mut self, handles: &[Handle], out: &mut Output) {
+        for handle in handles {
+            if let Some(scheduler) = self.schedulers.get_mut(handle) {
+                scheduler.checkpoint();
+                self.record(*handle, out);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! What one batch of commands yields: records, the actions that wait for them, and the schedulers it touched.
 
-use super::{Action, CompletionRecord, Day, Done, DoneNo, Handle, Records};
+use super::{Action, CompletionRecord, Done, DoneNo, Handle, Records};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
@@ -22,17 +22,16 @@ impl Output {
         self.records.is_empty() && self.actions.is_empty() && self.touched.is_empty()
     }
 
-    /// Adds outcomes behind the last ones of their scheduler: to its last row, or to a new one when the day differs.
-    pub(super) fn push_done(&mut self, handle: Handle, day: Day, done_no: DoneNo, done: Done) {
+    /// Adds outcomes behind the last ones of their scheduler.
+    pub(super) fn push_done(&mut self, handle: Handle, done_no: DoneNo, done: Done) {
         let rows = &mut self.records.completions;
         if let Some(row) = self.rows.get(&handle).map(|at| &mut rows[*at])
-            && row.day == day
             && let Some(row) = Arc::get_mut(row)
         {
             row.done.push(done);
             return;
         }
         self.rows.insert(handle, rows.len());
-        rows.push(Arc::new(CompletionRecord { handle, day, first_done_no: done_no, done: vec![done] }));
+        rows.push(Arc::new(CompletionRecord { handle, first_done_no: done_no, done: vec![done] }));
     }
 }

@@ -1,7 +1,7 @@
 //! What the core wants remembered: the records of one batch. They are durable before any action of the batch is
 //! released.
 
-use super::{Attempt, Day, Done, DoneNo, Handle, Order, SchedulerImage, Seq, Spec, Submit, TaskError, Time};
+use super::{Attempt, Done, DoneNo, Handle, Order, SchedulerImage, Seq, Spec, Submit, TaskError, Time};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The records of one batch, by table.
@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, sync::Arc};
 pub struct Records {
     /// Accepted calls, in order.
     pub submissions: Vec<SubmissionRecord>,
-    /// Outcomes: rows of consecutive events of one scheduler and day.
+    /// Outcomes: rows of consecutive events of one scheduler.
     pub completions: Vec<Arc<CompletionRecord>>,
     /// Attempts worth a row.
     pub attempts: Vec<AttemptRecord>,
@@ -24,7 +24,7 @@ pub struct SubmissionRecord {
     pub handle: Handle,
     /// Number of its first task.
     pub first_seq: Seq,
-    /// When it was accepted; its day is the day of all rows of these tasks.
+    /// When it was accepted.
     pub submitted_at: Time,
     /// The last event before it.
     pub done_no: DoneNo,
@@ -34,13 +34,11 @@ pub struct SubmissionRecord {
     pub resolved: Vec<(Option<Order>, Arc<Spec>)>,
 }
 
-/// Consecutive events of one scheduler whose tasks were submitted on one day.
+/// Consecutive events of one scheduler.
 #[derive(Clone, Debug)]
 pub struct CompletionRecord {
     /// Its scheduler.
     pub handle: Handle,
-    /// Day of the tasks' submission.
-    pub day: Day,
     /// Number of the first event.
     pub first_done_no: DoneNo,
     /// The outcomes in the order of their numbers.
@@ -58,8 +56,6 @@ pub struct AttemptRecord {
     pub attempt: Attempt,
     /// What happened.
     pub what: AttemptEvent,
-    /// Day of the task's submission.
-    pub day: Day,
     /// When.
     pub at: Time,
 }

@@ -2,9 +2,9 @@
 //! numbers.
 
 use super::{
-    Accepted, Action, Attempt, AttemptEvent, AttemptRecord, Day, Ending, Handle, History, InFlight, KindId, Load, Outcome,
-    Output, RecoveredRequest, RecoveredRun, RecoveredScheduler, ReleaseMode, Running, Scheduler, SchedulerState, Seq, Shard,
-    Share, Span, Time, Work,
+    Accepted, Action, Attempt, AttemptEvent, AttemptRecord, Ending, Handle, History, InFlight, KindId, Load, Outcome, Output,
+    RecoveredRequest, RecoveredRun, RecoveredScheduler, ReleaseMode, Running, Scheduler, SchedulerState, Seq, Shard, Share, Span,
+    Time, Work,
     limits::{self, Limits},
 };
 use rustc_hash::FxHashMap;
@@ -20,7 +20,7 @@ pub(super) enum Leftover {
     /// The task was lost and must not run again.
     End(Outcome),
     /// The attempt was lost; another one follows.
-    Lost(Attempt, Day),
+    Lost(Attempt),
     /// The attempt goes on, and its executor may not have been told to stop it.
     Stop(Attempt),
 }
@@ -61,9 +61,9 @@ impl Shard {
         for (handle, seq, leftover) in std::mem::take(&mut self.leftovers) {
             match leftover {
                 Leftover::End(outcome) => self.end_lost_task(now, handle, seq, outcome, out),
-                Leftover::Lost(attempt, day) => {
+                Leftover::Lost(attempt) => {
                     let what = AttemptEvent::Lost { next_at: now, error: None };
-                    out.records.attempts.push(AttemptRecord { handle, seq, attempt, what, day, at: now });
+                    out.records.attempts.push(AttemptRecord { handle, seq, attempt, what, at: now });
                 }
                 Leftover::Stop(attempt) => out.actions.push(Action::Stop { handle, first: seq, attempt }),
             }
@@ -200,7 +200,7 @@ impl Scheduler {
     }
 
     fn restore_task(&mut self, now: Time, span: Span, past: &Past) -> Option<Leftover> {
-        let (options, day) = (span.spec.options.clone(), span.submitted_at.day());
+        let options = span.spec.options.clone();
         self.histories.insert(span.first, past.history);
         match past.next_at {
             Some(at) if at > now => {
@@ -217,7 +217,7 @@ impl Scheduler {
             _ if past.survives => None,
             (true, _) => Some(Leftover::End(Outcome::Cancelled)),
             (false, true) => Some(Leftover::End(Outcome::Exhausted)),
-            (false, false) => past.open.map(|attempt| Leftover::Lost(attempt, day)),
+            (false, false) => past.open.map(Leftover::Lost),
         }
     }
 }

@@ -64,6 +64,10 @@ impl Shard {
                 None
             }
             Command::Status => Some(Reply::Status(Box::new(self.status()))),
+            Command::Checkpoint(handles) => {
+                self.checkpoint(handles, out);
+                Some(Reply::Checkpointed)
+            }
         };
         if let (Some(ticket), Some(reply)) = (ticket, reply) {
             out.actions.push(Action::Reply(ticket, reply));
@@ -112,6 +116,7 @@ impl Shard {
             Verb::Cancel(seq) => self.cancel(now, handle, *seq, out),
             Verb::Describe => Reply::Scheduler(Box::new(self.scheduler_mut(handle).view())),
             Verb::Locate(seqs) => self.locate(handle, seqs),
+            Verb::Select { before, phase, order, limit } => self.select(handle, *before, *phase, *order, *limit),
         };
         self.refresh(handle);
         reply

@@ -129,6 +129,29 @@ pub enum Standing {
     },
 }
 
+/// A [`Standing`] without its times, or the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Phase {
+    Blocked,
+    Queued,
+    Running,
+    Retrying,
+    Done,
+}
+
+impl Standing {
+    /// Without its times.
+    pub fn phase(self) -> Phase {
+        match self {
+            Standing::Blocked { .. } => Phase::Blocked,
+            Standing::Queued => Phase::Queued,
+            Standing::Running { .. } => Phase::Running,
+            Standing::Retrying { .. } => Phase::Retrying,
+        }
+    }
+}
+
 /// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskError {

@@ -15,8 +15,8 @@ mod submission;
 pub(super) use error_bytes::take_error;
 pub use shape::statements;
 
-use super::{connect::Duty, error::connection_lost};
-use crate::core::{BatchNo, Epoch, Records, ShardId};
+use super::{connect::Duty, days::Days, error::connection_lost, wire::Date};
+use crate::core::{BatchNo, Day, Epoch, Records, ShardId};
 use rows::Rows;
 use shape::Shape;
 use sqlx::{
@@ -24,12 +24,14 @@ use sqlx::{
     error::BoxDynError,
     postgres::{PgArguments, PgConnectOptions},
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long the writer waits for an answer before the fate of a batch is unknown. More than the server's own limit.
 const PATIENCE: Duration = Duration::from_secs(35);
 /// How long it waits for a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+/// How often it looks for a day that was missing.
+const MISSING_DAY: Duration = Duration::from_secs(60);
 
 /// What is to be remembered as one.
 #[derive(Debug)]
@@ -40,6 +42,8 @@ pub struct Batch {
     pub epoch: Epoch,
     /// Its number: the last one's and one.
     pub no: BatchNo,
+    /// The day it was decided on: the partition of its rows, if there is one.
+    pub day: Day,
     /// What.
     pub records: Records,
 }
@@ -71,6 +75,8 @@ pub struct Writer {
     options: PgConnectOptions,
     connection: Option<PgConnection>,
     columns: Columns,
+    days: Days,
+    days_read: Option<Instant>,
 }
 
 /// The columns of a batch by table.
@@ -85,23 +91,52 @@ struct Columns {
 impl Writer {
     /// A writer for the database `options` names; connects at the first append.
     pub(super) fn new(options: &PgConnectOptions) -> Self {
-        Writer { options: Duty::Writer.options(options), connection: None, columns: Columns::default() }
+        Writer {
+            options: Duty::Writer.options(options),
+            connection: None,
+            columns: Columns::default(),
+            days: Days::default(),
+            days_read: None,
+        }
     }
 
     /// Writes `batch`, and says what became of it.
     pub async fn append(&mut self, batch: &Batch) -> Fate {
-        let (shape, arguments) = match self.columns.encode(batch) {
-            Ok(encoded) => encoded,
-            Err(error) => return Fate::Refused { sqlstate: String::new(), message: error.to_string() },
+        let fate = match self.look_for(batch.day).await {
+            Ok(()) => self.send(batch).await,
+            Err(fate) => fate,
         };
-        let fate = self.send(batch, shape, arguments).await;
         if matches!(fate, Fate::Unknown { .. }) {
+            // The next send begins with a new connection, and with the days there are then.
             self.connection = None;
+            self.days_read = None;
         }
         fate
     }
 
-    async fn send(&mut self, batch: &Batch, shape: Shape, arguments: PgArguments) -> Fate {
+    /// Reads which days there are, when that could have changed for `day`.
+    async fn look_for(&mut self, day: Day) -> Result<(), Fate> {
+        if self.days.has(day) && self.days_read.is_some() || self.days_read.is_some_and(|at| at.elapsed() < MISSING_DAY) {
+            return Ok(());
+        }
+        let connection = self.connected().await?;
+        self.days = match tokio::time::timeout(PATIENCE, Days::read(connection)).await {
+            Ok(Ok(days)) => days,
+            Ok(Err(error)) => return Err(unknown(error)),
+            Err(_) => return Err(unknown("no answer in time")),
+        };
+        self.days_read = Some(Instant::now());
+        if !self.days.has(day) {
+            tracing::warn!(wanted = ?day, used = ?self.days.place(day), "the journal has no partition for today");
+        }
+        Ok(())
+    }
+
+    async fn send(&mut self, batch: &Batch) -> Fate {
+        let (shape, arguments) = match self.columns.encode(batch, self.days.place(batch.day)) {
+            Ok(encoded) => encoded,
+            Err(error) => return Fate::Refused { sqlstate: String::new(), message: error.to_string() },
+        };
         let connection = match self.connected().await {
             Ok(connection) => connection,
             Err(fate) => return fate,
@@ -129,8 +164,8 @@ impl Writer {
 }
 
 impl Columns {
-    fn encode(&mut self, batch: &Batch) -> Result<(Shape, PgArguments), BoxDynError> {
-        let encoded = self.fill(batch);
+    fn encode(&mut self, batch: &Batch, day: Day) -> Result<(Shape, PgArguments), BoxDynError> {
+        let encoded = self.fill(batch, day);
         // also lets go of the bodies
         self.submissions.clear();
         self.completions.clear();
@@ -139,7 +174,7 @@ impl Columns {
         encoded
     }
 
-    fn fill(&mut self, batch: &Batch) -> Result<(Shape, PgArguments), BoxDynError> {
+    fn fill(&mut self, batch: &Batch, day: Day) -> Result<(Shape, PgArguments), BoxDynError> {
         let records = &batch.records;
         self.submissions.fill(&records.submissions)?;
         self.completions.fill(&records.completions);
@@ -153,6 +188,7 @@ impl Columns {
         arguments.add(batch.shard.0)?;
         arguments.add(batch.epoch.0)?;
         arguments.add(batch.no.0)?;
+        arguments.add(Date(day))?;
         if shape.submissions != Rows::None {
             self.submissions.bind(shape.submissions, &mut arguments)?;
         }
@@ -186,6 +222,8 @@ async fn fate_of(error: sqlx::Error, batch: &Batch, connection: &mut PgConnectio
         return unknown(error);
     }
     match sqlstate.get(..2) {
+        // No partition for a row is no fault of the row: it is being made.
+        _ if sqlstate == "23514" && db.constraint().is_none() => unknown(error),
         _ if sqlstate == "23505" => fate_of_duplicate(batch, connection).await.unwrap_or(refused),
         Some("21" | "22" | "23" | "54") => refused,
         _ => unknown(error),

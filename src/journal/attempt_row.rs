@@ -1,10 +1,6 @@
 //! A row of `attempt` taken apart again.
 
-use super::{
-    JournalError,
-    append::take_error,
-    wire::{Date, Stamp},
-};
+use super::{JournalError, append::take_error, wire::Stamp};
 use crate::core::{Attempt, AttemptEvent, AttemptRecord, Handle, Seq};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -16,7 +12,6 @@ pub(super) struct AttemptRow {
     seq: i64,
     attempt: i32,
     kind: i16,
-    day: Date,
     at: Stamp,
     next_at: Option<Stamp>,
     error: Option<Vec<u8>>,
@@ -40,7 +35,6 @@ impl AttemptRow {
             seq: Seq(self.seq),
             attempt: Attempt(self.attempt),
             what,
-            day: self.day.0,
             at: self.at.0,
         })
     }

@@ -1,10 +1,6 @@
 //! A row of `completion` taken apart again.
 
-use super::{
-    JournalError,
-    append::take_error,
-    wire::{Date, Stamp},
-};
+use super::{JournalError, append::take_error, wire::Stamp};
 use crate::core::{Attempt, CompletionRecord, Done, DoneNo, Handle, Order, Outcome, Seq, TaskResult, Time};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -13,7 +9,7 @@ use uuid::Uuid;
 /// The columns of a [`CompletionRow`], of a table called `c`.
 macro_rules! completion_columns {
     () => {
-        "c.handle, c.first_done_no, c.day, c.count, c.min_seq, c.started_at, c.ended_at, c.seq, c.task_order, c.outcome, c.attempt,
+        "c.handle, c.first_done_no, c.count, c.min_seq, c.started_at, c.ended_at, c.seq, c.task_order, c.outcome, c.attempt,
         c.started, c.ended, c.slot, c.backend_pid, c.error_ends, c.errors, c.rows_affected, c.result_ends, c.results, c.truncated"
     };
 }
@@ -24,7 +20,6 @@ pub(super) use completion_columns;
 pub(super) struct CompletionRow {
     handle: Uuid,
     first_done_no: i64,
-    day: Date,
     count: i32,
     min_seq: i64,
     started_at: Option<Stamp>,
@@ -86,7 +81,6 @@ impl CompletionRow {
         let end = self.len().min(index.saturating_add(limit));
         Ok(CompletionRecord {
             handle: Handle::from_uuid(self.handle),
-            day: self.day.0,
             first_done_no: self.done_no(index),
             done: (index..end).map(|index| self.done(index)).collect::<Result<_, _>>()?,
         })

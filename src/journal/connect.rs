@@ -21,6 +21,8 @@ pub struct JournalConfig {
     pub allow_unsafe: bool,
     /// Connections of the reader's pool.
     pub readers: u32,
+    /// Days for which events and the log are kept.
+    pub retention_days: u32,
 }
 
 /// The coordination database, checked and of the present schema.
@@ -28,6 +30,7 @@ pub struct JournalConfig {
 pub struct Journal {
     options: PgConnectOptions,
     shard: ShardId,
+    retention_days: u32,
     reader: Reader,
 }
 
@@ -55,9 +58,9 @@ impl Journal {
             .acquire_timeout(Duration::from_secs(5))
             .max_lifetime(Duration::from_secs(1800))
             .connect_lazy_with(Duty::Reader.options(&config.options));
-        let reader = Reader::new(pool, config.shard);
-        let journal = Journal { options: config.options, shard: config.shard, reader };
-        journal.upkeep().ensure_days().await?;
+        let reader = Reader::new(pool, config.shard, config.retention_days);
+        let journal = Journal { options: config.options, shard: config.shard, retention_days: config.retention_days, reader };
+        journal.upkeep().ensure_partitions().await?;
         Ok(journal)
     }
 
@@ -76,9 +79,9 @@ impl Journal {
         Heart::new(&self.options, self.shard, replica, lease)
     }
 
-    /// Makes days, drops old batch numbers.
+    /// Makes days, drops old ones.
     pub fn upkeep(&self) -> Upkeep {
-        Upkeep::new(&self.options, self.shard)
+        Upkeep::new(&self.options, self.shard, self.retention_days)
     }
 
     /// Reads for handlers of RPCs.
@@ -124,7 +127,14 @@ impl Duty {
             // every ordered read follows an index; a sort would first read all of a handle
             Duty::Reader => options.options([("jit", "off"), ("enable_sort", "off")]),
             Duty::Heart => options.options([("jit", "off")]),
-            Duty::Upkeep => options.options([("lock_timeout", "2s")]),
+            // lookups by key in tables that may never have been analyzed; it never waits long for a lock
+            Duty::Upkeep => options.options([
+                ("jit", "off"),
+                ("enable_hashjoin", "off"),
+                ("enable_mergejoin", "off"),
+                ("enable_seqscan", "off"),
+                ("lock_timeout", "2s"),
+            ]),
         }
     }
 }

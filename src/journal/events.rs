@@ -1,11 +1,10 @@
-//! Reads AsyncDone events for streams, and outcomes of single tasks.
+//! Reads AsyncDone events for streams.
 
 use super::{
     JournalError, Reader,
     completion_row::{CompletionRow, completion_columns},
 };
-use crate::core::{CompletionRecord, Done, DoneNo, Handle, Seq};
-use std::collections::{BTreeMap, HashSet};
+use crate::core::{CompletionRecord, DoneNo, Handle};
 
 /// Rows read at once for events: each holds at least one.
 const ROWS: usize = 64;
@@ -53,41 +52,5 @@ impl Reader {
             records.push(record);
         }
         Ok(records)
-    }
-
-    /// How these tasks ended, with the number of the event; those that have not are left out.
-    pub async fn outcomes(&self, handle: Handle, seqs: &[Seq]) -> Result<BTreeMap<Seq, (DoneNo, Done)>, JournalError> {
-        let wanted: Vec<i64> = seqs.iter().map(|seq| seq.0).collect();
-        let seqs: HashSet<&Seq> = seqs.iter().collect();
-        let rows = self
-            .read(|| {
-                sqlx::query_as::<_, CompletionRow>(concat!(
-                    "-- outcomes
-                     select ",
-                    completion_columns!(),
-                    " from completion c
-                     where c.shard = $1
-                         and c.handle = $2
-                         and c.min_seq <= (select max(seq) from unnest($3::int8[]) as seq)
-                         and c.max_seq >= (select min(seq) from unnest($3::int8[]) as seq)
-                         and exists (
-                             select
-                             from unnest($3::int8[]) as seq
-                             where seq between c.min_seq and c.max_seq and (c.seq is null or seq = any (c.seq))
-                         )"
-                ))
-                .bind(self.shard.0)
-                .bind(handle.uuid())
-                .bind(&wanted)
-                .fetch_all(&self.pool)
-            })
-            .await?;
-        let mut outcomes = BTreeMap::new();
-        for row in rows {
-            for index in (0..row.len()).filter(|index| seqs.contains(&row.seq(*index))) {
-                outcomes.insert(row.seq(index), (row.done_no(index), row.done(index)?));
-            }
-        }
-        Ok(outcomes)
     }
 }

@@ -77,12 +77,16 @@ impl Journal {
                  select $1, $3, $2, 0, now(), now()
                  on conflict on constraint replica_pkey do update
                  set seen_at = excluded.seen_at
+             ),
+             taken as (
+                 update shard s
+                 set epoch = s.epoch + 1, owner = $2, owner_id = $3, lease_until = now() + $4 * interval '1 microsecond'
+                 from free
+                 where s.shard = $1 and s.shard = free.shard
+                 returning s.epoch, s.lease_until
              )
-             update shard s
-             set epoch = s.epoch + 1, owner = $2, owner_id = $3, lease_until = now() + $4 * interval '1 microsecond'
-             from free
-             where s.shard = free.shard
-             returning s.epoch, clock_timestamp(), s.lease_until",
+             select epoch, clock_timestamp(), lease_until
+             from taken",
         )
         .bind(self.shard().0)
         .bind(&*replica.name)

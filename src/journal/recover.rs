@@ -87,7 +87,7 @@ impl Recovery {
                      from submission b
                      where b.shard = $1
                          and b.handle = r.handle
-                         and b.day >= (r.opened_at at time zone 'utc')::date
+                         and b.day >= r.first_day
                          and b.first_seq <= lower(part)
                      order by b.first_seq desc
                      limit 1
@@ -97,7 +97,7 @@ impl Recovery {
                      from submission s
                      where s.shard = $1
                          and s.handle = r.handle
-                         and s.day >= (r.opened_at at time zone 'utc')::date
+                         and s.day >= r.first_day
                          and s.first_seq >= b.first_seq
                          and s.first_seq < coalesce(upper(part), 9223372036854775807)
                          and s.first_seq + s.count > lower(part)
@@ -137,7 +137,7 @@ impl Recovery {
                  from completion b
                  where b.shard = $1
                      and b.handle = r.handle
-                     and b.day >= (r.opened_at at time zone 'utc')::date
+                     and b.day >= r.first_day
                      and b.first_done_no <= r.done_no + 1
                  order by b.first_done_no desc
                  limit 1
@@ -147,7 +147,7 @@ impl Recovery {
                  from completion c
                  where c.shard = $1
                      and c.handle = r.handle
-                     and c.day >= (r.opened_at at time zone 'utc')::date
+                     and c.day >= r.first_day
                      and c.first_done_no >= b.first_done_no
                      and c.first_done_no + c.count > r.done_no + 1
                  offset 0
@@ -168,14 +168,14 @@ impl Recovery {
     async fn attempts(&mut self, connection: &mut PgConnection, shard: ShardId) -> Result<(), JournalError> {
         let query = sqlx::query_as::<_, AttemptRow>(
             "-- recover_attempts
-             select a.handle, a.seq, a.attempt, a.kind, a.day, a.at, a.next_at, a.error
+             select a.handle, a.seq, a.attempt, a.kind, a.at, a.next_at, a.error
              from scheduler r
              cross join lateral (
-                 select a.handle, a.seq, a.attempt, a.kind, a.day, a.at, a.next_at, a.error
+                 select a.handle, a.seq, a.attempt, a.kind, a.at, a.next_at, a.error
                  from attempt a
                  where a.shard = $1
                      and a.handle = r.handle
-                     and a.day >= (r.opened_at at time zone 'utc')::date
+                     and a.day >= r.first_day
                      and (a.seq > r.highest_seq or r.unfinished @> a.seq)
                  offset 0
              ) a

@@ -27,6 +27,7 @@ pub(super) use scheduler_columns;
 pub struct Reader {
     pub(super) pool: PgPool,
     pub(super) shard: ShardId,
+    pub(super) retention_days: u32,
 }
 
 /// A whole row.
@@ -52,8 +53,8 @@ pub(super) struct SchedulerRow {
 }
 
 impl Reader {
-    pub(super) fn new(pool: PgPool, shard: ShardId) -> Self {
-        Reader { pool, shard }
+    pub(super) fn new(pool: PgPool, shard: ShardId, retention_days: u32) -> Self {
+        Reader { pool, shard, retention_days }
     }
 
     /// Runs a read, and again when its connection had died while it lay in the pool.

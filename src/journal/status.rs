@@ -1,7 +1,7 @@
 //! Reads what the status page says about the journal.
 
 use super::{
-    JournalError, Reader,
+    JournalError, Pin, Reader,
     wire::{Date, Stamp},
 };
 use crate::core::{BatchNo, Day, Epoch, Time};
@@ -20,6 +20,10 @@ pub struct JournalStatus {
     pub epoch: Epoch,
     /// The oldest day with tasks.
     pub oldest_day: Option<Day>,
+    /// What keeps it, when it is over its retention.
+    pub pin: Option<Pin>,
+    /// Days for which events and the log are kept.
+    pub retention_days: u32,
     /// Runs of servers seen in the last hour, the youngest first.
     pub replicas: Vec<ReplicaRow>,
 }
@@ -74,12 +78,21 @@ impl Reader {
                 .fetch_one(&self.pool)
             })
             .await?;
+        let day = day.map(|day| day.0);
+        // A day's tasks are kept a day longer than its events, and are dropped within an hour.
+        let over = |day: &Day| i64::from(day.0) + i64::from(self.retention_days) + 1 < i64::from(now.0.day().0);
+        let pin = match day.filter(over) {
+            Some(day) => Some(self.pin(day).await?),
+            None => None,
+        };
         Ok(JournalStatus {
             last_batch: BatchNo(no),
             last_at: at.0,
             now: now.0,
             epoch: Epoch(epoch),
-            oldest_day: day.map(|day| day.0),
+            oldest_day: day,
+            pin,
+            retention_days: self.retention_days,
             replicas: self.replicas().await?,
         })
     }

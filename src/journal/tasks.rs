@@ -8,8 +8,10 @@ use super::{
 use crate::core::{AttemptRecord, Done, DoneNo, Handle, Order, Seq, Spec, Time};
 use std::sync::Arc;
 
-/// Rows looked through for one page.
+/// Rows looked through for one page, at most; the first read is small, because a row may hold thousands of tasks.
 const ROWS: i64 = 1_000;
+const FIRST_ROWS: i64 = 4;
+const MOST_ROWS: i64 = 256;
 /// Attempt rows shown.
 const ATTEMPTS: i64 = 1_000;
 
@@ -66,25 +68,70 @@ impl Reader {
         order: Option<Order>,
         limit: usize,
     ) -> Result<TaskPage, JournalError> {
-        let before = before.unwrap_or(Seq(i64::MAX));
-        let wanted_rows = if order.is_some() { ROWS } else { ROWS.min(limit as i64) };
-        let rows = self.submissions(handle, before, wanted_rows).await?;
+        let mut before = before.unwrap_or(Seq(i64::MAX));
         let mut specs = Specs::default();
         let mut page = TaskPage::default();
-        for row in &rows {
-            let last = (row.first_seq + i64::from(row.count)).min(before.0) - 1;
-            for seq in (row.first_seq..=last).rev() {
-                if page.tasks.len() == limit {
-                    page.next = Some(Seq(seq + 1));
-                    return self.with_outcomes(handle, page).await;
-                }
-                if order.is_none() || row.effective((seq - row.first_seq) as usize) == order {
-                    page.tasks.push(stored(row, Seq(seq), &mut specs)?);
+        let (mut looked_at, mut step) = (0, FIRST_ROWS);
+        while looked_at < ROWS {
+            let rows = match order {
+                None => self.submissions(handle, before, step).await?,
+                Some(order) => self.submissions_of_order(handle, before, order, step).await?,
+            };
+            for row in &rows {
+                let last = (row.first_seq + i64::from(row.count)).min(before.0) - 1;
+                for seq in (row.first_seq..=last).rev() {
+                    if page.tasks.len() == limit {
+                        page.next = Some(Seq(seq + 1));
+                        return self.with_outcomes(handle, page).await;
+                    }
+                    if order.is_none() || row.effective((seq - row.first_seq) as usize) == order {
+                        page.tasks.push(stored(row, Seq(seq), &mut specs)?);
+                    }
                 }
             }
+            page.next = rows.last().filter(|row| row.first_seq > 1).map(|row| Seq(row.first_seq));
+            if rows.len() < step as usize {
+                page.next = None;
+                break;
+            }
+            before = page.next.unwrap_or_default();
+            looked_at += step;
+            step = (step * 4).min(MOST_ROWS);
         }
-        page.next = rows.last().filter(|row| row.first_seq > 1).map(|row| Seq(row.first_seq));
         self.with_outcomes(handle, page).await
+    }
+
+    /// These tasks, which are named newest first; those whose rows are gone are left out.
+    pub async fn tasks_of(&self, handle: Handle, seqs: &[Seq]) -> Result<Vec<StoredTask>, JournalError> {
+        let rows = self.submissions_of(handle, seqs).await?;
+        let mut specs = Specs::default();
+        let mut page = TaskPage::default();
+        for seq in seqs {
+            let at = rows.partition_point(|row| row.first_seq <= seq.0);
+            let row = at.checked_sub(1).map(|at| &rows[at]);
+            if let Some(row) = row.filter(|row| seq.0 < row.first_seq + i64::from(row.count)) {
+                page.tasks.push(stored(row, *seq, &mut specs)?);
+            }
+        }
+        Ok(self.with_outcomes(handle, page).await?.tasks)
+    }
+
+    /// The oldest task that still has a row.
+    pub async fn oldest_task(&self, handle: Handle) -> Result<Option<Seq>, JournalError> {
+        let oldest: Option<i64> = self
+            .read(|| {
+                sqlx::query_scalar(
+                    "-- oldest_task
+                     select min(first_seq)
+                     from submission
+                     where shard = $1 and handle = $2",
+                )
+                .bind(self.shard.0)
+                .bind(handle.uuid())
+                .fetch_one(&self.pool)
+            })
+            .await?;
+        Ok(oldest.map(Seq))
     }
 
     async fn with_outcomes(&self, handle: Handle, mut page: TaskPage) -> Result<TaskPage, JournalError> {
@@ -117,12 +164,98 @@ impl Reader {
         .await
     }
 
+    /// Rows that begin before `before` and may have tasks of `order`, newest first.
+    async fn submissions_of_order(
+        &self,
+        handle: Handle,
+        before: Seq,
+        order: Order,
+        limit: i64,
+    ) -> Result<Vec<SubmissionRow>, JournalError> {
+        self.read(|| {
+            sqlx::query_as::<_, SubmissionRow>(concat!(
+                "-- submissions_of_order
+                 select s.*
+                 from (
+                     (
+                         select ",
+                submission_columns!(),
+                " from submission s
+                         where s.shard = $1
+                             and s.handle = $2
+                             and s.first_seq < $3
+                             and s.lowest_order = $5
+                             and s.lowest_order = s.highest_order
+                         order by s.first_seq desc
+                         limit $4
+                     )
+                     union all
+                     (
+                         select ",
+                submission_columns!(),
+                " from submission s
+                         where s.shard = $1
+                             and s.handle = $2
+                             and s.first_seq < $3
+                             and s.lowest_order < s.highest_order
+                             and s.lowest_order <= $5
+                             and s.highest_order >= $5
+                         order by s.first_seq desc
+                         limit $4
+                     )
+                 ) s
+                 order by s.first_seq desc
+                 limit $4"
+            ))
+            .bind(self.shard.0)
+            .bind(handle.uuid())
+            .bind(before.0)
+            .bind(limit)
+            .bind(order.0)
+            .fetch_all(&self.pool)
+        })
+        .await
+    }
+
+    /// The rows that hold these tasks, oldest first.
+    async fn submissions_of(&self, handle: Handle, seqs: &[Seq]) -> Result<Vec<SubmissionRow>, JournalError> {
+        let seqs: Vec<i64> = seqs.iter().map(|seq| seq.0).collect();
+        self.read(|| {
+            sqlx::query_as::<_, SubmissionRow>(concat!(
+                "-- submissions_of
+                 with rows as materialized (
+                     select distinct (
+                         select max(b.first_seq)
+                         from submission b
+                         where b.shard = $1 and b.handle = $2 and b.first_seq <= w.seq
+                     ) as first_seq
+                     from unnest($3::int8[]) as w (seq)
+                 )
+                 select s.*
+                 from rows
+                 cross join lateral (
+                     select ",
+                submission_columns!(),
+                " from submission s
+                     where s.shard = $1 and s.handle = $2 and s.first_seq = rows.first_seq
+                     offset 0
+                 ) s
+                 order by s.first_seq"
+            ))
+            .bind(self.shard.0)
+            .bind(handle.uuid())
+            .bind(&seqs)
+            .fetch_all(&self.pool)
+        })
+        .await
+    }
+
     async fn attempts(&self, handle: Handle, seq: Seq) -> Result<Vec<AttemptRecord>, JournalError> {
         let rows = self
             .read(|| {
                 sqlx::query_as::<_, AttemptRow>(
                     "-- attempts
-                     select handle, seq, attempt, kind, day, at, next_at, error
+                     select handle, seq, attempt, kind, at, next_at, error
                      from attempt
                      where shard = $1 and handle = $2 and seq = $3
                      order by attempt desc, kind desc

@@ -45,6 +45,7 @@ pub fn call(error: CallError, handle: Handle) -> Status {
             let message = format!("{reason}: the call may or may not have had an effect; repeat it with the same request_id");
             Status::with_error_details(Code::Unavailable, message, details)
         }
+        CallError::Truncated { oldest } => truncated("after", oldest.0),
         CallError::Overloaded { retry_after, limit } => {
             let mut details = info(Reason::OVERLOADED, &[("limit", limit.into())]);
             details.set_retry_info(Some(retry_after));
@@ -77,6 +78,14 @@ pub fn rejected(reject: Reject, handle: Handle) -> Status {
             Status::with_error_details(Code::InvalidArgument, "the coordination database refused to store the call", details)
         }
     }
+}
+
+/// What is asked for is older than the retention; `oldest` is the lowest value of `field` that can be answered.
+pub fn truncated(field: &str, oldest: i64) -> Status {
+    let mut details = info(Reason::CURSOR_TRUNCATED, &[("oldest", oldest.to_string())]);
+    let description = format!("older than the retention; begin at {oldest}");
+    details.set_bad_request([violation(field, Reason::CURSOR_TRUNCATED, description)]);
+    Status::with_error_details(Code::OutOfRange, format!("`{field}` is older than the retention"), details)
 }
 
 /// Not there, or not the caller's: the same answer.

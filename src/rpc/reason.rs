@@ -48,6 +48,7 @@ reasons! {
     MASK_UNKNOWN_FIELD: "An update mask names something that is no setting.";
     CURSOR_NEGATIVE: "`after` is negative.";
     CURSOR_AHEAD: "`after` is beyond the last event of the scheduler.";
+    CURSOR_TRUNCATED: "What is asked for is older than the retention and gone; `oldest` says where what is left begins.";
     UNTIL_MISSING: "`until` is given but does not say until when.";
     COUNT_OUT_OF_RANGE: "A count of events is below 1.";
     GOAL_INVALID: "The goal of a stream to resume is not one this service gave.";

@@ -144,6 +144,8 @@ fn journal(status: &mut api::GetStatusResponse, journal: &journal::JournalStatus
         available: true,
         error: String::new(),
         oldest_day: journal.oldest_day.map(iso).unwrap_or_default(),
+        retention_days: journal.retention_days as i32,
+        pin: journal.pin.as_ref().map(pin),
     });
     let replica = |row: &journal::ReplicaRow| api::ReplicaStatus {
         name: row.name.clone(),
@@ -153,6 +155,26 @@ fn journal(status: &mut api::GetStatusResponse, journal: &journal::JournalStatus
         seen_at: Some(timestamp(row.seen_at)),
     };
     status.replicas = journal.replicas.iter().map(replica).collect();
+}
+
+fn pin(pin: &journal::Pin) -> api::DayPin {
+    use api::day_pin::Reason;
+    let of = |reason: Reason, handle: &crate::core::Handle| api::DayPin {
+        reason: reason.into(),
+        handle: handle.to_string(),
+        ..Default::default()
+    };
+    match pin {
+        journal::Pin::Due => api::DayPin { reason: Reason::Due.into(), ..Default::default() },
+        journal::Pin::Checkpoint(handle) => of(Reason::Checkpoint, handle),
+        journal::Pin::Unfinished(handle) => of(Reason::Unfinished, handle),
+        journal::Pin::Reader { backend_pid, application } => api::DayPin {
+            reason: Reason::Reader.into(),
+            backend_pid: *backend_pid,
+            application: application.clone(),
+            ..Default::default()
+        },
+    }
 }
 
 /// What the loop knows of its journal: the present, where the journal's own answer may be missing.

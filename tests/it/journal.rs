@@ -3,10 +3,12 @@
 mod appending;
 mod make;
 mod reading;
+mod retention;
 mod server;
+mod statements;
 
 use rallypoint::{
-    core::{BatchNo, Epoch, Records, ShardId, Time},
+    core::{BatchNo, Day, Epoch, Records, ShardId, Time},
     journal::{Batch, Fate, Journal, JournalConfig, Ownership, Replica, TakeOver, Writer},
 };
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
@@ -25,7 +27,7 @@ pub struct Owned {
 }
 
 pub fn config(options: &PgConnectOptions) -> JournalConfig {
-    JournalConfig { options: options.clone(), shard: ShardId(0), allow_unsafe: true, readers: 2 }
+    JournalConfig { options: options.clone(), shard: ShardId(0), allow_unsafe: true, readers: 2, retention_days: 30 }
 }
 
 pub fn replica(name: &str) -> Replica {
@@ -51,7 +53,18 @@ impl Owned {
     }
 
     pub fn batch(&self, records: Records) -> Batch {
-        Batch { shard: ShardId(0), epoch: self.epoch, no: self.next, records }
+        Batch { shard: ShardId(0), epoch: self.epoch, no: self.next, day: self.now.day(), records }
+    }
+
+    /// Appends as if `days` ago.
+    pub async fn write_ago(&mut self, days: i32, records: Records) {
+        let batch = Batch { day: self.days_ago(days), ..self.batch(records) };
+        assert_eq!(self.writer.append(&batch).await, Fate::Durable);
+        self.next.0 += 1;
+    }
+
+    pub fn days_ago(&self, days: i32) -> Day {
+        Day(self.now.day().0 - days)
     }
 
     /// Appends, and goes on to the next number when it is durable.

@@ -64,7 +64,8 @@ impl Place {
     /// The journal in `database`.
     pub async fn journal(&self, database: &str) -> Result<Journal> {
         let options = PgConnectOptions::from_str(database)?;
-        Ok(Journal::open(JournalConfig { options, shard: ShardId(0), allow_unsafe: false, readers: 1 }).await?)
+        Ok(Journal::open(JournalConfig { options, shard: ShardId(0), allow_unsafe: false, readers: 1, retention_days: 30 })
+            .await?)
     }
 
     /// A connection for the yardsticks.

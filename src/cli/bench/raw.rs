@@ -4,7 +4,7 @@
 use super::{load, place::Place};
 use crate::{
     core::{
-        Attempt, BatchNo, CompletionRecord, Day, Done, DoneNo, Handle, Outcome, Packed, Records, Run, Seq, ShardId, Spec,
+        Attempt, BatchNo, CompletionRecord, Done, DoneNo, Handle, Outcome, Packed, Records, Run, Seq, ShardId, Spec,
         SubmissionRecord, Submit, Time, Work,
     },
     journal::{Batch, Fate, Replica, TakeOver},
@@ -44,7 +44,7 @@ pub async fn append(place: &Place, database: &str, total: u64, per_batch: u64, p
     let start = Instant::now();
     for (at, records) in batches.into_iter().enumerate() {
         let no = BatchNo(owned.last_batch.0 + 1 + at as i64);
-        let fate = writer.append(&Batch { shard: ShardId(0), epoch: owned.epoch, no, records }).await;
+        let fate = writer.append(&Batch { shard: ShardId(0), epoch: owned.epoch, no, day: owned.now.day(), records }).await;
         ensure!(fate == Fate::Durable, "batch {}: {fate:?}", no.0);
     }
     Ok(total as f64 / start.elapsed().as_secs_f64())
@@ -82,6 +82,5 @@ fn completion(handle: Handle, at: Time, from: u64, count: u64, per_call: u64) ->
         error: None,
         result: None,
     });
-    let day: Day = at.day();
-    CompletionRecord { handle, day, first_done_no: DoneNo(from as i64 + 1), done: done.collect() }
+    CompletionRecord { handle, first_done_no: DoneNo(from as i64 + 1), done: done.collect() }
 }

@@ -1,6 +1,6 @@
 //! Rows of `attempt`: one per record.
 
-use super::super::wire::{Blobs, Date, Flat, Stamp};
+use super::super::wire::{Blobs, Flat, Stamp};
 use super::error_bytes::put_error;
 use crate::core::{AttemptEvent, AttemptRecord, TaskError, Time};
 use bytes::Bytes;
@@ -10,10 +10,10 @@ use uuid::Uuid;
 /// Inserts the rows. The numbers of the parameters are shifted to their place in the statement.
 pub(super) const SQL: &str = "
 insert into attempt (shard, handle, seq, attempt, kind, day, at, next_at, error)
-select g.shard, u.handle, u.seq, u.attempt, u.kind, u.day, u.at, u.next_at, u.error
+select g.shard, u.handle, u.seq, u.attempt, u.kind, g.day, u.at, u.next_at, u.error
 from g
-cross join unnest($1::uuid[], $2::int8[], $3::int4[], $4::int2[], $5::date[], $6::timestamptz[], $7::timestamptz[], $8::bytea[])
-    as u (handle, seq, attempt, kind, day, at, next_at, error)";
+cross join unnest($1::uuid[], $2::int8[], $3::int4[], $4::int2[], $5::timestamptz[], $6::timestamptz[], $7::bytea[])
+    as u (handle, seq, attempt, kind, at, next_at, error)";
 
 /// The columns of a batch's rows.
 #[derive(Default)]
@@ -22,7 +22,6 @@ pub(super) struct Attempts {
     seq: Vec<i64>,
     attempt: Vec<i32>,
     kind: Vec<i16>,
-    day: Vec<Date>,
     at: Vec<Stamp>,
     next_at: Vec<Option<Stamp>>,
     error: Blobs,
@@ -37,7 +36,6 @@ impl Attempts {
             self.seq.push(record.seq.0);
             self.attempt.push(record.attempt.0);
             self.kind.push(kind);
-            self.day.push(Date(record.day));
             self.at.push(Stamp(record.at));
             self.next_at.push(next_at.map(Stamp));
             self.error.row(error.map(|error| {
@@ -54,7 +52,6 @@ impl Attempts {
         arguments.add(Flat(&self.seq))?;
         arguments.add(Flat(&self.attempt))?;
         arguments.add(Flat(&self.kind))?;
-        arguments.add(Flat(&self.day))?;
         arguments.add(Flat(&self.at))?;
         arguments.add(&self.next_at)?;
         arguments.add(&self.error)
@@ -66,7 +63,6 @@ impl Attempts {
         self.seq.clear();
         self.attempt.clear();
         self.kind.clear();
-        self.day.clear();
         self.at.clear();
         self.next_at.clear();
         self.error.clear();

@@ -1,7 +1,7 @@
 //! Rows of `completion`: one per record. What `count` tasks share is repeated for each; whatever all events of a row
 //! share with the default is left out.
 
-use super::super::wire::{Blobs, Date, Stamp};
+use super::super::wire::{Blobs, Stamp};
 use super::{error_bytes::put_error, ragged::Ragged, rows::Rows};
 use crate::core::{CompletionRecord, Done, Time};
 use bytes::Bytes;
@@ -15,32 +15,32 @@ pub(super) const SQL: &str = "
 insert into completion (shard, handle, first_done_no, day, count, failed, min_seq, max_seq, started_at, ended_at, errors,
     results, seq, task_order, outcome, attempt, started, ended, slot, backend_pid, error_ends, rows_affected, result_ends,
     truncated)
-select g.shard, u.handle, u.first_done_no, u.day, u.count, u.failed, u.min_seq, u.max_seq, b.started_at, u.ended_at, b.errors,
+select g.shard, u.handle, u.first_done_no, g.day, u.count, u.failed, u.min_seq, u.max_seq, b.started_at, u.ended_at, b.errors,
     b.results,
-    ($12::int8[])[u.seq : u.seq + u.count - 1],
-    ($14::int8[])[u.task_order : u.task_order + u.count - 1],
-    ($16::int2[])[u.outcome : u.outcome + u.count - 1],
-    ($18::int4[])[u.attempt : u.attempt + u.count - 1],
-    ($20::int8[])[u.started : u.started + u.count - 1],
-    ($22::int8[])[u.ended : u.ended + u.count - 1],
-    ($24::int4[])[u.slot : u.slot + u.count - 1],
-    ($26::int4[])[u.backend_pid : u.backend_pid + u.count - 1],
-    ($28::int4[])[u.error_ends : u.error_ends + u.count - 1],
-    ($30::int8[])[u.rows_affected : u.rows_affected + u.count - 1],
-    ($32::int4[])[u.result_ends : u.result_ends + u.count - 1],
-    ($34::int2[])[u.truncated : u.truncated + u.count - 1]
+    ($11::int8[])[u.seq : u.seq + u.count - 1],
+    ($13::int8[])[u.task_order : u.task_order + u.count - 1],
+    ($15::int2[])[u.outcome : u.outcome + u.count - 1],
+    ($17::int4[])[u.attempt : u.attempt + u.count - 1],
+    ($19::int8[])[u.started : u.started + u.count - 1],
+    ($21::int8[])[u.ended : u.ended + u.count - 1],
+    ($23::int4[])[u.slot : u.slot + u.count - 1],
+    ($25::int4[])[u.backend_pid : u.backend_pid + u.count - 1],
+    ($27::int4[])[u.error_ends : u.error_ends + u.count - 1],
+    ($29::int8[])[u.rows_affected : u.rows_affected + u.count - 1],
+    ($31::int4[])[u.result_ends : u.result_ends + u.count - 1],
+    ($33::int2[])[u.truncated : u.truncated + u.count - 1]
 from g
-cross join unnest($8::timestamptz[], $10::bytea[], $11::bytea[]) with ordinality as b (started_at, errors, results, i)
+cross join unnest($7::timestamptz[], $9::bytea[], $10::bytea[]) with ordinality as b (started_at, errors, results, i)
 cross join lateral (
-    select ($1::uuid[])[b.i] as handle, ($2::int8[])[b.i] as first_done_no, ($3::date[])[b.i] as day, ($4::int4[])[b.i] as count,
-        ($5::int4[])[b.i] as failed, ($6::int8[])[b.i] as min_seq, ($7::int8[])[b.i] as max_seq,
-        ($9::timestamptz[])[b.i] as ended_at,
-        nullif(($13::int4[])[b.i], 0) as seq, nullif(($15::int4[])[b.i], 0) as task_order,
-        nullif(($17::int4[])[b.i], 0) as outcome, nullif(($19::int4[])[b.i], 0) as attempt,
-        nullif(($21::int4[])[b.i], 0) as started, nullif(($23::int4[])[b.i], 0) as ended,
-        nullif(($25::int4[])[b.i], 0) as slot, nullif(($27::int4[])[b.i], 0) as backend_pid,
-        nullif(($29::int4[])[b.i], 0) as error_ends, nullif(($31::int4[])[b.i], 0) as rows_affected,
-        nullif(($33::int4[])[b.i], 0) as result_ends, nullif(($35::int4[])[b.i], 0) as truncated
+    select ($1::uuid[])[b.i] as handle, ($2::int8[])[b.i] as first_done_no, ($3::int4[])[b.i] as count,
+        ($4::int4[])[b.i] as failed, ($5::int8[])[b.i] as min_seq, ($6::int8[])[b.i] as max_seq,
+        ($8::timestamptz[])[b.i] as ended_at,
+        nullif(($12::int4[])[b.i], 0) as seq, nullif(($14::int4[])[b.i], 0) as task_order,
+        nullif(($16::int4[])[b.i], 0) as outcome, nullif(($18::int4[])[b.i], 0) as attempt,
+        nullif(($20::int4[])[b.i], 0) as started, nullif(($22::int4[])[b.i], 0) as ended,
+        nullif(($24::int4[])[b.i], 0) as slot, nullif(($26::int4[])[b.i], 0) as backend_pid,
+        nullif(($28::int4[])[b.i], 0) as error_ends, nullif(($30::int4[])[b.i], 0) as rows_affected,
+        nullif(($32::int4[])[b.i], 0) as result_ends, nullif(($34::int4[])[b.i], 0) as truncated
 ) as u";
 
 /// Inserts a single row, as for submissions.
@@ -48,7 +48,7 @@ pub(super) const SQL_ONE: &str = "
 insert into completion (shard, handle, first_done_no, day, count, failed, min_seq, max_seq, started_at, ended_at, errors,
     results, seq, task_order, outcome, attempt, started, ended, slot, backend_pid, error_ends, rows_affected, result_ends,
     truncated)
-select g.shard, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23
+select g.shard, $1, $2, g.day, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22
 from g";
 
 /// The columns of a batch's rows, kept between batches for their memory.
@@ -56,7 +56,6 @@ from g";
 pub(super) struct Completions {
     handle: Vec<Uuid>,
     first_done_no: Vec<i64>,
-    day: Vec<Date>,
     count: Vec<i32>,
     failed: Vec<i32>,
     min_seq: Vec<i64>,
@@ -92,7 +91,6 @@ impl Completions {
         let first = &record.done[0];
         self.handle.push(record.handle.uuid());
         self.first_done_no.push(record.first_done_no.0);
-        self.day.push(Date(record.day));
         self.started_at.push(first.started.map(Stamp));
         self.ended_at.push(Stamp(first.ended));
         let (mut error_bytes, mut result_bytes, mut failed) = (0, 0, 0);
@@ -178,7 +176,6 @@ impl Completions {
     pub fn bind(&self, rows: Rows, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
         rows.bind(&self.handle, arguments)?;
         rows.bind(&self.first_done_no, arguments)?;
-        rows.bind(&self.day, arguments)?;
         rows.bind(&self.count, arguments)?;
         rows.bind(&self.failed, arguments)?;
         rows.bind(&self.min_seq, arguments)?;
@@ -205,7 +202,6 @@ impl Completions {
     pub fn clear(&mut self) {
         self.handle.clear();
         self.first_done_no.clear();
-        self.day.clear();
         self.count.clear();
         self.failed.clear();
         self.min_seq.clear();

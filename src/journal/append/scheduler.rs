@@ -11,9 +11,9 @@ use uuid::Uuid;
 /// Puts the images in place. The numbers of the parameters are shifted to their place in the statement.
 pub(super) const SQL: &str = "
 insert into scheduler (shard, handle, namespace, caller, request_id, request_hash, settings, state, release_mode, paused, halt,
-    cancel_rest, opened_at, released_at, highest_seq, done_no, unfinished)
+    cancel_rest, opened_at, released_at, first_day, highest_seq, done_no, unfinished)
 select g.shard, u.handle, u.namespace, u.caller, u.request_id, u.request_hash, u.settings, u.state, u.release_mode, u.paused,
-    u.halt, u.cancel_rest, u.opened_at, u.released_at, u.highest_seq, u.done_no, u.unfinished::int8multirange
+    u.halt, u.cancel_rest, u.opened_at, u.released_at, g.day, u.highest_seq, u.done_no, u.unfinished::int8multirange
 from g
 cross join unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::uuid[], $5::int8[], $6::bytea[], $7::int2[], $8::int2[], $9::bool[],
     $10::bytea[], $11::bytea[], $12::timestamptz[], $13::timestamptz[], $14::int8[], $15::int8[], $16::text[])

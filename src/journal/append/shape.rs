@@ -15,7 +15,7 @@ pub(super) struct Shape {
 
 const GATE: &str = "-- append
 with g as materialized (
-    select shard
+    select shard, $4::date as day
     from shard
     where shard = $1 and epoch = $2 and exists (select 1 from batch where shard = $1 and batch_no = $3 - 1)
     for no key update
@@ -29,7 +29,7 @@ from g";
 /// How many shapes there are.
 const SHAPES: usize = 36;
 /// Parameters of the gate.
-const GATE_PARAMETERS: usize = 3;
+const GATE_PARAMETERS: usize = 4;
 
 static STATEMENTS: LazyLock<[String; SHAPES]> =
     LazyLock::new(|| std::array::from_fn(|number| Shape::from_number(number).build()));

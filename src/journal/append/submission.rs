@@ -1,9 +1,9 @@
-//! Rows of `submission`: all calls of one scheduler in a batch become one row, unless the day changes between them or
-//! the row grows too large to be read task by task.
+//! Rows of `submission`: all calls of one scheduler in a batch become one row, unless it grows too large to be
+//! read task by task.
 
-use super::super::wire::{Blobs, Date, Stamp};
+use super::super::wire::{Blobs, Stamp};
 use super::{ragged::Ragged, rows::Rows};
-use crate::core::{Day, Spec, SubmissionRecord, Work};
+use crate::core::{Spec, SubmissionRecord, Work};
 use bytes::Bytes;
 use sqlx::{error::BoxDynError, postgres::PgArguments};
 use std::sync::Arc;
@@ -15,37 +15,41 @@ const ROW_BYTES: usize = 1 << 20;
 /// Inserts the rows. The numbers of the parameters are shifted to their place in the statement. Only what has no fixed
 /// length is unnested; the rest is picked by subscript, because each unnested array costs a tuple store of its own.
 pub(super) const SQL: &str = "
-insert into submission (shard, handle, first_seq, day, count, submitted_at, specs, bodies, params, asked_order,
-    effective_order, kind, spec, body_ends, params_ends, call_counts, call_times, request_ids, request_hashes, done_nos)
-select g.shard, u.handle, u.first_seq, u.day, u.count, u.submitted_at, b.specs, b.bodies, b.params,
-    ($10::int8[])[u.asked : u.asked + u.count - 1],
-    ($12::int8[])[u.effective : u.effective + u.count - 1],
-    ($14::int2[])[u.kind : u.kind + u.count - 1],
-    ($16::int4[])[u.spec : u.spec + u.count - 1],
-    ($18::int4[])[u.ends : u.ends + u.count - 1],
-    ($20::int4[])[u.params_ends : u.params_ends + u.count - 1],
-    ($22::int4[])[u.call_counts : u.call_counts + u.calls - 1],
-    ($24::int8[])[u.call_times : u.call_times + u.calls - 1],
-    ($26::uuid[])[u.requests : u.requests + u.calls - 1],
-    ($28::int8[])[u.hashes : u.hashes + u.calls - 1],
-    ($30::int8[])[u.done_nos : u.done_nos + u.calls - 1]
+insert into submission (shard, handle, first_seq, day, count, submitted_at, specs, bodies, params, lowest_order,
+    highest_order, asked_order, effective_order, kind, spec, body_ends, params_ends, call_counts, call_times, request_ids, request_hashes, done_nos)
+select g.shard, u.handle, u.first_seq, g.day, u.count, u.submitted_at, b.specs, b.bodies, b.params, u.lowest_order,
+    u.highest_order,
+    ($9::int8[])[u.asked : u.asked + u.count - 1],
+    ($11::int8[])[u.effective : u.effective + u.count - 1],
+    ($13::int2[])[u.kind : u.kind + u.count - 1],
+    ($15::int4[])[u.spec : u.spec + u.count - 1],
+    ($17::int4[])[u.ends : u.ends + u.count - 1],
+    ($19::int4[])[u.params_ends : u.params_ends + u.count - 1],
+    ($21::int4[])[u.call_counts : u.call_counts + u.calls - 1],
+    ($23::int8[])[u.call_times : u.call_times + u.calls - 1],
+    ($25::uuid[])[u.requests : u.requests + u.calls - 1],
+    ($27::int8[])[u.hashes : u.hashes + u.calls - 1],
+    ($29::int8[])[u.done_nos : u.done_nos + u.calls - 1]
 from g
-cross join unnest($7::bytea[], $8::bytea[], $9::bytea[]) with ordinality as b (specs, bodies, params, i)
+cross join unnest($6::bytea[], $7::bytea[], $8::bytea[]) with ordinality as b (specs, bodies, params, i)
 cross join lateral (
-    select ($1::uuid[])[b.i] as handle, ($2::int8[])[b.i] as first_seq, ($3::date[])[b.i] as day, ($4::int4[])[b.i] as count,
-        ($5::int4[])[b.i] as calls, ($6::timestamptz[])[b.i] as submitted_at,
-        nullif(($11::int4[])[b.i], 0) as asked, nullif(($13::int4[])[b.i], 0) as effective,
-        nullif(($15::int4[])[b.i], 0) as kind, nullif(($17::int4[])[b.i], 0) as spec, nullif(($19::int4[])[b.i], 0) as ends,
-        nullif(($21::int4[])[b.i], 0) as params_ends, nullif(($23::int4[])[b.i], 0) as call_counts,
-        nullif(($25::int4[])[b.i], 0) as call_times, nullif(($27::int4[])[b.i], 0) as requests,
-        nullif(($29::int4[])[b.i], 0) as hashes, nullif(($31::int4[])[b.i], 0) as done_nos
+    select ($1::uuid[])[b.i] as handle, ($2::int8[])[b.i] as first_seq, ($3::int4[])[b.i] as count,
+        ($4::int4[])[b.i] as calls, ($5::timestamptz[])[b.i] as submitted_at,
+        nullif(($10::int4[])[b.i], 0) as asked, nullif(($12::int4[])[b.i], 0) as effective,
+        nullif(($14::int4[])[b.i], 0) as kind, nullif(($16::int4[])[b.i], 0) as spec, nullif(($18::int4[])[b.i], 0) as ends,
+        nullif(($20::int4[])[b.i], 0) as params_ends, nullif(($22::int4[])[b.i], 0) as call_counts,
+        nullif(($24::int4[])[b.i], 0) as call_times, nullif(($26::int4[])[b.i], 0) as requests,
+        nullif(($28::int4[])[b.i], 0) as hashes, nullif(($30::int4[])[b.i], 0) as done_nos,
+        nullif(($31::int8[])[b.i], -1) as lowest_order, nullif(($32::int8[])[b.i], -1) as highest_order
 ) as u";
 
 /// Inserts a single row. Most batches have no more, and this costs a fifth less than [`SQL`]: nothing is cut out of anything.
 pub(super) const SQL_ONE: &str = "
 insert into submission (shard, handle, first_seq, day, count, submitted_at, specs, bodies, params, asked_order,
-    effective_order, kind, spec, body_ends, params_ends, call_counts, call_times, request_ids, request_hashes, done_nos)
-select g.shard, $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19
+    effective_order, kind, spec, body_ends, params_ends, call_counts, call_times, request_ids, request_hashes, done_nos,
+    lowest_order, highest_order)
+select g.shard, $1, $2, g.day, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, nullif($19::int8, -1),
+    nullif($20::int8, -1)
 from g";
 
 /// The columns of a batch's rows, kept between batches for their memory.
@@ -54,7 +58,6 @@ pub(super) struct Submissions {
     order: Vec<u32>,
     handle: Vec<Uuid>,
     first_seq: Vec<i64>,
-    day: Vec<Date>,
     count: Vec<i32>,
     calls: Vec<i32>,
     submitted_at: Vec<Stamp>,
@@ -72,13 +75,14 @@ pub(super) struct Submissions {
     request_ids: Ragged<Uuid>,
     request_hashes: Ragged<i64>,
     done_nos: Ragged<i64>,
+    lowest_order: Vec<i64>,
+    highest_order: Vec<i64>,
     row: RowSoFar,
 }
 
 /// What the calls of a row share while it is being filled.
 #[derive(Default)]
 struct RowSoFar {
-    day: Day,
     tasks: u32,
     calls: i32,
     body_bytes: i32,
@@ -112,17 +116,15 @@ impl Submissions {
     fn continues(&self, previous: &SubmissionRecord, record: &SubmissionRecord) -> bool {
         let next = self.first_seq.last().map_or(0, |first| first + i64::from(self.row.tasks));
         previous.handle == record.handle
-            && self.row.day == record.submitted_at.day()
             && next == record.first_seq.0
             && self.row.body_bytes as usize + record.submit.bodies.bytes.len() <= ROW_BYTES
             && self.row.params_bytes as usize + record.submit.params.bytes.len() <= ROW_BYTES
     }
 
     fn begin_row(&mut self, record: &SubmissionRecord) {
-        self.row = RowSoFar { day: record.submitted_at.day(), ..RowSoFar::default() };
+        self.row = RowSoFar::default();
         self.handle.push(record.handle.uuid());
         self.first_seq.push(record.first_seq.0);
-        self.day.push(Date(self.row.day));
         self.submitted_at.push(Stamp(record.submitted_at));
     }
 
@@ -182,6 +184,10 @@ impl Submissions {
         self.specs.row(Some(Bytes::from(serde_json::to_vec(&self.row.specs)?)));
         self.bodies.end_row(true);
         self.params.end_row(self.row.any_params);
+        let orders = || self.effective.row().iter().copied().filter(|order| *order >= 0);
+        let (lowest, highest) = (orders().min().unwrap_or(-1), orders().max().unwrap_or(-1));
+        self.lowest_order.push(lowest);
+        self.highest_order.push(highest);
         let as_asked = self.effective.row() == self.asked.row();
         self.effective.end_row(!as_asked);
         self.asked.end_row_unless(-1);
@@ -207,7 +213,6 @@ impl Submissions {
     pub fn bind(&self, rows: Rows, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
         rows.bind(&self.handle, arguments)?;
         rows.bind(&self.first_seq, arguments)?;
-        rows.bind(&self.day, arguments)?;
         rows.bind(&self.count, arguments)?;
         if rows == Rows::Many {
             rows.bind(&self.calls, arguments)?;
@@ -226,14 +231,15 @@ impl Submissions {
         self.call_times.bind(rows, arguments)?;
         self.request_ids.bind(rows, arguments)?;
         self.request_hashes.bind(rows, arguments)?;
-        self.done_nos.bind(rows, arguments)
+        self.done_nos.bind(rows, arguments)?;
+        rows.bind(&self.lowest_order, arguments)?;
+        rows.bind(&self.highest_order, arguments)
     }
 
     /// Forgets all rows.
     pub fn clear(&mut self) {
         self.handle.clear();
         self.first_seq.clear();
-        self.day.clear();
         self.count.clear();
         self.calls.clear();
         self.submitted_at.clear();
@@ -251,6 +257,8 @@ impl Submissions {
         self.request_ids.clear();
         self.request_hashes.clear();
         self.done_nos.clear();
+        self.lowest_order.clear();
+        self.highest_order.clear();
         self.row = RowSoFar::default();
     }
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     api,
-    core::{Attempt, Caller, Handle, Reply, Seq, Standing, TaskId, Verb},
+    core::{Attempt, Caller, Handle, Phase, Reply, Seq, Standing, TaskId, Verb},
     journal::{StoredTask, TaskPage},
 };
 use prost::Message;
@@ -46,8 +46,22 @@ impl Schedulers {
     pub(super) async fn task(&self, caller: Caller, id: TaskId) -> Result<api::TaskView, Status> {
         let standing = self.locate(&caller, id.handle, vec![id.seq]).await?.remove(&id.seq);
         let task = self.reader.task(id.handle, id.seq).await.map_err(errors::journal)?;
-        let task = task.ok_or_else(errors::task_not_found)?;
-        Ok(convert::task_view(id.handle, &task, standing, true))
+        match task {
+            Some(task) => Ok(convert::task_view(id.handle, &task, standing, true)),
+            None => Err(self.gone(caller, id).await?),
+        }
+    }
+
+    /// Why there is no such task: it never was, or it is older than the retention.
+    async fn gone(&self, caller: Caller, id: TaskId) -> Result<Status, Status> {
+        let Reply::Scheduler(view) = self.ask(caller, id.handle, Verb::Describe).await? else {
+            return Ok(errors::task_not_found());
+        };
+        if id.seq > view.image.checkpoint.highest_seq {
+            return Ok(errors::task_not_found());
+        }
+        let oldest = self.reader.oldest_task(id.handle).await.map_err(errors::journal)?;
+        Ok(errors::truncated("id.seq", oldest.map_or(view.image.checkpoint.highest_seq.0 + 1, |seq| seq.0)))
     }
 
     pub(super) async fn tasks(&self, caller: Caller, request: &api::ListTasksRequest) -> Result<api::ListTasksResponse, Status> {
@@ -57,8 +71,7 @@ impl Schedulers {
         let mut before = ask.before;
         let mut bytes = 0;
         for _ in 0..READS {
-            let limit = if ask.state.is_some() { READ_TASKS } else { ask.size - list.tasks.len() };
-            let (page, standings) = self.page(&caller, ask.handle, before, &ask, limit).await?;
+            let (page, standings) = self.page(&caller, before, &ask, ask.size - list.tasks.len()).await?;
             before = page.next;
             for task in &page.tasks {
                 let standing = standings.get(&task.seq).copied();
@@ -81,28 +94,55 @@ impl Schedulers {
         Ok(list)
     }
 
-    /// Tasks of the journal, and where the unfinished ones stand. One that ended in between is shown as ended.
+    /// Tasks of the journal, about `limit` of them, and where the unfinished ones stand. One that ended in between is shown
+    /// as ended. Tasks of a phase are picked by the core, which knows the unfinished ones, and so the others; only those of
+    /// an order that are done are looked for among all of the order.
     async fn page(
         &self,
         caller: &Caller,
-        handle: Handle,
         before: Option<Seq>,
         ask: &ListTasks,
         limit: usize,
     ) -> Result<(TaskPage, Standings), Status> {
-        let mut page = self.reader.tasks(handle, before, ask.order, limit).await.map_err(errors::journal)?;
+        let mut page = match ask.state.and_then(phase) {
+            Some(phase) if phase != Phase::Done || ask.order.is_none() => self.picked(caller, before, ask, phase, limit).await?,
+            looked_through => {
+                let limit = if looked_through.is_some() { READ_TASKS } else { limit };
+                self.reader.tasks(ask.handle, before, ask.order, limit).await.map_err(errors::journal)?
+            }
+        };
         let open: Vec<Seq> = page.tasks.iter().filter(|task| task.done.is_none()).map(|task| task.seq).collect();
         if open.is_empty() {
             return Ok((page, HashMap::new()));
         }
-        let standings = self.locate(caller, handle, open.clone()).await?;
+        let standings = self.locate(caller, ask.handle, open.clone()).await?;
         let ended: Vec<Seq> = open.into_iter().filter(|seq| !standings.contains_key(seq)).collect();
         if !ended.is_empty() {
-            let mut outcomes = self.reader.outcomes(handle, &ended).await.map_err(errors::journal)?;
+            let mut outcomes = self.reader.outcomes(ask.handle, &ended).await.map_err(errors::journal)?;
             let unknown = |task: &&mut StoredTask| task.done.is_none();
             page.tasks.iter_mut().filter(unknown).for_each(|task| task.done = outcomes.remove(&task.seq));
         }
         Ok((page, standings))
+    }
+
+    /// The newest tasks of a phase.
+    async fn picked(
+        &self,
+        caller: &Caller,
+        before: Option<Seq>,
+        ask: &ListTasks,
+        phase: Phase,
+        limit: usize,
+    ) -> Result<TaskPage, Status> {
+        let verb = Verb::Select { before: before.unwrap_or(Seq(i64::MAX)), phase, order: ask.order, limit };
+        let seqs = match self.ask(caller.clone(), ask.handle, verb).await? {
+            Reply::Selected(seqs) => seqs,
+            other => return Err(errors::bug(&other)),
+        };
+        let tasks = self.reader.tasks_of(ask.handle, &seqs).await.map_err(errors::journal)?;
+        // Where rows are missing the retention ends: nothing older is there.
+        let next = seqs.last().copied().filter(|last| seqs.len() == limit && tasks.len() == limit && last.0 > 1);
+        Ok(TaskPage { tasks, next })
     }
 
     /// Where the unfinished ones of `seqs` stand.
@@ -114,6 +154,17 @@ impl Schedulers {
             }
             other => Err(errors::bug(&other)),
         }
+    }
+}
+
+fn phase(state: api::TaskState) -> Option<Phase> {
+    match state {
+        api::TaskState::Blocked => Some(Phase::Blocked),
+        api::TaskState::Queued => Some(Phase::Queued),
+        api::TaskState::Running => Some(Phase::Running),
+        api::TaskState::Retrying => Some(Phase::Retrying),
+        api::TaskState::Done => Some(Phase::Done),
+        api::TaskState::Unspecified => None,
     }
 }
 

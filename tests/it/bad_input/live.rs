@@ -41,6 +41,7 @@ fn start() -> SocketAddr {
         targets: vec![target],
         slots: 2,
         noop_slots: 64,
+        retention_days: 30,
         replica_name: "bad-input".into(),
         trusted_namespace_metadata: true,
         limits: Limits::default(),

@@ -77,6 +77,7 @@ impl Server {
             targets,
             slots,
             noop_slots: 256,
+            retention_days: 30,
             replica_name: "test".into(),
             trusted_namespace_metadata: setup.trusted,
             limits: setup.limits,

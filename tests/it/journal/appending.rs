@@ -18,9 +18,8 @@ fn images(images: impl IntoIterator<Item = SchedulerImage>) -> BTreeMap<Handle, 
 async fn what_was_appended_is_recovered() {
     let mut owned = Owned::new().await;
     let (a, b, now) = (handle(), handle(), owned.now);
-    let day = now.day();
     let request = Request { id: Uuid::now_v7(), hash: i64::MIN };
-    let attempt = |seq, attempt, what| AttemptRecord { handle: a, seq: Seq(seq), attempt: Attempt(attempt), what, day, at: now };
+    let attempt = |seq, attempt, what| AttemptRecord { handle: a, seq: Seq(seq), attempt: Attempt(attempt), what, at: now };
     let error = Arc::new(TaskError { code: "40001".into(), message: "once \0 more".into() });
     let attempts = vec![
         attempt(1, 1, AttemptEvent::Start),
@@ -34,7 +33,7 @@ async fn what_was_appended_is_recovered() {
         plain(b, 1, 4, Some(1), now),
         call(a, 6, second, None, &[(1, Some(9), Some(9), sql())]),
     ];
-    let completions = vec![completion(b, 1, day, vec![done(3, 2, now), done(1, 1, now)])];
+    let completions = vec![completion(b, 1, vec![done(3, 2, now), done(1, 1, now)])];
     let schedulers = images([image(a, now), image(b, now)]);
     owned.write(Records { submissions, completions, attempts: attempts.clone(), schedulers }).await;
 
@@ -75,8 +74,8 @@ async fn recovery_reads_only_what_the_checkpoint_leaves_open() {
     for first in [1, 11, 21, 31] {
         owned.write(records(vec![plain(a, first, 10, None, now)], vec![])).await;
     }
-    owned.write(records(vec![], vec![completion(a, 1, now.day(), vec![done(1, 14, now)])])).await;
-    owned.write(records(vec![], vec![completion(a, 15, now.day(), vec![done(16, 7, now)])])).await;
+    owned.write(records(vec![], vec![completion(a, 1, vec![done(1, 14, now)])])).await;
+    owned.write(records(vec![], vec![completion(a, 15, vec![done(16, 7, now)])])).await;
     let mut checked = image(a, now);
     checked.checkpoint =
         Checkpoint { highest_seq: Seq(30), done_no: DoneNo(17), unfinished: vec![(Seq(15), Seq(15)), (Seq(19), Seq(30))] };
@@ -121,7 +120,7 @@ async fn a_stale_owner_writes_nothing() {
     assert_eq!(owned.append(late()).await, Fate::NotOwner);
     assert_eq!(owned.count("select count(*) from submission").await, 0);
 
-    let batch = Batch { shard: ShardId(0), epoch: taken.epoch, no: BatchNo(2), records: late() };
+    let batch = Batch { shard: ShardId(0), epoch: taken.epoch, no: BatchNo(2), day: owned.now.day(), records: late() };
     assert_eq!(owned.journal.writer().append(&batch).await, Fate::Durable);
     assert_eq!(owned.append(late()).await, Fate::NotOwner);
     assert_eq!(owned.count("select count(*) from submission").await, 1);
@@ -141,8 +140,7 @@ async fn a_refused_batch_writes_nothing_and_its_number_stays_free() {
     owned.write(records(vec![plain(a, 1, 3, None, now)], vec![])).await;
     let fate = owned.append(records(vec![plain(b, 1, 3, None, now), plain(a, 1, 3, None, now)], vec![])).await;
     assert!(matches!(&fate, Fate::Refused { sqlstate, .. } if sqlstate == "23505"), "{fate:?}");
-    let no_day = now + Duration::from_secs(30 * 86_400);
-    let fate = owned.append(records(vec![plain(b, 1, 3, None, no_day)], vec![])).await;
+    let fate = owned.append(records(vec![plain(b, 0, 3, None, now)], vec![])).await;
     assert!(matches!(&fate, Fate::Refused { sqlstate, .. } if sqlstate == "23514"), "{fate:?}");
     let mut lacking = plain(b, 1, 3, None, now);
     Arc::make_mut(&mut lacking.submit).bodies = Packed::default();
@@ -177,12 +175,11 @@ async fn every_shape_of_the_writer_prepares_and_runs() {
             records.submissions = vec![plain(a, 1, 1, None, now)];
         }
         if shape & 2 > 0 {
-            records.completions = vec![completion(a, 1, now.day(), vec![done(1, 1, now)])];
+            records.completions = vec![completion(a, 1, vec![done(1, 1, now)])];
         }
         if shape & 4 > 0 {
             let (seq, attempt) = (Seq(1), Attempt(1));
-            records.attempts =
-                vec![AttemptRecord { handle: a, seq, attempt, what: AttemptEvent::Start, day: now.day(), at: now }];
+            records.attempts = vec![AttemptRecord { handle: a, seq, attempt, what: AttemptEvent::Start, at: now }];
         }
         if shape & 8 > 0 {
             records.schedulers = images([image(a, now)]);
@@ -237,36 +234,6 @@ async fn several_replicas_may_start_at_once() {
     let open = || Journal::open(config(&options));
     let (one, two, three) = tokio::join!(open(), open(), open());
     for journal in [one, two, three] {
-        journal.unwrap().upkeep().run().await.unwrap();
+        journal.unwrap().upkeep().ensure_partitions().await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn a_change_of_day_makes_rows_in_two_partitions() {
-    let mut owned = Owned::new().await;
-    let (a, today) = (handle(), owned.now);
-    let tomorrow = today + Duration::from_secs(86_400);
-    owned.write(records(vec![plain(a, 1, 2, None, today), plain(a, 3, 2, None, tomorrow)], vec![])).await;
-    let completions = vec![
-        completion(a, 1, tomorrow.day(), vec![done(3, 2, tomorrow)]),
-        completion(a, 3, today.day(), vec![done(1, 2, tomorrow)]),
-    ];
-    owned.write(records(vec![], completions)).await;
-    assert_eq!(owned.count("select count(distinct tableoid) from submission").await, 2);
-    assert_eq!(owned.count("select count(distinct tableoid) from completion").await, 2);
-    let reader = owned.journal.reader();
-    let bodies = reader.bodies(a, Seq(2), Seq(3), 10).await.unwrap();
-    assert_eq!(bodies.iter().map(|body| &body.body[..]).collect::<Vec<_>>(), [b"body 2", b"body 3"]);
-    let events = reader.events(a, DoneNo(0), 10).await.unwrap();
-    assert_eq!(events.iter().flat_map(|record| &record.done).map(|done| done.first.0).collect::<Vec<_>>(), [3, 4, 1, 2]);
-}
-
-#[tokio::test]
-async fn old_batch_numbers_go_and_the_last_ones_stay() {
-    let owned = Owned::new().await;
-    let many = "insert into batch (shard, batch_no, epoch, at) select 0, n, 1, now() from generate_series(1, 125000) n";
-    owned.psql().await.execute(many).await.unwrap();
-    assert_eq!(owned.journal.upkeep().drop_old_batches().await.unwrap(), 25_000);
-    assert_eq!(owned.count("select min(batch_no) from batch").await, 25_000);
-    assert_eq!(owned.journal.upkeep().drop_old_batches().await.unwrap(), 0);
 }

@@ -79,8 +79,8 @@ pub fn done(first: i64, count: u32, at: Time) -> Done {
     }
 }
 
-pub fn completion(handle: Handle, first_done_no: i64, day: Day, done: Vec<Done>) -> Arc<CompletionRecord> {
-    Arc::new(CompletionRecord { handle, day, first_done_no: DoneNo(first_done_no), done })
+pub fn completion(handle: Handle, first_done_no: i64, done: Vec<Done>) -> Arc<CompletionRecord> {
+    Arc::new(CompletionRecord { handle, first_done_no: DoneNo(first_done_no), done })
 }
 
 /// `done` one by one.

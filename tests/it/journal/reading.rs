@@ -45,12 +45,10 @@ async fn scene() -> Scene {
         plain(handle, 6, 1, None, second),
     ];
     let schedulers = BTreeMap::from([(handle, image(handle, now))]);
-    let attempts =
-        vec![AttemptRecord { handle, seq: Seq(6), attempt: Attempt(1), what: AttemptEvent::Start, day: now.day(), at: now }];
+    let attempts = vec![AttemptRecord { handle, seq: Seq(6), attempt: Attempt(1), what: AttemptEvent::Start, at: now }];
     owned.write(Records { submissions, schedulers, attempts, completions: vec![] }).await;
     let done = outcomes(now);
-    let completions =
-        vec![completion(handle, 1, now.day(), done[..2].to_vec()), completion(handle, 3, now.day(), done[2..].to_vec())];
+    let completions = vec![completion(handle, 1, done[..2].to_vec()), completion(handle, 3, done[2..].to_vec())];
     owned.write(Records { completions, ..Records::default() }).await;
     let done = singly(&done);
     Scene { owned, handle, now, done }

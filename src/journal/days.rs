@@ -1,0 +1,73 @@
+//! Days and the partitions that hold them: names, and the day a batch is written to.
+//!
+//! A row lies in the partition of the day on which it was written. The writer uses days that exist: when the present one
+//! does not (nobody could make days for a week), the last one made takes its rows.
+
+use super::{JournalError, wire::Date};
+use crate::core::Day;
+use jiff::{ToSpan, civil};
+use sqlx::PgConnection;
+
+/// Tables with a partition for each day.
+pub(super) const TABLES: [&str; 3] = ["submission", "completion", "attempt"];
+
+/// The days there are, ascending.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Days(Vec<Day>);
+
+impl Days {
+    /// Those that every table has; one that is being detached does not count.
+    pub async fn read(connection: &mut PgConnection) -> Result<Self, JournalError> {
+        let days: Vec<Date> = sqlx::query_scalar(
+            "-- days
+             select to_date(right(c.relname, 10), 'YYYY_MM_DD') as day
+             from pg_inherits i
+             join pg_class c on c.oid = i.inhrelid
+             where i.inhparent = any (array['submission', 'completion', 'attempt']::regclass[]) and not i.inhdetachpending
+             group by day
+             having count(*) = 3
+             order by day",
+        )
+        .fetch_all(connection)
+        .await?;
+        Ok(Days(days.into_iter().map(|day| day.0).collect()))
+    }
+
+    /// Where rows of `day` go: to `day`, else to the last day before it, else to the first one there is.
+    pub fn place(&self, day: Day) -> Day {
+        let at = self.0.partition_point(|known| *known <= day);
+        self.0.get(at.saturating_sub(1)).copied().unwrap_or(day)
+    }
+
+    /// Whether there is a partition for `day`.
+    pub fn has(&self, day: Day) -> bool {
+        self.0.binary_search(&day).is_ok()
+    }
+}
+
+/// Name of a day's partition: `submission_2026_11_21`.
+pub(super) fn partition(table: &str, day: Day) -> Result<String, JournalError> {
+    Ok(format!("{table}_{}", date(day)?.strftime("%Y_%m_%d")))
+}
+
+/// The day as Postgres writes it.
+pub(super) fn date(day: Day) -> Result<civil::Date, JournalError> {
+    civil::date(1970, 1, 1).checked_add(day.0.days()).map_err(|_| JournalError::corrupt(format!("day {}", day.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_go_to_their_day_or_the_last_one_before_it() {
+        let days = Days([3, 4, 9].map(Day).to_vec());
+        assert_eq!([1, 3, 4, 6, 9, 30].map(|day| days.place(Day(day)).0), [3, 3, 4, 4, 9, 9]);
+        assert_eq!(Days::default().place(Day(5)), Day(5));
+    }
+
+    #[test]
+    fn a_partition_is_named_after_its_day() {
+        assert_eq!(partition("attempt", Day(20_778)).ok().as_deref(), Some("attempt_2026_11_21"));
+    }
+}
