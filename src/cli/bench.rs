@@ -3,6 +3,7 @@
 //! Every bench starts a durable private Postgres of its own and a server process on it, so that client, server and
 //! database are what a user has. It measures and prints; it passes no judgement.
 
+mod aging;
 mod all;
 mod backlog;
 mod bare;
@@ -17,10 +18,13 @@ mod overload;
 mod picture;
 mod place;
 mod raw;
+mod replay;
 mod report;
+mod restart;
 mod results;
 mod schedulers;
 mod series;
+mod snapshot;
 mod streams;
 mod throughput;
 mod unary;
@@ -78,6 +82,14 @@ enum Name {
     Streams,
     /// 10 million queued tasks cancelled: when it is acknowledged, and what other callers notice
     Cancel,
+    /// A million events read again from the journal, against taking its rows apart without a service; and lists of tasks
+    Replay,
+    /// Kill and start with 10 million queued, and with one old task open, against an empty start
+    Restart,
+    /// 10 million tasks with autovacuum off: the last million against the first, dead rows, bytes on disk
+    Aging,
+    /// A transaction that stays open, and days that come and go, against the same load without
+    Snapshot,
     /// The process behind the yardstick of unary calls
     #[value(hide = true)]
     Bare,
@@ -117,6 +129,10 @@ impl Bench {
             Name::Overload => overload::run(runs).await?.into(),
             Name::Streams => streams::run(self.most.unwrap_or(1_000).min(1_000), self.count.unwrap_or(5_000), runs).await?.into(),
             Name::Cancel => cancel::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
+            Name::Replay => replay::run(self.most.unwrap_or(1_000_000), runs).await?.into(),
+            Name::Restart => restart::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
+            Name::Aging => aging::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
+            Name::Snapshot => snapshot::run(self.count.unwrap_or(100_000), runs).await?.into(),
             Name::Backlog => backlog::run(self.count.unwrap_or(200_000), self.most.unwrap_or(10_000_000), runs).await?,
         };
         match self.output {

@@ -106,6 +106,12 @@ impl Quotas {
         }
     }
 
+    /// What unfinished tasks it has.
+    #[cfg(test)]
+    pub fn load(&self, id: NamespaceId) -> Load {
+        self.held(id).queued
+    }
+
     fn held(&self, id: NamespaceId) -> &Held {
         static NOTHING: Held = Held { open: 0, queued: Load { tasks: 0, bytes: 0 }, streams: 0, rate_used: Time(0) };
         self.0.get(id.0 as usize).unwrap_or(&NOTHING)

@@ -8,6 +8,7 @@ mod executor;
 mod fairness;
 mod harness;
 mod journal;
+mod overload;
 mod private_postgres;
 mod promises_calls;
 mod promises_limits;

@@ -40,6 +40,11 @@ pub fn body(number: u64) -> Bytes {
 
 /// Has `callers` submit `total` tasks, `per_call` a call, on one scheduler, and waits until every AsyncDone has come.
 pub async fn drive(address: &str, total: u64, per_call: u64, callers: u64) -> Result<Duration> {
+    Ok(drive_named(address, total, per_call, callers).await?.1)
+}
+
+/// The same; also says which scheduler it was.
+pub async fn drive_named(address: &str, total: u64, per_call: u64, callers: u64) -> Result<(String, Duration)> {
     let scheduler = Client::connect(address).await?.open(SchedulerSettings::default()).await?;
     let mut stream = scheduler.synchronize(0, Some(until::Kind::Forever(api::Unit {}))).await?;
     let room = Arc::new(Semaphore::new(WINDOW as usize));
@@ -70,7 +75,7 @@ pub async fn drive(address: &str, total: u64, per_call: u64, callers: u64) -> Re
         ended??;
     }
     anyhow::ensure!(stream.cursor() == total as i64, "{} of {total} tasks are done", stream.cursor());
-    Ok(took)
+    Ok((scheduler.handle().to_owned(), took))
 }
 
 fn next_call(calls: &Mutex<vec::IntoIter<Vec<Task>>>) -> Option<Vec<Task>> {

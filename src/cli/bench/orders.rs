@@ -66,9 +66,8 @@ async fn side_by_side(server: &Server, total: u64, order: fn(u64) -> Option<i64>
     let scheduler = Client::connect(&server.address).await?.open(SchedulerSettings::default()).await?;
     let before = server.usage()?.processor;
     let start = Instant::now();
-    let waiting = tokio::spawn(wait(scheduler.clone(), total));
     submit(&scheduler, total, 8, order).await?;
-    waiting.await??;
+    wait(&scheduler, total).await?;
     Cost::since(start, before, server, total)
 }
 
@@ -80,11 +79,10 @@ async fn one_by_one(server: &Server, total: u64, limit: Option<i32>, order: fn(u
     // In their sequence, so that none comes late.
     submit(&scheduler, total, 1, order).await?;
     let waited = WAITED.min(total);
-    let waiting = tokio::spawn(wait(scheduler.clone(), waited));
     let before = server.usage()?.processor;
     let start = Instant::now();
     scheduler.resume(false).await?;
-    waiting.await??;
+    wait(&scheduler, waited).await?;
     let cost = Cost::since(start, before, server, waited);
     scheduler.release(ReleaseMode::Cancel, true).await?;
     cost
@@ -109,7 +107,8 @@ async fn submit(scheduler: &Scheduler, total: u64, callers: u64, order: fn(u64) 
     Ok(())
 }
 
-async fn wait(scheduler: Scheduler, count: u64) -> Result<()> {
+/// Until so many have ended.
+async fn wait(scheduler: &Scheduler, count: u64) -> Result<()> {
     let mut stream = scheduler.synchronize(0, Some(until::Kind::Count(count as i64))).await?;
     while stream.next().await?.is_some() {}
     let end = stream.end().context("the stream has an end")?;

@@ -22,12 +22,14 @@ use tokio::{sync::Semaphore, task::JoinHandle, time};
 
 const PER_CALL: u64 = 100;
 /// What a namespace may have queued: a few seconds' work.
-const QUEUED: &str = "50000";
+const QUEUED: &str = "20000";
 /// Calls under way at any time.
 const CALLS: usize = 1_000;
 /// Tasks queued while the best rate is measured.
 const WINDOW: u64 = 10_000;
-const SUSTAINED: Duration = Duration::from_secs(5);
+const SUSTAINED: Duration = Duration::from_secs(8);
+/// Of that, until sessions and plans are made.
+const WARM: Duration = Duration::from_secs(3);
 const FLOOD: Duration = Duration::from_secs(10);
 const AFTER: Duration = Duration::from_secs(6);
 const TICK: Duration = Duration::from_millis(2);
@@ -118,8 +120,9 @@ impl Load {
                 self.scheduler.exec(tasks()).await?;
                 submitted += PER_CALL;
             } else {
-                // The first window warms up.
-                since.get_or_insert_with(|| (Instant::now(), self.done.load(Relaxed)));
+                if start.elapsed() > WARM {
+                    since.get_or_insert_with(|| (Instant::now(), self.done.load(Relaxed)));
+                }
                 time::sleep(TICK).await;
             }
         }

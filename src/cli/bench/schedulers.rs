@@ -8,7 +8,7 @@ use super::{
     series::Measured,
 };
 use crate::{
-    api::{SchedulerSettings, until},
+    api::SchedulerSettings,
     client::{Client, Scheduler},
 };
 use anyhow::Result;
@@ -104,10 +104,10 @@ async fn drive(schedulers: &[Scheduler], turn: usize, total: u64) -> Result<f64>
         let scheduler = spread(schedulers, turn * 64 + caller).clone();
         driving.spawn(async move {
             let after = scheduler.describe().await?.done;
-            let mut stream = scheduler.synchronize(after, Some(until::Kind::Count((calls * PER_CALL) as i64))).await?;
             for call in 0..calls {
                 scheduler.exec((call * PER_CALL..(call + 1) * PER_CALL).map(super::load::task).collect()).await?;
             }
+            let mut stream = scheduler.synchronize(after, None).await?;
             while stream.next().await?.is_some() {}
             Ok::<_, crate::client::Error>(())
         });

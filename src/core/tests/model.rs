@@ -2,8 +2,8 @@
 
 use super::world::{World, free, order, plain, sql};
 use crate::core::{
-    Command, DoneNo, Handle, LateOrder, OnFailure, Outcome, Reject, ReleaseMode, Reply, Report, SchedulerState, Seq, Settings,
-    SettingsField, Update, Verb,
+    Command, DoneNo, Handle, LateOrder, Load, OnFailure, Outcome, Reject, ReleaseMode, Reply, Report, SchedulerState, Seq,
+    Settings, SettingsField, Update, Verb,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -251,6 +251,9 @@ fn compare(w: &mut World, s: Handle, model: &Model) {
         (Some(_), _) => SchedulerState::Releasing,
     };
     assert_eq!(view.image.state, state);
+    // Every body counts for one KiB.
+    let namespace = w.shard.fair.namespace(&view.image.namespace);
+    assert_eq!(w.shard.quotas.load(namespace), Load { tasks: unfinished, bytes: unfinished << 10 });
 }
 
 proptest! {

@@ -1,0 +1,90 @@
+//! More than can be done at once: what does not fit is refused at once and says when to come back, what nobody waits for any
+//! more is not done, and what was accepted is kept.
+
+use crate::harness::{
+    server::{Server, Setup},
+    work::noop,
+};
+use rallypoint::{
+    api::{ExecAsyncRequest, NoopTask, SchedulerSettings, Task, task::Kind},
+    client::Error,
+};
+use sqlx::{Connection, Executor, PgConnection};
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tonic::{Code, Request};
+
+/// Keeps the next batch from becoming durable until it is dropped or closed.
+async fn hold_batches(server: &Server) -> PgConnection {
+    let mut holder = PgConnection::connect_with(&server.journal).await.expect("connected");
+    holder.execute("begin").await.expect("begun");
+    holder.execute("lock table batch in access exclusive mode").await.expect("locked");
+    holder
+}
+
+/// Until the batch of the loop waits for the holder.
+async fn until_held(server: &Server) {
+    let mut looker = PgConnection::connect_with(&server.journal).await.expect("connected");
+    let waits = "select exists (select 1 from pg_locks where not granted and relation = 'batch'::regclass)";
+    while !sqlx::query_scalar::<_, bool>(waits).fetch_one(&mut looker).await.expect("an answer") {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_caller_has_given_up_before_it_was_decided_has_no_effect() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let holder = hold_batches(&server).await;
+    let first = tokio::spawn({
+        let scheduler = scheduler.clone();
+        async move { scheduler.submit([noop()]).await }
+    });
+    until_held(&server).await;
+    let tasks = vec![noop().into(), noop().into()];
+    let mut second = Request::new(ExecAsyncRequest { handle: scheduler.handle().into(), tasks, ..Default::default() });
+    second.set_timeout(Duration::from_millis(200));
+    let code = server.raw().exec_async(second).await.expect_err("it takes too long").code();
+    assert!(matches!(code, Code::DeadlineExceeded | Code::Cancelled), "{code:?}");
+    holder.close().await.expect("closed");
+    assert_eq!(first.await.expect("no panic"), 1);
+    assert_eq!(scheduler.submit([noop()]).await, 2, "the second call was not decided");
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_at_once_and_keeps_what_it_took() {
+    let server = Server::with(Setup::default()).await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let holder = hold_batches(&server).await;
+    let impatient = server.client.clone().with_patience(Duration::ZERO);
+    let mut calls = JoinSet::new();
+    // The queue takes 64 MiB.
+    for _ in 0..30 {
+        let scheduler = impatient.scheduler(scheduler.handle());
+        calls.spawn(async move { scheduler.exec(large()).await });
+    }
+    let refused = calls.join_next().await.expect("a call").expect("no panic").expect_err("one is refused before any is done");
+    overloaded(&refused);
+    holder.close().await.expect("closed");
+    let mut accepted = 0;
+    while let Some(call) = calls.join_next().await {
+        match call.expect("no panic") {
+            Ok(response) => accepted += i64::from(response.count),
+            Err(error) => overloaded(&error),
+        }
+    }
+    let now = scheduler.until(|now| now.submitted == now.done).await;
+    assert_eq!(now.submitted, accepted);
+    assert!(accepted > 0);
+}
+
+fn overloaded(error: &Error) {
+    assert!(error.code == Code::Unavailable && error.is("OVERLOADED"), "{error:?}");
+    assert!(error.retry_after.is_some_and(|wait| !wait.is_zero()), "{error:?}");
+}
+
+/// Almost 4 MiB.
+fn large() -> Vec<Task> {
+    let payload = vec![7; 1_000_000].into();
+    vec![Task { kind: Some(Kind::Noop(NoopTask { payload })), ..Default::default() }; 4]
+}
