@@ -35,6 +35,11 @@ create table replica (
     replica uuid not null,
     name text not null,
     epoch int8 not null,
+    -- its executor: what it has slots for, and how many
+    works text[] not null default '{}',
+    slots int4[] not null default '{}',
+    incarnation int4 not null default 1,                -- rises when it begins afresh after it was fenced
+    fenced int4 not null default 0,                     -- up to this one it opens no more sessions
     started_at timestamptz not null,
     seen_at timestamptz not null,
     constraint replica_pkey primary key (shard, replica)
@@ -43,12 +48,13 @@ create table replica (
 create table session (
     shard int2 not null,
     replica uuid not null,
+    incarnation int4 not null,
     target text not null,
     slot int4 not null,
     backend_pid int4 not null,
     backend_start timestamptz not null,
     registered_at timestamptz not null default now(),
-    constraint session_pkey primary key (shard, replica, target, backend_pid, backend_start)
+    constraint session_pkey primary key (shard, replica, incarnation, target, backend_pid, backend_start)
 );
 
 create table scheduler (

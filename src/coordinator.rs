@@ -6,14 +6,18 @@
 pub mod bodies;
 mod driver;
 mod ended;
+mod entrance;
 mod feed;
 mod health;
 mod housekeeping;
 mod library;
 pub mod machine;
 mod owner;
+pub mod pool;
+mod roll;
 mod stream;
 
+pub use entrance::{Admission, Entrance};
 pub use health::{Health, JournalHealth};
 pub use stream::{End, EventStream, Page};
 
@@ -23,13 +27,15 @@ use crate::{
         Caller, Command, CoreStatus, DoneNo, Handle, Reject, Reply, Seq, ShardId, Until, Verb,
         limits::{CALL_BYTES, Limits},
     },
-    executor::{self, Executor},
-    journal::{Journal, JournalError, Reader, Replica},
+    executor::Executor,
+    journal::{Journal, JournalError, Reader, Replica, Sessions},
 };
 use driver::{Asked, Driver};
 use feed::Feeds;
 use library::Library;
 use machine::Machine;
+use pool::Pool;
+use roll::Roll;
 use std::{sync::Arc, time::Duration};
 use stream::Goal;
 use tokio::sync::{Semaphore, mpsc, oneshot};
@@ -41,6 +47,10 @@ const COMMANDS: usize = 50_000;
 const COMMAND_BYTES: usize = 64 << 20;
 /// Ended streams that may wait for the loop.
 const CLOSED_STREAMS: usize = 1_024;
+/// Batches of reports of executors that may wait for the loop.
+const REPORTS: usize = 1_024;
+/// Executors that come and go may wait for the loop.
+const CHANGES: usize = 64;
 /// What a caller is told to wait before the next try.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -52,8 +62,12 @@ pub struct Parts {
     pub replica: Replica,
     /// Database time.
     pub clock: Clock,
-    /// Who runs the tasks, and what it reports.
-    pub executor: (Executor, mpsc::Receiver<Vec<executor::Event>>),
+    /// Who runs tasks in this process.
+    pub executor: Executor,
+    /// The register of its sessions, and of everybody else's.
+    pub sessions: Sessions,
+    /// Tasks without a session at any time.
+    pub noop_slots: u32,
     /// What an operator limits.
     pub limits: Limits,
     /// Bytes of bodies kept in memory.
@@ -72,6 +86,7 @@ pub struct Coordinator {
     clock: Clock,
     feeds: Feeds,
     health: Health,
+    entrance: Entrance,
 }
 
 /// Why a call got no answer.
@@ -120,10 +135,16 @@ impl Coordinator {
     /// Starts the loop. It takes the shard over, recovers, and serves until its last handle is dropped. Fails
     /// when the system gives it no thread.
     pub fn start(parts: Parts) -> std::io::Result<Self> {
-        let Parts { journal, replica, clock, executor: (executor, executor_events), limits, body_bytes } = parts;
+        let Parts { journal, replica, clock, executor, sessions, noop_slots, limits, body_bytes } = parts;
+        let (changes, changing) = mpsc::channel(CHANGES);
+        let (reports, executor_events) = mpsc::channel(REPORTS);
+        let pool = Pool::new(noop_slots, clock.clone());
         let (commands, asked) = mpsc::channel(COMMANDS);
         let (closed_streams, closed) = mpsc::channel(CLOSED_STREAMS);
         let (feeds, health) = (Feeds::default(), Health::default());
+        let entrance =
+            Entrance { pool: pool.clone(), sessions: sessions.clone(), changes: changes.clone(), reports: reports.clone() };
+        let roll = Roll { pool: pool.clone(), executor, sessions, changes, commands: commands.downgrade() };
         tokio::spawn(housekeeping::keep(journal.upkeep(), health.clone(), commands.downgrade()));
         let coordinator = Coordinator {
             commands,
@@ -135,22 +156,24 @@ impl Coordinator {
             clock: clock.clone(),
             feeds: feeds.clone(),
             health: health.clone(),
+            entrance,
         };
         tokio::spawn(owner::keep(journal.clone(), replica.clone(), clock.clone(), health.clone()));
         let (machine, first) = Machine::new(journal.shard(), limits);
         let others = tokio::runtime::Handle::current();
         let driver = Driver {
             machine,
-            library: Library::open(body_bytes, &journal, &executor, &others),
+            library: Library::open(body_bytes, &journal, &pool, &others),
             journal,
             replica,
             clock,
             health,
             feeds,
-            executor,
+            roll,
             asked,
             closed_streams: closed,
-            executor_events,
+            changes: changing,
+            reports: (reports, executor_events),
             others,
         };
         driver.start(first)?;
@@ -169,6 +192,11 @@ impl Coordinator {
         random.copy_from_slice(&Uuid::now_v7().as_bytes()[6..]);
         let unix_ms = self.clock.now().0 / 1_000;
         Handle::new(self.shard, unix_ms.max(0) as u64, random)
+    }
+
+    /// The door for executors of other replicas.
+    pub fn entrance(&self) -> Entrance {
+        self.entrance.clone()
     }
 
     /// The journal, for reads.

@@ -13,12 +13,10 @@ use crate::{
 };
 use anyhow::Context;
 use sqlx::postgres::PgConnectOptions;
-use std::{collections::HashMap, net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 use tokio::{net::TcpListener, sync::mpsc};
 use uuid::Uuid;
 
-/// Batches of reports of the executor that may wait for the loop.
-const REPORTS: usize = 1_024;
 /// Session notes that may wait for the register.
 const NOTES: usize = 256;
 /// Connections for reads of the journal.
@@ -86,22 +84,20 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
     let replica = Replica { id: Uuid::now_v7(), name: config.replica_name.as_str().into() };
     let sessions = journal.sessions(replica.clone());
     let clock = Clock::new();
-    let (reports, executor_events) = mpsc::channel(REPORTS);
-    let executor = Executor::start(
-        ExecutorConfig {
-            targets: target_configs(&targets, &sessions).await?,
-            noop_slots: config.noop_slots,
-            clock: clock.clone(),
-            sessions: Some(keep_register(sessions)),
-            cancel_grace: CANCEL_GRACE,
-        },
-        reports,
-    );
+    let executor = Executor::start(ExecutorConfig {
+        targets: target_configs(&targets)?,
+        clock: clock.clone(),
+        sessions: Some(keep_register(sessions.clone())),
+        cancel_grace: CANCEL_GRACE,
+    });
+    sessions.enrol(&executor.capacity()).await?;
     let coordinator = Coordinator::start(Parts {
         journal,
         replica: replica.clone(),
         clock,
-        executor: (executor.clone(), executor_events),
+        executor: executor.clone(),
+        sessions: sessions.clone(),
+        noop_slots: config.noop_slots,
         limits: config.limits,
         body_bytes: BODY_BYTES,
     })?;
@@ -112,6 +108,11 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
     };
     rpc::serve(listener, coordinator.clone(), rpc, shutdown).await?;
     executor.shutdown(GRACE).await;
+    if executor.is_idle()
+        && let Err(error) = sessions.leave().await
+    {
+        tracing::warn!(%error, "the register of sessions could not be cleaned; the next owner does that");
+    }
     coordinator.drain(GRACE).await;
     if let Some(private) = private {
         tokio::task::spawn_blocking(move || private.stop()).await?;
@@ -138,22 +139,10 @@ fn targets(config: &Config, private: Option<&PrivatePostgres>) -> Vec<Target> {
     targets
 }
 
-/// The targets, each with the sessions that earlier runs of a server left on it: they are fenced before its first task.
-async fn target_configs(targets: &[Target], sessions: &Sessions) -> anyhow::Result<Vec<TargetConfig>> {
-    let mut left: HashMap<Arc<str>, Vec<crate::executor::Session>> = HashMap::new();
-    for dead in sessions.of_dead().await? {
-        let session = crate::executor::Session {
-            target: dead.target.clone(),
-            slot: dead.slot,
-            pid: dead.backend_pid,
-            backend_start: dead.backend_start,
-        };
-        left.entry(dead.target).or_default().push(session);
-    }
+fn target_configs(targets: &[Target]) -> anyhow::Result<Vec<TargetConfig>> {
     let config = |target: &Target| {
         let options = PgConnectOptions::from_str(&target.url).with_context(|| format!("the URL of target {}", target.name))?;
-        let predecessors = left.remove(target.name.as_str()).unwrap_or_default();
-        Ok(TargetConfig { name: target.name.as_str().into(), options, slots: target.slots, predecessors })
+        Ok(TargetConfig { name: target.name.as_str().into(), options, slots: target.slots })
     };
     targets.iter().map(config).collect()
 }
@@ -174,9 +163,10 @@ fn keep_register(sessions: Sessions) -> mpsc::Sender<SessionNote> {
 async fn write_down(sessions: &Sessions, note: SessionNote) -> Result<(), journal::JournalError> {
     match note {
         SessionNote::Register { session, done } => {
-            sessions.register(&session.target, session.slot, session.pid, session.backend_start).await?;
-            // A slot that has given up waiting opens another session.
-            let _ = done.send(());
+            if sessions.register(&session.target, session.slot, session.pid, session.backend_start).await? {
+                // A slot that has given up waiting opens another session.
+                let _ = done.send(());
+            }
             Ok(())
         }
         SessionNote::Forget(session) => sessions.forget(&session.target, session.pid, session.backend_start).await,

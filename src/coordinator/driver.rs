@@ -1,16 +1,19 @@
 //! Feeds the machine from tokio's channels and carries out what it says. It decides nothing.
 
+mod crew;
+
 use super::{
     feed::Feeds,
     health::Health,
     library::Library,
     machine::{Effect, Envelope, Event, Machine, Release},
     owner,
+    roll::{Change, Roll},
 };
 use crate::{
     clock::Clock,
     core::{Action, BatchNo, Command, Reply, Ticket, Time, Work},
-    executor::{self, Executor},
+    executor::Told,
     journal::{Batch, Fate, Journal, Replica, Writer},
 };
 use futures_util::FutureExt;
@@ -20,6 +23,7 @@ use tokio::{
     runtime::Handle,
     sync::{OwnedSemaphorePermit, mpsc, oneshot},
 };
+use tokio_util::sync::CancellationToken;
 
 /// Batches of reports, and ended streams, taken at once.
 const TAKEN: usize = 1_024;
@@ -45,11 +49,14 @@ pub(super) struct Driver {
     pub clock: Clock,
     pub health: Health,
     pub feeds: Feeds,
-    pub executor: Executor,
+    pub roll: Roll,
     pub library: Library,
     pub asked: mpsc::Receiver<Asked>,
     pub closed_streams: mpsc::Receiver<Command>,
-    pub executor_events: mpsc::Receiver<Vec<executor::Event>>,
+    /// Executors that come and go.
+    pub changes: mpsc::Receiver<Change>,
+    /// What executors tell, and the way in for the one of this process.
+    pub reports: (mpsc::Sender<Told>, mpsc::Receiver<Told>),
     /// Where reads and recoveries run.
     pub others: Handle,
 }
@@ -66,6 +73,8 @@ struct Loop {
     released: Vec<Release>,
     answers: Vec<(Ticket, Reply)>,
     next_ticket: u64,
+    /// Ends with the ownership, and everything with it that is done on its behalf.
+    era: CancellationToken,
 }
 
 /// A server whose loop has panicked serves nobody, but would look alive: it ends, and a new one recovers from the journal.
@@ -106,6 +115,7 @@ impl Driver {
             released: Vec::new(),
             answers: Vec::new(),
             next_ticket: 0,
+            era: CancellationToken::new(),
         };
         this.carry_out(vec![first]);
         while let Some(events) = this.gather(&mut arriving).await {
@@ -134,11 +144,14 @@ impl Loop {
         let driver = &mut self.driver;
         let free = !driver.machine.waits_for_journal();
         let (mut events, mut commands) = (Vec::new(), Vec::new());
-        let mut landed = None;
+        let (mut landed, mut changed) = (None, None);
+        let done = free && driver.roll.pool.has_done();
         tokio::select! {
             landing = land(&mut self.flight) => landed = Some(landing),
             Some(event) = arriving.recv() => events.push(event),
-            Some(reports) = driver.executor_events.recv(), if free => events.extend(reports.into_iter().map(reported)),
+            () = std::future::ready(()), if done => {}
+            Some(told) = driver.reports.1.recv(), if free => events.extend(driver.roll.pool.told(told).into_iter().map(unasked)),
+            Some(change) = driver.changes.recv(), if free => changed = Some(change),
             Some(command) = driver.closed_streams.recv(), if free => events.push(unasked(command)),
             asked = driver.asked.recv(), if free => commands.push(asked?),
             () = tokio::time::sleep(nap) => {}
@@ -148,6 +161,7 @@ impl Loop {
             complain(no, &fate, &driver.health);
             events.push(Event::Fate(no, fate));
         }
+        events.extend(changed.into_iter().flat_map(|change| self.change(change)));
         events.extend(commands.into_iter().filter_map(|asked| self.admit(asked)));
         events.extend(self.take_arrived(arriving));
         Some(events)
@@ -161,9 +175,11 @@ impl Loop {
             events.push(event);
         }
         for _ in 0..TAKEN {
-            let Ok(reports) = driver.executor_events.try_recv() else { break };
-            events.extend(reports.into_iter().map(reported));
+            let Ok(told) = driver.reports.1.try_recv() else { break };
+            events.extend(driver.roll.pool.told(told).into_iter().map(unasked));
         }
+        let done = driver.roll.pool.take_done();
+        events.extend(done.into_iter().map(|completion| unasked(Command::Completed(vec![completion]))));
         for _ in 0..TAKEN {
             let Ok(command) = driver.closed_streams.try_recv() else { break };
             events.push(unasked(command));
@@ -178,11 +194,15 @@ impl Loop {
     }
 
     fn step(&mut self, events: Vec<Event>) {
+        let mut begun = None;
         for event in &events {
-            if let Event::Recovered { schedulers, .. } = event {
+            if let Event::Recovered { schedulers, epoch, window, .. } = event {
                 self.driver.library.lock().recovered(schedulers);
+                begun = Some((*epoch, window.as_ref().map(|window| window.keys().cloned().collect())));
             }
         }
+        let more = begun.map(|(epoch, inherited)| self.begin(epoch, inherited));
+        let events = events.into_iter().chain(more.into_iter().flatten());
         let effects = self.driver.machine.step(self.driver.clock.now(), events);
         self.carry_out(effects);
         if let Some(core) = self.driver.machine.core() {
@@ -243,14 +263,17 @@ impl Loop {
         // Whoever still waits gets "unknown": dropping the sender says so. Commands that are still to be decided keep theirs.
         let undecided = self.driver.machine.undecided_tickets();
         self.waiting.retain(|ticket, _| undecided.contains(ticket));
-        let Driver { journal, replica, clock, health, .. } = &self.driver;
-        let recover = owner::recover(journal.clone(), replica.clone(), clock.clone(), health.clone(), self.results.clone());
+        let Driver { journal, replica, clock, health, roll, .. } = &self.driver;
+        let (journal, replica, clock, health) = (journal.clone(), replica.clone(), clock.clone(), health.clone());
+        let recover = owner::recover(journal, replica, clock, health, roll.clone(), self.results.clone());
         self.driver.others.spawn(recover);
     }
 
     /// Hands out the work of a durable batch; who waits for its answers is told a moment later.
     fn release(&mut self, mut release: Release) {
-        let Driver { library, executor, health, .. } = &self.driver;
+        let Driver { library, roll, health, .. } = &self.driver;
+        let pool = &roll.pool;
+        pool.over(&release.over);
         let mut bodies = library.lock();
         if let Some(batch) = &release.batch {
             health.durable(batch.no);
@@ -263,13 +286,13 @@ impl Loop {
                 Action::Dispatch(assignment) if assignment.spec.work == Work::Noop => work.push((assignment, None)),
                 Action::Dispatch(assignment) => work.extend(bodies.take(assignment)),
                 Action::Stop { handle, first, attempt } => match bodies.stop(handle, first, attempt) {
-                    Some(assignment) => executor.decline(&assignment),
-                    None => executor.stop(handle, first, attempt),
+                    Some(assignment) => pool.decline(&assignment),
+                    None => pool.stop(handle, first, attempt),
                 },
             }
         }
         if !work.is_empty() {
-            executor.dispatch(work);
+            pool.dispatch(work);
         }
         for (handle, _) in release.progress.iter().filter(|(_, progress)| progress.pending == 0) {
             bodies.forget(*handle);
@@ -290,13 +313,6 @@ impl Loop {
             }
         }
     }
-}
-
-fn reported(event: executor::Event) -> Event {
-    unasked(match event {
-        executor::Event::Slots { work, total } => Command::Slots { work, total },
-        executor::Event::Completed(completion) => Command::Completed(vec![completion]),
-    })
 }
 
 /// A command that nobody waits for.

@@ -1,6 +1,11 @@
 //! Owning the shard: taking it over, reading the journal, and renewing the lease.
 
-use super::{health::Health, machine::Event};
+use super::{
+    health::Health,
+    machine::Event,
+    pool::Host,
+    roll::{self, Roll},
+};
 use crate::{
     clock::Clock,
     journal::{self, Journal, Replica, TakeOver},
@@ -16,10 +21,17 @@ const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// Takes the shard over and reads the journal, until it succeeds; then tells the loop.
-pub(super) async fn recover(journal: Journal, replica: Replica, clock: Clock, health: Health, events: mpsc::Sender<Event>) {
+pub(super) async fn recover(
+    journal: Journal,
+    replica: Replica,
+    clock: Clock,
+    health: Health,
+    roll: Roll,
+    events: mpsc::Sender<Event>,
+) {
     let mut pause = RETRY_MIN;
     loop {
-        match take_over_and_read(&journal, &replica, &clock, &health).await {
+        match take_over_and_read(&journal, &replica, &clock, &health, &roll).await {
             Ok(Ok(event)) => {
                 // Nobody listens only when the service is shutting down.
                 let _ = events.send(event).await;
@@ -45,16 +57,21 @@ async fn take_over_and_read(
     replica: &Replica,
     clock: &Clock,
     health: &Health,
+    roll: &Roll,
 ) -> Result<Result<Event, Duration>, journal::JournalError> {
     let owned = match journal.take_over(replica, LEASE).await? {
         TakeOver::Owned(owned) => owned,
         TakeOver::Wait(wait) => return Ok(Err(wait)),
     };
     clock.set(owned.now);
+    // The very next ownership after ours: nobody has come between. The first one of all follows nobody.
+    let ours = owned.epoch.0 == health.read().epoch.0 + 1;
+    let host = Host { replica: replica.id, incarnation: roll.sessions.incarnation() };
+    let window = roll::prepare(&roll.sessions, &roll.executor, host, ours).await?;
     let schedulers = journal::recover(journal).await?;
     tracing::info!(epoch = owned.epoch.0, last_batch = owned.last_batch.0, schedulers = schedulers.len(), "the shard is ours");
     health.owned(owned.epoch, owned.now);
-    Ok(Ok(Event::Recovered { schedulers, epoch: owned.epoch, last_batch: owned.last_batch, window: None }))
+    Ok(Ok(Event::Recovered { schedulers, epoch: owned.epoch, last_batch: owned.last_batch, window }))
 }
 
 /// Renews the lease and measures the time of the database, every second, for ever.
