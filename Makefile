@@ -5,12 +5,12 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 RUNS ?= 3
 BENCH ?=
 
-.PHONY: help demo test check bench simulate setup setup-test
+.PHONY: help demo test check bench simulate setup setup-test setup-check
 
 help:
 	@echo 'make demo       ten tasks in five orders on a private Postgres (SCALE=1: real speed)'
 	@echo 'make test       every test; needs nothing running'
-	@echo 'make check      format, lints, docs, layers and sizes'
+	@echo 'make check      format, lints, docs, layers and sizes, manifests'
 	@echo 'make bench      all figures beside their yardsticks, into benches/RESULTS.md (RUNS=3 BENCH=throughput,unary)'
 	@echo 'make simulate   crash schedules: SCHEDULES=n SEED=s'
 
@@ -21,11 +21,13 @@ demo: setup
 test: setup-test
 	@cargo test
 
-check:
+check: setup-check
 	@cargo fmt --all --check
 	@cargo clippy --all-targets -- -D warnings
 	@RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --quiet
 	@cargo test --quiet --test it tidy
+	@cargo build --quiet --bin rallypoint
+	@.ci/manifests $(TARGET)
 
 bench: setup
 	@cargo build --release --bin rallypoint
@@ -39,3 +41,6 @@ setup:
 
 setup-test:
 	@.ci/setup test
+
+setup-check:
+	@.ci/setup check
