@@ -3,12 +3,13 @@
 //!
 //! [`Coordinator`] is the door for the edges: a command in, an answer out, and never an answer before it is durable.
 
-mod bodies;
+pub mod bodies;
 mod driver;
 mod ended;
 mod feed;
 mod health;
 mod housekeeping;
+mod library;
 pub mod machine;
 mod owner;
 mod stream;
@@ -25,9 +26,9 @@ use crate::{
     executor::{self, Executor},
     journal::{Journal, JournalError, Reader, Replica},
 };
-use bodies::Bodies;
 use driver::{Asked, Driver};
 use feed::Feeds;
+use library::Library;
 use machine::Machine;
 use std::{sync::Arc, time::Duration};
 use stream::Goal;
@@ -137,19 +138,20 @@ impl Coordinator {
         };
         tokio::spawn(owner::keep(journal.clone(), replica.clone(), clock.clone(), health.clone()));
         let (machine, first) = Machine::new(journal.shard(), limits);
+        let others = tokio::runtime::Handle::current();
         let driver = Driver {
             machine,
+            library: Library::open(body_bytes, &journal, &executor, &others),
             journal,
             replica,
             clock,
             health,
             feeds,
             executor,
-            bodies: Bodies::new(body_bytes),
             asked,
             closed_streams: closed,
             executor_events,
-            others: tokio::runtime::Handle::current(),
+            others,
         };
         driver.start(first)?;
         Ok(coordinator)

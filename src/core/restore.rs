@@ -47,11 +47,15 @@ impl Shard {
         for one in running {
             survivors.entry(one.handle).or_default().push(*one);
         }
-        for one in recovered {
+        let mut accepted: Vec<Accepted> = Vec::new();
+        for mut one in recovered {
+            let handle = one.image.handle;
+            accepted.extend(std::mem::take(&mut one.requests).into_iter().map(|request| Accepted::of(handle, request)));
             let survivors = survivors.remove(&one.image.handle).unwrap_or_default();
             shard.restore_scheduler(now, one, &survivors);
         }
-        shard.accepted.make_contiguous().sort_unstable();
+        accepted.sort_unstable_by_key(|call| call.at);
+        accepted.into_iter().for_each(|call| shard.accepted.insert(call));
         shard
     }
 
@@ -84,11 +88,12 @@ impl Shard {
     }
 
     fn restore_scheduler(&mut self, now: Time, recovered: RecoveredScheduler, survivors: &[Running]) {
-        let RecoveredScheduler { image, runs, outcomes, attempts, requests } = recovered;
+        let RecoveredScheduler { image, runs, outcomes, attempts, .. } = recovered;
+        let image = self.shared.share(image);
         let handle = image.handle;
         let namespace = self.fair.namespace(&image.namespace);
         if let Some(request) = image.request {
-            self.opened.insert(image.opened_at, &image.namespace, request, handle);
+            self.opened.insert(image.opened_at, namespace, request, handle);
         }
         if image.state == SchedulerState::Open {
             self.quotas.opened(namespace);
@@ -116,10 +121,6 @@ impl Shard {
                 self.leftovers.extend(left.into_iter().map(|(seq, leftover)| (handle, seq, leftover)));
             }
         }
-        for request in requests {
-            self.accepted.push_back((request.at, handle, request.request.id));
-            scheduler.requests.insert(request.request.id, Accepted::from(request));
-        }
         for survivor in survivors {
             let past = pasts.get(&survivor.first).copied().unwrap_or_default();
             if let Some(kind) = scheduler.adopt(now, survivor, &past) {
@@ -134,7 +135,7 @@ impl Shard {
         if scheduler.image.cancel_rest.is_some() {
             self.bulk.push_back(handle);
         }
-        self.schedulers.insert(handle, scheduler);
+        self.schedulers.insert(handle, Box::new(scheduler));
         self.refresh(handle);
     }
 
@@ -205,9 +206,7 @@ impl Scheduler {
         match past.next_at {
             Some(at) if at > now => {
                 self.unfinished += 1;
-                if let Some(deadline) = options.deadline {
-                    self.deadlines.insert((span.submitted_at + deadline, span.first), span.first);
-                }
+                self.note_deadline(&span);
                 self.queue.add_retrying(at, span);
             }
             _ => self.enqueue(now, span),
@@ -248,9 +247,9 @@ impl Ranges {
     }
 }
 
-impl From<RecoveredRequest> for Accepted {
-    fn from(r: RecoveredRequest) -> Self {
-        Accepted { request: r.request, first_seq: r.first_seq, count: r.count, done_no: r.done_no }
+impl Accepted {
+    fn of(handle: Handle, r: RecoveredRequest) -> Self {
+        Accepted { at: r.at, handle, request: r.request, first_seq: r.first_seq, done_no: r.done_no, count: r.count }
     }
 }
 

@@ -4,8 +4,12 @@
 //! handing out free slots; the loop calls it before it seals a batch.
 
 use super::{
-    Action, Caller, Command, CoreStatus, Counts, Fair, Handle, KindId, Namespace, Output, Over, Progress, Quotas, Reject, Reply,
-    Scheduler, SchedulerState, Seq, Ticket, Time, Verb, limits::Limits, requests::Opened,
+    Action, Caller, Command, Fair, Handle, KindId, Namespace, Output, Over, Progress, Quotas, Reject, Reply, Scheduler, Seq,
+    Ticket, Time, Verb,
+    limits::Limits,
+    requests::{AcceptedCalls, Opened},
+    shared::Shared,
+    totals::Totals,
 };
 use rustc_hash::FxHashMap;
 use std::{
@@ -17,12 +21,17 @@ use std::{
 #[derive(Debug, Default)]
 pub struct Shard {
     pub(super) limits: Limits,
-    pub(super) schedulers: FxHashMap<Handle, Scheduler>,
+    /// Boxed: a table of large values doubles at a high price.
+    pub(super) schedulers: FxHashMap<Handle, Box<Scheduler>>,
     pub(super) fair: Fair,
     pub(super) quotas: Quotas,
     pub(super) opened: Opened,
-    /// Calls that may be repeated, oldest first, to forget them in time.
-    pub(super) accepted: VecDeque<(Time, Handle, uuid::Uuid)>,
+    /// Calls that may be repeated.
+    pub(super) accepted: AcceptedCalls,
+    /// What schedulers have in common.
+    pub(super) shared: Shared,
+    /// Sums over all schedulers.
+    pub(super) totals: Totals,
     /// When to look at a scheduler.
     pub(super) timers: BTreeSet<(Time, Handle)>,
     /// Attempts just begun: those that still run after `LONG_ATTEMPT` get a row.
@@ -94,7 +103,7 @@ impl Shard {
 
     /// What streams need to know of a scheduler; `None`: it is not in memory (ended long ago).
     pub fn progress(&self, handle: Handle) -> Option<Progress> {
-        self.schedulers.get(&handle).map(Scheduler::progress)
+        self.schedulers.get(&handle).map(|scheduler| scheduler.progress())
     }
 
     fn call(&mut self, now: Time, caller: &Caller, handle: Handle, verb: &Verb, out: &mut Output) -> Reply {
@@ -109,7 +118,7 @@ impl Shard {
             Verb::Open { .. } => unreachable!("handled above"),
             Verb::Submit(submit) => self.submit(now, handle, submit, out),
             Verb::Watch { after, until, last_seq } => self.watch(handle, *after, *until, *last_seq, out),
-            Verb::Release(mode) => self.release(now, handle, *mode, out),
+            Verb::Release(mode) => self.release(now, handle, *mode, false, out),
             Verb::Update(update) => self.update(handle, update, out),
             Verb::Pause => self.set_paused(handle, true, false, out),
             Verb::Resume { ignore_failures } => self.set_paused(handle, false, *ignore_failures, out),
@@ -140,6 +149,8 @@ impl Shard {
     /// Brings a scheduler's place in the fair share and its timer up to date after any change.
     pub(super) fn refresh(&mut self, handle: Handle) {
         let Some(scheduler) = self.schedulers.get_mut(&handle) else { return };
+        scheduler.queue.keep_above(scheduler.image.halt.as_ref().map(|halt| halt.order));
+        self.totals.update(scheduler);
         let wanted = scheduler.wanted();
         self.fair.list(&mut scheduler.share, &wanted);
         let due = scheduler.next_due();
@@ -155,23 +166,6 @@ impl Shard {
         let image = self.scheduler_mut(handle).image.clone();
         out.records.schedulers.insert(handle, image);
         out.touched.insert(handle);
-    }
-
-    fn status(&self) -> CoreStatus {
-        let mut status = CoreStatus { schedulers: self.schedulers.len() as i64, ..CoreStatus::default() };
-        for scheduler in self.schedulers.values().filter(|s| s.image.state != SchedulerState::Released) {
-            let Counts { blocked, queued, running, retrying } = scheduler.counts();
-            status.counts.blocked += blocked;
-            status.counts.queued += queued;
-            status.counts.running += running;
-            status.counts.retrying += retrying;
-            let open = scheduler.queue.waiting(scheduler.gate()).filter(|(_, open)| *open);
-            let oldest = open.map(|(span, _)| span.submitted_at).min();
-            status.oldest_queued = [status.oldest_queued, oldest].into_iter().flatten().min();
-        }
-        let slots = |pool: &super::Pool| (pool.work.clone(), pool.total, pool.busy, pool.reserve());
-        status.slots = self.fair.pools().iter().map(slots).collect();
-        status
     }
 
     /// After recovery: as many recovered tasks as there are slots may have been running when the last owner died.

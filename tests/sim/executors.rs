@@ -12,6 +12,8 @@ const OLD: usize = 6;
 #[derive(Default)]
 pub struct Executors {
     pub running: Vec<Job>,
+    /// Handed out, and waiting for their body.
+    pub awaiting: Vec<Assignment>,
     outbox: Vec<Completion>,
     old: Vec<Completion>,
 }
@@ -50,6 +52,17 @@ impl Executors {
         true
     }
 
+    /// An assignment has got its body.
+    pub fn awaited(&mut self, assignment: &Assignment) {
+        self.awaiting.retain(|other| (other.handle, other.first) != (assignment.handle, assignment.first));
+    }
+
+    /// An assignment will not begin after all.
+    pub fn decline(&mut self, now: Time, assignment: &Assignment) {
+        self.awaited(assignment);
+        self.outbox.push(completion(assignment, Report::NotStarted, now, now));
+    }
+
     /// Stops an assignment; what came first counts.
     pub fn stop(&mut self, now: Time, handle: Handle, first: Seq, attempt: Attempt, dice: &mut Dice) {
         let is_it = |job: &&mut Job| {
@@ -61,6 +74,10 @@ impl Executors {
         {
             (job.ends, job.report) = (now, Report::Stopped);
         }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Assignment> {
+        self.running.iter().map(|job| &job.assignment).chain(&self.awaiting)
     }
 
     /// The next end of a job.
@@ -111,22 +128,17 @@ impl Executors {
 
     /// Tasks that run now.
     pub fn tasks_of(&self, handle: Handle) -> i64 {
-        let mine = self.running.iter().filter(|job| job.assignment.handle == handle);
-        mine.map(|job| i64::from(job.assignment.count)).sum()
+        self.all().filter(|assignment| assignment.handle == handle).map(|assignment| i64::from(assignment.count)).sum()
     }
 
     /// Tasks of a kind that run now.
     pub fn busy(&self, work: &Work) -> i64 {
-        let of_kind = self.running.iter().filter(|job| job.assignment.spec.work == *work);
-        of_kind.map(|job| i64::from(job.assignment.count)).sum()
+        self.all().filter(|assignment| assignment.spec.work == *work).map(|assignment| i64::from(assignment.count)).sum()
     }
 
     /// Whether one of these tasks runs now.
     pub fn runs(&self, handle: Handle, first: Seq, count: u32) -> bool {
-        self.running
-            .iter()
-            .map(|job| &job.assignment)
-            .any(|a| a.handle == handle && a.first < first.plus(count) && first < a.first.plus(a.count))
+        self.all().any(|a| a.handle == handle && a.first < first.plus(count) && first < a.first.plus(a.count))
     }
 }
 

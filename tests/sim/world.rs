@@ -1,9 +1,19 @@
 //! One life: the loop, the model journal, the executors and the callers, and what goes wrong between them.
 
-use crate::{callers::Callers, checks, dice::Dice, executors::Executors, journal::Journal, palette::Palette, recover::recover};
+use crate::{
+    callers::Callers,
+    checks,
+    dice::Dice,
+    executors::Executors,
+    journal::Journal,
+    library::{self, Library},
+    palette::Palette,
+    recover::recover,
+};
 use rallypoint::{
     coordinator::machine::{Effect, Envelope, Event, Machine, Release},
-    core::{Action, BatchNo, Command, ReleaseMode, ShardId, Time, Work, limits::Limits},
+    core::{Action, Assignment, BatchNo, Command, ReleaseMode, ShardId, Time, Work, limits::Limits},
+    executor::Body,
     journal::{Batch, Fate},
 };
 use std::{sync::Arc, time::Duration};
@@ -23,6 +33,7 @@ struct World<'a> {
     machine: Machine,
     journal: Journal,
     executors: Executors,
+    library: Library,
     callers: Callers,
     /// A batch that was sent and whose fate was not told.
     sent: Option<Arc<Batch>>,
@@ -58,6 +69,7 @@ impl<'a> World<'a> {
             machine,
             journal: Journal::new(),
             executors: Executors::default(),
+            library: Library::new(*dice.one_of(&[0, 700, 2_000, 1 << 20])),
             callers: Callers::new(),
             sent: None,
             in_limbo: None,
@@ -89,11 +101,20 @@ impl<'a> World<'a> {
             }
         }
         self.feed(events);
+        if self.dice.percent(50) {
+            self.bodies_arrive();
+        }
     }
 
     /// Feeds the loop and does what it wants done.
     fn feed(&mut self, events: Vec<Event>) {
-        for effect in self.machine.step(self.now, events) {
+        for event in &events {
+            if let Event::Recovered { schedulers, .. } = event {
+                self.library.bodies.recovered(schedulers);
+            }
+        }
+        let effects = self.machine.step(self.now, events);
+        for effect in effects {
             match effect {
                 Effect::Append(batch, _) => {
                     assert!(self.sent.is_none(), "two batches in flight");
@@ -107,10 +128,14 @@ impl<'a> World<'a> {
                 }
             }
         }
+        if let Some(core) = self.machine.core() {
+            self.library.look_ahead(core);
+        }
     }
 
     fn release(&mut self, release: Release) {
         checks::released(&self.journal, &release);
+        release.batch.iter().for_each(|batch| self.library.bodies.durable(&batch.records));
         for action in release.actions {
             match action {
                 Action::Reply(ticket, reply) => {
@@ -118,15 +143,44 @@ impl<'a> World<'a> {
                     checks::answered(&self.journal, &mut self.callers, &pending, &reply);
                 }
                 Action::Dispatch(assignment) => {
-                    let (handle, first, count) = (assignment.handle, assignment.first, assignment.count);
                     checks::dispatched(&mut self.journal, &self.executors, i64::from(self.slots), &assignment);
-                    let begins = self.executors.start(self.now, assignment, self.palette, self.faults, &mut self.dice);
-                    checks::begun(&mut self.journal, handle, first, count, begins);
+                    self.hand_out(assignment);
                 }
-                Action::Stop { handle, first, attempt } => {
-                    self.executors.stop(self.now, handle, first, attempt, &mut self.dice);
-                }
+                Action::Stop { handle, first, attempt } => match self.library.bodies.stop(handle, first, attempt) {
+                    Some(assignment) => self.executors.decline(self.now, &assignment),
+                    None => self.executors.stop(self.now, handle, first, attempt, &mut self.dice),
+                },
             }
+        }
+        for (handle, _) in release.progress.iter().filter(|(_, progress)| progress.pending == 0) {
+            self.library.bodies.forget(*handle);
+        }
+    }
+
+    fn hand_out(&mut self, assignment: Assignment) {
+        if assignment.spec.work == Work::Noop {
+            return self.begin(assignment);
+        }
+        self.executors.awaiting.push(assignment.clone());
+        let here = self.library.bodies.take(assignment);
+        here.into_iter().for_each(|(assignment, body)| self.begin_with(assignment, body));
+    }
+
+    fn begin_with(&mut self, assignment: Assignment, body: Option<Body>) {
+        library::check(&self.journal, &assignment, body.as_ref());
+        self.executors.awaited(&assignment);
+        self.begin(assignment);
+    }
+
+    fn begin(&mut self, assignment: Assignment) {
+        let (handle, first, count) = (assignment.handle, assignment.first, assignment.count);
+        let begins = self.executors.start(self.now, assignment, self.palette, self.faults, &mut self.dice);
+        checks::begun(&mut self.journal, handle, first, count, begins);
+    }
+
+    fn bodies_arrive(&mut self) {
+        for (assignment, body) in self.library.read(&self.journal, self.faults, &mut self.dice) {
+            self.begin_with(assignment, body);
         }
     }
 
@@ -214,6 +268,7 @@ impl<'a> World<'a> {
         }
         self.machine = Machine::new(ShardId(0), Limits::default()).0;
         self.executors = Executors::default();
+        self.library = self.library.fresh();
         self.callers.answers_lost(&Default::default());
         self.callers.streams.clear();
         self.recovering = true;
@@ -239,6 +294,7 @@ impl<'a> World<'a> {
             self.journal_answers(&mut events);
             self.executors_report(&mut events);
             self.feed(std::mem::take(&mut events));
+            self.bodies_arrive();
             let due = self.machine.next_due();
             if !self.is_quiet() {
                 continue;
@@ -254,13 +310,17 @@ impl<'a> World<'a> {
             }
         }
         checks::at_the_end(&self.journal, &self.callers);
+        if self.journal.schedulers.iter().all(|tables| tables.unfinished() == 0) {
+            assert_eq!(self.library.bodies.bytes(), 0, "bodies of ended tasks are kept");
+        }
     }
 }
 
 impl World<'_> {
     /// Nothing is under way: only time can change anything.
     fn is_quiet(&self) -> bool {
-        let executing = self.executors.next_end() != Time::NEVER || self.executors.has_reports();
+        let awaiting = !self.executors.awaiting.is_empty();
+        let executing = self.executors.next_end() != Time::NEVER || self.executors.has_reports() || awaiting;
         self.sent.is_none() && !self.recovering && !executing && self.machine.backlog() == 0
     }
 }

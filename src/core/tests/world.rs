@@ -2,9 +2,9 @@
 
 use super::remembered::Remembered;
 use crate::core::{
-    Action, Assignment, Attempt, Caller, Command, Completion, Handle, LateOrder, Namespace, OnFailure, Order, Outcome, Output,
-    Packed, Progress, Reject, ReleaseMode, Reply, Report, Request, Run, Running, SchedulerView, Seq, Settings, SettingsField,
-    Shard, ShardId, Spec, Submit, TaskError, TaskOptions, Ticket, Time, Update, Verb, Work, limits::Limits,
+    Action, Assignment, Attempt, Caller, Command, Completion, CoreStatus, Handle, LateOrder, Namespace, OnFailure, Order,
+    Outcome, Output, Packed, Progress, Reject, ReleaseMode, Reply, Report, Request, Run, Running, SchedulerView, Seq, Settings,
+    SettingsField, Shard, ShardId, Spec, Submit, TaskError, TaskOptions, Ticket, Time, Update, Verb, Work, limits::Limits,
 };
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
@@ -254,6 +254,13 @@ impl World {
 
     pub fn view(&mut self, handle: Handle) -> SchedulerView {
         view(self.call(handle, Verb::Describe))
+    }
+
+    pub fn status(&mut self) -> CoreStatus {
+        match self.command(Command::Status) {
+            Some(Reply::Status(status)) => *status,
+            other => panic!("a status was answered with {other:?}"),
+        }
     }
 
     pub fn progress(&self, handle: Handle) -> Progress {
