@@ -23,8 +23,6 @@ const REPORTS: usize = 1_024;
 const NOTES: usize = 256;
 /// Connections for reads of the journal.
 const READERS: u32 = 8;
-/// Bytes of bodies kept in memory.
-const BODY_BYTES: usize = 256 << 20;
 /// How long running tasks may go on after a shutdown began.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -45,6 +43,8 @@ pub struct Config {
     pub noop_slots: u32,
     /// Days for which events and the log are kept.
     pub retention_days: u32,
+    /// Bytes of bodies of waiting tasks kept in memory.
+    pub body_bytes: usize,
     /// Name of this replica, the same after a restart.
     pub replica_name: String,
     /// Namespaces come from the metadata of calls: only behind a proxy that sets it.
@@ -103,7 +103,7 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
         clock,
         executor: (executor.clone(), executor_events),
         limits: config.limits,
-        body_bytes: BODY_BYTES,
+        body_bytes: config.body_bytes,
     })?;
     let rpc = rpc::Config {
         targets: rpc::Targets::new(targets.iter().map(|target| target.name.as_str())),
