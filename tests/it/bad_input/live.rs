@@ -43,6 +43,8 @@ fn start() -> SocketAddr {
         noop_slots: 64,
         retention_days: 30,
         replica_name: "bad-input".into(),
+        peer: None,
+        lease: rallypoint::serve::LEASE,
         trusted_namespace_metadata: true,
         limits: Limits::default(),
         allow_unsafe_database: true,
