@@ -54,7 +54,7 @@ async fn take_over_and_read(
     let schedulers = journal::recover(journal).await?;
     tracing::info!(epoch = owned.epoch.0, last_batch = owned.last_batch.0, schedulers = schedulers.len(), "the shard is ours");
     health.owned(owned.epoch, owned.now);
-    Ok(Ok(Event::Recovered { schedulers, epoch: owned.epoch, last_batch: owned.last_batch }))
+    Ok(Ok(Event::Recovered { schedulers, epoch: owned.epoch, last_batch: owned.last_batch, window: None }))
 }
 
 /// Renews the lease and measures the time of the database, every second, for ever.
