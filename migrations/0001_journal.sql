@@ -11,6 +11,7 @@ create table shard (
     owner text,
     owner_id uuid,
     lease_until timestamptz,
+    handover_to uuid,                                   -- may take over at once
     constraint shard_pkey primary key (shard),
     constraint shard_number check (shard between 0 and 4095),
     constraint shard_epoch check (epoch >= 0)
@@ -34,6 +35,8 @@ create table replica (
     shard int2 not null,
     replica uuid not null,
     name text not null,
+    address text,                                       -- where other replicas reach it
+    stopping boolean not null default false,
     epoch int8 not null,
     -- its executor: what it has slots for, and how many
     works text[] not null default '{}',

@@ -28,7 +28,7 @@ use crate::{
         limits::{CALL_BYTES, Limits},
     },
     executor::Executor,
-    journal::{Journal, JournalError, Reader, Replica, Sessions},
+    journal::{Journal, JournalError, Membership, Reader, Replica, Sessions},
 };
 use driver::{Asked, Driver};
 use feed::Feeds;
@@ -38,7 +38,7 @@ use pool::Pool;
 use roll::Roll;
 use std::{sync::Arc, time::Duration};
 use stream::Goal;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use uuid::Uuid;
 
 /// Commands that may wait for the loop.
@@ -87,6 +87,7 @@ pub struct Coordinator {
     feeds: Feeds,
     health: Health,
     entrance: Entrance,
+    membership: watch::Receiver<Membership>,
 }
 
 /// Why a call got no answer.
@@ -145,6 +146,7 @@ impl Coordinator {
         let entrance =
             Entrance { pool: pool.clone(), sessions: sessions.clone(), changes: changes.clone(), reports: reports.clone() };
         let roll = Roll { pool: pool.clone(), executor, sessions, changes, commands: commands.downgrade() };
+        let (membership, members) = watch::channel(Membership::default());
         tokio::spawn(housekeeping::keep(journal.upkeep(), health.clone(), commands.downgrade()));
         let coordinator = Coordinator {
             commands,
@@ -157,8 +159,9 @@ impl Coordinator {
             feeds: feeds.clone(),
             health: health.clone(),
             entrance,
+            membership: members,
         };
-        tokio::spawn(owner::keep(journal.clone(), replica.clone(), clock.clone(), health.clone()));
+        tokio::spawn(owner::keep(journal.clone(), replica.clone(), clock.clone(), health.clone(), membership));
         let (machine, first) = Machine::new(journal.shard(), limits);
         let others = tokio::runtime::Handle::current();
         let driver = Driver {
@@ -197,6 +200,11 @@ impl Coordinator {
     /// The door for executors of other replicas.
     pub fn entrance(&self) -> Entrance {
         self.entrance.clone()
+    }
+
+    /// Who is there and who owns the shard, as of the last heartbeat; tells every change.
+    pub fn membership(&self) -> watch::Receiver<Membership> {
+        self.membership.clone()
     }
 
     /// The journal, for reads.

@@ -2,11 +2,13 @@
 //!
 //! The first SIGTERM or SIGINT shuts down in order; the second one leaves at once.
 
+mod peers;
 mod quotas;
 
 use super::Failure;
 use crate::serve::{Config, Target};
 use clap::{Args, ValueEnum};
+use peers::Peers;
 use quotas::Quotas;
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 use tokio::{
@@ -53,12 +55,24 @@ pub struct Serve {
         value_name = "DAYS"
     )]
     retention: u32,
+    /// Memory for the bodies of waiting tasks, in MiB: what does not fit is read back when its turn is near
+    #[arg(
+        long,
+        env = "RALLYPOINT_BODY_MEMORY",
+        hide_env_values = true,
+        default_value_t = 192,
+        value_parser = clap::value_parser!(u32).range(1..=1_048_576),
+        value_name = "MIB"
+    )]
+    body_memory: u32,
     /// Name of this replica [default: the host's]
     #[arg(long, env = "RALLYPOINT_REPLICA", hide_env_values = true, value_name = "NAME")]
     replica_name: Option<String>,
     /// Take the namespace from the metadata `rallypoint-namespace`: only behind a proxy that sets it
     #[arg(long, env = "RALLYPOINT_TRUSTED_NAMESPACE_METADATA", hide_env_values = true)]
     trusted_namespace_metadata: bool,
+    #[command(flatten)]
+    peers: Peers,
     #[command(flatten)]
     quotas: Quotas,
     /// Format of the log on stderr; what is logged: RUST_LOG
@@ -90,14 +104,14 @@ impl Serve {
         })?;
         let address = listener.local_addr().map_err(anyhow::Error::from)?;
         eprintln!("listening on http://{address}");
-        crate::serve::serve(self.config(address), listener, stop.wait()).await?;
+        crate::serve::serve(self.config(address)?, listener, stop.wait()).await?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn config(self, listen: SocketAddr) -> Config {
+    fn config(self, listen: SocketAddr) -> Result<Config, Failure> {
         let slots = self.slots;
         let target = |target: TargetOption| Target { name: target.name, url: target.url, slots: target.slots.unwrap_or(slots) };
-        Config {
+        Ok(Config {
             listen,
             database: self.database,
             data_dir: self.data_dir,
@@ -105,11 +119,14 @@ impl Serve {
             slots,
             noop_slots: self.noop_slots,
             retention_days: self.retention,
+            body_bytes: (self.body_memory as usize) << 20,
             replica_name: self.replica_name.unwrap_or_else(host_name),
             trusted_namespace_metadata: self.trusted_namespace_metadata,
             limits: self.quotas.limits(),
+            lease: self.peers.lease(),
+            peer: self.peers.config()?,
             allow_unsafe_database: false,
-        }
+        })
     }
 }
 

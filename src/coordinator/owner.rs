@@ -8,10 +8,10 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    journal::{self, Journal, Replica, TakeOver},
+    journal::{self, Claim, Journal, Membership, Replica, TakeOver},
 };
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// How long an ownership lasts without a heartbeat.
 const LEASE: Duration = Duration::from_secs(5);
@@ -59,7 +59,7 @@ async fn take_over_and_read(
     health: &Health,
     roll: &Roll,
 ) -> Result<Result<Event, Duration>, journal::JournalError> {
-    let owned = match journal.take_over(replica, LEASE).await? {
+    let owned = match journal.take_over(replica, Claim::Start, LEASE).await? {
         TakeOver::Owned(owned) => owned,
         TakeOver::Wait(wait) => return Ok(Err(wait)),
     };
@@ -75,7 +75,13 @@ async fn take_over_and_read(
 }
 
 /// Renews the lease and measures the time of the database, every second, for ever.
-pub(super) async fn keep(journal: Journal, replica: Replica, clock: Clock, health: Health) {
+pub(super) async fn keep(
+    journal: Journal,
+    replica: Replica,
+    clock: Clock,
+    health: Health,
+    membership: watch::Sender<Membership>,
+) {
     let mut heart = journal.heart(replica, LEASE);
     let mut ticks = tokio::time::interval(HEARTBEAT);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -84,7 +90,10 @@ pub(super) async fn keep(journal: Journal, replica: Replica, clock: Clock, healt
         let epoch = health.read().epoch;
         let asked = Instant::now();
         match heart.beat(Some(epoch)).await {
-            Ok(beat) => clock.correct(beat.now, asked.elapsed()),
+            Ok(beat) => {
+                clock.correct(beat.now, asked.elapsed());
+                membership.send_if_modified(|known| std::mem::replace(known, beat.membership.clone()) != beat.membership);
+            }
             Err(error) => {
                 tracing::warn!(%error, "heartbeat failed");
                 health.trouble(error.to_string());
