@@ -8,12 +8,15 @@ mod driver;
 mod ended;
 mod feed;
 mod health;
+mod heart;
 mod housekeeping;
 pub mod machine;
+mod membership;
 mod owner;
+mod pace;
 mod stream;
 
-pub use health::{Health, JournalHealth};
+pub use health::{Health, JournalHealth, Standing};
 pub use stream::{End, EventStream, Page};
 
 use crate::{
@@ -28,7 +31,10 @@ use crate::{
 use bodies::Bodies;
 use driver::{Asked, Driver};
 use feed::Feeds;
+use heart::{Beating, Nudge};
 use machine::Machine;
+use owner::{Owner, Wish};
+use pace::Pace;
 use std::{sync::Arc, time::Duration};
 use stream::Goal;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -40,6 +46,8 @@ const COMMANDS: usize = 50_000;
 const COMMAND_BYTES: usize = 64 << 20;
 /// Ended streams that may wait for the loop.
 const CLOSED_STREAMS: usize = 1_024;
+/// Changes of ownership that may wait for the loop, and wishes that may wait for whoever keeps it.
+const OWNERSHIP: usize = 16;
 /// What a caller is told to wait before the next try.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -49,6 +57,8 @@ pub struct Parts {
     pub journal: Journal,
     /// This run of the server.
     pub replica: Replica,
+    /// How long it owns the shard without a heartbeat.
+    pub lease: Duration,
     /// Database time.
     pub clock: Clock,
     /// Who runs the tasks, and what it reports.
@@ -72,6 +82,9 @@ pub struct Coordinator {
     feeds: Feeds,
     health: Health,
     membership: watch::Receiver<Membership>,
+    replica: Replica,
+    nudge: Nudge,
+    wishes: mpsc::Sender<Wish>,
 }
 
 /// Why a call got no answer.
@@ -79,6 +92,10 @@ pub struct Coordinator {
 pub enum CallError {
     /// It had no effect.
     Rejected(Reject),
+    /// It had no effect here: another replica owns the shard, or nobody does.
+    NotOwner,
+    /// The shard changed hands while it was under way: nobody knows whether it had an effect.
+    OwnerChanged,
     /// Nobody knows whether it had an effect: call again with the same request id.
     Unavailable {
         /// When.
@@ -120,11 +137,14 @@ impl Coordinator {
     /// Starts the loop. It takes the shard over, recovers, and serves until its last handle is dropped. Fails
     /// when the system gives it no thread.
     pub fn start(parts: Parts) -> std::io::Result<Self> {
-        let Parts { journal, replica, clock, executor: (executor, executor_events), limits, body_bytes } = parts;
+        let Parts { journal, replica, lease, clock, executor: (executor, executor_events), limits, body_bytes } = parts;
         let (commands, asked) = mpsc::channel(COMMANDS);
         let (closed_streams, closed) = mpsc::channel(CLOSED_STREAMS);
-        let (feeds, health) = (Feeds::default(), Health::default());
+        let (events, ownership) = mpsc::channel(OWNERSHIP);
+        let (wishes, wished) = mpsc::channel(OWNERSHIP);
         let (membership, members) = watch::channel(Membership::default());
+        let (looks, seen) = watch::channel(None);
+        let (feeds, health, nudge, pace) = (Feeds::default(), Health::default(), Nudge::default(), Pace::new(lease));
         tokio::spawn(housekeeping::keep(journal.upkeep(), health.clone(), commands.downgrade()));
         let coordinator = Coordinator {
             commands,
@@ -137,13 +157,38 @@ impl Coordinator {
             feeds: feeds.clone(),
             health: health.clone(),
             membership: members,
+            replica: replica.clone(),
+            nudge: nudge.clone(),
+            wishes: wishes.clone(),
         };
-        tokio::spawn(owner::keep(journal.clone(), replica.clone(), clock.clone(), health.clone(), membership));
+        let beating = Beating {
+            heart: journal.heart(replica.clone(), lease),
+            pace,
+            clock: clock.clone(),
+            health: health.clone(),
+            nudge: nudge.clone(),
+            looks,
+            membership: membership.clone(),
+        };
+        tokio::spawn(beating.keep());
+        let owner = Owner {
+            journal: journal.clone(),
+            replica,
+            clock: clock.clone(),
+            health: health.clone(),
+            executor: executor.clone(),
+            pace,
+            nudge,
+            looks: seen,
+            membership,
+            wishes: wished,
+            events,
+        };
+        tokio::spawn(owner.keep());
         let (machine, first) = Machine::new(journal.shard(), limits);
         let driver = Driver {
             machine,
             journal,
-            replica,
             clock,
             health,
             feeds,
@@ -152,6 +197,9 @@ impl Coordinator {
             asked,
             closed_streams: closed,
             executor_events,
+            ownership,
+            wishes,
+            margin: pace.heartbeat,
             others: tokio::runtime::Handle::current(),
         };
         driver.start(first)?;
@@ -170,11 +218,6 @@ impl Coordinator {
         random.copy_from_slice(&Uuid::now_v7().as_bytes()[6..]);
         let unix_ms = self.clock.now().0 / 1_000;
         Handle::new(self.shard, unix_ms.max(0) as u64, random)
-    }
-
-    /// Who is there and who owns the shard, as of the last heartbeat; tells every change.
-    pub fn membership(&self) -> watch::Receiver<Membership> {
-        self.membership.clone()
     }
 
     /// The journal, for reads.
@@ -270,6 +313,9 @@ impl Coordinator {
     }
 
     async fn ask(&self, command: Command) -> Result<Reply, CallError> {
+        if self.health.standing() == Standing::Standby {
+            return Err(CallError::NotOwner);
+        }
         if self.health.stalled() {
             return Err(CallError::unavailable("the coordination database is away"));
         }
@@ -279,10 +325,9 @@ impl Coordinator {
             mpsc::error::TrySendError::Full(_) => CallError::overloaded("commands"),
             mpsc::error::TrySendError::Closed(_) => CallError::unavailable("the service is shutting down"),
         })?;
-        answer.await.map_err(|_| {
-            CallError::unavailable(
-                "the coordination database is away or the shard changes hands; the effect of the call is unknown",
-            )
+        answer.await.map_err(|_| match self.health.standing() {
+            Standing::Standby => CallError::OwnerChanged,
+            _ => CallError::unavailable("the coordination database is away; the effect of the call is unknown"),
         })
     }
 

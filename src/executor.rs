@@ -25,18 +25,23 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
 use target::{Slot, Target};
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How long after a cancel a backend is terminated.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(2);
 /// How long a shutdown waits, beyond the grace, for what it has stopped.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
+/// Between looks at what has been told to stop.
+const STOP_LOOK: Duration = Duration::from_millis(10);
 
 /// What an executor needs to know.
 pub struct ExecutorConfig {
@@ -60,8 +65,6 @@ pub struct TargetConfig {
     pub options: PgConnectOptions,
     /// Tasks at any time.
     pub slots: u32,
-    /// Sessions of executors that are no more: ended before the first task starts.
-    pub predecessors: Vec<Session>,
 }
 
 /// What a task brings besides its assignment.
@@ -121,6 +124,8 @@ struct Inner {
     clock: Clock,
     running: Mutex<HashMap<(Handle, Seq), (Attempt, CancellationToken)>>,
     closing: AtomicBool,
+    /// Rises when what runs is given up: its completions are nobody's any more.
+    era: AtomicU64,
     attempts: TaskTracker,
     runtime: tokio::runtime::Handle,
     end: CancellationToken,
@@ -128,7 +133,7 @@ struct Inner {
 
 impl Executor {
     /// Starts it inside a tokio runtime. `out` gets its slots, as soon as they are usable, and its completions; what does not
-    /// fit waits, bounded by the slots.
+    /// fit waits, bounded by the slots. Targets take nothing before [`Executor::fence`].
     pub fn start(config: ExecutorConfig, out: mpsc::Sender<Vec<Event>>) -> Self {
         let outbox = Outbox::start(out);
         let end = CancellationToken::new();
@@ -149,6 +154,7 @@ impl Executor {
             clock: config.clock,
             running: Mutex::default(),
             closing: AtomicBool::new(false),
+            era: AtomicU64::new(0),
             attempts: TaskTracker::new(),
             runtime: tokio::runtime::Handle::current(),
             end,
@@ -169,6 +175,33 @@ impl Executor {
             }
         }
         self.0.outbox.push(done);
+    }
+
+    /// Ends these sessions of executors that are no more, and then takes tasks: at the beginning of every ownership. What
+    /// runs here goes on.
+    pub fn fence(&self, predecessors: Vec<Session>) {
+        for target in self.0.targets.values() {
+            target.fence_and_open(predecessors.iter().filter(|session| session.target == *target.name()).cloned().collect());
+        }
+    }
+
+    /// Takes nothing more, and gives up what runs: its completions are dropped, and the next owner ends its sessions.
+    /// Returns when it has been stopped, or cannot be.
+    pub async fn stand_down(&self) {
+        self.0.targets.values().for_each(|target| target.close());
+        self.0.era.fetch_add(1, Ordering::AcqRel);
+        self.running().values().for_each(|(_, token)| token.cancel());
+        let patience = self.patience();
+        if timeout(patience, async {
+            while !self.running().is_empty() {
+                sleep(STOP_LOOK).await
+            }
+        })
+        .await
+        .is_err()
+        {
+            tracing::warn!("some attempts of a lost ownership could not be stopped; their sessions stay registered");
+        }
     }
 
     /// Stops an assignment if it runs; its completion tells what came first.
@@ -202,8 +235,7 @@ impl Executor {
         self.0.outbox.push(closed.collect());
         if timeout(grace, self.0.attempts.wait()).await.is_err() {
             self.running().values().for_each(|(_, token)| token.cancel());
-            let patience = self.0.targets.values().map(|t| t.cancel_grace()).max().unwrap_or_default() + STOP_PATIENCE;
-            if timeout(patience, self.0.attempts.wait()).await.is_err() {
+            if timeout(self.patience(), self.0.attempts.wait()).await.is_err() {
                 tracing::warn!(attempts = self.0.attempts.len(), "these could not be stopped; their sessions stay registered");
             }
         }
@@ -211,11 +243,16 @@ impl Executor {
         self.0.outbox.drain().await;
     }
 
+    /// How long what has been told to stop may take.
+    fn patience(&self) -> Duration {
+        self.0.targets.values().map(|target| target.cancel_grace()).max().unwrap_or_default() + STOP_PATIENCE
+    }
+
     /// A task of its own, and one that survives it: a panic must not swallow the completion.
     fn run(&self, target: Arc<Target>, slot: Slot, assignment: Assignment, body: Body) {
         let stop = CancellationToken::new();
         self.running().insert((assignment.handle, assignment.first), (assignment.attempt, stop.clone()));
-        let this = self.clone();
+        let (this, era) = (self.clone(), self.0.era.load(Ordering::Acquire));
         let running = async move {
             let (number, started) = (slot.number, this.0.clock.now());
             target.begin(number, &assignment, started);
@@ -226,7 +263,9 @@ impl Executor {
             };
             target.put_slot(slot);
             this.running().remove(&(assignment.handle, assignment.first));
-            this.0.outbox.push(vec![this.completed(&assignment, report, started, number, pid)]);
+            if era == this.0.era.load(Ordering::Acquire) {
+                this.0.outbox.push(vec![this.completed(&assignment, report, started, number, pid)]);
+            }
         };
         // Not on the thread of the caller, which has better things to do.
         self.0.attempts.spawn_on(running, &self.0.runtime);

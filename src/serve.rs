@@ -4,17 +4,17 @@ mod probes;
 
 use crate::{
     clock::Clock,
-    coordinator::{Coordinator, Parts},
+    coordinator::{Coordinator, Parts, Standing},
     core::{ShardId, limits::Limits},
     executor::{CANCEL_GRACE, Executor, ExecutorConfig, SessionNote, TargetConfig},
     journal::{self, Journal, JournalConfig, Replica, Sessions},
-    peer::{PeerConfig, Port},
+    peer::{PeerConfig, Peers, Port},
     postgres::{self, PrivatePostgres},
     rpc,
 };
 use anyhow::Context;
 use sqlx::postgres::PgConnectOptions;
-use std::{collections::HashMap, net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
@@ -76,8 +76,8 @@ pub struct Target {
     pub slots: u32,
 }
 
-/// Serves until `shutdown` resolves, then stops in order: no new calls, running tasks get a grace, the last outcomes become
-/// durable.
+/// Serves until `shutdown` resolves, then stops in order: running tasks get a grace, the last outcomes become durable, the
+/// shard is given up, and no new calls are taken: at first when nobody is there to take the shard, else at last.
 pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<Output = ()> + Send) -> anyhow::Result<()> {
     let private = match &config.database {
         Some(_) => None,
@@ -104,7 +104,7 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
     let (reports, executor_events) = mpsc::channel(REPORTS);
     let executor = Executor::start(
         ExecutorConfig {
-            targets: target_configs(&targets, &sessions).await?,
+            targets: target_configs(&targets)?,
             noop_slots: config.noop_slots,
             clock: clock.clone(),
             sessions: Some(keep_register(sessions)),
@@ -115,6 +115,7 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
     let coordinator = Coordinator::start(Parts {
         journal,
         replica: replica.clone(),
+        lease: config.lease,
         clock,
         executor: (executor.clone(), executor_events),
         limits: config.limits,
@@ -124,19 +125,41 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
         targets: rpc::Targets::new(targets.iter().map(|target| target.name.as_str())),
         probes: probes::probes(&executor, coordinator.clock().clone(), replica.name.clone()),
         trusted_namespace_metadata: config.trusted_namespace_metadata,
+        peers: port.as_ref().map(Port::peers),
     };
     let stopping = CancellationToken::new();
+    let peers = rpc.peers.clone();
     if let Some(port) = port {
         tokio::spawn(serve_peers(port, rpc::peer_routes(&coordinator, &rpc, &stopping), stopping.clone()));
     }
-    rpc::serve(listener, coordinator.clone(), rpc, shutdown).await?;
+    let leaving = async {
+        shutdown.await;
+        leave(&coordinator, &executor, peers.as_ref()).await;
+    };
+    rpc::serve(listener, coordinator.clone(), rpc, leaving).await?;
     executor.shutdown(GRACE).await;
     coordinator.drain(GRACE).await;
+    coordinator.hand_over().await;
     stopping.cancel();
     if let Some(private) = private {
         tokio::task::spawn_blocking(move || private.stop()).await?;
     }
     Ok(())
+}
+
+/// Gives the shard to another replica that is ready for it, if there is one, and goes on serving callers through it. What
+/// runs here is finished before.
+async fn leave(coordinator: &Coordinator, executor: &Executor, peers: Option<&Peers>) {
+    coordinator.stopping();
+    if coordinator.standing() == Standing::Standby || coordinator.successor().is_none() {
+        return;
+    }
+    executor.shutdown(GRACE).await;
+    coordinator.drain(GRACE).await;
+    let successor = coordinator.hand_over().await.and_then(|successor| successor.address);
+    if let (Some(peers), Some(address)) = (peers, successor) {
+        rpc::poke(peers, &address).await;
+    }
 }
 
 async fn serve_peers(port: Port, routes: Routes, stopping: CancellationToken) {
@@ -164,22 +187,10 @@ fn targets(config: &Config, private: Option<&PrivatePostgres>) -> Vec<Target> {
     targets
 }
 
-/// The targets, each with the sessions that earlier runs of a server left on it: they are fenced before its first task.
-async fn target_configs(targets: &[Target], sessions: &Sessions) -> anyhow::Result<Vec<TargetConfig>> {
-    let mut left: HashMap<Arc<str>, Vec<crate::executor::Session>> = HashMap::new();
-    for dead in sessions.of_dead().await? {
-        let session = crate::executor::Session {
-            target: dead.target.clone(),
-            slot: dead.slot,
-            pid: dead.backend_pid,
-            backend_start: dead.backend_start,
-        };
-        left.entry(dead.target).or_default().push(session);
-    }
+fn target_configs(targets: &[Target]) -> anyhow::Result<Vec<TargetConfig>> {
     let config = |target: &Target| {
         let options = PgConnectOptions::from_str(&target.url).with_context(|| format!("the URL of target {}", target.name))?;
-        let predecessors = left.remove(target.name.as_str()).unwrap_or_default();
-        Ok(TargetConfig { name: target.name.as_str().into(), options, slots: target.slots, predecessors })
+        Ok(TargetConfig { name: target.name.as_str().into(), options, slots: target.slots })
     };
     targets.iter().map(config).collect()
 }

@@ -5,13 +5,13 @@ use super::{
     feed::Feeds,
     health::Health,
     machine::{Effect, Envelope, Event, Machine, Release},
-    owner,
+    owner::Wish,
 };
 use crate::{
     clock::Clock,
     core::{Action, Assignment, BatchNo, Command, Reply, Ticket, Time, Work},
     executor::{self, Body, Executor},
-    journal::{Batch, Fate, Journal, Replica, Writer},
+    journal::{Batch, Fate, Journal, Writer},
 };
 use futures_util::FutureExt;
 use rustc_hash::FxHashMap;
@@ -20,6 +20,7 @@ use tokio::{
     runtime::Handle,
     sync::{OwnedSemaphorePermit, mpsc, oneshot},
 };
+use tokio_util::sync::CancellationToken;
 
 /// Batches of reports, and ended streams, taken at once.
 const TAKEN: usize = 1_024;
@@ -43,7 +44,6 @@ pub(super) struct Asked {
 pub(super) struct Driver {
     pub machine: Machine,
     pub journal: Journal,
-    pub replica: Replica,
     pub clock: Clock,
     pub health: Health,
     pub feeds: Feeds,
@@ -52,6 +52,11 @@ pub(super) struct Driver {
     pub asked: mpsc::Receiver<Asked>,
     pub closed_streams: mpsc::Receiver<Command>,
     pub executor_events: mpsc::Receiver<Vec<executor::Event>>,
+    /// From whoever keeps the ownership, and to it.
+    pub ownership: mpsc::Receiver<Event>,
+    pub wishes: mpsc::Sender<Wish>,
+    /// What must be left of the lease for what rests on it alone.
+    pub margin: Duration,
     /// Where reads and recoveries run.
     pub others: Handle,
 }
@@ -62,12 +67,13 @@ struct Loop {
     /// The batch in flight: gives the writer back with its fate.
     flight: Option<Flight>,
     writer: Option<Writer>,
-    results: mpsc::Sender<Event>,
     waiting: FxHashMap<Ticket, oneshot::Sender<Reply>>,
     /// Durable, and still to be told.
     released: Vec<Release>,
     answers: Vec<(Ticket, Reply)>,
     next_ticket: u64,
+    /// Ends with the ownership: what is read for it is of no use to another one.
+    era: CancellationToken,
 }
 
 /// A server whose loop has panicked serves nobody, but would look alive: it ends, and a new one recovers from the journal.
@@ -96,18 +102,19 @@ impl Driver {
         Ok(())
     }
 
-    async fn run(self, first: Effect) {
-        let (results, mut arriving) = mpsc::channel(16);
+    async fn run(mut self, first: Effect) {
+        let (_, none) = mpsc::channel(1);
+        let mut arriving = std::mem::replace(&mut self.ownership, none);
         let writer = Some(self.journal.writer());
         let mut this = Loop {
             driver: self,
             flight: None,
             writer,
-            results,
             waiting: FxHashMap::default(),
             released: Vec::new(),
             answers: Vec::new(),
             next_ticket: 0,
+            era: CancellationToken::new(),
         };
         this.carry_out(vec![first]);
         while let Some(events) = this.gather(&mut arriving).await {
@@ -180,6 +187,8 @@ impl Loop {
     }
 
     fn step(&mut self, events: Vec<Event>) {
+        let driver = &mut self.driver;
+        driver.machine.set_lease(driver.health.lease_holds(driver.margin));
         let effects = self.driver.machine.step(self.driver.clock.now(), events);
         self.carry_out(effects);
     }
@@ -198,9 +207,9 @@ impl Loop {
         }
     }
 
-    /// A command whose caller has gone is dropped before it is decided.
+    /// A command whose caller has gone, or that belongs to another replica, is dropped before it is decided.
     fn admit(&mut self, asked: Asked) -> Option<Event> {
-        if asked.reply.is_closed() {
+        if asked.reply.is_closed() || self.driver.machine.stands_by() {
             return None;
         }
         self.next_ticket += 1;
@@ -215,9 +224,11 @@ impl Loop {
                 Effect::Append(batch, pause) => self.append(batch, pause),
                 Effect::Release(release) => self.release(release),
                 Effect::Recover => self.recover(),
+                Effect::StandBy => self.stand_by(),
             }
         }
-        self.driver.health.waiting(self.driver.machine.waits_for_journal());
+        let machine = &self.driver.machine;
+        self.driver.health.waiting(machine.waits_for_journal() || machine.waits_for_lease());
     }
 
     /// Sends a batch on its way, before anything else is done.
@@ -238,9 +249,20 @@ impl Loop {
         let undecided = self.driver.machine.undecided_tickets();
         self.waiting.retain(|ticket, _| undecided.contains(ticket));
         self.driver.bodies.clear();
-        let Driver { journal, replica, clock, health, .. } = &self.driver;
-        let recover = owner::recover(journal.clone(), replica.clone(), clock.clone(), health.clone(), self.results.clone());
-        self.driver.others.spawn(recover);
+        // Full: it has been asked for already.
+        let _ = self.driver.wishes.try_send(Wish::Rebuild);
+    }
+
+    /// Everything goes to the new owner: who waits is told "unknown", streams go on there, and a batch still under way is
+    /// left to the gate.
+    fn stand_by(&mut self) {
+        self.tell();
+        self.flight = None;
+        self.writer = Some(self.driver.journal.writer());
+        self.waiting.clear();
+        self.driver.bodies.clear();
+        self.driver.feeds.move_away();
+        std::mem::replace(&mut self.era, CancellationToken::new()).cancel();
     }
 
     /// Hands out the work of a durable batch; who waits for its answers is told a moment later.
@@ -290,7 +312,7 @@ impl Loop {
             return Some((assignment, Some(body)));
         }
         let read = read_body(self.driver.journal.clone(), assignment, self.driver.executor.clone());
-        self.driver.others.spawn(read);
+        self.driver.others.spawn(self.era.clone().run_until_cancelled_owned(read));
         None
     }
 }

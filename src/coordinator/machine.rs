@@ -51,6 +51,8 @@ pub enum Event {
         /// The last batch in the journal.
         last_batch: BatchNo,
     },
+    /// The shard is another replica's.
+    Deposed,
 }
 
 /// Something the loop wants done, in this order.
@@ -62,6 +64,8 @@ pub enum Effect {
     Release(Release),
     /// The core is of no more use: take the shard over again, recover, and say `Recovered`.
     Recover,
+    /// The shard is another's: everybody who waits, and every stream, must go there; what runs here is over.
+    StandBy,
 }
 
 /// What a durable batch releases.
@@ -94,6 +98,8 @@ struct InFlight {
 enum State {
     /// No core: nothing is decided until `Recovered`.
     Recovering,
+    /// No core, and none to come before the next `Recovered`: commands are dropped.
+    Standby,
     Working(Box<Shard>),
 }
 
@@ -115,6 +121,8 @@ pub struct Machine {
     /// The batch in flight or open holds a suspect.
     alone: bool,
     limits: Limits,
+    /// Nobody else can own the shard now.
+    lease_holds: bool,
     /// Slots as the executors last told.
     slots: BTreeMap<Work, u32>,
     /// Assignments released and not yet durably over.
@@ -137,6 +145,7 @@ impl Machine {
             suspects: VecDeque::new(),
             alone: false,
             limits,
+            lease_holds: true,
             slots: BTreeMap::new(),
             running: FxHashMap::default(),
         };
@@ -148,9 +157,10 @@ impl Machine {
         let mut effects = Vec::new();
         for event in events {
             match event {
-                Event::Command(envelope) => self.inbox.push_back(envelope),
+                Event::Command(envelope) => self.take_in(envelope),
                 Event::Fate(no, fate) => self.settle_fate(now, no, fate, &mut effects),
                 Event::Recovered { schedulers, epoch, last_batch } => self.recover(now, schedulers, epoch, last_batch),
+                Event::Deposed => self.stand_by(&mut effects),
             }
         }
         self.fill(now);
@@ -162,10 +172,26 @@ impl Machine {
         effects
     }
 
+    /// Whether nobody else can own the shard now. While that is not certain, what rests on no record waits: for the lease,
+    /// or for a batch, which proves as much.
+    pub fn set_lease(&mut self, holds: bool) {
+        self.lease_holds = holds;
+    }
+
+    /// Whether something waits for the lease.
+    pub fn waits_for_lease(&self) -> bool {
+        !self.lease_holds && self.in_flight.is_none() && !self.open_commands.is_empty()
+    }
+
+    /// Whether the shard is another's.
+    pub fn stands_by(&self) -> bool {
+        matches!(self.state, State::Standby)
+    }
+
     /// When `step` has something to do even without an event.
     pub fn next_due(&self) -> Time {
         match &self.state {
-            State::Working(core) if self.in_flight.is_none() => core.next_due(),
+            State::Working(core) if self.in_flight.is_none() && self.lease_holds => core.next_due(),
             _ => Time::NEVER,
         }
     }
@@ -194,8 +220,30 @@ impl Machine {
     pub fn core(&self) -> Option<&Shard> {
         match &self.state {
             State::Working(core) => Some(core),
-            State::Recovering => None,
+            State::Recovering | State::Standby => None,
         }
+    }
+
+    fn take_in(&mut self, envelope: Envelope) {
+        if !self.stands_by() {
+            self.inbox.push_back(envelope);
+        } else if let Command::Slots { work, total } = envelope.command {
+            self.slots.insert(work, total);
+        }
+    }
+
+    /// The shard is another's, and so is everything about it but the slots of this process.
+    fn stand_by(&mut self, effects: &mut Vec<Effect>) {
+        self.state = State::Standby;
+        self.in_flight = None;
+        self.open = Output::default();
+        self.open_commands.clear();
+        self.open_bytes = 0;
+        self.alone = false;
+        self.running.clear();
+        let waiting: Vec<Envelope> = self.suspects.drain(..).chain(self.inbox.drain(..)).collect();
+        waiting.into_iter().for_each(|envelope| self.take_in(envelope));
+        effects.push(Effect::StandBy);
     }
 
     /// Rebuilds the core. What executors of this process still run, or have reported and not seen durable, goes on.
@@ -258,6 +306,9 @@ impl Machine {
             core.settle(now, &mut self.open);
         }
         if self.open.is_empty() && self.open_commands.is_empty() {
+            return false;
+        }
+        if self.open.records.is_empty() && !self.lease_holds {
             return false;
         }
         let output = std::mem::take(&mut self.open);

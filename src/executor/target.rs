@@ -24,10 +24,12 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::{Notify, mpsc},
+    sync::{Notify, mpsc, watch},
     time::sleep,
 };
 
+/// Why a target takes no tasks before it is told to.
+const CLOSED: &str = "this replica does not own the shard";
 /// Between looks at predecessors that have been told to end.
 const FENCE_LOOK: Duration = Duration::from_millis(50);
 
@@ -38,7 +40,8 @@ pub(super) struct Target {
     /// The server does not know `client_connection_check_interval`.
     plain: AtomicBool,
     register: Option<mpsc::Sender<SessionNote>>,
-    predecessors: Vec<Session>,
+    /// Whom to fence before tasks are taken; `None`: none are taken.
+    open_for: watch::Sender<Option<Arc<[Session]>>>,
     pub(super) clock: Clock,
     pub(super) admin: Admin,
     cancel_grace: Duration,
@@ -80,14 +83,14 @@ impl Target {
             options,
             plain: AtomicBool::new(false),
             register,
-            predecessors: config.predecessors,
+            open_for: watch::Sender::new(None),
             clock,
             cancel_grace,
             outbox,
             // The last one is taken first: the lowest number, and later the one whose session is warm.
             free: Mutex::new((1..=config.slots).rev().map(|number| Slot { number, live: None }).collect()),
             doing: (0..config.slots).map(|_| Mutex::default()).collect(),
-            trouble: Mutex::new(Some("not fenced yet".into())),
+            trouble: Mutex::new(Some(CLOSED.into())),
             failures: AtomicU32::new(0),
             wake: Notify::new(),
         })
@@ -101,9 +104,38 @@ impl Target {
         self.cancel_grace
     }
 
-    /// Fences, opens, and reopens after every trouble. Never returns.
+    /// Fences, opens, reopens after every trouble, and closes, as it is told. Never returns.
     pub(super) async fn supervise(self: Arc<Self>) {
-        self.fence().await;
+        let mut open_for = self.open_for.subscribe();
+        loop {
+            let predecessors = open_for.borrow_and_update().clone();
+            let serve = async {
+                match &predecessors {
+                    Some(predecessors) => self.serve(predecessors).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                changed = open_for.changed() => if changed.is_err() { return },
+                () = serve => {}
+            }
+        }
+    }
+
+    /// Takes tasks when these sessions have ended.
+    pub(super) fn fence_and_open(&self, predecessors: Vec<Session>) {
+        self.open_for.send_replace(Some(predecessors.into()));
+    }
+
+    /// Takes no more tasks.
+    pub(super) fn close(&self) {
+        self.open_for.send_replace(None);
+        *lock(&self.trouble) = Some(CLOSED.into());
+        self.announce(0);
+    }
+
+    async fn serve(&self, predecessors: &[Session]) {
+        self.fence(predecessors).await;
         loop {
             *lock(&self.trouble) = None;
             self.announce(self.slots);
@@ -224,9 +256,9 @@ impl Target {
     }
 
     /// Shows every session of a predecessor ended. A target that cannot be reached keeps only its own tasks waiting.
-    async fn fence(&self) {
+    async fn fence(&self, predecessors: &[Session]) {
         let mut failures = 0;
-        for predecessor in &self.predecessors {
+        for predecessor in predecessors {
             loop {
                 match self.admin.try_end(predecessor).await {
                     Ok(true) => break,

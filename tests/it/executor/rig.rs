@@ -49,7 +49,7 @@ impl Rig {
         let (out, events) = mpsc::channel(4);
         let (sessions, register) = mpsc::channel(100);
         let clock = Clock::new();
-        let target = TargetConfig { name: "app".into(), options: options.clone(), slots, predecessors };
+        let target = TargetConfig { name: "app".into(), options: options.clone(), slots };
         let config = ExecutorConfig {
             targets: vec![target],
             noop_slots: 0,
@@ -58,6 +58,7 @@ impl Rig {
             cancel_grace: GRACE,
         };
         let executor = Executor::start(config, out);
+        executor.fence(predecessors);
         let handle = Handle::new(ShardId(0), 1_800_000_000_000, [7; 10]);
         let notes = registered(register);
         Rig { executor, options, handle, clock, notes, events, waiting: VecDeque::new(), next: Seq(1) }
