@@ -9,16 +9,19 @@ mod ended;
 mod entrance;
 mod feed;
 mod health;
+mod heart;
 mod housekeeping;
 mod library;
 pub mod machine;
+mod membership;
 mod owner;
+mod pace;
 pub mod pool;
 mod roll;
 mod stream;
 
 pub use entrance::{Admission, Entrance};
-pub use health::{Health, JournalHealth};
+pub use health::{Health, JournalHealth, Standing};
 pub use stream::{End, EventStream, Page};
 
 use crate::{
@@ -32,8 +35,11 @@ use crate::{
 };
 use driver::{Asked, Driver};
 use feed::Feeds;
+use heart::Nudge;
 use library::Library;
 use machine::Machine;
+use owner::{Owner, Wish};
+use pace::Pace;
 use pool::Pool;
 use roll::Roll;
 use std::{sync::Arc, time::Duration};
@@ -51,6 +57,8 @@ const CLOSED_STREAMS: usize = 1_024;
 const REPORTS: usize = 1_024;
 /// Executors that come and go may wait for the loop.
 const CHANGES: usize = 64;
+/// Changes of ownership that may wait for the loop, and wishes that may wait for whoever keeps it.
+const OWNERSHIP: usize = 16;
 /// What a caller is told to wait before the next try.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -60,6 +68,8 @@ pub struct Parts {
     pub journal: Journal,
     /// This run of the server.
     pub replica: Replica,
+    /// How long it owns the shard without a heartbeat.
+    pub lease: Duration,
     /// Database time.
     pub clock: Clock,
     /// Who runs tasks in this process.
@@ -88,6 +98,9 @@ pub struct Coordinator {
     health: Health,
     entrance: Entrance,
     membership: watch::Receiver<Membership>,
+    replica: Replica,
+    nudge: Nudge,
+    wishes: mpsc::Sender<Wish>,
 }
 
 /// Why a call got no answer.
@@ -95,6 +108,10 @@ pub struct Coordinator {
 pub enum CallError {
     /// It had no effect.
     Rejected(Reject),
+    /// It had no effect here: another replica owns the shard, or nobody does.
+    NotOwner,
+    /// The shard changed hands while it was under way: nobody knows whether it had an effect.
+    OwnerChanged,
     /// Nobody knows whether it had an effect: call again with the same request id.
     Unavailable {
         /// When.
@@ -136,17 +153,20 @@ impl Coordinator {
     /// Starts the loop. It takes the shard over, recovers, and serves until its last handle is dropped. Fails
     /// when the system gives it no thread.
     pub fn start(parts: Parts) -> std::io::Result<Self> {
-        let Parts { journal, replica, clock, executor, sessions, noop_slots, limits, body_bytes } = parts;
+        let Parts { journal, replica, lease, clock, executor, sessions, noop_slots, limits, body_bytes } = parts;
         let (changes, changing) = mpsc::channel(CHANGES);
         let (reports, executor_events) = mpsc::channel(REPORTS);
         let pool = Pool::new(noop_slots, clock.clone());
         let (commands, asked) = mpsc::channel(COMMANDS);
         let (closed_streams, closed) = mpsc::channel(CLOSED_STREAMS);
-        let (feeds, health) = (Feeds::default(), Health::default());
+        let (events, ownership) = mpsc::channel(OWNERSHIP);
+        let (wishes, wished) = mpsc::channel(OWNERSHIP);
         let entrance =
             Entrance { pool: pool.clone(), sessions: sessions.clone(), changes: changes.clone(), reports: reports.clone() };
         let roll = Roll { pool: pool.clone(), executor, sessions, changes, commands: commands.downgrade() };
         let (membership, members) = watch::channel(Membership::default());
+        let (looks, seen) = watch::channel(None);
+        let (feeds, health, nudge, pace) = (Feeds::default(), Health::default(), Nudge::default(), Pace::new(lease));
         tokio::spawn(housekeeping::keep(journal.upkeep(), health.clone(), commands.downgrade()));
         let coordinator = Coordinator {
             commands,
@@ -160,23 +180,42 @@ impl Coordinator {
             health: health.clone(),
             entrance,
             membership: members,
+            replica: replica.clone(),
+            nudge: nudge.clone(),
+            wishes: wishes.clone(),
         };
-        tokio::spawn(owner::keep(journal.clone(), replica.clone(), clock.clone(), health.clone(), membership));
+        let owner = Owner {
+            journal: journal.clone(),
+            replica: replica.clone(),
+            clock: clock.clone(),
+            health: health.clone(),
+            roll: roll.clone(),
+            pace,
+            nudge,
+            looks: seen,
+            membership,
+            wishes: wished,
+            events,
+        };
+        owner.start(looks);
         let (machine, first) = Machine::new(journal.shard(), limits);
         let others = tokio::runtime::Handle::current();
         let driver = Driver {
             machine,
             library: Library::open(body_bytes, &journal, &pool, &others),
             journal,
-            replica,
             clock,
             health,
             feeds,
             roll,
             asked,
             closed_streams: closed,
+            replica,
             changes: changing,
             reports: (reports, executor_events),
+            ownership,
+            wishes,
+            margin: pace.heartbeat,
             others,
         };
         driver.start(first)?;
@@ -200,11 +239,6 @@ impl Coordinator {
     /// The door for executors of other replicas.
     pub fn entrance(&self) -> Entrance {
         self.entrance.clone()
-    }
-
-    /// Who is there and who owns the shard, as of the last heartbeat; tells every change.
-    pub fn membership(&self) -> watch::Receiver<Membership> {
-        self.membership.clone()
     }
 
     /// The journal, for reads.
@@ -300,6 +334,9 @@ impl Coordinator {
     }
 
     async fn ask(&self, command: Command) -> Result<Reply, CallError> {
+        if self.health.standing() == Standing::Standby {
+            return Err(CallError::NotOwner);
+        }
         if self.health.stalled() {
             return Err(CallError::unavailable("the coordination database is away"));
         }
@@ -309,10 +346,9 @@ impl Coordinator {
             mpsc::error::TrySendError::Full(_) => CallError::overloaded("commands"),
             mpsc::error::TrySendError::Closed(_) => CallError::unavailable("the service is shutting down"),
         })?;
-        answer.await.map_err(|_| {
-            CallError::unavailable(
-                "the coordination database is away or the shard changes hands; the effect of the call is unknown",
-            )
+        answer.await.map_err(|_| match self.health.standing() {
+            Standing::Standby => CallError::OwnerChanged,
+            _ => CallError::unavailable("the coordination database is away; the effect of the call is unknown"),
         })
     }
 

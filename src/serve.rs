@@ -4,17 +4,18 @@ mod probes;
 
 use crate::{
     clock::Clock,
-    coordinator::{Coordinator, Parts},
+    coordinator::{Coordinator, Parts, Standing},
     core::{ShardId, limits::Limits},
     executor::{CANCEL_GRACE, Executor, ExecutorConfig, SessionNote, TargetConfig},
     journal::{self, Journal, JournalConfig, Replica, Sessions},
-    peer::{PeerConfig, Port},
+    peer::{PeerConfig, Peers, Port},
     postgres::{self, PrivatePostgres},
+    remote::{self, Remote},
     rpc,
 };
 use anyhow::Context;
 use sqlx::postgres::PgConnectOptions;
-use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
@@ -74,8 +75,8 @@ pub struct Target {
     pub slots: u32,
 }
 
-/// Serves until `shutdown` resolves, then stops in order: no new calls, running tasks get a grace, the last outcomes become
-/// durable.
+/// Serves until `shutdown` resolves, then stops in order: running tasks get a grace, the last outcomes become durable, the
+/// shard is given up, and no new calls are taken: at first when nobody is there to take the shard, else at last.
 pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<Output = ()> + Send) -> anyhow::Result<()> {
     let private = match &config.database {
         Some(_) => None,
@@ -109,6 +110,7 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
     let coordinator = Coordinator::start(Parts {
         journal,
         replica: replica.clone(),
+        lease: config.lease,
         clock,
         executor: executor.clone(),
         sessions: sessions.clone(),
@@ -120,24 +122,69 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
         targets: rpc::Targets::new(targets.iter().map(|target| target.name.as_str())),
         probes: probes::probes(&executor, coordinator.clock().clone(), replica.name.clone()),
         trusted_namespace_metadata: config.trusted_namespace_metadata,
+        peers: port.as_ref().map(Port::peers),
     };
     let stopping = CancellationToken::new();
+    let peers = rpc.peers.clone();
     if let Some(port) = port {
-        tokio::spawn(serve_peers(port, rpc::peer_routes(&coordinator, &rpc, &stopping), stopping.clone()));
+        let routes = rpc::peer_routes(&coordinator, &rpc, &stopping);
+        join_peers(port, routes, &coordinator, &executor, sessions.clone(), replica.name.clone(), &stopping);
     }
-    rpc::serve(listener, coordinator.clone(), rpc, shutdown).await?;
+    let leaving = async {
+        shutdown.await;
+        leave(&coordinator, &executor, peers.as_ref()).await;
+    };
+    rpc::serve(listener, coordinator.clone(), rpc, leaving).await?;
+    retire(&executor, &sessions).await;
+    coordinator.drain(GRACE).await;
+    coordinator.hand_over().await;
+    stopping.cancel();
+    if let Some(private) = private {
+        tokio::task::spawn_blocking(move || private.stop()).await?;
+    }
+    Ok(())
+}
+
+/// Gives the shard to another replica that is ready for it, if there is one, and goes on serving callers through it. What
+/// runs here is finished before.
+async fn leave(coordinator: &Coordinator, executor: &Executor, peers: Option<&Peers>) {
+    coordinator.stopping();
+    if coordinator.standing() == Standing::Standby || coordinator.successor().is_none() {
+        return;
+    }
+    executor.shutdown(GRACE).await;
+    coordinator.drain(GRACE).await;
+    let successor = coordinator.hand_over().await.and_then(|successor| successor.address);
+    if let (Some(peers), Some(address)) = (peers, successor) {
+        rpc::poke(peers, &address).await;
+    }
+}
+
+/// Serves the other replicas, and works for whichever of them owns the shard.
+fn join_peers(
+    port: Port,
+    routes: Routes,
+    coordinator: &Coordinator,
+    executor: &Executor,
+    sessions: Sessions,
+    name: Arc<str>,
+    stopping: &CancellationToken,
+) {
+    let (membership, me, peers) = (coordinator.membership(), coordinator.id(), port.peers());
+    let remote = Remote { executor: executor.clone(), sessions, membership, me, name, peers };
+    tokio::spawn(stopping.clone().run_until_cancelled_owned(remote.keep()));
+    let routes = routes.add_service(remote::Sessions::service(coordinator.entrance()));
+    tokio::spawn(serve_peers(port, routes, stopping.clone()));
+}
+
+/// Ends what runs here. Nobody need fence an executor that has nothing left.
+async fn retire(executor: &Executor, sessions: &Sessions) {
     executor.shutdown(GRACE).await;
     if executor.is_idle()
         && let Err(error) = sessions.leave().await
     {
         tracing::warn!(%error, "the register of sessions could not be cleaned; the next owner does that");
     }
-    coordinator.drain(GRACE).await;
-    stopping.cancel();
-    if let Some(private) = private {
-        tokio::task::spawn_blocking(move || private.stop()).await?;
-    }
-    Ok(())
 }
 
 async fn serve_peers(port: Port, routes: Routes, stopping: CancellationToken) {

@@ -7,7 +7,7 @@ use super::{
     health::Health,
     library::Library,
     machine::{Effect, Envelope, Event, Machine, Release},
-    owner,
+    owner::Wish,
     roll::{Change, Roll},
 };
 use crate::{
@@ -57,6 +57,11 @@ pub(super) struct Driver {
     pub changes: mpsc::Receiver<Change>,
     /// What executors tell, and the way in for the one of this process.
     pub reports: (mpsc::Sender<Told>, mpsc::Receiver<Told>),
+    /// From whoever keeps the ownership, and to it.
+    pub ownership: mpsc::Receiver<Event>,
+    pub wishes: mpsc::Sender<Wish>,
+    /// What must be left of the lease for what rests on it alone.
+    pub margin: Duration,
     /// Where reads and recoveries run.
     pub others: Handle,
 }
@@ -67,7 +72,6 @@ struct Loop {
     /// The batch in flight: gives the writer back with its fate.
     flight: Option<Flight>,
     writer: Option<Writer>,
-    results: mpsc::Sender<Event>,
     waiting: FxHashMap<Ticket, oneshot::Sender<Reply>>,
     /// Durable, and still to be told.
     released: Vec<Release>,
@@ -103,14 +107,14 @@ impl Driver {
         Ok(())
     }
 
-    async fn run(self, first: Effect) {
-        let (results, mut arriving) = mpsc::channel(16);
+    async fn run(mut self, first: Effect) {
+        let (_, none) = mpsc::channel(1);
+        let mut arriving = std::mem::replace(&mut self.ownership, none);
         let writer = Some(self.journal.writer());
         let mut this = Loop {
             driver: self,
             flight: None,
             writer,
-            results,
             waiting: FxHashMap::default(),
             released: Vec::new(),
             answers: Vec::new(),
@@ -194,6 +198,8 @@ impl Loop {
     }
 
     fn step(&mut self, events: Vec<Event>) {
+        let driver = &mut self.driver;
+        driver.machine.set_lease(driver.health.lease_holds(driver.margin));
         let mut begun = None;
         for event in &events {
             if let Event::Recovered { schedulers, epoch, window, .. } = event {
@@ -224,9 +230,9 @@ impl Loop {
         }
     }
 
-    /// A command whose caller has gone is dropped before it is decided.
+    /// A command whose caller has gone, or that belongs to another replica, is dropped before it is decided.
     fn admit(&mut self, asked: Asked) -> Option<Event> {
-        if asked.reply.is_closed() {
+        if asked.reply.is_closed() || self.driver.machine.stands_by() {
             return None;
         }
         self.next_ticket += 1;
@@ -241,9 +247,11 @@ impl Loop {
                 Effect::Append(batch, pause) => self.append(batch, pause),
                 Effect::Release(release) => self.release(release),
                 Effect::Recover => self.recover(),
+                Effect::StandBy => self.stand_by(),
             }
         }
-        self.driver.health.waiting(self.driver.machine.waits_for_journal());
+        let machine = &self.driver.machine;
+        self.driver.health.waiting(machine.waits_for_journal() || machine.waits_for_lease());
     }
 
     /// Sends a batch on its way, before anything else is done.
@@ -263,10 +271,22 @@ impl Loop {
         // Whoever still waits gets "unknown": dropping the sender says so. Commands that are still to be decided keep theirs.
         let undecided = self.driver.machine.undecided_tickets();
         self.waiting.retain(|ticket, _| undecided.contains(ticket));
-        let Driver { journal, replica, clock, health, roll, .. } = &self.driver;
-        let (journal, replica, clock, health) = (journal.clone(), replica.clone(), clock.clone(), health.clone());
-        let recover = owner::recover(journal, replica, clock, health, roll.clone(), self.results.clone());
-        self.driver.others.spawn(recover);
+        // Full: it has been asked for already.
+        let _ = self.driver.wishes.try_send(Wish::Rebuild);
+    }
+
+    /// Everything goes to the new owner: who waits is told "unknown", streams go on there, executors report there, and a batch
+    /// still under way is left to the gate.
+    fn stand_by(&mut self) {
+        self.tell();
+        self.flight = None;
+        self.writer = Some(self.driver.journal.writer());
+        self.waiting.clear();
+        self.driver.library.lock().recovered(&[]);
+        self.driver.library.lock().forsake();
+        self.driver.feeds.move_away();
+        self.driver.roll.pool.disband();
+        std::mem::take(&mut self.era).cancel();
     }
 
     /// Hands out the work of a durable batch; who waits for its answers is told a moment later.

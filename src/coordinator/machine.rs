@@ -4,6 +4,7 @@
 //! a batch of unknown fate is sent again, unchanged and under its number, until its fate is known; a completion that an
 //! executor reported is never dropped. No I/O, no clock: tokio feeds it in `driver`, the simulator in the tests.
 
+mod tenure;
 mod told;
 
 use crate::{
@@ -52,6 +53,8 @@ pub enum Event {
         /// What others who owned the shard since may have been running; `None`: nobody did.
         window: Option<Window>,
     },
+    /// The shard is another replica's.
+    Deposed,
 }
 
 /// Something the loop wants done, in this order.
@@ -63,6 +66,8 @@ pub enum Effect {
     Release(Release),
     /// The core is of no more use: take the shard over again, recover, and say `Recovered`.
     Recover,
+    /// The shard is another's: everybody who waits, and every stream, must go there; what runs here is over.
+    StandBy,
 }
 
 /// What a durable batch releases.
@@ -97,6 +102,8 @@ struct InFlight {
 enum State {
     /// No core: nothing is decided until `Recovered`.
     Recovering,
+    /// No core, and none to come before the next `Recovered`: commands are dropped.
+    Standby,
     Working(Box<Shard>),
 }
 
@@ -120,6 +127,8 @@ pub struct Machine {
     limits: Limits,
     /// What executors have told, or were given.
     told: Told,
+    /// Nobody else can own the shard now.
+    lease_holds: bool,
 }
 
 impl Machine {
@@ -139,6 +148,7 @@ impl Machine {
             alone: false,
             limits,
             told: Told::default(),
+            lease_holds: true,
         };
         (machine, Effect::Recover)
     }
@@ -148,12 +158,13 @@ impl Machine {
         let mut effects = Vec::new();
         for event in events {
             match event {
-                Event::Command(envelope) => self.inbox.push_back(envelope),
+                Event::Command(envelope) => self.take_in(envelope),
                 Event::Fate(no, fate) => self.settle_fate(now, no, fate, &mut effects),
                 Event::Recovered { schedulers, epoch, last_batch, window } => {
                     self.inherit(window, epoch);
                     self.recover(now, schedulers, epoch, last_batch);
                 }
+                Event::Deposed => self.stand_by(&mut effects),
             }
         }
         self.fill(now);
@@ -165,10 +176,26 @@ impl Machine {
         effects
     }
 
+    /// Whether nobody else can own the shard now. While that is not certain, what rests on no record waits: for the lease,
+    /// or for a batch, which proves as much.
+    pub fn set_lease(&mut self, holds: bool) {
+        self.lease_holds = holds;
+    }
+
+    /// Whether something waits for the lease.
+    pub fn waits_for_lease(&self) -> bool {
+        !self.lease_holds && self.in_flight.is_none() && !self.open_commands.is_empty()
+    }
+
+    /// Whether the shard is another's.
+    pub fn stands_by(&self) -> bool {
+        matches!(self.state, State::Standby)
+    }
+
     /// When `step` has something to do even without an event.
     pub fn next_due(&self) -> Time {
         match &self.state {
-            State::Working(core) if self.in_flight.is_none() => core.next_due(),
+            State::Working(core) if self.in_flight.is_none() && self.lease_holds => core.next_due(),
             _ => Time::NEVER,
         }
     }
@@ -197,28 +224,8 @@ impl Machine {
     pub fn core(&self) -> Option<&Shard> {
         match &self.state {
             State::Working(core) => Some(core),
-            State::Recovering => None,
+            State::Recovering | State::Standby => None,
         }
-    }
-
-    /// After others have owned the shard, what executors did for this loop before is theirs to report anew.
-    fn inherit(&mut self, window: Option<Window>, epoch: Epoch) {
-        let Some(window) = window else { return };
-        self.told.inherit(window, epoch);
-        let stale = |command: &Command| matches!(command, Command::Completed(_) | Command::Slots { .. } | Command::Reported(_));
-        self.inbox.retain(|envelope| !stale(&envelope.command));
-        self.suspects.retain(|envelope| !stale(&envelope.command));
-    }
-
-    /// Rebuilds the core. What executors still run for this loop, or have reported and not seen durable, goes on.
-    fn recover(&mut self, now: Time, schedulers: Vec<RecoveredScheduler>, epoch: Epoch, last_batch: BatchNo) {
-        let mut core = Shard::restore(self.limits, now, schedulers, self.told.window());
-        for command in self.told.again() {
-            core.apply(now, None, &command, &mut self.open);
-        }
-        self.state = State::Working(Box::new(core));
-        self.epoch = epoch;
-        self.next = BatchNo(last_batch.0 + 1);
     }
 
     /// Applies waiting commands to the open batch, as far as it has room.
@@ -250,6 +257,9 @@ impl Machine {
             core.settle(now, &mut self.open);
         }
         if self.open.is_empty() && self.open_commands.is_empty() {
+            return false;
+        }
+        if self.open.records.is_empty() && !self.lease_holds {
             return false;
         }
         let output = std::mem::take(&mut self.open);

@@ -19,6 +19,7 @@ mod promises_outage;
 mod promises_quotas;
 mod promises_release;
 mod python;
+mod replicas;
 mod served;
 mod sql;
 mod streams;

@@ -42,6 +42,8 @@ impl Loop {
     pub(super) fn change(&mut self, change: Change) -> Vec<Event> {
         let roll = &self.driver.roll;
         let commands = match change {
+            // Dropping the answer says that it is to ask somebody else.
+            Change::Join(..) if self.driver.machine.stands_by() => Vec::new(),
             Change::Join(joining, answer) => {
                 let told = roll.pool.join(joining);
                 // Who has given up asking is told again by its session's end.
