@@ -3,15 +3,19 @@
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 RUNS ?= 3
+MINUTES ?= 0
+SEED ?= 1
+REPLICAS ?= 1
 BENCH ?=
 
-.PHONY: help demo test check bench simulate setup setup-test
+.PHONY: help demo test check bench campaign simulate setup setup-test setup-check
 
 help:
 	@echo 'make demo       ten tasks in five orders on a private Postgres (SCALE=1: real speed)'
 	@echo 'make test       every test; needs nothing running'
-	@echo 'make check      format, lints, docs, layers and sizes'
+	@echo 'make check      format, lints, docs, layers and sizes, manifests'
 	@echo 'make bench      all figures beside their yardsticks, into benches/RESULTS.md (RUNS=3 BENCH=throughput,unary)'
+	@echo 'make campaign   real faults on real servers: MINUTES=n SEED=s REPLICAS=r (FAULTS=Kill,Pause: some kinds)'
 	@echo 'make simulate   crash schedules: SCHEDULES=n SEED=s'
 
 demo: setup
@@ -21,15 +25,21 @@ demo: setup
 test: setup-test
 	@cargo test
 
-check:
+check: setup-check
 	@cargo fmt --all --check
 	@cargo clippy --all-targets -- -D warnings
 	@RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --quiet
 	@cargo test --quiet --test it tidy
+	@cargo build --quiet --bin rallypoint
+	@.ci/manifests $(TARGET)
 
 bench: setup
 	@cargo build --release --bin rallypoint
 	@$(TARGET)/release/rallypoint bench all --runs $(RUNS) $(if $(BENCH),--only $(BENCH))
+
+campaign: setup-test
+	@MINUTES=$(MINUTES) SEED=$(SEED) REPLICAS=$(REPLICAS) FAULTS=$(FAULTS) \
+		cargo test --release --test campaign every_promise -- --nocapture
 
 simulate:
 	@cargo test --release --test sim simulate -- --nocapture
@@ -39,3 +49,6 @@ setup:
 
 setup-test:
 	@.ci/setup test
+
+setup-check:
+	@.ci/setup check

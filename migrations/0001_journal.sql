@@ -163,13 +163,13 @@ create table attempt (
     handle uuid not null,
     seq int8 not null,
     attempt int4 not null,
-    kind int2 not null,                                 -- 1 start, 2 cancel requested, 3 lost, 4 failed
+    kind int2 not null,                                 -- 1 start, 2 cancel requested, 3 lost, 4 failed, 5 handed back
     day date not null,
     at timestamptz not null,
     next_at timestamptz,
     error bytea compression lz4,                        -- as in completion.errors
     constraint attempt_pkey primary key (shard, handle, seq, attempt, kind, day),
-    constraint attempt_kind check (kind between 1 and 4)
+    constraint attempt_kind check (kind between 1 and 5)
 ) partition by range (day);
 
 create index attempt_times on attempt using brin (at) with (pages_per_range = 16);

@@ -3,13 +3,14 @@
 //!
 //! [`Coordinator`] is the door for the edges: a command in, an answer out, and never an answer before it is durable.
 
-mod bodies;
+pub mod bodies;
 mod driver;
 mod ended;
 mod feed;
 mod health;
 mod heart;
 mod housekeeping;
+mod library;
 pub mod machine;
 mod membership;
 mod owner;
@@ -28,10 +29,10 @@ use crate::{
     executor::{self, Executor},
     journal::{Journal, JournalError, Membership, Reader, Replica},
 };
-use bodies::Bodies;
 use driver::{Asked, Driver};
 use feed::Feeds;
 use heart::{Beating, Nudge};
+use library::Library;
 use machine::Machine;
 use owner::{Owner, Wish};
 use pace::Pace;
@@ -186,21 +187,21 @@ impl Coordinator {
         };
         tokio::spawn(owner.keep());
         let (machine, first) = Machine::new(journal.shard(), limits);
+        let others = tokio::runtime::Handle::current();
         let driver = Driver {
             machine,
+            library: Library::open(body_bytes, &journal, &executor, &others),
             journal,
             clock,
             health,
             feeds,
             executor,
-            bodies: Bodies::new(body_bytes),
             asked,
             closed_streams: closed,
             executor_events,
             ownership,
             wishes,
             margin: pace.heartbeat,
-            others: tokio::runtime::Handle::current(),
         };
         driver.start(first)?;
         Ok(coordinator)

@@ -204,6 +204,11 @@ impl Executor {
         }
     }
 
+    /// Tells of an assignment that will not be handed out after all: it never began.
+    pub fn decline(&self, assignment: &Assignment) {
+        self.0.outbox.push(vec![self.refused(assignment)]);
+    }
+
     /// Stops an assignment if it runs; its completion tells what came first.
     pub fn stop(&self, handle: Handle, first: Seq, attempt: Attempt) {
         if let Some((running, token)) = self.running().get(&(handle, first))

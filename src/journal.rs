@@ -8,6 +8,7 @@
 mod append;
 mod attempt_row;
 mod bodies;
+mod body_chunks;
 mod check;
 mod completion_row;
 mod connect;
@@ -29,6 +30,7 @@ mod wire;
 
 pub use append::{Batch, Fate, Writer, statements};
 pub use bodies::Body;
+pub use body_chunks::BodyChunk;
 pub use check::Check;
 pub use connect::{Journal, JournalConfig};
 pub use error::JournalError;

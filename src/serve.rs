@@ -26,10 +26,10 @@ const REPORTS: usize = 1_024;
 const NOTES: usize = 256;
 /// Connections for reads of the journal.
 const READERS: u32 = 8;
-/// Bytes of bodies kept in memory.
-const BODY_BYTES: usize = 256 << 20;
 /// How long running tasks may go on after a shutdown began.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long a replica that is going down waits to see that another one has come.
+const LAST_LOOK: Duration = Duration::from_millis(300);
 
 /// How long an ownership lasts without a heartbeat, unless an operator says otherwise.
 pub const LEASE: Duration = Duration::from_secs(5);
@@ -51,6 +51,8 @@ pub struct Config {
     pub noop_slots: u32,
     /// Days for which events and the log are kept.
     pub retention_days: u32,
+    /// Bytes of bodies of waiting tasks kept in memory.
+    pub body_bytes: usize,
     /// Name of this replica, the same after a restart.
     pub replica_name: String,
     /// The port of the replicas; `None`: this server has no others.
@@ -119,7 +121,7 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
         clock,
         executor: (executor.clone(), executor_events),
         limits: config.limits,
-        body_bytes: BODY_BYTES,
+        body_bytes: config.body_bytes,
     })?;
     let rpc = rpc::Config {
         targets: rpc::Targets::new(targets.iter().map(|target| target.name.as_str())),
@@ -151,13 +153,18 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
 /// runs here is finished before.
 async fn leave(coordinator: &Coordinator, executor: &Executor, peers: Option<&Peers>) {
     coordinator.stopping();
-    if coordinator.standing() == Standing::Standby || coordinator.successor().is_none() {
+    let Some(peers) = peers.filter(|_| coordinator.standing() != Standing::Standby) else { return };
+    if coordinator.successor().is_none() {
+        // One that has just come is known when the heartbeat that is under way ends.
+        let _ = tokio::time::timeout(LAST_LOOK, coordinator.membership().changed()).await;
+    }
+    if coordinator.successor().is_none() {
         return;
     }
     executor.shutdown(GRACE).await;
     coordinator.drain(GRACE).await;
     let successor = coordinator.hand_over().await.and_then(|successor| successor.address);
-    if let (Some(peers), Some(address)) = (peers, successor) {
+    if let Some(address) = successor {
         rpc::poke(peers, &address).await;
     }
 }

@@ -116,6 +116,7 @@ impl Host {
             slots: 8,
             noop_slots: 64,
             retention_days: 30,
+            body_bytes: 192 << 20,
             replica_name: "demo".to_owned(),
             peer: None,
             lease: LEASE,

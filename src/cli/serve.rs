@@ -55,6 +55,16 @@ pub struct Serve {
         value_name = "DAYS"
     )]
     retention: u32,
+    /// Memory for the bodies of waiting tasks, in MiB: what does not fit is read back when its turn is near
+    #[arg(
+        long,
+        env = "RALLYPOINT_BODY_MEMORY",
+        hide_env_values = true,
+        default_value_t = 192,
+        value_parser = clap::value_parser!(u32).range(1..=1_048_576),
+        value_name = "MIB"
+    )]
+    body_memory: u32,
     /// Name of this replica [default: the host's]
     #[arg(long, env = "RALLYPOINT_REPLICA", hide_env_values = true, value_name = "NAME")]
     replica_name: Option<String>,
@@ -109,6 +119,7 @@ impl Serve {
             slots,
             noop_slots: self.noop_slots,
             retention_days: self.retention,
+            body_bytes: (self.body_memory as usize) << 20,
             replica_name: self.replica_name.unwrap_or_else(host_name),
             trusted_namespace_metadata: self.trusted_namespace_metadata,
             limits: self.quotas.limits(),

@@ -1,33 +1,27 @@
 //! Feeds the machine from tokio's channels and carries out what it says. It decides nothing.
 
 use super::{
-    bodies::Bodies,
     feed::Feeds,
     health::Health,
+    library::Library,
     machine::{Effect, Envelope, Event, Machine, Release},
     owner::Wish,
 };
 use crate::{
     clock::Clock,
-    core::{Action, Assignment, BatchNo, Command, Reply, Ticket, Time, Work},
-    executor::{self, Body, Executor},
+    core::{Action, BatchNo, Command, Reply, Ticket, Time, Work},
+    executor::{self, Executor},
     journal::{Batch, Fate, Journal, Writer},
 };
 use futures_util::FutureExt;
 use rustc_hash::FxHashMap;
 use std::{pin::Pin, sync::Arc, time::Duration};
-use tokio::{
-    runtime::Handle,
-    sync::{OwnedSemaphorePermit, mpsc, oneshot},
-};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 /// Batches of reports, and ended streams, taken at once.
 const TAKEN: usize = 1_024;
 /// Commands the machine may hold undecided before no more are taken from the queue.
 const UNDECIDED: usize = 4_096;
-/// Rows of the journal read at once for bodies.
-const BODY_ROWS: u32 = 8;
 /// The longest sleep: a bound on what a missed timer could cost.
 const NAP: Duration = Duration::from_secs(1);
 
@@ -48,7 +42,7 @@ pub(super) struct Driver {
     pub health: Health,
     pub feeds: Feeds,
     pub executor: Executor,
-    pub bodies: Bodies,
+    pub library: Library,
     pub asked: mpsc::Receiver<Asked>,
     pub closed_streams: mpsc::Receiver<Command>,
     pub executor_events: mpsc::Receiver<Vec<executor::Event>>,
@@ -57,8 +51,6 @@ pub(super) struct Driver {
     pub wishes: mpsc::Sender<Wish>,
     /// What must be left of the lease for what rests on it alone.
     pub margin: Duration,
-    /// Where reads and recoveries run.
-    pub others: Handle,
 }
 
 /// What the loop owns besides.
@@ -72,8 +64,6 @@ struct Loop {
     released: Vec<Release>,
     answers: Vec<(Ticket, Reply)>,
     next_ticket: u64,
-    /// Ends with the ownership: what is read for it is of no use to another one.
-    era: CancellationToken,
 }
 
 /// A server whose loop has panicked serves nobody, but would look alive: it ends, and a new one recovers from the journal.
@@ -114,7 +104,6 @@ impl Driver {
             released: Vec::new(),
             answers: Vec::new(),
             next_ticket: 0,
-            era: CancellationToken::new(),
         };
         this.carry_out(vec![first]);
         while let Some(events) = this.gather(&mut arriving).await {
@@ -189,8 +178,16 @@ impl Loop {
     fn step(&mut self, events: Vec<Event>) {
         let driver = &mut self.driver;
         driver.machine.set_lease(driver.health.lease_holds(driver.margin));
+        for event in &events {
+            if let Event::Recovered { schedulers, .. } = event {
+                self.driver.library.lock().recovered(schedulers);
+            }
+        }
         let effects = self.driver.machine.step(self.driver.clock.now(), events);
         self.carry_out(effects);
+        if let Some(core) = self.driver.machine.core() {
+            self.driver.library.look_ahead(core);
+        }
     }
 
     /// Nothing has become durable for too long: whoever waits is told "unknown", and what is still in the queue is dropped
@@ -248,7 +245,6 @@ impl Loop {
         // Whoever still waits gets "unknown": dropping the sender says so. Commands that are still to be decided keep theirs.
         let undecided = self.driver.machine.undecided_tickets();
         self.waiting.retain(|ticket, _| undecided.contains(ticket));
-        self.driver.bodies.clear();
         // Full: it has been asked for already.
         let _ = self.driver.wishes.try_send(Wish::Rebuild);
     }
@@ -260,33 +256,41 @@ impl Loop {
         self.flight = None;
         self.writer = Some(self.driver.journal.writer());
         self.waiting.clear();
-        self.driver.bodies.clear();
+        {
+            let mut bodies = self.driver.library.lock();
+            bodies.forsake();
+            bodies.recovered(&[]);
+        }
         self.driver.feeds.move_away();
-        std::mem::replace(&mut self.era, CancellationToken::new()).cancel();
     }
 
     /// Hands out the work of a durable batch; who waits for its answers is told a moment later.
     fn release(&mut self, mut release: Release) {
+        let Driver { library, executor, health, .. } = &self.driver;
+        let mut bodies = library.lock();
         if let Some(batch) = &release.batch {
-            self.driver.health.durable(batch.no);
-            batch.records.submissions.iter().for_each(|record| self.driver.bodies.hold(record));
+            health.durable(batch.no);
+            bodies.durable(&batch.records);
         }
         let mut work = Vec::new();
         for action in std::mem::take(&mut release.actions) {
             match action {
                 Action::Reply(ticket, reply) => self.answers.push((ticket, reply)),
-                Action::Dispatch(assignment) => work.extend(self.with_body(assignment)),
-                Action::Stop { handle, first, attempt } => self.driver.executor.stop(handle, first, attempt),
+                Action::Dispatch(assignment) if assignment.spec.work == Work::Noop => work.push((assignment, None)),
+                Action::Dispatch(assignment) => work.extend(bodies.take(assignment)),
+                Action::Stop { handle, first, attempt } => match bodies.stop(handle, first, attempt) {
+                    Some(assignment) => executor.decline(&assignment),
+                    None => executor.stop(handle, first, attempt),
+                },
             }
         }
         if !work.is_empty() {
-            self.driver.executor.dispatch(work);
+            executor.dispatch(work);
         }
-        for (handle, progress) in &release.progress {
-            if progress.pending == 0 {
-                self.driver.bodies.forget(*handle);
-            }
+        for (handle, _) in release.progress.iter().filter(|(_, progress)| progress.pending == 0) {
+            bodies.forget(*handle);
         }
+        drop(bodies);
         self.released.push(release);
     }
 
@@ -301,38 +305,6 @@ impl Loop {
                 let _ = waiting.send(reply);
             }
         }
-    }
-
-    /// The assignment with its body; `None`: the body is being read, and the assignment is handed on when it is there.
-    fn with_body(&mut self, assignment: Assignment) -> Option<(Assignment, Option<Body>)> {
-        if assignment.spec.work == Work::Noop {
-            return Some((assignment, None));
-        }
-        if let Some(body) = self.driver.bodies.take(assignment.handle, assignment.first) {
-            return Some((assignment, Some(body)));
-        }
-        let read = read_body(self.driver.journal.clone(), assignment, self.driver.executor.clone());
-        self.driver.others.spawn(self.era.clone().run_until_cancelled_owned(read));
-        None
-    }
-}
-
-async fn read_body(journal: Journal, assignment: Assignment, executor: Executor) {
-    let mut pause = Duration::from_millis(50);
-    let first = assignment.first;
-    loop {
-        match journal.reader().bodies(assignment.handle, first, first, BODY_ROWS).await {
-            Ok(bodies) => match bodies.into_iter().find(|body| body.seq == first) {
-                Some(body) => {
-                    let body = Body { payload: body.body, params: body.params };
-                    return executor.dispatch(vec![(assignment, Some(body))]);
-                }
-                None => tracing::error!(task = %first.0, handle = %assignment.handle, "the journal has no body of the task"),
-            },
-            Err(error) => tracing::warn!(%error, "cannot read a body"),
-        }
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(Duration::from_secs(5));
     }
 }
 

@@ -157,7 +157,7 @@ impl Owner {
                     Ok(schedulers) => {
                         let Ownership { epoch, last_batch, .. } = owned;
                         tracing::info!(epoch = epoch.0, last_batch = last_batch.0, schedulers = schedulers.len(), "the shard is ours");
-                        return Some(Event::Recovered { schedulers, epoch, last_batch });
+                        return Some(Event::Recovered { schedulers, epoch, last_batch, window: None });
                     }
                     Err(error) => {
                         tracing::warn!(%error, "cannot read the journal");

@@ -5,8 +5,10 @@ use super::{Handle, Order, Outcome, Output, Shard, Time, limits};
 impl Shard {
     /// Intends to cancel what waits above `above` (`None`: everything). The caller records the scheduler.
     pub(super) fn begin_bulk(&mut self, handle: Handle, above: Option<Order>) {
-        self.scheduler_mut(handle).intend_cancel(above);
-        if !self.bulk.contains(&handle) {
+        let scheduler = self.scheduler_mut(handle);
+        let under_way = scheduler.image.cancel_rest.is_some();
+        scheduler.intend_cancel(above);
+        if !under_way {
             self.bulk.push_back(handle);
         }
     }

@@ -6,8 +6,9 @@ use super::{
 use std::sync::Arc;
 
 impl Shard {
-    /// Takes no more tasks; the unfinished ones finish or are cancelled. CANCEL may follow FINISH.
-    pub(super) fn release(&mut self, now: Time, handle: Handle, mode: ReleaseMode, out: &mut Output) -> Reply {
+    /// Takes no more tasks; the unfinished ones finish or are cancelled. CANCEL may follow FINISH. `abandoned`: nobody asked
+    /// for it.
+    pub(super) fn release(&mut self, now: Time, handle: Handle, mode: ReleaseMode, abandoned: bool, out: &mut Output) -> Reply {
         let scheduler = self.scheduler_mut(handle);
         let already = scheduler.image.state != SchedulerState::Open;
         let harder = mode == ReleaseMode::Cancel && scheduler.image.release_mode == Some(ReleaseMode::Finish);
@@ -16,6 +17,8 @@ impl Shard {
             scheduler.image.state = SchedulerState::Releasing;
             scheduler.image.release_mode = Some(mode);
             scheduler.image.released_at.get_or_insert(now);
+            // The rest is to finish: a caller who says so means to go on. One that was left alone stays paused.
+            scheduler.image.paused &= abandoned;
             let (namespace, halt) = (scheduler.share.namespace, scheduler.image.halt.as_ref().map(|halt| halt.order));
             if !already {
                 self.quotas.closed(namespace);

@@ -237,6 +237,14 @@ impl Fair {
             .map(|(_, handle)| Grant { handle: *handle, slots: 1 })
     }
 
+    /// Schedulers whose turn on `kind` is next, about `most`; the first ones of every namespace.
+    pub fn in_line(&self, kind: KindId, most: usize) -> Vec<Handle> {
+        let ready = &self.pools[kind.0 as usize].ready;
+        let each = most.div_ceil(ready.len().clamp(1, most));
+        let first = |id: &NamespaceId| self.members[id.0 as usize].ready[kind.0 as usize].iter().take(each);
+        ready.iter().take(most).flat_map(|(_, id)| first(id)).map(|(_, handle)| *handle).collect()
+    }
+
     /// Whether the scheduler runs something on `kind`.
     pub fn runs(share: &Share, kind: KindId) -> bool {
         share.running_on(kind) > 0

@@ -53,9 +53,7 @@ impl Shard {
                 scheduler.histories.remove(&Seq(seq));
             }
         }
-        if scheduler.unfinished == 0 {
-            scheduler.deadlines.clear();
-        }
+        scheduler.forget_deadline(span);
         let bytes = scheduler.sizes.remove(span.first, span.last());
         self.quotas.ended(scheduler.share.namespace, Load { tasks: count, bytes });
         out.touched.insert(handle);
@@ -95,7 +93,7 @@ impl Shard {
                     self.begin_bulk(handle, Some(order));
                 }
             }
-            OnFailure::CancelRest if scheduler.queue.unfinished_above(order) > 0 => self.begin_bulk(handle, Some(order)),
+            OnFailure::CancelRest if scheduler.queue.goes_above(order) => self.begin_bulk(handle, Some(order)),
             OnFailure::CancelRest => return,
         }
         self.record(handle, out);

@@ -2,35 +2,18 @@
 //! counter, never a slot (design 5.2).
 //!
 //! A group exists while it has unfinished tasks, whether they wait here or run; so the lowest key of `ordered` is the
-//! current order, a function of the unfinished set alone.
+//! current order, a function of the unfinished set alone. What is asked of it for every task costs the same however much
+//! waits: counts are kept, never taken.
 
-use super::{KindId, Order, Seq, Spec, Time};
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+mod group;
+mod lane;
+mod span;
 
-/// Consecutive waiting tasks that are alike.
-#[derive(Clone, Debug)]
-pub(super) struct Span {
-    pub first: Seq,
-    pub count: u32,
-    pub order: Option<Order>,
-    pub kind: KindId,
-    pub spec: Arc<Spec>,
-    pub submitted_at: Time,
-    /// Read back from the journal: may have been running when the last owner died.
-    pub recovered: bool,
-}
+pub(super) use span::Span;
 
-/// The tasks of one order.
-#[derive(Debug, Default)]
-pub(super) struct Group {
-    /// Tasks without an outcome, waiting or running.
-    pub unfinished: i64,
-    /// Waiting tasks by kind, each lane by ascending number: what runs next follows from the unfinished set alone.
-    lanes: Vec<(KindId, VecDeque<Span>)>,
-}
+use super::{KindId, Order, Seq, Time};
+use group::Group;
+use std::collections::BTreeMap;
 
 /// A span that waits for a time.
 #[derive(Debug)]
@@ -57,130 +40,12 @@ pub(super) struct Queue {
     free: Group,
     ordered: BTreeMap<Order, Group>,
     delayed: BTreeMap<(Time, Seq), Delayed>,
-}
-
-impl Span {
-    /// The last task.
-    pub fn last(&self) -> Seq {
-        self.first.plus(self.count - 1)
-    }
-
-    /// Cuts the first `count` tasks off; `self` keeps the rest.
-    fn cut(&mut self, count: u32) -> Span {
-        let head = Span { count, ..self.clone() };
-        self.first = self.first.plus(count);
-        self.count -= count;
-        head
-    }
-
-    fn continues(&self, next: &Span) -> bool {
-        self.first.plus(self.count) == next.first
-            && self.submitted_at.day() == next.submitted_at.day()
-            && self.recovered == next.recovered
-            && self.spec.options.deadline.is_none()
-            && (Arc::ptr_eq(&self.spec, &next.spec) || self.spec == next.spec)
-    }
-
-    /// Splits into what lies before, inside and after `first..=last`.
-    fn split(mut self, first: Seq, last: Seq) -> [Option<Span>; 3] {
-        let before = (self.first < first).then(|| {
-            let count = (first.0.min(self.last().0 + 1) - self.first.0) as u32;
-            if count == self.count { std::mem::replace(&mut self, empty()) } else { self.cut(count) }
-        });
-        let inside = (self.count > 0 && self.first <= last).then(|| {
-            let count = (last.0.min(self.last().0) - self.first.0 + 1) as u32;
-            if count == self.count { std::mem::replace(&mut self, empty()) } else { self.cut(count) }
-        });
-        [before, inside, (self.count > 0).then_some(self)]
-    }
-}
-
-fn empty() -> Span {
-    static WORK: std::sync::LazyLock<Arc<Spec>> =
-        std::sync::LazyLock::new(|| Arc::new(Spec { work: super::Work::Noop, options: Default::default() }));
-    Span { first: Seq(0), count: 0, order: None, kind: KindId(0), spec: WORK.clone(), submitted_at: Time(0), recovered: false }
-}
-
-impl Group {
-    fn lane(&mut self, kind: KindId) -> &mut VecDeque<Span> {
-        let at = self.lanes.iter().position(|(k, _)| *k == kind).unwrap_or_else(|| {
-            self.lanes.push((kind, VecDeque::new()));
-            self.lanes.len() - 1
-        });
-        &mut self.lanes[at].1
-    }
-
-    fn push_back(&mut self, span: Span) {
-        let lane = self.lane(span.kind);
-        match lane.back_mut() {
-            Some(back) if back.continues(&span) => back.count += span.count,
-            _ => lane.push_back(span),
-        }
-    }
-
-    /// Takes in tasks that may be older than others here.
-    fn insert(&mut self, span: Span) {
-        let lane = self.lane(span.kind);
-        let at = lane.partition_point(|other| other.first < span.first);
-        lane.insert(at, span);
-    }
-
-    fn front(&self, kind: KindId) -> Option<&Span> {
-        self.lanes.iter().find(|(k, _)| *k == kind)?.1.front()
-    }
-
-    fn take(&mut self, kind: KindId, max: u32) -> Option<Span> {
-        let lane = self.lane(kind);
-        let front = lane.front_mut()?;
-        if front.count > max { Some(front.cut(max)) } else { lane.pop_front() }
-    }
-
-    fn spans(&self) -> impl Iterator<Item = &Span> {
-        self.lanes.iter().flat_map(|(_, lane)| lane)
-    }
-
-    fn waiting(&self) -> i64 {
-        self.spans().map(|span| i64::from(span.count)).sum()
-    }
-
-    /// Takes out the waiting tasks among `first..=last`.
-    fn remove(&mut self, first: Seq, last: Seq, out: &mut Vec<Span>) {
-        for (_, lane) in &mut self.lanes {
-            let touched = |span: &Span| span.first <= last && first <= span.last();
-            if !lane.iter().any(touched) {
-                continue;
-            }
-            for span in std::mem::take(lane) {
-                if !touched(&span) {
-                    lane.push_back(span);
-                    continue;
-                }
-                let [before, inside, after] = span.split(first, last);
-                lane.extend(before);
-                out.extend(inside);
-                lane.extend(after);
-            }
-        }
-    }
-
-    /// Takes up to `max` waiting tasks with a number up to `up_to`, lowest lanes first.
-    fn drain(&mut self, up_to: Seq, max: u32, out: &mut Vec<Span>) -> u32 {
-        let mut taken = 0;
-        for (_, lane) in &mut self.lanes {
-            while taken < max
-                && let Some(front) = lane.front_mut()
-                && front.first <= up_to
-            {
-                let count = (up_to.0 - front.first.0 + 1).min(i64::from(front.count)).min(i64::from(max - taken)) as u32;
-                out.push(front.cut(count));
-                taken += count;
-                if lane.front().is_some_and(|span| span.count == 0) {
-                    lane.pop_front();
-                }
-            }
-        }
-        taken
-    }
+    /// When each delayed span is due, by its first task.
+    delayed_at: BTreeMap<Seq, Time>,
+    /// Tasks that wait for their next attempt.
+    retrying: i64,
+    /// An order, and the unfinished tasks above it.
+    above: Option<(Order, i64)>,
 }
 
 impl Queue {
@@ -196,26 +61,24 @@ impl Queue {
 
     /// Counts `span` as unfinished and lets it wait for its turn.
     pub fn add(&mut self, span: Span) {
-        let group = self.group(span.order);
-        group.unfinished += i64::from(span.count);
-        group.push_back(span);
+        self.count(span.order, i64::from(span.count)).push_back(span);
     }
 
     /// Counts `span` as unfinished and lets it wait for `at` first.
     pub fn add_delayed(&mut self, at: Time, span: Span) {
-        self.group(span.order).unfinished += i64::from(span.count);
-        self.delayed.insert((at, span.first), Delayed { span, retry: false });
+        self.count(span.order, i64::from(span.count));
+        self.delay(at, Delayed { span, retry: false });
     }
 
     /// Counts `span` as unfinished and lets it wait for its next attempt.
     pub fn add_retrying(&mut self, at: Time, span: Span) {
-        self.group(span.order).unfinished += i64::from(span.count);
+        self.count(span.order, i64::from(span.count));
         self.put_back_delayed(at, span);
     }
 
     /// Lets a task that was taken wait again: for its next attempt.
     pub fn put_back_delayed(&mut self, at: Time, span: Span) {
-        self.delayed.insert((at, span.first), Delayed { span, retry: true });
+        self.delay(at, Delayed { span, retry: true });
     }
 
     /// Lets tasks that were taken wait again, in the place of their number.
@@ -225,10 +88,9 @@ impl Queue {
 
     /// Takes out what was delayed until `now` and lets it wait for its turn.
     pub fn wake(&mut self, now: Time) {
-        while let Some(entry) = self.delayed.first_entry()
-            && entry.key().0 <= now
+        while let Some(key) = self.delayed.keys().next().copied().filter(|(at, _)| *at <= now)
+            && let Some(Delayed { span, .. }) = self.undelay(key)
         {
-            let span = entry.remove().span;
             self.put_back(span);
         }
     }
@@ -240,9 +102,7 @@ impl Queue {
 
     /// Counts `count` tasks of `order` as finished.
     pub fn finished(&mut self, order: Option<Order>, count: u32) {
-        let group = self.group(order);
-        group.unfinished -= i64::from(count);
-        let empty = group.unfinished == 0;
+        let empty = self.count(order, -i64::from(count)).unfinished == 0;
         if let (Some(order), true) = (order, empty) {
             self.ordered.remove(&order);
         }
@@ -250,7 +110,12 @@ impl Queue {
 
     /// Kinds with a task that may start through `gate`.
     pub fn ready_kinds(&self, gate: Gate) -> impl Iterator<Item = KindId> {
-        self.open_groups(gate).flat_map(|group| &group.lanes).filter(|(_, lane)| !lane.is_empty()).map(|(kind, _)| *kind)
+        self.open_groups(gate).flat_map(Group::fronts).map(|span| span.kind)
+    }
+
+    /// When the oldest task was submitted that may start through `gate`.
+    pub fn oldest(&self, gate: Gate) -> Option<Time> {
+        self.open_groups(gate).flat_map(Group::fronts).map(|span| span.submitted_at).min()
     }
 
     /// Takes up to `max` consecutive tasks of `kind`: those with the lowest numbers that may start through `gate`.
@@ -259,56 +124,103 @@ impl Queue {
         self.group(order).take(kind, max)
     }
 
-    /// Takes out the waiting tasks among `first..=last`, delayed ones included.
+    /// The first `most` tasks of a kind in each group that may start through `gate`, counting only those `wanted`.
+    pub fn first_of(
+        &self,
+        kind: KindId,
+        gate: Gate,
+        most: u32,
+        wanted: impl Fn(&Span, &Seq) -> bool,
+    ) -> Vec<(Option<Order>, Seq)> {
+        let mut firsts = Vec::new();
+        for group in self.open_groups(gate) {
+            let spans = group.spans().filter(|span| span.kind == kind);
+            let tasks = spans.flat_map(|span| (0..span.count).map(move |at| (span, span.first.plus(at))));
+            let wanted = tasks.filter(|(span, seq)| wanted(span, seq)).take(most as usize);
+            firsts.extend(wanted.map(|(span, seq)| (span.order, seq)));
+        }
+        firsts
+    }
+
+    /// Counts `span` as unfinished; it does not wait here.
+    pub fn count_running(&mut self, span: &Span) {
+        self.count(span.order, i64::from(span.count));
+    }
+
+    /// Takes out the waiting tasks among `first..=last`, delayed ones included. Looks through all orders: for a single call.
     pub fn remove(&mut self, first: Seq, last: Seq) -> Vec<Span> {
-        let mut out = Vec::new();
+        let mut out = self.remove_delayed(first, last);
         self.free.remove(first, last, &mut out);
+        let wanted = (last.0 - first.0 + 1) as u64;
         for group in self.ordered.values_mut() {
+            if out.iter().map(|span| u64::from(span.count)).sum::<u64>() == wanted {
+                break;
+            }
             group.remove(first, last, &mut out);
         }
-        let touched = |d: &Delayed| d.span.first <= last && first <= d.span.last();
-        let keys: Vec<_> = self.delayed.iter().filter(|(_, d)| touched(d)).map(|(key, _)| *key).collect();
-        for key in keys {
-            let Delayed { span, retry } = self.delayed.remove(&key).expect("just found");
-            let [before, inside, after] = span.split(first, last);
-            out.extend(inside);
-            for span in [before, after].into_iter().flatten() {
-                self.delayed.insert((key.0, span.first), Delayed { span, retry });
+        out
+    }
+
+    /// As [`Queue::remove`], for tasks that all have this order.
+    pub fn remove_of(&mut self, order: Option<Order>, first: Seq, last: Seq) -> Vec<Span> {
+        let mut out = self.remove_delayed(first, last);
+        match order {
+            None => self.free.remove(first, last, &mut out),
+            Some(order) => {
+                let group = self.ordered.get_mut(&order);
+                group.into_iter().for_each(|group| group.remove(first, last, &mut out))
             }
         }
         out
     }
 
-    /// Takes up to `max` waiting tasks above `above` (`None`: any) with a number up to `up_to`.
-    pub fn drain(&mut self, above: Option<Order>, up_to: Seq, max: u32) -> Vec<Span> {
+    fn remove_delayed(&mut self, first: Seq, last: Seq) -> Vec<Span> {
         let mut out = Vec::new();
-        let hit = |order: Option<Order>| above.is_none_or(|above| order.is_some_and(|order| order > above));
-        let delayed: Vec<_> = (self.delayed.iter())
-            .filter(|(_, d)| d.span.first <= up_to && hit(d.span.order))
-            .map(|(key, d)| (*key, d.span.count))
-            .take(max as usize)
-            .collect();
-        let mut taken = 0;
-        for (key, count) in delayed {
-            let (left, reach) = (max - taken, (up_to.0 - key.1.0 + 1).min(i64::from(count)) as u32);
-            let Delayed { mut span, retry } = self.delayed.remove(&key).expect("just found");
-            taken += reach.min(left);
-            out.push(span.cut(reach.min(left)));
-            if span.count > 0 {
-                self.delayed.insert((key.0, span.first), Delayed { span, retry });
+        let before = self.delayed_at.range(..first).next_back();
+        let keys: Vec<_> = before.into_iter().chain(self.delayed_at.range(first..=last)).map(|(seq, at)| (*at, *seq)).collect();
+        for key in keys {
+            let Some(Delayed { mut span, retry }) = self.undelay(key) else { continue };
+            let (before, inside) = span.parts(first, last);
+            if before > 0 {
+                self.delay(key.0, Delayed { span: span.cut(before), retry });
             }
-            if taken == max {
-                break;
+            if inside > 0 {
+                out.push(span.cut(inside));
+            }
+            if span.count > 0 {
+                self.delay(key.0, Delayed { span, retry });
             }
         }
-        if above.is_none() && taken < max {
-            taken += self.free.drain(up_to, max - taken, &mut out);
+        out
+    }
+
+    /// Takes up to `max` waiting tasks above `above` (`None`: any) with a number up to `up_to`. Those that wait for a time
+    /// come last.
+    pub fn drain(&mut self, above: Option<Order>, up_to: Seq, max: u32) -> Vec<Span> {
+        let mut out = Vec::new();
+        let mut taken = 0;
+        let hit = |order: Option<Order>| above.is_none_or(|above| order.is_some_and(|order| order > above));
+        if above.is_none() {
+            taken += self.free.drain(up_to, max, &mut out);
         }
         for (order, group) in self.ordered.iter_mut().rev() {
             if taken >= max || !hit(Some(*order)) {
                 break;
             }
             taken += group.drain(up_to, max - taken, &mut out);
+        }
+        let due = |d: &Delayed| d.span.first <= up_to && hit(d.span.order);
+        let keys: Vec<_> =
+            self.delayed.iter().filter(|(_, d)| due(d)).map(|(key, _)| *key).take((max - taken) as usize).collect();
+        for key in keys {
+            let Some(Delayed { mut span, retry }) = self.undelay(key).filter(|_| taken < max) else { break };
+            let (_, reach) = span.parts(span.first, up_to);
+            let head = span.cut(reach.min(max - taken));
+            taken += head.count;
+            out.push(head);
+            if span.count > 0 {
+                self.delay(key.0, Delayed { span, retry });
+            }
         }
         out
     }
@@ -323,24 +235,80 @@ impl Queue {
         self.free.spans().map(move |span| (span, gate != Gate::Shut)).chain(ordered)
     }
 
+    /// The first `most` spans of each kind that may start through `gate`.
+    pub fn startable_spans(&self, gate: Gate, most: usize) -> impl Iterator<Item = &Span> {
+        self.open_groups(gate).flat_map(move |group| group.first_spans(most))
+    }
+
+    /// The spans that `gate` lets start when the current order is done, by order.
+    pub fn later_spans(&self, gate: Gate) -> impl Iterator<Item = &Span> {
+        let later = self.ordered.iter().skip(1).take_while(move |(order, _)| admits(gate, **order));
+        later.flat_map(|(_, group)| group.spans())
+    }
+
     /// Every delayed span, with its time.
     pub fn delayed(&self) -> impl Iterator<Item = (Time, &Delayed)> {
         self.delayed.iter().map(|((at, _), delayed)| (*at, delayed))
     }
 
-    /// Unfinished tasks, and of them those in orders up to `order`.
+    /// Tasks that wait for their next attempt.
+    pub fn retrying(&self) -> i64 {
+        self.retrying
+    }
+
+    /// Unfinished tasks in orders up to `order`.
     pub fn unfinished_up_to(&self, order: Order) -> i64 {
         self.ordered.range(..=order).map(|(_, group)| group.unfinished).sum()
     }
 
-    /// Unfinished tasks in orders above `order`.
+    /// Whether there are unfinished tasks in orders above `order`.
+    pub fn goes_above(&self, order: Order) -> bool {
+        self.ordered.keys().next_back().is_some_and(|last| *last > order)
+    }
+
+    /// Keeps the sum of unfinished tasks above this order from now on.
+    pub fn keep_above(&mut self, order: Option<Order>) {
+        if self.above.map(|(order, _)| order) != order {
+            self.above = order.map(|order| (order, self.unfinished_above(order)));
+        }
+    }
+
+    /// Unfinished tasks in orders above `order`: quick for the one whose sum is kept.
     pub fn unfinished_above(&self, order: Order) -> i64 {
-        self.ordered.range(Order(order.0 + 1)..).map(|(_, group)| group.unfinished).sum()
+        match self.above {
+            Some((kept, sum)) if kept == order => sum,
+            _ => self.ordered.range(Order(order.0 + 1)..).map(|(_, group)| group.unfinished).sum(),
+        }
     }
 
     /// Tasks that may start through `gate` now.
     pub fn startable(&self, gate: Gate) -> i64 {
-        self.open_groups(gate).map(Group::waiting).sum()
+        self.open_groups(gate).map(|group| group.waiting).sum()
+    }
+
+    /// Counts `delta` more unfinished tasks of `order`.
+    fn count(&mut self, order: Option<Order>, delta: i64) -> &mut Group {
+        if let (Some(order), Some((limit, sum))) = (order, &mut self.above)
+            && order > *limit
+        {
+            *sum += delta;
+        }
+        let group = self.group(order);
+        group.unfinished += delta;
+        group
+    }
+
+    fn delay(&mut self, at: Time, delayed: Delayed) {
+        self.retrying += if delayed.retry { i64::from(delayed.span.count) } else { 0 };
+        self.delayed_at.insert(delayed.span.first, at);
+        self.delayed.insert((at, delayed.span.first), delayed);
+    }
+
+    fn undelay(&mut self, key: (Time, Seq)) -> Option<Delayed> {
+        let delayed = self.delayed.remove(&key)?;
+        self.delayed_at.remove(&key.1);
+        self.retrying -= if delayed.retry { i64::from(delayed.span.count) } else { 0 };
+        Some(delayed)
     }
 
     fn group(&mut self, order: Option<Order>) -> &mut Group {

@@ -1,12 +1,11 @@
 //! One scheduler in memory: its row, its queue, what it runs, and the numbers it gives.
 
 use super::{
-    Attempt, CancelRest, Counts, DoneNo, Gate, Handle, KindId, Order, Progress, Queue, ReleaseMode, Request, SchedulerImage,
-    SchedulerState, SchedulerView, Seq, Share, Sizes, Span, Time, limits,
+    Attempt, CancelRest, Counts, DoneNo, Gate, Handle, KindId, Order, Progress, Queue, ReleaseMode, SchedulerImage,
+    SchedulerState, SchedulerView, Seq, Share, Sizes, Span, Time, limits, totals,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
-use uuid::Uuid;
 
 #[derive(Debug)]
 pub(super) struct Scheduler {
@@ -22,19 +21,19 @@ pub(super) struct Scheduler {
     pub running: u32,
     /// Attempts of tasks that have begun more than their first one.
     pub histories: FxHashMap<Seq, History>,
-    /// Calls that may be repeated.
-    pub requests: FxHashMap<Uuid, Accepted>,
-    /// Total deadlines of tasks that were submitted with one: first task → last task.
-    pub deadlines: BTreeMap<(Time, Seq), Seq>,
+    /// Total deadlines of tasks that were submitted with one: first task → last task and order.
+    pub deadlines: BTreeMap<(Time, Seq), (Seq, Option<Order>)>,
     pub share: Share,
     pub streams: u32,
     pub last_activity: Time,
     /// Outcomes since the last checkpoint.
     pub since_checkpoint: u32,
-    /// How many recovered tasks the last owner may have been running, by kind and by whether they have an order.
-    pub suspects: Vec<(KindId, bool, u32)>,
+    /// Of the running ones, those that an earlier owner may have handed out: nobody has reported them yet.
+    pub suspects: u32,
     /// When the shard looks at it again; `Time::NEVER`: no timer set.
     pub wake: Time,
+    /// What of it is in the totals.
+    pub in_totals: totals::Share,
 }
 
 /// An assignment that runs.
@@ -48,6 +47,8 @@ pub(super) struct InFlight {
     pub cancel: bool,
     /// It has a row in the journal.
     pub recorded: bool,
+    /// Nobody knows whether it runs: it takes no slot.
+    pub suspect: bool,
 }
 
 /// The attempts of one task so far.
@@ -56,15 +57,6 @@ pub(super) struct History {
     pub attempt: Attempt,
     pub failures: u32,
     pub losses: u32,
-}
-
-/// An accepted call.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Accepted {
-    pub request: Request,
-    pub first_seq: Seq,
-    pub count: u32,
-    pub done_no: DoneNo,
 }
 
 impl Scheduler {
@@ -79,14 +71,14 @@ impl Scheduler {
             in_flight: BTreeMap::new(),
             running: 0,
             histories: FxHashMap::default(),
-            requests: FxHashMap::default(),
             deadlines: BTreeMap::new(),
             share,
             streams: 0,
             last_activity: now,
             since_checkpoint: 0,
-            suspects: Vec::new(),
+            suspects: 0,
             wake: Time::NEVER,
+            in_totals: totals::Share::default(),
         }
     }
 
@@ -147,7 +139,7 @@ impl Scheduler {
 
     pub fn counts(&self) -> Counts {
         let (running, queued) = (i64::from(self.running), self.queue.startable(self.gate()));
-        let retrying = self.queue.delayed().filter(|(_, d)| d.retry).map(|(_, d)| i64::from(d.span.count)).sum();
+        let retrying = self.queue.retrying();
         Counts { blocked: self.unfinished - running - queued - retrying, queued, running, retrying }
     }
 
@@ -207,9 +199,27 @@ impl Scheduler {
         self.image.cancel_rest = Some(CancelRest { above, up_to: self.highest_seq });
     }
 
+    /// Notes the total deadline of new tasks.
+    pub fn note_deadline(&mut self, span: &Span) {
+        if let Some(deadline) = span.spec.options.deadline {
+            self.deadlines.insert((span.submitted_at + deadline, span.first), (span.last(), span.order));
+        }
+    }
+
+    /// Forgets the total deadline of tasks that have ended; of a call's tasks those in front.
+    pub fn forget_deadline(&mut self, span: &Span) {
+        let Some(deadline) = span.spec.options.deadline else { return };
+        let key = (span.submitted_at + deadline, span.first);
+        if let Some((last, order)) = self.deadlines.remove(&key)
+            && last > span.last()
+        {
+            self.deadlines.insert((key.0, span.end()), (last, order));
+        }
+    }
+
     /// When it is idle for too long: no call, no stream, nothing running or retrying (design 4).
     pub fn idle_at(&self) -> Time {
-        let busy = self.streams > 0 || self.running > 0 || self.queue.delayed().any(|(_, d)| d.retry);
+        let busy = self.streams > 0 || self.running > 0 || self.queue.retrying() > 0;
         if busy || self.image.state != SchedulerState::Open {
             return Time::NEVER;
         }

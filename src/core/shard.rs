@@ -4,8 +4,12 @@
 //! handing out free slots; the loop calls it before it seals a batch.
 
 use super::{
-    Action, Caller, Command, CoreStatus, Counts, Fair, Handle, KindId, Namespace, Output, Over, Progress, Quotas, Reject, Reply,
-    Scheduler, SchedulerState, Seq, Ticket, Time, Verb, limits::Limits, requests::Opened,
+    Action, Caller, Command, Fair, Handle, Namespace, Output, Over, Progress, Quotas, Reject, Reply, Scheduler, Seq, Ticket,
+    Time, Verb,
+    limits::Limits,
+    requests::{AcceptedCalls, Opened},
+    shared::Shared,
+    totals::Totals,
 };
 use rustc_hash::FxHashMap;
 use std::{
@@ -17,12 +21,17 @@ use std::{
 #[derive(Debug, Default)]
 pub struct Shard {
     pub(super) limits: Limits,
-    pub(super) schedulers: FxHashMap<Handle, Scheduler>,
+    /// Boxed: a table of large values doubles at a high price.
+    pub(super) schedulers: FxHashMap<Handle, Box<Scheduler>>,
     pub(super) fair: Fair,
     pub(super) quotas: Quotas,
     pub(super) opened: Opened,
-    /// Calls that may be repeated, oldest first, to forget them in time.
-    pub(super) accepted: VecDeque<(Time, Handle, uuid::Uuid)>,
+    /// Calls that may be repeated.
+    pub(super) accepted: AcceptedCalls,
+    /// What schedulers have in common.
+    pub(super) shared: Shared,
+    /// Sums over all schedulers.
+    pub(super) totals: Totals,
     /// When to look at a scheduler.
     pub(super) timers: BTreeSet<(Time, Handle)>,
     /// Attempts just begun: those that still run after `LONG_ATTEMPT` get a row.
@@ -31,8 +40,6 @@ pub struct Shard {
     pub(super) charges: BinaryHeap<Reverse<(Time, Handle, Seq)>>,
     /// Schedulers with a bulk effect under way.
     pub(super) bulk: VecDeque<Handle>,
-    /// What recovery leaves to be done in the first batch.
-    pub(super) leftovers: Vec<(Handle, Seq, super::Leftover)>,
 }
 
 impl Shard {
@@ -54,10 +61,15 @@ impl Shard {
             Command::Slots { work, total } => {
                 let kind = self.fair.kind(work);
                 self.fair.set_total(kind, *total);
-                if *total > 0 {
-                    self.arm_suspects(kind, *total);
-                }
                 None
+            }
+            Command::Reported(running) => {
+                self.adopt(now, running, out);
+                None
+            }
+            Command::Cleared { work, lost, .. } => {
+                self.clear(now, work.as_ref(), *lost, out);
+                Some(Reply::Cleared)
             }
             Command::StreamClosed(handle) => {
                 self.stream_closed(now, *handle);
@@ -74,10 +86,8 @@ impl Shard {
         }
     }
 
-    /// Does what waits for no command: what recovery left over, due timers, a slice of each bulk effect, and free
-    /// slots for those whose turn it is.
+    /// Does what waits for no command: due timers, a slice of each bulk effect, and free slots for those whose turn it is.
     pub fn settle(&mut self, now: Time, out: &mut Output) {
-        self.run_leftovers(now, out);
         self.run_timers(now, out);
         self.run_slices(now, out);
         self.dispatch(now, out);
@@ -88,13 +98,13 @@ impl Shard {
         let timer = self.timers.first().map_or(Time::NEVER, |(at, _)| *at);
         let charge = self.charges.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
         let young = self.young.front().map_or(Time::NEVER, |(since, ..)| *since + super::limits::LONG_ATTEMPT);
-        let bulk = if self.bulk.is_empty() && self.leftovers.is_empty() { Time::NEVER } else { Time(0) };
+        let bulk = if self.bulk.is_empty() { Time::NEVER } else { Time(0) };
         timer.min(charge).min(young).min(bulk)
     }
 
     /// What streams need to know of a scheduler; `None`: it is not in memory (ended long ago).
     pub fn progress(&self, handle: Handle) -> Option<Progress> {
-        self.schedulers.get(&handle).map(Scheduler::progress)
+        self.schedulers.get(&handle).map(|scheduler| scheduler.progress())
     }
 
     fn call(&mut self, now: Time, caller: &Caller, handle: Handle, verb: &Verb, out: &mut Output) -> Reply {
@@ -109,7 +119,7 @@ impl Shard {
             Verb::Open { .. } => unreachable!("handled above"),
             Verb::Submit(submit) => self.submit(now, handle, submit, out),
             Verb::Watch { after, until, last_seq } => self.watch(handle, *after, *until, *last_seq, out),
-            Verb::Release(mode) => self.release(now, handle, *mode, out),
+            Verb::Release(mode) => self.release(now, handle, *mode, false, out),
             Verb::Update(update) => self.update(handle, update, out),
             Verb::Pause => self.set_paused(handle, true, false, out),
             Verb::Resume { ignore_failures } => self.set_paused(handle, false, *ignore_failures, out),
@@ -140,6 +150,8 @@ impl Shard {
     /// Brings a scheduler's place in the fair share and its timer up to date after any change.
     pub(super) fn refresh(&mut self, handle: Handle) {
         let Some(scheduler) = self.schedulers.get_mut(&handle) else { return };
+        scheduler.queue.keep_above(scheduler.image.halt.as_ref().map(|halt| halt.order));
+        self.totals.update(scheduler);
         let wanted = scheduler.wanted();
         self.fair.list(&mut scheduler.share, &wanted);
         let due = scheduler.next_due();
@@ -155,31 +167,5 @@ impl Shard {
         let image = self.scheduler_mut(handle).image.clone();
         out.records.schedulers.insert(handle, image);
         out.touched.insert(handle);
-    }
-
-    fn status(&self) -> CoreStatus {
-        let mut status = CoreStatus { schedulers: self.schedulers.len() as i64, ..CoreStatus::default() };
-        for scheduler in self.schedulers.values().filter(|s| s.image.state != SchedulerState::Released) {
-            let Counts { blocked, queued, running, retrying } = scheduler.counts();
-            status.counts.blocked += blocked;
-            status.counts.queued += queued;
-            status.counts.running += running;
-            status.counts.retrying += retrying;
-            let open = scheduler.queue.waiting(scheduler.gate()).filter(|(_, open)| *open);
-            let oldest = open.map(|(span, _)| span.submitted_at).min();
-            status.oldest_queued = [status.oldest_queued, oldest].into_iter().flatten().min();
-        }
-        let slots = |pool: &super::Pool| (pool.work.clone(), pool.total, pool.busy, pool.reserve());
-        status.slots = self.fair.pools().iter().map(slots).collect();
-        status
-    }
-
-    /// After recovery: as many recovered tasks as there are slots may have been running when the last owner died.
-    fn arm_suspects(&mut self, kind: KindId, total: u32) {
-        for scheduler in self.schedulers.values_mut() {
-            for (_, _, left) in scheduler.suspects.iter_mut().filter(|(k, _, left)| *k == kind && *left == u32::MAX) {
-                *left = total;
-            }
-        }
     }
 }

@@ -19,11 +19,12 @@ impl Shard {
         out: &mut Output,
     ) -> Reply {
         self.forget_requests(now);
+        let namespace = self.fair.namespace(&caller.namespace);
         if let Some(request) = request
-            && let Some((first, handle)) = self.opened.get(&caller.namespace, request.id)
+            && let Some((handle, hash)) = self.opened.get(namespace, request.id)
         {
             return match self.schedulers.get(&handle) {
-                _ if first.hash != request.hash => Reply::Rejected(Reject::RequestIdReused),
+                _ if hash != request.hash => Reply::Rejected(Reject::RequestIdReused),
                 Some(scheduler) => Reply::Scheduler(Box::new(scheduler.view())),
                 None => Reply::Rejected(Reject::UnknownHandle),
             };
@@ -31,18 +32,17 @@ impl Shard {
         if self.schedulers.contains_key(&handle) {
             return Reply::Rejected(Reject::RequestIdReused);
         }
-        let namespace = self.fair.namespace(&caller.namespace);
         if let Err(over) = self.quotas.may_open(namespace, &self.limits) {
             return Shard::over(&caller.namespace, over);
         }
         self.quotas.opened(namespace);
         if let Some(request) = request {
-            self.opened.insert(now, &caller.namespace, request, handle);
+            self.opened.insert(now, namespace, request, handle);
         }
-        let image = new_image(now, caller, handle, settings, request);
+        let image = self.shared.share(new_image(now, caller, handle, settings, request));
         let scheduler = Scheduler::new(image, Share::new(handle, namespace, settings.weight), now);
         let view = scheduler.view();
-        self.schedulers.insert(handle, scheduler);
+        self.schedulers.insert(handle, Box::new(scheduler));
         self.record(handle, out);
         self.refresh(handle);
         Reply::Scheduler(Box::new(view))
@@ -52,7 +52,7 @@ impl Shard {
         self.forget_requests(now);
         let scheduler = &self.schedulers[&handle];
         if let Some(request) = submit.request
-            && let Some(accepted) = scheduler.requests.get(&request.id)
+            && let Some(accepted) = self.accepted.get(handle, request.id)
         {
             return repeat(accepted, request);
         }
@@ -102,24 +102,16 @@ impl Shard {
         let mut first = record.first_seq;
         for (run, (order, spec)) in record.submit.runs.iter().zip(&record.resolved) {
             let kind = self.fair.kind(&spec.work);
-            let span = Span {
-                first,
-                count: run.count,
-                order: *order,
-                kind,
-                spec: spec.clone(),
-                submitted_at: record.submitted_at,
-                recovered: false,
-            };
+            let span =
+                Span { first, count: run.count, order: *order, kind, spec: spec.clone(), submitted_at: record.submitted_at };
             first = first.plus(run.count);
             scheduler.enqueue(now, span);
         }
         let count = first.0 - record.first_seq.0;
         scheduler.highest_seq = Seq(first.0 - 1);
         if let Some(request) = record.submit.request {
-            let accepted = Accepted { request, first_seq: record.first_seq, count: count as u32, done_no: record.done_no };
-            scheduler.requests.insert(request.id, accepted);
-            self.accepted.push_back((now, handle, request.id));
+            let (first_seq, done_no) = (record.first_seq, record.done_no);
+            self.accepted.insert(Accepted { at: now, handle, request, first_seq, done_no, count: count as u32 });
         }
         let bytes = scheduler.sizes.add(record.first_seq, count as u32, record.submit.blocks());
         let namespace = scheduler.share.namespace;
@@ -139,9 +131,7 @@ impl Scheduler {
     /// Takes new tasks in: they wait for their order, or first for their `not_before`.
     pub(super) fn enqueue(&mut self, now: Time, span: Span) {
         self.unfinished += i64::from(span.count);
-        if let Some(deadline) = span.spec.options.deadline {
-            self.deadlines.insert((span.submitted_at + deadline, span.first), span.last());
-        }
+        self.note_deadline(&span);
         match span.spec.options.not_before {
             Some(at) if at > now => self.queue.add_delayed(at, span),
             _ => self.queue.add(span),

@@ -195,8 +195,17 @@ impl Packed {
 
     /// The item at `index` (from 0). Panics when there is none.
     pub fn get(&self, index: usize) -> Bytes {
+        self.bytes.slice(self.range(index))
+    }
+
+    /// The item at `index` (from 0), borrowed. Panics when there is none.
+    pub fn slice(&self, index: usize) -> &[u8] {
+        &self.bytes[self.range(index)]
+    }
+
+    fn range(&self, index: usize) -> std::ops::Range<usize> {
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
-        self.bytes.slice(start as usize..self.ends[index] as usize)
+        start as usize..self.ends[index] as usize
     }
 
     /// How many items.

@@ -26,8 +26,8 @@ impl Shard {
             && let Some(entry) = scheduler.deadlines.first_entry()
             && entry.key().0 <= now
         {
-            let ((_, first), last) = entry.remove_entry();
-            for span in scheduler.queue.remove(first, last) {
+            let ((_, first), (last, order)) = entry.remove_entry();
+            for span in scheduler.queue.remove_of(order, first, last) {
                 self.end_waiting(now, handle, &span, Outcome::TimedOut, "DEADLINE", "its deadline passed while it waited", out);
             }
         }
@@ -37,7 +37,7 @@ impl Shard {
         let scheduler = self.scheduler_mut(handle);
         if scheduler.idle_at() <= now {
             let mode = scheduler.abandon_mode();
-            self.release(now, handle, mode, out);
+            self.release(now, handle, mode, true, out);
         }
     }
 
@@ -47,7 +47,7 @@ impl Shard {
             let since = s.image.released_at.unwrap_or_default().max(s.last_activity);
             s.image.state == SchedulerState::Released && s.streams == 0 && since + limits::REQUEST_MEMORY <= now
         };
-        if self.schedulers.get(&handle).is_some_and(over)
+        if self.schedulers.get(&handle).is_some_and(|scheduler| over(scheduler))
             && let Some(mut scheduler) = self.schedulers.remove(&handle)
         {
             self.fair.list(&mut scheduler.share, &[]);

@@ -242,7 +242,10 @@ async fn fate_of_duplicate(batch: &Batch, connection: &mut PgConnection) -> Opti
     .bind(batch.shard.0)
     .bind(batch.no.0);
     match tokio::time::timeout(PATIENCE, query.fetch_optional(connection)).await {
-        Ok(Ok(Some(epoch))) if epoch == batch.epoch.0 => Some(Fate::Durable),
+        Ok(Ok(Some(epoch))) if epoch == batch.epoch.0 => {
+            tracing::info!(batch = batch.no.0, "an earlier send of the batch had committed");
+            Some(Fate::Durable)
+        }
         Ok(Ok(Some(_))) => Some(Fate::NotOwner),
         Ok(Ok(None)) => None,
         Ok(Err(error)) => Some(unknown(error)),

@@ -175,7 +175,7 @@ impl Callers {
             })
             .collect();
         let request = dice.percent(80).then(|| request(dice));
-        Verb::Submit(Arc::new(Submit { request, runs, bodies: palette.bodies(count, poisoned), params: Packed::default() }))
+        Verb::Submit(Arc::new(Submit { request, runs, bodies: palette.bodies(count, poisoned, dice), params: Packed::default() }))
     }
 
     fn watch(&mut self, tables: Option<&Tables>, dice: &mut Dice) -> Verb {

@@ -1,8 +1,9 @@
 //! Model executors: they run what is released, for as long as they like, and tell how it ended, in any order and some of
-//! it twice. A crash of the process takes them with it.
+//! it twice. They keep a completion until it is durable. A crash of the owner takes those with it that ran in its process; the
+//! others report to the next one.
 
 use crate::{dice::Dice, palette::Palette};
-use rallypoint::core::{Assignment, Attempt, Completion, Handle, Report, Seq, Time, TimeLimit, Work};
+use rallypoint::core::{Assignment, Attempt, Completion, Handle, Report, Running, Seq, Time, TimeLimit, Work};
 use std::time::Duration;
 
 const LONGEST: Duration = Duration::from_millis(1_500);
@@ -12,8 +13,23 @@ const OLD: usize = 6;
 #[derive(Default)]
 pub struct Executors {
     pub running: Vec<Job>,
+    /// Handed out, and waiting for their body.
+    pub awaiting: Vec<Assignment>,
     outbox: Vec<Completion>,
+    /// Of those that have not reported to the new owner yet: they tell nothing before.
+    silent: Vec<Completion>,
+    /// Told, and not yet durable.
+    unacknowledged: Vec<Completion>,
     old: Vec<Completion>,
+    unreported: Vec<Running>,
+}
+
+/// What a new owner will be told: what goes on, and whether a host was lost.
+pub struct Roll {
+    pub survivors: Vec<Running>,
+    pub lost: bool,
+    /// The last word is said, and perhaps not yet durable.
+    pub said: bool,
 }
 
 pub struct Job {
@@ -50,6 +66,17 @@ impl Executors {
         true
     }
 
+    /// An assignment has got its body.
+    pub fn awaited(&mut self, assignment: &Assignment) {
+        self.awaiting.retain(|other| (other.handle, other.first) != (assignment.handle, assignment.first));
+    }
+
+    /// An assignment will not begin after all.
+    pub fn decline(&mut self, now: Time, assignment: &Assignment) {
+        self.awaited(assignment);
+        self.outbox.push(completion(assignment, Report::NotStarted, now, now));
+    }
+
     /// Stops an assignment; what came first counts.
     pub fn stop(&mut self, now: Time, handle: Handle, first: Seq, attempt: Attempt, dice: &mut Dice) {
         let is_it = |job: &&mut Job| {
@@ -63,6 +90,52 @@ impl Executors {
         }
     }
 
+    /// Their completion is durable.
+    pub fn acknowledged(&mut self, over: &[(Handle, Seq, Attempt)]) {
+        self.unacknowledged.retain(|c| !over.contains(&(c.handle, c.first, c.attempt)));
+    }
+
+    /// Another owner takes over; `dies` says which assignments ran in a process that is no more.
+    pub fn change_owner(&mut self, lost: bool, mut dies: impl FnMut() -> bool) -> Roll {
+        self.awaiting.clear();
+        self.old.clear();
+        self.running.retain(|job| job.assignment.spec.work != Work::Noop);
+        self.outbox.append(&mut self.unacknowledged);
+        self.outbox.append(&mut self.silent);
+        self.outbox.retain(|completion| !completion.is_sessionless());
+        let before = self.running.len() + self.outbox.len();
+        self.running.retain(|_| !dies());
+        self.outbox.retain(|_| !dies());
+        let running = self.running.iter().map(|job| {
+            let Assignment { handle, first, count, attempt, .. } = job.assignment;
+            Running { handle, first, count, attempt, since: job.began }
+        });
+        let done = self.outbox.iter().map(|c| {
+            let Completion { handle, first, attempt, started, .. } = *c;
+            Running { handle, first, count: 1, attempt, since: started }
+        });
+        let survivors: Vec<Running> = running.chain(done).collect();
+        self.silent = std::mem::take(&mut self.outbox);
+        self.unreported = survivors.clone();
+        Roll { lost: lost || survivors.len() < before, survivors, said: false }
+    }
+
+    /// These are told to the new owner; what becomes of them follows.
+    pub fn reported(&mut self, told: &[Running]) {
+        self.unreported.retain(|one| !told.contains(one));
+        let (silent, loud) = std::mem::take(&mut self.silent).into_iter().partition(|c| self.is_unreported(c));
+        self.silent = silent;
+        self.outbox.extend::<Vec<Completion>>(loud);
+    }
+
+    fn is_unreported(&self, completion: &Completion) -> bool {
+        self.unreported.iter().any(|one| (one.handle, one.first) == (completion.handle, completion.first))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Assignment> {
+        self.running.iter().map(|job| &job.assignment).chain(&self.awaiting)
+    }
+
     /// The next end of a job.
     pub fn next_end(&self) -> Time {
         self.running.iter().map(|job| job.ends).min().unwrap_or(Time::NEVER)
@@ -74,7 +147,9 @@ impl Executors {
         while at < self.running.len() {
             if self.running[at].ends <= now {
                 let Job { assignment, began, ends, report } = self.running.swap_remove(at);
-                self.outbox.push(completion(&assignment, report, began, ends));
+                let completion = completion(&assignment, report, began, ends);
+                let to = if self.is_unreported(&completion) { &mut self.silent } else { &mut self.outbox };
+                to.push(completion);
             } else {
                 at += 1;
             }
@@ -94,6 +169,7 @@ impl Executors {
                 told.push(self.outbox.swap_remove(at));
             }
         }
+        self.unacknowledged.extend(told.iter().filter(|completion| !completion.is_sessionless()).cloned());
         if faults && !self.old.is_empty() && dice.percent(10) {
             told.push(dice.one_of(&self.old).clone());
         }
@@ -111,26 +187,22 @@ impl Executors {
 
     /// Tasks that run now.
     pub fn tasks_of(&self, handle: Handle) -> i64 {
-        let mine = self.running.iter().filter(|job| job.assignment.handle == handle);
-        mine.map(|job| i64::from(job.assignment.count)).sum()
+        self.all().filter(|assignment| assignment.handle == handle).map(|assignment| i64::from(assignment.count)).sum()
     }
 
     /// Tasks of a kind that run now.
     pub fn busy(&self, work: &Work) -> i64 {
-        let of_kind = self.running.iter().filter(|job| job.assignment.spec.work == *work);
-        of_kind.map(|job| i64::from(job.assignment.count)).sum()
+        self.all().filter(|assignment| assignment.spec.work == *work).map(|assignment| i64::from(assignment.count)).sum()
     }
 
     /// Whether one of these tasks runs now.
     pub fn runs(&self, handle: Handle, first: Seq, count: u32) -> bool {
-        self.running
-            .iter()
-            .map(|job| &job.assignment)
-            .any(|a| a.handle == handle && a.first < first.plus(count) && first < a.first.plus(a.count))
+        self.all().any(|a| a.handle == handle && a.first < first.plus(count) && first < a.first.plus(a.count))
     }
 }
 
 fn completion(assignment: &Assignment, report: Report, started: Time, ended: Time) -> Completion {
     let Assignment { handle, first, attempt, .. } = *assignment;
-    Completion { handle, first, attempt, report, started, ended, slot: 1, backend_pid: 1 }
+    let slot = u32::from(assignment.spec.work != Work::Noop);
+    Completion { handle, first, attempt, report, started, ended, slot, backend_pid: 1 }
 }

@@ -9,6 +9,7 @@ mod checks;
 mod dice;
 mod executors;
 mod journal;
+mod library;
 mod palette;
 mod recover;
 mod tables;

@@ -67,9 +67,19 @@ impl Palette {
     }
 
     /// Bodies of `count` tasks, of which one may be poisoned.
-    pub fn bodies(&self, count: usize, poisoned: bool) -> Packed {
-        let text = if poisoned { POISON.as_bytes() } else { b"." };
-        Packed::new((0..count).map(|_| text))
+    pub fn bodies(&self, count: usize, poisoned: bool, dice: &mut Dice) -> Packed {
+        if poisoned {
+            return Packed::new((0..count).map(|_| POISON.as_bytes()));
+        }
+        // No two tasks have the same one.
+        let texts: Vec<[u8; 9]> = (0..count)
+            .map(|_| {
+                let mut text = [b'.'; 9];
+                text[1..].copy_from_slice(&dice.next().to_be_bytes());
+                text
+            })
+            .collect();
+        Packed::new(texts.iter().map(|text| &text[..]))
     }
 
     /// How an attempt that was not stopped ends.

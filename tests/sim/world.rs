@@ -1,9 +1,19 @@
 //! One life: the loop, the model journal, the executors and the callers, and what goes wrong between them.
 
-use crate::{callers::Callers, checks, dice::Dice, executors::Executors, journal::Journal, palette::Palette, recover::recover};
+use crate::{
+    callers::Callers,
+    checks,
+    dice::Dice,
+    executors::{Executors, Roll},
+    journal::Journal,
+    library::{self, Library},
+    palette::Palette,
+    recover::recover,
+};
 use rallypoint::{
     coordinator::machine::{Effect, Envelope, Event, Machine, Release},
-    core::{Action, BatchNo, Command, ReleaseMode, ShardId, Time, Work, limits::Limits},
+    core::{Action, Assignment, BatchNo, Command, Epoch, ReleaseMode, ShardId, Ticket, Time, Window, Work, limits::Limits},
+    executor::Body,
     journal::{Batch, Fate},
 };
 use std::{sync::Arc, time::Duration};
@@ -14,6 +24,8 @@ const STEPS: u64 = 160;
 const LAST_STEPS: u64 = 4_000;
 /// Timers that may go off before the next call is tried.
 const PATIENCE: u32 = 100;
+/// Waits for the end of a roll call.
+const ROLL: Ticket = Ticket(u64::MAX);
 const DAY_US: i64 = 86_400_000_000;
 
 struct World<'a> {
@@ -23,6 +35,7 @@ struct World<'a> {
     machine: Machine,
     journal: Journal,
     executors: Executors,
+    library: Library,
     callers: Callers,
     /// A batch that was sent and whose fate was not told.
     sent: Option<Arc<Batch>>,
@@ -30,6 +43,9 @@ struct World<'a> {
     in_limbo: Option<Arc<Batch>>,
     /// The loop waits for the journal to be read.
     recovering: bool,
+    /// What executors will tell the new owner.
+    roll: Option<Roll>,
+    since: Epoch,
     slots: u32,
     faults: bool,
 }
@@ -58,10 +74,13 @@ impl<'a> World<'a> {
             machine,
             journal: Journal::new(),
             executors: Executors::default(),
+            library: Library::new(*dice.one_of(&[0, 700, 2_000, 1 << 20])),
             callers: Callers::new(),
             sent: None,
             in_limbo: None,
             recovering: true,
+            roll: None,
+            since: Epoch(0),
             slots,
             faults: true,
             dice,
@@ -89,11 +108,20 @@ impl<'a> World<'a> {
             }
         }
         self.feed(events);
+        if self.dice.percent(50) {
+            self.bodies_arrive();
+        }
     }
 
     /// Feeds the loop and does what it wants done.
     fn feed(&mut self, events: Vec<Event>) {
-        for effect in self.machine.step(self.now, events) {
+        for event in &events {
+            if let Event::Recovered { schedulers, .. } = event {
+                self.library.bodies.recovered(schedulers);
+            }
+        }
+        let effects = self.machine.step(self.now, events);
+        for effect in effects {
             match effect {
                 Effect::Append(batch, _) => {
                     assert!(self.sent.is_none(), "two batches in flight");
@@ -104,30 +132,68 @@ impl<'a> World<'a> {
                 Effect::Recover => {
                     self.recovering = true;
                     let undecided = self.machine.undecided_tickets();
+                    if let Some(roll) = self.roll.as_mut().filter(|_| !undecided.contains(&ROLL)) {
+                        roll.said = false;
+                    }
                     self.callers.answers_lost(&undecided);
                 }
             }
+        }
+        if let Some(core) = self.machine.core() {
+            self.library.look_ahead(core);
         }
     }
 
     fn release(&mut self, release: Release) {
         checks::released(&self.journal, &release);
+        self.executors.acknowledged(&release.over);
+        release.batch.iter().for_each(|batch| self.library.bodies.durable(&batch.records));
         for action in release.actions {
             match action {
+                Action::Reply(ROLL, _) => self.roll = None,
                 Action::Reply(ticket, reply) => {
                     let pending = self.callers.pending.remove(&ticket).expect("an answer nobody waits for");
                     checks::answered(&self.journal, &mut self.callers, &pending, &reply);
                 }
                 Action::Dispatch(assignment) => {
-                    let (handle, first, count) = (assignment.handle, assignment.first, assignment.count);
                     checks::dispatched(&mut self.journal, &self.executors, i64::from(self.slots), &assignment);
-                    let begins = self.executors.start(self.now, assignment, self.palette, self.faults, &mut self.dice);
-                    checks::begun(&mut self.journal, handle, first, count, begins);
+                    self.hand_out(assignment);
                 }
-                Action::Stop { handle, first, attempt } => {
-                    self.executors.stop(self.now, handle, first, attempt, &mut self.dice);
-                }
+                Action::Stop { handle, first, attempt } => match self.library.bodies.stop(handle, first, attempt) {
+                    Some(assignment) => self.executors.decline(self.now, &assignment),
+                    None => self.executors.stop(self.now, handle, first, attempt, &mut self.dice),
+                },
             }
+        }
+        for (handle, _) in release.progress.iter().filter(|(_, progress)| progress.pending == 0) {
+            self.library.bodies.forget(*handle);
+        }
+    }
+
+    fn hand_out(&mut self, assignment: Assignment) {
+        if assignment.spec.work == Work::Noop {
+            return self.begin(assignment);
+        }
+        self.executors.awaiting.push(assignment.clone());
+        let here = self.library.bodies.take(assignment);
+        here.into_iter().for_each(|(assignment, body)| self.begin_with(assignment, body));
+    }
+
+    fn begin_with(&mut self, assignment: Assignment, body: Option<Body>) {
+        library::check(&self.journal, &assignment, body.as_ref());
+        self.executors.awaited(&assignment);
+        self.begin(assignment);
+    }
+
+    fn begin(&mut self, assignment: Assignment) {
+        let (handle, first, count) = (assignment.handle, assignment.first, assignment.count);
+        let begins = self.executors.start(self.now, assignment, self.palette, self.faults, &mut self.dice);
+        checks::begun(&mut self.journal, handle, first, count, begins);
+    }
+
+    fn bodies_arrive(&mut self) {
+        for (assignment, body) in self.library.read(&self.journal, self.faults, &mut self.dice) {
+            self.begin_with(assignment, body);
         }
     }
 
@@ -154,12 +220,51 @@ impl<'a> World<'a> {
             let fate = self.fate(&batch);
             events.push(Event::Fate(batch.no, fate));
         } else if self.recovering {
-            self.recovering = false;
-            let epoch = self.journal.take_over();
-            let schedulers = recover(&self.journal, self.now);
-            events.push(Event::Recovered { schedulers, epoch, last_batch: BatchNo(self.journal.last_batch()) });
-            events.push(self.slots_told(self.slots));
-            events.push(told(Command::Slots { work: Work::Noop, total: 1_000 }));
+            self.recover(events);
+        } else if self.dice.percent(30) {
+            self.call_the_roll(events);
+        }
+    }
+
+    fn recover(&mut self, events: &mut Vec<Event>) {
+        self.recovering = false;
+        let epoch = self.journal.take_over();
+        let schedulers = recover(&self.journal, self.now);
+        let window = (epoch.0 > self.machine.epoch().0 + 1).then(|| Window::from([(self.palette.sql.clone(), self.slots)]));
+        if window.is_some() && self.machine.epoch().0 > 0 {
+            // Another owner came between: who runs what is reported anew.
+            self.library.bodies.forsake();
+            let done = |event: &Event| matches!(event, Event::Command(said) if matches!(said.command, Command::Completed(_)));
+            events.retain(|event| !done(event));
+            let lost = self.is_lost() || (self.faults && self.dice.percent(20));
+            self.roll = Some(self.executors.change_owner(lost, || false));
+        }
+        if window.is_some() {
+            self.since = epoch;
+        }
+        events.push(Event::Recovered { schedulers, epoch, last_batch: BatchNo(self.journal.last_batch()), window });
+        events.push(self.slots_told(self.slots));
+        events.push(told(Command::Slots { work: Work::Noop, total: 1_000 }));
+    }
+
+    /// A host was lost, and that is not on record yet.
+    fn is_lost(&self) -> bool {
+        self.roll.as_ref().is_some_and(|roll| roll.lost)
+    }
+
+    /// Executors report to the new owner, a few at a time, and in the end it is known that nobody else will.
+    fn call_the_roll(&mut self, events: &mut Vec<Event>) {
+        let Some(roll) = self.roll.as_mut().filter(|roll| !roll.said) else { return };
+        let some = self.dice.below(roll.survivors.len() as u64 + 1) as usize;
+        let reported: Vec<_> = roll.survivors.drain(..some).collect();
+        roll.said = roll.survivors.is_empty();
+        let over = roll.said.then_some(roll.lost);
+        self.executors.reported(&reported);
+        events.push(told(Command::Reported(reported)));
+        events.push(self.slots_told(self.slots));
+        if let Some(lost) = over {
+            let command = Command::Cleared { work: Some(self.palette.sql.clone()), lost, since: self.since };
+            events.push(Event::Command(Envelope { ticket: Some(ROLL), command }));
         }
     }
 
@@ -214,7 +319,10 @@ impl<'a> World<'a> {
             self.journal.append(&batch);
         }
         self.machine = Machine::new(ShardId(0), Limits::default()).0;
-        self.executors = Executors::default();
+        let share = *self.dice.one_of(&[0, 50, 100]);
+        let (lost, dice) = (share > 0 || self.is_lost(), &mut self.dice);
+        self.roll = Some(self.executors.change_owner(lost, || dice.percent(share)));
+        self.library = self.library.fresh();
         self.callers.answers_lost(&Default::default());
         self.callers.streams.clear();
         self.recovering = true;
@@ -225,8 +333,10 @@ impl<'a> World<'a> {
         events.push(self.slots_told(total));
     }
 
+    /// Slots of those who have reported.
     fn slots_told(&self, total: u32) -> Event {
-        told(Command::Slots { work: self.palette.sql.clone(), total })
+        let absent = self.roll.as_ref().map_or(0, |roll| roll.survivors.len() as u32);
+        told(Command::Slots { work: self.palette.sql.clone(), total: total.saturating_sub(absent) })
     }
 
     /// Nothing goes wrong any more: everything must come to its end.
@@ -240,6 +350,7 @@ impl<'a> World<'a> {
             self.journal_answers(&mut events);
             self.executors_report(&mut events);
             self.feed(std::mem::take(&mut events));
+            self.bodies_arrive();
             let due = self.machine.next_due();
             if !self.is_quiet() {
                 continue;
@@ -255,14 +366,18 @@ impl<'a> World<'a> {
             }
         }
         checks::at_the_end(&self.journal, &self.callers);
+        if self.journal.schedulers.iter().all(|tables| tables.unfinished() == 0) {
+            assert_eq!(self.library.bodies.bytes(), 0, "bodies of ended tasks are kept");
+        }
     }
 }
 
 impl World<'_> {
     /// Nothing is under way: only time can change anything.
     fn is_quiet(&self) -> bool {
-        let executing = self.executors.next_end() != Time::NEVER || self.executors.has_reports();
-        self.sent.is_none() && !self.recovering && !executing && self.machine.backlog() == 0
+        let awaiting = !self.executors.awaiting.is_empty();
+        let executing = self.executors.next_end() != Time::NEVER || self.executors.has_reports() || awaiting;
+        self.sent.is_none() && !self.recovering && self.roll.is_none() && !executing && self.machine.backlog() == 0
     }
 }
 

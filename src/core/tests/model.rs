@@ -124,6 +124,7 @@ impl Model {
             return;
         }
         self.released = Some(mode);
+        self.paused = false;
         if mode == ReleaseMode::Finish {
             if let Some(halt) = self.halt {
                 self.cancel_above(halt);
@@ -242,6 +243,8 @@ fn compare(w: &mut World, s: Handle, model: &Model) {
     assert_eq!(view.current_order.map(|order| order.0), model.current());
     let counts = view.counts;
     assert_eq!(counts.blocked + counts.queued + counts.running + counts.retrying, unfinished);
+    let status = w.status();
+    assert_eq!((status.counts, status.oldest_queued.is_some()), (counts, counts.queued > 0));
     let state = match (model.released, unfinished) {
         (None, _) => SchedulerState::Open,
         (Some(_), 0) => SchedulerState::Released,

@@ -42,6 +42,7 @@ fn start() -> SocketAddr {
         slots: 2,
         noop_slots: 64,
         retention_days: 30,
+        body_bytes: 1 << 20,
         replica_name: "bad-input".into(),
         peer: None,
         lease: rallypoint::serve::LEASE,

@@ -78,6 +78,7 @@ impl Server {
             slots,
             noop_slots: 256,
             retention_days: 30,
+            body_bytes: 192 << 20,
             replica_name: "test".into(),
             peer: None,
             lease: LEASE,

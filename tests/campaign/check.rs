@@ -1,0 +1,65 @@
+//! The judge: knows nothing but the lines of a history, and holds them against every promise.
+
+mod conversations;
+mod facts;
+mod streams;
+mod submits;
+mod witnesses;
+
+pub use facts::Facts;
+
+use std::collections::BTreeMap;
+
+/// Violations kept of one promise.
+const KEPT: usize = 20;
+
+/// What came of judging.
+#[derive(Default)]
+pub struct Verdict {
+    /// How many things were held against each promise.
+    pub checked: BTreeMap<&'static str, u64>,
+    /// What breaks which promise.
+    pub violations: BTreeMap<&'static str, Vec<String>>,
+}
+
+impl Verdict {
+    /// Of a whole history.
+    pub fn of(facts: &Facts) -> Verdict {
+        let mut verdict = Verdict::default();
+        submits::acknowledged_submits_are_kept(facts, &mut verdict);
+        submits::repeated_submits_are_one(facts, &mut verdict);
+        submits::refused_means_nothing_was_done(facts, &mut verdict);
+        submits::nothing_comes_from_nowhere(facts, &mut verdict);
+        submits::nothing_is_accepted_after_a_release(facts, &mut verdict);
+        conversations::every_task_has_one_outcome(facts, &mut verdict);
+        conversations::events_are_numbered_without_a_gap(facts, &mut verdict);
+        conversations::orders_never_overlap(facts, &mut verdict);
+        conversations::batches_follow_one_another(facts, &mut verdict);
+        conversations::everything_is_well_in_the_end(facts, &mut verdict);
+        streams::streams_tell_what_the_log_tells(facts, &mut verdict);
+        streams::all_means_all(facts, &mut verdict);
+        witnesses::outcomes_agree_with_the_witnesses(facts, &mut verdict);
+        witnesses::at_most_once_is_at_most_once(facts, &mut verdict);
+        witnesses::no_task_overlaps_itself(facts, &mut verdict);
+        witnesses::orders_never_overlap(facts, &mut verdict);
+        witnesses::limits_hold(facts, &mut verdict);
+        witnesses::cancelled_means_cancelled(facts, &mut verdict);
+        witnesses::nothing_is_told_before_it_is_done(facts, &mut verdict);
+        verdict
+    }
+
+    /// Holds one thing against a promise.
+    pub fn expect(&mut self, promise: &'static str, holds: bool, what: impl FnOnce() -> String) {
+        *self.checked.entry(promise).or_default() += 1;
+        if !holds {
+            let violations = self.violations.entry(promise).or_default();
+            if violations.len() < KEPT {
+                violations.push(what());
+            }
+        }
+    }
+
+    pub fn operations(&self) -> u64 {
+        self.checked.values().sum()
+    }
+}

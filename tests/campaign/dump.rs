@@ -1,0 +1,102 @@
+//! What is in the databases at the end, for the judge.
+
+use super::{
+    history::{Done, Entry, Logged, Mark},
+    rig::Rig,
+};
+use rallypoint::postgres::{COORDINATION, TARGET};
+use sqlx::{Connection, FromRow, PgConnection};
+use std::time::Duration;
+
+/// How long unfinished work is waited for after the last fault.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+#[derive(FromRow)]
+struct Row {
+    handle: String,
+    seq: i64,
+    token: i64,
+    kind: String,
+    submitted: i64,
+    task_order: Option<i64>,
+    done_no: Option<i64>,
+    outcome: Option<i32>,
+    attempt: Option<i32>,
+    started: Option<i64>,
+    ended: Option<i64>,
+    error: Option<String>,
+}
+
+/// Waits until every scheduler has ended, as long as patience lasts; whether they have.
+pub async fn settled(rig: &Rig) -> bool {
+    let mut journal = rig.session(COORDINATION).await.expect("the journal");
+    let begun = tokio::time::Instant::now();
+    while begun.elapsed() < PATIENCE {
+        let open = sqlx::query_scalar::<_, i64>("select count(*) from scheduler where state <> 3");
+        if open.fetch_one(&mut journal).await.expect("a number") == 0 {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    false
+}
+
+/// Writes the log, the marks, and the numbers of the batches into the history.
+pub async fn dump(rig: &Rig) {
+    let mut journal = rig.session(COORDINATION).await.expect("the journal");
+    let handles: Vec<String> = sqlx::query_scalar("select handle::text from scheduler order by handle")
+        .fetch_all(&mut journal)
+        .await
+        .expect("the schedulers");
+    for handle in handles {
+        for row in log_of(&mut journal, &handle).await {
+            rig.history.write(&Entry::Logged(row.into()));
+        }
+    }
+    let batches = "select min(batch_no), max(batch_no), count(*), epoch from batch group by epoch order by epoch";
+    for (first, last, rows, epoch) in sqlx::query_as(batches).fetch_all(&mut journal).await.expect("the batches") {
+        rig.history.write(&Entry::Batch { first, last, rows, epoch });
+    }
+    let attempts = "select kind::int4, count(*) from attempt group by kind";
+    for (kind, count) in sqlx::query_as(attempts).fetch_all(&mut journal).await.expect("the attempts") {
+        rig.history.write(&Entry::Attempts { kind, count });
+    }
+    let idle = "select count(*) from pg_stat_activity where state like 'idle in transaction%'";
+    let idle_in_transaction = sqlx::query_scalar(idle).fetch_one(&mut journal).await.expect("a number");
+    rig.history.write(&Entry::Sessions { idle_in_transaction });
+    journal.close().await.expect("closed");
+    let mut app = rig.session(TARGET).await.expect("the target");
+    let marks = "select token, start, (extract(epoch from at) * 1000000)::int8, pid from witness order by at";
+    for (token, start, at, pid) in sqlx::query_as(marks).fetch_all(&mut app).await.expect("the witnesses") {
+        rig.history.write(&Entry::Mark(Mark { token, start, at, pid }));
+    }
+}
+
+async fn log_of(journal: &mut PgConnection, handle: &str) -> Vec<Row> {
+    let query = "select handle::text, seq, kind, task_order, done_no, attempt, error_code as error,
+            coalesce(substring(statement from 'values \\((\\d+),')::int8, 0) as token,
+            (extract(epoch from submitted_at) * 1000000)::int8 as submitted,
+            (extract(epoch from started_at) * 1000000)::int8 as started,
+            (extract(epoch from ended_at) * 1000000)::int8 as ended,
+            array_position(array['succeeded', 'failed', 'cancelled', 'timed out', 'exhausted'], outcome) as outcome
+        from execution_log
+        where handle = $1::uuid
+        order by seq, done_no";
+    sqlx::query_as(query).bind(handle).fetch_all(journal).await.expect("the log")
+}
+
+impl From<Row> for Logged {
+    fn from(row: Row) -> Logged {
+        let done = row.done_no.map(|done_no| Done {
+            done_no,
+            seq: row.seq,
+            order: row.task_order,
+            outcome: row.outcome.unwrap_or_default(),
+            attempt: row.attempt.unwrap_or_default(),
+            started: row.started.unwrap_or_default(),
+            ended: row.ended.unwrap_or_default(),
+            error: row.error.unwrap_or_default(),
+        });
+        Logged { handle: row.handle, seq: row.seq, token: row.token, kind: row.kind, submitted: row.submitted, done }
+    }
+}

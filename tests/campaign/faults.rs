@@ -1,0 +1,93 @@
+//! Carries out a plan, and tells of each fault how often it bit: what was cut, lost, withheld or broken by it. A fault
+//! that bit nothing proves nothing.
+
+mod callers;
+mod postgres;
+mod processes;
+mod wires;
+
+use super::{
+    history::{Entry, now},
+    load::Load,
+    plan::{Fault, Kind, Plan},
+    rig::Rig,
+};
+use std::{sync::Arc, time::Duration};
+use tokio::task::JoinSet;
+
+/// A plan on its way.
+#[derive(Clone)]
+pub struct Faults {
+    pub rig: Arc<Rig>,
+    pub load: Arc<Load>,
+}
+
+/// What a fault came to.
+pub struct Bite {
+    pub count: u64,
+    pub what: String,
+}
+
+impl Bite {
+    pub fn new(count: u64, what: impl Into<String>) -> Bite {
+        Bite { count, what: what.into() }
+    }
+}
+
+impl Faults {
+    /// All of a plan, from its first to its last; returns when everything is whole again.
+    pub async fn carry_out(&self, plan: &Plan) {
+        let mut running = JoinSet::new();
+        for fault in &plan.faults {
+            tokio::time::sleep(fault.wait).await;
+            let (this, fault) = (self.clone(), *fault);
+            running.spawn(async move { this.one(fault).await });
+            if !fault.together {
+                while let Some(ended) = running.join_next().await {
+                    ended.expect("a fault is carried out");
+                }
+            }
+        }
+        while let Some(ended) = running.join_next().await {
+            ended.expect("a fault is carried out");
+        }
+        self.rig.revive_postgres().await;
+    }
+
+    async fn one(&self, fault: Fault) {
+        let begun = now();
+        let bite = self.bite(&fault).await;
+        let what = format!("{fault}: {}", bite.what);
+        println!("  {what} [{}]", bite.count);
+        self.rig.history.write(&Entry::Fault { kind: format!("{:?}", fault.kind), begun, ended: now(), bites: bite.count, what });
+    }
+
+    async fn bite(&self, fault: &Fault) -> Bite {
+        match fault.kind {
+            Kind::Kill => self.kill(fault).await,
+            Kind::Pause => self.pause(fault).await,
+            Kind::RollingRestart => self.rolling_restart(fault).await,
+            Kind::PostgresCrash => self.postgres_crash(fault).await,
+            Kind::BackendKilled => self.backend_killed(fault).await,
+            Kind::SessionsEnded => self.sessions_ended(fault).await,
+            Kind::DiskFull => self.disk_full(fault).await,
+            Kind::NoConnections => self.no_connections(fault).await,
+            Kind::AcknowledgementCut => self.cut(fault, true).await,
+            Kind::StatementCut => self.cut(fault, false).await,
+            Kind::HalfOpen => self.half_open(fault).await,
+            Kind::Latency => self.latency(fault).await,
+            Kind::Partition => self.partition(fault).await,
+            Kind::CallersVanish => self.callers_vanish(fault).await,
+            Kind::SlowReaders => self.slow_readers(fault).await,
+        }
+    }
+
+    /// What goes wrong for the conversations while something is done: calls of unknown fate, and broken streams.
+    async fn harm_while(&self, done: impl Future<Output = ()>) -> u64 {
+        let before = self.load.harmed();
+        done.await;
+        // Callers are told a moment later.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        self.load.harmed() - before
+    }
+}

@@ -1,0 +1,59 @@
+//! Servers die, stand still, and are told to stop.
+
+use super::{Bite, Faults};
+use crate::plan::Fault;
+use nix::sys::signal::Signal;
+use tokio::time::sleep;
+
+impl Faults {
+    pub(super) async fn kill(&self, fault: &Fault) -> Bite {
+        let server = self.victim(fault).await;
+        let harm = self.harm_while(async {
+            self.rig.server(server).kill();
+            sleep(fault.lasts).await;
+            self.rig.server(server).release();
+        });
+        Bite::new(harm.await, format!("killed server {server}"))
+    }
+
+    pub(super) async fn pause(&self, fault: &Fault) -> Bite {
+        let server = self.victim(fault).await;
+        let answered = self.load.answered();
+        let harm = self.harm_while(async {
+            self.rig.server(server).signal(Signal::SIGSTOP);
+            sleep(fault.lasts).await;
+            self.rig.server(server).signal(Signal::SIGCONT);
+        });
+        let harm = harm.await;
+        Bite::new(harm, format!("server {server} stood still; {} calls were answered meanwhile", self.load.answered() - answered))
+    }
+
+    pub(super) async fn rolling_restart(&self, fault: &Fault) -> Bite {
+        let mut in_order = 0;
+        let harm = self.harm_while(async {
+            for server in &self.rig.servers {
+                in_order += u64::from(server.terminate().await);
+                server.release();
+                sleep(fault.lasts).await;
+            }
+        });
+        let (harm, servers) = (harm.await, self.rig.servers.len());
+        Bite::new(in_order, format!("{in_order} of {servers} stopped in good order; {harm} calls or streams were broken off"))
+    }
+
+    /// Mostly the owner of the shard, since the others have less to lose.
+    async fn victim(&self, fault: &Fault) -> usize {
+        let any = fault.server % self.rig.servers.len();
+        if fault.variant.is_multiple_of(4) {
+            return any;
+        }
+        self.owner().await.unwrap_or(any)
+    }
+
+    /// The number of the server that owns the shard.
+    async fn owner(&self) -> Option<usize> {
+        let mut session = self.rig.session(rallypoint::postgres::COORDINATION).await.ok()?;
+        let owner: Option<String> = sqlx::query_scalar("select owner from shard").fetch_optional(&mut session).await.ok()??;
+        owner?.strip_prefix('r')?.parse().ok()
+    }
+}

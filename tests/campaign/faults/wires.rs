@@ -1,0 +1,72 @@
+//! What happens between a server and Postgres.
+
+use super::{Bite, Faults};
+use crate::plan::Fault;
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+use tokio::time::{Instant, sleep};
+
+const BETWEEN_CUTS: Duration = Duration::from_millis(300);
+
+impl Faults {
+    /// Cuts again and again, the acknowledgement of a commit or a statement. Only the owner's writer has any.
+    pub(super) async fn cut(&self, fault: &Fault, acknowledgement: bool) -> Bite {
+        let counted = |server: &crate::server::Server| {
+            let counters = server.proxy.counters();
+            let counter = if acknowledgement { &counters.acknowledgements_cut } else { &counters.statements_cut };
+            counter.load(Relaxed)
+        };
+        let all = || self.rig.servers.iter().map(counted).sum::<u64>();
+        let (before, begun) = (all(), Instant::now());
+        while begun.elapsed() < fault.lasts || (all() == before && begun.elapsed() < 5 * fault.lasts) {
+            for server in &self.rig.servers {
+                let scissors = server.proxy.scissors();
+                let scissor = if acknowledgement { &scissors.acknowledgement } else { &scissors.statement };
+                scissor.store(true, Relaxed);
+            }
+            sleep(BETWEEN_CUTS).await;
+        }
+        for server in &self.rig.servers {
+            server.proxy.scissors().acknowledgement.store(false, Relaxed);
+            server.proxy.scissors().statement.store(false, Relaxed);
+        }
+        Bite::new(all() - before, "cuts")
+    }
+
+    /// What is open now is silent for a while and then closed; new connections work.
+    pub(super) async fn half_open(&self, fault: &Fault) -> Bite {
+        let proxy = &self.rig.server(fault.server).proxy;
+        let before = proxy.counters().withheld.load(Relaxed);
+        let first_new = proxy.next_connection();
+        proxy.change(|weather| weather.silent_below = first_new);
+        sleep(fault.lasts).await;
+        proxy.change(|weather| weather.closed_below = first_new);
+        proxy.change(|weather| weather.silent_below = 0);
+        Bite::new(proxy.counters().withheld.load(Relaxed) - before, "connections went silent; pieces withheld")
+    }
+
+    pub(super) async fn latency(&self, fault: &Fault) -> Bite {
+        let latency = Duration::from_millis([5, 20, 50, 150][(fault.variant % 4) as usize]);
+        let counters = || self.rig.servers.iter().map(|server| server.proxy.counters().delayed.load(Relaxed)).sum::<u64>();
+        let before = counters();
+        self.rig.servers.iter().for_each(|server| server.proxy.change(|weather| weather.latency = latency));
+        sleep(fault.lasts).await;
+        self.rig.servers.iter().for_each(|server| server.proxy.change(|weather| weather.latency = Duration::ZERO));
+        Bite::new(counters() - before, format!("{} ms more for every piece", latency.as_millis()))
+    }
+
+    /// Nothing passes. In the end what was withheld arrives late, or is lost with its connections.
+    pub(super) async fn partition(&self, fault: &Fault) -> Bite {
+        let proxy = &self.rig.server(fault.server).proxy;
+        let before = proxy.counters().withheld.load(Relaxed);
+        proxy.change(|weather| weather.silent_below = u64::MAX);
+        sleep(fault.lasts).await;
+        let arrives = fault.variant.is_multiple_of(2);
+        if !arrives {
+            let next = proxy.next_connection();
+            proxy.change(|weather| weather.closed_below = next);
+        }
+        proxy.change(|weather| weather.silent_below = 0);
+        let end = if arrives { "what was withheld arrived late" } else { "what was withheld was lost" };
+        Bite::new(proxy.counters().withheld.load(Relaxed) - before, end)
+    }
+}

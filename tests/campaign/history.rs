@@ -1,0 +1,198 @@
+//! What happened, as lines of JSON: every call with its answer, every event of every stream, every fault, and at the end what
+//! is in the databases. The judgement (`check`) knows nothing but these lines.
+//!
+//! Times are microseconds since 1970 by the one clock of this machine, which is also that of Postgres.
+
+use serde::{Deserialize, Serialize};
+use std::{
+    fs::File,
+    io::{BufRead, BufReader, BufWriter, Write},
+    path::Path,
+    sync::{Mutex, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// What a call came back with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer<T> {
+    Ok(T),
+    /// An error of the service's own, which promises that nothing was done.
+    Refused(String),
+    /// Anything else: it may have had its effect, or not.
+    Unknown(String),
+}
+
+/// What a task is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Work {
+    Noop,
+    /// Marks its start and its end in the table of witnesses.
+    Marked,
+    /// Marks its start, and fails.
+    Failing,
+    /// Marks its start, and runs into its time limit.
+    Endless,
+}
+
+/// A task as it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Names it in the table of witnesses; 0 for work that leaves no mark.
+    pub token: i64,
+    pub work: Work,
+    pub order: Option<i64>,
+    pub at_most_once: bool,
+}
+
+/// An AsyncDone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    pub done_no: i64,
+    pub seq: i64,
+    pub order: Option<i64>,
+    pub outcome: i32,
+    pub attempt: i32,
+    pub started: i64,
+    pub ended: i64,
+    pub error: String,
+}
+
+/// A row of the execution log.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Logged {
+    pub handle: String,
+    pub seq: i64,
+    pub token: i64,
+    pub kind: String,
+    pub submitted: i64,
+    /// `None`: it has no outcome.
+    pub done: Option<Done>,
+}
+
+/// A row of the table of witnesses, written by a task itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Mark {
+    pub token: i64,
+    /// Of its start, or of its end.
+    pub start: bool,
+    pub at: i64,
+    pub pid: i32,
+}
+
+/// A line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Entry {
+    Opened {
+        handle: String,
+        limit: Option<i32>,
+    },
+    Submit {
+        begun: i64,
+        ended: i64,
+        handle: String,
+        request: String,
+        tasks: Vec<Asked>,
+        answer: Answer<(i64, i32)>,
+    },
+    /// The request id of an accepted call, with another payload.
+    Twisted {
+        handle: String,
+        request: String,
+        answer: Answer<(i64, i32)>,
+    },
+    Cancel {
+        begun: i64,
+        ended: i64,
+        handle: String,
+        seq: i64,
+        answer: Answer<i32>,
+    },
+    Release {
+        begun: i64,
+        ended: i64,
+        handle: String,
+        cancel: bool,
+        answer: Answer<()>,
+    },
+    /// `all`: until all tasks submitted so far have ended.
+    Stream {
+        id: u64,
+        begun: i64,
+        handle: String,
+        after: i64,
+        all: bool,
+    },
+    Events {
+        stream: u64,
+        at: i64,
+        done: Vec<Done>,
+    },
+    StreamEnd {
+        stream: u64,
+        at: i64,
+        answer: Answer<i32>,
+    },
+    Fault {
+        kind: String,
+        begun: i64,
+        ended: i64,
+        bites: u64,
+        what: String,
+    },
+    /// What the storms did: calls that were hung up on in mid-call, or are part of no conversation.
+    Stray {
+        handle: String,
+        token: i64,
+    },
+    Logged(Logged),
+    Mark(Mark),
+    Batch {
+        first: i64,
+        last: i64,
+        rows: i64,
+        epoch: i64,
+    },
+    Sessions {
+        idle_in_transaction: i64,
+    },
+    /// Rows about attempts, by kind: 1 start, 2 cancel requested, 3 lost, 4 failed.
+    Attempts {
+        kind: i32,
+        count: i64,
+    },
+    /// The last call to every server, after the last fault.
+    Tail {
+        server: usize,
+        answer: Answer<()>,
+    },
+}
+
+/// Where lines are written.
+pub struct History(Mutex<BufWriter<File>>);
+
+impl History {
+    pub fn create(path: &Path) -> std::io::Result<History> {
+        Ok(History(Mutex::new(BufWriter::new(File::create(path)?))))
+    }
+
+    pub fn write(&self, entry: &Entry) {
+        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        serde_json::to_writer(&mut *file, entry).expect("the history can be written");
+        file.write_all(b"\n").expect("the history can be written");
+    }
+
+    pub fn flush(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).flush().expect("the history can be written");
+    }
+}
+
+/// The lines of a history.
+pub fn read(path: &Path) -> std::io::Result<impl Iterator<Item = Entry>> {
+    let lines = BufReader::new(File::open(path)?).lines();
+    Ok(lines.map(|line| serde_json::from_str(&line.expect("a line")).expect("a line of the history")))
+}
+
+/// The time.
+pub fn now() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros() as i64
+}

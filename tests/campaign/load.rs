@@ -1,0 +1,150 @@
+//! The callers: several conversations at a time, each with its own ways, all their calls written into the history.
+//!
+//! A call of unknown fate is repeated under its request id, at any server, for as long as patience lasts.
+
+mod conversation;
+mod listener;
+mod work;
+
+use super::history::{Answer, Entry, History};
+use conversation::Conversation;
+use rallypoint::{
+    api::{self, scheduler_service_client::SchedulerServiceClient},
+    client,
+};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use tokio::time::{Instant, sleep, timeout};
+use tonic::{
+    Response, Status,
+    transport::{Channel, Endpoint},
+};
+
+/// Conversations at any time.
+pub const CONVERSATIONS: u64 = 8;
+/// How long a call may take before its caller gives up waiting for the answer.
+const CALL: Duration = Duration::from_secs(10);
+/// How long a call of unknown fate is repeated.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What all callers share.
+pub struct Load {
+    pub channels: Vec<Channel>,
+    pub history: Arc<History>,
+    /// No new conversations.
+    stopping: AtomicBool,
+    /// Calls of unknown fate, and broken streams.
+    harmed: AtomicU64,
+    answered: AtomicU64,
+    /// Calls that were repeated until patience was over.
+    pub given_up: AtomicU64,
+    next_stream: AtomicU64,
+    next_token: AtomicI64,
+}
+
+impl Load {
+    pub fn new(urls: impl Iterator<Item = String>, history: Arc<History>) -> Load {
+        let channels = urls.map(|url| {
+            let endpoint = Endpoint::from_shared(url).expect("a URL").connect_timeout(Duration::from_secs(2));
+            let endpoint = endpoint.http2_keep_alive_interval(Duration::from_secs(1)).keep_alive_timeout(Duration::from_secs(2));
+            endpoint.keep_alive_while_idle(true).connect_lazy()
+        });
+        Load {
+            channels: channels.collect(),
+            history,
+            stopping: AtomicBool::new(false),
+            harmed: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            given_up: AtomicU64::new(0),
+            next_stream: AtomicU64::new(1),
+            next_token: AtomicI64::new(1),
+        }
+    }
+
+    /// Holds conversations, one after the other, until told to stop.
+    pub async fn keep_talking(self: Arc<Self>, seed: u64) {
+        let mut number = 0;
+        while !self.stopping.load(Relaxed) {
+            number += 1;
+            Conversation::new(self.clone(), seed.wrapping_mul(1_000_003).wrapping_add(number)).hold().await;
+        }
+    }
+
+    pub fn stop(&self) {
+        self.stopping.store(true, Relaxed);
+    }
+
+    pub fn harmed(&self) -> u64 {
+        self.harmed.load(Relaxed)
+    }
+
+    pub fn answered(&self) -> u64 {
+        self.answered.load(Relaxed)
+    }
+
+    pub fn new_token(&self) -> i64 {
+        self.next_token.fetch_add(1, Relaxed)
+    }
+
+    pub fn client(&self, server: usize) -> SchedulerServiceClient<Channel> {
+        SchedulerServiceClient::new(self.channels[server % self.channels.len()].clone()).max_decoding_message_size(16 << 20)
+    }
+
+    /// One try of a call.
+    pub async fn once<T>(&self, call: impl Future<Output = Result<Response<T>, Status>>) -> Answer<T> {
+        let answer = match timeout(CALL, call).await {
+            Ok(Ok(response)) => Answer::Ok(response.into_inner()),
+            Ok(Err(status)) => refused_or_unknown(status),
+            Err(_) => Answer::Unknown("no answer in time".into()),
+        };
+        match answer {
+            Answer::Unknown(_) => self.harm(),
+            _ => _ = self.answered.fetch_add(1, Relaxed),
+        }
+        answer
+    }
+
+    pub fn harm(&self) {
+        self.harmed.fetch_add(1, Relaxed);
+    }
+
+    /// A last call to every server: all of them serve again.
+    pub async fn tail(&self) {
+        for server in 0..self.channels.len() {
+            let begun = Instant::now();
+            let answer = loop {
+                let request = api::ListSchedulersRequest { page_size: 1, ..Default::default() };
+                let answer = self.once(self.client(server).list_schedulers(request)).await.map(|_| ());
+                if matches!(answer, Answer::Ok(())) || begun.elapsed() > Duration::from_secs(30) {
+                    break answer;
+                }
+                sleep(Duration::from_millis(200)).await;
+            };
+            self.history.write(&Entry::Tail { server, answer });
+        }
+    }
+}
+
+impl<T> Answer<T> {
+    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Answer<U> {
+        match self {
+            Answer::Ok(value) => Answer::Ok(change(value)),
+            Answer::Refused(reason) => Answer::Refused(reason),
+            Answer::Unknown(reason) => Answer::Unknown(reason),
+        }
+    }
+}
+
+/// An error is definite only if it carries a reason of the service's own.
+pub fn refused_or_unknown<T>(status: Status) -> Answer<T> {
+    let error = client::Error::from(status);
+    match (&error.reason, error.is_unknown()) {
+        (Some(reason), false) => Answer::Refused(reason.clone()),
+        (reason, _) => Answer::Unknown(format!("{:?} {} {}", error.code, reason.as_deref().unwrap_or_default(), error.message)),
+    }
+}

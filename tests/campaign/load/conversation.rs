@@ -1,0 +1,237 @@
+//! One conversation: opened, filled, interfered with, listened to, released, and read once more.
+
+use super::{Load, PATIENCE, listener::Listener, work};
+use crate::{
+    dice::Dice,
+    history::{Answer, Asked, Entry, now},
+};
+use rallypoint::api::{self, end::Reason, until::Kind};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
+
+const PAUSE_AFTER_UNKNOWN: Duration = Duration::from_millis(100);
+
+pub struct Conversation {
+    load: Arc<Load>,
+    dice: Dice,
+    server: usize,
+    handle: String,
+    joins: bool,
+    order: i64,
+    /// The last task known.
+    last: i64,
+}
+
+/// A call that is said again until its fate is known.
+struct Submission {
+    request: String,
+    asked: Vec<Asked>,
+    tasks: Vec<api::Task>,
+}
+
+impl Conversation {
+    pub fn new(load: Arc<Load>, seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let (server, joins) = (dice.place(60), dice.percent(30));
+        Conversation { load, dice, server, handle: String::new(), joins, order: 100, last: 0 }
+    }
+
+    pub async fn hold(mut self) {
+        if self.open().await.is_none() {
+            return;
+        }
+        let watching = tokio::spawn(self.listener(0, Kind::Forever(api::Unit {})).listen());
+        for _ in 0..2 + self.dice.below(5) {
+            if !self.submit().await {
+                break;
+            }
+            self.interfere().await;
+        }
+        let cancels = self.dice.percent(25);
+        if !cancels {
+            self.wait_for_all().await;
+        }
+        self.release(cancels).await;
+        // The release says that everything has ended: who watches for ever is told so too.
+        let _ = watching.await;
+        self.listener(0, Kind::All(api::Unit {})).listen().await;
+    }
+
+    async fn open(&mut self) -> Option<()> {
+        let limit = self.dice.percent(70).then(|| 1 + self.dice.below(5) as i32);
+        let settings = api::SchedulerSettings {
+            max_parallelism: limit,
+            late_order: if self.joins { api::LateOrder::Join } else { api::LateOrder::Reject }.into(),
+            on_failure: match self.dice.below(10) {
+                0..=1 => api::OnFailure::Halt,
+                2..=3 => api::OnFailure::CancelRest,
+                _ => api::OnFailure::Continue,
+            }
+            .into(),
+            ..Default::default()
+        };
+        let request = api::GetSchedulerRequest { settings: Some(settings), request_id: Uuid::now_v7().to_string() };
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            let answer = self.load.once(self.load.client(self.server).get_scheduler(request.clone())).await;
+            if let Answer::Ok(response) = answer {
+                self.handle = response.scheduler.expect("a scheduler").handle;
+                self.load.history.write(&Entry::Opened { handle: self.handle.clone(), limit });
+                return Some(());
+            }
+            self.elsewhere().await;
+        }
+        self.load.given_up.fetch_add(1, Relaxed);
+        None
+    }
+
+    /// One call, until its fate is known; whether there is a point in going on.
+    async fn submit(&mut self) -> bool {
+        let submission = self.submission();
+        let begun = Instant::now();
+        let mut first = true;
+        while begun.elapsed() < PATIENCE {
+            let answer = self.try_submit(&submission, first).await;
+            first = false;
+            match answer {
+                Answer::Ok((seq, count)) => {
+                    self.last = seq + i64::from(count) - 1;
+                    self.repeat(&submission).await;
+                    return true;
+                }
+                Answer::Refused(reason) if reason == "ORDER_CLOSED" => return true,
+                Answer::Refused(reason) if reason == "HANDLE_RELEASED" => return false,
+                _ => self.elsewhere().await,
+            }
+        }
+        self.load.given_up.fetch_add(1, Relaxed);
+        false
+    }
+
+    async fn try_submit(&self, submission: &Submission, first: bool) -> Answer<(i64, i32)> {
+        let begun = now();
+        let call = api::ExecAsyncRequest {
+            handle: self.handle.clone(),
+            request_id: submission.request.clone(),
+            tasks: submission.tasks.clone(),
+        };
+        let answer = self.load.once(self.load.client(self.server).exec_async(call)).await.map(|ok| (ok.first_seq, ok.count));
+        self.load.history.write(&Entry::Submit {
+            begun,
+            ended: now(),
+            handle: self.handle.clone(),
+            request: submission.request.clone(),
+            tasks: if first { submission.asked.clone() } else { Vec::new() },
+            answer: answer.clone(),
+        });
+        answer
+    }
+
+    fn submission(&mut self) -> Submission {
+        let mut asked = Vec::new();
+        for _ in 0..1 + self.dice.below(25) {
+            let order = match self.dice.below(4) {
+                0 => None,
+                _ if self.joins => Some(100 * (1 + self.dice.below(4) as i64)),
+                _ => Some(self.order + 100 * self.dice.below(2) as i64),
+            };
+            asked.push(work::asked(self.load.new_token(), order, &mut self.dice));
+        }
+        self.order += 100;
+        let tasks = asked.iter().map(|asked| work::task(asked, &mut self.dice)).collect();
+        Submission { request: Uuid::now_v7().to_string(), asked, tasks }
+    }
+
+    /// Says what was accepted once more, or something else in its name.
+    async fn repeat(&mut self, submission: &Submission) {
+        match self.dice.below(10) {
+            0..=1 => _ = self.try_submit(submission, false).await,
+            2 => {
+                let mut tasks = submission.tasks.clone();
+                tasks.push(api::Task { kind: Some(api::task::Kind::Noop(api::NoopTask::default())), ..Default::default() });
+                let (handle, request) = (self.handle.clone(), submission.request.clone());
+                let call = api::ExecAsyncRequest { handle: handle.clone(), request_id: request.clone(), tasks };
+                let answer = self.load.once(self.load.client(self.server).exec_async(call)).await;
+                self.load.history.write(&Entry::Twisted { handle, request, answer: answer.map(|ok| (ok.first_seq, ok.count)) });
+            }
+            _ => {}
+        }
+    }
+
+    async fn interfere(&mut self) {
+        for _ in 0..self.dice.below(3) {
+            let seq = 1 + self.dice.below(self.last.max(1) as u64) as i64;
+            self.cancel(seq).await;
+        }
+        match self.dice.below(10) {
+            0 => self.pause().await,
+            1..=2 => self.wait_for_all().await,
+            _ => sleep(Duration::from_millis(self.dice.below(150))).await,
+        }
+    }
+
+    /// Said once: a cancel of unknown fate is nobody's promise.
+    async fn cancel(&self, seq: i64) {
+        let (begun, handle) = (now(), self.handle.clone());
+        let id = Some(api::TaskId { handle: handle.clone(), seq });
+        let answer = self.load.once(self.load.client(self.server).cancel_task(api::CancelTaskRequest { id })).await;
+        // The outcome is told when the task had not started.
+        let answer = answer.map(|response| response.outcome);
+        self.load.history.write(&Entry::Cancel { begun, ended: now(), handle, seq, answer });
+    }
+
+    async fn pause(&mut self) {
+        let handle = self.handle.clone();
+        let _ = self.load.once(self.load.client(self.server).pause_scheduler(api::PauseSchedulerRequest { handle })).await;
+        sleep(Duration::from_millis(self.dice.below(200))).await;
+        self.resume().await;
+    }
+
+    async fn resume(&mut self) {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            let request = api::ResumeSchedulerRequest { handle: self.handle.clone(), ignore_failures: true };
+            match self.load.once(self.load.client(self.server).resume_scheduler(request)).await {
+                Answer::Unknown(_) => self.elsewhere().await,
+                Answer::Ok(_) | Answer::Refused(_) => return,
+            }
+        }
+    }
+
+    /// Listens until everything has ended; a halt is lifted.
+    async fn wait_for_all(&mut self) {
+        while let Some(Reason::Halted) = self.listener(0, Kind::All(api::Unit {})).listen().await {
+            self.resume().await;
+        }
+    }
+
+    async fn release(&mut self, cancel: bool) {
+        let started = Instant::now();
+        while started.elapsed() < PATIENCE {
+            let (begun, handle) = (now(), self.handle.clone());
+            let mode = if cancel { api::ReleaseMode::Cancel } else { api::ReleaseMode::Finish };
+            let call = api::ReleaseSchedulerRequest { handle: handle.clone(), mode: mode.into(), wait: false };
+            let answer = self.load.once(self.load.client(self.server).release_scheduler(call)).await.map(|_| ());
+            self.load.history.write(&Entry::Release { begun, ended: now(), handle, cancel, answer: answer.clone() });
+            match answer {
+                Answer::Ok(()) => return,
+                _ => self.elsewhere().await,
+            }
+        }
+        self.load.given_up.fetch_add(1, Relaxed);
+    }
+
+    fn listener(&mut self, after: i64, until: Kind) -> Listener {
+        let (load, handle) = (self.load.clone(), self.handle.clone());
+        Listener { load, handle, after, until, server: self.dice.place(60), patience: PATIENCE }
+    }
+
+    async fn elsewhere(&mut self) {
+        self.server += 1;
+        sleep(PAUSE_AFTER_UNKNOWN).await;
+    }
+}

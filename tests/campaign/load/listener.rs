@@ -1,0 +1,105 @@
+//! A stream of AsyncDone, resumed at any server from the last event heard.
+
+use super::{Load, refused_or_unknown};
+use crate::history::{Answer, Done, Entry, now};
+use rallypoint::api::{self, end::Reason, until::Kind};
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+use tokio::time::{Instant, sleep, timeout};
+
+/// Longer than the service may be silent.
+const SILENCE: Duration = Duration::from_secs(30);
+
+pub struct Listener {
+    pub load: Arc<Load>,
+    pub handle: String,
+    pub after: i64,
+    pub until: Kind,
+    /// Begin with this server.
+    pub server: usize,
+    /// How long to go on.
+    pub patience: Duration,
+}
+
+impl Listener {
+    /// Listens until the goal is met or patience is over.
+    pub async fn listen(mut self) -> Option<Reason> {
+        let begun = Instant::now();
+        let mut resume = None;
+        while begun.elapsed() < self.patience {
+            match self.one_stream(&mut resume).await {
+                Answer::Ok(reason) => return Some(reason),
+                Answer::Refused(reason) => {
+                    eprintln!("a stream of {} is refused: {reason}", self.handle);
+                    return None;
+                }
+                Answer::Unknown(_) => {
+                    self.load.harm();
+                    self.server += 1;
+                    sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+        self.load.given_up.fetch_add(1, Relaxed);
+        None
+    }
+
+    async fn one_stream(&mut self, resume: &mut Option<api::Goal>) -> Answer<Reason> {
+        let stream = self.load.next_stream.fetch_add(1, Relaxed);
+        let (handle, all) = (self.handle.clone(), self.until == Kind::All(api::Unit {}) && resume.is_none());
+        self.load.history.write(&Entry::Stream { id: stream, begun: now(), handle, after: self.after, all });
+        let answer = self.hear(stream, resume).await;
+        self.load.history.write(&Entry::StreamEnd { stream, at: now(), answer: answer.clone().map(|reason| reason as i32) });
+        answer
+    }
+
+    async fn hear(&mut self, stream: u64, resume: &mut Option<api::Goal>) -> Answer<Reason> {
+        let request = api::SynchronizationRequest {
+            handle: self.handle.clone(),
+            after: self.after,
+            until: Some(api::Until { kind: Some(self.until) }),
+            resume: *resume,
+        };
+        let mut messages = match timeout(SILENCE, self.load.client(self.server).synchronization(request)).await {
+            Ok(Ok(response)) => response.into_inner(),
+            Ok(Err(status)) => return refused_or_unknown(status),
+            Err(_) => return Answer::Unknown("no stream in time".into()),
+        };
+        loop {
+            let message = match timeout(SILENCE, messages.message()).await {
+                Ok(Ok(Some(message))) => message,
+                Ok(Ok(None)) => return Answer::Unknown("ended without a reason".into()),
+                Ok(Err(status)) => return refused_or_unknown(status),
+                Err(_) => return Answer::Unknown("silent".into()),
+            };
+            if let Some(goal) = message.goal {
+                *resume = Some(goal);
+            }
+            if let Some(last) = message.done.last() {
+                self.after = last.done_no;
+                let done = message.done.iter().map(Done::from).collect();
+                self.load.history.write(&Entry::Events { stream, at: now(), done });
+            }
+            if let Some(end) = message.end {
+                return Answer::Ok(end.reason());
+            }
+        }
+    }
+}
+
+impl From<&api::AsyncDone> for Done {
+    fn from(done: &api::AsyncDone) -> Done {
+        Done {
+            done_no: done.done_no,
+            seq: done.seq,
+            order: done.order,
+            outcome: done.outcome,
+            attempt: done.attempt,
+            started: done.started_us,
+            ended: done.ended_us,
+            error: done.error.as_ref().map(|error| error.code.clone()).unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Tasks with witnesses: each marks its start and its end in a table, on its own, whatever the log says of it.
+
+use crate::{
+    dice::Dice,
+    history::{Asked, Work},
+};
+use rallypoint::api::{self, task::Kind};
+use std::time::Duration;
+
+/// A task as chance will have it; `token` names it.
+pub fn asked(token: i64, order: Option<i64>, dice: &mut Dice) -> Asked {
+    let work = match dice.below(100) {
+        0..=34 => Work::Noop,
+        35..=89 => Work::Marked,
+        90..=95 => Work::Failing,
+        _ => Work::Endless,
+    };
+    let token = if work == Work::Noop { 0 } else { token };
+    Asked { token, work, order, at_most_once: work != Work::Noop && dice.percent(20) }
+}
+
+/// As the service takes it.
+pub fn task(asked: &Asked, dice: &mut Dice) -> api::Task {
+    let kind = match asked.work {
+        Work::Noop => Kind::Noop(api::NoopTask::default()),
+        _ => Kind::Sql(api::SqlTask { statement: statement(asked, dice), ..Default::default() }),
+    };
+    let at_most_once = api::Delivery::AtMostOnce;
+    let options = api::TaskOptions {
+        timeout: (asked.work == Work::Endless).then(|| duration(150)),
+        retry: (!asked.at_most_once).then(|| retry(dice)),
+        delivery: if asked.at_most_once { at_most_once.into() } else { 0 },
+        ..Default::default()
+    };
+    api::Task { kind: Some(kind), order: asked.order, options: Some(options) }
+}
+
+/// The commits make marks count even when the task comes to nothing later.
+fn statement(asked: &Asked, dice: &mut Dice) -> String {
+    let mark = |start: bool| format!("insert into witness (token, start) values ({}, {start}); commit", asked.token);
+    let (start, end) = (mark(true), mark(false));
+    match asked.work {
+        Work::Failing => format!("{start}; select 1/0"),
+        Work::Endless => format!("{start}; select pg_sleep(60)"),
+        Work::Noop | Work::Marked => match dice.below(10) {
+            0..=5 => format!("{start}; {end}"),
+            6..=8 => format!("{start}; select pg_sleep(0.02); {end}"),
+            _ => format!("{start}; select pg_sleep(0.3); {end}"),
+        },
+    }
+}
+
+fn retry(dice: &mut Dice) -> api::RetryPolicy {
+    api::RetryPolicy {
+        max_attempts: Some(1 + dice.below(2) as i32),
+        // Hosts are lost all the time here: no task may come to nothing by that.
+        max_losses: Some(1_000),
+        initial: Some(duration(20)),
+        max: Some(duration(200)),
+        ..Default::default()
+    }
+}
+
+fn duration(ms: i64) -> prost_types::Duration {
+    let whole = Duration::from_millis(ms as u64);
+    prost_types::Duration { seconds: whole.as_secs() as i64, nanos: whole.subsec_nanos() as i32 }
+}

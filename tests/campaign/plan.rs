@@ -1,0 +1,156 @@
+//! What goes wrong, when, and where: all from the seed, before anything is started.
+
+use crate::dice::Dice;
+use std::{collections::BTreeMap, fmt, time::Duration};
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A server dies at once.
+    Kill,
+    /// A server stands still for longer than its lease, and goes on as if nothing had been.
+    Pause,
+    /// Postgres stops as in a crash, and starts again.
+    PostgresCrash,
+    /// One backend of Postgres dies, and Postgres ends all of them.
+    BackendKilled,
+    /// Some sessions of the service are ended.
+    SessionsEnded,
+    /// The acknowledgements of some commits are lost.
+    AcknowledgementCut,
+    /// Some statements are lost on their way.
+    StatementCut,
+    /// Connections to Postgres go silent; new ones work.
+    HalfOpen,
+    /// Everything between a server and Postgres takes its time.
+    Latency,
+    /// A server cannot reach Postgres; later what was withheld arrives, or the connections break.
+    Partition,
+    /// The disk of Postgres is full for a while.
+    DiskFull,
+    /// Postgres takes no more connections, and the service loses those it has.
+    NoConnections,
+    /// Hundreds of callers hang up in mid-call.
+    CallersVanish,
+    /// Readers open streams, and do not read.
+    SlowReaders,
+    /// Servers are told to stop, one after the other, and started again.
+    RollingRestart,
+}
+
+pub const KINDS: [Kind; 15] = [
+    Kind::Kill,
+    Kind::Pause,
+    Kind::PostgresCrash,
+    Kind::BackendKilled,
+    Kind::SessionsEnded,
+    Kind::AcknowledgementCut,
+    Kind::StatementCut,
+    Kind::HalfOpen,
+    Kind::Latency,
+    Kind::Partition,
+    Kind::DiskFull,
+    Kind::NoConnections,
+    Kind::CallersVanish,
+    Kind::SlowReaders,
+    Kind::RollingRestart,
+];
+
+/// One fault to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub kind: Kind,
+    /// Quiet before it.
+    pub wait: Duration,
+    /// How long it lasts.
+    pub lasts: Duration,
+    /// Which server; taken modulo their number.
+    pub server: usize,
+    /// A choice within the kind.
+    pub variant: u64,
+    /// The next one begins without waiting for the end of this one.
+    pub together: bool,
+}
+
+/// What is done in this run, in this order.
+pub struct Plan {
+    pub faults: Vec<Fault>,
+}
+
+impl Plan {
+    /// Rounds of all kinds, shuffled, until the time is filled.
+    pub fn new(seed: u64, length: Duration, only: &[Kind]) -> Plan {
+        let mut dice = Dice::new(seed);
+        let kinds: &[Kind] = if only.is_empty() { &KINDS } else { only };
+        let mut faults: Vec<Fault> = Vec::new();
+        let mut filled = Duration::ZERO;
+        while faults.is_empty() || filled < length {
+            for kind in shuffled(kinds, &mut dice) {
+                let fault = Fault::new(kind, &mut dice);
+                filled += fault.wait + fault.lasts;
+                faults.push(fault);
+            }
+        }
+        // The last whole round may overshoot: a plan is no longer than asked for, but holds every kind once.
+        while faults.len() > kinds.len() && total(&faults) > length {
+            faults.pop();
+        }
+        Plan { faults }
+    }
+
+    pub fn by_kind(&self) -> BTreeMap<Kind, usize> {
+        let mut count = BTreeMap::new();
+        self.faults.iter().for_each(|fault| *count.entry(fault.kind).or_default() += 1);
+        count
+    }
+}
+
+impl Fault {
+    fn new(kind: Kind, dice: &mut Dice) -> Fault {
+        let (least, most) = match kind {
+            Kind::Kill | Kind::PostgresCrash | Kind::BackendKilled | Kind::SessionsEnded => (100, 1_500),
+            // Longer than the lease, which is 5 s.
+            Kind::Pause => (6_000, 8_000),
+            Kind::AcknowledgementCut | Kind::StatementCut => (1_500, 2_500),
+            Kind::RollingRestart => (500, 1_000),
+            _ => (1_500, 4_000),
+        };
+        let between = |dice: &mut Dice, least: u64, most: u64| Duration::from_millis(least + dice.below(most - least));
+        Fault {
+            kind,
+            wait: between(dice, 1_000, 3_500),
+            lasts: between(dice, least, most),
+            server: dice.place(60),
+            variant: dice.next() >> 32,
+            together: dice.percent(15),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Fault { kind, lasts, server, variant, .. } = self;
+        write!(f, "{kind:?} for {} ms (server {server}, variant {variant})", lasts.as_millis())
+    }
+}
+
+fn total(faults: &[Fault]) -> Duration {
+    faults.iter().map(|fault| fault.wait + fault.lasts).sum()
+}
+
+fn shuffled(kinds: &[Kind], dice: &mut Dice) -> Vec<Kind> {
+    let mut kinds = kinds.to_vec();
+    for at in (1..kinds.len()).rev() {
+        kinds.swap(at, dice.place(at + 1));
+    }
+    kinds
+}
+
+#[test]
+fn a_seed_always_makes_the_same_plan_with_every_kind_in_it() {
+    let minutes = Duration::from_secs(300);
+    let (one, other) = (Plan::new(7, minutes, &[]), Plan::new(7, minutes, &[]));
+    assert_eq!(one.faults, other.faults);
+    assert_ne!(one.faults, Plan::new(8, minutes, &[]).faults);
+    assert_eq!(Plan::new(7, Duration::from_secs(1), &[]).by_kind().len(), KINDS.len());
+}

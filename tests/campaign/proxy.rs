@@ -1,0 +1,136 @@
+//! Stands between a server and Postgres, understands where messages begin and end, and does what networks do: delay, go
+//! silent, break, and break exactly between a commit and its acknowledgement.
+//!
+//! It never changes or invents a byte: it only passes on, withholds, or closes.
+
+mod connection;
+mod framing;
+
+use connection::Connection;
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use tokio::{
+    net::{TcpListener, TcpStream, UnixStream},
+    sync::watch,
+};
+
+/// What the connections of a proxy are subject to now. Connections are numbered in the order of their opening.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Weather {
+    /// Connections below this number are silent.
+    pub silent_below: u64,
+    /// Connections below this number are closed.
+    pub closed_below: u64,
+    /// New connections are closed at once.
+    pub refused: bool,
+    /// Every piece that passes waits so long.
+    pub latency: Duration,
+}
+
+/// What has happened so far.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Commits whose acknowledgement was cut off.
+    pub acknowledgements_cut: AtomicU64,
+    /// Statements that were cut off before Postgres had them.
+    pub statements_cut: AtomicU64,
+    /// Pieces withheld by silence.
+    pub withheld: AtomicU64,
+    /// Pieces delayed.
+    pub delayed: AtomicU64,
+    /// Connections closed by the weather, or refused.
+    pub closed: AtomicU64,
+    /// Connections that Postgres closed.
+    pub lost: AtomicU64,
+}
+
+/// The next of these is cut off.
+#[derive(Debug, Default)]
+pub struct Scissors {
+    /// A commit of the journal's writer that wrote a batch: Postgres is done, the server never hears of it.
+    pub acknowledgement: AtomicBool,
+    /// A statement of the journal's writer: Postgres never hears of it.
+    pub statement: AtomicBool,
+}
+
+/// One edge between a server and Postgres.
+pub struct Proxy {
+    pub address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+pub struct Shared {
+    /// Of the real Postgres.
+    socket: PathBuf,
+    next: AtomicU64,
+    pub weather: watch::Sender<Weather>,
+    pub counters: Counters,
+    pub scissors: Scissors,
+}
+
+impl Proxy {
+    /// Listens on a port of its own, in front of the socket directory of a Postgres.
+    pub async fn start(socket_dir: &std::path::Path) -> std::io::Result<Proxy> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            socket: socket_dir.join(".s.PGSQL.5432"),
+            next: AtomicU64::new(1),
+            weather: watch::Sender::new(Weather::default()),
+            counters: Counters::default(),
+            scissors: Scissors::default(),
+        });
+        tokio::spawn(accept(listener, shared.clone()));
+        Ok(Proxy { address, shared })
+    }
+
+    pub fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    pub fn scissors(&self) -> &Scissors {
+        &self.shared.scissors
+    }
+
+    /// Changes the weather.
+    pub fn change(&self, change: impl FnOnce(&mut Weather)) {
+        self.shared.weather.send_modify(change);
+    }
+
+    /// Above the numbers of all connections so far.
+    pub fn next_connection(&self) -> u64 {
+        self.shared.next.load(Relaxed)
+    }
+
+    pub fn url(&self, database: &str, role: &str) -> String {
+        format!("postgres://{role}@{}/{database}?sslmode=disable", self.address)
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    while let Ok((client, _)) = listener.accept().await {
+        let number = shared.next.fetch_add(1, Relaxed);
+        if shared.weather.borrow().refused {
+            shared.counters.closed.fetch_add(1, Relaxed);
+            continue;
+        }
+        tokio::spawn(serve(client, number, shared.clone()));
+    }
+}
+
+async fn serve(client: TcpStream, number: u64, shared: Arc<Shared>) {
+    // Postgres is down: the client sees its connection closed.
+    let Ok(server) = UnixStream::connect(&shared.socket).await else {
+        shared.counters.lost.fetch_add(1, Relaxed);
+        return;
+    };
+    let _ = client.set_nodelay(true);
+    Connection { number, shared }.run(client, server).await;
+}

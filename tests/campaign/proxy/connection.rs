@@ -1,0 +1,118 @@
+//! One connection of a server to Postgres: two directions, and what happens to the messages on them.
+
+use super::{
+    Shared,
+    framing::{Message, Messages},
+};
+use bytes::BytesMut;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::Relaxed},
+};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    net::{TcpStream, UnixStream},
+    sync::watch,
+};
+
+pub struct Connection {
+    pub number: u64,
+    pub shared: Arc<Shared>,
+}
+
+/// Both directions end.
+struct Over;
+
+impl Connection {
+    /// Until one of the two hangs up, or the weather closes it.
+    pub async fn run(&self, client: TcpStream, server: UnixStream) {
+        let (client_in, client_out) = client.into_split();
+        let (server_in, server_out) = server.into_split();
+        let writer = AtomicBool::new(false);
+        tokio::select! {
+            () = self.forth(client_in, server_out, &writer) => {}
+            () = self.back(server_in, client_out, &writer) => {
+                self.shared.counters.lost.fetch_add(1, Relaxed);
+            }
+            () = self.closed() => {
+                self.shared.counters.closed.fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    /// From the server to Postgres.
+    async fn forth(&self, mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, writer: &AtomicBool) {
+        let (mut messages, mut out) = (Messages::of_client(), BytesMut::new());
+        while let Ok(1..) = from.read_buf(&mut messages.bytes).await {
+            while let Some(message) = messages.next() {
+                if message.opens_the_writer() {
+                    writer.store(true, Relaxed);
+                }
+                if message.executes() && writer.load(Relaxed) && self.shared.scissors.statement.swap(false, Relaxed) {
+                    self.shared.counters.statements_cut.fetch_add(1, Relaxed);
+                    return;
+                }
+                out.extend_from_slice(&message.bytes);
+            }
+            if self.pass(&mut out, &mut to).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// From Postgres to the server.
+    async fn back(&self, mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, writer: &AtomicBool) {
+        let (mut messages, mut out, mut wrote) = (Messages::default(), BytesMut::new(), false);
+        while let Ok(1..) = from.read_buf(&mut messages.bytes).await {
+            while let Some(message) = messages.next() {
+                wrote |= writer.load(Relaxed) && message.wrote_a_batch();
+                if self.cuts(&message, wrote) {
+                    return;
+                }
+                wrote &= !message.is_ready();
+                out.extend_from_slice(&message.bytes);
+            }
+            // The word of a batch waits for the word of its commit, so that both can be withheld.
+            if !wrote && self.pass(&mut out, &mut to).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn cuts(&self, message: &Message, wrote: bool) -> bool {
+        let cuts = wrote && message.is_ready() && self.shared.scissors.acknowledgement.swap(false, Relaxed);
+        if cuts {
+            self.shared.counters.acknowledgements_cut.fetch_add(1, Relaxed);
+        }
+        cuts
+    }
+
+    async fn pass(&self, out: &mut BytesMut, to: &mut (impl AsyncWrite + Unpin)) -> Result<(), Over> {
+        if out.is_empty() {
+            return Ok(());
+        }
+        let mut weather = self.shared.weather.subscribe();
+        self.wait_for_better(&mut weather).await?;
+        let latency = weather.borrow().latency;
+        if !latency.is_zero() {
+            self.shared.counters.delayed.fetch_add(1, Relaxed);
+            tokio::time::sleep(latency).await;
+        }
+        to.write_all_buf(out).await.map_err(|_| Over)
+    }
+
+    /// Returns when this connection is not silent.
+    async fn wait_for_better(&self, weather: &mut watch::Receiver<super::Weather>) -> Result<(), Over> {
+        if self.number < weather.borrow_and_update().silent_below {
+            self.shared.counters.withheld.fetch_add(1, Relaxed);
+        }
+        weather.wait_for(|weather| self.number >= weather.silent_below).await.map(drop).map_err(|_| Over)
+    }
+
+    /// Returns when the weather closes this connection.
+    async fn closed(&self) {
+        let mut weather = self.shared.weather.subscribe();
+        // The sender lives as long as this connection.
+        let _ = weather.wait_for(|weather| self.number < weather.closed_below).await;
+    }
+}

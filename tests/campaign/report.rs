@@ -1,0 +1,74 @@
+//! What a campaign came to, for people; and whether it proves anything.
+
+use super::{
+    check::{Facts, Verdict},
+    rig::Rig,
+};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Less than this, and nothing was attacked.
+const LEAST_OPERATIONS: u64 = 1_000;
+
+/// What a run proves.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Result {
+    /// All promises held under faults that bit.
+    Green,
+    /// A promise was broken.
+    Broken,
+    /// Nothing is proved, because of this.
+    Invalid(String),
+}
+
+/// Prints what happened, and judges.
+pub fn report(rig: &Rig, facts: &Facts, verdict: &Verdict, given_up: u64) -> Result {
+    println!("faults (times it bit / times injected, bites):");
+    for (kind, bites) in &facts.faults {
+        let bit = bites.iter().filter(|bites| **bites > 0).count();
+        println!("  {kind:18} {bit:4} / {:4} {:8}", bites.len(), bites.iter().sum::<u64>());
+    }
+    println!("promises (things held against them):");
+    for (promise, count) in &verdict.checked {
+        println!("  {promise:50} {count:9}");
+    }
+    let cut: u64 = rig.servers.iter().map(|server| server.proxy.counters().acknowledgements_cut.load(Relaxed)).sum();
+    let says = |text: &str| rig.servers.iter().map(|server| server.says(text)).sum::<u64>();
+    let tasks: usize = facts.log.values().map(Vec::len).sum();
+    println!(
+        "conversations {}, calls {}, streams {}, tasks {tasks}",
+        facts.limits.len(),
+        facts.requests.len(),
+        facts.streams.len()
+    );
+    println!("operations checked {}", verdict.operations());
+    println!("ownerships of the shard {}", facts.batches.len());
+    println!("attempts lost and fenced {}", facts.attempts.get(&3).copied().unwrap_or(0));
+    println!("batches of unknown fate {}", says("the fate of a batch is unknown"));
+    println!("commits without acknowledgement {cut}, recognised when sent again {}", says("had committed"));
+    let ended: u64 = rig.servers.iter().map(|server| server.ended_by_itself.load(Relaxed)).sum();
+    println!("servers that ended by themselves {ended}; calls given up {given_up}");
+    for (promise, violations) in &verdict.violations {
+        println!("BROKEN: {promise}");
+        violations.iter().for_each(|violation| println!("  {violation}"));
+    }
+    if !verdict.violations.is_empty() {
+        return Result::Broken;
+    }
+    invalid(facts, verdict).map_or(Result::Green, Result::Invalid)
+}
+
+/// Why a run without a violation proves nothing.
+fn invalid(facts: &Facts, verdict: &Verdict) -> Option<String> {
+    let toothless = facts.faults.iter().find(|(_, bites)| bites.contains(&0));
+    if let Some((kind, _)) = toothless {
+        return Some(format!("a fault of the kind {kind} did not bite"));
+    }
+    if facts.faults.is_empty() {
+        return Some("nothing went wrong".into());
+    }
+    let few = verdict.checked.iter().find(|(_, count)| **count == 0);
+    if verdict.checked.len() < 15 || few.is_some() {
+        return Some("a promise was not put to the test".into());
+    }
+    (verdict.operations() < LEAST_OPERATIONS).then(|| format!("only {} operations", verdict.operations()))
+}

@@ -1,0 +1,155 @@
+//! A server process and the proxy between it and Postgres. It is started again when it ends, as Kubernetes would.
+
+use super::proxy::Proxy;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use rallypoint::postgres::{COORDINATION, PrivatePostgres, TARGET};
+use std::{
+    fs::{File, OpenOptions},
+    net::{SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+/// Of each server.
+pub const SLOTS: u32 = 8;
+/// From SIGTERM to SIGKILL.
+const STOP_PATIENCE: Duration = Duration::from_secs(45);
+
+pub struct Server {
+    pub number: usize,
+    pub address: SocketAddr,
+    pub proxy: Proxy,
+    log: PathBuf,
+    child: Mutex<Option<Child>>,
+    /// Nobody starts it again now.
+    held: Mutex<u32>,
+    /// How often it ended without being told to.
+    pub ended_by_itself: AtomicU64,
+}
+
+impl Server {
+    pub async fn new(number: usize, postgres: &PrivatePostgres, folder: &Path) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let server = Server {
+            number,
+            address: listener.local_addr().expect("an address"),
+            proxy: Proxy::start(postgres.socket_dir()).await.expect("a proxy"),
+            log: folder.join(format!("server-{number}.log")),
+            child: Mutex::new(None),
+            held: Mutex::new(0),
+            ended_by_itself: AtomicU64::new(0),
+        };
+        drop(listener);
+        server.start();
+        server
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Process id, while it runs.
+    pub fn pid(&self) -> Option<Pid> {
+        self.child().as_ref().map(|child| Pid::from_raw(child.id() as i32))
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        if let Some(pid) = self.pid() {
+            kill(pid, signal).expect("our own child");
+        }
+    }
+
+    /// Dies at once, and stays dead until [`Server::release`].
+    pub fn kill(&self) {
+        *self.held() += 1;
+        if let Some(mut child) = self.child().take() {
+            child.kill().expect("our own child");
+            child.wait().expect("our own child");
+        }
+    }
+
+    /// Stops in good order; whether it ended in time and well. Stays stopped until [`Server::release`].
+    pub async fn terminate(&self) -> bool {
+        *self.held() += 1;
+        self.signal(Signal::SIGTERM);
+        let begun = tokio::time::Instant::now();
+        while begun.elapsed() < STOP_PATIENCE {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let mut child = self.child();
+            let Some(running) = child.as_mut() else { return false };
+            if let Some(status) = running.try_wait().expect("our own child") {
+                *child = None;
+                return status.success();
+            }
+        }
+        if let Some(mut child) = self.child().take() {
+            child.kill().expect("our own child");
+            child.wait().expect("our own child");
+        }
+        false
+    }
+
+    /// It may run again.
+    pub fn release(&self) {
+        *self.held() -= 1;
+        self.tend();
+    }
+
+    /// Starts it when it has ended and may run.
+    pub fn tend(&self) {
+        let held = self.held();
+        let mut child = self.child();
+        if let Some(running) = child.as_mut()
+            && let Some(status) = running.try_wait().expect("our own child")
+        {
+            self.ended_by_itself.fetch_add(1, Relaxed);
+            eprintln!("server {} ended by itself: {status}", self.number);
+            *child = None;
+        }
+        let idle = child.is_none();
+        drop(child);
+        if idle && *held == 0 {
+            self.start();
+        }
+    }
+
+    /// How often its log holds a text.
+    pub fn says(&self, text: &str) -> u64 {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        log.lines().filter(|line| line.contains(text)).count() as u64
+    }
+
+    fn start(&self) {
+        let log = OpenOptions::new().create(true).append(true).open(&self.log).expect("a log");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rallypoint"));
+        command.args(["serve", "--listen", &self.address.to_string(), "--replica-name", &format!("r{}", self.number)]);
+        command.args(["--slots", &SLOTS.to_string(), "--noop-slots", "64", "--log-format", "json"]);
+        command.args(["--database", &self.proxy.url(COORDINATION, COORDINATION)]);
+        command.args(["--target", &format!("{TARGET}={}", self.proxy.url(TARGET, TARGET))]);
+        command.env("RUST_LOG", "info").stdin(Stdio::null());
+        command.stdout(File::open("/dev/null").expect("it is there")).stderr(log);
+        *self.child() = Some(command.spawn().expect("the program starts"));
+    }
+
+    fn child(&self) -> MutexGuard<'_, Option<Child>> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn held(&self) -> MutexGuard<'_, u32> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
