@@ -334,11 +334,10 @@ impl Coordinator {
     }
 
     async fn ask(&self, command: Command) -> Result<Reply, CallError> {
-        if self.health.standing() == Standing::Standby {
-            return Err(CallError::NotOwner);
-        }
-        if self.health.stalled() {
-            return Err(CallError::unavailable("the coordination database is away"));
+        match self.health.door() {
+            (Standing::Standby, _) => return Err(CallError::NotOwner),
+            (_, true) => return Err(CallError::unavailable("the coordination database is away")),
+            (_, false) => {}
         }
         let room = self.reserve(&command)?;
         let (reply, answer) = oneshot::channel();

@@ -27,6 +27,8 @@ const NOTES: usize = 256;
 const READERS: u32 = 8;
 /// How long running tasks may go on after a shutdown began.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long a replica that is going down waits to see that another one has come.
+const LAST_LOOK: Duration = Duration::from_millis(300);
 
 /// How long an ownership lasts without a heartbeat, unless an operator says otherwise.
 pub const LEASE: Duration = Duration::from_secs(5);
@@ -149,13 +151,18 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
 /// runs here is finished before.
 async fn leave(coordinator: &Coordinator, executor: &Executor, peers: Option<&Peers>) {
     coordinator.stopping();
-    if coordinator.standing() == Standing::Standby || coordinator.successor().is_none() {
+    let Some(peers) = peers.filter(|_| coordinator.standing() != Standing::Standby) else { return };
+    if coordinator.successor().is_none() {
+        // One that has just come is known when the heartbeat that is under way ends.
+        let _ = tokio::time::timeout(LAST_LOOK, coordinator.membership().changed()).await;
+    }
+    if coordinator.successor().is_none() {
         return;
     }
     executor.shutdown(GRACE).await;
     coordinator.drain(GRACE).await;
     let successor = coordinator.hand_over().await.and_then(|successor| successor.address);
-    if let (Some(peers), Some(address)) = (peers, successor) {
+    if let Some(address) = successor {
         rpc::poke(peers, &address).await;
     }
 }

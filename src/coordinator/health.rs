@@ -39,6 +39,12 @@ struct State {
     lease_until: Option<Instant>,
 }
 
+impl State {
+    fn stalled(&self) -> bool {
+        self.waiting_since.is_some_and(|since| since.elapsed() > STALL)
+    }
+}
+
 /// A reading of [`Health`].
 #[derive(Clone, Debug)]
 pub struct JournalHealth {
@@ -119,7 +125,13 @@ impl Health {
 
     /// Callers are to be refused: nothing has become durable for too long.
     pub fn stalled(&self) -> bool {
-        self.state().waiting_since.is_some_and(|since| since.elapsed() > STALL)
+        self.state().stalled()
+    }
+
+    /// Where this replica stands, and whether callers are to be refused.
+    pub(super) fn door(&self) -> (Standing, bool) {
+        let state = self.state();
+        (state.standing, state.stalled())
     }
 
     /// The present state.
@@ -127,8 +139,7 @@ impl Health {
         let state = self.state();
         JournalHealth {
             last_batch: state.last.map(|(no, at)| (no, at.elapsed())),
-            available: matches!(state.standing, Standing::Recovering | Standing::Owner)
-                && state.waiting_since.is_none_or(|since| since.elapsed() <= STALL),
+            available: matches!(state.standing, Standing::Recovering | Standing::Owner) && !state.stalled(),
             error: state.error.clone(),
             epoch: state.epoch,
             standing: state.standing,

@@ -4,16 +4,19 @@
 //! a batch of unknown fate is sent again, unchanged and under its number, until its fate is known; a completion that an
 //! executor reported is never dropped. No I/O, no clock: tokio feeds it in `driver`, the simulator in the tests.
 
+mod envelope;
 mod tenure;
 mod told;
 
 use crate::{
     core::{
-        Action, Attempt, BatchNo, Command, Epoch, Handle, Output, Progress, RecoveredScheduler, Reject, Reply, Seq, Shard,
-        ShardId, Ticket, Time, Verb, Window, limits::Limits,
+        Action, Attempt, BatchNo, Epoch, Handle, Output, Progress, RecoveredScheduler, Reject, Reply, Seq, Shard, ShardId,
+        Ticket, Time, Window, limits::Limits,
     },
     journal::{Batch, Fate},
 };
+pub use envelope::Envelope;
+use envelope::{bytes, split, storable, survives};
 use rustc_hash::FxHashSet;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use told::Told;
@@ -25,15 +28,6 @@ const BATCH_BYTES: usize = 16 << 20;
 /// Wait before a batch is sent again, doubled up to `RESEND_MAX`.
 const RESEND_MIN: Duration = Duration::from_millis(50);
 const RESEND_MAX: Duration = Duration::from_secs(2);
-
-/// A command, and who waits for its answer.
-#[derive(Clone, Debug)]
-pub struct Envelope {
-    /// Who waits; `None`: nobody.
-    pub ticket: Option<Ticket>,
-    /// What is asked.
-    pub command: Command,
-}
 
 /// Something that happened to the loop.
 #[derive(Debug)]
@@ -348,38 +342,4 @@ fn has_room(open: &Output, bytes: usize) -> bool {
     let records = &open.records;
     records.submissions.len() + records.completions.len() + records.attempts.len() + open.actions.len() < BATCH_RECORDS
         && bytes < BATCH_BYTES
-}
-
-fn bytes(command: &Command) -> usize {
-    match command {
-        Command::Call { verb: Verb::Submit(submit), .. } => submit.bodies.bytes.len() + submit.params.bytes.len(),
-        Command::Completed(completions) => completions.iter().map(|c| c.report.bytes()).sum(),
-        _ => 0,
-    }
-}
-
-/// Told by an executor, who will not say it again.
-fn survives(command: &Command) -> bool {
-    matches!(command, Command::Completed(_) | Command::Slots { .. } | Command::StreamClosed(_))
-}
-
-/// One completion per command, so that one of them can be the culprit.
-fn split(commands: Vec<Envelope>) -> Vec<Envelope> {
-    let mut out = Vec::with_capacity(commands.len());
-    for envelope in commands {
-        match envelope.command {
-            Command::Completed(completions) if completions.len() > 1 => {
-                out.extend(completions.into_iter().map(|c| Envelope { ticket: None, command: Command::Completed(vec![c]) }))
-            }
-            command => out.push(Envelope { command, ..envelope }),
-        }
-    }
-    out
-}
-
-/// What becomes of the culprit: a completion fails as `RESULT_UNSTORABLE`, anything else has been answered.
-fn storable(envelope: Envelope) -> Option<Envelope> {
-    let Command::Completed(completions) = envelope.command else { return None };
-    let completions: Vec<_> = completions.into_iter().filter_map(|completion| completion.without_payload()).collect();
-    (!completions.is_empty()).then_some(Envelope { ticket: None, command: Command::Completed(completions) })
 }

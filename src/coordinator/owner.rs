@@ -79,7 +79,7 @@ impl Owner {
         loop {
             if let Some(owned) = self.take_over(claim).await {
                 match self.own(owned).await {
-                    Lost::Deposed => tracing::warn!("the shard is not ours any more"),
+                    Lost::Deposed => self.tell_of_the_new_owner(),
                     Lost::Stopped => return,
                 }
             }
@@ -240,6 +240,16 @@ impl Owner {
         self.health.stands(Standing::Standby);
         let _ = self.events.send(Event::Deposed).await;
         self.nudge.look();
+    }
+
+    fn tell_of_the_new_owner(&self) {
+        let membership = self.membership.borrow();
+        let owner = membership.owning().filter(|owner| owner.id != self.replica.id);
+        let name = owner.map_or("nobody", |owner| &owner.name);
+        tracing::warn!(owner = name, epoch = membership.epoch.0, "the shard is not ours any more");
+        if name == &*self.replica.name {
+            tracing::error!(name, "another process runs under the name of this replica: give each its own (--replica-name)");
+        }
     }
 
     fn decline(&self, wish: Wish) {

@@ -29,7 +29,7 @@ pub struct Beat {
 pub struct Membership {
     /// Number of the present ownership.
     pub epoch: Epoch,
-    /// The run that owns the shard; `None`: nobody does.
+    /// The run that owns the shard, or that it is being handed to; `None`: nobody does.
     pub owner: Option<Uuid>,
     /// Runs seen within the last few heartbeats, the youngest first.
     pub members: Vec<Member>,
@@ -160,7 +160,11 @@ impl Row {
             lease_until: self.lease_until.map(|until| until.0),
             owned_until: self.owned_until.map(|until| until.0),
             handover_to: self.handover_to,
-            membership: Membership { epoch: Epoch(self.epoch), owner: self.owner_id, members: members.collect() },
+            membership: Membership {
+                epoch: Epoch(self.epoch),
+                owner: self.handover_to.or(self.owner_id),
+                members: members.collect(),
+            },
         }
     }
 }

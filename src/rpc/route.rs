@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     coordinator::{Coordinator, Standing},
-    core::{Caller, Epoch},
+    core::Caller,
     journal::Membership,
     peer::Peers,
 };
@@ -46,7 +46,6 @@ pub(super) enum Way {
 pub(super) struct Owner {
     pub channel: Channel,
     id: Uuid,
-    epoch: Epoch,
 }
 
 impl Route {
@@ -79,7 +78,7 @@ impl Route {
         let owner = self.peers.as_ref().and_then(|peers| {
             let member = membership.owning().filter(|member| member.id != self.coordinator.id())?;
             let channel = peers.channel(member.address.as_deref()?).ok()?;
-            Some(Owner { channel, id: member.id, epoch: membership.epoch })
+            Some(Owner { channel, id: member.id })
         });
         owner.map_or(Way::Nowhere, Way::There)
     }
@@ -101,11 +100,11 @@ impl Route {
         let _ = tokio::time::timeout(wait, membership.changed()).await;
     }
 
-    /// Resolves when `owner` does not own the shard any more.
+    /// Resolves when another one than `owner` owns the shard.
     pub(super) async fn replaced(&self, owner: &Owner) {
         let mut membership = self.coordinator.membership();
-        let same = |known: &Membership| known.epoch <= owner.epoch && known.owner.is_none_or(|id| id == owner.id);
-        if membership.wait_for(|known| !same(known)).await.is_err() {
+        let another = |known: &Membership| known.owner.is_some_and(|id| id != owner.id);
+        if membership.wait_for(another).await.is_err() {
             std::future::pending::<()>().await;
         }
     }

@@ -9,6 +9,7 @@ mod fairness;
 mod harness;
 mod journal;
 mod overload;
+mod peers;
 mod private_postgres;
 mod promises_calls;
 mod promises_limits;

@@ -17,6 +17,7 @@ use rallypoint::{
     postgres::{COORDINATION, PrivatePostgres, TARGET},
 };
 use std::{
+    collections::BTreeSet,
     net::SocketAddr,
     process::{Child, Command, Stdio},
     time::Duration,
@@ -47,8 +48,25 @@ impl Cluster {
             cluster.restart(index);
             cluster.serves(index).await;
         }
-        cluster.until(|status| status.replicas.len() == count).await;
+        for index in 0..count {
+            cluster.knows(index, count).await;
+        }
         cluster
+    }
+
+    /// Waits until one of them knows of so many.
+    async fn knows(&self, index: usize, count: usize) {
+        let client = self.client(index);
+        let names = async || {
+            let rows = client.executions().await.expect("executions");
+            rows.into_iter().map(|row| row.replica).collect::<BTreeSet<_>>().len()
+        };
+        let wait = async {
+            while names().await < count {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        timeout(PATIENCE, wait).await.expect("they find each other");
     }
 
     /// Starts one, again or for the first time.
