@@ -11,6 +11,7 @@ create table shard (
     owner text,
     owner_id uuid,
     lease_until timestamptz,
+    handover_to uuid,                                   -- may take over at once
     constraint shard_pkey primary key (shard),
     constraint shard_number check (shard between 0 and 4095),
     constraint shard_epoch check (epoch >= 0)
@@ -34,6 +35,8 @@ create table replica (
     shard int2 not null,
     replica uuid not null,
     name text not null,
+    address text,                                       -- where other replicas reach it
+    stopping boolean not null default false,
     epoch int8 not null,
     started_at timestamptz not null,
     seen_at timestamptz not null,
@@ -160,13 +163,13 @@ create table attempt (
     handle uuid not null,
     seq int8 not null,
     attempt int4 not null,
-    kind int2 not null,                                 -- 1 start, 2 cancel requested, 3 lost, 4 failed
+    kind int2 not null,                                 -- 1 start, 2 cancel requested, 3 lost, 4 failed, 5 handed back
     day date not null,
     at timestamptz not null,
     next_at timestamptz,
     error bytea compression lz4,                        -- as in completion.errors
     constraint attempt_pkey primary key (shard, handle, seq, attempt, kind, day),
-    constraint attempt_kind check (kind between 1 and 4)
+    constraint attempt_kind check (kind between 1 and 5)
 ) partition by range (day);
 
 create index attempt_times on attempt using brin (at) with (pages_per_range = 16);

@@ -24,7 +24,7 @@ use crate::{
         limits::{CALL_BYTES, Limits},
     },
     executor::{self, Executor},
-    journal::{Journal, JournalError, Reader, Replica},
+    journal::{Journal, JournalError, Membership, Reader, Replica},
 };
 use driver::{Asked, Driver};
 use feed::Feeds;
@@ -32,7 +32,7 @@ use library::Library;
 use machine::Machine;
 use std::{sync::Arc, time::Duration};
 use stream::Goal;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use uuid::Uuid;
 
 /// Commands that may wait for the loop.
@@ -72,6 +72,7 @@ pub struct Coordinator {
     clock: Clock,
     feeds: Feeds,
     health: Health,
+    membership: watch::Receiver<Membership>,
 }
 
 /// Why a call got no answer.
@@ -124,6 +125,7 @@ impl Coordinator {
         let (commands, asked) = mpsc::channel(COMMANDS);
         let (closed_streams, closed) = mpsc::channel(CLOSED_STREAMS);
         let (feeds, health) = (Feeds::default(), Health::default());
+        let (membership, members) = watch::channel(Membership::default());
         tokio::spawn(housekeeping::keep(journal.upkeep(), health.clone(), commands.downgrade()));
         let coordinator = Coordinator {
             commands,
@@ -135,8 +137,9 @@ impl Coordinator {
             clock: clock.clone(),
             feeds: feeds.clone(),
             health: health.clone(),
+            membership: members,
         };
-        tokio::spawn(owner::keep(journal.clone(), replica.clone(), clock.clone(), health.clone()));
+        tokio::spawn(owner::keep(journal.clone(), replica.clone(), clock.clone(), health.clone(), membership));
         let (machine, first) = Machine::new(journal.shard(), limits);
         let others = tokio::runtime::Handle::current();
         let driver = Driver {
@@ -169,6 +172,11 @@ impl Coordinator {
         random.copy_from_slice(&Uuid::now_v7().as_bytes()[6..]);
         let unix_ms = self.clock.now().0 / 1_000;
         Handle::new(self.shard, unix_ms.max(0) as u64, random)
+    }
+
+    /// Who is there and who owns the shard, as of the last heartbeat; tells every change.
+    pub fn membership(&self) -> watch::Receiver<Membership> {
+        self.membership.clone()
     }
 
     /// The journal, for reads.

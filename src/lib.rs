@@ -8,6 +8,7 @@ pub mod coordinator;
 pub mod core;
 pub mod executor;
 pub mod journal;
+pub mod peer;
 pub mod postgres;
 pub mod rpc;
 pub mod serve;

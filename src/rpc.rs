@@ -4,7 +4,6 @@
 mod auth;
 mod convert;
 mod errors;
-mod incoming;
 mod readiness;
 mod reason;
 mod refusal;
@@ -15,6 +14,6 @@ mod validate;
 mod violations;
 
 pub use reason::Reason;
-pub use server::{Config, routes, serve};
+pub use server::{Config, peer_routes, routes, serve};
 pub use status::Probes;
 pub use validate::Targets;

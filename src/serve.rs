@@ -8,6 +8,7 @@ use crate::{
     core::{ShardId, limits::Limits},
     executor::{CANCEL_GRACE, Executor, ExecutorConfig, SessionNote, TargetConfig},
     journal::{self, Journal, JournalConfig, Replica, Sessions},
+    peer::{PeerConfig, Port},
     postgres::{self, PrivatePostgres},
     rpc,
 };
@@ -15,6 +16,8 @@ use anyhow::Context;
 use sqlx::postgres::PgConnectOptions;
 use std::{collections::HashMap, net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::mpsc};
+use tokio_util::sync::CancellationToken;
+use tonic::service::Routes;
 use uuid::Uuid;
 
 /// Batches of reports of the executor that may wait for the loop.
@@ -25,6 +28,9 @@ const NOTES: usize = 256;
 const READERS: u32 = 8;
 /// How long running tasks may go on after a shutdown began.
 const GRACE: Duration = Duration::from_secs(10);
+
+/// How long an ownership lasts without a heartbeat, unless an operator says otherwise.
+pub const LEASE: Duration = Duration::from_secs(5);
 
 /// How a server is set up.
 #[derive(Clone, Debug)]
@@ -47,6 +53,10 @@ pub struct Config {
     pub body_bytes: usize,
     /// Name of this replica, the same after a restart.
     pub replica_name: String,
+    /// The port of the replicas; `None`: this server has no others.
+    pub peer: Option<PeerConfig>,
+    /// How long this server owns the shard without a heartbeat; the same for all replicas.
+    pub lease: Duration,
     /// Namespaces come from the metadata of calls: only behind a proxy that sets it.
     pub trusted_namespace_metadata: bool,
     /// What each namespace may have.
@@ -83,7 +93,12 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
         retention_days: config.retention_days,
     })
     .await?;
-    let replica = Replica { id: Uuid::now_v7(), name: config.replica_name.as_str().into() };
+    let port = match config.peer {
+        Some(peer) => Some(Port::bind(peer).await.context("the port of the replicas")?),
+        None => None,
+    };
+    let address = port.as_ref().map(|port| port.address().into());
+    let replica = Replica { id: Uuid::now_v7(), name: config.replica_name.as_str().into(), address };
     let sessions = journal.sessions(replica.clone());
     let clock = Clock::new();
     let (reports, executor_events) = mpsc::channel(REPORTS);
@@ -110,13 +125,24 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
         probes: probes::probes(&executor, coordinator.clock().clone(), replica.name.clone()),
         trusted_namespace_metadata: config.trusted_namespace_metadata,
     };
+    let stopping = CancellationToken::new();
+    if let Some(port) = port {
+        tokio::spawn(serve_peers(port, rpc::peer_routes(&coordinator, &rpc, &stopping), stopping.clone()));
+    }
     rpc::serve(listener, coordinator.clone(), rpc, shutdown).await?;
     executor.shutdown(GRACE).await;
     coordinator.drain(GRACE).await;
+    stopping.cancel();
     if let Some(private) = private {
         tokio::task::spawn_blocking(move || private.stop()).await?;
     }
     Ok(())
+}
+
+async fn serve_peers(port: Port, routes: Routes, stopping: CancellationToken) {
+    if let Err(error) = port.serve(routes, stopping).await {
+        tracing::error!(%error, "the port of the replicas has failed");
+    }
 }
 
 async fn start_private(data_dir: Option<PathBuf>) -> anyhow::Result<PrivatePostgres> {

@@ -131,7 +131,7 @@ impl Bench {
             Name::Cancel => cancel::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
             Name::Replay => replay::run(self.most.unwrap_or(1_000_000), runs).await?.into(),
             Name::Restart => restart::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
-            Name::Aging => aging::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
+            Name::Aging => aging::run(self.most.unwrap_or(10_000_000), runs).await?,
             Name::Snapshot => snapshot::run(self.count.unwrap_or(100_000), runs).await?.into(),
             Name::Backlog => backlog::run(self.count.unwrap_or(200_000), self.most.unwrap_or(10_000_000), runs).await?,
         };

@@ -18,7 +18,7 @@ use crate::{
     api::{ListTasksRequest, ReleaseMode, SchedulerSettings},
     client::{DoneStream, Error, Scheduler},
     core::limits::Limits,
-    serve::{Config, serve},
+    serve::{Config, LEASE, serve},
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -118,6 +118,8 @@ impl Host {
             retention_days: 30,
             body_bytes: 192 << 20,
             replica_name: "demo".to_owned(),
+            peer: None,
+            lease: LEASE,
             trusted_namespace_metadata: false,
             limits: Limits::default(),
             allow_unsafe_database: false,

@@ -2,11 +2,13 @@
 //!
 //! The first SIGTERM or SIGINT shuts down in order; the second one leaves at once.
 
+mod peers;
 mod quotas;
 
 use super::Failure;
 use crate::serve::{Config, Target};
 use clap::{Args, ValueEnum};
+use peers::Peers;
 use quotas::Quotas;
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 use tokio::{
@@ -70,6 +72,8 @@ pub struct Serve {
     #[arg(long, env = "RALLYPOINT_TRUSTED_NAMESPACE_METADATA", hide_env_values = true)]
     trusted_namespace_metadata: bool,
     #[command(flatten)]
+    peers: Peers,
+    #[command(flatten)]
     quotas: Quotas,
     /// Format of the log on stderr; what is logged: RUST_LOG
     #[arg(long, env = "RALLYPOINT_LOG_FORMAT", hide_env_values = true, value_enum, default_value_t = LogFormat::Text)]
@@ -100,14 +104,14 @@ impl Serve {
         })?;
         let address = listener.local_addr().map_err(anyhow::Error::from)?;
         eprintln!("listening on http://{address}");
-        crate::serve::serve(self.config(address), listener, stop.wait()).await?;
+        crate::serve::serve(self.config(address)?, listener, stop.wait()).await?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn config(self, listen: SocketAddr) -> Config {
+    fn config(self, listen: SocketAddr) -> Result<Config, Failure> {
         let slots = self.slots;
         let target = |target: TargetOption| Target { name: target.name, url: target.url, slots: target.slots.unwrap_or(slots) };
-        Config {
+        Ok(Config {
             listen,
             database: self.database,
             data_dir: self.data_dir,
@@ -119,8 +123,10 @@ impl Serve {
             replica_name: self.replica_name.unwrap_or_else(host_name),
             trusted_namespace_metadata: self.trusted_namespace_metadata,
             limits: self.quotas.limits(),
+            lease: self.peers.lease(),
+            peer: self.peers.config()?,
             allow_unsafe_database: false,
-        }
+        })
     }
 }
 

@@ -129,6 +129,11 @@ impl Bodies {
         if stopped { self.waiting.remove(&(handle, first)) } else { None }
     }
 
+    /// Drops what waits for a body: another owner has come between, and hands it out or has done so.
+    pub fn forsake(&mut self) {
+        self.waiting.clear();
+    }
+
     /// Drops what a scheduler will not ask for any more: all its tasks have ended.
     pub fn forget(&mut self, handle: Handle) {
         self.spilled.remove(&handle);

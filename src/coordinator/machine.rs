@@ -4,19 +4,18 @@
 //! a batch of unknown fate is sent again, unchanged and under its number, until its fate is known; a completion that an
 //! executor reported is never dropped. No I/O, no clock: tokio feeds it in `driver`, the simulator in the tests.
 
+mod told;
+
 use crate::{
     core::{
-        Action, Assignment, BatchNo, Command, Epoch, Handle, Output, Progress, RecoveredScheduler, Reject, Reply, Running, Seq,
-        Shard, ShardId, Ticket, Time, Verb, Work, limits::Limits,
+        Action, Attempt, BatchNo, Command, Epoch, Handle, Output, Progress, RecoveredScheduler, Reject, Reply, Seq, Shard,
+        ShardId, Ticket, Time, Verb, Window, limits::Limits,
     },
     journal::{Batch, Fate},
 };
-use rustc_hash::{FxHashMap, FxHashSet};
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use rustc_hash::FxHashSet;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+use told::Told;
 
 /// Commands and outcomes in one batch, about: what Postgres takes in one go without a stall.
 const BATCH_RECORDS: usize = 5_000;
@@ -50,6 +49,8 @@ pub enum Event {
         epoch: Epoch,
         /// The last batch in the journal.
         last_batch: BatchNo,
+        /// What others who owned the shard since may have been running; `None`: nobody did.
+        window: Option<Window>,
     },
 }
 
@@ -73,6 +74,8 @@ pub struct Release {
     pub actions: Vec<Action>,
     /// How far each touched scheduler is.
     pub progress: Vec<(Handle, Progress)>,
+    /// Assignments with a session whose completion is taken in for good.
+    pub over: Vec<(Handle, Seq, Attempt)>,
 }
 
 /// A batch that has been decided.
@@ -115,10 +118,8 @@ pub struct Machine {
     /// The batch in flight or open holds a suspect.
     alone: bool,
     limits: Limits,
-    /// Slots as the executors last told.
-    slots: BTreeMap<Work, u32>,
-    /// Assignments released and not yet durably over.
-    running: FxHashMap<(Handle, Seq), Running>,
+    /// What executors have told, or were given.
+    told: Told,
 }
 
 impl Machine {
@@ -137,8 +138,7 @@ impl Machine {
             suspects: VecDeque::new(),
             alone: false,
             limits,
-            slots: BTreeMap::new(),
-            running: FxHashMap::default(),
+            told: Told::default(),
         };
         (machine, Effect::Recover)
     }
@@ -150,7 +150,10 @@ impl Machine {
             match event {
                 Event::Command(envelope) => self.inbox.push_back(envelope),
                 Event::Fate(no, fate) => self.settle_fate(now, no, fate, &mut effects),
-                Event::Recovered { schedulers, epoch, last_batch } => self.recover(now, schedulers, epoch, last_batch),
+                Event::Recovered { schedulers, epoch, last_batch, window } => {
+                    self.inherit(window, epoch);
+                    self.recover(now, schedulers, epoch, last_batch);
+                }
             }
         }
         self.fill(now);
@@ -198,12 +201,19 @@ impl Machine {
         }
     }
 
-    /// Rebuilds the core. What executors of this process still run, or have reported and not seen durable, goes on.
+    /// After others have owned the shard, what executors did for this loop before is theirs to report anew.
+    fn inherit(&mut self, window: Option<Window>, epoch: Epoch) {
+        let Some(window) = window else { return };
+        self.told.inherit(window, epoch);
+        let stale = |command: &Command| matches!(command, Command::Completed(_) | Command::Slots { .. } | Command::Reported(_));
+        self.inbox.retain(|envelope| !stale(&envelope.command));
+        self.suspects.retain(|envelope| !stale(&envelope.command));
+    }
+
+    /// Rebuilds the core. What executors still run for this loop, or have reported and not seen durable, goes on.
     fn recover(&mut self, now: Time, schedulers: Vec<RecoveredScheduler>, epoch: Epoch, last_batch: BatchNo) {
-        let running: Vec<Running> = self.running.values().copied().collect();
-        let mut core = Shard::restore(self.limits, now, schedulers, &running);
-        for (work, total) in &self.slots {
-            let command = Command::Slots { work: work.clone(), total: *total };
+        let mut core = Shard::restore(self.limits, now, schedulers, self.told.window());
+        for command in self.told.again() {
             core.apply(now, None, &command, &mut self.open);
         }
         self.state = State::Working(Box::new(core));
@@ -211,41 +221,23 @@ impl Machine {
         self.next = BatchNo(last_batch.0 + 1);
     }
 
-    /// Notes what executors have been given and what of it is over, as far as it is durable.
-    fn note_running(&mut self, now: Time, decided: &Decided) {
-        for envelope in &decided.commands {
-            if let Command::Completed(completions) = &envelope.command {
-                for completion in completions {
-                    let key = (completion.handle, completion.first);
-                    if self.running.get(&key).is_some_and(|running| running.attempt == completion.attempt) {
-                        self.running.remove(&key);
-                    }
-                }
-            }
-        }
-        for action in &decided.actions {
-            if let Action::Dispatch(Assignment { handle, first, count, attempt, .. }) = action {
-                let running = Running { handle: *handle, first: *first, count: *count, attempt: *attempt, since: now };
-                self.running.insert((*handle, *first), running);
-            }
-        }
-    }
-
     /// Applies waiting commands to the open batch, as far as it has room.
     fn fill(&mut self, now: Time) {
-        let State::Working(core) = &mut self.state else { return };
         while !self.alone && has_room(&self.open, self.open_bytes) {
+            let State::Working(core) = &mut self.state else { return };
             let occupied = self.in_flight.is_some() || !self.open_commands.is_empty();
             if occupied && !self.suspects.is_empty() {
                 return;
             }
             self.alone = !self.suspects.is_empty();
             let Some(envelope) = self.suspects.pop_front().or_else(|| self.inbox.pop_front()) else { return };
-            if let Command::Slots { work, total } = &envelope.command {
-                self.slots.insert(work.clone(), *total);
+            if self.told.is_stale(&envelope.command) {
+                self.alone = false;
+                continue;
             }
             self.open_bytes += bytes(&envelope.command);
             core.apply(now, envelope.ticket, &envelope.command, &mut self.open);
+            self.told.note(&envelope.command);
             self.open_commands.push(envelope);
         }
     }
@@ -266,8 +258,9 @@ impl Machine {
         self.open_bytes = 0;
         if output.records.is_empty() {
             self.alone = false;
-            self.note_running(now, &decided);
-            effects.push(Effect::Release(Release { batch: None, actions: decided.actions, progress: decided.progress }));
+            let over = self.told.released(now, &decided.commands, &decided.actions);
+            let Decided { actions, progress, .. } = decided;
+            effects.push(Effect::Release(Release { batch: None, actions, progress, over }));
             return true;
         }
         let batch =
@@ -284,9 +277,9 @@ impl Machine {
         match fate {
             Fate::Durable => {
                 self.alone = false;
-                self.note_running(now, &flight.decided);
+                let over = self.told.released(now, &flight.decided.commands, &flight.decided.actions);
                 let Decided { actions, progress, .. } = flight.decided;
-                effects.push(Effect::Release(Release { batch: Some(flight.batch), actions, progress }));
+                effects.push(Effect::Release(Release { batch: Some(flight.batch), actions, progress, over }));
             }
             Fate::Unknown { .. } => {
                 effects.push(Effect::Append(flight.batch.clone(), flight.pause));
@@ -322,7 +315,7 @@ impl Machine {
             // The one suspect of this batch is the culprit.
             let rejected = commands.iter().filter_map(|culprit| culprit.ticket);
             let actions = rejected.map(|ticket| Action::Reply(ticket, Reply::Rejected(Reject::JournalRejected))).collect();
-            effects.push(Effect::Release(Release { batch: None, actions, progress: Vec::new() }));
+            effects.push(Effect::Release(Release { batch: None, actions, progress: Vec::new(), over: Vec::new() }));
             commands = commands.into_iter().filter_map(storable).collect();
         }
         commands.append(&mut self.open_commands);

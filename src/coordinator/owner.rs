@@ -3,10 +3,10 @@
 use super::{health::Health, machine::Event};
 use crate::{
     clock::Clock,
-    journal::{self, Journal, Replica, TakeOver},
+    journal::{self, Claim, Journal, Membership, Replica, TakeOver},
 };
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 /// How long an ownership lasts without a heartbeat.
 const LEASE: Duration = Duration::from_secs(5);
@@ -46,7 +46,7 @@ async fn take_over_and_read(
     clock: &Clock,
     health: &Health,
 ) -> Result<Result<Event, Duration>, journal::JournalError> {
-    let owned = match journal.take_over(replica, LEASE).await? {
+    let owned = match journal.take_over(replica, Claim::Start, LEASE).await? {
         TakeOver::Owned(owned) => owned,
         TakeOver::Wait(wait) => return Ok(Err(wait)),
     };
@@ -54,11 +54,17 @@ async fn take_over_and_read(
     let schedulers = journal::recover(journal).await?;
     tracing::info!(epoch = owned.epoch.0, last_batch = owned.last_batch.0, schedulers = schedulers.len(), "the shard is ours");
     health.owned(owned.epoch, owned.now);
-    Ok(Ok(Event::Recovered { schedulers, epoch: owned.epoch, last_batch: owned.last_batch }))
+    Ok(Ok(Event::Recovered { schedulers, epoch: owned.epoch, last_batch: owned.last_batch, window: None }))
 }
 
 /// Renews the lease and measures the time of the database, every second, for ever.
-pub(super) async fn keep(journal: Journal, replica: Replica, clock: Clock, health: Health) {
+pub(super) async fn keep(
+    journal: Journal,
+    replica: Replica,
+    clock: Clock,
+    health: Health,
+    membership: watch::Sender<Membership>,
+) {
     let mut heart = journal.heart(replica, LEASE);
     let mut ticks = tokio::time::interval(HEARTBEAT);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -67,7 +73,10 @@ pub(super) async fn keep(journal: Journal, replica: Replica, clock: Clock, healt
         let epoch = health.read().epoch;
         let asked = Instant::now();
         match heart.beat(Some(epoch)).await {
-            Ok(beat) => clock.correct(beat.now, asked.elapsed()),
+            Ok(beat) => {
+                clock.correct(beat.now, asked.elapsed());
+                membership.send_if_modified(|known| std::mem::replace(known, beat.membership.clone()) != beat.membership);
+            }
             Err(error) => {
                 tracing::warn!(%error, "heartbeat failed");
                 health.trouble(error.to_string());

@@ -1,8 +1,8 @@
 //! What may be asked of the core, and what it answers.
 
 use super::{
-    Attempt, DoneNo, Halt, Handle, Namespace, Order, Outcome, Packed, Phase, ReleaseMode, Request, Run, SchedulerImage, Seq,
-    Settings, Standing, TaskError, TaskResult, Time, Work, limits::Limit,
+    Attempt, Completion, DoneNo, Epoch, Halt, Handle, Namespace, Order, Outcome, Packed, Phase, ReleaseMode, Request, Run,
+    Running, SchedulerImage, Seq, Settings, Standing, TaskError, TaskResult, Time, Work, limits::Limit,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -35,6 +35,18 @@ pub enum Command {
         work: Work,
         /// How many.
         total: u32,
+    },
+    /// From an executor, after a takeover: what it still runs of what was handed out before, or has done and not seen
+    /// acknowledged. What is not known any more is stopped.
+    Reported(Vec<Running>),
+    /// Every executor has reported what it runs of this kind (`None`: of any), or is fenced.
+    Cleared {
+        /// Which kind.
+        work: Option<Work>,
+        /// One was fenced: what nobody reported may have run. Else it has not begun.
+        lost: bool,
+        /// Under which ownership the executors were asked.
+        since: Epoch,
     },
     /// A stream opened by `Watch` has ended.
     StreamClosed(Handle),
@@ -147,71 +159,6 @@ pub enum Until {
     Forever,
 }
 
-/// What became of an assignment.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Completion {
-    /// Which scheduler.
-    pub handle: Handle,
-    /// The assignment's first task.
-    pub first: Seq,
-    /// Its attempt. A completion of another attempt than the running one is ignored.
-    pub attempt: Attempt,
-    /// What happened.
-    pub report: Report,
-    /// When the attempt began.
-    pub started: Time,
-    /// When it ended.
-    pub ended: Time,
-    /// Which slot ran it.
-    pub slot: u32,
-    /// Which backend of the target; 0: none.
-    pub backend_pid: i32,
-}
-
-/// How an attempt ended.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Report {
-    /// Well.
-    Succeeded(Option<Arc<TaskResult>>),
-    /// It reported an error. `transient`: an identical attempt may well succeed.
-    Failed {
-        /// Which.
-        error: Arc<TaskError>,
-        /// Counts against `max_losses`, not `max_attempts`.
-        transient: bool,
-    },
-    /// Stopped by the executor at the assignment's time limit.
-    TimedOut(Arc<TaskError>),
-    /// Stopped because the core asked for it.
-    Stopped,
-    /// Never began: there was no session. Counts as no attempt.
-    NotStarted,
-}
-
-impl Report {
-    /// Bytes a caller or target put into it.
-    pub fn bytes(&self) -> usize {
-        match self {
-            Report::Succeeded(Some(result)) => result.rows_json.len(),
-            Report::Failed { error, .. } | Report::TimedOut(error) => error.message.len(),
-            Report::Succeeded(None) | Report::Stopped | Report::NotStarted => 0,
-        }
-    }
-}
-
-impl Completion {
-    /// The same, but failed because what it brought back cannot be stored; `None` when it already is that.
-    pub fn without_payload(self) -> Option<Self> {
-        const CODE: &str = "RESULT_UNSTORABLE";
-        if matches!(&self.report, Report::Failed { error, .. } if error.code == CODE) {
-            return None;
-        }
-        let message = "the database refused to store what the attempt brought back".into();
-        let error = Arc::new(TaskError { code: CODE.into(), message });
-        Some(Completion { report: Report::Failed { error, transient: false }, ..self })
-    }
-}
-
 /// Names who waits for the answer to a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
@@ -263,6 +210,8 @@ pub enum Reply {
     Status(Box<CoreStatus>),
     /// Checkpoint.
     Checkpointed,
+    /// Cleared: whatever was lost is on record.
+    Cleared,
     /// No effect, and why.
     Rejected(Reject),
 }

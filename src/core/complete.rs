@@ -35,7 +35,7 @@ impl Shard {
     pub(super) fn complete(&mut self, now: Time, completion: &Completion, out: &mut Output) {
         let handle = completion.handle;
         let Some(scheduler) = self.schedulers.get_mut(&handle) else { return };
-        let current = scheduler.in_flight.get(&completion.first).is_some_and(|f| f.attempt == completion.attempt);
+        let current = scheduler.in_flight.get(&completion.first).is_some_and(|f| f.attempt == completion.attempt && !f.suspect);
         if !current {
             return;
         }
@@ -59,7 +59,14 @@ impl Shard {
                 out.records.attempts.push(attempt_record(handle, &flight.span, flight.attempt, what, now));
                 scheduler.queue.put_back_delayed(at, flight.span);
             }
-            Verdict::Again => scheduler.hand_back(flight, matches!(completion.report, Report::Stopped)),
+            Verdict::Again => {
+                let began = matches!(completion.report, Report::Stopped);
+                if began || flight.recorded {
+                    let what = AttemptEvent::HandedBack;
+                    out.records.attempts.push(attempt_record(handle, &flight.span, flight.attempt, what, now));
+                }
+                scheduler.hand_back(flight, began);
+            }
         }
         self.refresh(handle);
     }

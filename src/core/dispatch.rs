@@ -2,8 +2,8 @@
 //! run is never picked (design 5.4).
 
 use super::{
-    Action, Assignment, Attempt, AttemptEvent, AttemptRecord, Fair, Grant, Handle, History, InFlight, KindId, Output, Scheduler,
-    Shard, Span, Time, TimeLimit, Work, limits,
+    Action, Assignment, Attempt, AttemptEvent, AttemptRecord, Fair, Grant, Handle, InFlight, KindId, Output, Scheduler, Shard,
+    Span, Time, TimeLimit, Work, limits,
 };
 
 impl Shard {
@@ -29,7 +29,10 @@ impl Shard {
         let gate = scheduler.gate();
         if let Some(span) = scheduler.queue.take(kind, gate, most) {
             let (attempt, again) = scheduler.next_attempt(&span, sessionless);
-            let recorded = again || (span.spec.options.at_most_once() && !sessionless);
+            let options = &span.spec.options;
+            // Tasks that waited for their time, or that pass suspects, start out of turn: only a row tells a later owner.
+            let out_of_turn = options.not_before.is_some() || scheduler.suspects > 0;
+            let recorded = again || (!sessionless && (options.at_most_once() || out_of_turn));
             if recorded {
                 out.records.attempts.push(start_record(handle, &span, attempt, now));
             }
@@ -42,7 +45,7 @@ impl Shard {
             self.fair.occupy(&mut scheduler.share, kind, count);
             self.fair.charge(&mut scheduler.share, charged * i64::from(count));
             scheduler.running += count;
-            let flight = InFlight { span, attempt, since: now, charged, cancel: false, recorded };
+            let flight = InFlight { span, attempt, since: now, charged, cancel: false, recorded, suspect: false };
             scheduler.in_flight.insert(flight.span.first, flight);
         }
         self.refresh(handle);
@@ -84,36 +87,16 @@ impl Shard {
 }
 
 impl Scheduler {
-    /// The number of the next attempt of the tasks of `span`, and whether it repeats another one, known or suspected: the
-    /// first tasks after a recovery may have been running. A suspect is numbered from 2. What repeats another attempt is
-    /// recorded before it starts, so that no number is given twice and a task that kills its host is counted (design 7).
+    /// The number of the next attempt of the tasks of `span`, and whether it follows another one, known or suspected. Such
+    /// a one is recorded before it starts, so that no number is given twice and a task that kills its host is counted
+    /// (design 7).
     fn next_attempt(&mut self, span: &Span, sessionless: bool) -> (Attempt, bool) {
-        if sessionless {
-            return (Attempt(1), false);
-        }
-        if let Some(history) = self.histories.get_mut(&span.first) {
-            history.attempt.0 += 1;
-            return (history.attempt, true);
-        }
-        if !span.recovered || !self.is_suspect(span) {
-            return (Attempt(1), false);
-        }
-        self.histories.insert(span.first, History { attempt: Attempt(2), ..History::default() });
-        (Attempt(2), true)
-    }
-
-    /// Whether the last owner may have been running a recovered task: the first ones with an order, and the first ones
-    /// without, as many as there are slots. Those that waited for their time may have come in any sequence.
-    fn is_suspect(&mut self, span: &Span) -> bool {
-        let alike = (span.kind, span.order.is_some());
-        let left = self.suspects.iter_mut().find(|(kind, ordered, left)| (*kind, *ordered) == alike && *left > 0);
-        match left {
-            _ if span.spec.options.not_before.is_some() => true,
-            Some((_, _, left)) => {
-                *left -= 1;
-                true
+        match self.histories.get_mut(&span.first) {
+            Some(history) if !sessionless => {
+                history.attempt.0 += 1;
+                (history.attempt, true)
             }
-            None => false,
+            _ => (Attempt(1), false),
         }
     }
 

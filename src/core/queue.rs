@@ -124,6 +124,29 @@ impl Queue {
         self.group(order).take(kind, max)
     }
 
+    /// The first `most` tasks of a kind in each group that may start through `gate`, counting only those `wanted`.
+    pub fn first_of(
+        &self,
+        kind: KindId,
+        gate: Gate,
+        most: u32,
+        wanted: impl Fn(&Span, &Seq) -> bool,
+    ) -> Vec<(Option<Order>, Seq)> {
+        let mut firsts = Vec::new();
+        for group in self.open_groups(gate) {
+            let spans = group.spans().filter(|span| span.kind == kind);
+            let tasks = spans.flat_map(|span| (0..span.count).map(move |at| (span, span.first.plus(at))));
+            let wanted = tasks.filter(|(span, seq)| wanted(span, seq)).take(most as usize);
+            firsts.extend(wanted.map(|(span, seq)| (span.order, seq)));
+        }
+        firsts
+    }
+
+    /// Counts `span` as unfinished; it does not wait here.
+    pub fn count_running(&mut self, span: &Span) {
+        self.count(span.order, i64::from(span.count));
+    }
+
     /// Takes out the waiting tasks among `first..=last`, delayed ones included. Looks through all orders: for a single call.
     pub fn remove(&mut self, first: Seq, last: Seq) -> Vec<Span> {
         let mut out = self.remove_delayed(first, last);

@@ -67,6 +67,8 @@ pub enum AttemptEvent {
     Start,
     /// A caller asked to cancel it.
     CancelRequested,
+    /// It is not known to have begun, or its executor gave it back: no loss, another one follows.
+    HandedBack,
     /// It ended with its host or connection, or by a transient error; the next one may begin at `next_at`.
     Lost {
         /// When.

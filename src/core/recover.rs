@@ -1,7 +1,7 @@
 //! What recovery reads from the journal and hands to the core: checkpoints and what came later, never bodies.
 
-use super::{Attempt, AttemptRecord, DoneNo, Handle, Order, Outcome, Request, SchedulerImage, Seq, Spec, Time};
-use std::sync::Arc;
+use super::{Attempt, AttemptRecord, DoneNo, Handle, Order, Outcome, Request, SchedulerImage, Seq, Spec, Time, Work};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// One scheduler as the journal knows it.
 #[derive(Clone, Debug)]
@@ -17,6 +17,9 @@ pub struct RecoveredScheduler {
     /// Requests accepted in the last [`super::limits::REQUEST_MEMORY`].
     pub requests: Vec<RecoveredRequest>,
 }
+
+/// How many tasks of each kind the earlier owners of a shard may have been running: their slots.
+pub type Window = BTreeMap<Work, u32>;
 
 /// An assignment that survives a recovery: its executor still runs it, or its completion is still to be taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

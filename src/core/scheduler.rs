@@ -28,8 +28,8 @@ pub(super) struct Scheduler {
     pub last_activity: Time,
     /// Outcomes since the last checkpoint.
     pub since_checkpoint: u32,
-    /// How many recovered tasks the last owner may have been running, by kind and by whether they have an order.
-    pub suspects: Vec<(KindId, bool, u32)>,
+    /// Of the running ones, those that an earlier owner may have handed out: nobody has reported them yet.
+    pub suspects: u32,
     /// When the shard looks at it again; `Time::NEVER`: no timer set.
     pub wake: Time,
     /// What of it is in the totals.
@@ -47,6 +47,8 @@ pub(super) struct InFlight {
     pub cancel: bool,
     /// It has a row in the journal.
     pub recorded: bool,
+    /// Nobody knows whether it runs: it takes no slot.
+    pub suspect: bool,
 }
 
 /// The attempts of one task so far.
@@ -74,7 +76,7 @@ impl Scheduler {
             streams: 0,
             last_activity: now,
             since_checkpoint: 0,
-            suspects: Vec::new(),
+            suspects: 0,
             wake: Time::NEVER,
             in_totals: totals::Share::default(),
         }

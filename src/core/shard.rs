@@ -4,8 +4,8 @@
 //! handing out free slots; the loop calls it before it seals a batch.
 
 use super::{
-    Action, Caller, Command, Fair, Handle, KindId, Namespace, Output, Over, Progress, Quotas, Reject, Reply, Scheduler, Seq,
-    Ticket, Time, Verb,
+    Action, Caller, Command, Fair, Handle, Namespace, Output, Over, Progress, Quotas, Reject, Reply, Scheduler, Seq, Ticket,
+    Time, Verb,
     limits::Limits,
     requests::{AcceptedCalls, Opened},
     shared::Shared,
@@ -40,8 +40,6 @@ pub struct Shard {
     pub(super) charges: BinaryHeap<Reverse<(Time, Handle, Seq)>>,
     /// Schedulers with a bulk effect under way.
     pub(super) bulk: VecDeque<Handle>,
-    /// What recovery leaves to be done in the first batch.
-    pub(super) leftovers: Vec<(Handle, Seq, super::Leftover)>,
 }
 
 impl Shard {
@@ -63,10 +61,15 @@ impl Shard {
             Command::Slots { work, total } => {
                 let kind = self.fair.kind(work);
                 self.fair.set_total(kind, *total);
-                if *total > 0 {
-                    self.arm_suspects(kind, *total);
-                }
                 None
+            }
+            Command::Reported(running) => {
+                self.adopt(now, running, out);
+                None
+            }
+            Command::Cleared { work, lost, .. } => {
+                self.clear(now, work.as_ref(), *lost, out);
+                Some(Reply::Cleared)
             }
             Command::StreamClosed(handle) => {
                 self.stream_closed(now, *handle);
@@ -83,10 +86,8 @@ impl Shard {
         }
     }
 
-    /// Does what waits for no command: what recovery left over, due timers, a slice of each bulk effect, and free
-    /// slots for those whose turn it is.
+    /// Does what waits for no command: due timers, a slice of each bulk effect, and free slots for those whose turn it is.
     pub fn settle(&mut self, now: Time, out: &mut Output) {
-        self.run_leftovers(now, out);
         self.run_timers(now, out);
         self.run_slices(now, out);
         self.dispatch(now, out);
@@ -97,7 +98,7 @@ impl Shard {
         let timer = self.timers.first().map_or(Time::NEVER, |(at, _)| *at);
         let charge = self.charges.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
         let young = self.young.front().map_or(Time::NEVER, |(since, ..)| *since + super::limits::LONG_ATTEMPT);
-        let bulk = if self.bulk.is_empty() && self.leftovers.is_empty() { Time::NEVER } else { Time(0) };
+        let bulk = if self.bulk.is_empty() { Time::NEVER } else { Time(0) };
         timer.min(charge).min(young).min(bulk)
     }
 
@@ -166,14 +167,5 @@ impl Shard {
         let image = self.scheduler_mut(handle).image.clone();
         out.records.schedulers.insert(handle, image);
         out.touched.insert(handle);
-    }
-
-    /// After recovery: as many recovered tasks as there are slots may have been running when the last owner died.
-    fn arm_suspects(&mut self, kind: KindId, total: u32) {
-        for scheduler in self.schedulers.values_mut() {
-            for (_, _, left) in scheduler.suspects.iter_mut().filter(|(k, _, left)| *k == kind && *left == u32::MAX) {
-                *left = total;
-            }
-        }
     }
 }

@@ -102,15 +102,8 @@ impl Shard {
         let mut first = record.first_seq;
         for (run, (order, spec)) in record.submit.runs.iter().zip(&record.resolved) {
             let kind = self.fair.kind(&spec.work);
-            let span = Span {
-                first,
-                count: run.count,
-                order: *order,
-                kind,
-                spec: spec.clone(),
-                submitted_at: record.submitted_at,
-                recovered: false,
-            };
+            let span =
+                Span { first, count: run.count, order: *order, kind, spec: spec.clone(), submitted_at: record.submitted_at };
             first = first.plus(run.count);
             scheduler.enqueue(now, span);
         }

@@ -14,5 +14,6 @@ mod quotas;
 mod recovery;
 mod remembered;
 mod retries;
+mod suspects;
 mod time_limits;
 mod world;

@@ -26,6 +26,7 @@ impl AttemptRow {
         let what = match (self.kind, next_at, error) {
             (1, ..) => AttemptEvent::Start,
             (2, ..) => AttemptEvent::CancelRequested,
+            (5, ..) => AttemptEvent::HandedBack,
             (3, Some(next_at), error) => AttemptEvent::Lost { next_at, error },
             (4, Some(next_at), Some(error)) => AttemptEvent::Failed { next_at, error },
             _ => return Err(corrupt()),

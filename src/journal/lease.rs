@@ -1,13 +1,12 @@
-//! Who owns the shard: take-over and heartbeat, on database time.
+//! Who owns the shard: take-over and handover, on database time. Every change of owner is a new epoch, and shuts out the
+//! writer of the old one.
 
-use super::{Journal, JournalError, connect::Duty, wire::Stamp};
+use super::{Journal, JournalError, wire::Stamp};
 use crate::core::{BatchNo, Epoch, ShardId, Time};
-use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
+use sqlx::{Connection, PgConnection};
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
-/// How long a heartbeat may take.
-const PATIENCE: Duration = Duration::from_secs(10);
 /// How long to wait when the shard's row is locked by a shard at work.
 const AT_WORK: Duration = Duration::from_millis(200);
 
@@ -16,8 +15,10 @@ const AT_WORK: Duration = Duration::from_millis(200);
 pub struct Replica {
     /// Of this run.
     pub id: Uuid,
-    /// Of the replica, the same after a restart: it may take over its own lease.
+    /// Of the replica, the same after a restart: a new run takes the lease of the old one over.
     pub name: Arc<str>,
+    /// Where other replicas reach it, as `host:port`; `None`: they do not.
+    pub address: Option<Arc<str>>,
 }
 
 /// The shard is ours.
@@ -42,58 +43,22 @@ pub enum TakeOver {
     Wait(Duration),
 }
 
-/// What a heartbeat found.
+/// On what grounds a replica wants the shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Beat {
-    /// Time of the database, taken after any wait.
-    pub now: Time,
-    /// The end of our lease; `None`: the shard has another epoch, it is not ours any more.
-    pub lease_until: Option<Time>,
-}
-
-/// The connection of the heartbeat. It connects by itself.
-pub struct Heart {
-    options: PgConnectOptions,
-    connection: Option<PgConnection>,
-    shard: ShardId,
-    replica: Replica,
-    lease: Duration,
+pub enum Claim {
+    /// It has just been started: nobody owns the shard, or an earlier run under its own name does, which is over.
+    Start,
+    /// It has seen twice, a heartbeat apart, that the lease is not renewed, or the shard is handed to it.
+    Successor,
+    /// It owns the shard under this epoch, and begins another one.
+    Owner(Epoch),
 }
 
 impl Journal {
-    /// Makes `replica` the owner of the shard unless another replica's lease still runs.
-    pub async fn take_over(&self, replica: &Replica, lease: Duration) -> Result<TakeOver, JournalError> {
+    /// Makes `replica` the owner of the shard, if its claim holds.
+    pub async fn take_over(&self, replica: &Replica, claim: Claim, lease: Duration) -> Result<TakeOver, JournalError> {
         let mut connection = self.connect().await?;
-        let taken: Option<(i64, Stamp, Stamp)> = sqlx::query_as(
-            "-- take_over
-             with free as materialized (
-                 select shard
-                 from shard
-                 where shard = $1 and (owner is null or owner = $2 or lease_until is null or lease_until < now())
-                 for update skip locked
-             ),
-             me as (
-                 insert into replica (shard, replica, name, epoch, started_at, seen_at)
-                 select $1, $3, $2, 0, now(), now()
-                 on conflict on constraint replica_pkey do update
-                 set seen_at = excluded.seen_at
-             ),
-             taken as (
-                 update shard s
-                 set epoch = s.epoch + 1, owner = $2, owner_id = $3, lease_until = now() + $4 * interval '1 microsecond'
-                 from free
-                 where s.shard = $1 and s.shard = free.shard
-                 returning s.epoch, s.lease_until
-             )
-             select epoch, clock_timestamp(), lease_until
-             from taken",
-        )
-        .bind(self.shard().0)
-        .bind(&*replica.name)
-        .bind(replica.id)
-        .bind(lease.as_micros() as i64)
-        .fetch_optional(&mut connection)
-        .await?;
+        let taken = take(&mut connection, self.shard(), replica, claim, lease).await?;
         let outcome = match taken {
             Some((epoch, now, lease_until)) => {
                 let last_batch = last_batch(&mut connection, self.shard()).await?;
@@ -104,6 +69,78 @@ impl Journal {
         connection.close().await?;
         Ok(outcome)
     }
+
+    /// Gives the shard up: `successor` may own it at once, the others when its time has passed without that; `None`: anybody
+    /// may. Says whether it was ours to give.
+    pub async fn hand_over(&self, replica: &Replica, epoch: Epoch, successor: Option<Uuid>) -> Result<bool, JournalError> {
+        let mut connection = self.connect().await?;
+        let given = sqlx::query(
+            "-- hand_over
+             update shard
+             set lease_until = now(), handover_to = $4, owner = case when $4 is not null then owner end
+             where shard = $1 and epoch = $2 and owner_id = $3",
+        )
+        .bind(self.shard().0)
+        .bind(epoch.0)
+        .bind(replica.id)
+        .bind(successor)
+        .execute(&mut connection)
+        .await?;
+        connection.close().await?;
+        Ok(given.rows_affected() == 1)
+    }
+}
+
+/// The new epoch, the time of the database, and the end of the lease; `None`: the claim does not hold, or the shard is at
+/// work at this very moment.
+async fn take(
+    connection: &mut PgConnection,
+    shard: ShardId,
+    replica: &Replica,
+    claim: Claim,
+    lease: Duration,
+) -> Result<Option<(i64, Stamp, Stamp)>, JournalError> {
+    let query = sqlx::query_as(
+        "-- take_over
+         with free as materialized (
+             select shard
+             from shard
+             where shard = $1
+                 and case $6::text
+                     when 'start' then owner is null or owner = $2 or handover_to = $3
+                     when 'successor' then owner is null or lease_until < now() or handover_to = $3
+                     else owner_id = $3 and epoch = $7
+                 end
+             for update skip locked
+         ),
+         me as (
+             insert into replica (shard, replica, name, address, epoch, started_at, seen_at)
+             select $1, $3, $2, $5, 0, now(), now()
+             on conflict on constraint replica_pkey do update
+             set seen_at = excluded.seen_at
+         ),
+         taken as (
+             update shard s
+             set epoch = s.epoch + 1,
+                 owner = $2,
+                 owner_id = $3,
+                 lease_until = now() + $4 * interval '1 microsecond',
+                 handover_to = null
+             from free
+             where s.shard = $1 and s.shard = free.shard
+             returning s.epoch, s.lease_until
+         )
+         select epoch, clock_timestamp(), lease_until
+         from taken",
+    );
+    let (kind, epoch) = match claim {
+        Claim::Start => ("start", 0),
+        Claim::Successor => ("successor", 0),
+        Claim::Owner(epoch) => ("owner", epoch.0),
+    };
+    let query = query.bind(shard.0).bind(&*replica.name).bind(replica.id).bind(lease.as_micros() as i64);
+    let query = query.bind(replica.address.as_deref()).bind(kind).bind(epoch);
+    Ok(query.fetch_optional(connection).await?)
 }
 
 /// The last batch. A statement of its own: its snapshot must be younger than the new epoch, which shuts out the old owner.
@@ -132,54 +169,4 @@ async fn lease_left(connection: &mut PgConnection, shard: ShardId) -> Result<Dur
     .await?;
     let (now, until) = left.ok_or_else(|| JournalError::corrupt(format!("no shard {}", shard.0)))?;
     Ok(until.map_or(AT_WORK, |until| until.0.since(now.0).max(AT_WORK)))
-}
-
-impl Heart {
-    pub(super) fn new(options: &PgConnectOptions, shard: ShardId, replica: Replica, lease: Duration) -> Self {
-        Heart { options: Duty::Heart.options(options), connection: None, shard, replica, lease }
-    }
-
-    /// Renews the lease of `epoch` (`None`: not the owner) and the replica's own row: one statement. After an error the
-    /// lease was perhaps not renewed; the next beat connects anew.
-    pub async fn beat(&mut self, epoch: Option<Epoch>) -> Result<Beat, JournalError> {
-        let beaten = tokio::time::timeout(PATIENCE, self.renew(epoch)).await.unwrap_or(Err(JournalError::Timeout));
-        if beaten.is_err() {
-            self.connection = None;
-        }
-        beaten
-    }
-
-    async fn renew(&mut self, epoch: Option<Epoch>) -> Result<Beat, JournalError> {
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => PgConnection::connect_with(&self.options).await?,
-        };
-        let (now, lease_until): (Stamp, Option<Stamp>) = sqlx::query_as(
-            "-- heartbeat
-             with lease as (
-                 update shard
-                 set lease_until = now() + $5 * interval '1 microsecond'
-                 where shard = $1 and epoch = $2 and owner_id = $3
-                 returning lease_until
-             ),
-             me as (
-                 insert into replica (shard, replica, name, epoch, started_at, seen_at)
-                 values ($1, $3, $4, $2, now(), now())
-                 on conflict on constraint replica_pkey do update
-                 set epoch = excluded.epoch, seen_at = excluded.seen_at
-             )
-             select clock_timestamp(), lease.lease_until
-             from (select) as always
-             left join lease on true",
-        )
-        .bind(self.shard.0)
-        .bind(epoch.map_or(0, |epoch| epoch.0))
-        .bind(self.replica.id)
-        .bind(&*self.replica.name)
-        .bind(self.lease.as_micros() as i64)
-        .fetch_one(&mut connection)
-        .await?;
-        self.connection = Some(connection);
-        Ok(Beat { now: now.0, lease_until: lease_until.map(|until| until.0) })
-    }
 }

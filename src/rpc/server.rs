@@ -3,7 +3,7 @@
 
 use super::{
     auth::Auth,
-    incoming, readiness, refusal,
+    readiness, refusal,
     scheduler::Schedulers,
     status::{Probes, Statuses},
     validate::Targets,
@@ -12,6 +12,7 @@ use crate::{
     api::{self, scheduler_service_server::SchedulerServiceServer, status_service_server::StatusServiceServer},
     coordinator::Coordinator,
     core::limits,
+    peer::connections,
 };
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -46,13 +47,22 @@ pub struct Config {
     pub trusted_namespace_metadata: bool,
 }
 
-/// The services. `stopping` ends their streams.
+/// The services, for callers. `stopping` ends their streams.
 pub fn routes(coordinator: &Coordinator, config: &Config, stopping: &CancellationToken) -> Routes {
+    services(coordinator, config, stopping, Auth::new(config.trusted_namespace_metadata))
+}
+
+/// The services, for other replicas: they have verified who calls, and say so in the metadata of each call.
+pub fn peer_routes(coordinator: &Coordinator, config: &Config, stopping: &CancellationToken) -> Routes {
+    services(coordinator, config, stopping, Auth::new(true))
+}
+
+fn services(coordinator: &Coordinator, config: &Config, stopping: &CancellationToken, auth: Auth) -> Routes {
     let reader = coordinator.journal().reader();
     let schedulers = Schedulers {
         coordinator: coordinator.clone(),
         reader: reader.clone(),
-        auth: Auth::new(config.trusted_namespace_metadata),
+        auth,
         targets: config.targets.clone(),
         stopping: stopping.clone(),
     };
@@ -73,7 +83,7 @@ pub async fn serve(
     let (health, health_service) = tonic_health::server::health_reporter();
     tokio::spawn(readiness::tell(health, coordinator.clone(), stopping.clone()));
     let routes = with_reflection(routes(&coordinator, &config, &stopping).add_service(health_service))?;
-    let connections = incoming::connections(listener, CONNECTIONS);
+    let connections = connections(listener, CONNECTIONS);
     let drained = stopping.clone();
     let served = server().add_routes(routes).serve_with_incoming_shutdown(connections, async move {
         shutdown.await;

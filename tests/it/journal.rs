@@ -9,7 +9,7 @@ mod statements;
 
 use rallypoint::{
     core::{BatchNo, Day, Epoch, Records, ShardId, Time},
-    journal::{Batch, Fate, Journal, JournalConfig, Ownership, Replica, TakeOver, Writer},
+    journal::{Batch, Claim, Fate, Journal, JournalConfig, Ownership, Replica, TakeOver, Writer},
 };
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 use std::time::Duration;
@@ -31,11 +31,11 @@ pub fn config(options: &PgConnectOptions) -> JournalConfig {
 }
 
 pub fn replica(name: &str) -> Replica {
-    Replica { id: Uuid::now_v7(), name: name.into() }
+    Replica { id: Uuid::now_v7(), name: name.into(), address: None }
 }
 
 pub async fn take_over(journal: &Journal, replica: &Replica) -> Ownership {
-    match journal.take_over(replica, Duration::from_secs(5)).await.unwrap() {
+    match journal.take_over(replica, Claim::Start, Duration::from_secs(5)).await.unwrap() {
         TakeOver::Owned(ownership) => ownership,
         TakeOver::Wait(left) => panic!("owned by another one for {left:?}"),
     }

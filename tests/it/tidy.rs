@@ -14,10 +14,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("journal", &["core"]),
     ("executor", &["clock", "core"]),
     ("coordinator", &["clock", "core", "executor", "journal"]),
-    ("rpc", &["api", "coordinator", "core", "journal"]),
+    ("peer", &[]),
+    ("rpc", &["api", "coordinator", "core", "journal", "peer"]),
     ("client", &["api"]),
     ("postgres", &[]),
-    ("cli", &["api", "client", "core", "journal", "serve"]),
+    ("cli", &["api", "client", "core", "journal", "peer", "serve"]),
 ];
 /// Files that join the rooms and may name all of them.
 const JOINTS: &[&str] = &["src/lib.rs", "src/main.rs", "src/serve.rs", "src/serve/probes.rs"];
@@ -81,7 +82,7 @@ fn sql_is_spoken_by_those_who_talk_to_postgres() {
 
 #[test]
 fn protobuf_is_spoken_at_the_edges() {
-    let edges = ["rpc", "client", "api", "cli", "serve"];
+    let edges = ["rpc", "peer", "client", "api", "cli", "serve"];
     none(outside(&edges, &["tonic", "tonic_types", "tonic_health", "prost", "prost_types"]), "translate at the edge");
 }
 

@@ -103,7 +103,7 @@ impl Model for Protocol {
         vec![State::new()]
     }
 
-    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+    fn actions(&self, _: &State, actions: &mut Vec<Action>) {
         actions.extend([Action::Arrive, Action::Deliver]);
         for one in 0..REPLICAS {
             use Action::*;

@@ -56,7 +56,8 @@ pub fn dispatched(journal: &mut Journal, executors: &Executors, slots: i64, assi
         assert!(task.ended.is_none(), "{name} starts after its end");
         assert!(task.order.is_none() || task.order == current, "{name} of order {:?} starts in {current:?}", task.order);
         assert!(!matches!((task.order, halt), (Some(order), Some(halt)) if order > halt), "{name} starts behind a halt");
-        let rises = attempt.0 > task.attempt || (attempt.0 == task.attempt && (task.never_began || noop));
+        let begun = task.begun > 0 && !task.never_began;
+        let rises = attempt.0 > task.attempt || (attempt.0 == task.attempt && (!begun || noop));
         assert!(rises, "{name}: attempt {} follows attempt {}", attempt.0, task.attempt);
         task.attempt = attempt.0;
     }

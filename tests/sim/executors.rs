@@ -1,8 +1,9 @@
 //! Model executors: they run what is released, for as long as they like, and tell how it ended, in any order and some of
-//! it twice. A crash of the process takes them with it.
+//! it twice. They keep a completion until it is durable. A crash of the owner takes those with it that ran in its process; the
+//! others report to the next one.
 
 use crate::{dice::Dice, palette::Palette};
-use rallypoint::core::{Assignment, Attempt, Completion, Handle, Report, Seq, Time, TimeLimit, Work};
+use rallypoint::core::{Assignment, Attempt, Completion, Handle, Report, Running, Seq, Time, TimeLimit, Work};
 use std::time::Duration;
 
 const LONGEST: Duration = Duration::from_millis(1_500);
@@ -15,7 +16,20 @@ pub struct Executors {
     /// Handed out, and waiting for their body.
     pub awaiting: Vec<Assignment>,
     outbox: Vec<Completion>,
+    /// Of those that have not reported to the new owner yet: they tell nothing before.
+    silent: Vec<Completion>,
+    /// Told, and not yet durable.
+    unacknowledged: Vec<Completion>,
     old: Vec<Completion>,
+    unreported: Vec<Running>,
+}
+
+/// What a new owner will be told: what goes on, and whether a host was lost.
+pub struct Roll {
+    pub survivors: Vec<Running>,
+    pub lost: bool,
+    /// The last word is said, and perhaps not yet durable.
+    pub said: bool,
 }
 
 pub struct Job {
@@ -76,6 +90,48 @@ impl Executors {
         }
     }
 
+    /// Their completion is durable.
+    pub fn acknowledged(&mut self, over: &[(Handle, Seq, Attempt)]) {
+        self.unacknowledged.retain(|c| !over.contains(&(c.handle, c.first, c.attempt)));
+    }
+
+    /// Another owner takes over; `dies` says which assignments ran in a process that is no more.
+    pub fn change_owner(&mut self, lost: bool, mut dies: impl FnMut() -> bool) -> Roll {
+        self.awaiting.clear();
+        self.old.clear();
+        self.running.retain(|job| job.assignment.spec.work != Work::Noop);
+        self.outbox.append(&mut self.unacknowledged);
+        self.outbox.append(&mut self.silent);
+        self.outbox.retain(|completion| !completion.is_sessionless());
+        let before = self.running.len() + self.outbox.len();
+        self.running.retain(|_| !dies());
+        self.outbox.retain(|_| !dies());
+        let running = self.running.iter().map(|job| {
+            let Assignment { handle, first, count, attempt, .. } = job.assignment;
+            Running { handle, first, count, attempt, since: job.began }
+        });
+        let done = self.outbox.iter().map(|c| {
+            let Completion { handle, first, attempt, started, .. } = *c;
+            Running { handle, first, count: 1, attempt, since: started }
+        });
+        let survivors: Vec<Running> = running.chain(done).collect();
+        self.silent = std::mem::take(&mut self.outbox);
+        self.unreported = survivors.clone();
+        Roll { lost: lost || survivors.len() < before, survivors, said: false }
+    }
+
+    /// These are told to the new owner; what becomes of them follows.
+    pub fn reported(&mut self, told: &[Running]) {
+        self.unreported.retain(|one| !told.contains(one));
+        let (silent, loud) = std::mem::take(&mut self.silent).into_iter().partition(|c| self.is_unreported(c));
+        self.silent = silent;
+        self.outbox.extend::<Vec<Completion>>(loud);
+    }
+
+    fn is_unreported(&self, completion: &Completion) -> bool {
+        self.unreported.iter().any(|one| (one.handle, one.first) == (completion.handle, completion.first))
+    }
+
     fn all(&self) -> impl Iterator<Item = &Assignment> {
         self.running.iter().map(|job| &job.assignment).chain(&self.awaiting)
     }
@@ -91,7 +147,9 @@ impl Executors {
         while at < self.running.len() {
             if self.running[at].ends <= now {
                 let Job { assignment, began, ends, report } = self.running.swap_remove(at);
-                self.outbox.push(completion(&assignment, report, began, ends));
+                let completion = completion(&assignment, report, began, ends);
+                let to = if self.is_unreported(&completion) { &mut self.silent } else { &mut self.outbox };
+                to.push(completion);
             } else {
                 at += 1;
             }
@@ -111,6 +169,7 @@ impl Executors {
                 told.push(self.outbox.swap_remove(at));
             }
         }
+        self.unacknowledged.extend(told.iter().filter(|completion| !completion.is_sessionless()).cloned());
         if faults && !self.old.is_empty() && dice.percent(10) {
             told.push(dice.one_of(&self.old).clone());
         }
@@ -144,5 +203,6 @@ impl Executors {
 
 fn completion(assignment: &Assignment, report: Report, started: Time, ended: Time) -> Completion {
     let Assignment { handle, first, attempt, .. } = *assignment;
-    Completion { handle, first, attempt, report, started, ended, slot: 1, backend_pid: 1 }
+    let slot = u32::from(assignment.spec.work != Work::Noop);
+    Completion { handle, first, attempt, report, started, ended, slot, backend_pid: 1 }
 }

@@ -108,6 +108,6 @@ fn poisoned(records: &Records) -> bool {
         || records.attempts.iter().any(|record| match &record.what {
             AttemptEvent::Failed { error, .. } => bad(&error.message),
             AttemptEvent::Lost { error, .. } => error.as_ref().is_some_and(|error| bad(&error.message)),
-            AttemptEvent::Start | AttemptEvent::CancelRequested => false,
+            AttemptEvent::Start | AttemptEvent::CancelRequested | AttemptEvent::HandedBack => false,
         })
 }

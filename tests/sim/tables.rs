@@ -157,5 +157,6 @@ pub fn kind(event: &AttemptEvent) -> i16 {
         AttemptEvent::CancelRequested => 2,
         AttemptEvent::Lost { .. } => 3,
         AttemptEvent::Failed { .. } => 4,
+        AttemptEvent::HandedBack => 5,
     }
 }

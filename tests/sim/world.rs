@@ -4,7 +4,7 @@ use crate::{
     callers::Callers,
     checks,
     dice::Dice,
-    executors::Executors,
+    executors::{Executors, Roll},
     journal::Journal,
     library::{self, Library},
     palette::Palette,
@@ -12,7 +12,7 @@ use crate::{
 };
 use rallypoint::{
     coordinator::machine::{Effect, Envelope, Event, Machine, Release},
-    core::{Action, Assignment, BatchNo, Command, ReleaseMode, ShardId, Time, Work, limits::Limits},
+    core::{Action, Assignment, BatchNo, Command, Epoch, ReleaseMode, ShardId, Ticket, Time, Window, Work, limits::Limits},
     executor::Body,
     journal::{Batch, Fate},
 };
@@ -24,6 +24,8 @@ const STEPS: u64 = 160;
 const LAST_STEPS: u64 = 4_000;
 /// Timers that may go off before the next call is tried.
 const PATIENCE: u32 = 100;
+/// Waits for the end of a roll call.
+const ROLL: Ticket = Ticket(u64::MAX);
 const DAY_US: i64 = 86_400_000_000;
 
 struct World<'a> {
@@ -41,6 +43,9 @@ struct World<'a> {
     in_limbo: Option<Arc<Batch>>,
     /// The loop waits for the journal to be read.
     recovering: bool,
+    /// What executors will tell the new owner.
+    roll: Option<Roll>,
+    since: Epoch,
     slots: u32,
     faults: bool,
 }
@@ -74,6 +79,8 @@ impl<'a> World<'a> {
             sent: None,
             in_limbo: None,
             recovering: true,
+            roll: None,
+            since: Epoch(0),
             slots,
             faults: true,
             dice,
@@ -124,6 +131,9 @@ impl<'a> World<'a> {
                 Effect::Recover => {
                     self.recovering = true;
                     let undecided = self.machine.undecided_tickets();
+                    if let Some(roll) = self.roll.as_mut().filter(|_| !undecided.contains(&ROLL)) {
+                        roll.said = false;
+                    }
                     self.callers.answers_lost(&undecided);
                 }
             }
@@ -135,9 +145,11 @@ impl<'a> World<'a> {
 
     fn release(&mut self, release: Release) {
         checks::released(&self.journal, &release);
+        self.executors.acknowledged(&release.over);
         release.batch.iter().for_each(|batch| self.library.bodies.durable(&batch.records));
         for action in release.actions {
             match action {
+                Action::Reply(ROLL, _) => self.roll = None,
                 Action::Reply(ticket, reply) => {
                     let pending = self.callers.pending.remove(&ticket).expect("an answer nobody waits for");
                     checks::answered(&self.journal, &mut self.callers, &pending, &reply);
@@ -207,12 +219,51 @@ impl<'a> World<'a> {
             let fate = self.fate(&batch);
             events.push(Event::Fate(batch.no, fate));
         } else if self.recovering {
-            self.recovering = false;
-            let epoch = self.journal.take_over();
-            let schedulers = recover(&self.journal, self.now);
-            events.push(Event::Recovered { schedulers, epoch, last_batch: BatchNo(self.journal.last_batch()) });
-            events.push(self.slots_told(self.slots));
-            events.push(told(Command::Slots { work: Work::Noop, total: 1_000 }));
+            self.recover(events);
+        } else if self.dice.percent(30) {
+            self.call_the_roll(events);
+        }
+    }
+
+    fn recover(&mut self, events: &mut Vec<Event>) {
+        self.recovering = false;
+        let epoch = self.journal.take_over();
+        let schedulers = recover(&self.journal, self.now);
+        let window = (epoch.0 > self.machine.epoch().0 + 1).then(|| Window::from([(self.palette.sql.clone(), self.slots)]));
+        if window.is_some() && self.machine.epoch().0 > 0 {
+            // Another owner came between: who runs what is reported anew.
+            self.library.bodies.forsake();
+            let done = |event: &Event| matches!(event, Event::Command(said) if matches!(said.command, Command::Completed(_)));
+            events.retain(|event| !done(event));
+            let lost = self.is_lost() || (self.faults && self.dice.percent(20));
+            self.roll = Some(self.executors.change_owner(lost, || false));
+        }
+        if window.is_some() {
+            self.since = epoch;
+        }
+        events.push(Event::Recovered { schedulers, epoch, last_batch: BatchNo(self.journal.last_batch()), window });
+        events.push(self.slots_told(self.slots));
+        events.push(told(Command::Slots { work: Work::Noop, total: 1_000 }));
+    }
+
+    /// A host was lost, and that is not on record yet.
+    fn is_lost(&self) -> bool {
+        self.roll.as_ref().is_some_and(|roll| roll.lost)
+    }
+
+    /// Executors report to the new owner, a few at a time, and in the end it is known that nobody else will.
+    fn call_the_roll(&mut self, events: &mut Vec<Event>) {
+        let Some(roll) = self.roll.as_mut().filter(|roll| !roll.said) else { return };
+        let some = self.dice.below(roll.survivors.len() as u64 + 1) as usize;
+        let reported: Vec<_> = roll.survivors.drain(..some).collect();
+        roll.said = roll.survivors.is_empty();
+        let over = roll.said.then_some(roll.lost);
+        self.executors.reported(&reported);
+        events.push(told(Command::Reported(reported)));
+        events.push(self.slots_told(self.slots));
+        if let Some(lost) = over {
+            let command = Command::Cleared { work: Some(self.palette.sql.clone()), lost, since: self.since };
+            events.push(Event::Command(Envelope { ticket: Some(ROLL), command }));
         }
     }
 
@@ -267,7 +318,9 @@ impl<'a> World<'a> {
             self.journal.append(&batch);
         }
         self.machine = Machine::new(ShardId(0), Limits::default()).0;
-        self.executors = Executors::default();
+        let share = *self.dice.one_of(&[0, 50, 100]);
+        let (lost, dice) = (share > 0 || self.is_lost(), &mut self.dice);
+        self.roll = Some(self.executors.change_owner(lost, || dice.percent(share)));
         self.library = self.library.fresh();
         self.callers.answers_lost(&Default::default());
         self.callers.streams.clear();
@@ -279,8 +332,10 @@ impl<'a> World<'a> {
         events.push(self.slots_told(total));
     }
 
+    /// Slots of those who have reported.
     fn slots_told(&self, total: u32) -> Event {
-        told(Command::Slots { work: self.palette.sql.clone(), total })
+        let absent = self.roll.as_ref().map_or(0, |roll| roll.survivors.len() as u32);
+        told(Command::Slots { work: self.palette.sql.clone(), total: total.saturating_sub(absent) })
     }
 
     /// Nothing goes wrong any more: everything must come to its end.
@@ -321,7 +376,7 @@ impl World<'_> {
     fn is_quiet(&self) -> bool {
         let awaiting = !self.executors.awaiting.is_empty();
         let executing = self.executors.next_end() != Time::NEVER || self.executors.has_reports() || awaiting;
-        self.sent.is_none() && !self.recovering && !executing && self.machine.backlog() == 0
+        self.sent.is_none() && !self.recovering && self.roll.is_none() && !executing && self.machine.backlog() == 0
     }
 }
 

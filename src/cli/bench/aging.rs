@@ -5,6 +5,7 @@ use super::{
     load,
     place::Place,
     report::{Report, median},
+    series::{Measured, Point},
 };
 use anyhow::{Context, Result};
 use sqlx::Connection;
@@ -13,9 +14,10 @@ const MILLION: u64 = 1_000_000;
 const PER_CALL: u64 = 100;
 const CALLERS: u64 = 64;
 
-pub async fn run(total: u64, runs: usize) -> Result<Report> {
+pub async fn run(total: u64, runs: usize) -> Result<Measured> {
     let place = Place::with(&[("autovacuum", "off")]).await?;
     let (mut firsts, mut lasts, mut dead, mut bytes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut points = Vec::new();
     for run in 0..runs {
         let database = place.database(&format!("bench_{run}")).await?;
         let server = place.server(&database).await?;
@@ -32,9 +34,11 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
         dead.push(dead_rows(&place, &database).await?);
         firsts.push(*rates.first().context("a million at least")?);
         lasts.push(*rates.last().context("a million at least")?);
+        let point = |(millions, rate)| Point { at: millions, values: vec![("tasks_per_s", rate)] };
+        points = (1..).zip(rates).map(point).collect();
     }
     let (figure, yardstick) = (median(&lasts), median(&firsts));
-    Ok(Report {
+    let report = Report {
         name: "aging",
         figure,
         unit: "tasks/s",
@@ -43,7 +47,8 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
         ratio: figure / yardstick,
         also: vec![("dead_rows_in_hot_tables", median(&dead)), ("disk_bytes_per_task", median(&bytes))],
         ran: format!("{total} no-op tasks with 200-byte bodies, {PER_CALL} a call, a scheduler for each million; autovacuum off"),
-    })
+    };
+    Ok(Measured { report, by: "millions", points })
 }
 
 async fn size(place: &Place, database: &str) -> Result<f64> {

@@ -7,7 +7,7 @@ use crate::{
         Attempt, BatchNo, CompletionRecord, Done, DoneNo, Handle, Outcome, Packed, Records, Run, Seq, ShardId, Spec,
         SubmissionRecord, Submit, Time, Work,
     },
-    journal::{Batch, Fate, Replica, TakeOver},
+    journal::{Batch, Claim, Fate, Replica, TakeOver},
 };
 use anyhow::{Result, bail, ensure};
 use std::{
@@ -19,8 +19,8 @@ use uuid::Uuid;
 /// Appends `total` tasks and their outcomes in batches of about `per_batch` tasks, `per_call` a call; tasks per second.
 pub async fn append(place: &Place, database: &str, total: u64, per_batch: u64, per_call: u64) -> Result<f64> {
     let journal = place.journal(database).await?;
-    let replica = Replica { id: Uuid::now_v7(), name: "bench".into() };
-    let TakeOver::Owned(owned) = journal.take_over(&replica, Duration::from_secs(5)).await? else {
+    let replica = Replica { id: Uuid::now_v7(), name: "bench".into(), address: None };
+    let TakeOver::Owned(owned) = journal.take_over(&replica, Claim::Start, Duration::from_secs(5)).await? else {
         bail!("somebody else owns a fresh journal")
     };
     let handle = Handle::new(ShardId(0), (owned.now.0 / 1_000) as u64, [1; 10]);

@@ -12,8 +12,6 @@ pub(in crate::core) struct Span {
     pub kind: KindId,
     pub spec: Arc<Spec>,
     pub submitted_at: Time,
-    /// Read back from the journal: may have been running when the last owner died.
-    pub recovered: bool,
 }
 
 impl Span {
@@ -40,7 +38,6 @@ impl Span {
         let joins = self.end() == next.first
             && self.order == next.order
             && self.submitted_at.day() == next.submitted_at.day()
-            && self.recovered == next.recovered
             && self.spec.options.deadline.is_none()
             && self.alike(&next.spec);
         if joins {

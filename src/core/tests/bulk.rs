@@ -31,14 +31,14 @@ fn slices_hold_for_tasks_that_wait_for_their_time() {
     let mut w = World::new(2);
     let s = w.open(plain);
     let later = w.now + Duration::from_secs(3600);
-    w.submit(s, vec![free().with(|o| o.not_before = Some(later)); 2500]);
+    w.submit(s, vec![free().with(|o| o.not_before = Some(later)); 2 * SLICE as usize + SLICE as usize / 2]);
     w.release(s, ReleaseMode::Cancel);
     let mut sizes = vec![w.last_batch];
     while w.progress(s).pending > 0 {
         w.commands([]);
         sizes.push(w.last_batch);
     }
-    assert_eq!(sizes, [1000, 1000, 500]);
+    assert_eq!(sizes, [SLICE, SLICE, SLICE / 2].map(i64::from));
 }
 
 #[test]

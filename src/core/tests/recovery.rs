@@ -28,17 +28,6 @@ fn a_task_that_may_have_run_is_numbered_from_two() {
 }
 
 #[test]
-fn suspects_are_counted_by_the_slots_there_are_not_by_a_target_that_is_away() {
-    let mut w = World::new(2);
-    let s = w.open(plain);
-    w.submit(s, [free(), free()]);
-    w.set_slots(0);
-    w.crash();
-    w.set_slots(2);
-    assert_eq!((w.attempt(s, 1), w.attempt(s, 2)), (2, 2));
-}
-
-#[test]
 fn a_task_that_kills_its_host_ends_exhausted() {
     let mut w = World::new(1);
     let s = w.open(plain);

@@ -2,9 +2,10 @@
 
 use super::remembered::Remembered;
 use crate::core::{
-    Action, Assignment, Attempt, Caller, Command, Completion, CoreStatus, Handle, LateOrder, Namespace, OnFailure, Order,
+    Action, Assignment, Attempt, Caller, Command, Completion, CoreStatus, Epoch, Handle, LateOrder, Namespace, OnFailure, Order,
     Outcome, Output, Packed, Progress, Reject, ReleaseMode, Reply, Report, Request, Run, Running, SchedulerView, Seq, Settings,
-    SettingsField, Shard, ShardId, Spec, Submit, TaskError, TaskOptions, Ticket, Time, Update, Verb, Work, limits::Limits,
+    SettingsField, Shard, ShardId, Spec, Submit, TaskError, TaskOptions, Ticket, Time, Update, Verb, Window, Work,
+    limits::Limits,
 };
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
@@ -291,22 +292,45 @@ impl World {
     /// The process dies with everything that runs in it; another one recovers from what is remembered.
     pub fn crash(&mut self) {
         self.running.clear();
-        self.restore(&[]);
+        self.take_over();
+        self.clear(true);
+    }
+
+    /// Another process recovers from what is remembered, and knows of nobody who runs anything.
+    pub fn take_over(&mut self) {
+        self.restore(&Window::from([(sql(), self.slots)]));
+    }
+
+    /// An executor reports that it still runs these, which it was given by an earlier owner.
+    pub fn reported(&mut self, survivors: &[Assignment]) {
+        self.running.extend_from_slice(survivors);
+        let running = survivors.iter().map(|survivor| self.survives(survivor)).collect();
+        self.command(Command::Reported(running));
+    }
+
+    /// Every executor has reported, or is fenced (`lost`: at least one is).
+    pub fn clear(&mut self, lost: bool) {
+        self.command(Command::Cleared { work: Some(sql()), lost, since: Epoch(0) });
     }
 
     /// The core is rebuilt; the executors of this process go on.
     pub fn rebuild(&mut self) {
-        let survives = |a: &Assignment| {
-            let Assignment { handle, first, count, attempt, .. } = *a;
-            Running { handle, first, count, attempt, since: self.now }
-        };
-        let running: Vec<Running> = self.running.iter().map(survives).collect();
-        self.restore(&running);
+        let running: Vec<Running> = self.running.iter().map(|running| self.survives(running)).collect();
+        self.restore(&Window::new());
+        self.commands([Command::Reported(running), Command::Cleared { work: None, lost: false, since: Epoch(0) }]);
     }
 
-    fn restore(&mut self, running: &[Running]) {
-        self.shard = Shard::restore(self.limits, self.now, self.remembered.recovered(), running);
-        self.set_slots(self.slots);
+    fn survives(&self, assignment: &Assignment) -> Running {
+        let Assignment { handle, first, count, attempt, .. } = *assignment;
+        Running { handle, first, count, attempt, since: self.now }
+    }
+
+    fn restore(&mut self, window: &Window) {
+        self.shard = Shard::restore(self.limits, self.now, self.remembered.recovered(), window);
+        let mut slots = Output::default();
+        for (work, total) in [(sql(), self.slots), (Work::Noop, 100)] {
+            self.shard.apply(self.now, None, &Command::Slots { work, total }, &mut slots);
+        }
     }
 }
 

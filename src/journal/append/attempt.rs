@@ -73,6 +73,7 @@ fn columns(what: &AttemptEvent) -> (i16, Option<Time>, Option<&TaskError>) {
     match what {
         AttemptEvent::Start => (1, None, None),
         AttemptEvent::CancelRequested => (2, None, None),
+        AttemptEvent::HandedBack => (5, None, None),
         AttemptEvent::Lost { next_at, error } => (3, Some(*next_at), error.as_deref()),
         AttemptEvent::Failed { next_at, error } => (4, Some(*next_at), Some(error)),
     }

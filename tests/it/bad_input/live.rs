@@ -44,6 +44,8 @@ fn start() -> SocketAddr {
         retention_days: 30,
         body_bytes: 1 << 20,
         replica_name: "bad-input".into(),
+        peer: None,
+        lease: rallypoint::serve::LEASE,
         trusted_namespace_metadata: true,
         limits: Limits::default(),
         allow_unsafe_database: true,

@@ -11,7 +11,7 @@ use rallypoint::{
     client::Client,
     core::limits::Limits,
     postgres::{COORDINATION, PrivatePostgres, TARGET},
-    serve::{Config, Target, serve},
+    serve::{Config, LEASE, Target, serve},
 };
 use sqlx::postgres::PgConnectOptions;
 use std::{
@@ -80,6 +80,8 @@ impl Server {
             retention_days: 30,
             body_bytes: 192 << 20,
             replica_name: "test".into(),
+            peer: None,
+            lease: LEASE,
             trusted_namespace_metadata: setup.trusted,
             limits: setup.limits,
             allow_unsafe_database: setup.postgres.is_none(),

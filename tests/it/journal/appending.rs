@@ -197,13 +197,15 @@ async fn every_shape_of_the_writer_prepares_and_runs() {
 async fn a_lease_keeps_others_away_until_it_ends_and_the_old_owner_learns_of_it() {
     let owned = Owned::new().await;
     let (one, two) = (owned.replica.clone(), replica("two"));
-    let wait = owned.journal.take_over(&two, Duration::from_secs(5)).await.unwrap();
+    let take = async |claim| owned.journal.take_over(&two, claim, Duration::from_secs(5)).await.unwrap();
+    let wait = take(Claim::Successor).await;
     assert!(matches!(wait, TakeOver::Wait(left) if left > Duration::from_secs(3) && left <= Duration::from_secs(5)), "{wait:?}");
     let mut heart = owned.journal.heart(one, Duration::from_millis(100));
     let beat = heart.beat(Some(owned.epoch)).await.unwrap();
     assert!(beat.lease_until.unwrap() > beat.now);
     tokio::time::sleep(Duration::from_millis(150)).await;
-    let taken = take_over(&owned.journal, &two).await;
+    assert!(matches!(take(Claim::Start).await, TakeOver::Wait(_)), "a newcomer leaves it to those who have watched");
+    let TakeOver::Owned(taken) = take(Claim::Successor).await else { panic!("the lease is over") };
     assert_eq!(taken.epoch, Epoch(owned.epoch.0 + 1));
     assert_eq!(heart.beat(Some(owned.epoch)).await.unwrap().lease_until, None);
     assert_eq!(heart.beat(None).await.unwrap().lease_until, None);
