@@ -6,6 +6,7 @@
 pub mod bodies;
 mod driver;
 mod ended;
+mod entrance;
 mod feed;
 mod health;
 mod heart;
@@ -15,27 +16,32 @@ pub mod machine;
 mod membership;
 mod owner;
 mod pace;
+pub mod pool;
+mod roll;
 mod stream;
 
+pub use entrance::{Admission, Entrance};
 pub use health::{Health, JournalHealth, Standing};
 pub use stream::{End, EventStream, Page};
 
 use crate::{
     clock::Clock,
     core::{
-        Caller, Command, CoreStatus, DoneNo, Handle, Reject, Reply, Seq, ShardId, Until, Verb,
+        Caller, Command, CoreStatus, DoneNo, Epoch, Handle, Reject, Reply, Seq, ShardId, Until, Verb,
         limits::{CALL_BYTES, Limits},
     },
-    executor::{self, Executor},
-    journal::{Journal, JournalError, Membership, Reader, Replica},
+    executor::Executor,
+    journal::{Journal, JournalError, Membership, Reader, Replica, Sessions},
 };
 use driver::{Asked, Driver};
 use feed::Feeds;
-use heart::{Beating, Nudge};
+use heart::Nudge;
 use library::Library;
 use machine::Machine;
 use owner::{Owner, Wish};
 use pace::Pace;
+use pool::Pool;
+use roll::Roll;
 use std::{sync::Arc, time::Duration};
 use stream::Goal;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -49,6 +55,10 @@ const COMMAND_BYTES: usize = 64 << 20;
 const CLOSED_STREAMS: usize = 1_024;
 /// Changes of ownership that may wait for the loop, and wishes that may wait for whoever keeps it.
 const OWNERSHIP: usize = 16;
+/// Batches of reports of executors that may wait for the loop.
+const REPORTS: usize = 1_024;
+/// Executors that come and go may wait for the loop.
+const CHANGES: usize = 64;
 /// What a caller is told to wait before the next try.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -62,8 +72,12 @@ pub struct Parts {
     pub lease: Duration,
     /// Database time.
     pub clock: Clock,
-    /// Who runs the tasks, and what it reports.
-    pub executor: (Executor, mpsc::Receiver<Vec<executor::Event>>),
+    /// Who runs tasks in this process.
+    pub executor: Executor,
+    /// The register of its sessions, and of everybody else's.
+    pub sessions: Sessions,
+    /// Tasks without a session at any time.
+    pub noop_slots: u32,
     /// What an operator limits.
     pub limits: Limits,
     /// Bytes of bodies kept in memory.
@@ -82,6 +96,7 @@ pub struct Coordinator {
     clock: Clock,
     feeds: Feeds,
     health: Health,
+    entrance: Entrance,
     membership: watch::Receiver<Membership>,
     replica: Replica,
     nudge: Nudge,
@@ -138,11 +153,17 @@ impl Coordinator {
     /// Starts the loop. It takes the shard over, recovers, and serves until its last handle is dropped. Fails
     /// when the system gives it no thread.
     pub fn start(parts: Parts) -> std::io::Result<Self> {
-        let Parts { journal, replica, lease, clock, executor: (executor, executor_events), limits, body_bytes } = parts;
+        let Parts { journal, replica, lease, clock, executor, sessions, noop_slots, limits, body_bytes } = parts;
+        let (changes, changing) = mpsc::channel(CHANGES);
+        let (reports, executor_events) = mpsc::channel(REPORTS);
+        let pool = Pool::new(noop_slots, clock.clone());
         let (commands, asked) = mpsc::channel(COMMANDS);
         let (closed_streams, closed) = mpsc::channel(CLOSED_STREAMS);
         let (events, ownership) = mpsc::channel(OWNERSHIP);
         let (wishes, wished) = mpsc::channel(OWNERSHIP);
+        let entrance =
+            Entrance { pool: pool.clone(), sessions: sessions.clone(), changes: changes.clone(), reports: reports.clone() };
+        let roll = Roll { pool: pool.clone(), executor, sessions, changes, commands: commands.downgrade() };
         let (membership, members) = watch::channel(Membership::default());
         let (looks, seen) = watch::channel(None);
         let (feeds, health, nudge, pace) = (Feeds::default(), Health::default(), Nudge::default(), Pace::new(lease));
@@ -157,27 +178,19 @@ impl Coordinator {
             clock: clock.clone(),
             feeds: feeds.clone(),
             health: health.clone(),
+            entrance,
             membership: members,
             replica: replica.clone(),
             nudge: nudge.clone(),
             wishes: wishes.clone(),
         };
-        let beating = Beating {
-            heart: journal.heart(replica.clone(), lease),
-            pace,
-            clock: clock.clone(),
-            health: health.clone(),
-            nudge: nudge.clone(),
-            looks,
-            membership: membership.clone(),
-        };
-        tokio::spawn(beating.keep());
         let owner = Owner {
             journal: journal.clone(),
-            replica,
+            replica: replica.clone(),
+            last: Epoch::default(),
             clock: clock.clone(),
             health: health.clone(),
-            executor: executor.clone(),
+            roll: roll.clone(),
             pace,
             nudge,
             looks: seen,
@@ -185,23 +198,26 @@ impl Coordinator {
             wishes: wished,
             events,
         };
-        tokio::spawn(owner.keep());
+        owner.start(looks);
         let (machine, first) = Machine::new(journal.shard(), limits);
         let others = tokio::runtime::Handle::current();
         let driver = Driver {
             machine,
-            library: Library::open(body_bytes, &journal, &executor, &others),
+            library: Library::open(body_bytes, &journal, &pool, &others),
             journal,
+            replica,
             clock,
             health,
             feeds,
-            executor,
+            roll,
             asked,
             closed_streams: closed,
-            executor_events,
             ownership,
             wishes,
             margin: pace.heartbeat,
+            changes: changing,
+            reports: (reports, executor_events),
+            others,
         };
         driver.start(first)?;
         Ok(coordinator)
@@ -219,6 +235,11 @@ impl Coordinator {
         random.copy_from_slice(&Uuid::now_v7().as_bytes()[6..]);
         let unix_ms = self.clock.now().0 / 1_000;
         Handle::new(self.shard, unix_ms.max(0) as u64, random)
+    }
+
+    /// The door for executors of other replicas.
+    pub fn entrance(&self) -> Entrance {
+        self.entrance.clone()
     }
 
     /// The journal, for reads.

@@ -20,8 +20,6 @@ use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use uuid::Uuid;
 
-/// Batches of reports of the executor that may wait for the loop.
-const REPORTS: usize = 1_024;
 /// Session notes that may wait for the register.
 const NOTES: usize = 256;
 /// Connections for reads of the journal.
@@ -103,23 +101,21 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
     let replica = Replica { id: Uuid::now_v7(), name: config.replica_name.as_str().into(), address };
     let sessions = journal.sessions(replica.clone());
     let clock = Clock::new();
-    let (reports, executor_events) = mpsc::channel(REPORTS);
-    let executor = Executor::start(
-        ExecutorConfig {
-            targets: target_configs(&targets)?,
-            noop_slots: config.noop_slots,
-            clock: clock.clone(),
-            sessions: Some(keep_register(sessions)),
-            cancel_grace: CANCEL_GRACE,
-        },
-        reports,
-    );
+    let executor = Executor::start(ExecutorConfig {
+        targets: target_configs(&targets)?,
+        clock: clock.clone(),
+        sessions: Some(keep_register(sessions.clone())),
+        cancel_grace: CANCEL_GRACE,
+    });
+    sessions.enrol(&executor.capacity()).await?;
     let coordinator = Coordinator::start(Parts {
         journal,
         replica: replica.clone(),
         lease: config.lease,
         clock,
-        executor: (executor.clone(), executor_events),
+        executor: executor.clone(),
+        sessions: sessions.clone(),
+        noop_slots: config.noop_slots,
         limits: config.limits,
         body_bytes: config.body_bytes,
     })?;
@@ -136,11 +132,10 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
     }
     let leaving = async {
         shutdown.await;
-        leave(&coordinator, &executor, peers.as_ref()).await;
+        leave(&coordinator, &executor, &sessions, peers.as_ref()).await;
     };
     rpc::serve(listener, coordinator.clone(), rpc, leaving).await?;
-    executor.shutdown(GRACE).await;
-    coordinator.drain(GRACE).await;
+    finish(&coordinator, &executor, &sessions).await;
     coordinator.hand_over().await;
     stopping.cancel();
     if let Some(private) = private {
@@ -151,7 +146,7 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
 
 /// Gives the shard to another replica that is ready for it, if there is one, and goes on serving callers through it. What
 /// runs here is finished before.
-async fn leave(coordinator: &Coordinator, executor: &Executor, peers: Option<&Peers>) {
+async fn leave(coordinator: &Coordinator, executor: &Executor, sessions: &Sessions, peers: Option<&Peers>) {
     coordinator.stopping();
     let Some(peers) = peers.filter(|_| coordinator.standing() != Standing::Standby) else { return };
     if coordinator.successor().is_none() {
@@ -161,12 +156,22 @@ async fn leave(coordinator: &Coordinator, executor: &Executor, peers: Option<&Pe
     if coordinator.successor().is_none() {
         return;
     }
-    executor.shutdown(GRACE).await;
-    coordinator.drain(GRACE).await;
+    finish(coordinator, executor, sessions).await;
     let successor = coordinator.hand_over().await.and_then(|successor| successor.address);
     if let Some(address) = successor {
         rpc::poke(peers, &address).await;
     }
+}
+
+/// Lets what runs here come to its end, and its outcomes become durable. Done already, it does nothing.
+async fn finish(coordinator: &Coordinator, executor: &Executor, sessions: &Sessions) {
+    executor.shutdown(GRACE).await;
+    if executor.is_idle()
+        && let Err(error) = sessions.leave().await
+    {
+        tracing::warn!(%error, "the register of sessions could not be cleaned; the next owner does that");
+    }
+    coordinator.drain(GRACE).await;
 }
 
 async fn serve_peers(port: Port, routes: Routes, stopping: CancellationToken) {
@@ -218,9 +223,10 @@ fn keep_register(sessions: Sessions) -> mpsc::Sender<SessionNote> {
 async fn write_down(sessions: &Sessions, note: SessionNote) -> Result<(), journal::JournalError> {
     match note {
         SessionNote::Register { session, done } => {
-            sessions.register(&session.target, session.slot, session.pid, session.backend_start).await?;
-            // A slot that has given up waiting opens another session.
-            let _ = done.send(());
+            if sessions.register(&session.target, session.slot, session.pid, session.backend_start).await? {
+                // A slot that has given up waiting opens another session.
+                let _ = done.send(());
+            }
             Ok(())
         }
         SessionNote::Forget(session) => sessions.forget(&session.target, session.pid, session.backend_start).await,

@@ -1,19 +1,20 @@
 //! Ownership as a state machine: standby → recovering → owner → deposed → standby, again and again in one process.
 //!
-//! A replica becomes the owner by a new epoch, fences what earlier runs left on the targets, reads the journal, and tells
-//! the loop. It stops being the owner when a look finds another epoch, or when it hands over; then the loop drops its core
-//! and the executor its attempts. That the old owner writes nothing is the gate's doing, not this room's.
+//! A replica becomes the owner by a new epoch, learns what others may have been running, reads the journal, and tells the
+//! loop. It stops being the owner when a look finds another epoch, or when it hands over; then the loop drops its core; what
+//! the executor still runs is for the new owner to know. That the old owner writes nothing is the gate's doing, not this room's.
 
 use super::{
     health::{Health, Standing},
-    heart::{Look, Nudge},
+    heart::{Beating, Look, Nudge},
     machine::Event,
     pace::{Pace, Vigil},
+    pool::Host,
+    roll::{self, Roll},
 };
 use crate::{
     clock::Clock,
     core::Epoch,
-    executor::{self, Executor},
     journal::{self, Claim, Journal, JournalError, Member, Membership, Ownership, Replica, TakeOver},
 };
 use std::time::Duration;
@@ -36,9 +37,11 @@ pub(super) enum Wish {
 pub(super) struct Owner {
     pub journal: Journal,
     pub replica: Replica,
+    /// The last ownership of this process; 0: none yet.
+    pub last: Epoch,
     pub clock: Clock,
     pub health: Health,
-    pub executor: Executor,
+    pub roll: Roll,
     pub pace: Pace,
     pub nudge: Nudge,
     pub looks: watch::Receiver<Option<Look>>,
@@ -56,8 +59,22 @@ enum Lost {
 }
 
 impl Owner {
-    /// Owns the shard whenever it may, until the loop ends.
-    pub async fn keep(mut self) {
+    /// Begins to beat, and to own the shard whenever it may, until the loop ends.
+    pub fn start(self, looks: watch::Sender<Option<Look>>) {
+        let beating = Beating {
+            heart: self.journal.heart(self.replica.clone(), self.pace.lease),
+            pace: self.pace,
+            clock: self.clock.clone(),
+            health: self.health.clone(),
+            nudge: self.nudge.clone(),
+            looks,
+            membership: self.membership.clone(),
+        };
+        tokio::spawn(beating.keep());
+        tokio::spawn(self.keep());
+    }
+
+    async fn keep(mut self) {
         let mut claim = Claim::Start;
         loop {
             if let Some(owned) = self.take_over(claim).await {
@@ -124,15 +141,15 @@ impl Owner {
         while let Ok(wish) = self.wishes.try_recv() {
             self.decline(wish);
         }
-        let mut fence = true;
         loop {
-            let Some(event) = self.recover(owned, fence).await else { return Lost::Deposed };
+            // The very next ownership after our last one: nobody has come between. The first one of all follows nobody.
+            let ours = owned.epoch.0 == self.last.0 + 1;
+            self.last = owned.epoch;
+            let Some(event) = self.recover(owned, ours).await else { return Lost::Deposed };
             if self.events.send(event).await.is_err() {
                 return Lost::Stopped;
             }
             self.health.stands(Standing::Owner);
-            // What others left has been fenced; what runs here goes on.
-            fence = false;
             match self.serve(owned.epoch).await {
                 Ok(again) => owned = again,
                 Err(lost) => return lost,
@@ -140,24 +157,24 @@ impl Owner {
         }
     }
 
-    /// Fences the dead, if asked to, and reads the journal, until it succeeds; `None`: the shard has become another's meanwhile.
-    async fn recover(&mut self, owned: Ownership, fence: bool) -> Option<Event> {
+    /// Reads what may be running (unless it can only be `ours`) and the journal, until it succeeds; `None`: the shard has
+    /// become another's meanwhile.
+    async fn recover(&mut self, owned: Ownership, ours: bool) -> Option<Event> {
         self.health.stands(Standing::Recovering);
         let mut pause = RETRY_MIN;
         loop {
-            let (journal, replica, executor) = (self.journal.clone(), self.replica.clone(), self.executor.clone());
-            let reading = async {
-                if fence {
-                    executor.fence(predecessors(&journal, replica).await?);
-                }
-                journal::recover(&journal).await
+            let (journal, roll, replica) = (self.journal.clone(), self.roll.clone(), self.replica.id);
+            let reading = async move {
+                let host = Host { replica, incarnation: roll.sessions.incarnation() };
+                let window = roll::prepare(&roll.sessions, &roll.executor, host, ours).await?;
+                Ok::<_, JournalError>((window, journal::recover(&journal).await?))
             };
             tokio::select! {
                 read = reading => match read {
-                    Ok(schedulers) => {
+                    Ok((window, schedulers)) => {
                         let Ownership { epoch, last_batch, .. } = owned;
                         tracing::info!(epoch = epoch.0, last_batch = last_batch.0, schedulers = schedulers.len(), "the shard is ours");
-                        return Some(Event::Recovered { schedulers, epoch, last_batch, window: None });
+                        return Some(Event::Recovered { schedulers, epoch, last_batch, window });
                     }
                     Err(error) => {
                         tracing::warn!(%error, "cannot read the journal");
@@ -223,7 +240,6 @@ impl Owner {
     async fn step_down(&mut self) {
         self.health.stands(Standing::Standby);
         let _ = self.events.send(Event::Deposed).await;
-        self.executor.stand_down().await;
         self.nudge.look();
     }
 
@@ -261,15 +277,4 @@ async fn deposed(looks: &mut watch::Receiver<Option<Look>>, epoch: Epoch) {
 pub(super) fn successor(membership: &Membership, me: &Replica) -> Option<Member> {
     let ready = |member: &&Member| member.id != me.id && member.address.is_some() && !member.stopping;
     membership.members.iter().find(ready).cloned()
-}
-
-/// Sessions of other runs of a server: what they ran may be started again only when they are shown dead.
-async fn predecessors(journal: &Journal, replica: Replica) -> Result<Vec<executor::Session>, JournalError> {
-    let session = |dead: journal::Session| executor::Session {
-        target: dead.target,
-        slot: dead.slot,
-        pid: dead.backend_pid,
-        backend_start: dead.backend_start,
-    };
-    Ok(journal.sessions(replica).of_dead().await?.into_iter().map(session).collect())
 }

@@ -1,13 +1,13 @@
-//! One target: its slots, whether it can be reached, and the fence before its first task.
+//! One target: its slots, whether it can be reached, and the fence for sessions of executors that are gone.
 //!
 //! Slots are announced only while sessions can be had. Failing to get one is no attempt: the target is then away until a
 //! probe has opened a session.
 
 use super::{
-    Event, ExecutionRow, TargetConfig, TargetStatus,
+    ExecutionRow, TargetConfig, TargetStatus,
     admin::Admin,
+    desk::Desk,
     failure::sqlstate,
-    outbox::Outbox,
     session::{self, Live, Session, SessionNote},
 };
 use crate::{
@@ -24,12 +24,10 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    sync::{Notify, mpsc, watch},
+    sync::{Notify, mpsc},
     time::sleep,
 };
 
-/// Why a target takes no tasks before it is told to.
-const CLOSED: &str = "this replica does not own the shard";
 /// Between looks at predecessors that have been told to end.
 const FENCE_LOOK: Duration = Duration::from_millis(50);
 
@@ -40,12 +38,10 @@ pub(super) struct Target {
     /// The server does not know `client_connection_check_interval`.
     plain: AtomicBool,
     register: Option<mpsc::Sender<SessionNote>>,
-    /// Whom to fence before tasks are taken; `None`: none are taken.
-    open_for: watch::Sender<Option<Arc<[Session]>>>,
     pub(super) clock: Clock,
     pub(super) admin: Admin,
     cancel_grace: Duration,
-    outbox: Arc<Outbox>,
+    desk: Arc<Desk>,
     free: Mutex<Vec<Slot>>,
     doing: Vec<Mutex<Doing>>,
     trouble: Mutex<Option<String>>,
@@ -73,7 +69,7 @@ impl Target {
         register: Option<mpsc::Sender<SessionNote>>,
         clock: Clock,
         cancel_grace: Duration,
-        outbox: Arc<Outbox>,
+        desk: Arc<Desk>,
     ) -> Arc<Self> {
         let options = session::prepared(&config.options);
         Arc::new(Target {
@@ -83,14 +79,13 @@ impl Target {
             options,
             plain: AtomicBool::new(false),
             register,
-            open_for: watch::Sender::new(None),
             clock,
             cancel_grace,
-            outbox,
+            desk,
             // The last one is taken first: the lowest number, and later the one whose session is warm.
             free: Mutex::new((1..=config.slots).rev().map(|number| Slot { number, live: None }).collect()),
             doing: (0..config.slots).map(|_| Mutex::default()).collect(),
-            trouble: Mutex::new(Some(CLOSED.into())),
+            trouble: Mutex::new(None),
             failures: AtomicU32::new(0),
             wake: Notify::new(),
         })
@@ -104,38 +99,8 @@ impl Target {
         self.cancel_grace
     }
 
-    /// Fences, opens, reopens after every trouble, and closes, as it is told. Never returns.
+    /// Opens, and reopens after every trouble. Never returns.
     pub(super) async fn supervise(self: Arc<Self>) {
-        let mut open_for = self.open_for.subscribe();
-        loop {
-            let predecessors = open_for.borrow_and_update().clone();
-            let serve = async {
-                match &predecessors {
-                    Some(predecessors) => self.serve(predecessors).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                changed = open_for.changed() => if changed.is_err() { return },
-                () = serve => {}
-            }
-        }
-    }
-
-    /// Takes tasks when these sessions have ended.
-    pub(super) fn fence_and_open(&self, predecessors: Vec<Session>) {
-        self.open_for.send_replace(Some(predecessors.into()));
-    }
-
-    /// Takes no more tasks.
-    pub(super) fn close(&self) {
-        self.open_for.send_replace(None);
-        *lock(&self.trouble) = Some(CLOSED.into());
-        self.announce(0);
-    }
-
-    async fn serve(&self, predecessors: &[Session]) {
-        self.fence(predecessors).await;
         loop {
             *lock(&self.trouble) = None;
             self.announce(self.slots);
@@ -215,7 +180,7 @@ impl Target {
     }
 
     fn announce(&self, total: u32) {
-        self.outbox.push(vec![Event::Slots { work: self.work(), total }]);
+        self.desk.slots(self.work(), total);
     }
 
     async fn open(&self, slot: u32) -> Result<Live, sqlx::Error> {
@@ -255,23 +220,19 @@ impl Target {
         }
     }
 
-    /// Shows every session of a predecessor ended. A target that cannot be reached keeps only its own tasks waiting.
-    async fn fence(&self, predecessors: &[Session]) {
+    /// Shows the session of somebody who is gone ended, however long that takes.
+    pub(super) async fn fence(&self, session: &Session) {
         let mut failures = 0;
-        for predecessor in predecessors {
-            loop {
-                match self.admin.try_end(predecessor).await {
-                    Ok(true) => break,
-                    Ok(false) => sleep(FENCE_LOOK).await,
-                    Err(error) => {
-                        tracing::warn!(target = %self.name, %error, "cannot fence the sessions of an earlier process yet");
-                        *lock(&self.trouble) = Some(format!("not fenced yet: {error}"));
-                        sleep(backoff(failures)).await;
-                        failures += 1;
-                    }
+        loop {
+            match self.admin.try_end(session).await {
+                Ok(true) => return,
+                Ok(false) => sleep(FENCE_LOOK).await,
+                Err(error) => {
+                    tracing::warn!(target = %self.name, %error, "cannot fence the sessions of a lost executor yet");
+                    sleep(backoff(failures)).await;
+                    failures += 1;
                 }
             }
-            self.forget(predecessor.clone());
         }
     }
 }
