@@ -27,7 +27,7 @@ pub use stream::{End, EventStream, Page};
 use crate::{
     clock::Clock,
     core::{
-        Caller, Command, CoreStatus, DoneNo, Epoch, Handle, Reject, Reply, Seq, ShardId, Until, Verb,
+        Caller, Command, CoreStatus, DoneNo, Handle, Reject, Reply, Seq, ShardId, Until, Verb,
         limits::{CALL_BYTES, Limits},
     },
     executor::Executor,
@@ -53,12 +53,12 @@ const COMMANDS: usize = 50_000;
 const COMMAND_BYTES: usize = 64 << 20;
 /// Ended streams that may wait for the loop.
 const CLOSED_STREAMS: usize = 1_024;
-/// Changes of ownership that may wait for the loop, and wishes that may wait for whoever keeps it.
-const OWNERSHIP: usize = 16;
 /// Batches of reports of executors that may wait for the loop.
 const REPORTS: usize = 1_024;
 /// Executors that come and go may wait for the loop.
 const CHANGES: usize = 64;
+/// Changes of ownership that may wait for the loop, and wishes that may wait for whoever keeps it.
+const OWNERSHIP: usize = 16;
 /// What a caller is told to wait before the next try.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -187,7 +187,6 @@ impl Coordinator {
         let owner = Owner {
             journal: journal.clone(),
             replica: replica.clone(),
-            last: Epoch::default(),
             clock: clock.clone(),
             health: health.clone(),
             roll: roll.clone(),
@@ -205,18 +204,18 @@ impl Coordinator {
             machine,
             library: Library::open(body_bytes, &journal, &pool, &others),
             journal,
-            replica,
             clock,
             health,
             feeds,
             roll,
             asked,
             closed_streams: closed,
+            replica,
+            changes: changing,
+            reports: (reports, executor_events),
             ownership,
             wishes,
             margin: pace.heartbeat,
-            changes: changing,
-            reports: (reports, executor_events),
             others,
         };
         driver.start(first)?;

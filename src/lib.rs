@@ -10,5 +10,6 @@ pub mod executor;
 pub mod journal;
 pub mod peer;
 pub mod postgres;
+pub mod remote;
 pub mod rpc;
 pub mod serve;

@@ -10,11 +10,12 @@ use crate::{
     journal::{self, Journal, JournalConfig, Replica, Sessions},
     peer::{PeerConfig, Peers, Port},
     postgres::{self, PrivatePostgres},
+    remote::{self, Remote},
     rpc,
 };
 use anyhow::Context;
 use sqlx::postgres::PgConnectOptions;
-use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
@@ -76,8 +77,9 @@ pub struct Target {
     pub slots: u32,
 }
 
-/// Serves until `shutdown` resolves, then stops in order: running tasks get a grace, the last outcomes become durable, the
-/// shard is given up, and no new calls are taken: at first when nobody is there to take the shard, else at last.
+/// Serves until `shutdown` resolves, then stops in order. When another replica is there, it is given the shard, running tasks
+/// get a grace, and no new calls are taken. Else no new calls are taken, running tasks get a grace, and the last outcomes
+/// become durable.
 pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<Output = ()> + Send) -> anyhow::Result<()> {
     let private = match &config.database {
         Some(_) => None,
@@ -128,14 +130,16 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
     let stopping = CancellationToken::new();
     let peers = rpc.peers.clone();
     if let Some(port) = port {
-        tokio::spawn(serve_peers(port, rpc::peer_routes(&coordinator, &rpc, &stopping), stopping.clone()));
+        let routes = rpc::peer_routes(&coordinator, &rpc, &stopping);
+        join_peers(port, routes, &coordinator, &executor, sessions.clone(), replica.name.clone(), &stopping);
     }
     let leaving = async {
         shutdown.await;
         leave(&coordinator, &executor, &sessions, peers.as_ref()).await;
     };
     rpc::serve(listener, coordinator.clone(), rpc, leaving).await?;
-    finish(&coordinator, &executor, &sessions).await;
+    retire(&executor, &sessions).await;
+    coordinator.drain(GRACE).await;
     coordinator.hand_over().await;
     stopping.cancel();
     if let Some(private) = private {
@@ -145,7 +149,7 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
 }
 
 /// Gives the shard to another replica that is ready for it, if there is one, and goes on serving callers through it. What
-/// runs here is finished before.
+/// runs here is finished for the new owner.
 async fn leave(coordinator: &Coordinator, executor: &Executor, sessions: &Sessions, peers: Option<&Peers>) {
     coordinator.stopping();
     let Some(peers) = peers.filter(|_| coordinator.standing() != Standing::Standby) else { return };
@@ -156,22 +160,38 @@ async fn leave(coordinator: &Coordinator, executor: &Executor, sessions: &Sessio
     if coordinator.successor().is_none() {
         return;
     }
-    finish(coordinator, executor, sessions).await;
     let successor = coordinator.hand_over().await.and_then(|successor| successor.address);
     if let Some(address) = successor {
         rpc::poke(peers, &address).await;
     }
+    retire(executor, sessions).await;
 }
 
-/// Lets what runs here come to its end, and its outcomes become durable. Done already, it does nothing.
-async fn finish(coordinator: &Coordinator, executor: &Executor, sessions: &Sessions) {
+/// Serves the other replicas, and works for whichever of them owns the shard.
+fn join_peers(
+    port: Port,
+    routes: Routes,
+    coordinator: &Coordinator,
+    executor: &Executor,
+    sessions: Sessions,
+    name: Arc<str>,
+    stopping: &CancellationToken,
+) {
+    let (membership, me, peers) = (coordinator.membership(), coordinator.id(), port.peers());
+    let remote = Remote { executor: executor.clone(), sessions, membership, me, name, peers };
+    tokio::spawn(stopping.clone().run_until_cancelled_owned(remote.keep()));
+    let routes = routes.add_service(remote::Sessions::service(coordinator.entrance()));
+    tokio::spawn(serve_peers(port, routes, stopping.clone()));
+}
+
+/// Ends what runs here. Nobody need fence an executor that has nothing left.
+async fn retire(executor: &Executor, sessions: &Sessions) {
     executor.shutdown(GRACE).await;
     if executor.is_idle()
         && let Err(error) = sessions.leave().await
     {
         tracing::warn!(%error, "the register of sessions could not be cleaned; the next owner does that");
     }
-    coordinator.drain(GRACE).await;
 }
 
 async fn serve_peers(port: Port, routes: Routes, stopping: CancellationToken) {

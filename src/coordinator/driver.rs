@@ -53,15 +53,15 @@ pub(super) struct Driver {
     pub library: Library,
     pub asked: mpsc::Receiver<Asked>,
     pub closed_streams: mpsc::Receiver<Command>,
+    /// Executors that come and go.
+    pub changes: mpsc::Receiver<Change>,
+    /// What executors tell, and the way in for the one of this process.
+    pub reports: (mpsc::Sender<Told>, mpsc::Receiver<Told>),
     /// From whoever keeps the ownership, and to it.
     pub ownership: mpsc::Receiver<Event>,
     pub wishes: mpsc::Sender<Wish>,
     /// What must be left of the lease for what rests on it alone.
     pub margin: Duration,
-    /// Executors that come and go.
-    pub changes: mpsc::Receiver<Change>,
-    /// What executors tell, and the way in for the one of this process.
-    pub reports: (mpsc::Sender<Told>, mpsc::Receiver<Told>),
     /// Where reads and recoveries run.
     pub others: Handle,
 }
@@ -281,19 +281,17 @@ impl Loop {
         let _ = self.driver.wishes.try_send(Wish::Rebuild);
     }
 
-    /// Everything goes to the new owner: who waits is told "unknown", streams go on there, and a batch still under way is
-    /// left to the gate.
+    /// Everything goes to the new owner: who waits is told "unknown", streams go on there, executors report there, and a batch
+    /// still under way is left to the gate.
     fn stand_by(&mut self) {
         self.tell();
         self.flight = None;
         self.writer = Some(self.driver.journal.writer());
         self.waiting.clear();
-        {
-            let mut bodies = self.driver.library.lock();
-            bodies.forsake();
-            bodies.recovered(&[]);
-        }
+        self.driver.library.lock().recovered(&[]);
+        self.driver.library.lock().forsake();
         self.driver.feeds.move_away();
+        self.driver.roll.pool.disband();
         std::mem::take(&mut self.era).cancel();
     }
 

@@ -5,12 +5,13 @@
 //! executor reported is never dropped. No I/O, no clock: tokio feeds it in `driver`, the simulator in the tests.
 
 mod envelope;
+mod tenure;
 mod told;
 
 use crate::{
     core::{
-        Action, Attempt, BatchNo, Command, Epoch, Handle, Output, Progress, RecoveredScheduler, Reject, Reply, Seq, Shard,
-        ShardId, Ticket, Time, Window, limits::Limits,
+        Action, Attempt, BatchNo, Epoch, Handle, Output, Progress, RecoveredScheduler, Reject, Reply, Seq, Shard, ShardId,
+        Ticket, Time, Window, limits::Limits,
     },
     journal::{Batch, Fate},
 };
@@ -118,10 +119,10 @@ pub struct Machine {
     /// The batch in flight or open holds a suspect.
     alone: bool,
     limits: Limits,
-    /// Nobody else can own the shard now.
-    lease_holds: bool,
     /// What executors have told, or were given.
     told: Told,
+    /// Nobody else can own the shard now.
+    lease_holds: bool,
 }
 
 impl Machine {
@@ -140,8 +141,8 @@ impl Machine {
             suspects: VecDeque::new(),
             alone: false,
             limits,
-            lease_holds: true,
             told: Told::default(),
+            lease_holds: true,
         };
         (machine, Effect::Recover)
     }
@@ -219,48 +220,6 @@ impl Machine {
             State::Working(core) => Some(core),
             State::Recovering | State::Standby => None,
         }
-    }
-
-    fn take_in(&mut self, envelope: Envelope) {
-        if !self.stands_by() {
-            self.inbox.push_back(envelope);
-        } else if matches!(envelope.command, Command::Slots { .. }) {
-            self.told.note(&envelope.command);
-        }
-    }
-
-    /// The shard is another's, and so is everything about it but the slots of this process.
-    fn stand_by(&mut self, effects: &mut Vec<Effect>) {
-        self.state = State::Standby;
-        self.in_flight = None;
-        self.open = Output::default();
-        self.open_commands.clear();
-        self.open_bytes = 0;
-        self.alone = false;
-        self.told.forsake();
-        let waiting: Vec<Envelope> = self.suspects.drain(..).chain(self.inbox.drain(..)).collect();
-        waiting.into_iter().for_each(|envelope| self.take_in(envelope));
-        effects.push(Effect::StandBy);
-    }
-
-    /// After others have owned the shard, what executors did for this loop before is theirs to report anew.
-    fn inherit(&mut self, window: Option<Window>, epoch: Epoch) {
-        let Some(window) = window else { return };
-        self.told.inherit(window, epoch);
-        let stale = |command: &Command| matches!(command, Command::Completed(_) | Command::Slots { .. } | Command::Reported(_));
-        self.inbox.retain(|envelope| !stale(&envelope.command));
-        self.suspects.retain(|envelope| !stale(&envelope.command));
-    }
-
-    /// Rebuilds the core. What executors still run for this loop, or have reported and not seen durable, goes on.
-    fn recover(&mut self, now: Time, schedulers: Vec<RecoveredScheduler>, epoch: Epoch, last_batch: BatchNo) {
-        let mut core = Shard::restore(self.limits, now, schedulers, self.told.window());
-        for command in self.told.again() {
-            core.apply(now, None, &command, &mut self.open);
-        }
-        self.state = State::Working(Box::new(core));
-        self.epoch = epoch;
-        self.next = BatchNo(last_batch.0 + 1);
     }
 
     /// Applies waiting commands to the open batch, as far as it has room.

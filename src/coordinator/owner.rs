@@ -1,16 +1,15 @@
 //! Ownership as a state machine: standby → recovering → owner → deposed → standby, again and again in one process.
 //!
 //! A replica becomes the owner by a new epoch, learns what others may have been running, reads the journal, and tells the
-//! loop. It stops being the owner when a look finds another epoch, or when it hands over; then the loop drops its core; what
-//! the executor still runs is for the new owner to know. That the old owner writes nothing is the gate's doing, not this room's.
+//! loop. It stops being the owner when a look finds another epoch, or when it hands over; then the loop drops its core, and
+//! executors report to the next owner. That the old owner writes nothing is the gate's doing, not this room's.
 
 use super::{
     health::{Health, Standing},
     heart::{Beating, Look, Nudge},
     machine::Event,
     pace::{Pace, Vigil},
-    pool::Host,
-    roll::{self, Roll},
+    roll::Roll,
 };
 use crate::{
     clock::Clock,
@@ -20,6 +19,8 @@ use crate::{
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
+/// Nobody has owned the shard before this one.
+const FIRST: Epoch = Epoch(1);
 /// Wait between attempts to recover, doubled up to the longest.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(2);
@@ -37,8 +38,6 @@ pub(super) enum Wish {
 pub(super) struct Owner {
     pub journal: Journal,
     pub replica: Replica,
-    /// The last ownership of this process; 0: none yet.
-    pub last: Epoch,
     pub clock: Clock,
     pub health: Health,
     pub roll: Roll,
@@ -59,7 +58,7 @@ enum Lost {
 }
 
 impl Owner {
-    /// Begins to beat, and to own the shard whenever it may, until the loop ends.
+    /// Begins to beat, and to own the shard whenever it may.
     pub fn start(self, looks: watch::Sender<Option<Look>>) {
         let beating = Beating {
             heart: self.journal.heart(self.replica.clone(), self.pace.lease),
@@ -74,6 +73,7 @@ impl Owner {
         tokio::spawn(self.keep());
     }
 
+    /// Owns the shard whenever it may, until the loop ends.
     async fn keep(mut self) {
         let mut claim = Claim::Start;
         loop {
@@ -141,15 +141,15 @@ impl Owner {
         while let Ok(wish) = self.wishes.try_recv() {
             self.decline(wish);
         }
+        let mut anew = owned.epoch > FIRST;
         loop {
-            // The very next ownership after our last one: nobody has come between. The first one of all follows nobody.
-            let ours = owned.epoch.0 == self.last.0 + 1;
-            self.last = owned.epoch;
-            let Some(event) = self.recover(owned, ours).await else { return Lost::Deposed };
+            let Some(event) = self.recover(owned, anew).await else { return Lost::Deposed };
             if self.events.send(event).await.is_err() {
                 return Lost::Stopped;
             }
             self.health.stands(Standing::Owner);
+            // What executors were given under our last epoch they go on with.
+            anew = false;
             match self.serve(owned.epoch).await {
                 Ok(again) => owned = again,
                 Err(lost) => return lost,
@@ -157,21 +157,20 @@ impl Owner {
         }
     }
 
-    /// Reads what may be running (unless it can only be `ours`) and the journal, until it succeeds; `None`: the shard has
-    /// become another's meanwhile.
-    async fn recover(&mut self, owned: Ownership, ours: bool) -> Option<Event> {
+    /// Reads the journal until it succeeds; `None`: the shard has become another's meanwhile. `anew`: others have owned it
+    /// since we did, if we ever did.
+    async fn recover(&mut self, owned: Ownership, anew: bool) -> Option<Event> {
         self.health.stands(Standing::Recovering);
         let mut pause = RETRY_MIN;
         loop {
-            let (journal, roll, replica) = (self.journal.clone(), self.roll.clone(), self.replica.id);
-            let reading = async move {
-                let host = Host { replica, incarnation: roll.sessions.incarnation() };
-                let window = roll::prepare(&roll.sessions, &roll.executor, host, ours).await?;
-                Ok::<_, JournalError>((window, journal::recover(&journal).await?))
+            let (journal, roll, me) = (self.journal.clone(), self.roll.clone(), self.replica.id);
+            let reading = async {
+                let window = if anew { Some(roll.prepare(me).await?) } else { None };
+                Ok::<_, JournalError>((journal::recover(&journal).await?, window))
             };
             tokio::select! {
                 read = reading => match read {
-                    Ok((window, schedulers)) => {
+                    Ok((schedulers, window)) => {
                         let Ownership { epoch, last_batch, .. } = owned;
                         tracing::info!(epoch = epoch.0, last_batch = last_batch.0, schedulers = schedulers.len(), "the shard is ours");
                         return Some(Event::Recovered { schedulers, epoch, last_batch, window });

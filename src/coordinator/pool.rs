@@ -70,6 +70,12 @@ impl Pool {
         state.epoch = epoch;
     }
 
+    /// The shard is another's: everybody goes.
+    pub(super) fn disband(&self) {
+        let mut state = self.state();
+        *state = State::new(state.clock.clone(), state.last_member);
+    }
+
     /// The present ownership.
     pub fn epoch(&self) -> Epoch {
         self.state().epoch

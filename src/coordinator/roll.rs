@@ -22,6 +22,7 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::sleep,
 };
+use uuid::Uuid;
 
 /// How long an executor may take to report to a new owner, or to come back: two heartbeats and a bit.
 const PATIENCE: Duration = Duration::from_millis(2_500);
@@ -61,25 +62,17 @@ pub(super) struct Roll {
     pub commands: mpsc::WeakSender<Asked>,
 }
 
-/// Before the journal is read under a new ownership: what others may have been running (`None`, when nobody has owned the
-/// shard since this process did). An executor that was fenced meanwhile begins afresh.
-pub(super) async fn prepare(
-    sessions: &Sessions,
-    executor: &Executor,
-    host: Host,
-    ours: bool,
-) -> Result<Option<Window>, JournalError> {
-    if ours {
-        return Ok(None);
-    }
-    if sessions.is_fenced(host.replica, host.incarnation).await? {
-        executor.give_up().await;
-        sessions.readmit().await?;
-    }
-    sessions.window(!executor.is_idle()).await.map(Some)
-}
-
 impl Roll {
+    /// Before the journal is read by a new owner: what others may have been running. An executor that was fenced meanwhile
+    /// begins afresh.
+    pub async fn prepare(&self, me: Uuid) -> Result<Window, JournalError> {
+        if self.sessions.is_fenced(me, self.sessions.incarnation()).await? {
+            self.executor.give_up().await;
+            self.sessions.readmit().await?;
+        }
+        self.sessions.window(!self.executor.is_idle()).await
+    }
+
     /// After a takeover: waits for those who live, fences the others, and tells the core kind by kind that nothing else runs.
     pub async fn call(self, since: Epoch, works: Vec<Work>) {
         let end = Instant::now() + PATIENCE;

@@ -78,14 +78,15 @@ impl Sessions {
             .read(|| {
                 sqlx::query(
                     "-- enrol
-                     insert into replica (shard, replica, name, epoch, works, slots, started_at, seen_at)
-                     values ($1, $2, $3, 0, $4, $5, now(), now())
+                     insert into replica (shard, replica, name, address, epoch, works, slots, started_at, seen_at)
+                     values ($1, $2, $3, $4, 0, $5, $6, now(), now())
                      on conflict on constraint replica_pkey do update
                      set works = excluded.works, slots = excluded.slots",
                 )
                 .bind(self.reader.shard.0)
                 .bind(self.replica.id)
                 .bind(&*self.replica.name)
+                .bind(self.replica.address.as_deref())
                 .bind(&works)
                 .bind(&slots)
                 .execute(&self.reader.pool)

@@ -16,6 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("coordinator", &["clock", "core", "executor", "journal"]),
     ("peer", &[]),
     ("rpc", &["api", "coordinator", "core", "journal", "peer"]),
+    ("remote", &["api", "coordinator", "core", "executor", "journal", "peer"]),
     ("client", &["api"]),
     ("postgres", &[]),
     ("cli", &["api", "client", "core", "journal", "peer", "serve"]),
@@ -82,7 +83,7 @@ fn sql_is_spoken_by_those_who_talk_to_postgres() {
 
 #[test]
 fn protobuf_is_spoken_at_the_edges() {
-    let edges = ["rpc", "peer", "client", "api", "cli", "serve"];
+    let edges = ["rpc", "peer", "remote", "client", "api", "cli", "serve"];
     none(outside(&edges, &["tonic", "tonic_types", "tonic_health", "prost", "prost_types"]), "translate at the edge");
 }
 

@@ -38,13 +38,12 @@ impl Loop {
         commands.into_iter().map(unasked).collect()
     }
 
-    /// An executor comes or goes. While the shard is another's nobody is answered: that is where they belong.
+    /// An executor comes or goes.
     pub(super) fn change(&mut self, change: Change) -> Vec<Event> {
-        if self.driver.machine.stands_by() {
-            return Vec::new();
-        }
         let roll = &self.driver.roll;
         let commands = match change {
+            // Dropping the answer says that it is to ask somebody else.
+            Change::Join(..) if self.driver.machine.stands_by() => Vec::new(),
             Change::Join(joining, answer) => {
                 let told = roll.pool.join(joining);
                 // Who has given up asking is told again by its session's end.
