@@ -38,6 +38,11 @@ create table replica (
     address text,                                       -- where other replicas reach it
     stopping boolean not null default false,
     epoch int8 not null,
+    -- its executor: what it has slots for, and how many
+    works text[] not null default '{}',
+    slots int4[] not null default '{}',
+    incarnation int4 not null default 1,                -- rises when it begins afresh after it was fenced
+    fenced int4 not null default 0,                     -- up to this one it opens no more sessions
     started_at timestamptz not null,
     seen_at timestamptz not null,
     constraint replica_pkey primary key (shard, replica)
@@ -46,12 +51,13 @@ create table replica (
 create table session (
     shard int2 not null,
     replica uuid not null,
+    incarnation int4 not null,
     target text not null,
     slot int4 not null,
     backend_pid int4 not null,
     backend_start timestamptz not null,
     registered_at timestamptz not null default now(),
-    constraint session_pkey primary key (shard, replica, target, backend_pid, backend_start)
+    constraint session_pkey primary key (shard, replica, incarnation, target, backend_pid, backend_start)
 );
 
 create table scheduler (

@@ -1,10 +1,11 @@
-//! The Rust client: one connection, typed calls, and calls that are repeated under their request id until it is known what
+//! The Rust client: one connection at a time, typed calls, and calls that are repeated under their request id until it is known what
 //! became of them. It knows the API and nothing of the server's inside.
 
 mod backoff;
 mod codec;
 mod error;
 mod scheduler;
+mod servers;
 mod stream;
 
 pub use error::{Error, Result};
@@ -15,43 +16,41 @@ use crate::api;
 use backoff::Backoff;
 use codec::SharedCodec;
 use prost::Message;
+use servers::Servers;
 use std::{sync::Arc, time::Duration};
 use tonic::{
     Request, Status, Streaming,
     client::Grpc,
     codegen::http::uri::PathAndQuery,
     metadata::{Ascii, MetadataValue},
-    transport::{Channel, Endpoint},
 };
 use uuid::Uuid;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(30);
-const KEEPALIVE: Duration = Duration::from_secs(20);
-const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-const STREAM_WINDOW: u32 = 4 << 20;
-const CONNECTION_WINDOW: u32 = 16 << 20;
 
 /// A connection to the service. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Client {
-    channel: Channel,
+    servers: Servers,
     patience: Duration,
     caller: Option<MetadataValue<Ascii>>,
     namespace: Option<MetadataValue<Ascii>>,
 }
 
 impl Client {
-    /// Connects to `address`: a URL, or `host:port`.
+    /// Connects to `address`: a URL, or `host:port`, or several with commas between them. Of several the first one that
+    /// answers is used, and the next one when it cannot be reached any more.
     pub async fn connect(address: &str) -> Result<Client> {
-        let channel = endpoint(address)?.connect().await?;
-        Ok(Client { channel, patience: PATIENCE, caller: None, namespace: None })
+        Ok(Client::of(Servers::connect(address).await?))
     }
 
     /// As [`Client::connect`], but connects at the first call.
     pub fn connect_lazy(address: &str) -> Result<Client> {
-        let channel = endpoint(address)?.connect_lazy();
-        Ok(Client { channel, patience: PATIENCE, caller: None, namespace: None })
+        Ok(Client::of(Servers::connect_lazy(address)?))
+    }
+
+    fn of(servers: Servers) -> Client {
+        Client { servers, patience: PATIENCE, caller: None, namespace: None }
     }
 
     /// Repeats calls of unknown fate, and those the service says when to repeat, for so long (default 30 s; zero: never).
@@ -102,7 +101,7 @@ impl Client {
     pub async fn watch_executions(&self, interval: Duration) -> Result<Streaming<api::ListExecutionsResponse>> {
         let interval_ms = i32::try_from(interval.as_millis()).unwrap_or(i32::MAX);
         let request = self.request(api::WatchExecutionsRequest { interval_ms });
-        let mut client = api::status_service_client::StatusServiceClient::new(self.channel.clone());
+        let mut client = api::status_service_client::StatusServiceClient::new(self.servers.pick().1);
         Ok(client.watch_executions(request).await?.into_inner())
     }
 
@@ -119,8 +118,10 @@ impl Client {
         &self,
         request: api::SynchronizationRequest,
     ) -> std::result::Result<Streaming<api::SynchronizationResponse>, Status> {
-        let mut client = api::scheduler_service_client::SchedulerServiceClient::new(self.channel.clone());
-        Ok(client.synchronization(self.request(request)).await?.into_inner())
+        let (pick, channel) = self.servers.pick();
+        let mut client = api::scheduler_service_client::SchedulerServiceClient::new(channel);
+        let opened = client.synchronization(self.request(request)).await;
+        Ok(opened.inspect_err(|status| self.leave(pick, status))?.into_inner())
     }
 
     pub(in crate::client) fn patience(&self) -> Duration {
@@ -151,10 +152,21 @@ impl Client {
         T: Message + 'static,
         R: Message + Default + 'static,
     {
-        let mut grpc = Grpc::new(self.channel.clone());
-        grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
-        let response = grpc.unary(self.request(request), path, SharedCodec::<T, R>::new()).await?;
+        let (pick, channel) = self.servers.pick();
+        let mut grpc = Grpc::new(channel);
+        let called = async {
+            grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
+            grpc.unary(self.request(request), path, SharedCodec::<T, R>::new()).await
+        };
+        let response = called.await.inspect_err(|status| self.leave(pick, status))?;
         Ok(response.into_inner())
+    }
+
+    /// Another server may know better when this one cannot tell.
+    fn leave(&self, pick: servers::Pick, status: &Status) {
+        if Error::from(status.clone()).is_unknown() {
+            self.servers.leave(pick);
+        }
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
@@ -166,19 +178,6 @@ impl Client {
         }
         request
     }
-}
-
-fn endpoint(address: &str) -> Result<Endpoint> {
-    let url = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
-    let endpoint = Endpoint::from_shared(url)?;
-    Ok(endpoint
-        .connect_timeout(CONNECT_TIMEOUT)
-        .tcp_nodelay(true)
-        .http2_keep_alive_interval(KEEPALIVE)
-        .keep_alive_timeout(KEEPALIVE_TIMEOUT)
-        .keep_alive_while_idle(true)
-        .initial_stream_window_size(STREAM_WINDOW)
-        .initial_connection_window_size(CONNECTION_WINDOW))
 }
 
 fn metadata(text: &str) -> Result<MetadataValue<Ascii>> {

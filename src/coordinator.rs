@@ -6,30 +6,42 @@
 pub mod bodies;
 mod driver;
 mod ended;
+mod entrance;
 mod feed;
 mod health;
+mod heart;
 mod housekeeping;
 mod library;
 pub mod machine;
+mod membership;
 mod owner;
+mod pace;
+pub mod pool;
+mod roll;
 mod stream;
 
-pub use health::{Health, JournalHealth};
+pub use entrance::{Admission, Entrance};
+pub use health::{Health, JournalHealth, Standing};
 pub use stream::{End, EventStream, Page};
 
 use crate::{
     clock::Clock,
     core::{
-        Caller, Command, CoreStatus, DoneNo, Handle, Reject, Reply, Seq, ShardId, Until, Verb,
+        Caller, Command, CoreStatus, DoneNo, Epoch, Handle, Reject, Reply, Seq, ShardId, Until, Verb,
         limits::{CALL_BYTES, Limits},
     },
-    executor::{self, Executor},
-    journal::{Journal, JournalError, Membership, Reader, Replica},
+    executor::Executor,
+    journal::{Journal, JournalError, Membership, Reader, Replica, Sessions},
 };
 use driver::{Asked, Driver};
 use feed::Feeds;
+use heart::Nudge;
 use library::Library;
 use machine::Machine;
+use owner::{Owner, Wish};
+use pace::Pace;
+use pool::Pool;
+use roll::Roll;
 use std::{sync::Arc, time::Duration};
 use stream::Goal;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
@@ -41,6 +53,12 @@ const COMMANDS: usize = 50_000;
 const COMMAND_BYTES: usize = 64 << 20;
 /// Ended streams that may wait for the loop.
 const CLOSED_STREAMS: usize = 1_024;
+/// Changes of ownership that may wait for the loop, and wishes that may wait for whoever keeps it.
+const OWNERSHIP: usize = 16;
+/// Batches of reports of executors that may wait for the loop.
+const REPORTS: usize = 1_024;
+/// Executors that come and go may wait for the loop.
+const CHANGES: usize = 64;
 /// What a caller is told to wait before the next try.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
@@ -50,10 +68,16 @@ pub struct Parts {
     pub journal: Journal,
     /// This run of the server.
     pub replica: Replica,
+    /// How long it owns the shard without a heartbeat.
+    pub lease: Duration,
     /// Database time.
     pub clock: Clock,
-    /// Who runs the tasks, and what it reports.
-    pub executor: (Executor, mpsc::Receiver<Vec<executor::Event>>),
+    /// Who runs tasks in this process.
+    pub executor: Executor,
+    /// The register of its sessions, and of everybody else's.
+    pub sessions: Sessions,
+    /// Tasks without a session at any time.
+    pub noop_slots: u32,
     /// What an operator limits.
     pub limits: Limits,
     /// Bytes of bodies kept in memory.
@@ -72,7 +96,11 @@ pub struct Coordinator {
     clock: Clock,
     feeds: Feeds,
     health: Health,
+    entrance: Entrance,
     membership: watch::Receiver<Membership>,
+    replica: Replica,
+    nudge: Nudge,
+    wishes: mpsc::Sender<Wish>,
 }
 
 /// Why a call got no answer.
@@ -80,6 +108,10 @@ pub struct Coordinator {
 pub enum CallError {
     /// It had no effect.
     Rejected(Reject),
+    /// It had no effect here: another replica owns the shard, or nobody does.
+    NotOwner,
+    /// The shard changed hands while it was under way: nobody knows whether it had an effect.
+    OwnerChanged,
     /// Nobody knows whether it had an effect: call again with the same request id.
     Unavailable {
         /// When.
@@ -121,11 +153,20 @@ impl Coordinator {
     /// Starts the loop. It takes the shard over, recovers, and serves until its last handle is dropped. Fails
     /// when the system gives it no thread.
     pub fn start(parts: Parts) -> std::io::Result<Self> {
-        let Parts { journal, replica, clock, executor: (executor, executor_events), limits, body_bytes } = parts;
+        let Parts { journal, replica, lease, clock, executor, sessions, noop_slots, limits, body_bytes } = parts;
+        let (changes, changing) = mpsc::channel(CHANGES);
+        let (reports, executor_events) = mpsc::channel(REPORTS);
+        let pool = Pool::new(noop_slots, clock.clone());
         let (commands, asked) = mpsc::channel(COMMANDS);
         let (closed_streams, closed) = mpsc::channel(CLOSED_STREAMS);
-        let (feeds, health) = (Feeds::default(), Health::default());
+        let (events, ownership) = mpsc::channel(OWNERSHIP);
+        let (wishes, wished) = mpsc::channel(OWNERSHIP);
+        let entrance =
+            Entrance { pool: pool.clone(), sessions: sessions.clone(), changes: changes.clone(), reports: reports.clone() };
+        let roll = Roll { pool: pool.clone(), executor, sessions, changes, commands: commands.downgrade() };
         let (membership, members) = watch::channel(Membership::default());
+        let (looks, seen) = watch::channel(None);
+        let (feeds, health, nudge, pace) = (Feeds::default(), Health::default(), Nudge::default(), Pace::new(lease));
         tokio::spawn(housekeeping::keep(journal.upkeep(), health.clone(), commands.downgrade()));
         let coordinator = Coordinator {
             commands,
@@ -137,23 +178,45 @@ impl Coordinator {
             clock: clock.clone(),
             feeds: feeds.clone(),
             health: health.clone(),
+            entrance,
             membership: members,
+            replica: replica.clone(),
+            nudge: nudge.clone(),
+            wishes: wishes.clone(),
         };
-        tokio::spawn(owner::keep(journal.clone(), replica.clone(), clock.clone(), health.clone(), membership));
+        let owner = Owner {
+            journal: journal.clone(),
+            replica: replica.clone(),
+            last: Epoch::default(),
+            clock: clock.clone(),
+            health: health.clone(),
+            roll: roll.clone(),
+            pace,
+            nudge,
+            looks: seen,
+            membership,
+            wishes: wished,
+            events,
+        };
+        owner.start(looks);
         let (machine, first) = Machine::new(journal.shard(), limits);
         let others = tokio::runtime::Handle::current();
         let driver = Driver {
             machine,
-            library: Library::open(body_bytes, &journal, &executor, &others),
+            library: Library::open(body_bytes, &journal, &pool, &others),
             journal,
             replica,
             clock,
             health,
             feeds,
-            executor,
+            roll,
             asked,
             closed_streams: closed,
-            executor_events,
+            ownership,
+            wishes,
+            margin: pace.heartbeat,
+            changes: changing,
+            reports: (reports, executor_events),
             others,
         };
         driver.start(first)?;
@@ -174,9 +237,9 @@ impl Coordinator {
         Handle::new(self.shard, unix_ms.max(0) as u64, random)
     }
 
-    /// Who is there and who owns the shard, as of the last heartbeat; tells every change.
-    pub fn membership(&self) -> watch::Receiver<Membership> {
-        self.membership.clone()
+    /// The door for executors of other replicas.
+    pub fn entrance(&self) -> Entrance {
+        self.entrance.clone()
     }
 
     /// The journal, for reads.
@@ -272,8 +335,10 @@ impl Coordinator {
     }
 
     async fn ask(&self, command: Command) -> Result<Reply, CallError> {
-        if self.health.stalled() {
-            return Err(CallError::unavailable("the coordination database is away"));
+        match self.health.door() {
+            (Standing::Standby, _) => return Err(CallError::NotOwner),
+            (_, true) => return Err(CallError::unavailable("the coordination database is away")),
+            (_, false) => {}
         }
         let room = self.reserve(&command)?;
         let (reply, answer) = oneshot::channel();
@@ -281,10 +346,9 @@ impl Coordinator {
             mpsc::error::TrySendError::Full(_) => CallError::overloaded("commands"),
             mpsc::error::TrySendError::Closed(_) => CallError::unavailable("the service is shutting down"),
         })?;
-        answer.await.map_err(|_| {
-            CallError::unavailable(
-                "the coordination database is away or the shard changes hands; the effect of the call is unknown",
-            )
+        answer.await.map_err(|_| match self.health.standing() {
+            Standing::Standby => CallError::OwnerChanged,
+            _ => CallError::unavailable("the coordination database is away; the effect of the call is unknown"),
         })
     }
 

@@ -1,13 +1,13 @@
-//! Runs tasks inside a replica: `noop` at once, SQL on named targets, one session per slot.
+//! Runs tasks inside a replica: SQL on named targets, one session per slot, for whichever replica owns the shard.
 //!
-//! Every assignment dispatched is answered by exactly one completion, whatever happens to its session, and never before its
-//! backend is known not to run it any more. The executor decides nothing: what follows from a completion is the core's
+//! Every assignment taken is answered by exactly one completion, whatever happens to its session, and never before its
+//! backend is known not to run it any more; it is kept until it is acknowledged as durable. The executor decides nothing: what follows from a completion is the core's
 //! business. Text and results of tasks are never logged.
 
 mod admin;
 mod attempt;
+mod desk;
 mod failure;
-mod outbox;
 mod rows;
 mod session;
 mod statement;
@@ -15,10 +15,11 @@ mod target;
 
 use crate::{
     clock::Clock,
-    core::{Assignment, Attempt, Completion, Handle, Report, Seq, TaskError, Time, Work},
+    core::{Assignment, Completion, Epoch, Report, Running, TaskError, Time, Work},
 };
 use bytes::Bytes;
-use outbox::Outbox;
+use desk::Desk;
+pub use desk::{Kept, Link, MemberId, Snapshot, Told};
 pub use session::{Session, SessionNote};
 use sqlx::postgres::PgConnectOptions;
 use std::{
@@ -30,20 +31,25 @@ use std::{
     time::Duration,
 };
 use target::{Slot, Target};
-use tokio::{sync::mpsc, time::timeout};
+use tokio::{
+    sync::mpsc,
+    time::{sleep, timeout},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How long after a cancel a backend is terminated.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(2);
 /// How long a shutdown waits, beyond the grace, for what it has stopped.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a shutdown waits for the last acknowledgement.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
+/// Between looks at what has been told to stop.
+const GIVE_UP_LOOK: Duration = Duration::from_millis(20);
 
 /// What an executor needs to know.
 pub struct ExecutorConfig {
     /// Where SQL tasks run.
     pub targets: Vec<TargetConfig>,
-    /// Tasks without a session at any time.
-    pub noop_slots: u32,
     /// Database time.
     pub clock: Clock,
     /// Who keeps the register of sessions; `None`: nobody does.
@@ -60,8 +66,26 @@ pub struct TargetConfig {
     pub options: PgConnectOptions,
     /// Tasks at any time.
     pub slots: u32,
-    /// Sessions of executors that are no more: ended before the first task starts.
-    pub predecessors: Vec<Session>,
+}
+
+/// What an owner calls an assignment: nobody else's has the same, in this ownership or another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token {
+    /// The ownership.
+    pub epoch: Epoch,
+    /// Its number there.
+    pub serial: u64,
+}
+
+/// An assignment for an executor.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// As the owner calls it.
+    pub token: Token,
+    /// What is to be run.
+    pub assignment: Assignment,
+    /// The statement.
+    pub body: Body,
 }
 
 /// What a task brings besides its assignment.
@@ -84,7 +108,7 @@ pub enum Event {
         total: u32,
     },
     /// An assignment has ended.
-    Completed(Completion),
+    Completed(Token, Completion),
 }
 
 /// What a slot does.
@@ -117,9 +141,9 @@ pub struct Executor(Arc<Inner>);
 
 struct Inner {
     targets: HashMap<Arc<str>, Arc<Target>>,
-    outbox: Arc<Outbox>,
+    desk: Arc<Desk>,
     clock: Clock,
-    running: Mutex<HashMap<(Handle, Seq), (Attempt, CancellationToken)>>,
+    running: Mutex<HashMap<Token, CancellationToken>>,
     closing: AtomicBool,
     attempts: TaskTracker,
     runtime: tokio::runtime::Handle,
@@ -127,25 +151,21 @@ struct Inner {
 }
 
 impl Executor {
-    /// Starts it inside a tokio runtime. `out` gets its slots, as soon as they are usable, and its completions; what does not
-    /// fit waits, bounded by the slots.
-    pub fn start(config: ExecutorConfig, out: mpsc::Sender<Vec<Event>>) -> Self {
-        let outbox = Outbox::start(out);
+    /// Starts it inside a tokio runtime. It works for nobody before [`Executor::attach`].
+    pub fn start(config: ExecutorConfig) -> Self {
+        let desk = Desk::start();
         let end = CancellationToken::new();
         let mut targets = HashMap::new();
         for target in config.targets {
             let name = Arc::clone(&target.name);
             let target =
-                Target::new(target, config.sessions.clone(), config.clock.clone(), config.cancel_grace, Arc::clone(&outbox));
+                Target::new(target, config.sessions.clone(), config.clock.clone(), config.cancel_grace, Arc::clone(&desk));
             tokio::spawn(end.clone().run_until_cancelled_owned(Arc::clone(&target).supervise()));
             targets.insert(name, target);
         }
-        if config.noop_slots > 0 {
-            outbox.push(vec![Event::Slots { work: Work::Noop, total: config.noop_slots }]);
-        }
         Executor(Arc::new(Inner {
             targets,
-            outbox,
+            desk,
             clock: config.clock,
             running: Mutex::default(),
             closing: AtomicBool::new(false),
@@ -155,34 +175,71 @@ impl Executor {
         }))
     }
 
-    /// Runs these. Never blocks; work without a session is done when this returns.
-    pub fn dispatch(&self, work: Vec<(Assignment, Option<Body>)>) {
-        let mut done = Vec::new();
-        for (assignment, body) in work {
-            match &assignment.spec.work {
-                _ if self.0.closing.load(Ordering::Acquire) => done.push(self.refused(&assignment)),
-                Work::Noop => done.push(self.completed(&assignment, Report::Succeeded(None), self.0.clock.now(), 0, 0)),
-                Work::Sql { target } => match self.0.targets.get(target).and_then(|t| Some((t, t.take_slot()?))) {
-                    Some((target, slot)) => self.run(Arc::clone(target), slot, assignment, body.unwrap_or_default()),
-                    None => done.push(self.refused(&assignment)),
-                },
-            }
-        }
-        self.0.outbox.push(done);
+    /// Works for this owner from now on: he must be told the snapshot first, and hears everything that follows through the
+    /// link. `None`: there is a younger one.
+    pub fn attach(&self, link: Link) -> Option<Snapshot> {
+        self.0.desk.attach(link)
     }
 
-    /// Tells of an assignment that will not be handed out after all: it never began.
-    pub fn decline(&self, assignment: &Assignment) {
-        self.0.outbox.push(vec![self.refused(assignment)]);
+    /// These completions are durable, or nobody's: they need not be kept.
+    pub fn acknowledge(&self, tokens: &[Token]) {
+        self.0.desk.acknowledge(tokens);
+    }
+
+    /// Runs these. Never blocks. What an earlier owner hands out is not taken.
+    pub fn dispatch(&self, orders: Vec<Order>) {
+        for Order { token, assignment, body } in orders {
+            let Assignment { handle, first, count, attempt, .. } = assignment;
+            let running = Running { handle, first, count, attempt, since: self.0.clock.now() };
+            if !self.0.desk.take(Kept { token, running, work: assignment.spec.work.clone() }) {
+                continue;
+            }
+            let target = match &assignment.spec.work {
+                Work::Sql { target } if !self.0.closing.load(Ordering::Acquire) => self.0.targets.get(target),
+                _ => None,
+            };
+            match target.and_then(|target| Some((target, target.take_slot()?))) {
+                Some((target, slot)) => self.run(Arc::clone(target), slot, token, assignment, body),
+                None => self.0.desk.completed(token, self.completed(&assignment, Report::NotStarted, running.since, 0, 0)),
+            }
+        }
     }
 
     /// Stops an assignment if it runs; its completion tells what came first.
-    pub fn stop(&self, handle: Handle, first: Seq, attempt: Attempt) {
-        if let Some((running, token)) = self.running().get(&(handle, first))
-            && *running == attempt
-        {
-            token.cancel();
+    pub fn stop(&self, token: Token) {
+        if let Some(stop) = self.running().get(&token) {
+            stop.cancel();
         }
+    }
+
+    /// Gives up everything it was given, and returns when none of it runs any more: it has been fenced, and nobody wants its
+    /// completions.
+    pub async fn give_up(&self) {
+        self.0.desk.give_up();
+        while !self.running().is_empty() {
+            self.running().values().for_each(CancellationToken::cancel);
+            sleep(GIVE_UP_LOOK).await;
+        }
+    }
+
+    /// Nothing has been given to it that is not acknowledged.
+    pub fn is_idle(&self) -> bool {
+        self.0.desk.is_empty()
+    }
+
+    /// The kinds of work it has slots for, and how many when their targets are there.
+    pub fn capacity(&self) -> Vec<(Work, u32)> {
+        self.0.targets.values().map(|target| (target.work(), target.status().slots)).collect()
+    }
+
+    /// Ends the session of somebody who is gone. Returns when it is known to have ended: a target that cannot be reached keeps
+    /// its own tasks waiting, and an unknown one for ever.
+    pub async fn end_session(&self, session: &Session) {
+        let Some(target) = self.0.targets.get(&session.target) else {
+            tracing::error!(target = %session.target, "no such target here: what ran there before stays undecided");
+            return std::future::pending().await;
+        };
+        target.fence(session).await;
     }
 
     /// One row per slot with a session of its own, idle ones included.
@@ -197,29 +254,28 @@ impl Executor {
         self.0.targets.values().map(|target| target.status()).collect()
     }
 
-    /// Takes nothing more, lets what runs finish for `grace`, then stops it, and delivers the last completions.
+    /// Takes nothing more, lets what runs finish for `grace`, then stops it, which gives it back; and waits for the last
+    /// acknowledgements.
     pub async fn shutdown(&self, grace: Duration) {
         self.0.closing.store(true, Ordering::Release);
         self.0.attempts.close();
         // Whoever hands out work learns it first, or would hand out again and again what is refused.
-        let targets = self.0.targets.values().map(|target| target.work());
-        let closed = targets.chain([Work::Noop]).map(|work| Event::Slots { work, total: 0 });
-        self.0.outbox.push(closed.collect());
+        self.0.targets.values().for_each(|target| self.0.desk.slots(target.work(), 0));
         if timeout(grace, self.0.attempts.wait()).await.is_err() {
-            self.running().values().for_each(|(_, token)| token.cancel());
+            self.running().values().for_each(CancellationToken::cancel);
             let patience = self.0.targets.values().map(|t| t.cancel_grace()).max().unwrap_or_default() + STOP_PATIENCE;
             if timeout(patience, self.0.attempts.wait()).await.is_err() {
                 tracing::warn!(attempts = self.0.attempts.len(), "these could not be stopped; their sessions stay registered");
             }
         }
         self.0.end.cancel();
-        self.0.outbox.drain().await;
+        self.0.desk.drain(DRAIN_PATIENCE).await;
     }
 
     /// A task of its own, and one that survives it: a panic must not swallow the completion.
-    fn run(&self, target: Arc<Target>, slot: Slot, assignment: Assignment, body: Body) {
+    fn run(&self, target: Arc<Target>, slot: Slot, token: Token, assignment: Assignment, body: Body) {
         let stop = CancellationToken::new();
-        self.running().insert((assignment.handle, assignment.first), (assignment.attempt, stop.clone()));
+        self.running().insert(token, stop.clone());
         let this = self.clone();
         let running = async move {
             let (number, started) = (slot.number, this.0.clock.now());
@@ -230,24 +286,19 @@ impl Executor {
                 Err(_) => target.salvage(number, panicked()).await,
             };
             target.put_slot(slot);
-            this.running().remove(&(assignment.handle, assignment.first));
-            this.0.outbox.push(vec![this.completed(&assignment, report, started, number, pid)]);
+            this.running().remove(&token);
+            this.0.desk.completed(token, this.completed(&assignment, report, started, number, pid));
         };
         // Not on the thread of the caller, which has better things to do.
         self.0.attempts.spawn_on(running, &self.0.runtime);
     }
 
-    fn refused(&self, assignment: &Assignment) -> Event {
-        self.completed(assignment, Report::NotStarted, self.0.clock.now(), 0, 0)
-    }
-
-    fn completed(&self, assignment: &Assignment, report: Report, started: Time, slot: u32, backend_pid: i32) -> Event {
+    fn completed(&self, assignment: &Assignment, report: Report, started: Time, slot: u32, backend_pid: i32) -> Completion {
         let Assignment { handle, first, attempt, .. } = *assignment;
-        let ended = self.0.clock.now();
-        Event::Completed(Completion { handle, first, attempt, report, started, ended, slot, backend_pid })
+        Completion { handle, first, attempt, report, started, ended: self.0.clock.now(), slot, backend_pid }
     }
 
-    fn running(&self) -> MutexGuard<'_, HashMap<(Handle, Seq), (Attempt, CancellationToken)>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<Token, CancellationToken>> {
         self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -255,7 +306,7 @@ impl Executor {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.end.cancel();
-        self.outbox.finish();
+        self.desk.finish();
     }
 }
 

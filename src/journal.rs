@@ -39,7 +39,7 @@ pub use lease::{Claim, Ownership, Replica, TakeOver};
 pub use pin::Pin;
 pub use recover::recover;
 pub use schedulers::Reader;
-pub use sessions::{Session, Sessions};
+pub use sessions::{Enrolled, Session, Sessions};
 pub use status::{JournalStatus, ReplicaRow};
 pub use tasks::{StoredTask, TaskPage};
 pub use upkeep::Upkeep;

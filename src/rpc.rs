@@ -4,16 +4,21 @@
 mod auth;
 mod convert;
 mod errors;
+mod executions;
+mod forward;
+mod peers;
 mod readiness;
 mod reason;
 mod refusal;
+mod route;
 mod scheduler;
 mod server;
 mod status;
 mod validate;
 mod violations;
 
+pub use executions::Probes;
+pub use peers::poke;
 pub use reason::Reason;
-pub use server::{Config, peer_routes, routes, serve};
-pub use status::Probes;
+pub use server::{Config, peer_routes, serve};
 pub use validate::Targets;

@@ -4,30 +4,30 @@ mod probes;
 
 use crate::{
     clock::Clock,
-    coordinator::{Coordinator, Parts},
+    coordinator::{Coordinator, Parts, Standing},
     core::{ShardId, limits::Limits},
     executor::{CANCEL_GRACE, Executor, ExecutorConfig, SessionNote, TargetConfig},
     journal::{self, Journal, JournalConfig, Replica, Sessions},
-    peer::{PeerConfig, Port},
+    peer::{PeerConfig, Peers, Port},
     postgres::{self, PrivatePostgres},
     rpc,
 };
 use anyhow::Context;
 use sqlx::postgres::PgConnectOptions;
-use std::{collections::HashMap, net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 use tokio::{net::TcpListener, sync::mpsc};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use uuid::Uuid;
 
-/// Batches of reports of the executor that may wait for the loop.
-const REPORTS: usize = 1_024;
 /// Session notes that may wait for the register.
 const NOTES: usize = 256;
 /// Connections for reads of the journal.
 const READERS: u32 = 8;
 /// How long running tasks may go on after a shutdown began.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long a replica that is going down waits to see that another one has come.
+const LAST_LOOK: Duration = Duration::from_millis(300);
 
 /// How long an ownership lasts without a heartbeat, unless an operator says otherwise.
 pub const LEASE: Duration = Duration::from_secs(5);
@@ -76,8 +76,8 @@ pub struct Target {
     pub slots: u32,
 }
 
-/// Serves until `shutdown` resolves, then stops in order: no new calls, running tasks get a grace, the last outcomes become
-/// durable.
+/// Serves until `shutdown` resolves, then stops in order: running tasks get a grace, the last outcomes become durable, the
+/// shard is given up, and no new calls are taken: at first when nobody is there to take the shard, else at last.
 pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<Output = ()> + Send) -> anyhow::Result<()> {
     let private = match &config.database {
         Some(_) => None,
@@ -101,22 +101,21 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
     let replica = Replica { id: Uuid::now_v7(), name: config.replica_name.as_str().into(), address };
     let sessions = journal.sessions(replica.clone());
     let clock = Clock::new();
-    let (reports, executor_events) = mpsc::channel(REPORTS);
-    let executor = Executor::start(
-        ExecutorConfig {
-            targets: target_configs(&targets, &sessions).await?,
-            noop_slots: config.noop_slots,
-            clock: clock.clone(),
-            sessions: Some(keep_register(sessions)),
-            cancel_grace: CANCEL_GRACE,
-        },
-        reports,
-    );
+    let executor = Executor::start(ExecutorConfig {
+        targets: target_configs(&targets)?,
+        clock: clock.clone(),
+        sessions: Some(keep_register(sessions.clone())),
+        cancel_grace: CANCEL_GRACE,
+    });
+    sessions.enrol(&executor.capacity()).await?;
     let coordinator = Coordinator::start(Parts {
         journal,
         replica: replica.clone(),
+        lease: config.lease,
         clock,
-        executor: (executor.clone(), executor_events),
+        executor: executor.clone(),
+        sessions: sessions.clone(),
+        noop_slots: config.noop_slots,
         limits: config.limits,
         body_bytes: config.body_bytes,
     })?;
@@ -124,19 +123,55 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
         targets: rpc::Targets::new(targets.iter().map(|target| target.name.as_str())),
         probes: probes::probes(&executor, coordinator.clock().clone(), replica.name.clone()),
         trusted_namespace_metadata: config.trusted_namespace_metadata,
+        peers: port.as_ref().map(Port::peers),
     };
     let stopping = CancellationToken::new();
+    let peers = rpc.peers.clone();
     if let Some(port) = port {
         tokio::spawn(serve_peers(port, rpc::peer_routes(&coordinator, &rpc, &stopping), stopping.clone()));
     }
-    rpc::serve(listener, coordinator.clone(), rpc, shutdown).await?;
-    executor.shutdown(GRACE).await;
-    coordinator.drain(GRACE).await;
+    let leaving = async {
+        shutdown.await;
+        leave(&coordinator, &executor, &sessions, peers.as_ref()).await;
+    };
+    rpc::serve(listener, coordinator.clone(), rpc, leaving).await?;
+    finish(&coordinator, &executor, &sessions).await;
+    coordinator.hand_over().await;
     stopping.cancel();
     if let Some(private) = private {
         tokio::task::spawn_blocking(move || private.stop()).await?;
     }
     Ok(())
+}
+
+/// Gives the shard to another replica that is ready for it, if there is one, and goes on serving callers through it. What
+/// runs here is finished before.
+async fn leave(coordinator: &Coordinator, executor: &Executor, sessions: &Sessions, peers: Option<&Peers>) {
+    coordinator.stopping();
+    let Some(peers) = peers.filter(|_| coordinator.standing() != Standing::Standby) else { return };
+    if coordinator.successor().is_none() {
+        // One that has just come is known when the heartbeat that is under way ends.
+        let _ = tokio::time::timeout(LAST_LOOK, coordinator.membership().changed()).await;
+    }
+    if coordinator.successor().is_none() {
+        return;
+    }
+    finish(coordinator, executor, sessions).await;
+    let successor = coordinator.hand_over().await.and_then(|successor| successor.address);
+    if let Some(address) = successor {
+        rpc::poke(peers, &address).await;
+    }
+}
+
+/// Lets what runs here come to its end, and its outcomes become durable. Done already, it does nothing.
+async fn finish(coordinator: &Coordinator, executor: &Executor, sessions: &Sessions) {
+    executor.shutdown(GRACE).await;
+    if executor.is_idle()
+        && let Err(error) = sessions.leave().await
+    {
+        tracing::warn!(%error, "the register of sessions could not be cleaned; the next owner does that");
+    }
+    coordinator.drain(GRACE).await;
 }
 
 async fn serve_peers(port: Port, routes: Routes, stopping: CancellationToken) {
@@ -164,22 +199,10 @@ fn targets(config: &Config, private: Option<&PrivatePostgres>) -> Vec<Target> {
     targets
 }
 
-/// The targets, each with the sessions that earlier runs of a server left on it: they are fenced before its first task.
-async fn target_configs(targets: &[Target], sessions: &Sessions) -> anyhow::Result<Vec<TargetConfig>> {
-    let mut left: HashMap<Arc<str>, Vec<crate::executor::Session>> = HashMap::new();
-    for dead in sessions.of_dead().await? {
-        let session = crate::executor::Session {
-            target: dead.target.clone(),
-            slot: dead.slot,
-            pid: dead.backend_pid,
-            backend_start: dead.backend_start,
-        };
-        left.entry(dead.target).or_default().push(session);
-    }
+fn target_configs(targets: &[Target]) -> anyhow::Result<Vec<TargetConfig>> {
     let config = |target: &Target| {
         let options = PgConnectOptions::from_str(&target.url).with_context(|| format!("the URL of target {}", target.name))?;
-        let predecessors = left.remove(target.name.as_str()).unwrap_or_default();
-        Ok(TargetConfig { name: target.name.as_str().into(), options, slots: target.slots, predecessors })
+        Ok(TargetConfig { name: target.name.as_str().into(), options, slots: target.slots })
     };
     targets.iter().map(config).collect()
 }
@@ -200,9 +223,10 @@ fn keep_register(sessions: Sessions) -> mpsc::Sender<SessionNote> {
 async fn write_down(sessions: &Sessions, note: SessionNote) -> Result<(), journal::JournalError> {
     match note {
         SessionNote::Register { session, done } => {
-            sessions.register(&session.target, session.slot, session.pid, session.backend_start).await?;
-            // A slot that has given up waiting opens another session.
-            let _ = done.send(());
+            if sessions.register(&session.target, session.slot, session.pid, session.backend_start).await? {
+                // A slot that has given up waiting opens another session.
+                let _ = done.send(());
+            }
             Ok(())
         }
         SessionNote::Forget(session) => sessions.forget(&session.target, session.pid, session.backend_start).await,

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 /// Which server to talk to.
 #[derive(Args, Clone, Debug)]
 pub struct Server {
-    /// Address of the server
+    /// Address of the server; of several replicas: all of them, with commas between
     #[arg(
         long = "server",
         global = true,

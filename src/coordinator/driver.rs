@@ -1,16 +1,19 @@
 //! Feeds the machine from tokio's channels and carries out what it says. It decides nothing.
 
+mod crew;
+
 use super::{
     feed::Feeds,
     health::Health,
     library::Library,
     machine::{Effect, Envelope, Event, Machine, Release},
-    owner,
+    owner::Wish,
+    roll::{Change, Roll},
 };
 use crate::{
     clock::Clock,
     core::{Action, BatchNo, Command, Reply, Ticket, Time, Work},
-    executor::{self, Executor},
+    executor::Told,
     journal::{Batch, Fate, Journal, Replica, Writer},
 };
 use futures_util::FutureExt;
@@ -20,6 +23,7 @@ use tokio::{
     runtime::Handle,
     sync::{OwnedSemaphorePermit, mpsc, oneshot},
 };
+use tokio_util::sync::CancellationToken;
 
 /// Batches of reports, and ended streams, taken at once.
 const TAKEN: usize = 1_024;
@@ -45,11 +49,19 @@ pub(super) struct Driver {
     pub clock: Clock,
     pub health: Health,
     pub feeds: Feeds,
-    pub executor: Executor,
+    pub roll: Roll,
     pub library: Library,
     pub asked: mpsc::Receiver<Asked>,
     pub closed_streams: mpsc::Receiver<Command>,
-    pub executor_events: mpsc::Receiver<Vec<executor::Event>>,
+    /// From whoever keeps the ownership, and to it.
+    pub ownership: mpsc::Receiver<Event>,
+    pub wishes: mpsc::Sender<Wish>,
+    /// What must be left of the lease for what rests on it alone.
+    pub margin: Duration,
+    /// Executors that come and go.
+    pub changes: mpsc::Receiver<Change>,
+    /// What executors tell, and the way in for the one of this process.
+    pub reports: (mpsc::Sender<Told>, mpsc::Receiver<Told>),
     /// Where reads and recoveries run.
     pub others: Handle,
 }
@@ -60,12 +72,13 @@ struct Loop {
     /// The batch in flight: gives the writer back with its fate.
     flight: Option<Flight>,
     writer: Option<Writer>,
-    results: mpsc::Sender<Event>,
     waiting: FxHashMap<Ticket, oneshot::Sender<Reply>>,
     /// Durable, and still to be told.
     released: Vec<Release>,
     answers: Vec<(Ticket, Reply)>,
     next_ticket: u64,
+    /// Ends with the ownership, and everything with it that is done on its behalf.
+    era: CancellationToken,
 }
 
 /// A server whose loop has panicked serves nobody, but would look alive: it ends, and a new one recovers from the journal.
@@ -94,18 +107,19 @@ impl Driver {
         Ok(())
     }
 
-    async fn run(self, first: Effect) {
-        let (results, mut arriving) = mpsc::channel(16);
+    async fn run(mut self, first: Effect) {
+        let (_, none) = mpsc::channel(1);
+        let mut arriving = std::mem::replace(&mut self.ownership, none);
         let writer = Some(self.journal.writer());
         let mut this = Loop {
             driver: self,
             flight: None,
             writer,
-            results,
             waiting: FxHashMap::default(),
             released: Vec::new(),
             answers: Vec::new(),
             next_ticket: 0,
+            era: CancellationToken::new(),
         };
         this.carry_out(vec![first]);
         while let Some(events) = this.gather(&mut arriving).await {
@@ -134,11 +148,14 @@ impl Loop {
         let driver = &mut self.driver;
         let free = !driver.machine.waits_for_journal();
         let (mut events, mut commands) = (Vec::new(), Vec::new());
-        let mut landed = None;
+        let (mut landed, mut changed) = (None, None);
+        let done = free && driver.roll.pool.has_done();
         tokio::select! {
             landing = land(&mut self.flight) => landed = Some(landing),
             Some(event) = arriving.recv() => events.push(event),
-            Some(reports) = driver.executor_events.recv(), if free => events.extend(reports.into_iter().map(reported)),
+            () = std::future::ready(()), if done => {}
+            Some(told) = driver.reports.1.recv(), if free => events.extend(driver.roll.pool.told(told).into_iter().map(unasked)),
+            Some(change) = driver.changes.recv(), if free => changed = Some(change),
             Some(command) = driver.closed_streams.recv(), if free => events.push(unasked(command)),
             asked = driver.asked.recv(), if free => commands.push(asked?),
             () = tokio::time::sleep(nap) => {}
@@ -148,6 +165,7 @@ impl Loop {
             complain(no, &fate, &driver.health);
             events.push(Event::Fate(no, fate));
         }
+        events.extend(changed.into_iter().flat_map(|change| self.change(change)));
         events.extend(commands.into_iter().filter_map(|asked| self.admit(asked)));
         events.extend(self.take_arrived(arriving));
         Some(events)
@@ -161,9 +179,11 @@ impl Loop {
             events.push(event);
         }
         for _ in 0..TAKEN {
-            let Ok(reports) = driver.executor_events.try_recv() else { break };
-            events.extend(reports.into_iter().map(reported));
+            let Ok(told) = driver.reports.1.try_recv() else { break };
+            events.extend(driver.roll.pool.told(told).into_iter().map(unasked));
         }
+        let done = driver.roll.pool.take_done();
+        events.extend(done.into_iter().map(|completion| unasked(Command::Completed(vec![completion]))));
         for _ in 0..TAKEN {
             let Ok(command) = driver.closed_streams.try_recv() else { break };
             events.push(unasked(command));
@@ -177,12 +197,24 @@ impl Loop {
         events
     }
 
-    fn step(&mut self, events: Vec<Event>) {
+    fn step(&mut self, mut events: Vec<Event>) {
+        // What follows the end of an ownership belongs to another one.
+        if let Some(end) = events.iter().position(|event| matches!(event, Event::Deposed)).filter(|end| end + 1 < events.len()) {
+            let later = events.split_off(end + 1);
+            self.step(events);
+            return self.step(later);
+        }
+        let driver = &mut self.driver;
+        driver.machine.set_lease(driver.health.lease_holds(driver.margin));
+        let mut begun = None;
         for event in &events {
-            if let Event::Recovered { schedulers, .. } = event {
+            if let Event::Recovered { schedulers, epoch, window, .. } = event {
                 self.driver.library.lock().recovered(schedulers);
+                begun = Some((*epoch, window.as_ref().map(|window| window.keys().cloned().collect())));
             }
         }
+        let more = begun.map(|(epoch, inherited)| self.begin(epoch, inherited));
+        let events = events.into_iter().chain(more.into_iter().flatten());
         let effects = self.driver.machine.step(self.driver.clock.now(), events);
         self.carry_out(effects);
         if let Some(core) = self.driver.machine.core() {
@@ -204,9 +236,9 @@ impl Loop {
         }
     }
 
-    /// A command whose caller has gone is dropped before it is decided.
+    /// A command whose caller has gone, or that belongs to another replica, is dropped before it is decided.
     fn admit(&mut self, asked: Asked) -> Option<Event> {
-        if asked.reply.is_closed() {
+        if asked.reply.is_closed() || self.driver.machine.stands_by() {
             return None;
         }
         self.next_ticket += 1;
@@ -221,9 +253,11 @@ impl Loop {
                 Effect::Append(batch, pause) => self.append(batch, pause),
                 Effect::Release(release) => self.release(release),
                 Effect::Recover => self.recover(),
+                Effect::StandBy => self.stand_by(),
             }
         }
-        self.driver.health.waiting(self.driver.machine.waits_for_journal());
+        let machine = &self.driver.machine;
+        self.driver.health.waiting(machine.waits_for_journal() || machine.waits_for_lease());
     }
 
     /// Sends a batch on its way, before anything else is done.
@@ -243,14 +277,31 @@ impl Loop {
         // Whoever still waits gets "unknown": dropping the sender says so. Commands that are still to be decided keep theirs.
         let undecided = self.driver.machine.undecided_tickets();
         self.waiting.retain(|ticket, _| undecided.contains(ticket));
-        let Driver { journal, replica, clock, health, .. } = &self.driver;
-        let recover = owner::recover(journal.clone(), replica.clone(), clock.clone(), health.clone(), self.results.clone());
-        self.driver.others.spawn(recover);
+        // Full: it has been asked for already.
+        let _ = self.driver.wishes.try_send(Wish::Rebuild);
+    }
+
+    /// Everything goes to the new owner: who waits is told "unknown", streams go on there, and a batch still under way is
+    /// left to the gate.
+    fn stand_by(&mut self) {
+        self.tell();
+        self.flight = None;
+        self.writer = Some(self.driver.journal.writer());
+        self.waiting.clear();
+        {
+            let mut bodies = self.driver.library.lock();
+            bodies.forsake();
+            bodies.recovered(&[]);
+        }
+        self.driver.feeds.move_away();
+        std::mem::take(&mut self.era).cancel();
     }
 
     /// Hands out the work of a durable batch; who waits for its answers is told a moment later.
     fn release(&mut self, mut release: Release) {
-        let Driver { library, executor, health, .. } = &self.driver;
+        let Driver { library, roll, health, .. } = &self.driver;
+        let pool = &roll.pool;
+        pool.over(&release.over);
         let mut bodies = library.lock();
         if let Some(batch) = &release.batch {
             health.durable(batch.no);
@@ -263,13 +314,13 @@ impl Loop {
                 Action::Dispatch(assignment) if assignment.spec.work == Work::Noop => work.push((assignment, None)),
                 Action::Dispatch(assignment) => work.extend(bodies.take(assignment)),
                 Action::Stop { handle, first, attempt } => match bodies.stop(handle, first, attempt) {
-                    Some(assignment) => executor.decline(&assignment),
-                    None => executor.stop(handle, first, attempt),
+                    Some(assignment) => pool.decline(&assignment),
+                    None => pool.stop(handle, first, attempt),
                 },
             }
         }
         if !work.is_empty() {
-            executor.dispatch(work);
+            pool.dispatch(work);
         }
         for (handle, _) in release.progress.iter().filter(|(_, progress)| progress.pending == 0) {
             bodies.forget(*handle);
@@ -290,13 +341,6 @@ impl Loop {
             }
         }
     }
-}
-
-fn reported(event: executor::Event) -> Event {
-    unasked(match event {
-        executor::Event::Slots { work, total } => Command::Slots { work, total },
-        executor::Event::Completed(completion) => Command::Completed(vec![completion]),
-    })
 }
 
 /// A command that nobody waits for.

@@ -21,8 +21,16 @@ pub(super) struct Feeds(Arc<Mutex<FxHashMap<Handle, Arc<Feed>>>>);
 #[derive(Debug)]
 pub(super) struct Feed {
     ring: Mutex<Ring>,
+    told: watch::Sender<Told>,
+}
+
+/// What a feed tells besides its events.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
     /// How far the scheduler durably is; `None`: nothing was released since the feed was opened.
-    progress: watch::Sender<Option<Progress>>,
+    pub progress: Option<Progress>,
+    /// It is told elsewhere from now on: the shard is another replica's.
+    pub moved: bool,
 }
 
 #[derive(Debug, Default)]
@@ -46,6 +54,13 @@ impl Feeds {
         }
     }
 
+    /// The shard is another replica's: every stream goes on there.
+    pub fn move_away(&self) {
+        for (_, feed) in lock(&self.0).drain() {
+            feed.told.send_modify(|told| told.moved = true);
+        }
+    }
+
     /// Makes what a durable batch brought visible to the streams.
     pub fn publish(&self, release: &Release) {
         let feeds = lock(&self.0);
@@ -59,7 +74,7 @@ impl Feeds {
         }
         for (handle, progress) in &release.progress {
             if let Some(feed) = feeds.get(handle) {
-                feed.progress.send_replace(Some(progress.clone()));
+                feed.told.send_modify(|told| told.progress = Some(progress.clone()));
             }
         }
     }
@@ -67,12 +82,12 @@ impl Feeds {
 
 impl Feed {
     fn new() -> Self {
-        Feed { ring: Mutex::default(), progress: watch::channel(None).0 }
+        Feed { ring: Mutex::default(), told: watch::channel(Told::default()).0 }
     }
 
     /// Tells each change.
-    pub fn subscribe(&self) -> watch::Receiver<Option<Progress>> {
-        self.progress.subscribe()
+    pub fn subscribe(&self) -> watch::Receiver<Told> {
+        self.told.subscribe()
     }
 
     /// Events after `after`, about `most` of them; `None`: the ring does not reach back so far.

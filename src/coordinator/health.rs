@@ -1,7 +1,7 @@
 //! Whether the journal keeps up, as callers may be told: a caller is refused at once when no batch has become durable
 //! for too long.
 
-use crate::core::{BatchNo, Epoch, Time};
+use crate::core::{BatchNo, Epoch};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -10,7 +10,21 @@ use std::{
 /// A batch in flight for longer than this: the database is away.
 const STALL: Duration = Duration::from_secs(5);
 
-/// What the loop last knew of its journal. Cheap to clone.
+/// Where this replica stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// It has just been started, and does not know yet.
+    #[default]
+    Starting,
+    /// Another replica owns the shard, or nobody does.
+    Standby,
+    /// It owns the shard, and reads the journal.
+    Recovering,
+    /// It owns the shard.
+    Owner,
+}
+
+/// What the loop last knew of its journal, and of its ownership. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Health(Arc<Mutex<State>>);
 
@@ -19,8 +33,16 @@ struct State {
     waiting_since: Option<Instant>,
     last: Option<(BatchNo, Instant)>,
     error: String,
+    standing: Standing,
     epoch: Epoch,
-    started: Option<Time>,
+    /// Until when, by the clock of this machine, nobody else can own the shard.
+    lease_until: Option<Instant>,
+}
+
+impl State {
+    fn stalled(&self) -> bool {
+        self.waiting_since.is_some_and(|since| since.elapsed() > STALL)
+    }
 }
 
 /// A reading of [`Health`].
@@ -32,8 +54,10 @@ pub struct JournalHealth {
     pub available: bool,
     /// Why not, or the last trouble.
     pub error: String,
-    /// The present ownership.
+    /// The present ownership, or the last one.
     pub epoch: Epoch,
+    /// Whether it is present.
+    pub standing: Standing,
 }
 
 impl Health {
@@ -59,15 +83,55 @@ impl Health {
         self.state().error = error.into();
     }
 
-    pub(super) fn owned(&self, epoch: Epoch, now: Time) {
+    /// The shard is ours, until then at least.
+    pub(super) fn taken(&self, epoch: Epoch, until: Instant) {
         let mut state = self.state();
         state.epoch = epoch;
-        state.started.get_or_insert(now);
+        state.standing = Standing::Recovering;
+        state.lease_until = Some(until);
+    }
+
+    /// The lease of `epoch` was renewed until then.
+    pub(super) fn renewed(&self, epoch: Epoch, until: Instant) {
+        let mut state = self.state();
+        if state.epoch == epoch {
+            state.lease_until = Some(until);
+        }
+    }
+
+    pub(super) fn stands(&self, standing: Standing) {
+        let mut state = self.state();
+        state.standing = standing;
+        if standing == Standing::Standby {
+            state.lease_until = None;
+        }
+    }
+
+    /// Where this replica stands.
+    pub fn standing(&self) -> Standing {
+        self.state().standing
+    }
+
+    /// The ownership to renew.
+    pub(super) fn owns(&self) -> Option<Epoch> {
+        let state = self.state();
+        matches!(state.standing, Standing::Recovering | Standing::Owner).then_some(state.epoch)
+    }
+
+    /// Whether nobody else can own the shard for `margin` from now on.
+    pub(super) fn lease_holds(&self, margin: Duration) -> bool {
+        self.state().lease_until.is_some_and(|until| Instant::now() + margin < until)
     }
 
     /// Callers are to be refused: nothing has become durable for too long.
     pub fn stalled(&self) -> bool {
-        self.state().waiting_since.is_some_and(|since| since.elapsed() > STALL)
+        self.state().stalled()
+    }
+
+    /// Where this replica stands, and whether callers are to be refused.
+    pub(super) fn door(&self) -> (Standing, bool) {
+        let state = self.state();
+        (state.standing, state.stalled())
     }
 
     /// The present state.
@@ -75,9 +139,10 @@ impl Health {
         let state = self.state();
         JournalHealth {
             last_batch: state.last.map(|(no, at)| (no, at.elapsed())),
-            available: state.epoch > Epoch(0) && state.waiting_since.is_none_or(|since| since.elapsed() <= STALL),
+            available: matches!(state.standing, Standing::Recovering | Standing::Owner) && !state.stalled(),
             error: state.error.clone(),
             epoch: state.epoch,
+            standing: state.standing,
         }
     }
 

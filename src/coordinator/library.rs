@@ -1,9 +1,8 @@
 //! Fetches bodies from the journal, beside the loop: the loop takes what is here and never waits for the database.
 
-use super::bodies::Bodies;
+use super::{bodies::Bodies, pool::Pool};
 use crate::{
     core::{Shard, Stretch},
-    executor::Executor,
     journal::{Journal, Reader},
 };
 use std::{
@@ -32,17 +31,17 @@ struct Shared {
 }
 
 impl Library {
-    /// A library of `budget` bytes; its readers run on `runtime` and hand `executor` what waited for its body.
-    pub fn open(budget: usize, journal: &Journal, executor: &Executor, runtime: &Handle) -> Self {
+    /// A library of `budget` bytes; its readers run on `runtime` and hand `pool` what waited for its body.
+    pub fn open(budget: usize, journal: &Journal, pool: &Pool, runtime: &Handle) -> Self {
         let shared = Arc::new(Shared { bodies: Mutex::new(Bodies::new(budget)), wanted: Notify::new() });
         let mut readers = JoinSet::new();
         for _ in 0..READERS {
-            readers.spawn_on(read_for_ever(shared.clone(), journal.reader(), executor.clone()), runtime);
+            readers.spawn_on(read_for_ever(shared.clone(), journal.reader(), pool.clone()), runtime);
         }
         Library { shared, _readers: readers }
     }
 
-    /// The bodies. What is decided about an assignment under this lock holds: it waits for its body, or the executor has it.
+    /// The bodies. What is decided about an assignment under this lock holds: it waits for its body, or the pool has it.
     pub fn lock(&self) -> MutexGuard<'_, Bodies> {
         self.shared.lock()
     }
@@ -61,7 +60,7 @@ impl Shared {
     }
 }
 
-async fn read_for_ever(shared: Arc<Shared>, reader: Reader, executor: Executor) {
+async fn read_for_ever(shared: Arc<Shared>, reader: Reader, pool: Pool) {
     let mut pause = RETRY_MIN;
     loop {
         let next = shared.lock().next_read();
@@ -71,7 +70,7 @@ async fn read_for_ever(shared: Arc<Shared>, reader: Reader, executor: Executor) 
         };
         // More than one read's worth: another one takes the rest.
         shared.wanted.notify_one();
-        if read(&shared, &reader, &executor, stretches).await {
+        if read(&shared, &reader, &pool, stretches).await {
             pause = RETRY_MIN;
         } else {
             tokio::time::sleep(pause).await;
@@ -81,13 +80,13 @@ async fn read_for_ever(shared: Arc<Shared>, reader: Reader, executor: Executor) 
 }
 
 /// Says whether it brought something.
-async fn read(shared: &Shared, reader: &Reader, executor: &Executor, stretches: Vec<Stretch>) -> bool {
+async fn read(shared: &Shared, reader: &Reader, pool: &Pool, stretches: Vec<Stretch>) -> bool {
     match reader.body_chunks(&stretches, READ_BYTES).await {
         Ok(chunks) => {
             let mut bodies = shared.lock();
             let arrival = bodies.arrived(&stretches, chunks);
             // Under the lock: a stop finds it here or there.
-            executor.dispatch(arrival.ready);
+            pool.dispatch(arrival.ready);
             if let Some((handle, seq)) = arrival.lost {
                 tracing::error!(%handle, task = seq.0, "the journal has no body of the task");
             }

@@ -4,15 +4,18 @@
 //! a batch of unknown fate is sent again, unchanged and under its number, until its fate is known; a completion that an
 //! executor reported is never dropped. No I/O, no clock: tokio feeds it in `driver`, the simulator in the tests.
 
+mod envelope;
 mod told;
 
 use crate::{
     core::{
         Action, Attempt, BatchNo, Command, Epoch, Handle, Output, Progress, RecoveredScheduler, Reject, Reply, Seq, Shard,
-        ShardId, Ticket, Time, Verb, Window, limits::Limits,
+        ShardId, Ticket, Time, Window, limits::Limits,
     },
     journal::{Batch, Fate},
 };
+pub use envelope::Envelope;
+use envelope::{bytes, split, storable, survives};
 use rustc_hash::FxHashSet;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 use told::Told;
@@ -24,15 +27,6 @@ const BATCH_BYTES: usize = 16 << 20;
 /// Wait before a batch is sent again, doubled up to `RESEND_MAX`.
 const RESEND_MIN: Duration = Duration::from_millis(50);
 const RESEND_MAX: Duration = Duration::from_secs(2);
-
-/// A command, and who waits for its answer.
-#[derive(Clone, Debug)]
-pub struct Envelope {
-    /// Who waits; `None`: nobody.
-    pub ticket: Option<Ticket>,
-    /// What is asked.
-    pub command: Command,
-}
 
 /// Something that happened to the loop.
 #[derive(Debug)]
@@ -52,6 +46,8 @@ pub enum Event {
         /// What others who owned the shard since may have been running; `None`: nobody did.
         window: Option<Window>,
     },
+    /// The shard is another replica's.
+    Deposed,
 }
 
 /// Something the loop wants done, in this order.
@@ -63,6 +59,8 @@ pub enum Effect {
     Release(Release),
     /// The core is of no more use: take the shard over again, recover, and say `Recovered`.
     Recover,
+    /// The shard is another's: everybody who waits, and every stream, must go there; what runs here is over.
+    StandBy,
 }
 
 /// What a durable batch releases.
@@ -97,6 +95,8 @@ struct InFlight {
 enum State {
     /// No core: nothing is decided until `Recovered`.
     Recovering,
+    /// No core, and none to come before the next `Recovered`: commands are dropped.
+    Standby,
     Working(Box<Shard>),
 }
 
@@ -118,6 +118,8 @@ pub struct Machine {
     /// The batch in flight or open holds a suspect.
     alone: bool,
     limits: Limits,
+    /// Nobody else can own the shard now.
+    lease_holds: bool,
     /// What executors have told, or were given.
     told: Told,
 }
@@ -138,6 +140,7 @@ impl Machine {
             suspects: VecDeque::new(),
             alone: false,
             limits,
+            lease_holds: true,
             told: Told::default(),
         };
         (machine, Effect::Recover)
@@ -148,12 +151,13 @@ impl Machine {
         let mut effects = Vec::new();
         for event in events {
             match event {
-                Event::Command(envelope) => self.inbox.push_back(envelope),
+                Event::Command(envelope) => self.take_in(envelope),
                 Event::Fate(no, fate) => self.settle_fate(now, no, fate, &mut effects),
                 Event::Recovered { schedulers, epoch, last_batch, window } => {
                     self.inherit(window, epoch);
                     self.recover(now, schedulers, epoch, last_batch);
                 }
+                Event::Deposed => self.stand_by(&mut effects),
             }
         }
         self.fill(now);
@@ -165,10 +169,26 @@ impl Machine {
         effects
     }
 
+    /// Whether nobody else can own the shard now. While that is not certain, what rests on no record waits: for the lease,
+    /// or for a batch, which proves as much.
+    pub fn set_lease(&mut self, holds: bool) {
+        self.lease_holds = holds;
+    }
+
+    /// Whether something waits for the lease.
+    pub fn waits_for_lease(&self) -> bool {
+        !self.lease_holds && self.in_flight.is_none() && !self.open_commands.is_empty()
+    }
+
+    /// Whether the shard is another's.
+    pub fn stands_by(&self) -> bool {
+        matches!(self.state, State::Standby)
+    }
+
     /// When `step` has something to do even without an event.
     pub fn next_due(&self) -> Time {
         match &self.state {
-            State::Working(core) if self.in_flight.is_none() => core.next_due(),
+            State::Working(core) if self.in_flight.is_none() && self.lease_holds => core.next_due(),
             _ => Time::NEVER,
         }
     }
@@ -197,8 +217,30 @@ impl Machine {
     pub fn core(&self) -> Option<&Shard> {
         match &self.state {
             State::Working(core) => Some(core),
-            State::Recovering => None,
+            State::Recovering | State::Standby => None,
         }
+    }
+
+    fn take_in(&mut self, envelope: Envelope) {
+        if !self.stands_by() {
+            self.inbox.push_back(envelope);
+        } else if matches!(envelope.command, Command::Slots { .. }) {
+            self.told.note(&envelope.command);
+        }
+    }
+
+    /// The shard is another's, and so is everything about it but the slots of this process.
+    fn stand_by(&mut self, effects: &mut Vec<Effect>) {
+        self.state = State::Standby;
+        self.in_flight = None;
+        self.open = Output::default();
+        self.open_commands.clear();
+        self.open_bytes = 0;
+        self.alone = false;
+        self.told.forsake();
+        let waiting: Vec<Envelope> = self.suspects.drain(..).chain(self.inbox.drain(..)).collect();
+        waiting.into_iter().for_each(|envelope| self.take_in(envelope));
+        effects.push(Effect::StandBy);
     }
 
     /// After others have owned the shard, what executors did for this loop before is theirs to report anew.
@@ -250,6 +292,9 @@ impl Machine {
             core.settle(now, &mut self.open);
         }
         if self.open.is_empty() && self.open_commands.is_empty() {
+            return false;
+        }
+        if self.open.records.is_empty() && !self.lease_holds {
             return false;
         }
         let output = std::mem::take(&mut self.open);
@@ -338,38 +383,4 @@ fn has_room(open: &Output, bytes: usize) -> bool {
     let records = &open.records;
     records.submissions.len() + records.completions.len() + records.attempts.len() + open.actions.len() < BATCH_RECORDS
         && bytes < BATCH_BYTES
-}
-
-fn bytes(command: &Command) -> usize {
-    match command {
-        Command::Call { verb: Verb::Submit(submit), .. } => submit.bodies.bytes.len() + submit.params.bytes.len(),
-        Command::Completed(completions) => completions.iter().map(|c| c.report.bytes()).sum(),
-        _ => 0,
-    }
-}
-
-/// Told by an executor, who will not say it again.
-fn survives(command: &Command) -> bool {
-    matches!(command, Command::Completed(_) | Command::Slots { .. } | Command::StreamClosed(_))
-}
-
-/// One completion per command, so that one of them can be the culprit.
-fn split(commands: Vec<Envelope>) -> Vec<Envelope> {
-    let mut out = Vec::with_capacity(commands.len());
-    for envelope in commands {
-        match envelope.command {
-            Command::Completed(completions) if completions.len() > 1 => {
-                out.extend(completions.into_iter().map(|c| Envelope { ticket: None, command: Command::Completed(vec![c]) }))
-            }
-            command => out.push(Envelope { command, ..envelope }),
-        }
-    }
-    out
-}
-
-/// What becomes of the culprit: a completion fails as `RESULT_UNSTORABLE`, anything else has been answered.
-fn storable(envelope: Envelope) -> Option<Envelope> {
-    let Command::Completed(completions) = envelope.command else { return None };
-    let completions: Vec<_> = completions.into_iter().filter_map(|completion| completion.without_payload()).collect();
-    (!completions.is_empty()).then_some(Envelope { ticket: None, command: Command::Completed(completions) })
 }

@@ -1,86 +1,280 @@
-//! Owning the shard: taking it over, reading the journal, and renewing the lease.
+//! Ownership as a state machine: standby → recovering → owner → deposed → standby, again and again in one process.
+//!
+//! A replica becomes the owner by a new epoch, learns what others may have been running, reads the journal, and tells the
+//! loop. It stops being the owner when a look finds another epoch, or when it hands over; then the loop drops its core; what
+//! the executor still runs is for the new owner to know. That the old owner writes nothing is the gate's doing, not this room's.
 
-use super::{health::Health, machine::Event};
+use super::{
+    health::{Health, Standing},
+    heart::{Beating, Look, Nudge},
+    machine::Event,
+    pace::{Pace, Vigil},
+    pool::Host,
+    roll::{self, Roll},
+};
 use crate::{
     clock::Clock,
-    journal::{self, Claim, Journal, Membership, Replica, TakeOver},
+    core::Epoch,
+    journal::{self, Claim, Journal, JournalError, Member, Membership, Ownership, Replica, TakeOver},
 };
-use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, watch};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
 
-/// How long an ownership lasts without a heartbeat.
-const LEASE: Duration = Duration::from_secs(5);
-const HEARTBEAT: Duration = Duration::from_secs(1);
 /// Wait between attempts to recover, doubled up to the longest.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 
-/// Takes the shard over and reads the journal, until it succeeds; then tells the loop.
-pub(super) async fn recover(journal: Journal, replica: Replica, clock: Clock, health: Health, events: mpsc::Sender<Event>) {
-    let mut pause = RETRY_MIN;
-    loop {
-        match take_over_and_read(&journal, &replica, &clock, &health).await {
-            Ok(Ok(event)) => {
-                // Nobody listens only when the service is shutting down.
-                let _ = events.send(event).await;
-                return;
+/// Asked of whoever keeps the ownership.
+#[derive(Debug)]
+pub(super) enum Wish {
+    /// The core is of no more use: begin another epoch, and read the journal again.
+    Rebuild,
+    /// Give the shard up; the answer is whom it was handed to.
+    HandOver(oneshot::Sender<Option<Member>>),
+}
+
+/// Keeps the ownership of one process.
+pub(super) struct Owner {
+    pub journal: Journal,
+    pub replica: Replica,
+    /// The last ownership of this process; 0: none yet.
+    pub last: Epoch,
+    pub clock: Clock,
+    pub health: Health,
+    pub roll: Roll,
+    pub pace: Pace,
+    pub nudge: Nudge,
+    pub looks: watch::Receiver<Option<Look>>,
+    pub membership: watch::Sender<Membership>,
+    pub wishes: mpsc::Receiver<Wish>,
+    pub events: mpsc::Sender<Event>,
+}
+
+/// Why an ownership ended.
+enum Lost {
+    /// Another replica has it, or it was handed over.
+    Deposed,
+    /// Nobody asks any more.
+    Stopped,
+}
+
+impl Owner {
+    /// Begins to beat, and to own the shard whenever it may, until the loop ends.
+    pub fn start(self, looks: watch::Sender<Option<Look>>) {
+        let beating = Beating {
+            heart: self.journal.heart(self.replica.clone(), self.pace.lease),
+            pace: self.pace,
+            clock: self.clock.clone(),
+            health: self.health.clone(),
+            nudge: self.nudge.clone(),
+            looks,
+            membership: self.membership.clone(),
+        };
+        tokio::spawn(beating.keep());
+        tokio::spawn(self.keep());
+    }
+
+    async fn keep(mut self) {
+        let mut claim = Claim::Start;
+        loop {
+            if let Some(owned) = self.take_over(claim).await {
+                match self.own(owned).await {
+                    Lost::Deposed => self.tell_of_the_new_owner(),
+                    Lost::Stopped => return,
+                }
             }
-            Ok(Err(wait)) => {
-                health.trouble("another replica owns the shard");
-                tracing::info!(wait_ms = wait.as_millis() as u64, "another replica owns the shard");
-                tokio::time::sleep(wait).await;
+            self.step_down().await;
+            match self.stand_by().await {
+                Some(next) => claim = next,
+                None => return,
             }
+        }
+    }
+
+    /// Watches the owner until the shard may be taken over; `None`: nobody asks any more.
+    async fn stand_by(&mut self) -> Option<Claim> {
+        let mut vigil = Vigil::new(self.pace);
+        loop {
+            tokio::select! {
+                looked = self.looks.changed() => looked.ok()?,
+                wish = self.wishes.recv() => self.decline(wish?),
+                () = self.events.closed() => return None,
+            }
+            let look = self.looks.borrow_and_update().clone();
+            if let Some(look) = look
+                && vigil.allows(self.replica.id, &look)
+                && !self.nudge.is_stopping()
+            {
+                return Some(Claim::Successor);
+            }
+        }
+    }
+
+    /// Begins a new epoch if the claim holds. A failure is as good as a claim that does not hold: it is looked at again.
+    async fn take_over(&mut self, claim: Claim) -> Option<Ownership> {
+        match self.claim(claim).await {
+            Ok(TakeOver::Owned(owned)) => Some(owned),
+            Ok(TakeOver::Wait(_)) => None,
             Err(error) => {
                 tracing::warn!(%error, "cannot take the shard over");
-                health.trouble(error.to_string());
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(RETRY_MAX);
+                self.health.trouble(error.to_string());
+                tokio::time::sleep(RETRY_MIN).await;
+                None
             }
+        }
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<TakeOver, JournalError> {
+        let asked = std::time::Instant::now();
+        let taken = self.journal.take_over(&self.replica, claim, self.pace.lease).await?;
+        if let TakeOver::Owned(owned) = &taken {
+            self.clock.set(owned.now);
+            self.health.taken(owned.epoch, asked + self.pace.lease);
+            self.membership.send_modify(|known| (known.epoch, known.owner) = (owned.epoch, Some(self.replica.id)));
+        }
+        Ok(taken)
+    }
+
+    /// Owns the shard until it is another's.
+    async fn own(&mut self, mut owned: Ownership) -> Lost {
+        // What was wished of an earlier ownership is over with it.
+        while let Ok(wish) = self.wishes.try_recv() {
+            self.decline(wish);
+        }
+        loop {
+            // The very next ownership after our last one: nobody has come between. The first one of all follows nobody.
+            let ours = owned.epoch.0 == self.last.0 + 1;
+            self.last = owned.epoch;
+            let Some(event) = self.recover(owned, ours).await else { return Lost::Deposed };
+            if self.events.send(event).await.is_err() {
+                return Lost::Stopped;
+            }
+            self.health.stands(Standing::Owner);
+            match self.serve(owned.epoch).await {
+                Ok(again) => owned = again,
+                Err(lost) => return lost,
+            }
+        }
+    }
+
+    /// Reads what may be running (unless it can only be `ours`) and the journal, until it succeeds; `None`: the shard has
+    /// become another's meanwhile.
+    async fn recover(&mut self, owned: Ownership, ours: bool) -> Option<Event> {
+        self.health.stands(Standing::Recovering);
+        let mut pause = RETRY_MIN;
+        loop {
+            let (journal, roll, replica) = (self.journal.clone(), self.roll.clone(), self.replica.id);
+            let reading = async move {
+                let host = Host { replica, incarnation: roll.sessions.incarnation() };
+                let window = roll::prepare(&roll.sessions, &roll.executor, host, ours).await?;
+                Ok::<_, JournalError>((window, journal::recover(&journal).await?))
+            };
+            tokio::select! {
+                read = reading => match read {
+                    Ok((window, schedulers)) => {
+                        let Ownership { epoch, last_batch, .. } = owned;
+                        tracing::info!(epoch = epoch.0, last_batch = last_batch.0, schedulers = schedulers.len(), "the shard is ours");
+                        return Some(Event::Recovered { schedulers, epoch, last_batch, window });
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot read the journal");
+                        self.health.trouble(error.to_string());
+                    }
+                },
+                () = deposed(&mut self.looks, owned.epoch) => return None,
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+    }
+
+    /// Until the core is to be rebuilt under another epoch of ours, or the shard is lost.
+    async fn serve(&mut self, epoch: Epoch) -> Result<Ownership, Lost> {
+        tokio::select! {
+            () = deposed(&mut self.looks, epoch) => Err(Lost::Deposed),
+            () = self.events.closed() => Err(Lost::Stopped),
+            wish = self.wishes.recv() => match wish {
+                None => Err(Lost::Stopped),
+                Some(Wish::Rebuild) => self.begin_again(epoch).await.ok_or(Lost::Deposed),
+                Some(Wish::HandOver(to)) => self.hand_over(epoch, to).await,
+            },
+        }
+    }
+
+    /// Another epoch of ours; `None`: the shard is another's.
+    async fn begin_again(&mut self, epoch: Epoch) -> Option<Ownership> {
+        self.health.stands(Standing::Recovering);
+        let mut pause = RETRY_MIN;
+        loop {
+            match self.claim(Claim::Owner(epoch)).await {
+                Ok(TakeOver::Owned(owned)) => return Some(owned),
+                // Another's, or its row is locked by what we have just sent: the next look tells.
+                Ok(TakeOver::Wait(_)) => self.nudge.look(),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot begin another epoch");
+                    self.health.trouble(error.to_string());
+                }
+            }
+            tokio::select! {
+                () = deposed(&mut self.looks, epoch) => return None,
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(RETRY_MAX),
+            }
+        }
+    }
+
+    /// Gives the shard to the youngest replica that is ready, or to nobody.
+    async fn hand_over(&mut self, epoch: Epoch, to: oneshot::Sender<Option<Member>>) -> Result<Ownership, Lost> {
+        let successor = successor(&self.membership.borrow(), &self.replica);
+        let given = self.journal.hand_over(&self.replica, epoch, successor.as_ref().map(|member| member.id)).await;
+        if let Err(error) = given {
+            tracing::warn!(%error, "the shard could not be handed over; it is taken over when the lease ends");
+        }
+        tracing::info!(to = successor.as_ref().map_or("nobody", |member| &member.name), "the shard is handed over");
+        self.health.stands(Standing::Standby);
+        self.membership.send_modify(|known| known.owner = successor.as_ref().map(|member| member.id));
+        let _ = to.send(successor);
+        Err(Lost::Deposed)
+    }
+
+    /// Lets go of everything that was the owner's.
+    async fn step_down(&mut self) {
+        self.health.stands(Standing::Standby);
+        let _ = self.events.send(Event::Deposed).await;
+        self.nudge.look();
+    }
+
+    fn tell_of_the_new_owner(&self) {
+        let membership = self.membership.borrow();
+        let owner = membership.owning().filter(|owner| owner.id != self.replica.id);
+        let name = owner.map_or("nobody", |owner| &owner.name);
+        tracing::warn!(owner = name, epoch = membership.epoch.0, "the shard is not ours any more");
+        if name == &*self.replica.name {
+            tracing::error!(name, "another process runs under the name of this replica: give each its own (--replica-name)");
+        }
+    }
+
+    fn decline(&self, wish: Wish) {
+        if let Wish::HandOver(to) = wish {
+            let _ = to.send(None);
         }
     }
 }
 
-async fn take_over_and_read(
-    journal: &Journal,
-    replica: &Replica,
-    clock: &Clock,
-    health: &Health,
-) -> Result<Result<Event, Duration>, journal::JournalError> {
-    let owned = match journal.take_over(replica, Claim::Start, LEASE).await? {
-        TakeOver::Owned(owned) => owned,
-        TakeOver::Wait(wait) => return Ok(Err(wait)),
+/// Resolves when a look finds that the shard has another epoch than ours.
+async fn deposed(looks: &mut watch::Receiver<Option<Look>>, epoch: Epoch) {
+    let ours = |look: &Look| {
+        let beat = &look.beat;
+        look.epoch != Some(epoch) || beat.lease_until.is_some() || beat.handover_to.is_some()
     };
-    clock.set(owned.now);
-    let schedulers = journal::recover(journal).await?;
-    tracing::info!(epoch = owned.epoch.0, last_batch = owned.last_batch.0, schedulers = schedulers.len(), "the shard is ours");
-    health.owned(owned.epoch, owned.now);
-    Ok(Ok(Event::Recovered { schedulers, epoch: owned.epoch, last_batch: owned.last_batch, window: None }))
-}
-
-/// Renews the lease and measures the time of the database, every second, for ever.
-pub(super) async fn keep(
-    journal: Journal,
-    replica: Replica,
-    clock: Clock,
-    health: Health,
-    membership: watch::Sender<Membership>,
-) {
-    let mut heart = journal.heart(replica, LEASE);
-    let mut ticks = tokio::time::interval(HEARTBEAT);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let epoch = health.read().epoch;
-        let asked = Instant::now();
-        match heart.beat(Some(epoch)).await {
-            Ok(beat) => {
-                clock.correct(beat.now, asked.elapsed());
-                membership.send_if_modified(|known| std::mem::replace(known, beat.membership.clone()) != beat.membership);
-            }
-            Err(error) => {
-                tracing::warn!(%error, "heartbeat failed");
-                health.trouble(error.to_string());
-            }
+    while looks.borrow_and_update().as_ref().is_none_or(ours) {
+        if looks.changed().await.is_err() {
+            std::future::pending::<()>().await;
         }
     }
+}
+
+/// The youngest replica that could own the shard at once.
+pub(super) fn successor(membership: &Membership, me: &Replica) -> Option<Member> {
+    let ready = |member: &&Member| member.id != me.id && member.address.is_some() && !member.stopping;
+    membership.members.iter().find(ready).cloned()
 }

@@ -2,7 +2,7 @@
 
 use super::{
     CallError,
-    feed::{Feed, Feeds, events_after},
+    feed::{Feed, Feeds, Told, events_after},
 };
 use crate::{
     core::{Command, Done, DoneNo, Halt, Handle, Order, Progress, Seq, Until},
@@ -77,7 +77,7 @@ pub struct EventStream {
 struct Live {
     feed: Arc<Feed>,
     feeds: Feeds,
-    progress: watch::Receiver<Option<Progress>>,
+    told: watch::Receiver<Told>,
     closed: mpsc::Sender<Command>,
 }
 
@@ -96,8 +96,8 @@ impl EventStream {
     }
 
     pub(super) fn live(mut self, feed: Arc<Feed>, feeds: Feeds, closed: mpsc::Sender<Command>) -> Self {
-        let progress = feed.subscribe();
-        self.live = Some(Live { feed, feeds, progress, closed });
+        let told = feed.subscribe();
+        self.live = Some(Live { feed, feeds, told, closed });
         self
     }
 
@@ -106,10 +106,15 @@ impl EventStream {
         self
     }
 
+    /// Events up to this one have been given.
+    pub fn cursor(&self) -> DoneNo {
+        self.cursor
+    }
+
     /// The next page: events as soon as there are some, the end, or a keep-alive. Do not ask again after the end.
     pub async fn next(&mut self) -> Result<Page, CallError> {
         loop {
-            let progress = self.progress();
+            let progress = self.progress()?;
             let first = !std::mem::replace(&mut self.begun, true);
             if self.cursor < progress.done_no {
                 let events = self.read(progress.done_no).await?;
@@ -124,16 +129,18 @@ impl EventStream {
             if first {
                 return Ok(Page { pending: progress.pending, ..Page::default() });
             }
-            if tokio::time::timeout(KEEP_ALIVE, live.progress.changed()).await.is_err() {
+            if tokio::time::timeout(KEEP_ALIVE, live.told.changed()).await.is_err() {
                 return Ok(Page { pending: progress.pending, ..Page::default() });
             }
         }
     }
 
-    fn progress(&mut self) -> Progress {
-        match &mut self.live {
-            Some(live) => live.progress.borrow_and_update().clone().unwrap_or_default(),
-            None => self.ended.clone(),
+    fn progress(&mut self) -> Result<Progress, CallError> {
+        let Some(live) = &mut self.live else { return Ok(self.ended.clone()) };
+        let told = live.told.borrow_and_update();
+        match told.moved {
+            true => Err(CallError::NotOwner),
+            false => Ok(told.progress.clone().unwrap_or_default()),
         }
     }
 
@@ -232,8 +239,11 @@ impl EventStream {
 
 impl Drop for EventStream {
     fn drop(&mut self) {
-        let Some(Live { feed, feeds, closed, .. }) = self.live.take() else { return };
+        let Some(Live { feed, feeds, closed, told }) = self.live.take() else { return };
         feeds.close(self.handle, feed);
+        if told.borrow().moved {
+            return;
+        }
         let command = Command::StreamClosed(self.handle);
         if let Err(mpsc::error::TrySendError::Full(command)) = closed.try_send(command)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()

@@ -14,7 +14,7 @@ pub struct Handle(Uuid);
 pub struct ShardId(pub i16);
 
 /// The number of a shard's ownership; rises at every takeover and fences the old owner.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Epoch(pub i64);
 
 /// The number of a batch in its shard's journal: 1, 2, … without a gap.

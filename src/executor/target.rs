@@ -1,13 +1,13 @@
-//! One target: its slots, whether it can be reached, and the fence before its first task.
+//! One target: its slots, whether it can be reached, and the fence for sessions of executors that are gone.
 //!
 //! Slots are announced only while sessions can be had. Failing to get one is no attempt: the target is then away until a
 //! probe has opened a session.
 
 use super::{
-    Event, ExecutionRow, TargetConfig, TargetStatus,
+    ExecutionRow, TargetConfig, TargetStatus,
     admin::Admin,
+    desk::Desk,
     failure::sqlstate,
-    outbox::Outbox,
     session::{self, Live, Session, SessionNote},
 };
 use crate::{
@@ -38,11 +38,10 @@ pub(super) struct Target {
     /// The server does not know `client_connection_check_interval`.
     plain: AtomicBool,
     register: Option<mpsc::Sender<SessionNote>>,
-    predecessors: Vec<Session>,
     pub(super) clock: Clock,
     pub(super) admin: Admin,
     cancel_grace: Duration,
-    outbox: Arc<Outbox>,
+    desk: Arc<Desk>,
     free: Mutex<Vec<Slot>>,
     doing: Vec<Mutex<Doing>>,
     trouble: Mutex<Option<String>>,
@@ -70,7 +69,7 @@ impl Target {
         register: Option<mpsc::Sender<SessionNote>>,
         clock: Clock,
         cancel_grace: Duration,
-        outbox: Arc<Outbox>,
+        desk: Arc<Desk>,
     ) -> Arc<Self> {
         let options = session::prepared(&config.options);
         Arc::new(Target {
@@ -80,14 +79,13 @@ impl Target {
             options,
             plain: AtomicBool::new(false),
             register,
-            predecessors: config.predecessors,
             clock,
             cancel_grace,
-            outbox,
+            desk,
             // The last one is taken first: the lowest number, and later the one whose session is warm.
             free: Mutex::new((1..=config.slots).rev().map(|number| Slot { number, live: None }).collect()),
             doing: (0..config.slots).map(|_| Mutex::default()).collect(),
-            trouble: Mutex::new(Some("not fenced yet".into())),
+            trouble: Mutex::new(None),
             failures: AtomicU32::new(0),
             wake: Notify::new(),
         })
@@ -101,9 +99,8 @@ impl Target {
         self.cancel_grace
     }
 
-    /// Fences, opens, and reopens after every trouble. Never returns.
+    /// Opens, and reopens after every trouble. Never returns.
     pub(super) async fn supervise(self: Arc<Self>) {
-        self.fence().await;
         loop {
             *lock(&self.trouble) = None;
             self.announce(self.slots);
@@ -183,7 +180,7 @@ impl Target {
     }
 
     fn announce(&self, total: u32) {
-        self.outbox.push(vec![Event::Slots { work: self.work(), total }]);
+        self.desk.slots(self.work(), total);
     }
 
     async fn open(&self, slot: u32) -> Result<Live, sqlx::Error> {
@@ -223,23 +220,19 @@ impl Target {
         }
     }
 
-    /// Shows every session of a predecessor ended. A target that cannot be reached keeps only its own tasks waiting.
-    async fn fence(&self) {
+    /// Shows the session of somebody who is gone ended, however long that takes.
+    pub(super) async fn fence(&self, session: &Session) {
         let mut failures = 0;
-        for predecessor in &self.predecessors {
-            loop {
-                match self.admin.try_end(predecessor).await {
-                    Ok(true) => break,
-                    Ok(false) => sleep(FENCE_LOOK).await,
-                    Err(error) => {
-                        tracing::warn!(target = %self.name, %error, "cannot fence the sessions of an earlier process yet");
-                        *lock(&self.trouble) = Some(format!("not fenced yet: {error}"));
-                        sleep(backoff(failures)).await;
-                        failures += 1;
-                    }
+        loop {
+            match self.admin.try_end(session).await {
+                Ok(true) => return,
+                Ok(false) => sleep(FENCE_LOOK).await,
+                Err(error) => {
+                    tracing::warn!(target = %self.name, %error, "cannot fence the sessions of a lost executor yet");
+                    sleep(backoff(failures)).await;
+                    failures += 1;
                 }
             }
-            self.forget(predecessor.clone());
         }
     }
 }

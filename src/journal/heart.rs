@@ -29,7 +29,7 @@ pub struct Beat {
 pub struct Membership {
     /// Number of the present ownership.
     pub epoch: Epoch,
-    /// The run that owns the shard; `None`: nobody does.
+    /// The run that owns the shard, or that it is being handed to; `None`: nobody does.
     pub owner: Option<Uuid>,
     /// Runs seen within the last few heartbeats, the youngest first.
     pub members: Vec<Member>,
@@ -115,7 +115,8 @@ impl Heart {
                  from shard
                  where shard = $1
                  on conflict on constraint replica_pkey do update
-                 set epoch = excluded.epoch, stopping = excluded.stopping, seen_at = excluded.seen_at
+                 set address = excluded.address, stopping = excluded.stopping, epoch = excluded.epoch,
+                     seen_at = excluded.seen_at
              )
              select clock_timestamp() as now, lease.lease_until, s.epoch, s.owner_id,
                  case when s.owner is not null then s.lease_until end as owned_until, s.handover_to,
@@ -160,7 +161,11 @@ impl Row {
             lease_until: self.lease_until.map(|until| until.0),
             owned_until: self.owned_until.map(|until| until.0),
             handover_to: self.handover_to,
-            membership: Membership { epoch: Epoch(self.epoch), owner: self.owner_id, members: members.collect() },
+            membership: Membership {
+                epoch: Epoch(self.epoch),
+                owner: self.handover_to.or(self.owner_id),
+                members: members.collect(),
+            },
         }
     }
 }

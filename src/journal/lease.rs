@@ -77,7 +77,10 @@ impl Journal {
         let given = sqlx::query(
             "-- hand_over
              update shard
-             set lease_until = now(), handover_to = $4, owner = case when $4 is not null then owner end
+             set lease_until = now(),
+                 handover_to = $4,
+                 owner = case when $4 is not null then owner end,
+                 owner_id = case when $4 is not null then owner_id end
              where shard = $1 and epoch = $2 and owner_id = $3",
         )
         .bind(self.shard().0)

@@ -102,7 +102,8 @@ impl Reader {
             .read(|| {
                 sqlx::query_as::<_, Row>(
                     "-- replicas
-                     select r.replica as id, r.name, s.owner_id is not distinct from r.replica as owner, r.epoch, r.started_at,
+                     select r.replica as id, r.name, r.epoch, r.started_at,
+                         (s.owner_id is not distinct from r.replica and s.handover_to is null) as owner,
                          r.seen_at
                      from replica r
                      join shard s on s.shard = r.shard

@@ -6,11 +6,15 @@ use crate::core::{Caller, Namespace};
 use std::{net::SocketAddr, sync::Arc};
 use tonic::{
     Status,
+    codegen::http::request::Parts,
     metadata::{Ascii, MetadataMap, MetadataValue},
+    transport::server::TcpConnectInfo,
 };
 
-const CALLER: &str = "rallypoint-caller";
-const NAMESPACE: &str = "rallypoint-namespace";
+/// Metadata: the name a caller gives itself.
+pub(super) const CALLER: &str = "rallypoint-caller";
+/// Metadata: the namespace, where that is trusted.
+pub(super) const NAMESPACE: &str = "rallypoint-namespace";
 const CALLER_BYTES: usize = 255;
 const NAMESPACE_BYTES: usize = 63;
 
@@ -30,6 +34,12 @@ impl Auth {
     /// Who sent `request`: the name it gives itself, else the address it came from.
     pub fn caller<T>(&self, request: &tonic::Request<T>) -> Result<Caller, Status> {
         self.of_metadata(request.metadata(), request.remote_addr())
+    }
+
+    /// Who sent a request that no handler has taken yet.
+    pub fn caller_of(&self, parts: &Parts) -> Result<Caller, Status> {
+        let peer = parts.extensions.get::<TcpConnectInfo>().and_then(TcpConnectInfo::remote_addr);
+        self.of_metadata(&MetadataMap::from_headers(parts.headers.clone()), peer)
     }
 
     fn of_metadata(&self, metadata: &MetadataMap, peer: Option<SocketAddr>) -> Result<Caller, Status> {

@@ -18,6 +18,9 @@ use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 pub const DOMAIN: &str = "rallypoint";
 /// When to call again when the server cannot answer at the moment.
 const RETRY: Duration = Duration::from_secs(1);
+/// The same when the shard changes hands: that is quick, or has another server to look for it.
+const RETRY_OWNER: Duration = Duration::from_millis(200);
+const SHUTDOWN: &str = "shutdown";
 const SCHEDULER: &str = "rallypoint.v1.Scheduler";
 
 /// The answer to a malformed request: every field at fault, as many as fit.
@@ -39,6 +42,8 @@ impl From<Violations> for Status {
 pub fn call(error: CallError, handle: Handle) -> Status {
     match error {
         CallError::Rejected(reject) => rejected(reject, handle),
+        CallError::NotOwner => not_owner(),
+        CallError::OwnerChanged => owner_changed(),
         CallError::Unavailable { retry_after, reason } => {
             let mut details = info(Reason::TEMPORARILY_UNAVAILABLE, &[("cause", reason.into())]);
             details.set_retry_info(Some(retry_after));
@@ -53,6 +58,25 @@ pub fn call(error: CallError, handle: Handle) -> Status {
             Status::with_error_details(Code::Unavailable, "more calls are waiting than this server holds; call again", details)
         }
     }
+}
+
+/// Another replica owns the shard, or nobody does at the moment. The call had no effect.
+pub fn not_owner() -> Status {
+    let mut details = info(Reason::NOT_OWNER, &[]);
+    details.set_retry_info(Some(RETRY_OWNER));
+    Status::with_error_details(
+        Code::Unavailable,
+        "no replica that can be reached owns the shard at the moment; call again",
+        details,
+    )
+}
+
+/// The shard changed hands while the call was under way.
+pub fn owner_changed() -> Status {
+    let mut details = info(Reason::OWNER_CHANGED, &[]);
+    details.set_retry_info(Some(RETRY_OWNER));
+    let message = "the shard has changed hands: the call may or may not have had an effect; repeat it with the same request_id";
+    Status::with_error_details(Code::Unavailable, message, details)
 }
 
 /// A call about `handle` that was decided against.
@@ -141,7 +165,13 @@ pub fn journal(error: JournalError) -> Status {
 
 /// The server is going down; another one, or this one again, will answer.
 pub fn stopping() -> Status {
-    unavailable("shutdown", "the server is going down; call again")
+    unavailable(SHUTDOWN, "the server is going down; call again")
+}
+
+/// Whether that is what `status` says, of another replica.
+pub fn is_stopping(status: &Status) -> bool {
+    let details = status.get_error_details();
+    details.error_info().is_some_and(|info| info.metadata.get("cause").is_some_and(|cause| cause == SHUTDOWN))
 }
 
 /// The coordinator answered another question.

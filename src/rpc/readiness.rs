@@ -1,7 +1,7 @@
-//! What `grpc.health.v1` says: serving while callers are served, which they are not before the shard is owned, nor while
-//! the coordination database is away, nor once the server is going down. It asks nobody: it looks at what the loop knows.
+//! What `grpc.health.v1` says: serving while callers are served, here or by the owner of the shard, which they are not
+//! before it is owned, nor while the coordination database is away, nor once the server is going down. It asks nobody: it looks at what the loop knows.
 
-use super::{scheduler::Schedulers, status::Statuses};
+use super::{route::Route, scheduler::Schedulers, status::Statuses};
 use crate::{
     api::{scheduler_service_server::SchedulerServiceServer, status_service_server::StatusServiceServer},
     coordinator::Coordinator,
@@ -15,10 +15,11 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Tells every change, until `stopping`; that is the last one.
-pub(super) async fn tell(health: HealthReporter, coordinator: Coordinator, stopping: CancellationToken) {
+pub(super) async fn tell(health: HealthReporter, coordinator: Coordinator, route: Route, stopping: CancellationToken) {
     let mut told = ServingStatus::Unknown;
     while !stopping.is_cancelled() {
-        let available = coordinator.journal_health().available;
+        let served = coordinator.journal_health().available || route.leads_to_an_owner();
+        let available = served && !coordinator.is_stopping();
         let status = if available { ServingStatus::Serving } else { ServingStatus::NotServing };
         if status != told {
             told = status;

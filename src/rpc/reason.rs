@@ -68,6 +68,8 @@ reasons! {
     SUBMIT_RATE_EXCEEDED: "The namespace submits more tasks a second than it may; nothing of the call was accepted.";
     TOO_MANY_STREAMS: "The namespace has as many open streams as it may have.";
     JOURNAL_REJECTED: "The coordination database refused to store the call.";
+    NOT_OWNER: "The replicas are between two owners of the shard; the call had no effect.";
+    OWNER_CHANGED: "The shard changed hands while the call was under way; repeat it with the same request id.";
     OVERLOADED: "More calls are waiting than this server holds; this one was not accepted.";
     INTERNAL: "A fault of the server; please report it.";
     TEMPORARILY_UNAVAILABLE: "The call may or may not have had an effect; repeat it with the same request id.";

@@ -1,6 +1,7 @@
 //! SchedulerService. One method per RPC, each the same walk: who calls, what is asked, ask the coordinator, translate. A
 //! handler may be dropped at any point: the coordinator has been asked or not, and nothing else is held.
 
+mod follow;
 mod lifecycle;
 mod listing;
 mod synchronize;
@@ -9,6 +10,7 @@ mod tasks;
 use super::{
     auth::Auth,
     errors,
+    route::Route,
     validate::{self, Targets},
 };
 use crate::{
@@ -34,6 +36,8 @@ pub struct Schedulers {
     pub targets: Targets,
     /// The server is going down: streams and waiting calls end.
     pub stopping: CancellationToken,
+    /// Where streams are when they are not here; `None`: here or nowhere.
+    pub route: Option<Route>,
 }
 
 type Answered<T> = Result<Response<T>, Status>;

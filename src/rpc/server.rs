@@ -3,16 +3,23 @@
 
 use super::{
     auth::Auth,
+    executions::{Executions, Probes},
+    forward::ForwardLayer,
+    peers::Peering,
     readiness, refusal,
+    route::Route,
     scheduler::Schedulers,
-    status::{Probes, Statuses},
+    status::Statuses,
     validate::Targets,
 };
 use crate::{
-    api::{self, scheduler_service_server::SchedulerServiceServer, status_service_server::StatusServiceServer},
+    api::{
+        self, peer::peer_service_server::PeerServiceServer, scheduler_service_server::SchedulerServiceServer,
+        status_service_server::StatusServiceServer,
+    },
     coordinator::Coordinator,
     core::limits,
-    peer::connections,
+    peer::{Peers, connections},
 };
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -45,19 +52,24 @@ pub struct Config {
     pub probes: Probes,
     /// Take the namespace from the metadata of a call: only behind a gateway that authenticates, and in tests.
     pub trusted_namespace_metadata: bool,
+    /// The way to other replicas; `None`: there are none.
+    pub peers: Option<Peers>,
 }
 
-/// The services, for callers. `stopping` ends their streams.
-pub fn routes(coordinator: &Coordinator, config: &Config, stopping: &CancellationToken) -> Routes {
-    services(coordinator, config, stopping, Auth::new(config.trusted_namespace_metadata))
-}
-
-/// The services, for other replicas: they have verified who calls, and say so in the metadata of each call.
+/// The services, for other replicas: they have verified who calls, and say so in the metadata of each call. What is not
+/// here is nowhere: a call makes one hop.
 pub fn peer_routes(coordinator: &Coordinator, config: &Config, stopping: &CancellationToken) -> Routes {
-    services(coordinator, config, stopping, Auth::new(true))
+    let peering = Peering { coordinator: coordinator.clone() };
+    services(coordinator, config, stopping, Auth::new(true), None).add_service(PeerServiceServer::new(peering))
 }
 
-fn services(coordinator: &Coordinator, config: &Config, stopping: &CancellationToken, auth: Auth) -> Routes {
+fn services(
+    coordinator: &Coordinator,
+    config: &Config,
+    stopping: &CancellationToken,
+    auth: Auth,
+    route: Option<Route>,
+) -> Routes {
     let reader = coordinator.journal().reader();
     let schedulers = Schedulers {
         coordinator: coordinator.clone(),
@@ -65,9 +77,10 @@ fn services(coordinator: &Coordinator, config: &Config, stopping: &CancellationT
         auth,
         targets: config.targets.clone(),
         stopping: stopping.clone(),
+        route: route.clone(),
     };
-    let probes = config.probes.clone();
-    let statuses = Statuses { coordinator: coordinator.clone(), reader, probes, stopping: stopping.clone() };
+    let executions = Executions { probes: config.probes.clone(), route: route.clone() };
+    let statuses = Statuses { coordinator: coordinator.clone(), reader, executions, stopping: stopping.clone(), route };
     Routes::new(SchedulerServiceServer::new(schedulers).max_decoding_message_size(REQUEST_BYTES))
         .add_service(StatusServiceServer::new(statuses))
 }
@@ -81,11 +94,15 @@ pub async fn serve(
 ) -> anyhow::Result<()> {
     let stopping = CancellationToken::new();
     let (health, health_service) = tonic_health::server::health_reporter();
-    tokio::spawn(readiness::tell(health, coordinator.clone(), stopping.clone()));
-    let routes = with_reflection(routes(&coordinator, &config, &stopping).add_service(health_service))?;
+    let auth = Auth::new(config.trusted_namespace_metadata);
+    let route = Route::new(coordinator.clone(), config.peers.clone());
+    tokio::spawn(readiness::tell(health, coordinator.clone(), route.clone(), stopping.clone()));
+    let forward = ForwardLayer::new(route.clone(), auth.clone(), REQUEST_BYTES);
+    let services = services(&coordinator, &config, &stopping, auth, Some(route));
+    let routes = with_reflection(services.add_service(health_service))?;
     let connections = connections(listener, CONNECTIONS);
     let drained = stopping.clone();
-    let served = server().add_routes(routes).serve_with_incoming_shutdown(connections, async move {
+    let served = server().layer(forward).add_routes(routes).serve_with_incoming_shutdown(connections, async move {
         shutdown.await;
         drained.cancel();
     });

@@ -1,31 +1,28 @@
 //! StatusService: what the service is doing. A part that does not answer is named and is no error: this is what one reads
 //! when something is wrong.
 
-use super::{convert::timestamp, errors, validate};
+use super::{
+    convert::timestamp,
+    errors,
+    executions::Executions,
+    route::{Route, Way},
+    validate,
+};
 use crate::{
-    api::{self, status_service_server::StatusService},
+    api::{self, status_service_client::StatusServiceClient, status_service_server::StatusService},
     coordinator::{Coordinator, JournalHealth},
     core::{CoreStatus, Day},
     journal::{self, Reader},
 };
 use futures_util::{Stream, stream};
 use jiff::{ToSpan, civil::date};
-use std::{pin::Pin, sync::Arc, time::Duration};
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use std::{pin::Pin, time::Duration};
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
 /// How long a part may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
-
-/// What the executor tells about itself.
-#[derive(Clone)]
-pub struct Probes {
-    /// One row per slot.
-    pub executions: Arc<dyn Fn() -> Vec<api::Execution> + Send + Sync>,
-    /// One row per target.
-    pub targets: Arc<dyn Fn() -> Vec<api::TargetStatus> + Send + Sync>,
-}
 
 /// The service.
 #[derive(Clone)]
@@ -35,9 +32,11 @@ pub struct Statuses {
     /// The journal and the replicas.
     pub reader: Reader,
     /// Slots and targets.
-    pub probes: Probes,
+    pub executions: Executions,
     /// The server is going down: streams end.
     pub stopping: CancellationToken,
+    /// The other replicas; `None`: only this one is told of.
+    pub route: Option<Route>,
 }
 
 type ExecutionsStream = Pin<Box<dyn Stream<Item = Result<api::ListExecutionsResponse, Status>> + Send>>;
@@ -46,13 +45,45 @@ type ExecutionsStream = Pin<Box<dyn Stream<Item = Result<api::ListExecutionsResp
 impl StatusService for Statuses {
     type WatchExecutionsStream = ExecutionsStream;
 
-    async fn get_status(&self, _: Request<api::GetStatusRequest>) -> Result<Response<api::GetStatusResponse>, Status> {
-        let (core, journal) = tokio::join!(
-            tokio::time::timeout(PATIENCE, self.coordinator.status()),
-            tokio::time::timeout(PATIENCE, self.reader.status()),
-        );
+    async fn get_status(&self, request: Request<api::GetStatusRequest>) -> Result<Response<api::GetStatusResponse>, Status> {
+        // The owner knows most; without an answer of it, what is known here is better than nothing.
+        if let Some(Way::There(owner)) = self.route.as_ref().map(Route::way) {
+            let mut client = StatusServiceClient::new(owner.channel);
+            if let Ok(Ok(status)) = timeout(PATIENCE, client.get_status(request.into_inner())).await {
+                return Ok(status);
+            }
+        }
+        Ok(Response::new(self.status().await))
+    }
+
+    async fn list_executions(
+        &self,
+        _: Request<api::ListExecutionsRequest>,
+    ) -> Result<Response<api::ListExecutionsResponse>, Status> {
+        Ok(Response::new(self.executions.everywhere().await))
+    }
+
+    async fn watch_executions(
+        &self,
+        request: Request<api::WatchExecutionsRequest>,
+    ) -> Result<Response<ExecutionsStream>, Status> {
+        let mut ticks = interval(validate::interval(request.get_ref())?);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let watch =
+            Watch { executions: self.executions.clone(), stopping: self.stopping.clone(), ticks, last: None, over: false };
+        Ok(Response::new(Box::pin(stream::unfold(watch, |mut watch| async move {
+            let message = watch.next().await?;
+            Some((message, watch))
+        }))))
+    }
+}
+
+impl Statuses {
+    /// As this replica knows it.
+    async fn status(&self) -> api::GetStatusResponse {
+        let (core, journal) = tokio::join!(timeout(PATIENCE, self.coordinator.status()), timeout(PATIENCE, self.reader.status()));
         let mut status = api::GetStatusResponse {
-            targets: (self.probes.targets)(),
+            targets: (self.executions.probes.targets)(),
             version: env!("CARGO_PKG_VERSION").into(),
             ..Default::default()
         };
@@ -65,32 +96,12 @@ impl StatusService for Statuses {
             Ok(Err(_)) | Err(_) => status.unreachable.push("journal".into()),
         }
         health(&mut status, self.coordinator.journal_health());
-        Ok(Response::new(status))
-    }
-
-    async fn list_executions(
-        &self,
-        _: Request<api::ListExecutionsRequest>,
-    ) -> Result<Response<api::ListExecutionsResponse>, Status> {
-        Ok(Response::new(api::ListExecutionsResponse { executions: (self.probes.executions)() }))
-    }
-
-    async fn watch_executions(
-        &self,
-        request: Request<api::WatchExecutionsRequest>,
-    ) -> Result<Response<ExecutionsStream>, Status> {
-        let mut ticks = interval(validate::interval(request.get_ref())?);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let watch = Watch { probes: self.probes.clone(), stopping: self.stopping.clone(), ticks, last: None, over: false };
-        Ok(Response::new(Box::pin(stream::unfold(watch, |mut watch| async move {
-            let message = watch.next().await?;
-            Some((message, watch))
-        }))))
+        status
     }
 }
 
 struct Watch {
-    probes: Probes,
+    executions: Executions,
     stopping: CancellationToken,
     ticks: Interval,
     /// What was sent last, without the elapsed times.
@@ -108,11 +119,11 @@ impl Watch {
                     return Some(Err(errors::stopping()));
                 }
             }
-            let executions = (self.probes.executions)();
-            let timeless = executions.iter().cloned().map(|row| api::Execution { elapsed_ms: 0, ..row }).collect();
+            let found = self.executions.everywhere().await;
+            let timeless = found.executions.iter().cloned().map(|row| api::Execution { elapsed_ms: 0, ..row }).collect();
             if self.last.as_ref() != Some(&timeless) {
                 self.last = Some(timeless);
-                return Some(Ok(api::ListExecutionsResponse { executions }));
+                return Some(Ok(found));
             }
         }
         None

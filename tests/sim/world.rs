@@ -135,6 +135,7 @@ impl<'a> World<'a> {
                     self.sent = Some(batch);
                 }
                 Effect::Release(release) => self.release(release),
+                Effect::StandBy => unreachable!("this loop is never deposed"),
                 Effect::Recover => {
                     self.recovering = true;
                     let undecided = self.machine.undecided_tickets();

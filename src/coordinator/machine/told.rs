@@ -26,6 +26,11 @@ impl Told {
         *self = Told { window, cleared: Some(BTreeMap::from([(Work::Noop, true)])), since, ..Told::default() };
     }
 
+    /// The shard is another's, and so is everything that ran for it here; what slots there are stays true.
+    pub fn forsake(&mut self) {
+        *self = Told { slots: std::mem::take(&mut self.slots), ..Told::default() };
+    }
+
     /// Whether a command is about executors as they were under an earlier ownership.
     pub fn is_stale(&self, command: &Command) -> bool {
         matches!(command, Command::Cleared { since, .. } if *since != self.since)

@@ -1,15 +1,14 @@
 //! Synchronization: the coordinator's cursor, cut into messages that every client can take. There is no queue: the next
 //! message is made when the transport has room for it, and dropping the stream closes the cursor.
 
-use super::{super::convert, Schedulers, errors, validate};
+use super::{super::convert, Schedulers, follow::Follow, validate};
 use crate::{
     api,
-    coordinator::{End, EventStream, Page},
-    core::{Caller, Done, DoneNo, Handle, Until},
+    coordinator::{End, Page},
+    core::{Caller, Done, DoneNo, Until},
 };
 use futures_util::{Stream, stream};
 use std::{collections::VecDeque, pin::Pin};
-use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 /// Bytes of a message, about; none is over 1 MiB.
@@ -23,37 +22,17 @@ pub type DoneStream = Pin<Box<dyn Stream<Item = Result<api::SynchronizationRespo
 impl Schedulers {
     pub(super) async fn synchronize(&self, caller: Caller, request: &api::SynchronizationRequest) -> Result<DoneStream, Status> {
         let watch = validate::synchronization(request)?;
-        let opened = self.coordinator.watch(caller, watch.handle, watch.after, watch.until, watch.last_seq).await;
-        let events = opened.map_err(|error| errors::call(error, watch.handle))?;
-        let goal = api::Goal { until: Some(until(watch.until)), last_seq: events.last_seq.0 };
-        let messages = Messages {
-            handle: watch.handle,
-            events,
-            rest: Rest::default(),
-            goal: Some(goal),
-            stopping: self.stopping.clone(),
-            over: false,
-        };
-        Ok(Box::pin(stream::unfold(messages, |mut messages| async move {
-            let message = messages.next().await?;
-            Some((message, messages))
+        let follow = Follow::open(self.clone(), caller, watch).await?;
+        Ok(Box::pin(stream::unfold(follow, |mut follow| async move {
+            let message = follow.next().await?;
+            Some((message, follow))
         })))
     }
 }
 
-struct Messages {
-    handle: Handle,
-    events: EventStream,
-    rest: Rest,
-    /// Until it is told.
-    goal: Option<api::Goal>,
-    stopping: CancellationToken,
-    over: bool,
-}
-
 /// What is left of a page.
 #[derive(Default)]
-struct Rest {
+pub(super) struct Rest {
     done: VecDeque<(DoneNo, Done)>,
     /// How many of the first one's tasks have been told.
     told: u32,
@@ -61,36 +40,19 @@ struct Rest {
     end: Option<End>,
 }
 
-impl Messages {
-    async fn next(&mut self) -> Option<Result<api::SynchronizationResponse, Status>> {
-        if self.over {
-            return None;
-        }
-        if self.rest.done.is_empty() {
-            match self.page().await {
-                Ok(page) => self.rest = Rest { done: page.done.into(), told: 0, pending: page.pending, end: page.end },
-                Err(status) => {
-                    self.over = true;
-                    return Some(Err(status));
-                }
-            }
-        }
-        let mut message = self.rest.message();
-        message.goal = self.goal.take();
-        self.over = message.end.is_some();
-        Some(Ok(message))
-    }
-
-    async fn page(&mut self) -> Result<Page, Status> {
-        tokio::select! {
-            page = self.events.next() => page.map_err(|error| errors::call(error, self.handle)),
-            () = self.stopping.cancelled() => Err(errors::stopping()),
-        }
-    }
-}
-
 impl Rest {
-    fn message(&mut self) -> api::SynchronizationResponse {
+    /// All of a page.
+    pub fn new(page: Page) -> Rest {
+        Rest { done: page.done.into(), told: 0, pending: page.pending, end: page.end }
+    }
+
+    /// Nothing is left to be told.
+    pub fn is_told(&self) -> bool {
+        self.done.is_empty()
+    }
+
+    /// The next message: what fits into one.
+    pub fn message(&mut self) -> api::SynchronizationResponse {
         let mut message = api::SynchronizationResponse { pending: self.pending, ..Default::default() };
         let mut bytes = 0;
         while bytes < MESSAGE_BYTES
@@ -132,7 +94,8 @@ fn end(end: End) -> api::End {
     api::End { reason: reason.into(), blocked, halt }
 }
 
-fn until(until: Until) -> api::Until {
+/// As the API says it.
+pub(super) fn until(until: Until) -> api::Until {
     use api::until::Kind;
     let kind = match until {
         Until::All => Kind::All(api::Unit {}),

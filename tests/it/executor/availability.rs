@@ -3,9 +3,8 @@
 use super::rig::{Rig, failed, sql};
 use crate::harness::postgres::{POSTGRES, connect, database, start};
 use rallypoint::{
-    clock::Clock,
-    core::{Assignment, Attempt, Handle, Report, Seq, ShardId, Spec, TaskOptions, Time, Work},
-    executor::{Event, Executor, ExecutorConfig, Session},
+    core::{Report, Time},
+    executor::Session,
     postgres::TARGET,
 };
 use std::{
@@ -18,13 +17,13 @@ use tempfile::TempDir;
 use tokio::{
     io::copy_bidirectional,
     net::{UnixListener, UnixStream},
-    sync::{Notify, mpsc},
+    sync::Notify,
 };
 
 #[tokio::test]
 async fn a_target_that_goes_away_loses_its_slots_and_gets_them_back() {
     let postgres = start(Vec::new());
-    let mut rig = Rig::on(postgres.options_for(TARGET, TARGET), 2, Vec::new());
+    let mut rig = Rig::on(postgres.options_for(TARGET, TARGET), 2);
     assert_eq!(rig.slots().await, 2);
     let running = rig.start(sql("select pg_sleep(60)"));
     rig.asleep().await;
@@ -43,33 +42,34 @@ async fn a_target_that_goes_away_loses_its_slots_and_gets_them_back() {
 }
 
 #[tokio::test]
-async fn a_target_that_is_away_at_the_start_gets_its_slots_when_it_comes() {
+async fn a_session_of_a_lost_executor_is_ended_when_its_target_can_be_reached() {
     let postgres = start(Vec::new());
+    let mut rig = Rig::on(postgres.options_for(TARGET, TARGET), 1);
+    assert_eq!(rig.slots().await, 1);
     postgres.stop();
     let gone = Session { target: "app".into(), slot: 1, pid: 1, backend_start: Time(1) };
-    let mut rig = Rig::on(postgres.options_for(TARGET, TARGET), 1, vec![gone]);
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(rig.executor.targets().remove(0).unavailable.is_some());
+    let executor = rig.executor.clone();
+    let mut fence = tokio::spawn(async move { executor.end_session(&gone).await });
+    assert!(tokio::time::timeout(Duration::from_millis(300), &mut fence).await.is_err(), "nobody knows whether it has ended");
     postgres.restart().expect("started");
-    assert_eq!(rig.slots().await, 1);
+    fence.await.expect("it is known");
 }
 
 #[tokio::test]
-async fn what_a_dead_predecessor_began_is_ended_before_slots_are_announced() {
+async fn what_a_lost_executor_began_is_ended_and_nobody_else() {
     let options = POSTGRES.options_for(&database(TARGET), TARGET);
-    let mut before = Rig::on(options.clone(), 1, Vec::new());
+    let mut before = Rig::on(options.clone(), 1);
     assert_eq!(before.slots().await, 1);
     let left = before.start(sql("select pg_sleep(60)"));
     before.asleep().await;
     let session = before.notes.recv().await.expect("registered");
+    let mut look = connect(&options).await;
+    let after = Rig::on(options, 1);
     // The number alone is not enough: this process began at another time.
     let bystander = Session { backend_start: Time(session.backend_start.0 + 1), ..session.clone() };
-    let mut other = Rig::on(options.clone(), 1, vec![bystander]);
-    assert_eq!(other.slots().await, 1);
-    let mut look = connect(&options).await;
+    after.executor.end_session(&bystander).await;
     assert_eq!(sleeping(&mut look).await, 1);
-    let mut after = Rig::on(options, 1, vec![session]);
-    assert_eq!(after.slots().await, 1);
+    after.executor.end_session(&session).await;
     assert_eq!(sleeping(&mut look).await, 0);
     assert_eq!(failed(before.ended(left).await.report), ("57P01".into(), true));
 }
@@ -83,7 +83,7 @@ async fn sleeping(session: &mut sqlx::PgConnection) -> i64 {
 async fn a_task_whose_connection_breaks_is_lost_only_when_its_backend_is_gone() {
     let options = POSTGRES.options_for(&database(TARGET), TARGET);
     let network = Network::to(POSTGRES.socket_dir());
-    let mut rig = Rig::on(options.clone().socket(network.dir.path()), 1, Vec::new());
+    let mut rig = Rig::on(options.clone().socket(network.dir.path()), 1);
     assert_eq!(rig.slots().await, 1);
     let seq = rig.start(sql("select pg_sleep(60)"));
     rig.asleep().await;
@@ -130,42 +130,4 @@ async fn pass(listener: UnixListener, server: PathBuf, cut: Arc<Notify>) {
             }
         });
     }
-}
-
-#[tokio::test]
-async fn noop_work_is_told_in_order_even_when_nobody_listens_yet() {
-    let (out, mut events) = mpsc::channel(1);
-    let config = ExecutorConfig {
-        targets: Vec::new(),
-        noop_slots: 5_000,
-        clock: Clock::new(),
-        sessions: None,
-        cancel_grace: Duration::ZERO,
-    };
-    let executor = Executor::start(config, out);
-    let spec = Arc::new(Spec { work: Work::Noop, options: TaskOptions::default() });
-    let assignment = |first| Assignment {
-        handle: Handle::new(ShardId(0), 1, [1; 10]),
-        first: Seq(first),
-        count: 100,
-        attempt: Attempt(1),
-        order: None,
-        spec: Arc::clone(&spec),
-        caller: "test".into(),
-        time_limit: None,
-    };
-    for call in 0..5 {
-        executor.dispatch((0..10).map(|n| (assignment(call * 1_000 + n * 100 + 1), None)).collect());
-    }
-    drop(executor);
-    let mut told = Vec::new();
-    while let Some(batch) = events.recv().await {
-        told.extend(batch);
-    }
-    assert_eq!(told.remove(0), Event::Slots { work: Work::Noop, total: 5_000 });
-    let firsts = told.iter().map(|event| match event {
-        Event::Completed(completion) if completion.report == Report::Succeeded(None) => completion.first.0,
-        other => panic!("{other:?}"),
-    });
-    assert_eq!(firsts.collect::<Vec<_>>(), (0..50).map(|n| n * 100 + 1).collect::<Vec<_>>());
 }

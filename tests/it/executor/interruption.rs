@@ -1,7 +1,7 @@
 //! Attempts that are ended from outside.
 
-use super::rig::{GRACE, Rig, Task, failed, limited, sql};
-use rallypoint::core::{Attempt, Report, Seq, TimeLimit};
+use super::rig::{GRACE, Rig, Task, failed, limited, sql, token};
+use rallypoint::core::{Report, Seq, TimeLimit};
 use std::time::{Duration, Instant};
 
 const SHORT: Duration = Duration::from_millis(100);
@@ -50,9 +50,8 @@ async fn a_running_task_is_stopped_and_another_attempt_is_not() {
     let pid = rig.asleep().await;
     let row = rig.executor.executions().remove(0);
     assert_eq!((row.backend_pid, row.running.map(|(assignment, _)| assignment.first)), (pid, Some(seq)));
-    rig.executor.stop(rig.handle, seq, Attempt(2));
-    rig.executor.stop(rig.handle, Seq(99), Attempt(1));
-    rig.executor.stop(rig.handle, seq, Attempt(1));
+    rig.executor.stop(token(Seq(99)));
+    rig.executor.stop(token(seq));
     assert_eq!(rig.ended(seq).await.report, Report::Stopped);
     assert_ne!(rig.value("select pg_backend_pid()").await, pid.to_string(), "a late cancel must not hit the next task");
 }
@@ -74,11 +73,15 @@ async fn a_shutdown_lets_tasks_finish_and_stops_the_rest() {
     let quick = rig.start(sql("select pg_sleep(0.2)"));
     let slow = rig.start(sql("select pg_sleep(60)"));
     rig.asleep().await;
-    rig.executor.shutdown(Duration::from_secs(1)).await;
+    let executor = rig.executor.clone();
+    let shutdown = tokio::spawn(async move { executor.shutdown(Duration::from_secs(1)).await });
+    assert_eq!(rig.slots().await, 0);
     let late = rig.start(sql("select 1"));
     assert!(matches!(rig.ended(quick).await.report, Report::Succeeded(_)));
     assert_eq!(rig.ended(slow).await.report, Report::Stopped);
     assert_eq!(rig.ended(late).await.report, Report::NotStarted);
+    shutdown.await.expect("it ends");
+    assert!(rig.executor.is_idle());
 }
 
 fn timed_out(report: Report) -> String {

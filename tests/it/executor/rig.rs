@@ -3,8 +3,10 @@
 use crate::harness::postgres::{POSTGRES, connect, database};
 use rallypoint::{
     clock::Clock,
-    core::{Assignment, Attempt, Completion, Handle, Report, Seq, ShardId, Spec, TaskOptions, TaskResult, TimeLimit, Work},
-    executor::{Body, Event, Executor, ExecutorConfig, Session, SessionNote, TargetConfig},
+    core::{
+        Assignment, Attempt, Completion, Epoch, Handle, Report, Seq, ShardId, Spec, TaskOptions, TaskResult, TimeLimit, Work,
+    },
+    executor::{Body, Event, Executor, ExecutorConfig, Link, MemberId, Order, Session, SessionNote, TargetConfig, Token, Told},
     postgres::TARGET,
 };
 use sqlx::{PgConnection, postgres::PgConnectOptions};
@@ -21,7 +23,7 @@ pub struct Rig {
     pub clock: Clock,
     /// What the executor told the register of sessions.
     pub notes: mpsc::Receiver<Session>,
-    events: mpsc::Receiver<Vec<Event>>,
+    events: mpsc::Receiver<Told>,
     waiting: VecDeque<Event>,
     next: Seq,
 }
@@ -39,28 +41,26 @@ impl Rig {
     /// On a new database of the shared server, ready.
     pub async fn new(slots: u32) -> Self {
         let options = POSTGRES.options_for(&database(TARGET), TARGET);
-        let mut rig = Rig::on(options, slots, Vec::new());
+        let mut rig = Rig::on(options, slots);
         assert_eq!(rig.slots().await, slots);
         rig
     }
 
     /// On any database, not ready yet.
-    pub fn on(options: PgConnectOptions, slots: u32, predecessors: Vec<Session>) -> Self {
+    pub fn on(options: PgConnectOptions, slots: u32) -> Self {
         let (out, events) = mpsc::channel(4);
         let (sessions, register) = mpsc::channel(100);
         let clock = Clock::new();
-        let target = TargetConfig { name: "app".into(), options: options.clone(), slots, predecessors };
-        let config = ExecutorConfig {
-            targets: vec![target],
-            noop_slots: 0,
-            clock: clock.clone(),
-            sessions: Some(sessions),
-            cancel_grace: GRACE,
-        };
-        let executor = Executor::start(config, out);
+        let target = TargetConfig { name: "app".into(), options: options.clone(), slots };
+        let config =
+            ExecutorConfig { targets: vec![target], clock: clock.clone(), sessions: Some(sessions), cancel_grace: GRACE };
+        let executor = Executor::start(config);
+        let link = Link { epoch: Epoch(1), member: MemberId(1), out };
+        let snapshot = executor.attach(link).expect("nobody else owns it");
+        let waiting = snapshot.slots.into_iter().map(|(work, total)| Event::Slots { work, total }).collect();
         let handle = Handle::new(ShardId(0), 1_800_000_000_000, [7; 10]);
         let notes = registered(register);
-        Rig { executor, options, handle, clock, notes, events, waiting: VecDeque::new(), next: Seq(1) }
+        Rig { executor, options, handle, clock, notes, events, waiting, next: Seq(1) }
     }
 
     pub fn start(&mut self, task: Task) -> Seq {
@@ -78,14 +78,17 @@ impl Rig {
             time_limit: task.limit,
         };
         let body = Body { payload: task.text.into(), params: task.params.map(Into::into) };
-        self.executor.dispatch(vec![(assignment, Some(body))]);
+        self.executor.dispatch(vec![Order { token: token(first), assignment, body }]);
         first
     }
 
     pub async fn ended(&mut self, seq: Seq) -> Completion {
-        let found = |event: &Event| matches!(event, Event::Completed(completion) if completion.first == seq);
+        let found = |event: &Event| matches!(event, Event::Completed(_, completion) if completion.first == seq);
         match self.event(found).await {
-            Event::Completed(completion) => completion,
+            Event::Completed(token, completion) => {
+                self.executor.acknowledge(&[token]);
+                completion
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -104,7 +107,7 @@ impl Rig {
                 return event;
             }
             let more = timeout(PATIENCE, self.events.recv()).await.expect("an event in time");
-            self.waiting.extend(more.expect("the executor lives"));
+            self.waiting.extend(more.expect("the executor lives").events);
         }
     }
 
@@ -152,6 +155,11 @@ impl Rig {
             }
         }
     }
+}
+
+/// What the owner calls the attempt of a task.
+pub fn token(seq: Seq) -> Token {
+    Token { epoch: Epoch(1), serial: seq.0 as u64 }
 }
 
 pub fn sql(text: &str) -> Task {

@@ -1,7 +1,10 @@
 //! What handlers of RPCs and people with psql can read.
 
 use super::{Owned, make::*, replica};
-use rallypoint::{core::*, journal::Body};
+use rallypoint::{
+    core::*,
+    journal::{Body, Enrolled},
+};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use uuid::Uuid;
 
@@ -235,24 +238,33 @@ async fn schedulers_are_listed_newest_first_and_found_by_request() {
 }
 
 #[tokio::test]
-async fn sessions_of_earlier_runs_are_found_until_forgotten() {
+async fn sessions_of_fenced_executors_are_found_until_forgotten() {
     let scene = scene().await;
     let now = scene.now;
     let journal = &scene.owned.journal;
+    let me = scene.owned.replica.id;
     let dead = journal.sessions(scene.owned.replica.clone());
-    dead.register("app", 0, 100, now).await.unwrap();
-    dead.register("app", 1, 101, now).await.unwrap();
-    dead.register("app", 1, 101, now).await.unwrap();
-    assert!(dead.of_dead().await.unwrap().is_empty());
+    assert!(dead.register("app", 0, 100, now).await.unwrap());
+    assert!(dead.register("app", 1, 101, now).await.unwrap());
+    assert!(dead.register("app", 1, 101, now).await.unwrap());
+    assert!(dead.of_fenced().await.unwrap().is_empty());
     let living = journal.sessions(replica("one"));
-    living.register("app", 0, 100, now + Duration::from_secs(1)).await.unwrap();
-    let sessions = living.of_dead().await.unwrap();
+    let slots = [(Work::Sql { target: "app".into() }, 3)];
+    assert!(!living.register("app", 0, 99, now).await.unwrap(), "nobody knows it");
+    living.enrol(&slots).await.unwrap();
+    assert!(living.register("app", 0, 100, now + Duration::from_secs(1)).await.unwrap());
+    assert_eq!(living.window(false).await.unwrap().len(), 0, "the other one has said nothing of slots");
+    assert_eq!(living.window(true).await.unwrap(), slots.clone().into());
+    assert_eq!(living.others(Duration::from_secs(60)).await.unwrap(), [Enrolled { replica: me, incarnation: 1, alive: true }]);
+    living.fence(me, 1).await.unwrap();
+    assert!(living.others(Duration::from_secs(60)).await.unwrap().is_empty());
+    let sessions = living.of_fenced().await.unwrap();
     assert_eq!(
         sessions.iter().map(|session| (session.backend_pid, session.backend_start)).collect::<Vec<_>>(),
         [(100, now), (101, now)]
     );
     living.forget(&sessions[0].target, sessions[0].backend_pid, sessions[0].backend_start).await.unwrap();
-    assert_eq!(living.of_dead().await.unwrap(), sessions[1..]);
+    assert_eq!(living.of_fenced().await.unwrap(), sessions[1..]);
     // one row a session, and one for the attempt that runs
     assert_eq!(scene.owned.count("select count(*) from execution_status").await, 3);
     assert_eq!(scene.owned.count("select seq from execution_status where target is null").await, 6);

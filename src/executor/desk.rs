@@ -1,0 +1,205 @@
+//! What the executor has been given and has not been released from, and its way to the owner of the shard.
+//!
+//! Every assignment stays here until its completion is acknowledged as durable, so that whoever owns the shard next can be
+//! told what still runs and what has ended. There is one owner at a time: what comes of an older one is not taken. Pushing
+//! never blocks; what the link has no room for waits here, at most one completion per slot and a change of slots behind it.
+
+use super::{Event, Token};
+use crate::core::{Completion, Epoch, Running, Work};
+use std::{
+    collections::{BTreeMap, HashMap},
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+use tokio::{
+    sync::{
+        Notify,
+        mpsc::{self, error::TrySendError},
+    },
+    time::sleep,
+};
+
+/// Between looks at what is not acknowledged yet.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Names an executor among those of an owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MemberId(pub u64);
+
+/// What an executor tells the owner.
+#[derive(Debug)]
+pub struct Told {
+    /// Who, as the owner calls it.
+    pub member: MemberId,
+    /// What.
+    pub events: Vec<Event>,
+}
+
+/// The way to the owner of the shard.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// The ownership. Assignments of an older one are not taken any more.
+    pub epoch: Epoch,
+    /// What the owner calls this executor.
+    pub member: MemberId,
+    /// Where it listens.
+    pub out: mpsc::Sender<Told>,
+}
+
+/// All that an owner must know of an executor.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Its slots, busy ones included.
+    pub slots: Vec<(Work, u32)>,
+    /// What it runs, or has done without an acknowledgement.
+    pub attempts: Vec<Kept>,
+    /// Of those, the completions.
+    pub completions: Vec<(Token, Completion)>,
+}
+
+/// An assignment that an executor keeps.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// As the owner called it.
+    pub token: Token,
+    /// Which tasks, and since when.
+    pub running: Running,
+    /// On which kind of slot.
+    pub work: Work,
+}
+
+#[derive(Default)]
+pub(super) struct Desk {
+    state: Mutex<State>,
+    wake: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    link: Option<Link>,
+    kept: HashMap<Token, (Kept, Option<Completion>)>,
+    slots: BTreeMap<Work, u32>,
+    waiting: Vec<Event>,
+    /// Events stand at the link's door: later ones must not overtake them.
+    sending: bool,
+    finished: bool,
+}
+
+impl Desk {
+    pub(super) fn start() -> Arc<Self> {
+        let desk = Arc::new(Desk::default());
+        tokio::spawn(forward(Arc::clone(&desk)));
+        desk
+    }
+
+    /// From now on everything goes to this owner, who must be told the snapshot first; `None`: there is a younger one.
+    pub(super) fn attach(&self, link: Link) -> Option<Snapshot> {
+        let mut state = self.state();
+        if state.link.as_ref().is_some_and(|present| present.epoch > link.epoch) {
+            return None;
+        }
+        state.link = Some(link);
+        // The snapshot says it all.
+        state.waiting.clear();
+        let mut attempts: Vec<Kept> = state.kept.values().map(|(kept, _)| kept.clone()).collect();
+        attempts.sort_by_key(|kept| (kept.running.handle, kept.running.first));
+        let completion = |(token, (_, completion)): (&Token, &(Kept, Option<Completion>))| Some((*token, completion.clone()?));
+        let slots = state.slots.iter().map(|(work, total)| (work.clone(), *total)).collect();
+        Some(Snapshot { slots, attempts, completions: state.kept.iter().filter_map(completion).collect() })
+    }
+
+    /// Keeps an assignment; false: it comes of an owner who is none any more, or is here already.
+    pub(super) fn take(&self, kept: Kept) -> bool {
+        let mut state = self.state();
+        let present = state.link.as_ref().map_or(Epoch(0), |link| link.epoch);
+        if kept.token.epoch < present || state.kept.contains_key(&kept.token) {
+            return false;
+        }
+        state.kept.insert(kept.token, (kept, None));
+        true
+    }
+
+    /// An assignment has ended.
+    pub(super) fn completed(&self, token: Token, completion: Completion) {
+        let mut state = self.state();
+        // What was given up is nobody's any more.
+        let Some((_, kept)) = state.kept.get_mut(&token) else { return };
+        *kept = Some(completion.clone());
+        self.push(&mut state, Event::Completed(token, completion));
+    }
+
+    /// There are so many slots now.
+    pub(super) fn slots(&self, work: Work, total: u32) {
+        let mut state = self.state();
+        state.slots.insert(work.clone(), total);
+        self.push(&mut state, Event::Slots { work, total });
+    }
+
+    /// These completions are durable, or nobody's.
+    pub(super) fn acknowledge(&self, tokens: &[Token]) {
+        let mut state = self.state();
+        tokens.iter().for_each(|token| drop(state.kept.remove(token)));
+    }
+
+    /// Gives everything up, without a word.
+    pub(super) fn give_up(&self) {
+        let mut state = self.state();
+        state.kept.clear();
+        state.waiting.clear();
+    }
+
+    /// Nothing has been given that is not acknowledged.
+    pub(super) fn is_empty(&self) -> bool {
+        self.state().kept.is_empty()
+    }
+
+    /// Waits until everything is acknowledged, at most so long.
+    pub(super) async fn drain(&self, patience: Duration) {
+        let end = Instant::now() + patience;
+        while Instant::now() < end && !self.is_empty() {
+            sleep(LOOK).await;
+        }
+        self.finish();
+    }
+
+    /// Ends the forwarder, and the link.
+    pub(super) fn finish(&self) {
+        let mut state = self.state();
+        state.finished = true;
+        state.link = None;
+        self.wake.notify_one();
+    }
+
+    /// Straight into the link, when there is room and nothing waits.
+    fn push(&self, state: &mut State, event: Event) {
+        let Some(link) = &state.link else { return };
+        if state.sending || !state.waiting.is_empty() {
+            state.waiting.push(event);
+        } else if let Err(TrySendError::Full(told)) = link.out.try_send(Told { member: link.member, events: vec![event] }) {
+            state.waiting = told.events;
+            self.wake.notify_one();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn next(&self) -> Option<(Link, Vec<Event>)> {
+        let mut state = self.state();
+        let events = mem::take(&mut state.waiting);
+        state.sending = !events.is_empty() && state.link.is_some();
+        state.link.clone().filter(|_| state.sending).map(|link| (link, events))
+    }
+}
+
+async fn forward(desk: Arc<Desk>) {
+    while !desk.state().finished {
+        desk.wake.notified().await;
+        while let Some((link, events)) = desk.next() {
+            // A link that is over loses nothing: the next owner gets a snapshot.
+            let _ = link.out.send(Told { member: link.member, events }).await;
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Several replicas of one shard: any of them takes any call, and the next one goes on when the owner is gone.
+
+use crate::harness::{
+    cluster::Cluster,
+    conversation::Conversation,
+    work::{noop, sql},
+};
+use nix::sys::signal::Signal;
+use rallypoint::api::{SchedulerSettings, Unit, until::Kind};
+use std::time::Duration;
+use tokio::time::sleep;
+
+#[tokio::test]
+async fn any_replica_takes_any_call() {
+    let cluster = Cluster::start(3).await;
+    for index in 0..3 {
+        let client = cluster.client(index);
+        let here = cluster.open(&client, SchedulerSettings::default()).await;
+        here.submit([sql("select 1").order(1), noop().order(2)]).await;
+        let numbers: Vec<i64> = here.all_done().await.iter().map(|done| done.done_no).collect();
+        assert_eq!(numbers, [1, 2]);
+        for other in 0..3 {
+            let there = cluster.conversation(&cluster.client(other), here.handle());
+            assert_eq!(there.all_done().await.len(), 2);
+            assert!(there.task(1).await.done.is_some());
+        }
+        here.cancel_everything().await;
+        let status = client.status().await.expect("a status");
+        assert_eq!((status.replicas.len(), status.unreachable.len()), (3, 0), "{status:?}");
+        let rows = client.executions().await.expect("executions");
+        for name in ["r0", "r1", "r2"] {
+            assert_eq!(rows.iter().filter(|row| row.replica == name).count(), 4, "{rows:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn when_the_owner_is_killed_the_next_one_goes_on_and_streams_continue() {
+    let mut cluster = Cluster::start(2).await;
+    let owner = cluster.owner().await;
+    let survivor = 1 - owner;
+    let client = cluster.client(survivor);
+    let talk = cluster.open(&client, SchedulerSettings::default()).await;
+    // What the owner runs when it dies is begun again behind a fence.
+    talk.submit([sql("select pg_sleep(1)").order(1)]).await;
+    talk.submit((0..20).map(|n| sql("select 1").order(2 + n))).await;
+    let reading = tokio::spawn(first_events(talk.clone(), 24));
+    talk.until(|now| now.running == 1).await;
+    cluster.kill_9(owner);
+    talk.submit([noop().order(100), noop().order(101), noop().order(102)]).await;
+    assert_eq!(reading.await.expect("read"), (1..=24).collect::<Vec<_>>());
+    assert_eq!(cluster.owner().await, survivor);
+    let log = talk.log().await;
+    assert_eq!(log.outcomes().get("succeeded"), Some(&24), "{log:?}");
+    assert_eq!(log.overlaps(), []);
+    // The one that died comes back, and takes calls again.
+    cluster.restart(owner);
+    cluster.serves(owner).await;
+    let there = cluster.conversation(&cluster.client(owner), talk.handle());
+    assert_eq!(there.all_done().await.len(), 24);
+}
+
+#[tokio::test]
+async fn a_replica_that_is_told_to_go_hands_over_and_no_call_fails() {
+    let mut cluster = Cluster::start(2).await;
+    let client = cluster.client_of_all();
+    let talk = cluster.open(&client, SchedulerSettings::default()).await;
+    let calls = talk.clone();
+    let submitting = tokio::spawn(async move {
+        for _ in 0..300 {
+            calls.submit([noop(), sql("select 1")]).await;
+            sleep(Duration::from_millis(10)).await;
+        }
+    });
+    let reading = tokio::spawn(first_events(talk.clone(), 600));
+    for runs in 3..5 {
+        let owner = cluster.owner().await;
+        cluster.terminate(owner).await;
+        assert_eq!(cluster.owner().await, 1 - owner);
+        cluster.restart(owner);
+        cluster.serves(owner).await;
+        cluster.until(|status| status.replicas.len() == runs).await;
+    }
+    submitting.await.expect("no call fails");
+    assert_eq!(reading.await.expect("read"), (1..=600).collect::<Vec<_>>());
+    let log = talk.log().await;
+    assert_eq!(log.outcomes().get("succeeded"), Some(&600), "{:?}", log.outcomes());
+}
+
+#[tokio::test]
+async fn an_owner_that_was_asleep_writes_nothing_and_serves_through_the_new_one() {
+    let cluster = Cluster::start(2).await;
+    let owner = cluster.owner().await;
+    let other = 1 - owner;
+    let (sleeper, awake) = (cluster.client(owner), cluster.client(other));
+    let talk = cluster.open(&sleeper, SchedulerSettings::default()).await;
+    talk.submit([sql("select pg_sleep(0.5)").order(1), noop().order(2)]).await;
+    talk.until(|now| now.running == 1).await;
+    cluster.signal(owner, Signal::SIGSTOP);
+    let through_other = cluster.conversation(&awake, talk.handle());
+    through_other.submit([noop().order(3)]).await;
+    assert_eq!(through_other.all_done().await.len(), 3);
+    assert_eq!(cluster.owner_by(&awake).await, other);
+    cluster.signal(owner, Signal::SIGCONT);
+    // It takes calls as any other replica does, and knows what has happened meanwhile.
+    talk.submit([noop().order(4)]).await;
+    assert_eq!(talk.all_done().await.len(), 4);
+    assert_eq!(cluster.owner_by(&sleeper).await, other);
+    let log = talk.log().await;
+    assert_eq!(log.outcomes().get("succeeded"), Some(&4), "{log:?}");
+    assert_eq!(cluster.changes_of_epoch().await, 1, "no batch of the old owner lies behind one of the new one");
+}
+
+/// The numbers of so many events, from one stream without an end.
+async fn first_events(talk: Conversation, count: usize) -> Vec<i64> {
+    let mut stream = talk.scheduler.synchronize(0, Some(Kind::Forever(Unit {}))).await.expect("a stream");
+    let mut numbers = Vec::new();
+    while numbers.len() < count {
+        let done = stream.next().await.expect("it goes on").expect("it has no end");
+        numbers.extend(done.iter().map(|done| done.done_no));
+    }
+    numbers
+}
