@@ -47,7 +47,7 @@ impl Zombie {
             match effect {
                 Effect::Append(batch, _) => self.sent = Some(batch),
                 Effect::Release(release) => self.release(release, journal, callers),
-                Effect::Recover => {
+                Effect::Recover | Effect::StandBy => {
                     self.end(callers);
                     return false;
                 }
