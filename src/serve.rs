@@ -77,8 +77,9 @@ pub struct Target {
     pub slots: u32,
 }
 
-/// Serves until `shutdown` resolves, then stops in order: running tasks get a grace, the last outcomes become durable, the
-/// shard is given up, and no new calls are taken: at first when nobody is there to take the shard, else at last.
+/// Serves until `shutdown` resolves, then stops in order. When another replica is there, it is given the shard, running tasks
+/// get a grace, and no new calls are taken. Else no new calls are taken, running tasks get a grace, and the last outcomes
+/// become durable.
 pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<Output = ()> + Send) -> anyhow::Result<()> {
     let private = match &config.database {
         Some(_) => None,
@@ -134,7 +135,7 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
     }
     let leaving = async {
         shutdown.await;
-        leave(&coordinator, &executor, peers.as_ref()).await;
+        leave(&coordinator, &executor, &sessions, peers.as_ref()).await;
     };
     rpc::serve(listener, coordinator.clone(), rpc, leaving).await?;
     retire(&executor, &sessions).await;
@@ -148,8 +149,8 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
 }
 
 /// Gives the shard to another replica that is ready for it, if there is one, and goes on serving callers through it. What
-/// runs here is finished before.
-async fn leave(coordinator: &Coordinator, executor: &Executor, peers: Option<&Peers>) {
+/// runs here is finished for the new owner.
+async fn leave(coordinator: &Coordinator, executor: &Executor, sessions: &Sessions, peers: Option<&Peers>) {
     coordinator.stopping();
     let Some(peers) = peers.filter(|_| coordinator.standing() != Standing::Standby) else { return };
     if coordinator.successor().is_none() {
@@ -159,12 +160,11 @@ async fn leave(coordinator: &Coordinator, executor: &Executor, peers: Option<&Pe
     if coordinator.successor().is_none() {
         return;
     }
-    executor.shutdown(GRACE).await;
-    coordinator.drain(GRACE).await;
     let successor = coordinator.hand_over().await.and_then(|successor| successor.address);
     if let Some(address) = successor {
         rpc::poke(peers, &address).await;
     }
+    retire(executor, sessions).await;
 }
 
 /// Serves the other replicas, and works for whichever of them owns the shard.

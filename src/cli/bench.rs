@@ -26,6 +26,7 @@ mod schedulers;
 mod series;
 mod snapshot;
 mod streams;
+mod takeover;
 mod throughput;
 mod unary;
 mod usage;
@@ -86,6 +87,8 @@ enum Name {
     Replay,
     /// Kill and start with 10 million queued, and with one old task open, against an empty start
     Restart,
+    /// The owner of three replicas killed, and each told to go: how long no event comes, against the lease
+    Takeover,
     /// 10 million tasks with autovacuum off: the last million against the first, dead rows, bytes on disk
     Aging,
     /// A transaction that stays open, and days that come and go, against the same load without
@@ -130,6 +133,7 @@ impl Bench {
             Name::Streams => streams::run(self.most.unwrap_or(1_000).min(1_000), self.count.unwrap_or(5_000), runs).await?.into(),
             Name::Cancel => cancel::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
             Name::Replay => replay::run(self.most.unwrap_or(1_000_000), runs).await?.into(),
+            Name::Takeover => takeover::run(self.count.unwrap_or(20)).await?.into(),
             Name::Restart => restart::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
             Name::Aging => aging::run(self.most.unwrap_or(10_000_000), runs).await?,
             Name::Snapshot => snapshot::run(self.count.unwrap_or(100_000), runs).await?.into(),

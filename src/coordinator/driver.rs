@@ -197,7 +197,13 @@ impl Loop {
         events
     }
 
-    fn step(&mut self, events: Vec<Event>) {
+    fn step(&mut self, mut events: Vec<Event>) {
+        // What follows the end of an ownership belongs to another one.
+        if let Some(end) = events.iter().position(|event| matches!(event, Event::Deposed)).filter(|end| end + 1 < events.len()) {
+            let later = events.split_off(end + 1);
+            self.step(events);
+            return self.step(later);
+        }
         let driver = &mut self.driver;
         driver.machine.set_lease(driver.health.lease_holds(driver.margin));
         let mut begun = None;

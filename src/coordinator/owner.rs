@@ -1,8 +1,8 @@
 //! Ownership as a state machine: standby → recovering → owner → deposed → standby, again and again in one process.
 //!
-//! A replica becomes the owner by a new epoch, fences what earlier runs left on the targets, reads the journal, and tells
-//! the loop. It stops being the owner when a look finds another epoch, or when it hands over; then the loop drops its core
-//! and the executor its attempts. That the old owner writes nothing is the gate's doing, not this room's.
+//! A replica becomes the owner by a new epoch, learns what others may have been running, reads the journal, and tells the
+//! loop. It stops being the owner when a look finds another epoch, or when it hands over; then the loop drops its core, and
+//! executors report to the next owner. That the old owner writes nothing is the gate's doing, not this room's.
 
 use super::{
     health::{Health, Standing},

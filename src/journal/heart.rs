@@ -115,7 +115,8 @@ impl Heart {
                  from shard
                  where shard = $1
                  on conflict on constraint replica_pkey do update
-                 set epoch = excluded.epoch, stopping = excluded.stopping, seen_at = excluded.seen_at
+                 set address = excluded.address, stopping = excluded.stopping, epoch = excluded.epoch,
+                     seen_at = excluded.seen_at
              )
              select clock_timestamp() as now, lease.lease_until, s.epoch, s.owner_id,
                  case when s.owner is not null then s.lease_until end as owned_until, s.handover_to,

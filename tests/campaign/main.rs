@@ -34,10 +34,14 @@ fn from_environment<T: std::str::FromStr>(name: &str, default: T) -> T {
 }
 
 /// The kinds named in FAULTS, or all that can be done here.
-fn kinds() -> Vec<Kind> {
+fn kinds(replicas: usize) -> Vec<Kind> {
     let named = from_environment("FAULTS", String::new());
     let wanted = |kind: &Kind| named.is_empty() || named.split(',').any(|name| name == format!("{kind:?}"));
-    let possible = |kind: &Kind| *kind != Kind::DiskFull || nix::unistd::geteuid().is_root();
+    let possible = |kind: &Kind| match kind {
+        Kind::DiskFull => nix::unistd::geteuid().is_root(),
+        Kind::PeersApart => replicas > 1,
+        _ => true,
+    };
     KINDS.into_iter().filter(wanted).filter(possible).collect()
 }
 
@@ -45,7 +49,7 @@ fn kinds() -> Vec<Kind> {
 async fn every_promise_is_kept_whatever_goes_wrong() {
     let (minutes, seed) = (from_environment("MINUTES", 0.0_f64), from_environment("SEED", 1_u64));
     let replicas = from_environment("REPLICAS", 1_usize);
-    let plan = Plan::new(seed, Duration::from_secs_f64(minutes * 60.0), &kinds());
+    let plan = Plan::new(seed, Duration::from_secs_f64(minutes * 60.0), &kinds(replicas));
     println!("campaign of {} faults on {replicas} servers, SEED={seed}: {:?}", plan.faults.len(), plan.by_kind());
     let folder = folder(seed);
     let history = Arc::new(History::create(&folder.join("history.jsonl")).expect("a history"));

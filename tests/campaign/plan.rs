@@ -26,6 +26,8 @@ pub enum Kind {
     Latency,
     /// A server cannot reach Postgres; later what was withheld arrives, or the connections break.
     Partition,
+    /// A server cannot be reached by the others.
+    PeersApart,
     /// The disk of Postgres is full for a while.
     DiskFull,
     /// Postgres takes no more connections, and the service loses those it has.
@@ -38,7 +40,7 @@ pub enum Kind {
     RollingRestart,
 }
 
-pub const KINDS: [Kind; 15] = [
+pub const KINDS: [Kind; 16] = [
     Kind::Kill,
     Kind::Pause,
     Kind::PostgresCrash,
@@ -49,6 +51,7 @@ pub const KINDS: [Kind; 15] = [
     Kind::HalfOpen,
     Kind::Latency,
     Kind::Partition,
+    Kind::PeersApart,
     Kind::DiskFull,
     Kind::NoConnections,
     Kind::CallersVanish,
@@ -109,8 +112,8 @@ impl Fault {
     fn new(kind: Kind, dice: &mut Dice) -> Fault {
         let (least, most) = match kind {
             Kind::Kill | Kind::PostgresCrash | Kind::BackendKilled | Kind::SessionsEnded => (100, 1_500),
-            // Longer than the lease, which is 5 s.
-            Kind::Pause => (6_000, 8_000),
+            // Longer than the lease, which is 3 s.
+            Kind::Pause => (4_500, 9_000),
             Kind::AcknowledgementCut | Kind::StatementCut => (1_500, 2_500),
             Kind::RollingRestart => (500, 1_000),
             _ => (1_500, 4_000),

@@ -1,4 +1,4 @@
-//! Stands between a server and Postgres, understands where messages begin and end, and does what networks do: delay, go
+//! Stands between a server and Postgres (or another server), understands where messages begin and end, and does what networks do: delay, go
 //! silent, break, and break exactly between a commit and its acknowledgement.
 //!
 //! It never changes or invents a byte: it only passes on, withholds, or closes.
@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    net::{TcpListener, TcpStream, UnixStream},
+    net::{TcpListener, TcpStream, UnixStream, tcp, unix},
     sync::watch,
 };
 
@@ -66,9 +66,17 @@ pub struct Proxy {
     shared: Arc<Shared>,
 }
 
+/// What a proxy stands before.
+#[derive(Clone, Debug)]
+pub enum Behind {
+    /// The socket of a Postgres, whose protocol is understood.
+    Postgres(PathBuf),
+    /// Anything else.
+    Address(SocketAddr),
+}
+
 pub struct Shared {
-    /// Of the real Postgres.
-    socket: PathBuf,
+    behind: Behind,
     next: AtomicU64,
     pub weather: watch::Sender<Weather>,
     pub counters: Counters,
@@ -76,12 +84,12 @@ pub struct Shared {
 }
 
 impl Proxy {
-    /// Listens on a port of its own, in front of the socket directory of a Postgres.
-    pub async fn start(socket_dir: &std::path::Path) -> std::io::Result<Proxy> {
+    /// Listens on a port of its own, in front of something.
+    pub async fn start(behind: Behind) -> std::io::Result<Proxy> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
-            socket: socket_dir.join(".s.PGSQL.5432"),
+            behind,
             next: AtomicU64::new(1),
             weather: watch::Sender::new(Weather::default()),
             counters: Counters::default(),
@@ -126,11 +134,24 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 async fn serve(client: TcpStream, number: u64, shared: Arc<Shared>) {
-    // Postgres is down: the client sees its connection closed.
-    let Ok(server) = UnixStream::connect(&shared.socket).await else {
-        shared.counters.lost.fetch_add(1, Relaxed);
-        return;
-    };
     let _ = client.set_nodelay(true);
-    Connection { number, shared }.run(client, server).await;
+    let server = match &shared.behind {
+        Behind::Postgres(socket) => UnixStream::connect(socket).await.map(|server| server.into_split()).map(Halves::Unix),
+        Behind::Address(address) => TcpStream::connect(address).await.map(|server| server.into_split()).map(Halves::Tcp),
+    };
+    let understood = matches!(shared.behind, Behind::Postgres(_));
+    let counters = &shared.counters;
+    let connection = Connection { number, understood, shared: shared.clone() };
+    match server {
+        Ok(Halves::Unix((from, to))) => connection.run(client, from, to).await,
+        Ok(Halves::Tcp((from, to))) => connection.run(client, from, to).await,
+        // Nobody is there: the client sees its connection closed.
+        Err(_) => _ = counters.lost.fetch_add(1, Relaxed),
+    }
+}
+
+/// Both directions of a connection to what is behind.
+enum Halves {
+    Unix((unix::OwnedReadHalf, unix::OwnedWriteHalf)),
+    Tcp((tcp::OwnedReadHalf, tcp::OwnedWriteHalf)),
 }

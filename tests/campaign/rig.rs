@@ -35,7 +35,7 @@ impl Rig {
         witnesses(&postgres).await;
         let mut servers = Vec::new();
         for number in 0..replicas {
-            servers.push(Server::new(number, &postgres, folder).await);
+            servers.push(Server::new(number, replicas == 1, &postgres, folder).await);
         }
         Rig { servers, postgres, disk, history }
     }

@@ -1,6 +1,6 @@
 //! A server process and the proxy between it and Postgres. It is started again when it ends, as Kubernetes would.
 
-use super::proxy::Proxy;
+use super::proxy::{Behind, Proxy};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -20,6 +20,8 @@ use std::{
 
 /// Of each server.
 pub const SLOTS: u32 = 8;
+/// Shorter than usual, so that more of them end.
+pub const LEASE: Duration = Duration::from_secs(3);
 /// From SIGTERM to SIGKILL.
 const STOP_PATIENCE: Duration = Duration::from_secs(45);
 
@@ -27,6 +29,8 @@ pub struct Server {
     pub number: usize,
     pub address: SocketAddr,
     pub proxy: Proxy,
+    /// Where it listens for other servers, and what they reach it through; `None`: it is alone.
+    peers: Option<(SocketAddr, Proxy)>,
     log: PathBuf,
     child: Mutex<Option<Child>>,
     /// Nobody starts it again now.
@@ -36,12 +40,16 @@ pub struct Server {
 }
 
 impl Server {
-    pub async fn new(number: usize, postgres: &PrivatePostgres, folder: &Path) -> Server {
+    /// Starts one; `alone` without the port of the replicas.
+    pub async fn new(number: usize, alone: bool, postgres: &PrivatePostgres, folder: &Path) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let peers = if alone { None } else { Some(peers().await) };
+        let socket = postgres.socket_dir().join(".s.PGSQL.5432");
         let server = Server {
             number,
             address: listener.local_addr().expect("an address"),
-            proxy: Proxy::start(postgres.socket_dir()).await.expect("a proxy"),
+            proxy: Proxy::start(Behind::Postgres(socket)).await.expect("a proxy"),
+            peers,
             log: folder.join(format!("server-{number}.log")),
             child: Mutex::new(None),
             held: Mutex::new(0),
@@ -54,6 +62,11 @@ impl Server {
 
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// What other servers reach it through.
+    pub fn peer_proxy(&self) -> Option<&Proxy> {
+        self.peers.as_ref().map(|(_, proxy)| proxy)
     }
 
     /// Process id, while it runs.
@@ -134,6 +147,10 @@ impl Server {
         command.args(["--slots", &SLOTS.to_string(), "--noop-slots", "64", "--log-format", "json"]);
         command.args(["--database", &self.proxy.url(COORDINATION, COORDINATION)]);
         command.args(["--target", &format!("{TARGET}={}", self.proxy.url(TARGET, TARGET))]);
+        command.args(["--lease", &LEASE.as_secs_f64().to_string()]);
+        if let Some((listen, proxy)) = &self.peers {
+            command.args(["--peer-listen", &listen.to_string(), "--peer-advertise", &proxy.address.to_string()]);
+        }
         command.env("RUST_LOG", "info").stdin(Stdio::null());
         command.stdout(File::open("/dev/null").expect("it is there")).stderr(log);
         *self.child() = Some(command.spawn().expect("the program starts"));
@@ -146,6 +163,13 @@ impl Server {
     fn held(&self) -> MutexGuard<'_, u32> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A port for other servers, and a proxy before it.
+async fn peers() -> (SocketAddr, Proxy) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    (address, Proxy::start(Behind::Address(address)).await.expect("a proxy"))
 }
 
 impl Drop for Server {

@@ -8,6 +8,10 @@ use crate::{
     postgres::{COORDINATION, Options, PrivatePostgres, SUPERUSER},
 };
 use anyhow::{Context, Result};
+use nix::{
+    sys::signal::{self, Signal},
+    unistd::Pid,
+};
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 use std::{process::Stdio, str::FromStr, time::Duration};
 use tokio::{
@@ -61,6 +65,11 @@ impl Place {
         Server::start(database, &self.postgres.target_url(), more).await
     }
 
+    /// Where SQL tasks run.
+    pub fn target(&self) -> String {
+        self.postgres.target_url()
+    }
+
     /// The journal in `database`.
     pub async fn journal(&self, database: &str) -> Result<Journal> {
         let options = PgConnectOptions::from_str(database)?;
@@ -112,7 +121,21 @@ impl Server {
         Self::spawn(&["bench", "bare"]).await
     }
 
-    async fn spawn(arguments: &[&str]) -> Result<Self> {
+    /// Ends at once, and has no say in it.
+    pub async fn kill(mut self) -> Result<()> {
+        Ok(self.process.kill().await?)
+    }
+
+    /// Is told to go, and does.
+    pub async fn leave(mut self) -> Result<()> {
+        let id = self.process.id().context("the server has ended")?;
+        signal::kill(Pid::from_raw(id as i32), Signal::SIGTERM)?;
+        self.process.wait().await?;
+        Ok(())
+    }
+
+    /// A process of this program that tells where it listens.
+    pub async fn spawn(arguments: &[&str]) -> Result<Self> {
         let mut process = Command::new(std::env::current_exe()?)
             .args(arguments)
             .env("RUST_LOG", "warn")

@@ -42,7 +42,7 @@ impl Faults {
     }
 
     /// Mostly the owner of the shard, since the others have less to lose.
-    async fn victim(&self, fault: &Fault) -> usize {
+    pub(super) async fn victim(&self, fault: &Fault) -> usize {
         let any = fault.server % self.rig.servers.len();
         if fault.variant.is_multiple_of(4) {
             return any;

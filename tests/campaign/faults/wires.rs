@@ -69,4 +69,20 @@ impl Faults {
         let end = if arrives { "what was withheld arrived late" } else { "what was withheld was lost" };
         Bite::new(proxy.counters().withheld.load(Relaxed) - before, end)
     }
+
+    /// What other servers say to one does not arrive, or arrives late.
+    pub(super) async fn peers_apart(&self, fault: &Fault) -> Bite {
+        let Some(proxy) = self.rig.server(self.victim(fault).await).peer_proxy() else {
+            return Bite::new(0, "it is alone");
+        };
+        let before = proxy.counters().withheld.load(Relaxed);
+        proxy.change(|weather| weather.silent_below = u64::MAX);
+        sleep(fault.lasts).await;
+        let next = proxy.next_connection();
+        proxy.change(|weather| {
+            weather.closed_below = if fault.variant.is_multiple_of(2) { weather.closed_below } else { next };
+            weather.silent_below = 0;
+        });
+        Bite::new(proxy.counters().withheld.load(Relaxed) - before, "others did not reach it; pieces withheld")
+    }
 }

@@ -11,12 +11,14 @@ use std::sync::{
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    net::{TcpStream, UnixStream},
+    net::TcpStream,
     sync::watch,
 };
 
 pub struct Connection {
     pub number: u64,
+    /// It speaks the protocol of Postgres.
+    pub understood: bool,
     pub shared: Arc<Shared>,
 }
 
@@ -25,9 +27,8 @@ struct Over;
 
 impl Connection {
     /// Until one of the two hangs up, or the weather closes it.
-    pub async fn run(&self, client: TcpStream, server: UnixStream) {
+    pub async fn run(&self, client: TcpStream, server_in: impl AsyncRead + Unpin, server_out: impl AsyncWrite + Unpin) {
         let (client_in, client_out) = client.into_split();
-        let (server_in, server_out) = server.into_split();
         let writer = AtomicBool::new(false);
         tokio::select! {
             () = self.forth(client_in, server_out, &writer) => {}
@@ -44,6 +45,9 @@ impl Connection {
     async fn forth(&self, mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, writer: &AtomicBool) {
         let (mut messages, mut out) = (Messages::of_client(), BytesMut::new());
         while let Ok(1..) = from.read_buf(&mut messages.bytes).await {
+            if !self.understood {
+                out.unsplit(messages.bytes.split());
+            }
             while let Some(message) = messages.next() {
                 if message.opens_the_writer() {
                     writer.store(true, Relaxed);
@@ -64,6 +68,9 @@ impl Connection {
     async fn back(&self, mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, writer: &AtomicBool) {
         let (mut messages, mut out, mut wrote) = (Messages::default(), BytesMut::new(), false);
         while let Ok(1..) = from.read_buf(&mut messages.bytes).await {
+            if !self.understood {
+                out.unsplit(messages.bytes.split());
+            }
             while let Some(message) = messages.next() {
                 wrote |= writer.load(Relaxed) && message.wrote_a_batch();
                 if self.cuts(&message, wrote) {

@@ -1,0 +1,242 @@
+//! The steps of the protocol. Each says by `None` that it is not possible now.
+
+use super::{Fate, Protocol};
+use crate::state::{Batch, Owner, REPLICAS, Record, State, View, Work};
+
+impl Protocol {
+    pub fn take_over(&self, state: &mut State, one: usize) -> Option<()> {
+        let owns = state.replicas[one].owner.is_some_and(|owner| owner.epoch == state.epoch);
+        if owns || state.epoch == self.epochs {
+            return None;
+        }
+        state.epoch += 1;
+        state.reports = [None; REPLICAS];
+        let ended = state.holds(|record| matches!(record, Record::Ended(_)));
+        let submitted = state.holds(|record| *record == Record::Submitted);
+        let task = match (submitted, ended) {
+            (_, true) => View::Ended,
+            (true, false) if state.epoch > 1 && self.rules.suspects_wait => View::Suspect,
+            (true, false) => View::Queued,
+            (false, false) => View::Unknown,
+        };
+        let durable = state.journal.len() as u8;
+        let owner = Owner { epoch: state.epoch, durable, in_flight: None, task, cleared: [false; REPLICAS], dead_cleared: false };
+        state.replicas[one].owner = Some(owner);
+        Some(())
+    }
+
+    pub fn send(&self, state: &mut State, one: usize, fate: Fate) -> Option<()> {
+        let owner = state.replicas[one].owner?;
+        let record = owner.in_flight?;
+        let batch = Batch { no: owner.durable + 1, epoch: owner.epoch, record };
+        if !self.rules.durable_first {
+            told(state, record);
+        }
+        match fate {
+            Fate::Lost => {}
+            Fate::Limbo => state.limbo = Some(batch),
+            Fate::Unanswered => _ = self.append(state, batch),
+            Fate::Answered if self.append(state, batch) => {
+                let owner = state.replicas[one].owner.as_mut()?;
+                (owner.durable, owner.in_flight) = (owner.durable + 1, None);
+                owner.task = if record == Record::Submitted { View::Queued } else { View::Ended };
+                told(state, record);
+            }
+            Fate::Answered => {
+                state.refused |= owner.epoch < state.epoch;
+                state.replicas[one].owner = None;
+            }
+        }
+        Some(())
+    }
+
+    /// The one statement that writes; whether the batch is in the journal.
+    pub fn append(&self, state: &mut State, batch: Batch) -> bool {
+        let behind = state.journal.len() as u8 + 1;
+        if self.rules.recognise && batch.no < behind {
+            let known = state.journal[batch.no as usize - 1].epoch == batch.epoch;
+            state.recognised |= known;
+            return known;
+        }
+        if self.rules.gate && (batch.epoch != state.epoch || (self.rules.recognise && batch.no != behind)) {
+            return false;
+        }
+        state.stale_write |= batch.epoch < state.epoch;
+        state.journal.push(batch);
+        true
+    }
+
+    pub fn read_report(&self, state: &mut State, one: usize, other: usize) -> Option<()> {
+        let report = state.reports[other]?;
+        let owner = current(state, one)?;
+        owner.cleared[other] = true;
+        if let (Work::Running(token) | Work::Done(token), View::Suspect, true) = (report, owner.task, self.rules.adopt) {
+            owner.task = View::Running(other, token);
+            state.adopted = true;
+        }
+        Some(())
+    }
+
+    /// Shows that nothing of a replica runs any more, alive or not: its heartbeats may merely be late.
+    pub fn fence(&self, state: &mut State, one: usize, other: usize) -> Option<()> {
+        if one == other || state.fenced[other] {
+            return None;
+        }
+        let owner = current(state, one)?;
+        owner.cleared[other] = true;
+        if matches!(owner.task, View::Running(on, _) if on == other) {
+            owner.task = View::Queued;
+        }
+        state.fenced[other] = true;
+        state.reports[other] = None;
+        if self.rules.fence {
+            let lost = state.backends.iter().any(|(_, whose)| *whose == other);
+            state.backends.retain(|(_, whose)| *whose % REPLICAS != other);
+            // What it had done and not told is lost with it.
+            state.losses += u8::from(lost || matches!(state.replicas[other].work, Work::Done(_)));
+        }
+        Some(())
+    }
+
+    /// Shows that nothing of runs that have ended goes on.
+    pub fn fence_dead(&self, state: &mut State, one: usize) -> Option<()> {
+        let owner = current(state, one)?;
+        (!owner.dead_cleared).then_some(())?;
+        owner.dead_cleared = true;
+        if self.rules.fence {
+            state.backends.retain(|(_, whose)| *whose < REPLICAS);
+        }
+        Some(())
+    }
+
+    /// Suspects that nobody has are queued again.
+    pub fn decide(&self, state: &mut State, one: usize) -> Option<()> {
+        let owner = current(state, one)?;
+        (owner.task == View::Suspect && owner.dead_cleared && owner.cleared == [true; REPLICAS]).then_some(())?;
+        owner.task = View::Queued;
+        Some(())
+    }
+
+    pub fn dispatch(&self, state: &mut State, one: usize, other: usize) -> Option<()> {
+        let (token, many) = (state.next_token, state.starts);
+        // An owner that was overtaken does not know it yet.
+        let owner = state.replicas[one].owner.as_mut()?;
+        if owner.task != View::Queued || owner.in_flight.is_some() || state.dispatched.is_some() || many == self.starts {
+            return None;
+        }
+        owner.task = View::Running(other, token);
+        state.dispatched = Some((other, token * 8 + owner.epoch));
+        state.next_token += 1;
+        Some(())
+    }
+
+    /// An executor takes work on, if it gets a session.
+    pub fn deliver(&self, state: &mut State) -> Option<()> {
+        let (one, marked) = state.dispatched?;
+        let (token, epoch) = (marked / 8, marked % 8);
+        state.dispatched = None;
+        let old = self.rules.refuse_old_work && epoch < state.replicas[one].seen;
+        let no_session = self.rules.register && state.fenced[one];
+        if old || no_session || state.replicas[one].work != Work::None {
+            // Nobody starts it under this token any more.
+            state.losses += 1;
+            state.starts += 1;
+            return Some(());
+        }
+        state.replicas[one].work = Work::Running(token);
+        state.backends.push((token, one));
+        state.starts += 1;
+        Some(())
+    }
+
+    pub fn tell(&self, state: &mut State, other: usize, one: usize) -> Option<()> {
+        let Work::Done(token) = state.replicas[other].work else { return None };
+        let owner = state.replicas[one].owner.as_mut()?;
+        if owner.task == View::Ended {
+            // Durable: the executor need not keep it.
+            state.replicas[other].work = Work::None;
+            return Some(());
+        }
+        let live = owner.task == View::Running(other, token);
+        if owner.in_flight.is_some() || (self.rules.token && !live) || owner.task == View::Unknown {
+            return None;
+        }
+        owner.in_flight = Some(Record::Ended(token));
+        state.wrong_end |= !live;
+        Some(())
+    }
+
+    pub fn crash(&self, state: &mut State, one: usize) -> Option<()> {
+        (state.crashes < self.crashes).then_some(())?;
+        state.crashes += 1;
+        lose_message(state, one);
+        let seen = if self.rules.ask_first { state.epoch } else { 0 };
+        let replica = &mut state.replicas[one];
+        state.losses += u8::from(replica.work != Work::None);
+        (replica.owner, replica.work, replica.seen) = (None, Work::None, seen);
+        state.reports[one] = Some(Work::None);
+        state.fenced[one] = false;
+        // It comes back under another name; what runs under the old one goes on until it is fenced.
+        for (_, whose) in state.backends.iter_mut().filter(|(_, whose)| *whose == one) {
+            *whose += REPLICAS;
+        }
+        state.replicas.iter_mut().filter_map(|replica| replica.owner.as_mut()).for_each(|owner| owner.dead_cleared = false);
+        Some(())
+    }
+}
+
+pub fn submit(state: &mut State, one: usize) -> Option<()> {
+    let owner = state.replicas[one].owner.as_mut()?;
+    (owner.task == View::Unknown && owner.in_flight.is_none()).then_some(())?;
+    owner.in_flight = Some(Record::Submitted);
+    Some(())
+}
+
+/// In its heartbeat a replica sees a new epoch, and writes down what it has.
+pub fn report(state: &mut State, one: usize) -> Option<()> {
+    (state.replicas[one].seen < state.epoch && !state.fenced[one]).then_some(())?;
+    state.replicas[one].seen = state.epoch;
+    state.reports[one] = Some(state.replicas[one].work);
+    Some(())
+}
+
+/// The backend of an attempt comes to its end; one that was ended brings nothing.
+pub fn finish(state: &mut State, one: usize) -> Option<()> {
+    let Work::Running(token) = state.replicas[one].work else { return None };
+    let ran = state.backends.contains(&(token, one));
+    state.backends.retain(|backend| *backend != (token, one));
+    state.replicas[one].work = if ran { Work::Done(token) } else { Work::None };
+    Some(())
+}
+
+/// A replica that was fenced gives up what it had and takes another name.
+pub fn rejoin(state: &mut State, one: usize) -> Option<()> {
+    state.fenced[one].then_some(())?;
+    state.fenced[one] = false;
+    lose_message(state, one);
+    state.replicas[one].work = Work::None;
+    state.replicas[one].seen = state.epoch;
+    state.reports[one] = Some(Work::None);
+    Some(())
+}
+
+/// What was sent to a name that is no more arrives nowhere.
+fn lose_message(state: &mut State, one: usize) {
+    if state.dispatched.take_if(|(to, _)| *to == one).is_some() {
+        state.starts += 1;
+        state.losses += 1;
+    }
+}
+
+fn told(state: &mut State, record: Record) {
+    match record {
+        Record::Submitted => state.told_submitted = true,
+        Record::Ended(_) => state.told_ended = true,
+    }
+}
+
+/// The owner, if it is the present one: reports and fences are read and written under the epoch.
+fn current(state: &mut State, one: usize) -> Option<&mut Owner> {
+    let epoch = state.epoch;
+    state.replicas[one].owner.as_mut().filter(|owner| owner.epoch == epoch)
+}

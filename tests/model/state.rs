@@ -1,0 +1,137 @@
+//! What there is: the database, the replicas, what is on its way between them, and one task.
+
+/// Replicas.
+pub const REPLICAS: usize = 2;
+
+/// A line of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Record {
+    Submitted,
+    /// By the attempt with this token.
+    Ended(u8),
+}
+
+/// A batch of one record, under its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Batch {
+    pub no: u8,
+    pub epoch: u8,
+    pub record: Record,
+}
+
+/// What an owner thinks of the task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum View {
+    Unknown,
+    /// It may run somewhere.
+    Suspect,
+    Queued,
+    /// On a replica, under a token.
+    Running(usize, u8),
+    Ended,
+}
+
+/// An owner, or one that thinks it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    pub epoch: u8,
+    /// Batches known to be in the journal.
+    pub durable: u8,
+    /// Sent, and of unknown fate.
+    pub in_flight: Option<Record>,
+    pub task: View,
+    /// Replicas whose report or fence was seen to.
+    pub cleared: [bool; REPLICAS],
+    /// Whether runs that have ended were seen to.
+    pub dead_cleared: bool,
+}
+
+/// What an executor has of the task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Work {
+    None,
+    /// Under a token; its backend may have been ended.
+    Running(u8),
+    /// Done, and not yet known to be durable.
+    Done(u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Replica {
+    pub owner: Option<Owner>,
+    pub work: Work,
+    /// The epoch in which it last reported.
+    pub seen: u8,
+}
+
+/// Everything.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct State {
+    pub epoch: u8,
+    pub journal: Vec<Batch>,
+    /// Reports of the present epoch.
+    pub reports: [Option<Work>; REPLICAS],
+    /// Replicas whose sessions were ended, and who may have no more under their old name.
+    pub fenced: [bool; REPLICAS],
+    pub replicas: [Replica; REPLICAS],
+    /// Backends that run the task on the target: token, and whose session it is. From `REPLICAS` on: of a run that has ended.
+    pub backends: Vec<(u8, usize)>,
+    /// A send that may still arrive.
+    pub limbo: Option<Batch>,
+    /// Work on its way to an executor.
+    pub dispatched: Option<(usize, u8)>,
+    /// Tokens are never given twice: epoch and attempt in one number.
+    pub next_token: u8,
+    pub told_submitted: bool,
+    pub told_ended: bool,
+    pub starts: u8,
+    /// Attempts that were lost with their host or ended by a fence.
+    pub losses: u8,
+    pub crashes: u8,
+    /// A zombie's write was refused.
+    pub refused: bool,
+    /// An attempt went on under a new owner, and ended the task.
+    pub adopted: bool,
+    /// A batch of unknown fate was recognised.
+    pub recognised: bool,
+    /// A batch of an older epoch was taken.
+    pub stale_write: bool,
+    /// A task ended by an attempt that was not the live one.
+    pub wrong_end: bool,
+}
+
+impl State {
+    /// The first replica owns the shard, and everybody knows.
+    pub fn new() -> State {
+        let owner =
+            Owner { epoch: 1, durable: 0, in_flight: None, task: View::Unknown, cleared: [true; REPLICAS], dead_cleared: true };
+        let replica = Replica { owner: None, work: Work::None, seen: 1 };
+        let mut replicas = [replica; REPLICAS];
+        replicas[0].owner = Some(owner);
+        State {
+            epoch: 1,
+            journal: Vec::new(),
+            reports: [Some(Work::None); REPLICAS],
+            fenced: [false; REPLICAS],
+            replicas,
+            backends: Vec::new(),
+            limbo: None,
+            dispatched: None,
+            next_token: 1,
+            told_submitted: false,
+            told_ended: false,
+            starts: 0,
+            losses: 0,
+            crashes: 0,
+            refused: false,
+            adopted: false,
+            recognised: false,
+            stale_write: false,
+            wrong_end: false,
+        }
+    }
+
+    pub fn holds(&self, wanted: impl Fn(&Record) -> bool) -> bool {
+        self.journal.iter().any(|batch| wanted(&batch.record))
+    }
+}
