@@ -128,20 +128,21 @@ impl Sessions {
         Ok(done.rows_affected() == 1)
     }
 
-    /// The executors of other runs that are not fenced; alive: seen within `lately`.
+    /// The executors of other runs that are not fenced; alive: seen within `lately`, and no earlier run of this replica.
     pub async fn others(&self, lately: Duration) -> Result<Vec<Enrolled>, JournalError> {
         let rows: Vec<(Uuid, i32, bool)> = self
             .reader
             .read(|| {
                 sqlx::query_as(
                     "-- executors_not_fenced
-                     select replica, incarnation, seen_at > now() - $3 * interval '1 microsecond'
+                     select replica, incarnation, name <> $4 and seen_at > now() - $3 * interval '1 microsecond'
                      from replica
                      where shard = $1 and replica <> $2 and fenced < incarnation",
                 )
                 .bind(self.reader.shard.0)
                 .bind(self.replica.id)
                 .bind(lately.as_micros() as i64)
+                .bind(&*self.replica.name)
                 .fetch_all(&self.reader.pool)
             })
             .await?;

@@ -248,7 +248,7 @@ async fn sessions_of_fenced_executors_are_found_until_forgotten() {
     assert!(dead.register("app", 1, 101, now).await.unwrap());
     assert!(dead.register("app", 1, 101, now).await.unwrap());
     assert!(dead.of_fenced().await.unwrap().is_empty());
-    let living = journal.sessions(replica("one"));
+    let living = journal.sessions(replica("two"));
     let slots = [(Work::Sql { target: "app".into() }, 3)];
     assert!(!living.register("app", 0, 99, now).await.unwrap(), "nobody knows it");
     living.enrol(&slots).await.unwrap();
