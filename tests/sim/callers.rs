@@ -105,8 +105,13 @@ impl Callers {
     pub fn answers_lost(&mut self, still_undecided: &FxHashSet<Ticket>) {
         let mut lost: Vec<Ticket> = self.pending.keys().filter(|ticket| !still_undecided.contains(ticket)).copied().collect();
         lost.sort_unstable();
+        self.lose(&lost);
+    }
+
+    /// The answers to these calls no longer come.
+    pub fn lose(&mut self, lost: &[Ticket]) {
         for ticket in lost {
-            let pending = self.pending.remove(&ticket).expect("just found");
+            let Some(pending) = self.pending.remove(ticket) else { continue };
             let repeatable = match &pending.verb {
                 Verb::Open { .. } => true,
                 Verb::Submit(submit) => submit.request.is_some(),

@@ -2,7 +2,8 @@
 //! acknowledgements and refuses batches, model executors that die, model callers that try again.
 //!
 //! Every schedule follows from its seed. `SCHEDULES=n SEED=s cargo test --release --test sim -- --nocapture simulate` runs
-//! the seeds s, s + 1, …; `SCHEDULES=1 SEED=s` replays one.
+//! the seeds s, s + 1, …; `SCHEDULES=1 SEED=s` replays one. What breaks a rule is shrunk: `STEPS=n WITHOUT=m` besides replays
+//! the shortest life that still does.
 
 mod callers;
 mod checks;
@@ -10,11 +11,14 @@ mod dice;
 mod executors;
 mod journal;
 mod library;
+mod life;
 mod palette;
 mod recover;
 mod tables;
 mod world;
+mod zombie;
 
+use life::Life;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicU64, Ordering},
@@ -40,8 +44,8 @@ fn simulate(schedules: u64, seed: u64) -> Vec<(u64, String)> {
                 return violations;
             }
             let seed = seed.wrapping_add(at);
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| world::live(seed, &palette))) {
-                violations.push((seed, message(panic.as_ref())));
+            if let Some(violation) = violation(life(seed), &palette) {
+                violations.push((seed, violation));
             }
         }
     };
@@ -49,6 +53,18 @@ fn simulate(schedules: u64, seed: u64) -> Vec<(u64, String)> {
         let threads: Vec<_> = (0..THREADS.min(schedules)).map(|_| scope.spawn(work)).collect();
         threads.into_iter().flat_map(|thread| thread.join().expect("a thread of the simulator")).collect()
     })
+}
+
+/// What a life breaks.
+fn violation(life: Life, palette: &palette::Palette) -> Option<String> {
+    let lived = catch_unwind(AssertUnwindSafe(|| world::live(life, palette)));
+    lived.err().map(|panic| message(panic.as_ref()))
+}
+
+/// A whole life, or the part of it that is asked for.
+fn life(seed: u64) -> Life {
+    let (steps, without) = (from_environment("STEPS", life::STEPS), from_environment("WITHOUT", 0));
+    Life { seed, steps, without }
 }
 
 fn message(panic: &(dyn std::any::Any + Send)) -> String {
@@ -71,8 +87,10 @@ fn simulate_crashes_and_keep_every_promise() {
     let violations = simulate(schedules, seed);
     let rate = schedules as f64 / begun.elapsed().as_secs_f64();
     println!("{schedules} schedules from seed {seed}: {rate:.0} schedules/s, {} violations", violations.len());
+    let palette = palette::Palette::new();
     for (seed, violation) in violations.iter().take(REPORTED) {
-        println!("  SEED={seed}: {violation}");
+        let Life { steps, without, .. } = life(*seed).shrunk(|life| self::violation(life, &palette).is_some());
+        println!("  SEED={seed} (STEPS={steps} WITHOUT={without}): {violation}");
     }
     assert!(violations.is_empty(), "replay one with SCHEDULES=1 SEED={}", violations[0].0);
 }
@@ -81,6 +99,6 @@ fn simulate_crashes_and_keep_every_promise() {
 fn a_seed_always_lives_the_same_life() {
     let palette = palette::Palette::new();
     for seed in 0..20 {
-        assert_eq!(world::live(seed, &palette), world::live(seed, &palette));
+        assert_eq!(world::live(Life::of(seed), &palette), world::live(Life::of(seed), &palette));
     }
 }

@@ -1,5 +1,7 @@
 //! One life: the loop, the model journal, the executors and the callers, and what goes wrong between them.
 
+mod others;
+
 use crate::{
     callers::Callers,
     checks,
@@ -7,8 +9,10 @@ use crate::{
     executors::{Executors, Roll},
     journal::Journal,
     library::{self, Library},
+    life::{Fault, Life},
     palette::Palette,
     recover::recover,
+    zombie::Zombie,
 };
 use rallypoint::{
     coordinator::machine::{Effect, Envelope, Event, Machine, Release},
@@ -18,8 +22,6 @@ use rallypoint::{
 };
 use std::{sync::Arc, time::Duration};
 
-/// Each is one to three happenings.
-const STEPS: u64 = 160;
 /// More than enough for everything to end once nothing goes wrong any more.
 const LAST_STEPS: u64 = 4_000;
 /// Timers that may go off before the next call is tried.
@@ -46,14 +48,17 @@ struct World<'a> {
     /// What executors will tell the new owner.
     roll: Option<Roll>,
     since: Epoch,
+    /// An earlier owner that does not know it yet.
+    zombie: Option<Zombie>,
     slots: u32,
     faults: bool,
+    life: Life,
 }
 
 /// Lives the life of a seed. Panics when a rule is broken. Returns what happened in short.
-pub fn live(seed: u64, palette: &Palette) -> (i64, i64, i64) {
-    let mut world = World::new(seed, palette);
-    for _ in 0..STEPS {
+pub fn live(life: Life, palette: &Palette) -> (i64, i64, i64) {
+    let mut world = World::new(life, palette);
+    for _ in 0..life.steps {
         world.step();
     }
     world.end();
@@ -62,8 +67,8 @@ pub fn live(seed: u64, palette: &Palette) -> (i64, i64, i64) {
 }
 
 impl<'a> World<'a> {
-    fn new(seed: u64, palette: &'a Palette) -> Self {
-        let mut dice = Dice::new(seed);
+    fn new(life: Life, palette: &'a Palette) -> Self {
+        let mut dice = Dice::new(life.seed);
         let (machine, _) = Machine::new(ShardId(0), Limits::default());
         // Some lives begin shortly before midnight.
         let now = Time(20_000 * DAY_US - dice.below(20_000_000) as i64);
@@ -81,8 +86,10 @@ impl<'a> World<'a> {
             recovering: true,
             roll: None,
             since: Epoch(0),
+            zombie: None,
             slots,
             faults: true,
+            life,
             dice,
         }
     }
@@ -98,8 +105,8 @@ impl<'a> World<'a> {
                 }
                 25..=54 => self.executors_report(&mut events),
                 55..=86 => self.journal_answers(&mut events),
-                87..=95 => self.time_passes(),
-                96 => self.foreign_owner(),
+                87..=94 => self.time_passes(),
+                95..=96 => self.others_act(),
                 97..=98 => {
                     self.crash();
                     events.clear();
@@ -271,12 +278,12 @@ impl<'a> World<'a> {
     fn fate(&mut self, batch: &Arc<Batch>) -> Fate {
         let unknown = || Fate::Unknown { message: "no answer".into() };
         match self.dice.below(100) {
-            0..=7 if self.faults => {
+            0..=7 if self.may(Fault::Fates) => {
                 self.journal.append(batch);
                 unknown()
             }
-            8..=12 if self.faults => unknown(),
-            13..=16 if self.faults => {
+            8..=12 if self.may(Fault::Fates) => unknown(),
+            13..=16 if self.may(Fault::Fates) => {
                 self.in_limbo = Some(batch.clone());
                 unknown()
             }
@@ -298,38 +305,13 @@ impl<'a> World<'a> {
         }
     }
 
-    fn foreign_owner(&mut self) {
-        if !self.faults || self.dice.percent(50) {
-            return;
-        }
-        match self.dice.percent(50) {
-            true => self.journal.foreign_batch(),
-            false => drop(self.journal.take_over()),
-        }
-    }
-
-    /// The process dies: its memory, its executors, the answers it owed. What it had sent may still arrive.
-    fn crash(&mut self) {
-        if !self.faults {
-            return;
-        }
-        if let Some(batch) = self.sent.take()
-            && self.dice.percent(50)
-        {
-            self.journal.append(&batch);
-        }
-        self.machine = Machine::new(ShardId(0), Limits::default()).0;
-        let share = *self.dice.one_of(&[0, 50, 100]);
-        let (lost, dice) = (share > 0 || self.is_lost(), &mut self.dice);
-        self.roll = Some(self.executors.change_owner(lost, || dice.percent(share)));
-        self.library = self.library.fresh();
-        self.callers.answers_lost(&Default::default());
-        self.callers.streams.clear();
-        self.recovering = true;
+    /// Whether a fault may happen in this life.
+    fn may(&self, fault: Fault) -> bool {
+        self.faults && self.life.has(fault)
     }
 
     fn target_comes_and_goes(&mut self, events: &mut Vec<Event>) {
-        let total = if self.faults && self.dice.percent(50) { 0 } else { self.slots };
+        let total = if self.may(Fault::Targets) && self.dice.percent(50) { 0 } else { self.slots };
         events.push(self.slots_told(total));
     }
 
@@ -342,6 +324,7 @@ impl<'a> World<'a> {
     /// Nothing goes wrong any more: everything must come to its end.
     fn end(&mut self) {
         self.faults = false;
+        self.zombie.take().iter().for_each(|zombie| zombie.end(&mut self.callers));
         self.callers.give_up();
         let mut events = vec![self.slots_told(self.slots)];
         // The first call may find the shard owned elsewhere, and be lost. What never ends by itself needs a CANCEL.

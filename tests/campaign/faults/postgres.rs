@@ -116,8 +116,8 @@ impl Faults {
         self.rig.servers.iter().map(|server| server.proxy.counters().lost.load(Relaxed)).sum()
     }
 
+    /// How often the servers were told that the disk is full.
     fn refusals_of_the_disk(&self) -> u64 {
-        let log = std::fs::read_to_string(self.rig.postgres.socket_dir().join("postgres.log")).unwrap_or_default();
-        log.lines().filter(|line| line.contains("No space left on device")).count() as u64
+        self.rig.servers.iter().map(|server| server.says("No space left on device")).sum()
     }
 }

@@ -1,0 +1,65 @@
+//! What befalls the owner: it dies or is paused, others own the shard, and it wakes up as a zombie.
+
+use super::World;
+use crate::{life::Fault, zombie::Zombie};
+use rallypoint::{
+    coordinator::machine::Machine,
+    core::{ShardId, limits::Limits},
+};
+
+impl World<'_> {
+    /// An earlier owner, or one from elsewhere.
+    pub(super) fn others_act(&mut self) {
+        match self.zombie.take() {
+            Some(zombie) => self.zombie_acts(zombie),
+            None => self.foreign_owner(),
+        }
+    }
+
+    /// It acts once it was overtaken: before that it is the owner.
+    fn zombie_acts(&mut self, mut zombie: Zombie) {
+        let mut undead = true;
+        for _ in 0..=self.dice.below(3) {
+            if !undead || self.recovering || zombie.machine.epoch() == self.journal.epoch {
+                break;
+            }
+            let tables = &self.journal.schedulers;
+            let call = self.callers.act(self.now, tables, self.palette, self.faults, &mut self.dice);
+            undead = zombie.act(self.now, call, &mut self.journal, &mut self.callers, &mut self.dice);
+        }
+        self.zombie = undead.then_some(zombie);
+    }
+
+    fn foreign_owner(&mut self) {
+        if !self.may(Fault::Owners) || self.dice.percent(50) {
+            return;
+        }
+        match self.dice.percent(50) {
+            true => self.journal.foreign_batch(),
+            false => drop(self.journal.take_over()),
+        }
+    }
+
+    /// The process dies: its memory, its executors, the answers it owed. What it had sent may still arrive.
+    pub(super) fn crash(&mut self) {
+        if !self.may(Fault::Crashes) {
+            return;
+        }
+        let sent = self.sent.clone();
+        if let Some(batch) = self.sent.take()
+            && self.dice.percent(50)
+        {
+            self.journal.append(&batch);
+        }
+        let old = std::mem::replace(&mut self.machine, Machine::new(ShardId(0), Limits::default()).0);
+        // Dead, or only paused.
+        self.zombie = (self.may(Fault::Zombies) && self.dice.percent(50)).then(|| Zombie::new(old, sent, &mut self.dice));
+        let share = *self.dice.one_of(&[0, 50, 100]);
+        let (lost, dice) = (share > 0 || self.is_lost(), &mut self.dice);
+        self.roll = Some(self.executors.change_owner(lost, || dice.percent(share)));
+        self.library = self.library.fresh();
+        self.callers.answers_lost(&Default::default());
+        self.callers.streams.clear();
+        self.recovering = true;
+    }
+}

@@ -1,0 +1,85 @@
+//! An owner that was paused, was overtaken, and goes on as if nothing had been, by a clock of its own.
+//!
+//! It must write nothing, accept nothing, and step down when it finds out.
+
+use crate::{callers::Callers, checks, dice::Dice, journal::Journal};
+use rallypoint::{
+    coordinator::machine::{Effect, Envelope, Event, Machine, Release},
+    core::{Action, Reply, Ticket, Time},
+    journal::{Batch, Fate},
+};
+use std::{sync::Arc, time::Duration};
+
+const SKEW: Duration = Duration::from_secs(5);
+
+pub struct Zombie {
+    pub machine: Machine,
+    /// What it had sent when it was paused.
+    pub sent: Option<Arc<Batch>>,
+    /// Calls it was asked after it woke up.
+    asked: Vec<Ticket>,
+    skew: Duration,
+    fast: bool,
+}
+
+impl Zombie {
+    pub fn new(machine: Machine, sent: Option<Arc<Batch>>, dice: &mut Dice) -> Self {
+        Zombie { machine, sent, asked: Vec::new(), skew: dice.up_to(SKEW), fast: dice.percent(50) }
+    }
+
+    /// It acts; false: it knows that it owns nothing any more, and has told nobody anything wrong.
+    pub fn act(
+        &mut self,
+        now: Time,
+        call: Option<Envelope>,
+        journal: &mut Journal,
+        callers: &mut Callers,
+        dice: &mut Dice,
+    ) -> bool {
+        let now = if self.fast { now + self.skew } else { now - self.skew };
+        self.asked.extend(call.iter().filter_map(|envelope| envelope.ticket));
+        let mut events: Vec<Event> = call.map(Event::Command).into_iter().collect();
+        if let Some(batch) = self.sent.take_if(|_| dice.percent(70)) {
+            let fate = if dice.percent(20) { Fate::Unknown { message: "no answer".into() } } else { refused(journal, &batch) };
+            events.push(Event::Fate(batch.no, fate));
+        }
+        for effect in self.machine.step(now, events) {
+            match effect {
+                Effect::Append(batch, _) => self.sent = Some(batch),
+                Effect::Release(release) => self.release(release, journal, callers),
+                Effect::Recover | Effect::StandBy => {
+                    self.end(callers);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// It is gone, and with it the answers it owed.
+    pub fn end(&self, callers: &mut Callers) {
+        callers.lose(&self.asked);
+    }
+
+    /// What rests on what it had written in time is true. Its executors are not asked: they refuse an older epoch.
+    fn release(&mut self, release: Release, journal: &Journal, callers: &mut Callers) {
+        if let Some(batch) = &release.batch {
+            assert!(journal.holds(batch), "a zombie releases batch {}, which is not durable", batch.no.0);
+        }
+        for action in release.actions {
+            let Action::Reply(ticket, reply) = action else { continue };
+            let Some(pending) = callers.pending.remove(&ticket) else { continue };
+            if matches!(reply, Reply::Submitted { .. } | Reply::Scheduler(_)) {
+                checks::answered(journal, callers, &pending, &reply);
+            }
+        }
+    }
+}
+
+/// The fate of a zombie's batch: it may be known from earlier, and it is never written now.
+fn refused(journal: &mut Journal, batch: &Batch) -> Fate {
+    let before = journal.last_batch();
+    let fate = journal.append(batch);
+    assert_eq!(journal.last_batch(), before, "a zombie writes batch {}", batch.no.0);
+    fate
+}
