@@ -20,6 +20,7 @@ mod promises_outage;
 mod promises_quotas;
 mod promises_release;
 mod python;
+mod remote;
 mod replicas;
 mod served;
 mod sql;

@@ -69,6 +69,11 @@ impl Cluster {
         timeout(PATIENCE, wait).await.expect("they find each other");
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.replicas.len()
+    }
+
     /// Starts one, again or for the first time.
     pub fn restart(&mut self, index: usize) {
         let replica = &mut self.replicas[index];

@@ -64,6 +64,11 @@ impl Work {
         })
     }
 
+    /// Never started twice.
+    pub fn at_most_once(self) -> Work {
+        self.with(|options| options.delivery = api::Delivery::AtMostOnce.into())
+    }
+
     /// So many of them.
     pub fn times(self, count: usize) -> Vec<Work> {
         vec![self; count]
