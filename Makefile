@@ -5,7 +5,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 RUNS ?= 3
 MINUTES ?= 0
 SEED ?= 1
-REPLICAS ?= 1
+REPLICAS ?= 3
 BENCH ?=
 
 .PHONY: help demo test check bench campaign mutants simulate setup setup-test setup-check

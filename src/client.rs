@@ -16,7 +16,7 @@ use crate::api;
 use backoff::Backoff;
 use codec::SharedCodec;
 use prost::Message;
-use servers::Servers;
+use servers::{Pick, Servers};
 use std::{sync::Arc, time::Duration};
 use tonic::{
     Request, Status, Streaming,
@@ -117,11 +117,21 @@ impl Client {
     pub(in crate::client) async fn open_stream(
         &self,
         request: api::SynchronizationRequest,
-    ) -> std::result::Result<Streaming<api::SynchronizationResponse>, Status> {
+    ) -> Result<(Pick, Streaming<api::SynchronizationResponse>)> {
         let (pick, channel) = self.servers.pick();
         let mut client = api::scheduler_service_client::SchedulerServiceClient::new(channel);
         let opened = client.synchronization(self.request(request)).await;
-        Ok(opened.inspect_err(|status| self.leave(pick, status))?.into_inner())
+        Ok((pick, opened.map_err(|status| self.failed(pick, status))?.into_inner()))
+    }
+
+    /// What a server said when a call failed. Another one may know better when this one cannot tell, and need not be waited
+    /// for.
+    pub(in crate::client) fn failed(&self, pick: Pick, status: Status) -> Error {
+        let mut error = Error::from(status);
+        if error.is_unknown() && self.servers.leave(pick) {
+            error.retry_after = None;
+        }
+        error
     }
 
     pub(in crate::client) fn patience(&self) -> Duration {
@@ -139,15 +149,15 @@ impl Client {
         loop {
             match self.attempt(path.clone(), request.clone()).await {
                 Ok(response) => return Ok(response),
-                Err(status) => {
+                Err(error) => {
                     let backoff = backoff.get_or_insert_with(|| Backoff::new(self.patience));
-                    backoff.wait(status.into()).await?;
+                    backoff.wait(error).await?;
                 }
             }
         }
     }
 
-    async fn attempt<T, R>(&self, path: PathAndQuery, request: Arc<T>) -> std::result::Result<R, Status>
+    async fn attempt<T, R>(&self, path: PathAndQuery, request: Arc<T>) -> Result<R>
     where
         T: Message + 'static,
         R: Message + Default + 'static,
@@ -158,15 +168,7 @@ impl Client {
             grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
             grpc.unary(self.request(request), path, SharedCodec::<T, R>::new()).await
         };
-        let response = called.await.inspect_err(|status| self.leave(pick, status))?;
-        Ok(response.into_inner())
-    }
-
-    /// Another server may know better when this one cannot tell.
-    fn leave(&self, pick: servers::Pick, status: &Status) {
-        if Error::from(status.clone()).is_unknown() {
-            self.servers.leave(pick);
-        }
+        Ok(called.await.map_err(|status| self.failed(pick, status))?.into_inner())
     }
 
     fn request<T>(&self, message: T) -> Request<T> {

@@ -7,6 +7,8 @@ use uuid::Uuid;
 
 const FIRST: Duration = Duration::from_millis(50);
 const LONGEST: Duration = Duration::from_secs(2);
+/// The same while the replicas are between two owners, which does not last.
+const LONGEST_BETWEEN_OWNERS: Duration = Duration::from_millis(400);
 
 /// The waits between the attempts of one call.
 pub struct Backoff {
@@ -22,6 +24,9 @@ impl Backoff {
 
     /// Waits before the next attempt after `error`, or hands it back: it is final, or it is too late for another one.
     pub async fn wait(&mut self, error: Error) -> Result<()> {
+        if error.is("NOT_OWNER") || error.is("OWNER_CHANGED") {
+            self.next = self.next.min(LONGEST_BETWEEN_OWNERS);
+        }
         let wait = error.retry_after.unwrap_or(Duration::ZERO) + jittered(self.next);
         if !error.is_passing() || Instant::now() + wait > self.deadline {
             return Err(error);

@@ -60,11 +60,12 @@ impl Servers {
         (Pick(index), self.channels[index].clone())
     }
 
-    /// It is of no use at the moment: the next one is used, unless somebody has seen to that.
-    pub fn leave(&self, pick: Pick) {
+    /// It is of no use at the moment: the next one is used, unless somebody has seen to that. Says whether there is another.
+    pub fn leave(&self, pick: Pick) -> bool {
         let next = (pick.0 + 1) % self.channels.len();
         // Failing means that another call has left it already.
         let _ = self.present.compare_exchange(pick.0, next, Ordering::Relaxed, Ordering::Relaxed);
+        self.channels.len() > 1
     }
 }
 

@@ -1,7 +1,12 @@
 //! A Synchronization that lives through lost connections and server restarts: it knows the last event it has seen and the
 //! goal it was opened with, and goes on from there. Every event comes exactly once, in order.
 
-use super::{Client, backoff::Backoff, error::Result};
+use super::{
+    Client,
+    backoff::Backoff,
+    error::{Error, Result},
+    servers::Pick,
+};
 use crate::api::{self, until::Kind};
 use tonic::{Status, Streaming};
 
@@ -14,7 +19,7 @@ pub struct DoneStream {
     until: Option<Kind>,
     last_seq: Option<i64>,
     pending: i64,
-    stream: Option<Streaming<api::SynchronizationResponse>>,
+    stream: Option<(Pick, Streaming<api::SynchronizationResponse>)>,
     end: Option<api::End>,
 }
 
@@ -31,8 +36,8 @@ impl DoneStream {
         while self.end.is_none() {
             let done = match self.message().await {
                 Ok(message) => self.take(message),
-                Err(status) => {
-                    self.connect(Some(status)).await?;
+                Err(error) => {
+                    self.connect(Some(error)).await?;
                     continue;
                 }
             };
@@ -58,9 +63,14 @@ impl DoneStream {
         self.end.as_ref()
     }
 
-    async fn message(&mut self) -> std::result::Result<api::SynchronizationResponse, Status> {
-        let Some(stream) = &mut self.stream else { return Err(Status::unavailable("not connected")) };
-        stream.message().await?.ok_or_else(|| Status::unavailable("the stream ended without a reason"))
+    async fn message(&mut self) -> Result<api::SynchronizationResponse> {
+        let Some((pick, stream)) = &mut self.stream else { return Err(Status::unavailable("not connected").into()) };
+        let message = match stream.message().await {
+            Ok(Some(message)) => return Ok(message),
+            Ok(None) => Status::unavailable("the stream ended without a reason"),
+            Err(status) => status,
+        };
+        Err(self.client.failed(*pick, message))
     }
 
     fn take(&mut self, message: api::SynchronizationResponse) -> Vec<api::AsyncDone> {
@@ -79,13 +89,13 @@ impl DoneStream {
     }
 
     /// Opens the stream (again, after `broken`), as often as the client's patience allows.
-    async fn connect(&mut self, broken: Option<Status>) -> Result<()> {
+    async fn connect(&mut self, broken: Option<Error>) -> Result<()> {
         self.stream = None;
         let mut backoff = Backoff::new(self.client.patience());
         let mut failed = broken;
         loop {
-            if let Some(status) = failed.take() {
-                backoff.wait(status.into()).await?;
+            if let Some(error) = failed.take() {
+                backoff.wait(error).await?;
             }
             if let Some(Kind::Count(..=0)) = self.until {
                 self.end = Some(api::End { reason: api::end::Reason::Goal.into(), ..Default::default() });
@@ -96,7 +106,7 @@ impl DoneStream {
                     self.stream = Some(stream);
                     return Ok(());
                 }
-                Err(status) => failed = Some(status),
+                Err(error) => failed = Some(error),
             }
         }
     }

@@ -48,7 +48,7 @@ fn kinds(replicas: usize) -> Vec<Kind> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_promise_is_kept_whatever_goes_wrong() {
     let (minutes, seed) = (from_environment("MINUTES", 0.0_f64), from_environment("SEED", 1_u64));
-    let replicas = from_environment("REPLICAS", 1_usize);
+    let replicas = from_environment("REPLICAS", 3_usize);
     let plan = Plan::new(seed, Duration::from_secs_f64(minutes * 60.0), &kinds(replicas));
     println!("campaign of {} faults on {replicas} servers, SEED={seed}: {:?}", plan.faults.len(), plan.by_kind());
     let folder = folder(seed);

@@ -49,6 +49,8 @@ pub struct Counters {
     pub closed: AtomicU64,
     /// Connections that Postgres closed.
     pub lost: AtomicU64,
+    /// Connections that the server closed, or that ended with it.
+    pub hung_up: AtomicU64,
 }
 
 /// The next of these is cut off.

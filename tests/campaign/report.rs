@@ -22,10 +22,14 @@ pub enum Result {
 
 /// Prints what happened, and judges.
 pub fn report(rig: &Rig, facts: &Facts, verdict: &Verdict, given_up: u64) -> Result {
-    println!("faults (times it bit / times injected, bites):");
-    for (kind, bites) in &facts.faults {
-        let bit = bites.iter().filter(|bites| **bites > 0).count();
-        println!("  {kind:18} {bit:4} / {:4} {:8}", bites.len(), bites.iter().sum::<u64>());
+    println!("faults (times it bit / times injected, bites; longest silence of the streams: median, longest, ms):");
+    for (kind, faults) in &facts.faults {
+        let bit = faults.iter().filter(|fault| fault.bites > 0).count();
+        let bites: u64 = faults.iter().map(|fault| fault.bites).sum();
+        let mut silences: Vec<i64> = faults.iter().map(|fault| facts.silence(fault) / 1000).collect();
+        silences.sort_unstable();
+        let (median, longest) = (silences[silences.len() / 2], silences[silences.len() - 1]);
+        println!("  {kind:18} {bit:4} / {:4} {bites:8} {median:8} {longest:8}", faults.len());
     }
     println!("promises (things held against them):");
     for (promise, count) in &verdict.checked {
@@ -59,7 +63,7 @@ pub fn report(rig: &Rig, facts: &Facts, verdict: &Verdict, given_up: u64) -> Res
 
 /// Why a run without a violation proves nothing.
 fn invalid(facts: &Facts, verdict: &Verdict) -> Option<String> {
-    let toothless = facts.faults.iter().find(|(_, bites)| bites.contains(&0));
+    let toothless = facts.faults.iter().find(|(_, faults)| faults.iter().any(|fault| fault.bites == 0));
     if let Some((kind, _)) = toothless {
         return Some(format!("a fault of the kind {kind} did not bite"));
     }

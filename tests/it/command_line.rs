@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::{
     io::Write,
     process::{Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rallypoint");
@@ -54,10 +55,17 @@ fn the_log_tells_the_story_of_a_scheduler() {
 #[test]
 fn status_names_replica_slots_target_and_journal() {
     let served = Served::start();
-    let status: Value = serde_json::from_slice(&served.run(&["status", "-o", "json"]).stdout).unwrap();
+    // The slots of a target are there when its predecessors are shown gone, a moment after the start.
+    let begun = Instant::now();
+    let status = loop {
+        let status: Value = serde_json::from_slice(&served.run(&["status", "-o", "json"]).stdout).unwrap();
+        if status["slots"].as_array().is_some_and(|slots| slots.iter().any(|slot| slot["kind"] == "sql/app")) {
+            break status;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "{status}");
+    };
     assert_eq!(status["replicas"][0]["owner"], true);
     assert_eq!(status["journal"]["available"], true);
-    assert!(status["slots"].as_array().is_some_and(|slots| slots.iter().any(|slot| slot["kind"] == "sql/app")));
     let executions: Value = serde_json::from_slice(&served.run(&["status", "--executions", "-o", "json"]).stdout).unwrap();
     assert!(executions.as_array().is_some_and(|slots| slots.iter().any(|slot| slot["idle"] == true)));
 }

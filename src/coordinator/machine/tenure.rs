@@ -46,3 +46,71 @@ impl Machine {
         self.next = BatchNo(last_batch.0 + 1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        coordinator::machine::Event,
+        core::{Action, Caller, Handle, Namespace, Settings, ShardId, Ticket, Verb, limits::Limits},
+        journal::Fate,
+    };
+    use std::sync::Arc;
+
+    const NOW: Time = Time(1_800_000_000_000_000);
+
+    fn owner() -> Machine {
+        let mut machine = Machine::new(ShardId(0), Limits::default()).0;
+        let recovered = Event::Recovered { schedulers: Vec::new(), epoch: Epoch(1), last_batch: BatchNo(0), window: None };
+        machine.step(NOW, [recovered]);
+        machine
+    }
+
+    fn asked(ticket: u64, command: Command) -> Event {
+        Event::Command(Envelope { ticket: Some(Ticket(ticket)), command })
+    }
+
+    /// Leaves a record.
+    fn open() -> Command {
+        let caller = Caller { namespace: Namespace::default_namespace(), name: "test".into() };
+        let verb = Verb::Open { settings: Arc::new(Settings::default()), request: None };
+        Command::Call { caller, handle: Handle::new(ShardId(0), 1, [7; 10]), verb }
+    }
+
+    fn answered(effects: Vec<Effect>) -> Vec<u64> {
+        let actions = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Release(release) => Some(release.actions),
+            _ => None,
+        });
+        let ticket = |action: Action| if let Action::Reply(ticket, _) = action { Some(ticket.0) } else { None };
+        actions.flatten().filter_map(ticket).collect()
+    }
+
+    #[test]
+    fn an_answer_that_rests_on_no_record_waits_for_the_lease() {
+        let mut machine = owner();
+        machine.set_lease(false);
+        assert!(answered(machine.step(NOW, [asked(1, Command::Status)])).is_empty());
+        assert!(machine.waits_for_lease());
+        machine.set_lease(true);
+        assert_eq!(answered(machine.step(NOW, [])), [1]);
+    }
+
+    #[test]
+    fn a_durable_batch_is_as_good_as_the_lease() {
+        let mut machine = owner();
+        machine.set_lease(false);
+        assert!(answered(machine.step(NOW, [asked(1, Command::Status), asked(2, open())])).is_empty());
+        assert_eq!(answered(machine.step(NOW, [Event::Fate(BatchNo(1), Fate::Durable)])), [1, 2]);
+    }
+
+    #[test]
+    fn who_is_deposed_answers_nobody_and_decides_nothing() {
+        let mut machine = owner();
+        machine.step(NOW, [asked(1, open())]);
+        let effects = machine.step(NOW, [Event::Deposed, asked(2, Command::Status)]);
+        assert!(matches!(effects.as_slice(), [Effect::StandBy]), "{effects:?}");
+        assert!(answered(machine.step(NOW, [Event::Fate(BatchNo(1), Fate::Durable)])).is_empty());
+        assert!(machine.core().is_none() && machine.next_due() == Time::NEVER);
+    }
+}

@@ -3,6 +3,9 @@
 use crate::history::{Answer, Asked, Done, Entry, Logged, Mark};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+/// How long after its end a fault may still be felt.
+const AFTERMATH_US: i64 = 4_000_000;
+
 /// All tries of one call.
 #[derive(Default)]
 pub struct Request {
@@ -39,6 +42,12 @@ pub struct Run {
     pub end: i64,
 }
 
+pub struct Fault {
+    pub begun: i64,
+    pub ended: i64,
+    pub bites: u64,
+}
+
 #[derive(Default)]
 pub struct Facts {
     /// Limits by handle.
@@ -59,8 +68,10 @@ pub struct Facts {
     pub batches: Vec<(i64, i64, i64, i64)>,
     pub idle_in_transaction: i64,
     pub tails: Vec<(usize, Answer<()>)>,
-    /// By kind: how many, and how often they bit.
-    pub faults: BTreeMap<String, Vec<u64>>,
+    /// By kind.
+    pub faults: BTreeMap<String, Vec<Fault>>,
+    /// When events were heard.
+    pub heard: Vec<i64>,
     pub attempts: BTreeMap<i32, i64>,
 }
 
@@ -68,6 +79,7 @@ impl Facts {
     pub fn gather(entries: impl Iterator<Item = Entry>) -> Facts {
         let mut facts = Facts::default();
         entries.for_each(|entry| facts.take(entry));
+        facts.heard.sort_unstable();
         facts
     }
 
@@ -92,13 +104,16 @@ impl Facts {
                 self.streams.insert(id, Stream { handle, begun, after, all, done: Vec::new(), answer: None });
             }
             Entry::Events { stream, at, done } => {
+                self.heard.push(at);
                 let stream = self.streams.get_mut(&stream).expect("opened before");
                 stream.done.extend(done.into_iter().map(|done| (at, done)));
             }
             Entry::StreamEnd { stream, answer, .. } => {
                 self.streams.get_mut(&stream).expect("opened before").answer = Some(answer);
             }
-            Entry::Fault { kind, bites, .. } => self.faults.entry(kind).or_default().push(bites),
+            Entry::Fault { kind, begun, ended, bites, .. } => {
+                self.faults.entry(kind).or_default().push(Fault { begun, ended, bites });
+            }
             Entry::Stray { handle, token } => {
                 self.strays.insert(handle);
                 let asked = Asked { token, work: crate::history::Work::Failing, order: None, at_most_once: true };
@@ -111,6 +126,13 @@ impl Facts {
             Entry::Tail { server, answer } => self.tails.push((server, answer)),
             Entry::Attempts { kind, count } => _ = self.attempts.insert(kind, count),
         }
+    }
+
+    /// The longest time from a fault's beginning to a moment after its end in which nobody heard of any event.
+    pub fn silence(&self, fault: &Fault) -> i64 {
+        let after = |at: &&i64| **at >= fault.begun && **at <= fault.ended + AFTERMATH_US;
+        let heard: Vec<i64> = [fault.begun].iter().chain(self.heard.iter().filter(after)).copied().collect();
+        heard.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
     }
 
     pub fn marks_of(&self, token: i64) -> &[Mark] {

@@ -3,17 +3,23 @@
 use super::{Bite, Faults};
 use crate::plan::Fault;
 use nix::sys::signal::Signal;
+use std::sync::atomic::Ordering::Relaxed;
 use tokio::time::sleep;
 
 impl Faults {
+    /// It bites when the server was at work: connections to Postgres end with it, whether or not a caller was hurt.
     pub(super) async fn kill(&self, fault: &Fault) -> Bite {
-        let server = self.victim(fault).await;
+        let server = self.rig.server(self.victim(fault).await);
+        let connections = || server.proxy.counters().hung_up.load(Relaxed);
+        let before = connections();
         let harm = self.harm_while(async {
-            self.rig.server(server).kill();
+            server.kill();
             sleep(fault.lasts).await;
-            self.rig.server(server).release();
+            server.release();
         });
-        Bite::new(harm.await, format!("killed server {server}"))
+        let harm = harm.await;
+        let what = format!("killed server {}; {harm} calls or streams were broken off; connections ended", server.number);
+        Bite::new(connections() - before, what)
     }
 
     pub(super) async fn pause(&self, fault: &Fault) -> Bite {

@@ -31,7 +31,9 @@ impl Connection {
         let (client_in, client_out) = client.into_split();
         let writer = AtomicBool::new(false);
         tokio::select! {
-            () = self.forth(client_in, server_out, &writer) => {}
+            () = self.forth(client_in, server_out, &writer) => {
+                self.shared.counters.hung_up.fetch_add(1, Relaxed);
+            }
             () = self.back(server_in, client_out, &writer) => {
                 self.shared.counters.lost.fetch_add(1, Relaxed);
             }
