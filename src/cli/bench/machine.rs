@@ -18,8 +18,9 @@ pub struct Machine {
 impl Machine {
     /// This one.
     pub async fn here() -> Result<Self> {
-        let mut connection = Place::new().await?.admin().await?;
-        let postgres: String = sqlx::query_scalar("show server_version").fetch_one(&mut connection).await?;
+        // It must outlive the question.
+        let place = Place::new().await?;
+        let postgres: String = sqlx::query_scalar("show server_version").fetch_one(&mut place.admin().await?).await?;
         let changed = said("git", &["status", "--porcelain", "--untracked-files=no"]);
         let commit = said("git", &["rev-parse", "--short=12", "HEAD"]);
         Ok(Machine {
