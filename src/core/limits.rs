@@ -19,7 +19,7 @@ pub const REQUEST_MEMORY: Duration = Duration::from_secs(15 * 60);
 /// Failed tasks named in a halt.
 pub const HALT_FAILED: usize = 100;
 /// Records a bulk effect yields per batch.
-pub const SLICE: u32 = 500;
+pub const SLICE: u32 = 250;
 /// Outcomes of a scheduler between two checkpoints.
 pub const CHECKPOINT_OUTCOMES: u32 = 10_000;
 /// An attempt that outlives this gets a row of its own in the journal.
