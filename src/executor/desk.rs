@@ -175,6 +175,10 @@ impl Desk {
     fn push(&self, state: &mut State, event: Event) {
         let Some(link) = &state.link else { return };
         if state.sending || !state.waiting.is_empty() {
+            // Of slots only the last word counts, however often a target comes and goes meanwhile.
+            if let Event::Slots { work: changed, .. } = &event {
+                state.waiting.retain(|earlier| !matches!(earlier, Event::Slots { work, .. } if work == changed));
+            }
             state.waiting.push(event);
         } else if let Err(TrySendError::Full(told)) = link.out.try_send(Told { member: link.member, events: vec![event] }) {
             state.waiting = told.events;
