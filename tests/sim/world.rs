@@ -105,7 +105,8 @@ impl<'a> World<'a> {
                 }
                 25..=54 => self.executors_report(&mut events),
                 55..=86 => self.journal_answers(&mut events),
-                87..=94 => self.time_passes(),
+                87..=93 => self.time_passes(),
+                94 => self.keep_house(&mut events),
                 95..=96 => self.others_act(),
                 97..=98 => {
                     self.crash();
@@ -308,6 +309,13 @@ impl<'a> World<'a> {
     /// Whether a fault may happen in this life.
     fn may(&self, fault: Fault) -> bool {
         self.faults && self.life.has(fault)
+    }
+
+    /// Some checkpoints are written anew, so that old rows could go.
+    fn keep_house(&mut self, events: &mut Vec<Event>) {
+        let dice = &mut self.dice;
+        let stale = self.callers.known.iter().filter(|_| dice.percent(50)).copied().collect();
+        events.push(told(Command::Checkpoint(stale)));
     }
 
     fn target_comes_and_goes(&mut self, events: &mut Vec<Event>) {
