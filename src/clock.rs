@@ -1,12 +1,13 @@
 //! Database time without asking the database: the offset last measured, plus this machine's monotonic clock.
 //!
-//! It never goes back: when the offset says so, it stands still until time has caught up.
+//! It never goes back: when the offset says so, it stands still until time has caught up. Only what this machine's own clock
+//! said before the first measurement does not count: it may be wrong by days.
 
 use crate::core::Time;
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -20,27 +21,41 @@ struct Face {
     base: Instant,
     /// Database time at `base`, in microseconds.
     offset_us: AtomicI64,
-    /// The latest time told.
+    /// The latest time told since the first measurement.
     last_us: AtomicI64,
+    measured: AtomicBool,
 }
 
 impl Clock {
     /// Starts with the time of this machine, until it is told better.
     pub fn new() -> Self {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let wall_us = i64::try_from(wall.as_micros()).unwrap_or_default();
-        Clock(Arc::new(Face { base: Instant::now(), offset_us: AtomicI64::new(wall_us), last_us: AtomicI64::new(i64::MIN) }))
+        Clock::showing(i64::try_from(wall.as_micros()).unwrap_or_default())
+    }
+
+    fn showing(wall_us: i64) -> Self {
+        Clock(Arc::new(Face {
+            base: Instant::now(),
+            offset_us: AtomicI64::new(wall_us),
+            last_us: AtomicI64::new(i64::MIN),
+            measured: AtomicBool::new(false),
+        }))
     }
 
     /// The time of the database.
     pub fn now(&self) -> Time {
+        let measured = self.0.measured.load(Ordering::Acquire);
         let now_us = self.0.offset_us.load(Ordering::Relaxed) + self.elapsed_us();
+        if !measured {
+            return Time(now_us);
+        }
         Time(self.0.last_us.fetch_max(now_us, Ordering::Relaxed).max(now_us))
     }
 
     /// Takes over a measurement: the time of the database is `now`.
     pub fn set(&self, now: Time) {
         self.0.offset_us.store(now.0.saturating_sub(self.elapsed_us()), Ordering::Relaxed);
+        self.0.measured.store(true, Ordering::Release);
     }
 
     /// Takes over a measurement that took so long: the time of the database was `now` at its beginning at the earliest, at
@@ -52,6 +67,7 @@ impl Clock {
         if right != estimate {
             self.0.offset_us.store(right.saturating_sub(elapsed_us), Ordering::Relaxed);
         }
+        self.0.measured.store(true, Ordering::Release);
     }
 
     fn elapsed_us(&self) -> i64 {
@@ -73,11 +89,24 @@ mod tests {
     fn time_jumps_forward_and_never_back() {
         let clock = Clock::new();
         let before = clock.now();
+        clock.set(before);
         clock.set(before + Duration::from_secs(3600));
         let ahead = clock.clone().now();
         assert!(ahead.since(before) >= Duration::from_secs(3600));
         clock.set(before);
         assert_eq!(clock.now(), ahead);
+    }
+
+    #[test]
+    fn a_machine_whose_own_clock_is_a_day_ahead_is_put_right_by_the_first_measurement() {
+        let day = Duration::from_secs(24 * 3600);
+        let database = Time(1_800_000_000_000_000);
+        for measure in [|clock: &Clock, now| clock.set(now), |clock: &Clock, now| clock.correct(now, Duration::ZERO)] {
+            let clock = Clock::showing((database + day).0);
+            assert!(clock.now() >= database + day);
+            measure(&clock, database);
+            assert!(clock.now().since(database) < day / 2);
+        }
     }
 
     #[test]
