@@ -5,6 +5,8 @@
 //! executor had is given back or counts as lost only when its sessions are known to have ended. It decides nothing about tasks.
 
 mod member;
+#[cfg(test)]
+mod tests;
 
 pub use member::{Host, Joining, Route, ToMember};
 
@@ -254,14 +256,14 @@ impl State {
             let Kept { token, running, work } = kept.clone();
             let over = match self.given.get(&(running.handle, running.first)) {
                 Some(given) if given.token == token => given.over,
-                Some(_) => {
+                // Of two who were given a task the later one has it, whoever reports first.
+                Some(given) if given.token > token => {
                     self.send(host, ToMember::Stop(token));
                     continue;
                 }
-                None => {
+                _ => {
                     claimed.push(running);
-                    self.given
-                        .insert((running.handle, running.first), Given { host, token, running, work: work.clone(), over: false });
+                    self.give(Given { host, token, running, work: work.clone(), over: false });
                     false
                 }
             };
@@ -270,6 +272,17 @@ impl State {
             }
         }
         claimed
+    }
+
+    /// Notes who has a task; who had it before has it no more.
+    fn give(&mut self, given: Given) {
+        let Some(before) = self.given.insert((given.running.handle, given.running.first), given) else { return };
+        if let Some(member) = self.members.values_mut().find(|member| member.host == before.host) {
+            if !before.over {
+                member.vacate(&before.work);
+            }
+            member.send(ToMember::Stop(before.token));
+        }
     }
 
     /// What was on its way to an executor and never came there.

@@ -5,7 +5,7 @@
 //! never blocks; what the link has no room for waits here, at most one completion per slot and a change of slots behind it.
 
 use super::{Event, Token};
-use crate::core::{Completion, Epoch, Running, Work};
+use crate::core::{Completion, Epoch, Report, Running, Work};
 use std::{
     collections::{BTreeMap, HashMap},
     mem,
@@ -100,8 +100,10 @@ impl Desk {
             return None;
         }
         state.link = Some(link);
-        // The snapshot says it all.
+        // The snapshot says it all. Of what never began it says nothing: somebody else may have been given it since, and told
+        // late, it would take it from them.
         state.waiting.clear();
+        state.kept.retain(|_, (_, completion)| !completion.as_ref().is_some_and(|c| c.report == Report::NotStarted));
         let mut attempts: Vec<Kept> = state.kept.values().map(|(kept, _)| kept.clone()).collect();
         attempts.sort_by_key(|kept| (kept.running.handle, kept.running.first));
         let completion = |(token, (_, completion)): (&Token, &(Kept, Option<Completion>))| Some((*token, completion.clone()?));
@@ -205,5 +207,31 @@ async fn forward(desk: Arc<Desk>) {
             // A link that is over loses nothing: the next owner gets a snapshot.
             let _ = link.out.send(Told { member: link.member, events }).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Attempt, Handle, Seq, ShardId, Time};
+
+    #[test]
+    fn a_new_owner_is_told_of_what_runs_and_what_has_ended_and_not_of_what_never_began() {
+        let desk = Desk::default();
+        let reports = [None, Some(Report::Stopped), Some(Report::NotStarted)];
+        for (serial, report) in (1..).zip(reports) {
+            let token = Token { epoch: Epoch(1), serial };
+            let (handle, first, attempt) = (Handle::new(ShardId(0), 1, [0; 10]), Seq(serial as i64), Attempt(1));
+            let running = Running { handle, first, count: 1, attempt, since: Time(0) };
+            assert!(desk.take(Kept { token, running, work: Work::Noop }));
+            let (started, ended) = (Time(0), Time(0));
+            let completion = |report| Completion { handle, first, attempt, report, started, ended, slot: 0, backend_pid: 0 };
+            report.map(completion).into_iter().for_each(|completion| desk.completed(token, completion));
+        }
+        let (out, _told) = mpsc::channel(1);
+        let snapshot = desk.attach(Link { epoch: Epoch(2), member: MemberId(1), out }).expect("the first owner");
+        let firsts: Vec<Seq> = snapshot.attempts.iter().map(|kept| kept.running.first).collect();
+        assert_eq!(firsts, [Seq(1), Seq(2)]);
+        assert_eq!(snapshot.completions.len(), 1);
     }
 }

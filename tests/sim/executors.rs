@@ -102,7 +102,8 @@ impl Executors {
         self.running.retain(|job| job.assignment.spec.work != Work::Noop);
         self.outbox.append(&mut self.unacknowledged);
         self.outbox.append(&mut self.silent);
-        self.outbox.retain(|completion| !completion.is_sessionless());
+        // What never began, a new owner is not told.
+        self.outbox.retain(|completion| !completion.is_sessionless() && completion.report != Report::NotStarted);
         let before = self.running.len() + self.outbox.len();
         self.running.retain(|_| !dies());
         self.outbox.retain(|_| !dies());

@@ -61,7 +61,11 @@ impl Told {
             }
             Command::Reported(running) => {
                 for one in running {
-                    self.running.entry((one.handle, one.first)).or_insert(*one);
+                    let known = self.running.entry((one.handle, one.first)).or_insert(*one);
+                    // Of two attempts of a task the later one counts, whichever is told of first.
+                    if known.attempt < one.attempt {
+                        *known = *one;
+                    }
                 }
             }
             Command::Cleared { work: Some(work), lost, .. } => {
@@ -95,5 +99,24 @@ impl Told {
             }
         }
         over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::ShardId;
+
+    #[test]
+    fn a_new_core_learns_of_the_later_of_two_attempts_whichever_was_told_of_first() {
+        let handle = Handle::new(ShardId(0), 1, [0; 10]);
+        let attempt = |no| Running { handle, first: Seq(11), count: 1, attempt: Attempt(no), since: Time(no.into()) };
+        for order in [[attempt(2), attempt(3)], [attempt(3), attempt(2)]] {
+            let mut told = Told::default();
+            order.into_iter().for_each(|running| told.note(&Command::Reported(vec![running])));
+            let again = told.again();
+            let reported = again.iter().find_map(|command| if let Command::Reported(all) = command { Some(all) } else { None });
+            assert_eq!(reported, Some(&vec![attempt(3)]));
+        }
     }
 }
