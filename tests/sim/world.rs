@@ -108,6 +108,7 @@ impl<'a> World<'a> {
                 87..=93 => self.time_passes(),
                 94 => self.keep_house(&mut events),
                 95..=96 => self.others_act(),
+                97..=98 if !self.may(Fault::Crashes) => {}
                 97..=98 => {
                     self.crash();
                     events.clear();

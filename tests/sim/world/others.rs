@@ -42,9 +42,6 @@ impl World<'_> {
 
     /// The process dies: its memory, its executors, the answers it owed. What it had sent may still arrive.
     pub(super) fn crash(&mut self) {
-        if !self.may(Fault::Crashes) {
-            return;
-        }
         let sent = self.sent.clone();
         if let Some(batch) = self.sent.take()
             && self.dice.percent(50)
