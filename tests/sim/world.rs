@@ -240,8 +240,8 @@ impl<'a> World<'a> {
         let epoch = self.journal.take_over();
         let schedulers = recover(&self.journal, self.now);
         let window = (epoch.0 > self.machine.epoch().0 + 1).then(|| Window::from([(self.palette.sql.clone(), self.slots)]));
-        if window.is_some() && self.machine.epoch().0 > 0 {
-            // Another owner came between: who runs what is reported anew.
+        if window.is_some() && (self.machine.epoch().0 > 0 || self.roll.is_none()) {
+            // Another owner came between, or before: who runs what is reported anew.
             self.library.bodies.forsake();
             let done = |event: &Event| matches!(event, Event::Command(said) if matches!(said.command, Command::Completed(_)));
             events.retain(|event| !done(event));
