@@ -78,6 +78,7 @@ impl Faults {
             Kind::Latency => self.latency(fault).await,
             Kind::Partition => self.partition(fault).await,
             Kind::PeersApart => self.peers_apart(fault).await,
+            Kind::CallersApart => self.callers_apart(fault).await,
             Kind::CallersVanish => self.callers_vanish(fault).await,
             Kind::SlowReaders => self.slow_readers(fault).await,
         }

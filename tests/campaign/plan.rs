@@ -28,6 +28,8 @@ pub enum Kind {
     Partition,
     /// A server cannot be reached by the others.
     PeersApart,
+    /// A server cannot be reached by its callers.
+    CallersApart,
     /// The disk of Postgres is full for a while.
     DiskFull,
     /// Postgres takes no more connections, and the service loses those it has.
@@ -40,7 +42,7 @@ pub enum Kind {
     RollingRestart,
 }
 
-pub const KINDS: [Kind; 16] = [
+pub const KINDS: [Kind; 17] = [
     Kind::Kill,
     Kind::Pause,
     Kind::PostgresCrash,
@@ -52,6 +54,7 @@ pub const KINDS: [Kind; 16] = [
     Kind::Latency,
     Kind::Partition,
     Kind::PeersApart,
+    Kind::CallersApart,
     Kind::DiskFull,
     Kind::NoConnections,
     Kind::CallersVanish,

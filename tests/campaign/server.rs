@@ -1,4 +1,4 @@
-//! A server process and the proxy between it and Postgres. It is started again when it ends, as Kubernetes would.
+//! A server process and the proxies around it: to Postgres, from its callers, from other servers. It is started again when it ends, as Kubernetes would.
 
 use super::proxy::{Behind, Proxy};
 use nix::{
@@ -27,8 +27,12 @@ const STOP_PATIENCE: Duration = Duration::from_secs(45);
 
 pub struct Server {
     pub number: usize,
-    pub address: SocketAddr,
+    /// Where it listens for callers.
+    address: SocketAddr,
+    /// What it reaches Postgres through.
     pub proxy: Proxy,
+    /// What callers reach it through.
+    pub callers: Proxy,
     /// Where it listens for other servers, and what they reach it through; `None`: it is alone.
     peers: Option<(SocketAddr, Proxy)>,
     log: PathBuf,
@@ -42,26 +46,27 @@ pub struct Server {
 impl Server {
     /// Starts one; `alone` without the port of the replicas.
     pub async fn new(number: usize, alone: bool, postgres: &PrivatePostgres, folder: &Path) -> Server {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let peers = if alone { None } else { Some(peers().await) };
+        let (address, callers) = entrance().await;
+        let peers = if alone { None } else { Some(entrance().await) };
         let socket = postgres.socket_dir().join(".s.PGSQL.5432");
         let server = Server {
             number,
-            address: listener.local_addr().expect("an address"),
+            address,
             proxy: Proxy::start(Behind::Postgres(socket)).await.expect("a proxy"),
+            callers,
             peers,
             log: folder.join(format!("server-{number}.log")),
             child: Mutex::new(None),
             held: Mutex::new(0),
             ended_by_itself: AtomicU64::new(0),
         };
-        drop(listener);
         server.start();
         server
     }
 
+    /// What callers call.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.callers.address)
     }
 
     /// What other servers reach it through.
@@ -165,8 +170,8 @@ impl Server {
     }
 }
 
-/// A port for other servers, and a proxy before it.
-async fn peers() -> (SocketAddr, Proxy) {
+/// A port to listen on, and a proxy before it.
+async fn entrance() -> (SocketAddr, Proxy) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     (address, Proxy::start(Behind::Address(address)).await.expect("a proxy"))
