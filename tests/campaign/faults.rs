@@ -2,6 +2,7 @@
 //! that bit nothing proves nothing.
 
 mod callers;
+mod clocks;
 mod postgres;
 mod processes;
 mod wires;
@@ -66,6 +67,7 @@ impl Faults {
         match fault.kind {
             Kind::Kill => self.kill(fault).await,
             Kind::Pause => self.pause(fault).await,
+            Kind::ClockJumps => self.clock_jumps(fault).await,
             Kind::RollingRestart => self.rolling_restart(fault).await,
             Kind::PostgresCrash => self.postgres_crash(fault).await,
             Kind::BackendKilled => self.backend_killed(fault).await,

@@ -38,11 +38,13 @@ pub enum Kind {
     CallersVanish,
     /// Readers open streams, and do not read.
     SlowReaders,
+    /// The clock of a server is an hour or a day ahead or behind, and then now right, now wrong.
+    ClockJumps,
     /// Servers are told to stop, one after the other, and started again.
     RollingRestart,
 }
 
-pub const KINDS: [Kind; 17] = [
+pub const KINDS: [Kind; 18] = [
     Kind::Kill,
     Kind::Pause,
     Kind::PostgresCrash,
@@ -59,6 +61,7 @@ pub const KINDS: [Kind; 17] = [
     Kind::NoConnections,
     Kind::CallersVanish,
     Kind::SlowReaders,
+    Kind::ClockJumps,
     Kind::RollingRestart,
 ];
 

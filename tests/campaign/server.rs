@@ -1,6 +1,9 @@
 //! A server process and the proxies around it: to Postgres, from its callers, from other servers. It is started again when it ends, as Kubernetes would.
 
-use super::proxy::{Behind, Proxy};
+use super::{
+    clock::Clock,
+    proxy::{Behind, Proxy},
+};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -35,6 +38,8 @@ pub struct Server {
     pub callers: Proxy,
     /// Where it listens for other servers, and what they reach it through; `None`: it is alone.
     peers: Option<(SocketAddr, Proxy)>,
+    /// `None`: that of the machine.
+    pub clock: Option<Clock>,
     log: PathBuf,
     child: Mutex<Option<Child>>,
     /// Nobody starts it again now.
@@ -45,7 +50,7 @@ pub struct Server {
 
 impl Server {
     /// Starts one; `alone` without the port of the replicas.
-    pub async fn new(number: usize, alone: bool, postgres: &PrivatePostgres, folder: &Path) -> Server {
+    pub async fn new(number: usize, alone: bool, clock: Option<Clock>, postgres: &PrivatePostgres, folder: &Path) -> Server {
         let (address, callers) = entrance().await;
         let peers = if alone { None } else { Some(entrance().await) };
         let socket = postgres.socket_dir().join(".s.PGSQL.5432");
@@ -55,6 +60,7 @@ impl Server {
             proxy: Proxy::start(Behind::Postgres(socket)).await.expect("a proxy"),
             callers,
             peers,
+            clock,
             log: folder.join(format!("server-{number}.log")),
             child: Mutex::new(None),
             held: Mutex::new(0),
@@ -139,10 +145,14 @@ impl Server {
         }
     }
 
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
     /// How often its log holds a text.
     pub fn says(&self, text: &str) -> u64 {
-        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-        log.lines().filter(|line| line.contains(text)).count() as u64
+        self.log().lines().filter(|line| line.contains(text)).count() as u64
     }
 
     fn start(&self) {
@@ -157,6 +167,11 @@ impl Server {
             command.args(["--peer-listen", &listen.to_string(), "--peer-advertise", &proxy.address.to_string()]);
         }
         command.env("RUST_LOG", "info").stdin(Stdio::null());
+        if let Some(clock) = &self.clock {
+            // Every new connection has a line, so that there are lines to tell the time by.
+            command.env("RUST_LOG", "info,h2::proto::settings=debug");
+            clock.give(&mut command);
+        }
         command.stdout(File::open("/dev/null").expect("it is there")).stderr(log);
         *self.child() = Some(command.spawn().expect("the program starts"));
     }
