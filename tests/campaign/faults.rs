@@ -67,6 +67,7 @@ impl Faults {
         match fault.kind {
             Kind::Kill => self.kill(fault).await,
             Kind::Pause => self.pause(fault).await,
+            Kind::MemoryLimit => self.memory_limit(fault).await,
             Kind::ClockJumps => self.clock_jumps(fault).await,
             Kind::RollingRestart => self.rolling_restart(fault).await,
             Kind::PostgresCrash => self.postgres_crash(fault).await,

@@ -14,6 +14,7 @@ mod dump;
 mod faults;
 mod history;
 mod load;
+mod memory;
 mod plan;
 mod proxy;
 mod report;
@@ -41,6 +42,7 @@ fn kinds(replicas: usize) -> Vec<Kind> {
     let possible = |kind: &Kind| match kind {
         Kind::DiskFull => nix::unistd::geteuid().is_root(),
         Kind::PeersApart => replicas > 1,
+        Kind::MemoryLimit => memory::Trap::set().is_some(),
         Kind::ClockJumps => clock::library().is_some(),
         _ => true,
     };

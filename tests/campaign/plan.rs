@@ -38,13 +38,15 @@ pub enum Kind {
     CallersVanish,
     /// Readers open streams, and do not read.
     SlowReaders,
+    /// A server has less memory than it needs, and is ended by the kernel.
+    MemoryLimit,
     /// The clock of a server is an hour or a day ahead or behind, and then now right, now wrong.
     ClockJumps,
     /// Servers are told to stop, one after the other, and started again.
     RollingRestart,
 }
 
-pub const KINDS: [Kind; 18] = [
+pub const KINDS: [Kind; 19] = [
     Kind::Kill,
     Kind::Pause,
     Kind::PostgresCrash,
@@ -61,6 +63,7 @@ pub const KINDS: [Kind; 18] = [
     Kind::NoConnections,
     Kind::CallersVanish,
     Kind::SlowReaders,
+    Kind::MemoryLimit,
     Kind::ClockJumps,
     Kind::RollingRestart,
 ];
@@ -117,7 +120,7 @@ impl Plan {
 impl Fault {
     fn new(kind: Kind, dice: &mut Dice) -> Fault {
         let (least, most) = match kind {
-            Kind::Kill | Kind::PostgresCrash | Kind::BackendKilled | Kind::SessionsEnded => (100, 1_500),
+            Kind::Kill | Kind::MemoryLimit | Kind::PostgresCrash | Kind::BackendKilled | Kind::SessionsEnded => (100, 1_500),
             // Longer than the lease, which is 3 s.
             Kind::Pause => (4_500, 9_000),
             Kind::AcknowledgementCut | Kind::StatementCut => (1_500, 2_500),

@@ -2,6 +2,7 @@
 
 use super::{
     clock::Clock,
+    memory::Trap,
     proxy::{Behind, Proxy},
 };
 use nix::{
@@ -13,7 +14,7 @@ use std::{
     fs::{File, OpenOptions},
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -27,6 +28,8 @@ pub const SLOTS: u32 = 8;
 pub const LEASE: Duration = Duration::from_secs(3);
 /// From SIGTERM to SIGKILL.
 const STOP_PATIENCE: Duration = Duration::from_secs(45);
+/// Until it asks for memory that it cannot have.
+const STARVES: Duration = Duration::from_secs(20);
 
 pub struct Server {
     pub number: usize,
@@ -104,21 +107,40 @@ impl Server {
     pub async fn terminate(&self) -> bool {
         *self.held() += 1;
         self.signal(Signal::SIGTERM);
+        self.ends_within(STOP_PATIENCE).await.is_some_and(|status| status.success())
+    }
+
+    /// Has no memory to take, until that ends it. Stays so until [`Server::release`].
+    pub async fn starve(&self, trap: &Trap) {
+        for _ in 0..500 {
+            if self.pid().is_some() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        *self.held() += 1;
+        if let Some(pid) = self.pid() {
+            trap.catch(pid).expect("our own child and cgroup");
+        }
+        self.ends_within(STARVES).await;
+    }
+
+    /// Waits for its end, and brings it about when patience is over.
+    async fn ends_within(&self, patience: Duration) -> Option<ExitStatus> {
         let begun = tokio::time::Instant::now();
-        while begun.elapsed() < STOP_PATIENCE {
+        while begun.elapsed() < patience {
             tokio::time::sleep(Duration::from_millis(20)).await;
             let mut child = self.child();
-            let Some(running) = child.as_mut() else { return false };
-            if let Some(status) = running.try_wait().expect("our own child") {
+            if let Some(status) = child.as_mut()?.try_wait().expect("our own child") {
                 *child = None;
-                return status.success();
+                return Some(status);
             }
         }
         if let Some(mut child) = self.child().take() {
             child.kill().expect("our own child");
             child.wait().expect("our own child");
         }
-        false
+        None
     }
 
     /// It may run again.

@@ -1,7 +1,7 @@
 //! Servers die, stand still, and are told to stop.
 
 use super::{Bite, Faults};
-use crate::plan::Fault;
+use crate::{memory::Trap, plan::Fault};
 use nix::sys::signal::Signal;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::time::sleep;
@@ -20,6 +20,20 @@ impl Faults {
         let harm = harm.await;
         let what = format!("killed server {}; {harm} calls or streams were broken off; connections ended", server.number);
         Bite::new(connections() - before, what)
+    }
+
+    /// Whatever it asks for beyond what it has is too much.
+    pub(super) async fn memory_limit(&self, fault: &Fault) -> Bite {
+        let Some(trap) = Trap::set() else { return Bite::new(0, "no memory cgroup to be had") };
+        let server = self.rig.server(self.victim(fault).await);
+        let harm = self.harm_while(async {
+            server.starve(&trap).await;
+            sleep(fault.lasts).await;
+            server.release();
+        });
+        let harm = harm.await;
+        let what = format!("server {} ran out of memory; {harm} calls or streams were broken off; ended", server.number);
+        Bite::new(trap.kills(), what)
     }
 
     pub(super) async fn pause(&self, fault: &Fault) -> Bite {
