@@ -40,6 +40,7 @@ impl Verdict {
         streams::all_means_all(facts, &mut verdict);
         witnesses::outcomes_agree_with_the_witnesses(facts, &mut verdict);
         witnesses::at_most_once_is_at_most_once(facts, &mut verdict);
+        witnesses::nothing_begins_again_without_a_reason(facts, &mut verdict);
         witnesses::no_task_overlaps_itself(facts, &mut verdict);
         witnesses::orders_never_overlap(facts, &mut verdict);
         witnesses::limits_hold(facts, &mut verdict);

@@ -125,12 +125,14 @@ impl Fault {
             Kind::Pause => (4_500, 9_000),
             Kind::AcknowledgementCut | Kind::StatementCut => (1_500, 2_500),
             Kind::RollingRestart => (500, 1_000),
+            // Once for the jump, once for the strobes.
+            Kind::ClockJumps => (800, 2_000),
             _ => (1_500, 4_000),
         };
         let between = |dice: &mut Dice, least: u64, most: u64| Duration::from_millis(least + dice.below(most - least));
         Fault {
             kind,
-            wait: between(dice, 1_000, 3_500),
+            wait: between(dice, 1_000, 3_000),
             lasts: between(dice, least, most),
             server: dice.place(60),
             variant: dice.next() >> 32,

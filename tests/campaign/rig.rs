@@ -83,7 +83,8 @@ async fn witnesses(postgres: &PrivatePostgres) {
         token int8 not null,
         start boolean not null,
         at timestamptz not null default clock_timestamp(),
-        pid int4 not null default pg_backend_pid()
+        pid int4 not null default pg_backend_pid(),
+        server int4 not null default current_setting('campaign.server')::int4
     )";
     sqlx::raw_sql(table).execute(&mut session).await.expect("a table");
     session.close().await.expect("closed");

@@ -152,6 +152,9 @@ impl Server {
     /// Starts it when it has ended and may run.
     pub fn tend(&self) {
         let held = self.held();
+        if *held > 0 {
+            return;
+        }
         let mut child = self.child();
         if let Some(running) = child.as_mut()
             && let Some(status) = running.try_wait().expect("our own child")
@@ -162,7 +165,7 @@ impl Server {
         }
         let idle = child.is_none();
         drop(child);
-        if idle && *held == 0 {
+        if idle {
             self.start();
         }
     }
@@ -183,7 +186,9 @@ impl Server {
         command.args(["serve", "--listen", &self.address.to_string(), "--replica-name", &format!("r{}", self.number)]);
         command.args(["--slots", &SLOTS.to_string(), "--noop-slots", "64", "--log-format", "json"]);
         command.args(["--database", &self.proxy.url(COORDINATION, COORDINATION)]);
-        command.args(["--target", &format!("{TARGET}={}", self.proxy.url(TARGET, TARGET))]);
+        // Tells every session of a task on which server it is, for the witnesses.
+        let target = format!("{}&options=-c%20campaign.server%3D{}", self.proxy.url(TARGET, TARGET), self.number);
+        command.args(["--target", &format!("{TARGET}={target}")]);
         command.args(["--lease", &LEASE.as_secs_f64().to_string()]);
         if let Some((listen, proxy)) = &self.peers {
             command.args(["--peer-listen", &listen.to_string(), "--peer-advertise", &proxy.address.to_string()]);

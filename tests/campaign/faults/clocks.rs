@@ -32,6 +32,7 @@ impl Faults {
         let wrong = server.log()[before..].lines().filter(|line| is_wrong(line)).count();
         let start = if restarts { "started anew with a clock" } else { "went on with a clock" };
         Bite::new(wrong as u64, format!("server {} {start} {jump} s off; lines of its log with that time", server.number))
+            .hurting(restarts.then_some(server.number))
     }
 }
 

@@ -34,14 +34,16 @@ impl Faults {
 
     /// What is open now is silent for a while and then closed; new connections work.
     pub(super) async fn half_open(&self, fault: &Fault) -> Bite {
-        let proxy = &self.rig.server(fault.server).proxy;
+        let server = self.rig.server(fault.server);
+        let proxy = &server.proxy;
         let before = proxy.counters().withheld.load(Relaxed);
         let first_new = proxy.next_connection();
         proxy.change(|weather| weather.silent_below = first_new);
         sleep(fault.lasts).await;
         proxy.change(|weather| weather.closed_below = first_new);
         proxy.change(|weather| weather.silent_below = 0);
-        Bite::new(proxy.counters().withheld.load(Relaxed) - before, "connections went silent; pieces withheld")
+        let withheld = proxy.counters().withheld.load(Relaxed) - before;
+        Bite::new(withheld, "connections went silent; pieces withheld").hurting([server.number])
     }
 
     pub(super) async fn latency(&self, fault: &Fault) -> Bite {
@@ -56,7 +58,8 @@ impl Faults {
 
     /// What the service says to Postgres does not arrive.
     pub(super) async fn partition(&self, fault: &Fault) -> Bite {
-        apart(&self.rig.server(fault.server).proxy, fault).await
+        let server = self.rig.server(fault.server);
+        apart(&server.proxy, fault).await.hurting([server.number])
     }
 
     /// What other servers say to one does not arrive.
