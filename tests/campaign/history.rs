@@ -111,6 +111,13 @@ pub enum Entry {
         seq: i64,
         answer: Answer<i32>,
     },
+    /// What came of a call that was left to the Rust client.
+    Patron {
+        call: String,
+        begun: i64,
+        ended: i64,
+        answer: Answer<()>,
+    },
     Release {
         begun: i64,
         ended: i64,

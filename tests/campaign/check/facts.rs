@@ -56,6 +56,8 @@ pub struct Facts {
     pub requests: BTreeMap<String, Request>,
     pub twisted: Vec<(String, String, Answer<(i64, i32)>)>,
     pub cancels: Vec<Cancel>,
+    /// Calls that were left to the Rust client: which, when, and what came of them.
+    pub patrons: Vec<(String, i64, Answer<()>)>,
     /// When a release was first acknowledged.
     pub released: HashMap<String, i64>,
     pub streams: BTreeMap<u64, Stream>,
@@ -99,6 +101,7 @@ impl Facts {
                 self.cancels.push(Cancel { handle, seq, ended, outcome });
             }
             Entry::Cancel { .. } => {}
+            Entry::Patron { call, begun, answer, .. } => self.patrons.push((call, begun, answer)),
             Entry::Release { ended, handle, answer: Answer::Ok(()), .. } => _ = self.released.entry(handle).or_insert(ended),
             Entry::Release { .. } => {}
             Entry::Stream { id, begun, handle, after, all } => {
