@@ -30,6 +30,7 @@ impl Verdict {
         submits::repeated_submits_are_one(facts, &mut verdict);
         submits::refused_means_nothing_was_done(facts, &mut verdict);
         submits::nothing_comes_from_nowhere(facts, &mut verdict);
+        submits::the_client_never_fails(facts, &mut verdict);
         submits::nothing_is_accepted_after_a_release(facts, &mut verdict);
         conversations::every_task_has_one_outcome(facts, &mut verdict);
         conversations::events_are_numbered_without_a_gap(facts, &mut verdict);
@@ -40,6 +41,7 @@ impl Verdict {
         streams::all_means_all(facts, &mut verdict);
         witnesses::outcomes_agree_with_the_witnesses(facts, &mut verdict);
         witnesses::at_most_once_is_at_most_once(facts, &mut verdict);
+        witnesses::nothing_begins_again_without_a_reason(facts, &mut verdict);
         witnesses::no_task_overlaps_itself(facts, &mut verdict);
         witnesses::orders_never_overlap(facts, &mut verdict);
         witnesses::limits_hold(facts, &mut verdict);

@@ -66,9 +66,10 @@ pub async fn dump(rig: &Rig) {
     rig.history.write(&Entry::Sessions { idle_in_transaction });
     journal.close().await.expect("closed");
     let mut app = rig.session(TARGET).await.expect("the target");
-    let marks = "select token, start, (extract(epoch from at) * 1000000)::int8, pid from witness order by at";
-    for (token, start, at, pid) in sqlx::query_as(marks).fetch_all(&mut app).await.expect("the witnesses") {
-        rig.history.write(&Entry::Mark(Mark { token, start, at, pid }));
+    let marks = "select token, start, (extract(epoch from at) * 1000000)::int8, pid, server from witness order by at";
+    let marks: Vec<(i64, bool, i64, i32, i32)> = sqlx::query_as(marks).fetch_all(&mut app).await.expect("the witnesses");
+    for (token, start, at, pid, server) in marks {
+        rig.history.write(&Entry::Mark(Mark { token, start, at, pid, server: server as usize }));
     }
 }
 

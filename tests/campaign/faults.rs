@@ -2,6 +2,7 @@
 //! that bit nothing proves nothing.
 
 mod callers;
+mod clocks;
 mod postgres;
 mod processes;
 mod wires;
@@ -25,12 +26,18 @@ pub struct Faults {
 /// What a fault came to.
 pub struct Bite {
     pub count: u64,
+    /// Servers whose tasks it may have taken away.
+    pub hurt: Vec<usize>,
     pub what: String,
 }
 
 impl Bite {
     pub fn new(count: u64, what: impl Into<String>) -> Bite {
-        Bite { count, what: what.into() }
+        Bite { count, hurt: Vec::new(), what: what.into() }
+    }
+
+    pub fn hurting(self, hurt: impl IntoIterator<Item = usize>) -> Bite {
+        Bite { hurt: hurt.into_iter().collect(), ..self }
     }
 }
 
@@ -59,13 +66,31 @@ impl Faults {
         let bite = self.bite(&fault).await;
         let what = format!("{fault}: {}", bite.what);
         println!("  {what} [{}]", bite.count);
-        self.rig.history.write(&Entry::Fault { kind: format!("{:?}", fault.kind), begun, ended: now(), bites: bite.count, what });
+        let (kind, bites, hurt) = (format!("{:?}", fault.kind), bite.count, bite.hurt);
+        self.rig.history.write(&Entry::Fault { kind, begun, ended: now(), bites, hurt, what });
     }
 
     async fn bite(&self, fault: &Fault) -> Bite {
+        let bite = self.bite_of(fault).await;
+        match fault.kind {
+            // What is done to Postgres is done to the tasks of all, and whoever the owner does not reach it takes for lost.
+            Kind::PostgresCrash
+            | Kind::BackendKilled
+            | Kind::SessionsEnded
+            | Kind::DiskFull
+            | Kind::NoConnections
+            | Kind::PeersApart
+            | Kind::RollingRestart => bite.hurting(0..self.rig.servers.len()),
+            _ => bite,
+        }
+    }
+
+    async fn bite_of(&self, fault: &Fault) -> Bite {
         match fault.kind {
             Kind::Kill => self.kill(fault).await,
             Kind::Pause => self.pause(fault).await,
+            Kind::MemoryLimit => self.memory_limit(fault).await,
+            Kind::ClockJumps => self.clock_jumps(fault).await,
             Kind::RollingRestart => self.rolling_restart(fault).await,
             Kind::PostgresCrash => self.postgres_crash(fault).await,
             Kind::BackendKilled => self.backend_killed(fault).await,
@@ -78,6 +103,7 @@ impl Faults {
             Kind::Latency => self.latency(fault).await,
             Kind::Partition => self.partition(fault).await,
             Kind::PeersApart => self.peers_apart(fault).await,
+            Kind::CallersApart => self.callers_apart(fault).await,
             Kind::CallersVanish => self.callers_vanish(fault).await,
             Kind::SlowReaders => self.slow_readers(fault).await,
         }

@@ -42,6 +42,8 @@ pub struct Asked {
     pub work: Work,
     pub order: Option<i64>,
     pub at_most_once: bool,
+    /// How often it may begin though nothing goes wrong around it.
+    pub attempts: i32,
 }
 
 /// An AsyncDone.
@@ -77,6 +79,8 @@ pub struct Mark {
     pub start: bool,
     pub at: i64,
     pub pid: i32,
+    /// Where it ran.
+    pub server: usize,
 }
 
 /// A line.
@@ -106,6 +110,13 @@ pub enum Entry {
         handle: String,
         seq: i64,
         answer: Answer<i32>,
+    },
+    /// What came of a call that was left to the Rust client.
+    Patron {
+        call: String,
+        begun: i64,
+        ended: i64,
+        answer: Answer<()>,
     },
     Release {
         begun: i64,
@@ -137,6 +148,8 @@ pub enum Entry {
         begun: i64,
         ended: i64,
         bites: u64,
+        /// Whose tasks it may have taken away.
+        hurt: Vec<usize>,
         what: String,
     },
     /// What the storms did: calls that were hung up on in mid-call, or are part of no conversation.

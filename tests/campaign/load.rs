@@ -4,10 +4,12 @@
 
 mod conversation;
 mod listener;
+mod patron;
 mod work;
 
 use super::history::{Answer, Entry, History};
 use conversation::Conversation;
+use patron::Patron;
 use rallypoint::{
     api::{self, scheduler_service_client::SchedulerServiceClient},
     client,
@@ -27,6 +29,8 @@ use tonic::{
 
 /// Conversations at any time.
 pub const CONVERSATIONS: u64 = 8;
+/// Every so many conversations one goes through the Rust client.
+const PATRONS: u64 = 4;
 /// How long a call may take before its caller gives up waiting for the answer.
 const CALL: Duration = Duration::from_secs(10);
 /// How long a call of unknown fate is repeated.
@@ -35,6 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// What all callers share.
 pub struct Load {
     pub channels: Vec<Channel>,
+    addresses: Vec<String>,
     pub history: Arc<History>,
     /// No new conversations.
     stopping: AtomicBool,
@@ -49,13 +54,15 @@ pub struct Load {
 
 impl Load {
     pub fn new(urls: impl Iterator<Item = String>, history: Arc<History>) -> Load {
-        let channels = urls.map(|url| {
+        let addresses: Vec<String> = urls.collect();
+        let channels = addresses.iter().cloned().map(|url| {
             let endpoint = Endpoint::from_shared(url).expect("a URL").connect_timeout(Duration::from_secs(2));
             let endpoint = endpoint.http2_keep_alive_interval(Duration::from_secs(1)).keep_alive_timeout(Duration::from_secs(2));
             endpoint.keep_alive_while_idle(true).connect_lazy()
         });
         Load {
             channels: channels.collect(),
+            addresses,
             history,
             stopping: AtomicBool::new(false),
             harmed: AtomicU64::new(0),
@@ -71,7 +78,11 @@ impl Load {
         let mut number = 0;
         while !self.stopping.load(Relaxed) {
             number += 1;
-            Conversation::new(self.clone(), seed.wrapping_mul(1_000_003).wrapping_add(number)).hold().await;
+            let seed = seed.wrapping_mul(1_000_003).wrapping_add(number);
+            match number % PATRONS {
+                0 => _ = Patron::new(self.clone(), seed).hold().await,
+                _ => Conversation::new(self.clone(), seed).hold().await,
+            }
         }
     }
 
@@ -131,6 +142,10 @@ impl Load {
 }
 
 impl<T> Answer<T> {
+    pub fn ok(self) -> Option<T> {
+        if let Answer::Ok(value) = self { Some(value) } else { None }
+    }
+
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Answer<U> {
         match self {
             Answer::Ok(value) => Answer::Ok(change(value)),
@@ -142,7 +157,10 @@ impl<T> Answer<T> {
 
 /// An error is definite only if it carries a reason of the service's own.
 pub fn refused_or_unknown<T>(status: Status) -> Answer<T> {
-    let error = client::Error::from(status);
+    answered(client::Error::from(status))
+}
+
+fn answered<T>(error: client::Error) -> Answer<T> {
     match (&error.reason, error.is_unknown()) {
         (Some(reason), false) => Answer::Refused(reason.clone()),
         (reason, _) => Answer::Unknown(format!("{:?} {} {}", error.code, reason.as_deref().unwrap_or_default(), error.message)),

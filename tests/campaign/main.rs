@@ -5,6 +5,7 @@
 //! once. A run in which a fault did not bite proves nothing and fails as INVALID.
 
 mod check;
+mod clock;
 #[path = "../sim/dice.rs"]
 #[allow(dead_code)]
 mod dice;
@@ -13,6 +14,7 @@ mod dump;
 mod faults;
 mod history;
 mod load;
+mod memory;
 mod plan;
 mod proxy;
 mod report;
@@ -40,6 +42,8 @@ fn kinds(replicas: usize) -> Vec<Kind> {
     let possible = |kind: &Kind| match kind {
         Kind::DiskFull => nix::unistd::geteuid().is_root(),
         Kind::PeersApart => replicas > 1,
+        Kind::MemoryLimit => memory::Trap::set().is_some(),
+        Kind::ClockJumps => clock::library().is_some(),
         _ => true,
     };
     KINDS.into_iter().filter(wanted).filter(possible).collect()
@@ -49,12 +53,13 @@ fn kinds(replicas: usize) -> Vec<Kind> {
 async fn every_promise_is_kept_whatever_goes_wrong() {
     let (minutes, seed) = (from_environment("MINUTES", 0.0_f64), from_environment("SEED", 1_u64));
     let replicas = from_environment("REPLICAS", 3_usize);
-    let plan = Plan::new(seed, Duration::from_secs_f64(minutes * 60.0), &kinds(replicas));
+    let kinds = kinds(replicas);
+    let plan = Plan::new(seed, Duration::from_secs_f64(minutes * 60.0), &kinds);
     println!("campaign of {} faults on {replicas} servers, SEED={seed}: {:?}", plan.faults.len(), plan.by_kind());
     let folder = folder(seed);
     let history = Arc::new(History::create(&folder.join("history.jsonl")).expect("a history"));
     println!("history and logs: {}", folder.display());
-    let rig = Arc::new(Rig::start(replicas, minutes, &folder, history.clone()).await);
+    let rig = Arc::new(Rig::start(replicas, minutes, kinds.contains(&Kind::ClockJumps), &folder, history.clone()).await);
     let load = Arc::new(Load::new(rig.servers.iter().map(server::Server::url), history.clone()));
     let tending = tokio::spawn({
         let rig = rig.clone();

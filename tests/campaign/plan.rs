@@ -28,6 +28,8 @@ pub enum Kind {
     Partition,
     /// A server cannot be reached by the others.
     PeersApart,
+    /// A server cannot be reached by its callers.
+    CallersApart,
     /// The disk of Postgres is full for a while.
     DiskFull,
     /// Postgres takes no more connections, and the service loses those it has.
@@ -36,11 +38,15 @@ pub enum Kind {
     CallersVanish,
     /// Readers open streams, and do not read.
     SlowReaders,
+    /// A server has less memory than it needs, and is ended by the kernel.
+    MemoryLimit,
+    /// The clock of a server is an hour or a day ahead or behind, and then now right, now wrong.
+    ClockJumps,
     /// Servers are told to stop, one after the other, and started again.
     RollingRestart,
 }
 
-pub const KINDS: [Kind; 16] = [
+pub const KINDS: [Kind; 19] = [
     Kind::Kill,
     Kind::Pause,
     Kind::PostgresCrash,
@@ -52,10 +58,13 @@ pub const KINDS: [Kind; 16] = [
     Kind::Latency,
     Kind::Partition,
     Kind::PeersApart,
+    Kind::CallersApart,
     Kind::DiskFull,
     Kind::NoConnections,
     Kind::CallersVanish,
     Kind::SlowReaders,
+    Kind::MemoryLimit,
+    Kind::ClockJumps,
     Kind::RollingRestart,
 ];
 
@@ -111,17 +120,19 @@ impl Plan {
 impl Fault {
     fn new(kind: Kind, dice: &mut Dice) -> Fault {
         let (least, most) = match kind {
-            Kind::Kill | Kind::PostgresCrash | Kind::BackendKilled | Kind::SessionsEnded => (100, 1_500),
+            Kind::Kill | Kind::MemoryLimit | Kind::PostgresCrash | Kind::BackendKilled | Kind::SessionsEnded => (100, 1_500),
             // Longer than the lease, which is 3 s.
             Kind::Pause => (4_500, 9_000),
             Kind::AcknowledgementCut | Kind::StatementCut => (1_500, 2_500),
             Kind::RollingRestart => (500, 1_000),
+            // Once for the jump, once for the strobes.
+            Kind::ClockJumps => (800, 2_000),
             _ => (1_500, 4_000),
         };
         let between = |dice: &mut Dice, least: u64, most: u64| Duration::from_millis(least + dice.below(most - least));
         Fault {
             kind,
-            wait: between(dice, 1_000, 3_500),
+            wait: between(dice, 1_000, 3_000),
             lasts: between(dice, least, most),
             server: dice.place(60),
             variant: dice.next() >> 32,

@@ -1,5 +1,5 @@
-//! Stands between a server and Postgres (or another server), understands where messages begin and end, and does what networks do: delay, go
-//! silent, break, and break exactly between a commit and its acknowledgement.
+//! Stands between a server and Postgres, another server or its callers, and does what networks do: delay, go silent, break.
+//! Of Postgres it understands where messages begin and end, and breaks exactly between a commit and its acknowledgement.
 //!
 //! It never changes or invents a byte: it only passes on, withholds, or closes.
 
@@ -62,7 +62,7 @@ pub struct Scissors {
     pub statement: AtomicBool,
 }
 
-/// One edge between a server and Postgres.
+/// One way into something.
 pub struct Proxy {
     pub address: SocketAddr,
     shared: Arc<Shared>,

@@ -1,6 +1,6 @@
 //! What is attacked: a real Postgres on a small disk, and server processes that reach it only through their proxies.
 
-use super::{disk::Disk, history::History, server::Server};
+use super::{clock::Clock, disk::Disk, history::History, server::Server};
 use rallypoint::postgres::{Options, PrivatePostgres, SUPERUSER, TARGET};
 use sqlx::{Connection, PgConnection};
 use std::{path::Path, sync::Arc, time::Duration};
@@ -17,7 +17,8 @@ pub struct Rig {
 }
 
 impl Rig {
-    pub async fn start(replicas: usize, minutes: f64, folder: &Path, history: Arc<History>) -> Rig {
+    /// `clocks`: those of the servers can be set.
+    pub async fn start(replicas: usize, minutes: f64, clocks: bool, folder: &Path, history: Arc<History>) -> Rig {
         let disk = Disk::mount(600 + (minutes * 60.0) as u64);
         let settings = [
             ("max_connections", (40 + 30 * replicas).to_string()),
@@ -35,7 +36,8 @@ impl Rig {
         witnesses(&postgres).await;
         let mut servers = Vec::new();
         for number in 0..replicas {
-            servers.push(Server::new(number, replicas == 1, &postgres, folder).await);
+            let clock = clocks.then(|| Clock::new(folder.join(format!("clock-{number}")))).flatten();
+            servers.push(Server::new(number, replicas == 1, clock, &postgres, folder).await);
         }
         Rig { servers, postgres, disk, history }
     }
@@ -81,7 +83,8 @@ async fn witnesses(postgres: &PrivatePostgres) {
         token int8 not null,
         start boolean not null,
         at timestamptz not null default clock_timestamp(),
-        pid int4 not null default pg_backend_pid()
+        pid int4 not null default pg_backend_pid(),
+        server int4 not null default current_setting('campaign.server')::int4
     )";
     sqlx::raw_sql(table).execute(&mut session).await.expect("a table");
     session.close().await.expect("closed");

@@ -1,6 +1,10 @@
-//! A server process and the proxy between it and Postgres. It is started again when it ends, as Kubernetes would.
+//! A server process and the proxies around it: to Postgres, from its callers, from other servers. It is started again when it ends, as Kubernetes would.
 
-use super::proxy::{Behind, Proxy};
+use super::{
+    clock::Clock,
+    memory::Trap,
+    proxy::{Behind, Proxy},
+};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -10,7 +14,7 @@ use std::{
     fs::{File, OpenOptions},
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -24,13 +28,21 @@ pub const SLOTS: u32 = 8;
 pub const LEASE: Duration = Duration::from_secs(3);
 /// From SIGTERM to SIGKILL.
 const STOP_PATIENCE: Duration = Duration::from_secs(45);
+/// Until it asks for memory that it cannot have.
+const STARVES: Duration = Duration::from_secs(20);
 
 pub struct Server {
     pub number: usize,
-    pub address: SocketAddr,
+    /// Where it listens for callers.
+    address: SocketAddr,
+    /// What it reaches Postgres through.
     pub proxy: Proxy,
+    /// What callers reach it through.
+    pub callers: Proxy,
     /// Where it listens for other servers, and what they reach it through; `None`: it is alone.
     peers: Option<(SocketAddr, Proxy)>,
+    /// `None`: that of the machine.
+    pub clock: Option<Clock>,
     log: PathBuf,
     child: Mutex<Option<Child>>,
     /// Nobody starts it again now.
@@ -41,27 +53,29 @@ pub struct Server {
 
 impl Server {
     /// Starts one; `alone` without the port of the replicas.
-    pub async fn new(number: usize, alone: bool, postgres: &PrivatePostgres, folder: &Path) -> Server {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let peers = if alone { None } else { Some(peers().await) };
+    pub async fn new(number: usize, alone: bool, clock: Option<Clock>, postgres: &PrivatePostgres, folder: &Path) -> Server {
+        let (address, callers) = entrance().await;
+        let peers = if alone { None } else { Some(entrance().await) };
         let socket = postgres.socket_dir().join(".s.PGSQL.5432");
         let server = Server {
             number,
-            address: listener.local_addr().expect("an address"),
+            address,
             proxy: Proxy::start(Behind::Postgres(socket)).await.expect("a proxy"),
+            callers,
             peers,
+            clock,
             log: folder.join(format!("server-{number}.log")),
             child: Mutex::new(None),
             held: Mutex::new(0),
             ended_by_itself: AtomicU64::new(0),
         };
-        drop(listener);
         server.start();
         server
     }
 
+    /// What callers call.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", self.callers.address)
     }
 
     /// What other servers reach it through.
@@ -93,21 +107,40 @@ impl Server {
     pub async fn terminate(&self) -> bool {
         *self.held() += 1;
         self.signal(Signal::SIGTERM);
+        self.ends_within(STOP_PATIENCE).await.is_some_and(|status| status.success())
+    }
+
+    /// Has no memory to take, until that ends it. Stays so until [`Server::release`].
+    pub async fn starve(&self, trap: &Trap) {
+        for _ in 0..500 {
+            if self.pid().is_some() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        *self.held() += 1;
+        if let Some(pid) = self.pid() {
+            trap.catch(pid).expect("our own child and cgroup");
+        }
+        self.ends_within(STARVES).await;
+    }
+
+    /// Waits for its end, and brings it about when patience is over.
+    async fn ends_within(&self, patience: Duration) -> Option<ExitStatus> {
         let begun = tokio::time::Instant::now();
-        while begun.elapsed() < STOP_PATIENCE {
+        while begun.elapsed() < patience {
             tokio::time::sleep(Duration::from_millis(20)).await;
             let mut child = self.child();
-            let Some(running) = child.as_mut() else { return false };
-            if let Some(status) = running.try_wait().expect("our own child") {
+            if let Some(status) = child.as_mut()?.try_wait().expect("our own child") {
                 *child = None;
-                return status.success();
+                return Some(status);
             }
         }
         if let Some(mut child) = self.child().take() {
             child.kill().expect("our own child");
             child.wait().expect("our own child");
         }
-        false
+        None
     }
 
     /// It may run again.
@@ -119,6 +152,9 @@ impl Server {
     /// Starts it when it has ended and may run.
     pub fn tend(&self) {
         let held = self.held();
+        if *held > 0 {
+            return;
+        }
         let mut child = self.child();
         if let Some(running) = child.as_mut()
             && let Some(status) = running.try_wait().expect("our own child")
@@ -129,15 +165,19 @@ impl Server {
         }
         let idle = child.is_none();
         drop(child);
-        if idle && *held == 0 {
+        if idle {
             self.start();
         }
     }
 
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
     /// How often its log holds a text.
     pub fn says(&self, text: &str) -> u64 {
-        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-        log.lines().filter(|line| line.contains(text)).count() as u64
+        self.log().lines().filter(|line| line.contains(text)).count() as u64
     }
 
     fn start(&self) {
@@ -146,12 +186,19 @@ impl Server {
         command.args(["serve", "--listen", &self.address.to_string(), "--replica-name", &format!("r{}", self.number)]);
         command.args(["--slots", &SLOTS.to_string(), "--noop-slots", "64", "--log-format", "json"]);
         command.args(["--database", &self.proxy.url(COORDINATION, COORDINATION)]);
-        command.args(["--target", &format!("{TARGET}={}", self.proxy.url(TARGET, TARGET))]);
+        // Tells every session of a task on which server it is, for the witnesses.
+        let target = format!("{}&options=-c%20campaign.server%3D{}", self.proxy.url(TARGET, TARGET), self.number);
+        command.args(["--target", &format!("{TARGET}={target}")]);
         command.args(["--lease", &LEASE.as_secs_f64().to_string()]);
         if let Some((listen, proxy)) = &self.peers {
             command.args(["--peer-listen", &listen.to_string(), "--peer-advertise", &proxy.address.to_string()]);
         }
         command.env("RUST_LOG", "info").stdin(Stdio::null());
+        if let Some(clock) = &self.clock {
+            // Every new connection has a line, so that there are lines to tell the time by.
+            command.env("RUST_LOG", "info,h2::proto::settings=debug");
+            clock.give(&mut command);
+        }
         command.stdout(File::open("/dev/null").expect("it is there")).stderr(log);
         *self.child() = Some(command.spawn().expect("the program starts"));
     }
@@ -165,8 +212,8 @@ impl Server {
     }
 }
 
-/// A port for other servers, and a proxy before it.
-async fn peers() -> (SocketAddr, Proxy) {
+/// A port to listen on, and a proxy before it.
+async fn entrance() -> (SocketAddr, Proxy) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     (address, Proxy::start(Behind::Address(address)).await.expect("a proxy"))

@@ -10,8 +10,11 @@ use crate::harness::{
 };
 use nix::sys::signal::Signal;
 use rallypoint::{
-    api::{AsyncDone, Outcome, SchedulerSettings},
-    postgres::TARGET,
+    api::{
+        AsyncDone, Outcome, SchedulerSettings,
+        peer::{FromExecutor, Hello, executor_service_client::ExecutorServiceClient, from_executor::Message},
+    },
+    postgres::{COORDINATION, TARGET},
 };
 use sqlx::postgres::PgConnectOptions;
 use std::{
@@ -19,6 +22,7 @@ use std::{
     time::Duration,
 };
 use tokio::time::{sleep, timeout};
+use tonic::Code;
 
 /// Slots of each replica.
 const SLOTS: usize = 4;
@@ -98,6 +102,21 @@ impl Scene {
         let query = "select task::int8, count(*) from run group by task";
         let rows: Vec<(i64, i64)> = sqlx::query_as(query).fetch_all(&mut connect(&self.app).await).await.expect("counted");
         rows.into_iter().collect()
+    }
+
+    /// Opens a session with the owner in its own name and without any task, as a replica does that has come back to the address
+    /// of the owner it was; why that failed.
+    async fn report_in_the_name_of_the_owner(&self) -> Option<Code> {
+        let query = "select replica::text, address, shard.epoch, incarnation
+            from shard join replica using (shard)
+            where replica = owner_id";
+        let mut journal = connect(&self.cluster.postgres.options_for(COORDINATION, COORDINATION)).await;
+        let (replica, address, epoch, incarnation): (String, String, i64, i32) =
+            sqlx::query_as(query).fetch_one(&mut journal).await.expect("an owner");
+        let hello = Hello { replica, incarnation, name: "r".into(), epoch, ..Hello::default() };
+        let said = tokio_stream::iter([FromExecutor { message: Some(Message::Hello(hello)) }]);
+        let mut client = ExecutorServiceClient::connect(format!("http://{address}")).await.expect("its port");
+        client.session(said).await.err().map(|status| status.code())
     }
 }
 
@@ -219,4 +238,16 @@ async fn a_replica_that_is_told_to_go_finishes_what_it_runs() {
     assert_eq!(with(&done, Outcome::Succeeded).len(), scene.tasks(), "{done:?}");
     assert_eq!(attempts(&done, &runs[&leaving]), [1]);
     assert!(scene.begun().await.values().all(|times| *times == 1));
+}
+
+#[tokio::test]
+async fn an_owner_that_reports_to_itself_is_turned_away_and_begins_nothing_again() {
+    let mut scene = Scene::new(2).await;
+    scene.fill(same).await;
+    assert_eq!(scene.report_in_the_name_of_the_owner().await, Some(Code::Unavailable));
+    scene.open().await;
+    let done = scene.talk.all_done().await;
+    assert_eq!(with(&done, Outcome::Succeeded).len(), scene.tasks(), "{done:?}");
+    let begun = scene.begun().await;
+    assert!(begun.values().all(|times| *times == 1), "{begun:?}");
 }

@@ -44,6 +44,9 @@ impl Loop {
         let commands = match change {
             // Dropping the answer says that it is to ask somebody else.
             Change::Join(..) if self.driver.machine.stands_by() => Vec::new(),
+            // After a crash a process finds the owner it was in the journal, at its own address, and reports to itself. What it
+            // said is older than what it has been given here meanwhile.
+            Change::Join(joining, _) if joining.host.replica == self.driver.replica.id => Vec::new(),
             Change::Join(joining, answer) => {
                 let told = roll.pool.join(joining);
                 // Who has given up asking is told again by its session's end.

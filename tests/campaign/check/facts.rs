@@ -46,6 +46,7 @@ pub struct Fault {
     pub begun: i64,
     pub ended: i64,
     pub bites: u64,
+    pub hurt: Vec<usize>,
 }
 
 #[derive(Default)]
@@ -55,6 +56,8 @@ pub struct Facts {
     pub requests: BTreeMap<String, Request>,
     pub twisted: Vec<(String, String, Answer<(i64, i32)>)>,
     pub cancels: Vec<Cancel>,
+    /// Calls that were left to the Rust client: which, when, and what came of them.
+    pub patrons: Vec<(String, i64, Answer<()>)>,
     /// When a release was first acknowledged.
     pub released: HashMap<String, i64>,
     pub streams: BTreeMap<u64, Stream>,
@@ -98,6 +101,7 @@ impl Facts {
                 self.cancels.push(Cancel { handle, seq, ended, outcome });
             }
             Entry::Cancel { .. } => {}
+            Entry::Patron { call, begun, answer, .. } => self.patrons.push((call, begun, answer)),
             Entry::Release { ended, handle, answer: Answer::Ok(()), .. } => _ = self.released.entry(handle).or_insert(ended),
             Entry::Release { .. } => {}
             Entry::Stream { id, begun, handle, after, all } => {
@@ -111,12 +115,12 @@ impl Facts {
             Entry::StreamEnd { stream, answer, .. } => {
                 self.streams.get_mut(&stream).expect("opened before").answer = Some(answer);
             }
-            Entry::Fault { kind, begun, ended, bites, .. } => {
-                self.faults.entry(kind).or_default().push(Fault { begun, ended, bites });
+            Entry::Fault { kind, begun, ended, bites, hurt, .. } => {
+                self.faults.entry(kind).or_default().push(Fault { begun, ended, bites, hurt });
             }
             Entry::Stray { handle, token } => {
                 self.strays.insert(handle);
-                let asked = Asked { token, work: crate::history::Work::Failing, order: None, at_most_once: true };
+                let asked = Asked { token, work: crate::history::Work::Failing, order: None, at_most_once: true, attempts: 1 };
                 self.asked.insert(token, asked);
             }
             Entry::Logged(row) => self.log.entry(row.handle.clone()).or_default().push(row),
@@ -133,6 +137,12 @@ impl Facts {
         let after = |at: &&i64| **at >= fault.begun && **at <= fault.ended + AFTERMATH_US;
         let heard: Vec<i64> = [fault.begun].iter().chain(self.heard.iter().filter(after)).copied().collect();
         heard.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
+    }
+
+    /// Whether something happened to a server in this time that may have taken away what it ran.
+    pub fn was_hurt(&self, server: usize, from: i64, to: i64) -> bool {
+        let mut faults = self.faults.values().flatten();
+        faults.any(|fault| fault.hurt.contains(&server) && fault.begun <= to && from <= fault.ended)
     }
 
     pub fn marks_of(&self, token: i64) -> &[Mark] {

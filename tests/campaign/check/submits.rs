@@ -84,3 +84,12 @@ pub fn nothing_is_accepted_after_a_release(facts: &Facts, verdict: &mut Verdict)
         }
     }
 }
+
+/// Its patience is longer than any fault, and its callers ask for nothing that could be refused.
+pub fn the_client_never_fails(facts: &Facts, verdict: &mut Verdict) {
+    for (call, begun, answer) in &facts.patrons {
+        verdict.expect("calls through the Rust client never fail", *answer == Answer::Ok(()), || {
+            format!("{call} begun at {begun}: {answer:?}")
+        });
+    }
+}

@@ -2,7 +2,7 @@
 
 use super::{Facts, Verdict, facts::Run};
 use crate::{
-    history::{Answer, Logged, Work},
+    history::{Answer, Logged, Mark, Work},
     server::SLOTS,
 };
 use rallypoint::api::Outcome;
@@ -37,6 +37,21 @@ pub fn at_most_once_is_at_most_once(facts: &Facts, verdict: &mut Verdict) {
     for asked in facts.asked.values().filter(|asked| asked.at_most_once && asked.token > 0) {
         let starts = facts.starts_of(asked.token).count();
         verdict.expect("at most once is at most once", starts <= 1, || format!("task {} started {starts} times", asked.token));
+    }
+}
+
+/// What has begun begins again only as its policy says, or because something happened to the server it ran on: what others
+/// run outlives whoever gave it to them.
+pub fn nothing_begins_again_without_a_reason(facts: &Facts, verdict: &mut Verdict) {
+    for asked in facts.asked.values().filter(|asked| asked.token > 0) {
+        let starts: Vec<&Mark> = facts.starts_of(asked.token).collect();
+        let again = starts.windows(2).filter(|pair| !facts.was_hurt(pair[0].server, pair[0].at, pair[1].at));
+        let groundless = again.count() as i32;
+        if starts.len() > 1 {
+            verdict.expect("nothing begins again without a reason", groundless < asked.attempts, || {
+                format!("{asked:?} began again {groundless} times without a reason: {starts:?}")
+            });
+        }
     }
 }
 

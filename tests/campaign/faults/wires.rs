@@ -1,7 +1,7 @@
-//! What happens between a server and Postgres.
+//! What happens between a server and Postgres, the other servers, and its callers.
 
 use super::{Bite, Faults};
-use crate::plan::Fault;
+use crate::{plan::Fault, proxy::Proxy};
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 use tokio::time::{Instant, sleep};
 
@@ -34,14 +34,16 @@ impl Faults {
 
     /// What is open now is silent for a while and then closed; new connections work.
     pub(super) async fn half_open(&self, fault: &Fault) -> Bite {
-        let proxy = &self.rig.server(fault.server).proxy;
+        let server = self.rig.server(fault.server);
+        let proxy = &server.proxy;
         let before = proxy.counters().withheld.load(Relaxed);
         let first_new = proxy.next_connection();
         proxy.change(|weather| weather.silent_below = first_new);
         sleep(fault.lasts).await;
         proxy.change(|weather| weather.closed_below = first_new);
         proxy.change(|weather| weather.silent_below = 0);
-        Bite::new(proxy.counters().withheld.load(Relaxed) - before, "connections went silent; pieces withheld")
+        let withheld = proxy.counters().withheld.load(Relaxed) - before;
+        Bite::new(withheld, "connections went silent; pieces withheld").hurting([server.number])
     }
 
     pub(super) async fn latency(&self, fault: &Fault) -> Bite {
@@ -54,35 +56,36 @@ impl Faults {
         Bite::new(counters() - before, format!("{} ms more for every piece", latency.as_millis()))
     }
 
-    /// Nothing passes. In the end what was withheld arrives late, or is lost with its connections.
+    /// What the service says to Postgres does not arrive.
     pub(super) async fn partition(&self, fault: &Fault) -> Bite {
-        let proxy = &self.rig.server(fault.server).proxy;
-        let before = proxy.counters().withheld.load(Relaxed);
-        proxy.change(|weather| weather.silent_below = u64::MAX);
-        sleep(fault.lasts).await;
-        let arrives = fault.variant.is_multiple_of(2);
-        if !arrives {
-            let next = proxy.next_connection();
-            proxy.change(|weather| weather.closed_below = next);
-        }
-        proxy.change(|weather| weather.silent_below = 0);
-        let end = if arrives { "what was withheld arrived late" } else { "what was withheld was lost" };
-        Bite::new(proxy.counters().withheld.load(Relaxed) - before, end)
+        let server = self.rig.server(fault.server);
+        apart(&server.proxy, fault).await.hurting([server.number])
     }
 
-    /// What other servers say to one does not arrive, or arrives late.
+    /// What other servers say to one does not arrive.
     pub(super) async fn peers_apart(&self, fault: &Fault) -> Bite {
-        let Some(proxy) = self.rig.server(self.victim(fault).await).peer_proxy() else {
-            return Bite::new(0, "it is alone");
-        };
-        let before = proxy.counters().withheld.load(Relaxed);
-        proxy.change(|weather| weather.silent_below = u64::MAX);
-        sleep(fault.lasts).await;
-        let next = proxy.next_connection();
-        proxy.change(|weather| {
-            weather.closed_below = if fault.variant.is_multiple_of(2) { weather.closed_below } else { next };
-            weather.silent_below = 0;
-        });
-        Bite::new(proxy.counters().withheld.load(Relaxed) - before, "others did not reach it; pieces withheld")
+        match self.rig.server(self.victim(fault).await).peer_proxy() {
+            Some(proxy) => apart(proxy, fault).await,
+            None => Bite::new(0, "it is alone"),
+        }
     }
+
+    /// What callers say to a server does not arrive.
+    pub(super) async fn callers_apart(&self, fault: &Fault) -> Bite {
+        apart(&self.rig.server(fault.server).callers, fault).await
+    }
+}
+
+/// Nothing passes, either way. In the end what was withheld arrives late, or is lost with its connections.
+async fn apart(proxy: &Proxy, fault: &Fault) -> Bite {
+    let before = proxy.counters().withheld.load(Relaxed);
+    proxy.change(|weather| weather.silent_below = u64::MAX);
+    sleep(fault.lasts).await;
+    let (arrives, next) = (fault.variant.is_multiple_of(2), proxy.next_connection());
+    proxy.change(|weather| {
+        weather.closed_below = if arrives { weather.closed_below } else { next };
+        weather.silent_below = 0;
+    });
+    let end = if arrives { "arrived late" } else { "was lost with its connections" };
+    Bite::new(proxy.counters().withheld.load(Relaxed) - before, format!("what was withheld {end}"))
 }

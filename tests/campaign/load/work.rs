@@ -16,7 +16,9 @@ pub fn asked(token: i64, order: Option<i64>, dice: &mut Dice) -> Asked {
         _ => Work::Endless,
     };
     let token = if work == Work::Noop { 0 } else { token };
-    Asked { token, work, order, at_most_once: work != Work::Noop && dice.percent(20) }
+    let at_most_once = work != Work::Noop && dice.percent(20);
+    let retried = !at_most_once && matches!(work, Work::Failing | Work::Endless) && dice.percent(50);
+    Asked { token, work, order, at_most_once, attempts: if retried { 2 } else { 1 } }
 }
 
 /// As the service takes it.
@@ -28,7 +30,7 @@ pub fn task(asked: &Asked, dice: &mut Dice) -> api::Task {
     let at_most_once = api::Delivery::AtMostOnce;
     let options = api::TaskOptions {
         timeout: (asked.work == Work::Endless).then(|| duration(150)),
-        retry: (!asked.at_most_once).then(|| retry(dice)),
+        retry: (!asked.at_most_once).then(|| retry(asked)),
         delivery: if asked.at_most_once { at_most_once.into() } else { 0 },
         ..Default::default()
     };
@@ -50,9 +52,9 @@ fn statement(asked: &Asked, dice: &mut Dice) -> String {
     }
 }
 
-fn retry(dice: &mut Dice) -> api::RetryPolicy {
+fn retry(asked: &Asked) -> api::RetryPolicy {
     api::RetryPolicy {
-        max_attempts: Some(1 + dice.below(2) as i32),
+        max_attempts: Some(asked.attempts),
         // Hosts are lost all the time here: no task may come to nothing by that.
         max_losses: Some(1_000),
         initial: Some(duration(20)),

@@ -1,4 +1,4 @@
-//! One connection of a server to Postgres: two directions, and what happens to the messages on them.
+//! One connection through a proxy: two directions, and what happens to the messages on them.
 
 use super::{
     Shared,
@@ -31,14 +31,16 @@ impl Connection {
         let (client_in, client_out) = client.into_split();
         let writer = AtomicBool::new(false);
         tokio::select! {
+            // First: what is closed while it is silent passes nothing on.
+            biased;
+            () = self.closed() => {
+                self.shared.counters.closed.fetch_add(1, Relaxed);
+            }
             () = self.forth(client_in, server_out, &writer) => {
                 self.shared.counters.hung_up.fetch_add(1, Relaxed);
             }
             () = self.back(server_in, client_out, &writer) => {
                 self.shared.counters.lost.fetch_add(1, Relaxed);
-            }
-            () = self.closed() => {
-                self.shared.counters.closed.fetch_add(1, Relaxed);
             }
         }
     }
