@@ -297,7 +297,7 @@ pub struct Progress {
 /// Counts over all schedulers.
 #[derive(Clone, Debug, Default)]
 pub struct CoreStatus {
-    /// Schedulers in memory.
+    /// Schedulers that are open, or released with tasks left.
     pub schedulers: i64,
     /// Their unfinished tasks.
     pub counts: Counts,
