@@ -71,11 +71,13 @@ impl Totals {
 
 impl Shard {
     pub(super) fn status(&mut self) -> CoreStatus {
-        let slots = |pool: &Pool| (pool.work.clone(), pool.total, pool.busy, pool.reserve());
+        let of = |pool: &Pool| (pool.work.clone(), pool.total, pool.busy, pool.reserve());
+        let mut slots: Vec<_> = self.fair.pools().iter().map(of).collect();
+        slots.sort_unstable();
         CoreStatus {
             schedulers: self.totals.schedulers,
             counts: self.totals.counts,
-            slots: self.fair.pools().iter().map(slots).collect(),
+            slots,
             oldest_queued: self.totals.oldest(&mut self.schedulers),
         }
     }
