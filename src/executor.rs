@@ -18,6 +18,9 @@ use crate::{
     core::{Assignment, Completion, Epoch, Report, Running, TaskError, Time, Work},
 };
 use bytes::Bytes;
+#[cfg(test)]
+pub(crate) use desk::Desk;
+#[cfg(not(test))]
 use desk::Desk;
 pub use desk::{Kept, Link, MemberId, Snapshot, Told};
 pub use session::{Session, SessionNote};
@@ -220,6 +223,8 @@ impl Executor {
             self.running().values().for_each(CancellationToken::cancel);
             sleep(GIVE_UP_LOOK).await;
         }
+        // They are registered under the name that was fenced: whoever fenced it ends them, and must not end what comes next.
+        self.0.targets.values().for_each(|target| target.hang_up());
     }
 
     /// Nothing has been given to it that is not acknowledged.

@@ -249,6 +249,6 @@ async fn write_down(sessions: &Sessions, note: SessionNote) -> Result<(), journa
             }
             Ok(())
         }
-        SessionNote::Forget(session) => sessions.forget(&session.target, session.pid, session.backend_start).await,
+        SessionNote::Forget(session) => sessions.let_go(&session.target, session.pid, session.backend_start).await,
     }
 }

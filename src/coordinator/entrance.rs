@@ -38,10 +38,11 @@ impl Entrance {
         self.pool.epoch()
     }
 
-    /// Takes an executor in; it is told what to do through `out`.
+    /// Takes an executor in that means to work for `epoch`, by its how manieth session; it is told what to do through `out`.
     pub async fn admit(
         &self,
         host: Host,
+        (epoch, session): (Epoch, u64),
         name: Arc<str>,
         snapshot: Snapshot,
         out: mpsc::Sender<ToMember>,
@@ -50,7 +51,7 @@ impl Entrance {
             return Ok(Admission::Fenced);
         }
         let member = self.pool.new_member();
-        let joining = Joining { member, host, name, snapshot, route: Route::Remote(out) };
+        let joining = Joining { member, host, epoch, session, name, snapshot, route: Route::Remote(out) };
         let (answer, admitted) = oneshot::channel();
         if self.changes.send(Change::Join(joining, answer)).await.is_err() {
             return Ok(Admission::NotNow);

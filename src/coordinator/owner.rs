@@ -163,9 +163,9 @@ impl Owner {
         self.health.stands(Standing::Recovering);
         let mut pause = RETRY_MIN;
         loop {
-            let (journal, roll, me) = (self.journal.clone(), self.roll.clone(), self.replica.id);
+            let (journal, roll) = (self.journal.clone(), self.roll.clone());
             let reading = async {
-                let window = if anew { Some(roll.prepare(me).await?) } else { None };
+                let window = if anew { Some(roll.prepare().await?) } else { None };
                 Ok::<_, JournalError>((journal::recover(&journal).await?, window))
             };
             tokio::select! {

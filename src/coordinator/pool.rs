@@ -4,16 +4,17 @@
 //! the next. It never waits: an executor that takes nothing off its way is let go, and reports again. What a lost
 //! executor had is given back or counts as lost only when its sessions are known to have ended. It decides nothing about tasks.
 
+mod claims;
 mod member;
 #[cfg(test)]
 mod tests;
 
-pub use member::{Host, Joining, Route, ToMember};
+pub use member::{Host, Joining, Refusal, Route, ToMember};
 
 use crate::{
     clock::Clock,
     core::{Assignment, Attempt, Command, Completion, Epoch, Handle, Report, Running, Seq, TaskError, Work},
-    executor::{Body, Event, Kept, MemberId, Order, Token, Told},
+    executor::{Body, Event, MemberId, Order, Token, Told},
 };
 use member::Member;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -22,6 +23,7 @@ use std::{
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
+use uuid::Uuid;
 
 /// The pool. Cheap to clone.
 #[derive(Clone)]
@@ -35,6 +37,12 @@ struct Shared {
 struct State {
     clock: Clock,
     epoch: Epoch,
+    /// The ownership since which nobody else has had the shard.
+    since: Epoch,
+    /// The latest session of each replica since then: what was said before it and comes late says nothing.
+    sessions: FxHashMap<Uuid, u64>,
+    /// Who has reported since then.
+    reported: FxHashSet<Host>,
     serial: u64,
     members: BTreeMap<MemberId, Member>,
     given: FxHashMap<(Handle, Seq), Given>,
@@ -68,6 +76,7 @@ impl Pool {
         let mut state = self.state();
         if anew {
             *state = State::new(state.clock.clone(), state.last_member);
+            state.since = epoch;
         }
         state.epoch = epoch;
     }
@@ -95,23 +104,29 @@ impl Pool {
         MemberId(state.last_member)
     }
 
-    /// Takes an executor in, and says what the core must be told; `None`: it is being fenced, and must come as somebody else.
-    pub(super) fn join(&self, joining: Joining) -> Option<Vec<Command>> {
+    /// Takes an executor in, and says what the core must be told.
+    pub(super) fn join(&self, joining: Joining) -> Result<Vec<Command>, Refusal> {
         let mut state = self.state();
-        if state.fenced.contains(&joining.host) {
-            return None;
+        if joining.epoch < state.since || state.sessions.get(&joining.host.replica) > Some(&joining.session) {
+            return Err(Refusal::Stale);
         }
+        if state.fenced.contains(&joining.host) {
+            return Err(Refusal::Fenced);
+        }
+        state.sessions.insert(joining.host.replica, joining.session);
+        state.reported.insert(joining.host);
         let before: Vec<Work> = state.leave(|member| member.host.replica == joining.host.replica);
-        let Joining { member, host, name, snapshot, route } = joining;
+        let Joining { member, host, name, snapshot, route, .. } = joining;
         state.members.insert(member, Member::new(host, name, route, &snapshot.slots));
-        let mut commands = vec![Command::Reported(state.claim(host, member, &snapshot.attempts))];
+        let mut commands = vec![Command::Reported(state.claim(host, &snapshot.attempts))];
         commands.extend(state.never_arrived(host, &snapshot.attempts).into_iter().map(completed));
+        state.count_busy(host);
         let works = before.into_iter().chain(snapshot.slots.into_iter().map(|(work, _)| work));
         commands.extend(works.map(|work| state.slots(work)).collect::<Vec<_>>());
         let events = snapshot.completions.into_iter().map(|(token, completion)| Event::Completed(token, completion)).collect();
         commands.extend(state.told(Told { member, events }));
         state.hand_out_waiting();
-        Some(commands)
+        Ok(commands)
     }
 
     /// What the core must be told of the slots here, besides those of executors.
@@ -197,9 +212,14 @@ impl Pool {
         }
     }
 
-    /// Whether an executor of this replica has reported.
-    pub(super) fn has_joined(&self, host: Host) -> bool {
-        self.state().members.values().any(|member| member.host.replica == host.replica && member.host >= host)
+    /// Whether this one has reported, as it is or later in its life: it is there, or its loss is already known.
+    pub(super) fn has_reported(&self, host: Host) -> bool {
+        self.state().reported.iter().any(|other| other.replica == host.replica && *other >= host)
+    }
+
+    /// Whether this very one has reported: what it had then is given to it as far as the core knows.
+    pub(super) fn was_here(&self, host: Host) -> bool {
+        self.state().reported.contains(&host)
     }
 
     /// From now on nobody comes back as this one; false: it is there.
@@ -238,6 +258,9 @@ impl State {
         State {
             clock,
             epoch: Epoch(0),
+            since: Epoch(0),
+            sessions: FxHashMap::default(),
+            reported: FxHashSet::default(),
             serial: 0,
             members: BTreeMap::new(),
             given: FxHashMap::default(),
@@ -246,62 +269,6 @@ impl State {
             fenced: FxHashSet::default(),
             last_member,
         }
-    }
-
-    /// Notes what an executor says it has. Returns what it was given by an earlier owner; of what is somebody else's by now it
-    /// is told.
-    fn claim(&mut self, host: Host, member: MemberId, attempts: &[Kept]) -> Vec<Running> {
-        let mut claimed = Vec::new();
-        for kept in attempts {
-            let Kept { token, running, work } = kept.clone();
-            let over = match self.given.get(&(running.handle, running.first)) {
-                Some(given) if given.token == token => given.over,
-                // Of two who were given a task the later one has it, whoever reports first.
-                Some(given) if given.token > token => {
-                    self.send(host, ToMember::Stop(token));
-                    continue;
-                }
-                _ => {
-                    claimed.push(running);
-                    self.give(Given { host, token, running, work: work.clone(), over: false });
-                    false
-                }
-            };
-            if let Some(member) = self.members.get_mut(&member).filter(|_| !over) {
-                *member.busy.entry(work).or_default() += 1;
-            }
-        }
-        claimed
-    }
-
-    /// Notes who has a task; who had it before has it no more.
-    fn give(&mut self, given: Given) {
-        let Some(before) = self.given.insert((given.running.handle, given.running.first), given) else { return };
-        if let Some(member) = self.members.values_mut().find(|member| member.host == before.host) {
-            if !before.over {
-                member.vacate(&before.work);
-            }
-            member.send(ToMember::Stop(before.token));
-        }
-    }
-
-    /// What was on its way to an executor and never came there.
-    fn never_arrived(&mut self, host: Host, attempts: &[Kept]) -> Vec<Completion> {
-        let there: FxHashSet<Token> = attempts.iter().map(|kept| kept.token).collect();
-        self.end(&Report::NotStarted, |given| given.host == host && !there.contains(&given.token))
-    }
-
-    /// Ends what was given out and is not over, in place of whoever had it.
-    fn end(&mut self, report: &Report, hit: impl Fn(&Given) -> bool) -> Vec<Completion> {
-        let ended = self.clock.now();
-        let end = |given: &mut Given| {
-            given.over = true;
-            let Running { handle, first, attempt, since, .. } = given.running;
-            Completion { handle, first, attempt, report: report.clone(), started: since, ended, slot: 0, backend_pid: 0 }
-        };
-        let mut over: Vec<Completion> = self.given.values_mut().filter(|given| !given.over && hit(given)).map(end).collect();
-        over.sort_unstable_by_key(|completion| (completion.handle, completion.first));
-        over
     }
 
     /// What is over before anybody was given it.
@@ -359,8 +326,10 @@ impl State {
         let Some(member) = self.members.get_mut(&id) else { return };
         *member.busy.entry(work.clone()).or_default() += 1;
         let running = Running { handle, first, count, attempt, since: self.clock.now() };
-        self.given.insert((handle, first), Given { host: member.host, token, running, work, over: false });
-        member.send(ToMember::Run(Box::new(Order { token, assignment, body })));
+        let host = member.host;
+        // Another attempt of it may still be noted: one that was over long ago, told again by who does not know that.
+        self.give(Given { host, token, running, work, over: false });
+        self.send(host, ToMember::Run(Box::new(Order { token, assignment, body })));
     }
 
     fn hand_out_waiting(&mut self) {

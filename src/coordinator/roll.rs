@@ -22,7 +22,6 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::sleep,
 };
-use uuid::Uuid;
 
 /// How long an executor may take to report to a new owner, or to come back: two heartbeats and a bit.
 const PATIENCE: Duration = Duration::from_millis(2_500);
@@ -65,11 +64,8 @@ pub(super) struct Roll {
 impl Roll {
     /// Before the journal is read by a new owner: what others may have been running. An executor that was fenced meanwhile
     /// begins afresh.
-    pub async fn prepare(&self, me: Uuid) -> Result<Window, JournalError> {
-        if self.sessions.is_fenced(me, self.sessions.incarnation()).await? {
-            self.executor.give_up().await;
-            self.sessions.readmit().await?;
-        }
+    pub async fn prepare(&self) -> Result<Window, JournalError> {
+        self.sessions.begin_afresh(|| self.executor.give_up()).await?;
         self.sessions.window(!self.executor.is_idle()).await
     }
 
@@ -80,6 +76,10 @@ impl Roll {
         join_all(others.into_iter().map(|other| self.wait_or_fence(other, end))).await;
         let mut left: BTreeMap<Work, Vec<Session>> = works.into_iter().map(|work| (work, Vec::new())).collect();
         for session in insist(|| self.sessions.of_fenced()).await {
+            // What one has left who had reported is for those who bury it.
+            if self.pool.was_here(Host { replica: session.replica, incarnation: session.incarnation }) {
+                continue;
+            }
             left.entry(Work::Sql { target: session.target.clone() }).or_default().push(session);
         }
         join_all(left.into_iter().map(|(work, sessions)| self.clear(since, work, sessions))).await;
@@ -87,12 +87,20 @@ impl Roll {
 
     async fn wait_or_fence(&self, other: Enrolled, end: Instant) {
         let host = Host { replica: other.replica, incarnation: other.incarnation };
-        while other.alive && Instant::now() < end && !self.pool.has_joined(host) {
+        while other.alive && Instant::now() < end && !self.pool.has_reported(host) {
             sleep(LOOK).await;
         }
-        if !self.pool.has_joined(host) && self.pool.shut_out(host) {
+        if !self.pool.has_reported(host) && self.pool.shut_out(host) {
             tracing::warn!(replica = %host.replica, "an executor has not reported; its sessions are ended");
-            insist(|| self.sessions.fence(host.replica, host.incarnation)).await;
+            self.fence(host).await;
+        }
+    }
+
+    /// Only the present owner fences: who has been overtaken must not shut out who works for another one by now. It tries until
+    /// its ownership ends, which ends this.
+    async fn fence(&self, host: Host) {
+        while !insist(|| self.sessions.fence(host.replica, host.incarnation, self.pool.epoch())).await {
+            sleep(RETRY).await;
         }
     }
 
@@ -109,11 +117,13 @@ impl Roll {
         if !self.pool.shut_out(host) {
             return;
         }
-        insist(|| self.sessions.fence(host.replica, host.incarnation)).await;
+        self.fence(host).await;
         let mut left: BTreeMap<Work, Vec<Session>> =
             self.pool.given_to(host).into_iter().map(|work| (work, Vec::new())).collect();
         let fenced = insist(|| self.sessions.of_fenced()).await;
-        for session in fenced.into_iter().filter(|session| session.replica == host.replica) {
+        // Those it had before it began afresh are for the roll call.
+        let its = |session: &Session| (session.replica, session.incarnation) == (host.replica, host.incarnation);
+        for session in fenced.into_iter().filter(its) {
             left.entry(Work::Sql { target: session.target.clone() }).or_default().push(session);
         }
         if !left.is_empty() {

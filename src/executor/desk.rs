@@ -70,7 +70,7 @@ pub struct Kept {
 }
 
 #[derive(Default)]
-pub(super) struct Desk {
+pub(crate) struct Desk {
     state: Mutex<State>,
     wake: Notify,
 }
@@ -94,7 +94,7 @@ impl Desk {
     }
 
     /// From now on everything goes to this owner, who must be told the snapshot first; `None`: there is a younger one.
-    pub(super) fn attach(&self, link: Link) -> Option<Snapshot> {
+    pub(crate) fn attach(&self, link: Link) -> Option<Snapshot> {
         let mut state = self.state();
         if state.link.as_ref().is_some_and(|present| present.epoch > link.epoch) {
             return None;
@@ -112,7 +112,7 @@ impl Desk {
     }
 
     /// Keeps an assignment; false: it comes of an owner who is none any more, or is here already.
-    pub(super) fn take(&self, kept: Kept) -> bool {
+    pub(crate) fn take(&self, kept: Kept) -> bool {
         let mut state = self.state();
         let present = state.link.as_ref().map_or(Epoch(0), |link| link.epoch);
         if kept.token.epoch < present || state.kept.contains_key(&kept.token) {
@@ -123,7 +123,7 @@ impl Desk {
     }
 
     /// An assignment has ended.
-    pub(super) fn completed(&self, token: Token, completion: Completion) {
+    pub(crate) fn completed(&self, token: Token, completion: Completion) {
         let mut state = self.state();
         // What was given up is nobody's any more.
         let Some((_, kept)) = state.kept.get_mut(&token) else { return };
@@ -132,27 +132,27 @@ impl Desk {
     }
 
     /// There are so many slots now.
-    pub(super) fn slots(&self, work: Work, total: u32) {
+    pub(crate) fn slots(&self, work: Work, total: u32) {
         let mut state = self.state();
         state.slots.insert(work.clone(), total);
         self.push(&mut state, Event::Slots { work, total });
     }
 
     /// These completions are durable, or nobody's.
-    pub(super) fn acknowledge(&self, tokens: &[Token]) {
+    pub(crate) fn acknowledge(&self, tokens: &[Token]) {
         let mut state = self.state();
         tokens.iter().for_each(|token| drop(state.kept.remove(token)));
     }
 
     /// Gives everything up, without a word.
-    pub(super) fn give_up(&self) {
+    pub(crate) fn give_up(&self) {
         let mut state = self.state();
         state.kept.clear();
         state.waiting.clear();
     }
 
     /// Nothing has been given that is not acknowledged.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.state().kept.is_empty()
     }
 
@@ -192,7 +192,8 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn next(&self) -> Option<(Link, Vec<Event>)> {
+    /// What is next on its way to the owner, for whoever carries it there.
+    pub(crate) fn next(&self) -> Option<(Link, Vec<Event>)> {
         let mut state = self.state();
         let events = mem::take(&mut state.waiting);
         state.sending = !events.is_empty() && state.link.is_some();

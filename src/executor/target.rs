@@ -120,6 +120,14 @@ impl Target {
         lock(&self.free).push(slot);
     }
 
+    /// Ends the sessions of its free slots. The register keeps them: what they ran may not be on record yet.
+    pub(super) fn hang_up(&self) {
+        for slot in lock(&self.free).iter_mut() {
+            slot.live = None;
+            lock(&self.doing[slot.number as usize - 1]).session = None;
+        }
+    }
+
     /// The slot begins this.
     pub(super) fn begin(&self, slot: u32, assignment: &Assignment, started: Time) {
         lock(&self.doing[slot as usize - 1]).running = Some((assignment.clone(), started));

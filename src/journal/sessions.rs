@@ -5,7 +5,7 @@
 //! incarnation, when nothing runs of what it was given before.
 
 use super::{JournalError, Reader, Replica, wire::Stamp};
-use crate::core::{Time, Window, Work};
+use crate::core::{Epoch, Time, Window, Work};
 use std::{
     sync::{
         Arc,
@@ -49,6 +49,8 @@ pub struct Sessions {
     reader: Reader,
     replica: Replica,
     incarnation: Arc<AtomicI32>,
+    /// Held by whoever begins afresh.
+    afresh: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(sqlx::FromRow)]
@@ -63,7 +65,7 @@ struct Row {
 
 impl Sessions {
     pub(super) fn new(reader: Reader, replica: Replica) -> Self {
-        Sessions { reader, replica, incarnation: Arc::new(AtomicI32::new(1)) }
+        Sessions { reader, replica, incarnation: Arc::new(AtomicI32::new(1)), afresh: Arc::default() }
     }
 
     /// The present incarnation of this run's executor.
@@ -182,23 +184,36 @@ impl Sessions {
         rows.into_iter().map(kind).collect()
     }
 
-    /// From now on this incarnation of a run's executor opens no more sessions.
-    pub async fn fence(&self, replica: Uuid, incarnation: i32) -> Result<(), JournalError> {
-        self.reader
+    /// From now on this incarnation of a run's executor opens no more sessions. False: the shard has another epoch, and nothing is
+    /// changed.
+    pub async fn fence(&self, replica: Uuid, incarnation: i32, epoch: Epoch) -> Result<bool, JournalError> {
+        let ours: bool = self
+            .reader
             .read(|| {
-                sqlx::query(
+                sqlx::query_scalar(
                     "-- fence_executor
-                     update replica
-                     set fenced = greatest(fenced, $3)
-                     where shard = $1 and replica = $2",
+                     with ours as materialized (
+                         select shard
+                         from shard
+                         where shard = $1 and epoch = $4
+                         for share
+                     ),
+                     fenced as (
+                         update replica r
+                         set fenced = greatest(r.fenced, $3)
+                         from ours
+                         where r.shard = ours.shard and r.replica = $2
+                     )
+                     select exists (select from ours)",
                 )
                 .bind(self.reader.shard.0)
                 .bind(replica)
                 .bind(incarnation)
-                .execute(&self.reader.pool)
+                .bind(epoch.0)
+                .fetch_one(&self.reader.pool)
             })
             .await?;
-        Ok(())
+        Ok(ours)
     }
 
     /// Whether this incarnation of a run's executor has been fenced. One that nobody knows has.
@@ -219,6 +234,17 @@ impl Sessions {
             })
             .await?;
         Ok(known.unwrap_or(true))
+    }
+
+    /// If the executor of this run is fenced, it gives up what it has, and begins afresh. Whoever finds out, and however late:
+    /// it is done once a fence, and never to an executor that has begun afresh since.
+    pub async fn begin_afresh<F: Future<Output = ()>>(&self, give_up: impl FnOnce() -> F) -> Result<(), JournalError> {
+        let _alone = self.afresh.lock().await;
+        if self.is_fenced(self.replica.id, self.incarnation()).await? {
+            give_up().await;
+            self.readmit().await?;
+        }
+        Ok(())
     }
 
     /// Begins afresh after a fence: nothing runs here any more of what was given before.
@@ -287,6 +313,40 @@ impl Sessions {
                 )
                 .bind(self.reader.shard.0)
                 .bind(self.replica.id)
+                .execute(&self.reader.pool)
+            })
+            .await?;
+        Ok(())
+    }
+
+    /// Its executor has no more use for a session. The last one on a target stays until the executor is fenced or leaves: it shows
+    /// that something may have run there, which may not be on record yet.
+    pub async fn let_go(&self, target: &str, backend_pid: i32, backend_start: Time) -> Result<(), JournalError> {
+        self.reader
+            .read(|| {
+                sqlx::query(
+                    "-- let_go_of_session
+                     delete from session s
+                     where s.shard = $1
+                         and s.replica = $2
+                         and s.target = $3
+                         and s.backend_pid = $4
+                         and s.backend_start = $5
+                         and exists (
+                             select
+                             from session o
+                             where o.shard = s.shard
+                                 and o.replica = s.replica
+                                 and o.incarnation = s.incarnation
+                                 and o.target = s.target
+                                 and (o.backend_pid, o.backend_start) <> (s.backend_pid, s.backend_start)
+                         )",
+                )
+                .bind(self.reader.shard.0)
+                .bind(self.replica.id)
+                .bind(target)
+                .bind(backend_pid)
+                .bind(Stamp(backend_start))
                 .execute(&self.reader.pool)
             })
             .await?;

@@ -87,14 +87,14 @@ impl ExecutorService for Sessions {
         if present == Epoch(0) || Epoch(hello.epoch) > present {
             return Err(elsewhere());
         }
-        let (host, name) = (host(&hello)?, hello.name.clone());
+        let (host, name, by) = (host(&hello)?, hello.name.clone(), (Epoch(hello.epoch), hello.session));
         let snapshot = snapshot(hello)?;
         let slots = snapshot.slots.iter().map(|(_, total)| *total as usize).sum::<usize>().min(SLOTS);
         let (out, messages) = mpsc::channel(SPARE + EACH * slots);
         // A task of its own: when the call is dropped half-way, whoever was admitted leaves again.
         let (this, admitted) = (self.clone(), tokio::sync::oneshot::channel());
         tokio::spawn(async move {
-            let admission = this.entrance.admit(host, name.into(), snapshot, out).await;
+            let admission = this.entrance.admit(host, by, name.into(), snapshot, out).await;
             let member = if let Ok(Admission::Admitted(member)) = &admission { Some(*member) } else { None };
             let heard = admitted.0.send(admission).is_ok();
             match member {

@@ -53,6 +53,7 @@ enum End {
 impl Remote {
     /// Works for whoever owns the shard, as long as the replica runs.
     pub async fn keep(mut self) {
+        let mut sessions = 0;
         loop {
             let Some((membership, channel)) = self.owner() else {
                 match self.membership.changed().await {
@@ -60,7 +61,8 @@ impl Remote {
                     Err(_) => return,
                 }
             };
-            match self.session(&membership, channel).await {
+            sessions += 1;
+            match self.session(&membership, channel, sessions).await {
                 End::Moved => {
                     // The owner may be the same for a while: nobody else has told yet.
                     let _ = timeout(PAUSE, self.membership.changed()).await;
@@ -85,20 +87,19 @@ impl Remote {
     /// Nothing of what was given before the fence runs any more, and then it may work again.
     async fn begin_afresh(&self) {
         tracing::warn!("this executor was fenced: what it ran goes to others");
-        self.executor.give_up().await;
-        if let Err(error) = self.sessions.readmit().await {
+        if let Err(error) = self.sessions.begin_afresh(|| self.executor.give_up()).await {
             tracing::warn!(%error, "this executor is not readmitted yet");
             sleep(PAUSE).await;
         }
     }
 
-    async fn session(&mut self, owned: &Membership, channel: Channel) -> End {
+    async fn session(&mut self, owned: &Membership, channel: Channel, number: u64) -> End {
         let (out, mut events) = mpsc::channel(ON_THE_WAY);
         let link = Link { epoch: owned.epoch, member: MemberId::default(), out };
         let Some(snapshot) = self.executor.attach(link) else { return End::Moved };
         let (requests, outgoing) = mpsc::channel(ON_THE_WAY);
         let completions = snapshot.completions.clone();
-        let _ = requests.try_send(self.hello(owned, snapshot));
+        let _ = requests.try_send(self.hello(owned, number, snapshot));
         let mut client =
             ExecutorServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES).max_encoding_message_size(MESSAGE_BYTES);
         let mut answers = match timeout(SILENCE * 2, client.session(ReceiverStream::new(outgoing))).await {
@@ -158,12 +159,13 @@ impl Remote {
         Ok(true)
     }
 
-    fn hello(&self, owned: &Membership, snapshot: Snapshot) -> FromExecutor {
+    fn hello(&self, owned: &Membership, session: u64, snapshot: Snapshot) -> FromExecutor {
         from_executor(from_executor::Message::Hello(Hello {
             replica: self.me.to_string(),
             incarnation: self.sessions.incarnation(),
             name: self.name.to_string(),
             epoch: owned.epoch.0,
+            session,
             slots: snapshot.slots.iter().map(|(work, total)| slots(work, *total)).collect(),
             attempts: snapshot.attempts.iter().map(attempt).collect(),
         }))

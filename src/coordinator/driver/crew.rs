@@ -5,7 +5,7 @@ use super::{Loop, unasked};
 use crate::{
     coordinator::{
         machine::Event,
-        pool::{Host, Joining, Route},
+        pool::{Host, Joining, Refusal, Route},
         roll::Change,
     },
     core::{Epoch, Work},
@@ -32,7 +32,9 @@ impl Loop {
             let link = Link { epoch, member, out: self.driver.reports.0.clone() };
             if let Some(snapshot) = roll.executor.attach(link) {
                 let (name, route) = (self.driver.replica.name.clone(), Route::Local(roll.executor.clone()));
-                commands.extend(roll.pool.join(Joining { member, host, name, snapshot, route }).into_iter().flatten());
+                commands.extend(
+                    roll.pool.join(Joining { member, host, epoch, session: 0, name, snapshot, route }).into_iter().flatten(),
+                );
             }
         }
         commands.into_iter().map(unasked).collect()
@@ -49,8 +51,10 @@ impl Loop {
             Change::Join(joining, _) if joining.host.replica == self.driver.replica.id => Vec::new(),
             Change::Join(joining, answer) => {
                 let told = roll.pool.join(joining);
-                // Who has given up asking is told again by its session's end.
-                let _ = answer.send(told.is_some());
+                if !matches!(told, Err(Refusal::Stale)) {
+                    // Who has given up asking is told again by its session's end.
+                    let _ = answer.send(told.is_ok());
+                }
                 told.unwrap_or_default()
             }
             Change::Leave(member) => {

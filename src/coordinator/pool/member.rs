@@ -1,7 +1,7 @@
 //! One executor in the pool, and the way to it.
 
 use crate::{
-    core::Work,
+    core::{Epoch, Work},
     executor::{Executor, MemberId, Order, Snapshot, Token},
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -24,12 +24,25 @@ pub struct Joining {
     pub member: MemberId,
     /// Who it is.
     pub host: Host,
+    /// The ownership it means to work for.
+    pub epoch: Epoch,
+    /// Its how manieth session, in the life of its process: what it says in an earlier one is older.
+    pub session: u64,
     /// Of its replica.
     pub name: Arc<str>,
     /// What it has.
     pub snapshot: Snapshot,
     /// How it is told.
     pub route: Route,
+}
+
+/// Why an executor is not taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// It is being fenced, and must come as somebody else.
+    Fenced,
+    /// What it says is older than what is known.
+    Stale,
 }
 
 /// What an executor is told.

@@ -256,15 +256,20 @@ async fn sessions_of_fenced_executors_are_found_until_forgotten() {
     assert_eq!(living.window(false).await.unwrap().len(), 0, "the other one has said nothing of slots");
     assert_eq!(living.window(true).await.unwrap(), slots.clone().into());
     assert_eq!(living.others(Duration::from_secs(60)).await.unwrap(), [Enrolled { replica: me, incarnation: 1, alive: true }]);
-    living.fence(me, 1).await.unwrap();
+    let present = scene.owned.epoch;
+    assert!(!living.fence(me, 1, Epoch(present.0 - 1)).await.unwrap(), "only the present owner fences");
+    assert!(dead.of_fenced().await.unwrap().is_empty());
+    assert!(living.fence(me, 1, present).await.unwrap());
     assert!(living.others(Duration::from_secs(60)).await.unwrap().is_empty());
     let sessions = living.of_fenced().await.unwrap();
     assert_eq!(
         sessions.iter().map(|session| (session.backend_pid, session.backend_start)).collect::<Vec<_>>(),
         [(100, now), (101, now)]
     );
-    living.forget(&sessions[0].target, sessions[0].backend_pid, sessions[0].backend_start).await.unwrap();
+    dead.let_go("app", 100, now).await.unwrap();
     assert_eq!(living.of_fenced().await.unwrap(), sessions[1..]);
+    dead.let_go("app", 101, now).await.unwrap();
+    assert_eq!(living.of_fenced().await.unwrap(), sessions[1..], "the last one shows that something may have run");
     // one row a session, and one for the attempt that runs
     assert_eq!(scene.owned.count("select count(*) from execution_status").await, 3);
     assert_eq!(scene.owned.count("select seq from execution_status where target is null").await, 6);

@@ -1,0 +1,69 @@
+//! What all processes of a life share: chance, time, the database, and the targets.
+
+use super::{dice::Dice, journal::Journal, rules::Rules};
+use crate::{
+    clock::Clock,
+    core::{Delivery, RetryPolicy, Spec, TaskOptions, Time, Work},
+    executor::Snapshot,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+pub struct Outside {
+    pub dice: Dice,
+    pub now: Time,
+    pub clock: Clock,
+    pub journal: Journal,
+    pub rules: Rules,
+    /// Backends that have ended.
+    pub dead: BTreeSet<u32>,
+    /// Slots of every executor.
+    pub slots: BTreeMap<Work, u32>,
+    pub specs: Vec<Arc<Spec>>,
+    /// Things may go wrong.
+    pub faults: bool,
+}
+
+impl Outside {
+    pub fn new(seed: u64) -> Self {
+        let (mut dice, now) = (Dice::new(seed), Time(1_800_000_000_000_000));
+        let works = ["a", "b"].map(|target| Work::Sql { target: target.into() });
+        let slots = works.iter().map(|work| (work.clone(), 1 + dice.below(2) as u32)).collect();
+        let retry = RetryPolicy { max_attempts: Some(3), max_losses: Some(5), ..RetryPolicy::default() };
+        let kinds = [Delivery::AtLeastOnce, Delivery::AtLeastOnce, Delivery::AtMostOnce];
+        let spec = |(work, delivery): (&Work, Delivery)| {
+            let options = TaskOptions { delivery: Some(delivery), retry: retry.clone(), ..TaskOptions::default() };
+            Arc::new(Spec { work: work.clone(), options })
+        };
+        let specs = works.iter().flat_map(|work| kinds.iter().map(move |kind| (work, *kind))).map(spec).collect();
+        let (journal, rules, dead) = Default::default();
+        Outside { dice, now, clock: Clock::still(now), journal, rules, dead, slots, specs, faults: true }
+    }
+
+    /// Whether something goes wrong.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.dice.percent(percent) && self.faults
+    }
+
+    /// A backend ends, and what it ran.
+    pub fn kill(&mut self, pid: u32) {
+        self.dead.insert(pid);
+        self.rules.running.remove(&pid);
+    }
+
+    /// The parts of a snapshot are in no order.
+    pub fn mix(&mut self, snapshot: &mut Snapshot) {
+        snapshot.attempts.sort_by_key(|kept| kept.token);
+        self.dice.shuffle(&mut snapshot.attempts);
+        snapshot.completions.sort_by_key(|(token, _)| *token);
+        self.dice.shuffle(&mut snapshot.completions);
+    }
+
+    pub fn wait(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.clock.set(self.now);
+    }
+}
