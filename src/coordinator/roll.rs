@@ -66,7 +66,7 @@ impl Roll {
     /// begins afresh.
     pub async fn prepare(&self) -> Result<Window, JournalError> {
         self.sessions.begin_afresh(|| self.executor.give_up()).await?;
-        self.sessions.window(!self.executor.is_idle()).await
+        self.sessions.window().await
     }
 
     /// After a takeover: waits for those who live, fences the others, and tells the core kind by kind that nothing else runs.

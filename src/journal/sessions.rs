@@ -152,8 +152,9 @@ impl Sessions {
         Ok(rows.into_iter().map(enrolled).collect())
     }
 
-    /// How many tasks of each kind other runs may be running; with this run's own, when `with_me`.
-    pub async fn window(&self, with_me: bool) -> Result<Window, JournalError> {
+    /// How many tasks of each kind earlier owners may have handed out: the slots of all they knew. What was on its way to an idle
+    /// executor, this run's own or one lost a moment ago, counts: tasks handed out later than that may run elsewhere.
+    pub async fn window(&self) -> Result<Window, JournalError> {
         let rows: Vec<(String, i64)> = self
             .reader
             .read(|| {
@@ -163,8 +164,7 @@ impl Sessions {
                      from replica r
                      cross join lateral unnest(r.works, r.slots) as u (work, slots)
                      where r.shard = $1
-                         and (r.replica <> $2 or $3)
-                         and (r.fenced < r.incarnation or exists (
+                         and (r.fenced < r.incarnation or r.seen_at > now() - interval '1 minute' or exists (
                              select
                              from session s
                              where s.shard = r.shard and s.replica = r.replica and s.incarnation <= r.fenced
@@ -172,8 +172,6 @@ impl Sessions {
                      group by u.work",
                 )
                 .bind(self.reader.shard.0)
-                .bind(self.replica.id)
-                .bind(with_me)
                 .fetch_all(&self.reader.pool)
             })
             .await?;

@@ -151,7 +151,7 @@ impl Loop {
             }
             Keeper::Claimed { anew: true, .. } if !executor.begins_afresh(outside) => {}
             Keeper::Claimed { epoch, last_batch, anew } => {
-                let window = anew.then(|| window(self.run, executor, outside));
+                let window = anew.then(|| window(outside));
                 let schedulers = outside.journal.recover();
                 self.arriving.push_back(Event::Recovered { schedulers, epoch, last_batch: BatchNo(last_batch), window });
                 self.keeper = Keeper::Serving(epoch);
@@ -344,16 +344,10 @@ impl Loop {
     }
 }
 
-/// How much others may be running, as the register says.
-fn window(me: Uuid, executor: &Executor, outside: &Outside) -> Window {
-    let mut window = Window::new();
-    for (run, row) in &outside.journal.enrolled {
-        let has_sessions = outside.journal.sessions.values().any(|s| s.replica == *run && s.incarnation <= row.fenced);
-        if (*run != me || !executor.desk.is_empty()) && (row.fenced < row.incarnation || has_sessions) {
-            outside.slots.iter().for_each(|(work, total)| *window.entry(work.clone()).or_default() += total);
-        }
-    }
-    window
+/// How much earlier owners may have handed out, as the register says.
+fn window(outside: &Outside) -> Window {
+    let hosts = outside.journal.enrolled.len() as u32;
+    outside.slots.iter().map(|(work, total)| (work.clone(), hosts * total)).collect()
 }
 
 fn fate(batch: &Arc<Batch>, outside: &mut Outside) -> Fate {
