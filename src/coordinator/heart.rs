@@ -87,7 +87,10 @@ impl Beating {
         let beat = match self.heart.beat(epoch).await {
             Ok(beat) => beat,
             Err(error) => {
-                tracing::warn!(%error, "heartbeat failed");
+                // While it goes down the database may go first.
+                if !self.nudge.is_stopping() {
+                    tracing::warn!(%error, "heartbeat failed");
+                }
                 self.health.trouble(error.to_string());
                 return self.pace.heartbeat;
             }

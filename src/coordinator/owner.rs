@@ -243,6 +243,10 @@ impl Owner {
     }
 
     fn tell_of_the_new_owner(&self) {
+        // Who is told to go has given it away, and has said so.
+        if self.nudge.is_stopping() {
+            return;
+        }
         let membership = self.membership.borrow();
         let owner = membership.owning().filter(|owner| owner.id != self.replica.id);
         let name = owner.map_or("nobody", |owner| &owner.name);

@@ -1,12 +1,14 @@
 //! Sums over all schedulers, kept as they change: GetStatus asks for them however many schedulers there are.
 
-use super::{CoreStatus, Counts, Handle, Pool, Scheduler, Shard, Time};
+use super::{CoreStatus, Counts, Handle, Pool, Scheduler, SchedulerState, Shard, Time};
 use rustc_hash::FxHashMap;
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     counts: Counts,
+    /// Schedulers that are not over.
+    schedulers: i64,
     /// Schedulers with tasks that may start, by the submission of the oldest one or by an earlier time.
     oldest: BinaryHeap<Reverse<(Time, Handle)>>,
 }
@@ -15,13 +17,14 @@ pub(super) struct Totals {
 #[derive(Debug)]
 pub(super) struct Share {
     counts: Counts,
+    lives: bool,
     /// Its time in `oldest`; `Time::NEVER`: it is not there.
     oldest: Time,
 }
 
 impl Default for Share {
     fn default() -> Self {
-        Share { counts: Counts::default(), oldest: Time::NEVER }
+        Share { counts: Counts::default(), lives: false, oldest: Time::NEVER }
     }
 }
 
@@ -34,6 +37,9 @@ impl Totals {
         self.counts.running += new.running - old.running;
         self.counts.retrying += new.retrying - old.retrying;
         scheduler.in_totals.counts = new;
+        let lives = scheduler.image.state != SchedulerState::Released;
+        self.schedulers += i64::from(lives) - i64::from(scheduler.in_totals.lives);
+        scheduler.in_totals.lives = lives;
         let oldest = scheduler.queue.oldest(scheduler.gate()).unwrap_or(Time::NEVER);
         if oldest < scheduler.in_totals.oldest {
             scheduler.in_totals.oldest = oldest;
@@ -65,11 +71,13 @@ impl Totals {
 
 impl Shard {
     pub(super) fn status(&mut self) -> CoreStatus {
-        let slots = |pool: &Pool| (pool.work.clone(), pool.total, pool.busy, pool.reserve());
+        let of = |pool: &Pool| (pool.work.clone(), pool.total, pool.busy, pool.reserve());
+        let mut slots: Vec<_> = self.fair.pools().iter().map(of).collect();
+        slots.sort_unstable();
         CoreStatus {
-            schedulers: self.schedulers.len() as i64,
+            schedulers: self.totals.schedulers,
             counts: self.totals.counts,
-            slots: self.fair.pools().iter().map(slots).collect(),
+            slots,
             oldest_queued: self.totals.oldest(&mut self.schedulers),
         }
     }

@@ -16,6 +16,9 @@ use super::{
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
+/// How often a fault is tried before it counts as one that did not bite.
+const TRIES: usize = 3;
+
 /// A plan on its way.
 #[derive(Clone)]
 pub struct Faults {
@@ -61,9 +64,18 @@ impl Faults {
         self.rig.revive_postgres().await;
     }
 
+    /// What bites nothing is done again: there may have been nothing to bite just then.
     async fn one(&self, fault: Fault) {
         let begun = now();
-        let bite = self.bite(&fault).await;
+        let mut bite = self.bite(&fault).await;
+        for _ in 1..TRIES {
+            if bite.count > 0 {
+                break;
+            }
+            let hurt = bite.hurt;
+            bite = self.bite(&fault).await;
+            bite.hurt.extend(hurt);
+        }
         let what = format!("{fault}: {}", bite.what);
         println!("  {what} [{}]", bite.count);
         let (kind, bites, hurt) = (format!("{:?}", fault.kind), bite.count, bite.hurt);

@@ -5,7 +5,7 @@ use crate::harness::{
     server::{Server, Setup},
     work::{failing, noop, sleep, sql},
 };
-use rallypoint::api::{GetStatusResponse, SchedulerSettings};
+use rallypoint::api::{GetStatusResponse, ReleaseMode, SchedulerSettings};
 use sqlx::Row;
 
 #[tokio::test]
@@ -96,6 +96,9 @@ async fn get_status_shows_slots_backlog_targets_and_journal() {
     assert!(status.unreachable.is_empty() && status.replicas.iter().any(|replica| replica.owner && replica.name == "test"));
     gate.open().await;
     scheduler.all_done().await;
+    scheduler.scheduler.release(ReleaseMode::Finish, true).await.expect("released");
+    let backlog = server.client.status().await.expect("a status").backlog.expect("a backlog");
+    assert_eq!((backlog.schedulers, backlog.running), (0, 0));
 }
 
 /// The status, once so many sessions are open.

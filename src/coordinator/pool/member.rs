@@ -5,7 +5,7 @@ use crate::{
     executor::{Executor, MemberId, Order, Snapshot, Token},
 };
 use std::{collections::BTreeMap, sync::Arc};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 use uuid::Uuid;
 
 /// An executor as fences know it: a run of a replica, and how often it has begun afresh after a fence. Later ones are
@@ -94,12 +94,15 @@ impl Member {
                 ToMember::Stop(token) => executor.stop(token),
                 ToMember::Acknowledge(tokens) => executor.acknowledge(&tokens),
             },
-            Route::Remote(out) => {
-                if out.try_send(message).is_err() {
+            Route::Remote(out) => match out.try_send(message) {
+                Ok(()) => {}
+                Err(TrySendError::Full(_)) => {
                     tracing::warn!(replica = %self.name, "its executor does not keep up with what it is told; it reports anew");
                     self.route = Route::Gone;
                 }
-            }
+                // Its session has just ended.
+                Err(TrySendError::Closed(_)) => self.route = Route::Gone,
+            },
             Route::Gone => {}
         }
     }
