@@ -149,8 +149,7 @@ fn host_name() -> String {
 }
 
 fn log_to_stderr(format: LogFormat) {
-    // Postgres mentions every table that is there already.
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,sqlx::postgres::notice=warn"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => log.init(),

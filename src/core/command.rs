@@ -50,6 +50,8 @@ pub enum Command {
     },
     /// A stream opened by `Watch` has ended.
     StreamClosed(Handle),
+    /// So many streams were opened by `Watch` before this core was built, and have not ended.
+    StreamsOpen(Vec<(Handle, u32)>),
     /// Counts for the status page.
     Status,
     /// Write the checkpoints of these schedulers anew: the journal wants to let go of old rows.

@@ -75,6 +75,10 @@ impl Shard {
                 self.stream_closed(now, *handle);
                 None
             }
+            Command::StreamsOpen(open) => {
+                self.streams_open(open);
+                None
+            }
             Command::Status => Some(Reply::Status(Box::new(self.status()))),
             Command::Checkpoint(handles) => {
                 self.checkpoint(handles, out);

@@ -33,13 +33,24 @@ impl Shard {
 
     pub(super) fn stream_closed(&mut self, now: Time, handle: Handle) {
         if let Some(scheduler) = self.schedulers.get_mut(&handle) {
-            // One that was open before the core was rebuilt is not counted.
+            // One that was opened under another owner is not counted.
             if scheduler.streams > 0 {
                 scheduler.streams -= 1;
                 self.quotas.unwatched(scheduler.share.namespace);
             }
             scheduler.last_activity = now;
             self.refresh(handle);
+        }
+    }
+
+    /// Counts streams of an earlier core. Of schedulers that are over and forgotten they end by themselves.
+    pub(super) fn streams_open(&mut self, open: &[(Handle, u32)]) {
+        for (handle, count) in open {
+            if let Some(scheduler) = self.schedulers.get_mut(handle) {
+                scheduler.streams += count;
+                (0..*count).for_each(|_| self.quotas.watched(scheduler.share.namespace));
+                self.refresh(*handle);
+            }
         }
     }
 

@@ -114,6 +114,8 @@ impl Duty {
             ("statement_timeout", statement_timeout),
             ("idle_in_transaction_session_timeout", "15s"),
             ("synchronous_commit", "on"),
+            // No word about tables that are there already.
+            ("client_min_messages", "warning"),
             ("client_connection_check_interval", "5s"),
             ("tcp_keepalives_idle", "10"),
             ("tcp_keepalives_interval", "5"),

@@ -123,6 +123,8 @@ impl Fault {
             Kind::Kill | Kind::MemoryLimit | Kind::PostgresCrash | Kind::BackendKilled | Kind::SessionsEnded => (100, 1_500),
             // Longer than the lease, which is 3 s.
             Kind::Pause => (4_500, 9_000),
+            // Sometimes longer: then the others take over, and what was withheld arrives under a new owner.
+            Kind::Partition => (1_500, 6_500),
             Kind::AcknowledgementCut | Kind::StatementCut => (1_500, 2_500),
             Kind::RollingRestart => (500, 1_000),
             // Once for the jump, once for the strobes.

@@ -24,6 +24,7 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::Instant,
 };
+use world::Lived;
 
 /// A life is many small allocations.
 #[global_allocator]
@@ -33,9 +34,9 @@ const THREADS: u64 = 2;
 /// Seeds printed in full when rules are broken.
 const REPORTED: usize = 10;
 
-/// Runs the seeds `seed .. seed + schedules`; returns the violations by seed.
-fn simulate(schedules: u64, seed: u64) -> Vec<(u64, String)> {
-    let next = AtomicU64::new(0);
+/// Runs the seeds `seed .. seed + schedules`; returns the violations by seed, and the seconds that were lived in all.
+fn simulate(schedules: u64, seed: u64) -> (Vec<(u64, String)>, u64) {
+    let (next, seconds) = (AtomicU64::new(0), AtomicU64::new(0));
     let work = || {
         let (palette, mut violations) = (palette::Palette::new(), Vec::new());
         loop {
@@ -44,21 +45,22 @@ fn simulate(schedules: u64, seed: u64) -> Vec<(u64, String)> {
                 return violations;
             }
             let seed = seed.wrapping_add(at);
-            if let Some(violation) = violation(life(seed), &palette) {
-                violations.push((seed, violation));
+            match lived(life(seed), &palette) {
+                Ok(lived) => drop(seconds.fetch_add(lived.time.as_secs(), Ordering::Relaxed)),
+                Err(violation) => violations.push((seed, violation)),
             }
         }
     };
-    std::thread::scope(|scope| {
+    let violations = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS.min(schedules)).map(|_| scope.spawn(work)).collect();
         threads.into_iter().flat_map(|thread| thread.join().expect("a thread of the simulator")).collect()
-    })
+    });
+    (violations, seconds.into_inner())
 }
 
-/// What a life breaks.
-fn violation(life: Life, palette: &palette::Palette) -> Option<String> {
-    let lived = catch_unwind(AssertUnwindSafe(|| world::live(life, palette)));
-    lived.err().map(|panic| message(panic.as_ref()))
+/// What happens in a life, or what it breaks.
+fn lived(life: Life, palette: &palette::Palette) -> Result<Lived, String> {
+    catch_unwind(AssertUnwindSafe(|| world::live(life, palette))).map_err(|panic| message(panic.as_ref()))
 }
 
 /// A whole life, or the part of it that is asked for.
@@ -84,12 +86,17 @@ fn simulate_crashes_and_keep_every_promise() {
         std::panic::set_hook(Box::new(|_| {}));
     }
     let begun = Instant::now();
-    let violations = simulate(schedules, seed);
-    let rate = schedules as f64 / begun.elapsed().as_secs_f64();
-    println!("{schedules} schedules from seed {seed}: {rate:.0} schedules/s, {} violations", violations.len());
+    let (violations, seconds) = simulate(schedules, seed);
+    let took = begun.elapsed().as_secs_f64();
+    println!(
+        "{schedules} schedules from seed {seed} in {took:.0} s: {:.0} a second, {:.0} simulated hours a minute, {} violations",
+        schedules as f64 / took,
+        seconds as f64 / 60.0 / took,
+        violations.len()
+    );
     let palette = palette::Palette::new();
     for (seed, violation) in violations.iter().take(REPORTED) {
-        let Life { steps, without, .. } = life(*seed).shrunk(|life| self::violation(life, &palette).is_some());
+        let Life { steps, without, .. } = life(*seed).shrunk(|life| lived(life, &palette).is_err());
         println!("  SEED={seed} (STEPS={steps} WITHOUT={without}): {violation}");
     }
     assert!(violations.is_empty(), "replay one with SCHEDULES=1 SEED={}", violations[0].0);

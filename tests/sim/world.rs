@@ -55,15 +55,25 @@ struct World<'a> {
     life: Life,
 }
 
-/// Lives the life of a seed. Panics when a rule is broken. Returns what happened in short.
-pub fn live(life: Life, palette: &Palette) -> (i64, i64, i64) {
+/// What happened in a life, in short.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Lived {
+    pub batches: i64,
+    pub owners: i64,
+    pub tasks: i64,
+    pub time: Duration,
+}
+
+/// Lives the life of a seed. Panics when a rule is broken.
+pub fn live(life: Life, palette: &Palette) -> Lived {
     let mut world = World::new(life, palette);
+    let begun = world.now;
     for _ in 0..life.steps {
         world.step();
     }
     world.end();
     let tasks = world.journal.schedulers.iter().map(|tables| tables.highest()).sum();
-    (world.journal.last_batch(), world.journal.epoch.0, tasks)
+    Lived { batches: world.journal.last_batch(), owners: world.journal.epoch.0, tasks, time: world.now.since(begun) }
 }
 
 impl<'a> World<'a> {

@@ -91,3 +91,18 @@ fn an_ended_scheduler_stays_in_memory_while_a_stream_is_open() {
     w.seconds(901.0);
     assert!(w.shard.progress(s).is_none());
 }
+
+#[test]
+fn a_core_built_anew_counts_the_streams_that_were_open_before() {
+    let mut w = World::new(10);
+    let s = w.open(plain);
+    w.command(Command::StreamsOpen(vec![(s, 2)]));
+    w.seconds(100_000.0);
+    assert!(w.view(s).image.state == SchedulerState::Open);
+    w.command(Command::StreamClosed(s));
+    w.seconds(100_000.0);
+    assert!(w.view(s).image.state == SchedulerState::Open);
+    w.command(Command::StreamClosed(s));
+    w.seconds(100_000.0);
+    assert!(w.shard.progress(s).is_none());
+}

@@ -58,7 +58,7 @@ impl Faults {
 
     /// What the service says to Postgres does not arrive.
     pub(super) async fn partition(&self, fault: &Fault) -> Bite {
-        let server = self.rig.server(fault.server);
+        let server = self.rig.server(self.victim(fault).await);
         apart(&server.proxy, fault).await.hurting([server.number])
     }
 
