@@ -17,7 +17,7 @@ mod world;
 use std::{env, panic};
 
 /// Lives in an ordinary test.
-const LIVES: u64 = 300;
+const LIVES: u64 = 200;
 /// Steps in which things go wrong.
 const STEPS: usize = 1_500;
 

@@ -3,7 +3,7 @@
 use super::{dice::Dice, journal::Journal, rules::Rules};
 use crate::{
     clock::Clock,
-    core::{Delivery, RetryPolicy, Spec, TaskOptions, Time, Work},
+    core::{Delivery, Report, RetryPolicy, Spec, TaskOptions, Time, Work},
     executor::Snapshot,
 };
 use std::{
@@ -54,8 +54,10 @@ impl Outside {
         self.rules.running.remove(&pid);
     }
 
-    /// The parts of a snapshot are in no order.
+    /// The parts of a snapshot are in no order; what never began is not among them.
     pub fn mix(&mut self, snapshot: &mut Snapshot) {
+        let never = snapshot.completions.iter().find(|(_, completion)| completion.report == Report::NotStarted);
+        assert!(never.is_none(), "what never began is reported to an owner: {never:?}");
         snapshot.attempts.sort_by_key(|kept| kept.token);
         self.dice.shuffle(&mut snapshot.attempts);
         snapshot.completions.sort_by_key(|(token, _)| *token);

@@ -115,7 +115,7 @@ impl World {
             if session.from == executor.run && session.is_open() {
                 let moved = seen.1 != Some(session.to) && outside.dice.percent(50);
                 match session.at_the_executor(executor, outside) {
-                    Stands::Open if moved || outside.chance(2) => session.close(),
+                    Stands::Open if moved || outside.chance(6) => session.close(),
                     Stands::Open => {}
                     Stands::Closed => session.close(),
                     Stands::Fenced => {
