@@ -44,6 +44,8 @@ pub async fn settled(rig: &Rig) -> bool {
 /// Writes the log, the marks, and the numbers of the batches into the history.
 pub async fn dump(rig: &Rig) {
     let mut journal = rig.session(COORDINATION).await.expect("the journal");
+    // Compiling a query takes longer than running it for one scheduler of very many.
+    sqlx::query("set jit = off").execute(&mut journal).await.expect("set");
     let handles: Vec<String> = sqlx::query_scalar("select handle::text from scheduler order by handle")
         .fetch_all(&mut journal)
         .await
