@@ -85,6 +85,18 @@ async fn every_promise_is_kept_whatever_goes_wrong() {
     assert_eq!(result, Result::Green, "SEED={seed}, see {}", folder.display());
 }
 
+#[test]
+#[ignore = "HISTORY names the history.jsonl that is judged once more"]
+fn a_recorded_history_breaks_no_promise() {
+    let path = std::env::var("HISTORY").expect("HISTORY names a history");
+    let facts = Facts::gather(history::read(path.as_ref()).expect("a history"));
+    let verdict = Verdict::of(&facts);
+    report::promises(&verdict);
+    report::broken(&verdict);
+    println!("operations checked {}", verdict.operations());
+    assert!(verdict.violations.is_empty());
+}
+
 /// An empty folder for what this run leaves behind.
 fn folder(seed: u64) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("campaign-{seed}"));

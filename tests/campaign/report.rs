@@ -31,10 +31,7 @@ pub fn report(rig: &Rig, facts: &Facts, verdict: &Verdict, given_up: u64) -> Res
         let (median, longest) = (silences[silences.len() / 2], silences[silences.len() - 1]);
         println!("  {kind:18} {bit:4} / {:4} {bites:8} {median:8} {longest:8}", faults.len());
     }
-    println!("promises (things held against them):");
-    for (promise, count) in &verdict.checked {
-        println!("  {promise:50} {count:9}");
-    }
+    promises(verdict);
     let cut: u64 = rig.servers.iter().map(|server| server.proxy.counters().acknowledgements_cut.load(Relaxed)).sum();
     let says = |text: &str| rig.servers.iter().map(|server| server.says(text)).sum::<u64>();
     let tasks: usize = facts.log.values().map(Vec::len).sum();
@@ -51,14 +48,27 @@ pub fn report(rig: &Rig, facts: &Facts, verdict: &Verdict, given_up: u64) -> Res
     println!("commits without acknowledgement {cut}, recognised when sent again {}", says("had committed"));
     let ended: u64 = rig.servers.iter().map(|server| server.ended_by_itself.load(Relaxed)).sum();
     println!("servers that ended by themselves {ended}; calls given up {given_up}");
-    for (promise, violations) in &verdict.violations {
-        println!("BROKEN: {promise}");
-        violations.iter().for_each(|violation| println!("  {violation}"));
-    }
+    broken(verdict);
     if !verdict.violations.is_empty() {
         return Result::Broken;
     }
     invalid(facts, verdict).map_or(Result::Green, Result::Invalid)
+}
+
+/// What was held against each promise.
+pub fn promises(verdict: &Verdict) {
+    println!("promises (things held against them):");
+    for (promise, count) in &verdict.checked {
+        println!("  {promise:50} {count:9}");
+    }
+}
+
+/// What broke which promise.
+pub fn broken(verdict: &Verdict) {
+    for (promise, violations) in &verdict.violations {
+        println!("BROKEN: {promise}");
+        violations.iter().for_each(|violation| println!("  {violation}"));
+    }
 }
 
 /// Why a run without a violation proves nothing.

@@ -167,6 +167,13 @@ impl Facts {
         self.log.iter().filter(|(handle, _)| !self.strays.contains(*handle))
     }
 
+    /// Calls that submit, by scheduler.
+    pub fn requests_by_handle(&self) -> HashMap<&str, Vec<&Request>> {
+        let mut by_handle: HashMap<&str, Vec<&Request>> = HashMap::new();
+        self.requests.values().for_each(|request| by_handle.entry(&request.handle).or_default().push(request));
+        by_handle
+    }
+
     /// A row of the log.
     pub fn logged(&self, handle: &str, seq: i64) -> Option<&Logged> {
         let rows = self.log.get(handle)?;

@@ -19,12 +19,13 @@ pub fn streams_tell_what_the_log_tells(facts: &Facts, verdict: &mut Verdict) {
 }
 
 pub fn all_means_all(facts: &Facts, verdict: &mut Verdict) {
+    let requests = facts.requests_by_handle();
     for (id, stream) in facts.streams.iter().filter(|(_, stream)| stream.all) {
         if stream.answer != Some(Answer::Ok(Reason::Goal.into())) {
             continue;
         }
         let last = stream.done.last().map_or(stream.after, |(_, done)| done.done_no);
-        for request in facts.requests.values().filter(|request| request.handle == stream.handle) {
+        for request in requests.get(stream.handle.as_str()).into_iter().flatten() {
             let known = request.tries.iter().any(|one| one.ended < stream.begun && matches!(one.answer, Answer::Ok(_)));
             let Some((first, count)) = request.accepted().filter(|_| known) else { continue };
             let late = (first..first + i64::from(count)).find(|seq| {

@@ -1,6 +1,6 @@
 //! Promises about calls: acknowledged is kept, repeated is one, refused is nothing, and nothing comes from nowhere.
 
-use super::{Facts, Verdict, facts::Request};
+use super::{Facts, Verdict};
 use crate::history::{Answer, Work};
 use std::collections::{HashMap, HashSet};
 
@@ -51,8 +51,7 @@ pub fn refused_means_nothing_was_done(facts: &Facts, verdict: &mut Verdict) {
 
 pub fn nothing_comes_from_nowhere(facts: &Facts, verdict: &mut Verdict) {
     let promise = "nothing comes from nowhere, or by half";
-    let mut by_handle: HashMap<&str, Vec<&Request>> = HashMap::new();
-    facts.requests.values().for_each(|request| by_handle.entry(&request.handle).or_default().push(request));
+    let by_handle = facts.requests_by_handle();
     for (handle, rows) in facts.conversations() {
         let requests = by_handle.get(handle.as_str()).map(Vec::as_slice).unwrap_or_default();
         let covered: HashSet<i64> = requests.iter().filter_map(|r| r.accepted()).flat_map(|(f, n)| f..f + i64::from(n)).collect();
