@@ -6,7 +6,7 @@ mod streams;
 mod submits;
 mod witnesses;
 
-pub use facts::Facts;
+pub use facts::{Facts, Fault};
 
 use std::collections::BTreeMap;
 
