@@ -278,7 +278,7 @@ impl Loop {
         let undecided = self.driver.machine.undecided_tickets();
         self.waiting.retain(|ticket, _| undecided.contains(ticket));
         // Full: it has been asked for already.
-        let _ = self.driver.wishes.try_send(Wish::Rebuild);
+        let _ = self.driver.wishes.try_send(Wish::Rebuild(self.driver.machine.epoch()));
     }
 
     /// Everything goes to the new owner: who waits is told "unknown", streams go on there, executors report there, and a batch

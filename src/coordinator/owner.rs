@@ -28,8 +28,9 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 /// Asked of whoever keeps the ownership.
 #[derive(Debug)]
 pub(super) enum Wish {
-    /// The core is of no more use: begin another epoch, and read the journal again.
-    Rebuild,
+    /// The core of this epoch is of no more use: begin another epoch, and read the journal again. When another one has begun by
+    /// now, its core is on its way, and to begin yet another would make that one useless in its turn, and so on for ever.
+    Rebuild(Epoch),
     /// Give the shard up; the answer is whom it was handed to.
     HandOver(oneshot::Sender<Option<Member>>),
 }
@@ -189,14 +190,18 @@ impl Owner {
 
     /// Until the core is to be rebuilt under another epoch of ours, or the shard is lost.
     async fn serve(&mut self, epoch: Epoch) -> Result<Ownership, Lost> {
-        tokio::select! {
-            () = deposed(&mut self.looks, epoch) => Err(Lost::Deposed),
-            () = self.events.closed() => Err(Lost::Stopped),
-            wish = self.wishes.recv() => match wish {
-                None => Err(Lost::Stopped),
-                Some(Wish::Rebuild) => self.begin_again(epoch).await.ok_or(Lost::Deposed),
-                Some(Wish::HandOver(to)) => self.hand_over(epoch, to).await,
-            },
+        loop {
+            let wish = tokio::select! {
+                () = deposed(&mut self.looks, epoch) => return Err(Lost::Deposed),
+                () = self.events.closed() => return Err(Lost::Stopped),
+                wish = self.wishes.recv() => wish,
+            };
+            match wish {
+                None => return Err(Lost::Stopped),
+                Some(Wish::Rebuild(of)) if of != epoch => {}
+                Some(Wish::Rebuild(_)) => return self.begin_again(epoch).await.ok_or(Lost::Deposed),
+                Some(Wish::HandOver(to)) => return self.hand_over(epoch, to).await,
+            }
         }
     }
 
