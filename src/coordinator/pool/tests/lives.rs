@@ -4,6 +4,8 @@
 //! `POOL_LIVES=n SEED=s cargo test --release --lib pool -- --nocapture lives` lives those of the seeds s, s + 1, …; a seed
 //! determines its life. What is judged is in `rules`.
 
+#[path = "../../../../tests/sim/dice.rs"]
+#[allow(dead_code)]
 mod dice;
 mod executor;
 mod journal;

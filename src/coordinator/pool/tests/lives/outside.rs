@@ -59,13 +59,19 @@ impl Outside {
         let never = snapshot.completions.iter().find(|(_, completion)| completion.report == Report::NotStarted);
         assert!(never.is_none(), "what never began is reported to an owner: {never:?}");
         snapshot.attempts.sort_by_key(|kept| kept.token);
-        self.dice.shuffle(&mut snapshot.attempts);
+        shuffle(&mut self.dice, &mut snapshot.attempts);
         snapshot.completions.sort_by_key(|(token, _)| *token);
-        self.dice.shuffle(&mut snapshot.completions);
+        shuffle(&mut self.dice, &mut snapshot.completions);
     }
 
     pub fn wait(&mut self, time: Duration) {
         self.now = self.now + time;
         self.clock.set(self.now);
+    }
+}
+
+fn shuffle<T>(dice: &mut Dice, items: &mut [T]) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, dice.place(last + 1));
     }
 }
