@@ -18,8 +18,10 @@ pub const MAX_ORDER: i64 = (1 << 53) - 1;
 pub const REQUEST_MEMORY: Duration = Duration::from_secs(15 * 60);
 /// Failed tasks named in a halt.
 pub const HALT_FAILED: usize = 100;
-/// Records a bulk effect yields per batch.
+/// Records that bulk effects yield per batch.
 pub const SLICE: u32 = 250;
+/// Timers that go off per batch: the others are late, instead of everybody.
+pub const TIMERS: usize = 5_000;
 /// Outcomes of a scheduler between two checkpoints.
 pub const CHECKPOINT_OUTCOMES: u32 = 10_000;
 /// An attempt that outlives this gets a row of its own in the journal.

@@ -80,6 +80,7 @@ impl Shard {
             scheduler.suspect_first(now, kind, *most);
         }
         if scheduler.image.cancel_rest.is_some() {
+            scheduler.sliced = true;
             self.bulk.push_back(handle);
         }
         self.schedulers.insert(handle, Box::new(scheduler));

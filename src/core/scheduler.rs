@@ -32,6 +32,10 @@ pub(super) struct Scheduler {
     pub suspects: u32,
     /// When the shard looks at it again; `Time::NEVER`: no timer set.
     pub wake: Time,
+    /// It waits for its part of a slice: more is to be done than fits into one batch.
+    pub sliced: bool,
+    /// Tasks whose deadline has passed are still to be ended: nothing starts before.
+    pub overdue: bool,
     /// What of it is in the totals.
     pub in_totals: totals::Share,
 }
@@ -78,6 +82,8 @@ impl Scheduler {
             since_checkpoint: 0,
             suspects: 0,
             wake: Time::NEVER,
+            sliced: false,
+            overdue: false,
             in_totals: totals::Share::default(),
         }
     }
@@ -99,7 +105,7 @@ impl Scheduler {
 
     /// How many more tasks it may start under its own limit.
     pub fn room(&self) -> u32 {
-        if self.image.paused {
+        if self.image.paused || self.overdue {
             return 0;
         }
         self.image.settings.max_parallelism.map_or(u32::MAX, |max| max.saturating_sub(self.running))
@@ -217,6 +223,11 @@ impl Scheduler {
         }
     }
 
+    /// Whether the deadline of a task has passed that waits, or did when it was noted.
+    pub fn is_overdue(&self, now: Time) -> bool {
+        self.deadlines.keys().next().is_some_and(|(at, _)| *at <= now)
+    }
+
     /// When it is idle for too long: no call, no stream, nothing running or retrying (design 4).
     pub fn idle_at(&self) -> Time {
         let busy = self.streams > 0 || self.running > 0 || self.queue.retrying() > 0;
@@ -234,9 +245,13 @@ impl Scheduler {
             }
             _ => Time::NEVER,
         };
-        let deadline = self.deadlines.keys().next().map_or(Time::NEVER, |(at, _)| *at);
         let delayed = self.queue.next_delayed().unwrap_or(Time::NEVER);
-        gone.min(deadline).min(delayed).min(self.idle_at())
+        let due = gone.min(delayed);
+        if self.sliced {
+            return due;
+        }
+        let deadline = self.deadlines.keys().next().map_or(Time::NEVER, |(at, _)| *at);
+        due.min(deadline).min(self.idle_at())
     }
 
     /// The way it was released, or would be when abandoned.

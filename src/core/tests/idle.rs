@@ -1,7 +1,10 @@
 //! Idle and ended schedulers.
 
 use super::world::{World, free, order, plain};
-use crate::core::{Command, DoneNo, Outcome, ReleaseMode, Reply, SchedulerState, Until, Verb};
+use crate::core::{
+    Command, DoneNo, Outcome, ReleaseMode, Reply, SchedulerState, Until, Verb,
+    limits::{SLICE, TIMERS},
+};
 use std::time::Duration;
 
 fn ten_seconds(settings: &mut crate::core::Settings) {
@@ -65,6 +68,51 @@ fn an_abandoned_scheduler_can_cancel_what_it_has() {
     w.seconds(10.1);
     assert_eq!(w.outcomes(s).iter().filter(|(_, outcome)| *outcome == Outcome::Cancelled).count(), 2);
     assert_eq!(w.remembered.image(s).state, SchedulerState::Released);
+}
+
+#[test]
+fn schedulers_that_fall_idle_together_are_released_in_slices() {
+    let mut w = World::new(10);
+    let all: Vec<_> = (0..3 * SLICE).map(|_| w.open(ten_seconds)).collect();
+    w.crash();
+    w.now = w.now + Duration::from_secs(10);
+    let mut open = all.len();
+    while open > 0 {
+        w.commands([]);
+        let still = all.iter().filter(|s| w.remembered.image(**s).state == SchedulerState::Open).count();
+        assert_eq!(open - still, SLICE as usize, "of {open}");
+        open = still;
+    }
+}
+
+#[test]
+fn one_that_is_used_again_before_its_slice_is_not_released() {
+    let mut w = World::new(10);
+    let all: Vec<_> = (0..2 * SLICE).map(|_| w.open(ten_seconds)).collect();
+    let last = all[all.len() - 1];
+    w.now = w.now + Duration::from_secs(10);
+    w.commands([]);
+    w.call(last, Verb::Pause);
+    w.commands([]);
+    let open: Vec<_> = all.iter().filter(|s| w.remembered.image(**s).state == SchedulerState::Open).collect();
+    assert_eq!(open, [&last]);
+    w.seconds(10.0);
+    assert_eq!(w.remembered.image(last).state, SchedulerState::Released);
+}
+
+#[test]
+fn many_timers_at_once_are_spread_over_batches() {
+    let mut w = World::new(0);
+    let later = w.now + Duration::from_secs(1);
+    let all: Vec<_> = (0..TIMERS + 10).map(|_| w.open(plain)).collect();
+    for s in &all {
+        w.submit(*s, [free().with(|o| o.not_before = Some(later))]);
+    }
+    w.now = later;
+    w.commands([]);
+    assert_eq!(w.status().counts.queued, TIMERS as i64);
+    assert_eq!(w.status().counts.queued, TIMERS as i64 + 10);
+    assert!(w.shard.next_due() > later);
 }
 
 #[test]
