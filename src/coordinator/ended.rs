@@ -1,15 +1,18 @@
-//! Calls about schedulers that have left memory: released, every task ended, and long enough ago. The journal knows them,
-//! and nothing can change them any more.
+//! Calls about schedulers that have left memory: released, every task ended, and others have ended since. The journal knows
+//! them, and nothing can change them any more.
 
 use super::{CallError, Coordinator, EventStream, stream::Goal};
 use crate::core::{
-    Counts, DoneNo, Handle, Namespace, Phase, Progress, Reject, Reply, SchedulerImage, SchedulerState, SchedulerView, Seq, Until,
-    Verb,
+    Counts, DoneNo, Handle, Namespace, Phase, Progress, Reject, Reply, Request, SchedulerImage, SchedulerState, SchedulerView,
+    Seq, Until, Verb,
 };
 
 impl Coordinator {
     /// The answer for a scheduler the core does not know.
     pub(super) async fn ended(&self, namespace: Namespace, handle: Handle, verb: &Verb) -> Result<Reply, CallError> {
+        if let Verb::Open { request, .. } = verb {
+            return self.opened_before(namespace, *request).await;
+        }
         let image = self.ended_image(namespace, handle).await?;
         let (highest, done_no) = (image.checkpoint.highest_seq, image.checkpoint.done_no);
         match verb {
@@ -26,6 +29,14 @@ impl Coordinator {
             Verb::Open { .. } | Verb::Watch { .. } => Err(CallError::Rejected(Reject::UnknownHandle)),
             Verb::Submit(_) | Verb::Update(_) | Verb::Pause | Verb::Resume { .. } => Err(CallError::Rejected(Reject::Released)),
         }
+    }
+
+    /// The answer to a repeated open whose scheduler is over.
+    async fn opened_before(&self, namespace: Namespace, request: Option<Request>) -> Result<Reply, CallError> {
+        let request = request.ok_or(CallError::Rejected(Reject::UnknownHandle))?;
+        let found = self.reader.find_request(&namespace, request.id).await.map_err(CallError::from_journal)?;
+        let same = found.filter(|image| image.request == Some(request) && image.state == SchedulerState::Released);
+        same.map(|image| Reply::Scheduler(Box::new(view(image)))).ok_or(CallError::Rejected(Reject::UnknownHandle))
     }
 
     /// A stream that reads the journal only.

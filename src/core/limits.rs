@@ -51,6 +51,8 @@ pub struct Limits {
     pub unfinished_orders: usize,
     /// Request ids remembered.
     pub requests: usize,
+    /// Schedulers in memory that are over; the journal answers for the others.
+    pub ended_schedulers: usize,
 }
 
 impl Default for Limits {
@@ -63,6 +65,7 @@ impl Default for Limits {
             streams: 100_000,
             unfinished_orders: 1_000_000,
             requests: 1_000_000,
+            ended_schedulers: 10_000,
         }
     }
 }

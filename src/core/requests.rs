@@ -19,6 +19,7 @@ pub(super) struct Opened {
 pub(super) struct Accepted {
     pub at: Time,
     pub handle: Handle,
+    pub namespace: NamespaceId,
     pub request: Request,
     pub first_seq: Seq,
     pub done_no: DoneNo,
@@ -111,7 +112,7 @@ mod tests {
 
     fn call(at: i64, id: u128) -> Accepted {
         let (handle, request) = (Handle::new(ShardId(0), 1, [0; 10]), Request { id: Uuid::from_u128(id), hash: 0 });
-        Accepted { at: Time(at), handle, request, first_seq: Seq(at), done_no: DoneNo(0), count: 1 }
+        Accepted { at: Time(at), handle, namespace: NamespaceId(0), request, first_seq: Seq(at), done_no: DoneNo(0), count: 1 }
     }
 
     #[test]

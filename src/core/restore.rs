@@ -2,7 +2,7 @@
 //! numbers.
 
 use super::{
-    Accepted, Attempt, AttemptEvent, AttemptRecord, Handle, History, KindId, Load, RecoveredRequest, RecoveredRun,
+    Accepted, Attempt, AttemptEvent, AttemptRecord, Handle, History, KindId, Load, NamespaceId, RecoveredRequest, RecoveredRun,
     RecoveredScheduler, ReleaseMode, Scheduler, SchedulerState, Seq, Shard, Share, Span, Time, Window, limits::Limits,
 };
 use rustc_hash::FxHashMap;
@@ -30,7 +30,9 @@ impl Shard {
         let mut accepted: Vec<Accepted> = Vec::new();
         for mut one in recovered {
             let handle = one.image.handle;
-            accepted.extend(std::mem::take(&mut one.requests).into_iter().map(|request| Accepted::of(handle, request)));
+            let namespace = shard.fair.namespace(&one.image.namespace);
+            accepted
+                .extend(std::mem::take(&mut one.requests).into_iter().map(|request| Accepted::of(handle, namespace, request)));
             shard.restore_scheduler(now, one, window);
         }
         accepted.sort_unstable_by_key(|call| call.at);
@@ -45,6 +47,10 @@ impl Shard {
         let namespace = self.fair.namespace(&image.namespace);
         if let Some(request) = image.request {
             self.opened.insert(image.opened_at, namespace, request, handle);
+        }
+        if image.state == SchedulerState::Released {
+            // The journal answers for it; only its calls may be repeated.
+            return;
         }
         if image.state == SchedulerState::Open {
             self.quotas.opened(namespace);
@@ -148,8 +154,9 @@ impl Ranges {
 }
 
 impl Accepted {
-    fn of(handle: Handle, r: RecoveredRequest) -> Self {
-        Accepted { at: r.at, handle, request: r.request, first_seq: r.first_seq, done_no: r.done_no, count: r.count }
+    fn of(handle: Handle, namespace: NamespaceId, r: RecoveredRequest) -> Self {
+        let RecoveredRequest { request, first_seq, count, done_no, at } = r;
+        Accepted { at, handle, namespace, request, first_seq, done_no, count }
     }
 }
 

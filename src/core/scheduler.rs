@@ -2,7 +2,7 @@
 
 use super::{
     Attempt, CancelRest, Counts, DoneNo, Gate, Handle, KindId, Order, Progress, Queue, ReleaseMode, SchedulerImage,
-    SchedulerState, SchedulerView, Seq, Share, Sizes, Span, Time, limits, totals,
+    SchedulerState, SchedulerView, Seq, Share, Sizes, Span, Time, totals,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -34,6 +34,8 @@ pub(super) struct Scheduler {
     pub wake: Time,
     /// It waits for its part of a slice: more is to be done than fits into one batch.
     pub sliced: bool,
+    /// It is among the ended ones.
+    pub leaving: bool,
     /// Tasks whose deadline has passed are still to be ended: nothing starts before.
     pub overdue: bool,
     /// What of it is in the totals.
@@ -83,6 +85,7 @@ impl Scheduler {
             suspects: 0,
             wake: Time::NEVER,
             sliced: false,
+            leaving: false,
             overdue: false,
             in_totals: totals::Share::default(),
         }
@@ -237,21 +240,19 @@ impl Scheduler {
         self.last_activity + self.image.settings.idle_timeout
     }
 
+    /// It is over, and nobody watches it.
+    pub fn is_over(&self) -> bool {
+        self.image.state == SchedulerState::Released && self.streams == 0
+    }
+
     /// When the shard must look at it again.
     pub fn next_due(&self) -> Time {
-        let gone = match self.image.state {
-            SchedulerState::Released if self.streams == 0 => {
-                self.image.released_at.unwrap_or_default().max(self.last_activity) + limits::REQUEST_MEMORY
-            }
-            _ => Time::NEVER,
-        };
         let delayed = self.queue.next_delayed().unwrap_or(Time::NEVER);
-        let due = gone.min(delayed);
         if self.sliced {
-            return due;
+            return delayed;
         }
         let deadline = self.deadlines.keys().next().map_or(Time::NEVER, |(at, _)| *at);
-        due.min(deadline).min(self.idle_at())
+        delayed.min(deadline).min(self.idle_at())
     }
 
     /// The way it was released, or would be when abandoned.

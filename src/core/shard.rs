@@ -40,6 +40,8 @@ pub struct Shard {
     pub(super) charges: BinaryHeap<Reverse<(Time, Handle, Seq)>>,
     /// Schedulers with a bulk effect under way.
     pub(super) bulk: VecDeque<Handle>,
+    /// Schedulers that are over and nobody watches, oldest first.
+    pub(super) ended: VecDeque<Handle>,
 }
 
 impl Shard {
@@ -92,6 +94,7 @@ impl Shard {
 
     /// Does what waits for no command: due timers, a slice of each bulk effect, and free slots for those whose turn it is.
     pub fn settle(&mut self, now: Time, out: &mut Output) {
+        self.forget_ended(out);
         self.run_timers(now, out);
         self.run_slices(now, out);
         self.dispatch(now, out);
@@ -116,7 +119,7 @@ impl Shard {
             return self.open(now, caller, handle, settings, *request, out);
         }
         if !self.owns(&caller.namespace, handle) {
-            return Reply::Rejected(Reject::UnknownHandle);
+            return self.answered_before(caller, handle, verb).unwrap_or(Reply::Rejected(Reject::UnknownHandle));
         }
         self.scheduler_mut(handle).last_activity = now;
         let reply = match verb {
@@ -158,6 +161,9 @@ impl Shard {
         self.totals.update(scheduler);
         let wanted = scheduler.wanted();
         self.fair.list(&mut scheduler.share, &wanted);
+        if scheduler.is_over() && !std::mem::replace(&mut scheduler.leaving, true) {
+            self.ended.push_back(handle);
+        }
         let due = scheduler.next_due();
         if due < scheduler.wake {
             self.timers.remove(&(scheduler.wake, handle));

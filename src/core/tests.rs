@@ -16,4 +16,4 @@ mod remembered;
 mod retries;
 mod suspects;
 mod time_limits;
-mod world;
+pub mod world;

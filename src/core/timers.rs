@@ -3,7 +3,7 @@
 //!
 //! After a pause of the server very much of it may be due at the same time. What yields records is done in slices.
 
-use super::{Handle, Outcome, Output, Scheduler, SchedulerState, Shard, Time, limits};
+use super::{Handle, Outcome, Output, Shard, Time, limits};
 
 impl Shard {
     /// Runs the timers that are due, as many as one batch bears.
@@ -18,7 +18,6 @@ impl Shard {
             if scheduler.is_overdue(now) || scheduler.idle_at() <= now {
                 self.slice_later(now, handle);
             }
-            self.forget_if_over(now, handle);
             self.refresh(handle);
         }
     }
@@ -54,16 +53,19 @@ impl Shard {
         }
     }
 
-    /// An ended scheduler leaves memory when its calls can no longer be repeated; the journal knows the rest.
-    fn forget_if_over(&mut self, now: Time, handle: Handle) {
-        let over = |s: &Scheduler| {
-            let since = s.image.released_at.unwrap_or_default().max(s.last_activity);
-            s.image.state == SchedulerState::Released && s.streams == 0 && since + limits::REQUEST_MEMORY <= now
-        };
-        if self.schedulers.get(&handle).is_some_and(|scheduler| over(scheduler))
-            && let Some(mut scheduler) = self.schedulers.remove(&handle)
+    /// Of the schedulers that are over the oldest leave memory when there are too many; the journal answers for them. Not
+    /// those of this very batch: their end is still to be told.
+    pub(super) fn forget_ended(&mut self, out: &Output) {
+        while self.ended.len() > self.limits.ended_schedulers
+            && let Some(handle) = self.ended.front().copied()
+            && !out.touched.contains(&handle)
         {
-            self.fair.list(&mut scheduler.share, &[]);
+            self.ended.pop_front();
+            let Some(scheduler) = self.schedulers.get_mut(&handle) else { continue };
+            scheduler.leaving = false;
+            if scheduler.is_over() {
+                self.schedulers.remove(&handle);
+            }
         }
     }
 }
