@@ -17,15 +17,19 @@ impl Coordinator {
         let (highest, done_no) = (image.checkpoint.highest_seq, image.checkpoint.done_no);
         match verb {
             Verb::Release(_) => Ok(Reply::Released { already: true, pending: 0, done_no }),
-            Verb::Cancel(seq) if seq.0 >= 1 && *seq <= highest => Ok(Reply::Cancelling { running: false, cancelled: false }),
+            Verb::Cancel(place) if place.seq.0 >= 1 && place.seq <= highest => {
+                Ok(Reply::Cancelling { running: false, cancelled: false })
+            }
             Verb::Cancel(_) => Err(CallError::Rejected(Reject::UnknownTask)),
             Verb::Describe => Ok(Reply::Scheduler(Box::new(view(image)))),
-            Verb::Locate(seqs) => Ok(Reply::Located(vec![None; seqs.len()])),
+            Verb::Locate(places) => Ok(Reply::Located(vec![None; places.len()])),
             Verb::Select { before, phase: Phase::Done, limit, .. } => {
                 let newest_first = (1..=highest.0.min(before.0 - 1)).rev();
-                Ok(Reply::Selected(newest_first.take(*limit).map(Seq).collect()))
+                let seqs: Vec<Seq> = newest_first.take(*limit).map(Seq).collect();
+                let next = seqs.last().copied().filter(|last| last.0 > 1);
+                Ok(Reply::Selected { seqs, next })
             }
-            Verb::Select { .. } => Ok(Reply::Selected(Vec::new())),
+            Verb::Select { .. } => Ok(Reply::Selected { seqs: Vec::new(), next: None }),
             Verb::Open { .. } | Verb::Watch { .. } => Err(CallError::Rejected(Reject::UnknownHandle)),
             Verb::Submit(_) | Verb::Update(_) | Verb::Pause | Verb::Resume { .. } => Err(CallError::Rejected(Reject::Released)),
         }

@@ -5,6 +5,7 @@
 //! current order, a function of the unfinished set alone. What is asked of it for every task costs the same however much
 //! waits: counts are kept, never taken.
 
+mod find;
 mod group;
 mod lane;
 mod span;
@@ -147,21 +148,7 @@ impl Queue {
         self.count(span.order, i64::from(span.count));
     }
 
-    /// Takes out the waiting tasks among `first..=last`, delayed ones included. Looks through all orders: for a single call.
-    pub fn remove(&mut self, first: Seq, last: Seq) -> Vec<Span> {
-        let mut out = self.remove_delayed(first, last);
-        self.free.remove(first, last, &mut out);
-        let wanted = (last.0 - first.0 + 1) as u64;
-        for group in self.ordered.values_mut() {
-            if out.iter().map(|span| u64::from(span.count)).sum::<u64>() == wanted {
-                break;
-            }
-            group.remove(first, last, &mut out);
-        }
-        out
-    }
-
-    /// As [`Queue::remove`], for tasks that all have this order.
+    /// Takes out the waiting tasks among `first..=last` of this order, delayed ones included.
     pub fn remove_of(&mut self, order: Option<Order>, first: Seq, last: Seq) -> Vec<Span> {
         let mut out = self.remove_delayed(first, last);
         match order {

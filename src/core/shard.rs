@@ -130,9 +130,9 @@ impl Shard {
             Verb::Update(update) => self.update(handle, update, out),
             Verb::Pause => self.set_paused(handle, true, false, out),
             Verb::Resume { ignore_failures } => self.set_paused(handle, false, *ignore_failures, out),
-            Verb::Cancel(seq) => self.cancel(now, handle, *seq, out),
+            Verb::Cancel(place) => self.cancel(now, handle, *place, out),
             Verb::Describe => Reply::Scheduler(Box::new(self.scheduler_mut(handle).view())),
-            Verb::Locate(seqs) => self.locate(handle, seqs),
+            Verb::Locate(places) => self.locate(handle, places),
             Verb::Select { before, phase, order, limit } => self.select(handle, *before, *phase, *order, *limit),
         };
         self.refresh(handle);

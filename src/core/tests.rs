@@ -14,6 +14,7 @@ mod quotas;
 mod recovery;
 mod remembered;
 mod retries;
+mod standings;
 mod suspects;
 mod time_limits;
 pub mod world;

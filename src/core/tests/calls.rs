@@ -84,7 +84,7 @@ fn a_handle_is_never_given_to_two_schedulers() {
 fn another_namespace_sees_what_is_not_there() {
     let mut w = World::new(10);
     let s = w.open_in("theirs", plain);
-    for verb in [Verb::Describe, Verb::Pause, Verb::Release(ReleaseMode::Cancel), Verb::Cancel(crate::core::Seq(1))] {
+    for verb in [Verb::Describe, Verb::Pause, Verb::Release(ReleaseMode::Cancel), Verb::Cancel(w.remembered.place(s, 1))] {
         assert!(matches!(w.call(s, verb), Reply::Rejected(Reject::UnknownHandle)));
     }
     let caller = Caller { namespace: Namespace("theirs".into()), name: "t".into() };

@@ -118,6 +118,17 @@ fn running_attempts_survive_a_rebuild_of_the_core() {
 }
 
 #[test]
+fn attempts_without_a_row_survive_a_rebuild_whatever_their_order() {
+    let mut w = World::new(10);
+    let s = w.open(plain);
+    w.submit(s, [order(1), order(1), free(), order(2)]);
+    w.rebuild();
+    assert_eq!((w.running(s), w.view(s).counts.running), (vec![1, 2, 3], 3), "nothing is started twice");
+    w.succeed(s, [1, 2, 3, 4]);
+    assert_eq!(w.outcomes(s).len(), 4);
+}
+
+#[test]
 fn recovery_from_a_checkpoint_knows_the_holes() {
     let mut w = World::new(0);
     let s = w.open(plain);

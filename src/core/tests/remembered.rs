@@ -1,7 +1,7 @@
 //! What the journal would remember, as the tests need it: records in, [`RecoveredScheduler`]s out.
 
 use crate::core::{
-    AttemptRecord, DoneNo, Handle, Outcome, Records, RecoveredOutcome, RecoveredRequest, RecoveredRun, RecoveredScheduler,
+    AttemptRecord, DoneNo, Handle, Outcome, Place, Records, RecoveredOutcome, RecoveredRequest, RecoveredRun, RecoveredScheduler,
     SchedulerImage, Seq,
 };
 use std::collections::BTreeMap;
@@ -74,6 +74,13 @@ impl Remembered {
     pub fn attempts(&self, handle: Handle, seq: i64) -> Vec<AttemptRecord> {
         let all = self.0.get(&handle).map_or(&[][..], |one| &one.attempts);
         all.iter().filter(|record| record.seq == Seq(seq)).cloned().collect()
+    }
+
+    /// Where to look for a task.
+    pub fn place(&self, handle: Handle, seq: i64) -> Place {
+        let runs = self.0.get(&handle).map_or(&[][..], |one| &one.runs);
+        let run = runs.iter().find(|run| (run.first.0..run.first.0 + i64::from(run.count)).contains(&seq));
+        Place { seq: Seq(seq), order: run.and_then(|run| run.order) }
     }
 
     /// The row of a scheduler.
