@@ -28,6 +28,75 @@ const SCHEDULERS: i64 = 2_000;
 const LOOKED_UP: i64 = 100_000;
 const MOVED: usize = 500;
 
+/// Rows of a day with a task that is unfinished, or whose event is young enough to be kept. Each `offset 0` keeps a lookup by
+/// key one: of tables nobody has analyzed the planner thinks that they are empty, and would join them whole.
+const NEEDED_ROWS: &str = "-- needed_rows
+with here as materialized (
+    select s.handle, max(s.first_seq + s.count) as below
+    from submission s
+    where s.shard = $1 and s.day = $2 and s.handle > $4 and s.handle <= $5
+    group by s.handle
+),
+needed as materialized (
+    select h.handle, lower(part) as first, upper(part) - 1 as last
+    from here h
+    cross join lateral (
+        select r.unfinished
+        from scheduler r
+        where r.shard = $1 and r.handle = h.handle and r.state <> 3
+        offset 0
+    ) r
+    cross join lateral unnest(r.unfinished) as part
+    where lower(part) < h.below
+    union all
+    select h.handle, c.min_seq, c.max_seq
+    from here h
+    cross join lateral (
+        select c.min_seq, c.max_seq
+        from completion c
+        where c.shard = $1
+            and c.handle = h.handle
+            and c.day > $2 + 1
+            and c.max_seq < h.below + 10000
+            and c.min_seq < h.below
+            and c.max_seq - c.min_seq <= 10000
+        offset 0
+    ) c
+    union all
+    select h.handle, coalesce(wide.seq, c.min_seq), coalesce(wide.seq, c.max_seq)
+    from here h
+    cross join lateral (
+        select c.min_seq, c.max_seq, c.seq
+        from completion c
+        where c.shard = $1
+            and c.handle = h.handle
+            and c.day > $2 + 1
+            and c.min_seq < h.below
+            and c.max_seq - c.min_seq > 10000
+        offset 0
+    ) c
+    left join lateral unnest(c.seq) as wide (seq) on true
+    where wide.seq is null or wide.seq < h.below
+)
+select distinct s.handle, s.first_seq
+from needed n
+cross join lateral (
+    select s.handle, s.first_seq
+    from submission s
+    where s.shard = $1
+        and s.handle = n.handle
+        and s.day = $2
+        and s.first_seq <= n.last
+        and s.first_seq + s.count > n.first
+        and s.first_seq >= coalesce((
+            select max(b.first_seq)
+            from submission b
+            where b.shard = $1 and b.handle = n.handle and b.day = $2 and b.first_seq <= n.first
+        ), 0)
+    offset 0
+) s
+limit $3";
+
 impl Upkeep {
     /// Makes the partitions from yesterday to a week ahead, and those of the batch numbers to come, that do not exist.
     pub async fn ensure_partitions(&self) -> Result<(), JournalError> {
@@ -218,89 +287,21 @@ impl Upkeep {
         }
     }
 
-    /// Rows of a day with a task that is unfinished, or whose event is young enough to be kept. Each `offset 0` keeps a lookup by
-    /// key one: of tables nobody has analyzed the planner thinks that they are empty, and would join them whole.
+    /// The rows of [`NEEDED_ROWS`], of the schedulers above the first handle, up to the second.
     async fn needed_rows(
         &self,
         connection: &mut PgConnection,
         day: Day,
         (above, up_to): (Uuid, Uuid),
     ) -> Result<Vec<(Uuid, i64)>, JournalError> {
-        let rows = sqlx::query_as(
-            "-- needed_rows
-             with here as materialized (
-                 select s.handle, max(s.first_seq + s.count) as below
-                 from submission s
-                 where s.shard = $1 and s.day = $2 and s.handle > $4 and s.handle <= $5
-                 group by s.handle
-             ),
-             needed as materialized (
-                 select h.handle, lower(part) as first, upper(part) - 1 as last
-                 from here h
-                 cross join lateral (
-                     select r.unfinished
-                     from scheduler r
-                     where r.shard = $1 and r.handle = h.handle and r.state <> 3
-                     offset 0
-                 ) r
-                 cross join lateral unnest(r.unfinished) as part
-                 where lower(part) < h.below
-                 union all
-                 select h.handle, c.min_seq, c.max_seq
-                 from here h
-                 cross join lateral (
-                     select c.min_seq, c.max_seq
-                     from completion c
-                     where c.shard = $1
-                         and c.handle = h.handle
-                         and c.day > $2 + 1
-                         and c.max_seq < h.below + 10000
-                         and c.min_seq < h.below
-                         and c.max_seq - c.min_seq <= 10000
-                     offset 0
-                 ) c
-                 union all
-                 select h.handle, coalesce(wide.seq, c.min_seq), coalesce(wide.seq, c.max_seq)
-                 from here h
-                 cross join lateral (
-                     select c.min_seq, c.max_seq, c.seq
-                     from completion c
-                     where c.shard = $1
-                         and c.handle = h.handle
-                         and c.day > $2 + 1
-                         and c.min_seq < h.below
-                         and c.max_seq - c.min_seq > 10000
-                     offset 0
-                 ) c
-                 left join lateral unnest(c.seq) as wide (seq) on true
-                 where wide.seq is null or wide.seq < h.below
-             )
-             select distinct s.handle, s.first_seq
-             from needed n
-             cross join lateral (
-                 select s.handle, s.first_seq
-                 from submission s
-                 where s.shard = $1
-                     and s.handle = n.handle
-                     and s.day = $2
-                     and s.first_seq <= n.last
-                     and s.first_seq + s.count > n.first
-                     and s.first_seq >= coalesce((
-                         select max(b.first_seq)
-                         from submission b
-                         where b.shard = $1 and b.handle = n.handle and b.day = $2 and b.first_seq <= n.first
-                     ), 0)
-                 offset 0
-             ) s
-             limit $3",
-        )
-        .bind(self.shard.0)
-        .bind(Date(day))
-        .bind(LOOKED_UP)
-        .bind(above)
-        .bind(up_to)
-        .fetch_all(connection)
-        .await?;
+        let rows = sqlx::query_as(NEEDED_ROWS)
+            .bind(self.shard.0)
+            .bind(Date(day))
+            .bind(LOOKED_UP)
+            .bind(above)
+            .bind(up_to)
+            .fetch_all(connection)
+            .await?;
         Ok(rows)
     }
 
