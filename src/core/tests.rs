@@ -17,4 +17,5 @@ mod retries;
 mod standings;
 mod suspects;
 mod time_limits;
+mod upcoming;
 pub mod world;
