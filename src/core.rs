@@ -5,6 +5,7 @@
 //! thousands of times real speed.
 
 mod action;
+mod behind;
 mod bulk;
 mod command;
 mod complete;
@@ -36,6 +37,7 @@ mod tests;
 mod time;
 mod timers;
 mod totals;
+mod unfinished;
 mod upcoming;
 mod watch;
 
@@ -60,3 +62,4 @@ use quota::{Load, Over, Quotas};
 use requests::Accepted;
 use scheduler::{History, InFlight, Scheduler};
 use sizes::Sizes;
+use unfinished::Unfinished;

@@ -4,6 +4,7 @@
 
 mod bulk;
 mod calls;
+mod checkpoints;
 mod failure;
 mod fairness;
 mod idle;
@@ -17,4 +18,4 @@ mod retries;
 mod suspects;
 mod time_limits;
 mod upcoming;
-mod world;
+pub mod world;
