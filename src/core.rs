@@ -5,6 +5,7 @@
 //! thousands of times real speed.
 
 mod action;
+mod behind;
 mod bulk;
 mod command;
 mod complete;
@@ -37,6 +38,7 @@ mod tests;
 mod time;
 mod timers;
 mod totals;
+mod unfinished;
 mod upcoming;
 mod watch;
 
@@ -62,3 +64,4 @@ use requests::Accepted;
 use scheduler::{History, InFlight, Scheduler};
 use sizes::Sizes;
 use standing::Piece;
+use unfinished::Unfinished;

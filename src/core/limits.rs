@@ -22,8 +22,18 @@ pub const HALT_FAILED: usize = 100;
 pub const SLICE: u32 = 250;
 /// Timers that go off per batch: the others are late, instead of everybody.
 pub const TIMERS: usize = 5_000;
-/// Outcomes of a scheduler between two checkpoints.
-pub const CHECKPOINT_OUTCOMES: u32 = 10_000;
+/// Finished tasks of a scheduler that recovery reads again, at most, before a checkpoint.
+pub const CHECKPOINT: u32 = 10_000;
+/// The same of all schedulers together.
+pub const BEHIND: u64 = 1_000_000;
+/// As many tasks in one row are read as fast as a row.
+pub const ROW: u32 = 32;
+/// A checkpoint saves the reading of so many tasks for each range of unfinished ones that it writes.
+pub const RANGE: u32 = 8;
+/// And of so many at least.
+pub const WORTH: u32 = 8 * ROW;
+/// Ranges written by checkpoints that are not asked for, per batch, about.
+pub const CATCH_UP: usize = 100_000;
 /// An attempt that outlives this gets a row of its own in the journal.
 pub const LONG_ATTEMPT: Duration = Duration::from_millis(100);
 /// Executor time charged in advance.

@@ -3,14 +3,10 @@
 
 use super::{
     Accepted, Attempt, AttemptEvent, AttemptRecord, Handle, History, KindId, Load, NamespaceId, RecoveredRequest, RecoveredRun,
-    RecoveredScheduler, ReleaseMode, Scheduler, SchedulerState, Seq, Shard, Share, Span, Time, Window, limits::Limits,
+    RecoveredScheduler, ReleaseMode, Scheduler, SchedulerState, Seq, Shard, Share, Span, Time, Unfinished, Window,
+    limits::Limits,
 };
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
-
-/// Ranges of task numbers, inclusive: first → last.
-#[derive(Debug, Default)]
-struct Ranges(BTreeMap<i64, i64>);
 
 /// What the recorded attempts of one unfinished task say.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,6 +33,7 @@ impl Shard {
         }
         accepted.sort_unstable_by_key(|call| call.at);
         accepted.into_iter().for_each(|call| shard.accepted.insert(call));
+        shard.forget_requests(now);
         shard
     }
 
@@ -55,25 +52,27 @@ impl Shard {
         if image.state == SchedulerState::Open {
             self.quotas.opened(namespace);
         }
-        let mut open = Ranges(image.checkpoint.unfinished.iter().map(|(first, last)| (first.0, last.0)).collect());
+        let day = image.checkpoint.first_day;
+        let mut open = Unfinished::since(day, &image.checkpoint.unfinished);
         let share = Share::new(handle, namespace, image.settings.weight);
         let mut scheduler = Scheduler::new(image, share, now);
         let last = runs.iter().map(|run| run.first.plus(run.count - 1)).max();
         if let Some(last) = last.filter(|last| *last > scheduler.highest_seq) {
-            open.0.insert(scheduler.highest_seq.0 + 1, last.0);
+            open.add(scheduler.highest_seq.plus(1), last, day);
             scheduler.highest_seq = last;
         }
         for outcome in &outcomes {
-            let last = i64::from(outcome.count) - 1;
-            open.remove(outcome.first.0, outcome.first.0 + last);
-            scheduler.done_no.0 = scheduler.done_no.0.max(outcome.done_no.0 + last);
+            let last = outcome.count - 1;
+            open.remove(outcome.first, outcome.first.plus(last));
+            scheduler.done_no.0 = scheduler.done_no.0.max(outcome.done_no.0 + i64::from(last));
         }
         let pasts = pasts(attempts);
         let mut bytes = 0;
         for run in &runs {
             let kind = self.fair.kind(&run.spec.work);
-            for (first, last) in open.within(run.first.0, run.first.0 + i64::from(run.count) - 1) {
-                bytes += scheduler.sizes.add(Seq(first), (last - first + 1) as u32, run.blocks);
+            for (first, last) in open.within(run.first, run.first.plus(run.count - 1)) {
+                bytes += scheduler.sizes.add(first, (last.0 - first.0 + 1) as u32, run.blocks);
+                scheduler.open.add(first, last, run.submitted_at.day());
                 scheduler.restore_span(now, span_of(run, kind, first, last), &pasts);
             }
         }
@@ -90,6 +89,7 @@ impl Shard {
             self.bulk.push_back(handle);
         }
         self.schedulers.insert(handle, Box::new(scheduler));
+        outcomes.iter().for_each(|outcome| self.fall_behind(handle, outcome.count, 1));
         self.refresh(handle);
     }
 }
@@ -127,32 +127,6 @@ impl Scheduler {
     }
 }
 
-impl Ranges {
-    /// Takes `first..=last` out.
-    fn remove(&mut self, first: i64, last: i64) {
-        let hit: Vec<(i64, i64)> = self.overlapping(first, last).collect();
-        for (from, to) in hit {
-            self.0.remove(&from);
-            if from < first {
-                self.0.insert(from, first - 1);
-            }
-            if to > last {
-                self.0.insert(last + 1, to);
-            }
-        }
-    }
-
-    /// The parts of `first..=last` that are in.
-    fn within(&self, first: i64, last: i64) -> Vec<(i64, i64)> {
-        self.overlapping(first, last).map(|(from, to)| (from.max(first), to.min(last))).collect()
-    }
-
-    fn overlapping(&self, first: i64, last: i64) -> impl Iterator<Item = (i64, i64)> {
-        let before = self.0.range(..first).next_back().filter(|(_, to)| **to >= first);
-        before.into_iter().chain(self.0.range(first..=last)).map(|(from, to)| (*from, *to))
-    }
-}
-
 impl Accepted {
     fn of(handle: Handle, namespace: NamespaceId, r: RecoveredRequest) -> Self {
         let RecoveredRequest { request, first_seq, count, done_no, at } = r;
@@ -160,10 +134,10 @@ impl Accepted {
     }
 }
 
-fn span_of(run: &RecoveredRun, kind: KindId, first: i64, last: i64) -> Span {
+fn span_of(run: &RecoveredRun, kind: KindId, first: Seq, last: Seq) -> Span {
     Span {
-        first: Seq(first),
-        count: (last - first + 1) as u32,
+        first,
+        count: (last.0 - first.0 + 1) as u32,
         order: run.order,
         kind,
         spec: run.spec.clone(),
@@ -199,20 +173,5 @@ impl Past {
         if self.open == Some(attempt) {
             self.open = None;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_lose_what_is_removed_and_nothing_else() {
-        let mut ranges = Ranges([(1, 10), (20, 30)].into());
-        ranges.remove(5, 5);
-        ranges.remove(9, 22);
-        assert_eq!(ranges.within(0, 100), [(1, 4), (6, 8), (23, 30)]);
-        assert_eq!(ranges.within(3, 7), [(3, 4), (6, 7)]);
-        assert_eq!(ranges.within(9, 22), []);
     }
 }

@@ -1,14 +1,15 @@
 //! One scheduler in memory: its row, its queue, what it runs, and the numbers it gives.
 
 use super::{
-    Attempt, CancelRest, Counts, DoneNo, Gate, Handle, KindId, Order, Progress, Queue, ReleaseMode, SchedulerImage,
-    SchedulerState, SchedulerView, Seq, Share, Sizes, Span, Time, totals,
+    Attempt, CancelRest, Checkpoint, Counts, DoneNo, Gate, Handle, KindId, Order, Progress, Queue, ReleaseMode, SchedulerImage,
+    SchedulerState, SchedulerView, Seq, Share, Sizes, Span, Time, Unfinished, totals,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
 pub(super) struct Scheduler {
+    /// Without a checkpoint: that is made when it is written.
     pub image: SchedulerImage,
     pub highest_seq: Seq,
     pub done_no: DoneNo,
@@ -26,8 +27,10 @@ pub(super) struct Scheduler {
     pub share: Share,
     pub streams: u32,
     pub last_activity: Time,
-    /// Outcomes since the last checkpoint.
-    pub since_checkpoint: u32,
+    /// Its unfinished tasks.
+    pub open: Unfinished,
+    /// Finished work that a recovery would read again, in tasks.
+    pub behind: u32,
     /// Of the running ones, those that an earlier owner may have handed out: nobody has reported them yet.
     pub suspects: u32,
     /// When the shard looks at it again; `Time::NEVER`: no timer set.
@@ -66,10 +69,11 @@ pub(super) struct History {
 }
 
 impl Scheduler {
-    pub fn new(image: SchedulerImage, share: Share, now: Time) -> Self {
+    pub fn new(mut image: SchedulerImage, share: Share, now: Time) -> Self {
+        let checkpoint = std::mem::take(&mut image.checkpoint);
         Scheduler {
-            highest_seq: image.checkpoint.highest_seq,
-            done_no: image.checkpoint.done_no,
+            highest_seq: checkpoint.highest_seq,
+            done_no: checkpoint.done_no,
             image,
             unfinished: 0,
             queue: Queue::default(),
@@ -81,7 +85,8 @@ impl Scheduler {
             share,
             streams: 0,
             last_activity: now,
-            since_checkpoint: 0,
+            open: Unfinished::default(),
+            behind: 0,
             suspects: 0,
             wake: Time::NEVER,
             sliced: false,
@@ -154,7 +159,7 @@ impl Scheduler {
 
     pub fn view(&self) -> SchedulerView {
         let mut image = self.image.clone();
-        image.checkpoint = super::Checkpoint { highest_seq: self.highest_seq, done_no: self.done_no, unfinished: Vec::new() };
+        image.checkpoint = Checkpoint { highest_seq: self.highest_seq, done_no: self.done_no, ..Checkpoint::default() };
         SchedulerView {
             counts: self.counts(),
             current_order: self.queue.current_order(),
@@ -168,34 +173,23 @@ impl Scheduler {
         if last_seq >= self.highest_seq {
             return order.map_or(self.unfinished, |order| self.queue.unfinished_up_to(order));
         }
-        let counts = |span: &Span| {
-            let matches = order.is_none_or(|order| span.order.is_some_and(|o| o <= order));
-            if matches { (last_seq.0 - span.first.0 + 1).clamp(0, i64::from(span.count)) } else { 0 }
+        let Some(order) = order else {
+            return self.open.up_to(last_seq).map(|(first, last)| last.0 - first.0 + 1).sum();
         };
-        self.unfinished_spans().map(counts).sum()
+        let counts = |span: &Span| (last_seq.0 - span.first.0 + 1).clamp(0, i64::from(span.count));
+        let running = self.in_flight.values().map(|flight| &flight.span);
+        let running = running.filter(|span| span.order.is_some_and(|of| of <= order));
+        self.queue.spans_up_to(order).chain(running).map(counts).sum()
     }
 
-    /// Every span of unfinished tasks, in no order.
-    pub fn unfinished_spans(&self) -> impl Iterator<Item = &Span> {
-        let waiting = self.queue.waiting(Gate::Open).map(|(span, _)| span);
-        let delayed = self.queue.delayed().map(|(_, delayed)| &delayed.span);
-        waiting.chain(delayed).chain(self.in_flight.values().map(|flight| &flight.span))
-    }
-
-    /// Its row with the state of now as checkpoint.
-    pub fn checkpoint(&mut self) -> SchedulerImage {
-        let mut ranges: Vec<(Seq, Seq)> = self.unfinished_spans().map(|span| (span.first, span.last())).collect();
-        ranges.sort_unstable();
-        ranges.dedup_by(|next, kept| {
-            let joins = next.0.0 == kept.1.0 + 1;
-            if joins {
-                kept.1 = next.1;
-            }
-            joins
-        });
-        self.since_checkpoint = 0;
-        self.image.checkpoint = super::Checkpoint { highest_seq: self.highest_seq, done_no: self.done_no, unfinished: ranges };
-        self.image.clone()
+    /// The state of now, for recovery to start from.
+    pub fn checkpoint(&self, now: Time) -> Checkpoint {
+        Checkpoint {
+            highest_seq: self.highest_seq,
+            done_no: self.done_no,
+            unfinished: self.open.ranges(),
+            first_day: self.open.first_day().map_or(now.day(), |day| day.min(now.day())),
+        }
     }
 
     /// Intends to cancel the waiting tasks above `above` submitted so far, besides what is already intended.

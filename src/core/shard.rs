@@ -6,6 +6,7 @@
 use super::{
     Action, Caller, Command, Fair, Handle, Namespace, Output, Over, Progress, Quotas, Reject, Reply, Scheduler, Seq, Ticket,
     Time, Verb,
+    behind::Behind,
     limits::Limits,
     requests::{AcceptedCalls, Opened},
     shared::Shared,
@@ -42,6 +43,8 @@ pub struct Shard {
     pub(super) bulk: VecDeque<Handle>,
     /// Schedulers that are over and nobody watches, oldest first.
     pub(super) ended: VecDeque<Handle>,
+    /// Finished work that a recovery would read again.
+    pub(super) behind: Behind,
 }
 
 impl Shard {
@@ -83,7 +86,7 @@ impl Shard {
             }
             Command::Status => Some(Reply::Status(Box::new(self.status()))),
             Command::Checkpoint(handles) => {
-                self.checkpoint(handles, out);
+                handles.iter().for_each(|handle| self.checkpoint(now, *handle, out));
                 Some(Reply::Checkpointed)
             }
         };
@@ -92,12 +95,14 @@ impl Shard {
         }
     }
 
-    /// Does what waits for no command: due timers, a slice of each bulk effect, and free slots for those whose turn it is.
+    /// Does what waits for no command: due timers, a slice of each bulk effect, free slots for those whose turn it is, and
+    /// checkpoints that bound a recovery.
     pub fn settle(&mut self, now: Time, out: &mut Output) {
         self.forget_ended(out);
         self.run_timers(now, out);
         self.run_slices(now, out);
         self.dispatch(now, out);
+        self.catch_up(now, out);
     }
 
     /// When `settle` has something to do even without a command.
@@ -174,7 +179,8 @@ impl Shard {
 
     /// Writes the scheduler's row with this batch.
     pub(super) fn record(&mut self, handle: Handle, out: &mut Output) {
-        let image = self.scheduler_mut(handle).image.clone();
+        let image = &self.scheduler_mut(handle).image;
+        let image = out.records.schedulers.get(&handle).map_or_else(|| image.clone(), |older| image.after(older));
         out.records.schedulers.insert(handle, image);
         out.touched.insert(handle);
     }

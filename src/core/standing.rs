@@ -109,10 +109,7 @@ impl Scheduler {
     }
 
     fn unfinished(&self, newest: Seq) -> Pieces<'_> {
-        let mut spans: Vec<(Seq, Seq)> = self.unfinished_spans().map(|span| (span.first, span.last())).collect();
-        spans.sort_unstable();
-        let known = spans.into_iter().rev().filter(move |(first, _)| *first <= newest);
-        Box::new(known.map(move |(first, last)| Piece::new(first, last.min(newest))))
+        Box::new(self.open.up_to(newest).map(|(first, last)| Piece::new(first, last)))
     }
 }
 

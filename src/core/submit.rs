@@ -43,7 +43,7 @@ impl Shard {
         let scheduler = Scheduler::new(image, Share::new(handle, namespace, settings.weight), now);
         let view = scheduler.view();
         self.schedulers.insert(handle, Box::new(scheduler));
-        self.record(handle, out);
+        self.checkpoint(now, handle, out);
         self.refresh(handle);
         Reply::Scheduler(Box::new(view))
     }
@@ -119,6 +119,7 @@ impl Shard {
         let count = first.0 - record.first_seq.0;
         scheduler.highest_seq = Seq(first.0 - 1);
         let namespace = scheduler.share.namespace;
+        scheduler.open.add(record.first_seq, scheduler.highest_seq, now.day());
         if let Some(request) = record.submit.request {
             let (first_seq, done_no) = (record.first_seq, record.done_no);
             self.accepted.insert(Accepted { at: now, handle, namespace, request, first_seq, done_no, count: count as u32 });

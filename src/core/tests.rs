@@ -4,6 +4,7 @@
 
 mod bulk;
 mod calls;
+mod checkpoints;
 mod failure;
 mod fairness;
 mod idle;

