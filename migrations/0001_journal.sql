@@ -80,6 +80,7 @@ create table scheduler (
     highest_seq int8 not null,
     done_no int8 not null,
     unfinished int8multirange compression lz4 not null,
+    resting boolean not null default false,             -- nothing is unfinished, and nothing came later
     constraint scheduler_pkey primary key (shard, handle),
     constraint scheduler_state check (state in (1, 2, 3)),
     constraint scheduler_release_mode check (release_mode in (1, 2)),

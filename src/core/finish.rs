@@ -78,6 +78,7 @@ impl Shard {
         }
         self.close_if_ended(now, handle, out);
         self.checkpoint_if_due(now, handle, out);
+        self.doze(now, handle);
     }
 
     fn apply_failure_rule(&mut self, handle: Handle, order: Order, seq: Seq, out: &mut Output) {

@@ -32,6 +32,8 @@ pub const ROW: u32 = 32;
 pub const RANGE: u32 = 8;
 /// And of so many at least.
 pub const WORTH: u32 = 8 * ROW;
+/// A scheduler without unfinished tasks of which nobody has heard for so long comes to rest: recovery reads its row alone.
+pub const REST: Duration = Duration::from_secs(60);
 /// Ranges written by checkpoints that are not asked for, per batch, about.
 pub const CATCH_UP: usize = 100_000;
 /// An attempt that outlives this gets a row of its own in the journal.

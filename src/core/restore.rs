@@ -90,6 +90,7 @@ impl Shard {
         }
         self.schedulers.insert(handle, Box::new(scheduler));
         outcomes.iter().for_each(|outcome| self.fall_behind(handle, outcome.count, 1));
+        self.doze(now, handle);
         self.refresh(handle);
     }
 }

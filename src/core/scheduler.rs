@@ -31,6 +31,10 @@ pub(super) struct Scheduler {
     pub open: Unfinished,
     /// Finished work that a recovery would read again, in tasks.
     pub behind: u32,
+    /// Its last checkpoint says so.
+    pub resting: bool,
+    /// It is in the shard's list of those that may come to rest.
+    pub dozing: bool,
     /// Of the running ones, those that an earlier owner may have handed out: nobody has reported them yet.
     pub suspects: u32,
     /// When the shard looks at it again; `Time::NEVER`: no timer set.
@@ -70,7 +74,7 @@ pub(super) struct History {
 
 impl Scheduler {
     pub fn new(mut image: SchedulerImage, share: Share, now: Time) -> Self {
-        let checkpoint = std::mem::take(&mut image.checkpoint);
+        let checkpoint = std::mem::replace(&mut image.checkpoint, Checkpoint::NONE);
         Scheduler {
             highest_seq: checkpoint.highest_seq,
             done_no: checkpoint.done_no,
@@ -87,6 +91,8 @@ impl Scheduler {
             last_activity: now,
             open: Unfinished::default(),
             behind: 0,
+            resting: checkpoint.resting,
+            dozing: false,
             suspects: 0,
             wake: Time::NEVER,
             sliced: false,
@@ -159,7 +165,7 @@ impl Scheduler {
 
     pub fn view(&self) -> SchedulerView {
         let mut image = self.image.clone();
-        image.checkpoint = Checkpoint { highest_seq: self.highest_seq, done_no: self.done_no, ..Checkpoint::default() };
+        image.checkpoint = Checkpoint { highest_seq: self.highest_seq, done_no: self.done_no, ..Checkpoint::NONE };
         SchedulerView {
             counts: self.counts(),
             current_order: self.queue.current_order(),
@@ -189,6 +195,7 @@ impl Scheduler {
             done_no: self.done_no,
             unfinished: self.open.ranges(),
             first_day: self.open.first_day().map_or(now.day(), |day| day.min(now.day())),
+            resting: self.resting,
         }
     }
 

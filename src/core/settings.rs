@@ -144,7 +144,7 @@ pub struct SchedulerImage {
     pub opened_at: Time,
     /// When it was released.
     pub released_at: Option<Time>,
-    /// What recovery starts from. In a record: an empty one leaves the last one in force.
+    /// What recovery starts from. In a record: [`Checkpoint::NONE`] leaves the last one in force.
     pub checkpoint: Checkpoint,
 }
 
@@ -152,11 +152,7 @@ impl SchedulerImage {
     /// What the journal remembers when this image comes after `older`.
     pub fn after(&self, older: &SchedulerImage) -> SchedulerImage {
         let image = self.clone();
-        if image.checkpoint.highest_seq > Seq(0) {
-            image
-        } else {
-            SchedulerImage { checkpoint: older.checkpoint.clone(), ..image }
-        }
+        if image.checkpoint.is_none() { SchedulerImage { checkpoint: older.checkpoint.clone(), ..image } } else { image }
     }
 }
 
@@ -171,4 +167,17 @@ pub struct Checkpoint {
     pub unfinished: Vec<(Seq, Seq)>,
     /// Recovery needs no row of an earlier day.
     pub first_day: Day,
+    /// Nothing is unfinished, and no row came later: recovery need not look. A task that comes then brings a checkpoint.
+    pub resting: bool,
+}
+
+impl Checkpoint {
+    /// No checkpoint.
+    pub const NONE: Checkpoint =
+        Checkpoint { highest_seq: Seq(-1), done_no: DoneNo(0), unfinished: Vec::new(), first_day: Day(0), resting: false };
+
+    /// Whether it is [`Checkpoint::NONE`].
+    pub fn is_none(&self) -> bool {
+        self.highest_seq < Seq(0)
+    }
 }

@@ -102,7 +102,7 @@ impl Shard {
         self.run_timers(now, out);
         self.run_slices(now, out);
         self.dispatch(now, out);
-        self.catch_up(now, out);
+        self.keep_up(now, out);
     }
 
     /// When `settle` has something to do even without a command.
@@ -111,7 +111,7 @@ impl Shard {
         let charge = self.charges.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
         let young = self.young.front().map_or(Time::NEVER, |(since, ..)| *since + super::limits::LONG_ATTEMPT);
         let bulk = if self.bulk.is_empty() { Time::NEVER } else { Time(0) };
-        timer.min(charge).min(young).min(bulk)
+        timer.min(charge).min(young).min(bulk).min(self.behind.next_rest())
     }
 
     /// What streams need to know of a scheduler; `None`: it is not in memory (ended long ago).

@@ -44,6 +44,7 @@ impl Shard {
         let view = scheduler.view();
         self.schedulers.insert(handle, Box::new(scheduler));
         self.checkpoint(now, handle, out);
+        self.doze(now, handle);
         self.refresh(handle);
         Reply::Scheduler(Box::new(view))
     }
@@ -85,6 +86,7 @@ impl Shard {
             resolved,
         };
         self.accept(now, &record);
+        self.stir(now, handle, out);
         let reply = Reply::Submitted { first_seq: record.first_seq, count, done_no: record.done_no };
         out.records.submissions.push(record);
         out.touched.insert(handle);

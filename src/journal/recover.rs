@@ -107,7 +107,7 @@ impl Recovery {
                          and s.first_seq + s.count > lower(part)
                      offset 0
                  ) s
-                 where r.shard = $1 and r.state <> 3
+                 where r.shard = $1 and r.state <> 3 and not r.resting
              )
              select s.*
              from wanted w
@@ -156,7 +156,7 @@ impl Recovery {
                      and c.first_done_no + c.count > r.done_no + 1
                  offset 0
              ) c
-             where r.shard = $1 and r.state <> 3
+             where r.shard = $1 and r.state <> 3 and not r.resting
              order by c.handle, c.first_done_no",
         );
         let mut rows = query.bind(shard.0).fetch(connection);
@@ -185,7 +185,7 @@ impl Recovery {
                      and a.seq < coalesce(upper(part), 9223372036854775807)
                  offset 0
              ) a
-             where r.shard = $1 and r.state <> 3
+             where r.shard = $1 and r.state <> 3 and not r.resting
              order by a.handle, a.at, a.seq, a.attempt, a.kind",
         );
         let mut rows = query.bind(shard.0).fetch(connection);

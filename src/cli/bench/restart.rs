@@ -11,6 +11,7 @@ use super::{
 use crate::{
     api::{SchedulerSettings, SqlTask, Task, TaskOptions, task, until::Kind},
     client::{Client, Scheduler},
+    core::limits::REST,
 };
 use anyhow::{Context, Result};
 use std::time::{Duration, Instant, SystemTime};
@@ -22,6 +23,8 @@ const CALLERS: u64 = 8;
 const MANY_CALLERS: u64 = 128;
 /// Tasks of each of the many schedulers, one by one.
 const FEW: u64 = 3;
+/// Until schedulers that may come to rest have done so.
+const SETTLED: Duration = Duration::from_secs(15);
 /// So many tasks, in large calls, for each scheduler, and for each task submitted one by one.
 const PER_SCHEDULER: u64 = 100;
 const PER_SINGLE: u64 = 10;
@@ -35,18 +38,24 @@ struct Side {
 
 pub async fn run(total: u64, runs: usize) -> Result<Report> {
     let place = Place::new().await?;
+    let (open, singles) = (total / PER_SCHEDULER, total / PER_SINGLE);
+    let mut many = Side::new(&place, "bench_schedulers").await?;
+    few_each(&place.server(&many.database).await?, open).await?;
+    many.start(&place).await?;
+    let in_use = std::mem::take(&mut many.starts);
+    // While the others are filled these come to rest.
+    let (resting, since) = (place.server(&many.database).await?, Instant::now());
     let mut empty = Side::new(&place, "bench_empty").await?;
     drop(place.server(&empty.database).await?);
     let mut queued = Side::new(&place, "bench_queued").await?;
     queued.queue(&place, total, PER_CALL, CALLERS).await?;
     let mut old = Side::new(&place, "bench_old").await?;
     one_open(&place.server(&old.database).await?, total).await?;
-    let (open, singles) = (total / PER_SCHEDULER, total / PER_SINGLE);
-    let mut many = Side::new(&place, "bench_schedulers").await?;
-    few_each(&place.server(&many.database).await?, open).await?;
     // The last one: request ids count for some minutes only.
     let mut single = Side::new(&place, "bench_single").await?;
     single.queue(&place, singles, 1, MANY_CALLERS).await?;
+    tokio::time::sleep((REST + SETTLED).saturating_sub(since.elapsed())).await;
+    drop(resting);
     place.checkpoint().await?;
     for _ in 0..runs {
         for side in [&mut single, &mut empty, &mut queued, &mut old, &mut many] {
@@ -64,15 +73,16 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
         also: vec![
             ("one_open_task_s", median(&old.starts)),
             ("many_schedulers_s", median(&many.starts)),
+            ("many_schedulers_in_use_s", median(&in_use)),
             ("one_by_one_s", median(&single.starts)),
-            ("slowest_s", slowest(&[&single.starts, &old.starts, &many.starts])),
+            ("slowest_s", slowest(&[&single.starts, &old.starts, &many.starts, &in_use])),
             ("schedulers", open as f64),
             ("submitted_one_by_one", singles as f64),
         ],
         ran: format!(
             "from the start of the process to the first AsyncDone of a SQL task, with {total} SQL tasks queued ({PER_CALL} a \
              call); with one task open and {total} no-op tasks finished after it; with {open} schedulers open, each with {FEW} \
-             tasks finished one by one; and with {singles} SQL tasks queued one by one, under request ids"
+             tasks finished one by one, a moment ago or a minute ago; and with {singles} SQL tasks queued one by one, under request ids"
         ),
     })
 }

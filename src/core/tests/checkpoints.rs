@@ -3,7 +3,7 @@
 use super::world::{World, free, order, plain};
 use crate::core::{
     Command, Handle, Seq, Verb,
-    limits::{BEHIND, CHECKPOINT, RANGE, ROW},
+    limits::{BEHIND, CATCH_UP, CHECKPOINT, RANGE, REST, ROW},
 };
 
 /// Events after the checkpoints of all schedulers.
@@ -118,4 +118,37 @@ fn recovery_looks_no_further_back_than_the_oldest_unfinished_task() {
     assert_eq!(first_day(&mut w), later, "a new owner knows it too");
     w.succeed(s, [3]);
     assert_eq!(first_day(&mut w), w.now.day());
+}
+
+#[test]
+fn a_scheduler_that_is_not_in_use_comes_to_rest_and_recovery_reads_its_row_alone() {
+    let mut w = World::new(2);
+    let (s, busy) = (w.open(plain), w.open(plain));
+    w.submit(s, [free(), free()]);
+    w.submit(busy, [free()]);
+    w.succeed(s, [1, 2]);
+    w.advance(REST);
+    assert!(w.remembered.image(s).checkpoint.resting && !w.remembered.image(busy).checkpoint.resting);
+    assert_eq!(read_again(&w), 0);
+    w.crash();
+    assert_eq!(w.submit(s, [free()]), 3);
+    assert!(!w.remembered.image(s).checkpoint.resting, "the first task is seen again");
+    w.submit(s, [free()]);
+    w.crash();
+    assert_eq!((w.progress(s).pending, w.progress(s).done_no.0), (2, 2));
+}
+
+#[test]
+fn schedulers_come_to_rest_a_slice_at_a_time() {
+    let mut w = World::new(1);
+    let most = CATCH_UP / 100;
+    let schedulers: Vec<Handle> = (0..most + most / 2).map(|_| w.open(plain)).collect();
+    w.now = w.now + REST;
+    let resting = |w: &World| schedulers.iter().filter(|s| w.remembered.image(**s).checkpoint.resting).count();
+    let mut seen = Vec::new();
+    while w.shard.next_due() <= w.now {
+        w.commands([]);
+        seen.push(resting(&w));
+    }
+    assert_eq!(seen, [most, schedulers.len()]);
 }

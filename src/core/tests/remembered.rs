@@ -102,6 +102,10 @@ impl Remembered {
         let recovered = |one: &One| {
             let image = one.image.clone()?;
             let after = image.checkpoint.done_no;
+            if image.checkpoint.resting {
+                let (runs, outcomes, attempts) = Default::default();
+                return Some(RecoveredScheduler { image, runs, outcomes, attempts, requests: one.requests.clone() });
+            }
             let outcomes = one.outcomes.iter().filter(|outcome| outcome.done_no > after).cloned().collect();
             let (runs, attempts, requests) = (one.runs.clone(), one.attempts.clone(), one.requests.clone());
             Some(RecoveredScheduler { image, runs, outcomes, attempts, requests })

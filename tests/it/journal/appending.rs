@@ -78,7 +78,8 @@ async fn recovery_reads_only_what_the_checkpoint_leaves_open() {
     owned.write(records(vec![], vec![completion(a, 15, vec![done(16, 7, now)])])).await;
     let mut checked = image(a, now);
     let unfinished = vec![(Seq(15), Seq(15)), (Seq(19), Seq(30))];
-    checked.checkpoint = Checkpoint { highest_seq: Seq(30), done_no: DoneNo(17), unfinished, first_day: now.day() };
+    checked.checkpoint =
+        Checkpoint { highest_seq: Seq(30), done_no: DoneNo(17), unfinished, first_day: now.day(), resting: false };
     let mut ended = image(b, now);
     ended.state = SchedulerState::Released;
     ended.release_mode = Some(ReleaseMode::Cancel);
@@ -97,11 +98,16 @@ async fn recovery_reads_only_what_the_checkpoint_leaves_open() {
     assert_eq!(recovered[0].outcomes, [expected]);
     assert_eq!(owned.journal.reader().scheduler(b).await.unwrap(), Some(read_again(ended)));
 
-    let paused = SchedulerImage { paused: true, checkpoint: Checkpoint::default(), ..checked.clone() };
+    let paused = SchedulerImage { paused: true, checkpoint: Checkpoint::NONE, ..checked.clone() };
     owned.write(Records { schedulers: images([paused]), ..Records::default() }).await;
     let row = owned.journal.reader().scheduler(a).await.unwrap();
-    let kept = SchedulerImage { paused: true, ..read_again(checked) };
+    let kept = SchedulerImage { paused: true, ..read_again(checked.clone()) };
     assert_eq!(row, Some(kept), "an image without a checkpoint leaves the last one in force");
+
+    checked.checkpoint.resting = true;
+    owned.write(Records { schedulers: images([checked]), ..Records::default() }).await;
+    let recovered = recover(&owned.journal, ENOUGH).await.unwrap();
+    assert_eq!((recovered[0].runs.len(), recovered[0].outcomes.len()), (0, 0), "nothing is looked for after a rest");
 }
 
 #[tokio::test]

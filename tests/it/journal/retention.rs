@@ -39,7 +39,8 @@ fn ended(handle: Handle, first: i64, count: u32, at: Time) -> Records {
 fn checkpoint(handle: Handle, at: Time, highest: i64, done_no: i64, unfinished: &[(i64, i64)]) -> Records {
     let mut image = image(handle, at);
     let unfinished = unfinished.iter().map(|(first, last)| (Seq(*first), Seq(*last))).collect();
-    image.checkpoint = Checkpoint { highest_seq: Seq(highest), done_no: DoneNo(done_no), unfinished, first_day: Day(0) };
+    image.checkpoint =
+        Checkpoint { highest_seq: Seq(highest), done_no: DoneNo(done_no), unfinished, first_day: Day(0), resting: false };
     Records { schedulers: BTreeMap::from([(handle, image)]), ..Records::default() }
 }
 
