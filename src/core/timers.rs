@@ -56,11 +56,12 @@ impl Shard {
     /// Of the schedulers that are over the oldest leave memory when there are too many; the journal answers for them. Not
     /// those of this very batch: their end is still to be told.
     pub(super) fn forget_ended(&mut self, out: &Output) {
-        while self.ended.len() > self.limits.ended_schedulers
-            && let Some(handle) = self.ended.front().copied()
-            && !out.touched.contains(&handle)
-        {
-            self.ended.pop_front();
+        for _ in self.limits.ended_schedulers..self.ended.len() {
+            let Some(handle) = self.ended.pop_front() else { return };
+            if out.touched.contains(&handle) {
+                self.ended.push_back(handle);
+                continue;
+            }
             let Some(scheduler) = self.schedulers.get_mut(&handle) else { continue };
             scheduler.leaving = false;
             if scheduler.is_over() {
