@@ -303,7 +303,7 @@ impl Coordinator {
         let namespace = caller.namespace.clone();
         let command = Command::Call { caller, handle, verb: Verb::Watch { after, until, last_seq } };
         match self.ask(command).await {
-            Ok(Reply::Watching { last_seq, outstanding, done_no }) => {
+            Ok(Reply::Watching { last_seq, outstanding, done_no, .. }) => {
                 let goal = Goal { until, last_seq, outstanding, opened_at: done_no };
                 let stream = EventStream::new(handle, after, goal, self.reader.clone());
                 Ok(stream.live(feed, self.feeds.clone(), self.closed_streams.clone()))
