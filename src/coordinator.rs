@@ -22,7 +22,7 @@ mod stream;
 
 pub use entrance::{Admission, Entrance};
 pub use health::{Health, JournalHealth, Standing};
-pub use stream::{End, EventStream, Page};
+pub use stream::{EVENT_RESULT_BYTES, End, EventStream, Page};
 
 use crate::{
     clock::Clock,

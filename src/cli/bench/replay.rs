@@ -18,8 +18,8 @@ use uuid::Uuid;
 
 const PER_CALL: u64 = 100;
 const CALLERS: u64 = 64;
-/// Events of one raw read.
-const PAGE: usize = 4_096;
+/// Bytes of one raw read.
+const READ_BYTES: usize = 1 << 20;
 
 pub async fn run(total: u64, runs: usize) -> Result<Report> {
     let place = Place::new().await?;
@@ -70,9 +70,12 @@ async fn read(reader: &Reader, handle: Handle, total: u64) -> Result<f64> {
     let start = Instant::now();
     let mut after = DoneNo(0);
     while after.0 < total as i64 {
-        let records = reader.events(handle, after, PAGE).await?;
-        let last = records.last().map(|record| record.last_done_no());
-        after = last.ok_or_else(|| anyhow::anyhow!("event {} is missing", after.0 + 1))?;
+        let read = reader.events(handle, after, READ_BYTES).await?;
+        ensure!(!read.is_empty(), "event {} is missing", after.0 + 1);
+        let from = after;
+        for event in read.iter().flat_map(|events| events.after(from)) {
+            after = event?.0;
+        }
     }
     Ok(total as f64 / start.elapsed().as_secs_f64())
 }
