@@ -29,6 +29,8 @@ const PER_CONNECTION: u64 = 20;
 const STALLED: u64 = 10;
 /// The busy one, and the calm ones.
 const SCHEDULERS: u64 = 10;
+/// One in so many reads the busy one.
+const BUSY: u64 = 20;
 /// A calm one has so many times fewer tasks.
 const CALM: u64 = 100;
 const PER_CALL: u64 = 100;
@@ -41,7 +43,7 @@ struct Side {
     server: Server,
     /// The busy one first.
     schedulers: Vec<Scheduler>,
-    /// Reading streams of each scheduler.
+    /// How many read, of all schedulers.
     readers: u64,
     /// Tasks of the busy one so far.
     submitted: u64,
@@ -57,19 +59,20 @@ pub async fn run(streams: u64, events: u64, runs: usize) -> Result<Report> {
     let each = events.div_ceil(turns);
     let mut alone = Side::open(&place, "alone", streams - stalled, 0).await?;
     let mut beside = Side::open(&place, "beside", streams - stalled, stalled).await?;
-    let (mut free, mut burdened, mut memory) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut free, mut burdened) = (Vec::new(), Vec::new());
+    let (mut without, mut memory) = (Vec::new(), Vec::new());
     for turn in 0..turns {
-        let mut sides = [(&mut alone, &mut free), (&mut beside, &mut burdened)];
+        let mut sides = [(&mut alone, &mut free, &mut without), (&mut beside, &mut burdened, &mut memory)];
         sides.rotate_left(turn as usize % 2);
-        for (side, rates) in sides {
+        for (side, rates, memory) in sides {
             rates.push(side.turn(each).await?);
+            memory.push(side.server.usage()?.mib());
         }
-        memory.push(beside.server.usage()?.mib());
     }
     // The first turn brings what every turn needs: plans, and memory of the streams.
     let (free, burdened) = (free.split_off(1), burdened.split_off(1));
-    let (start, middle, end) = (memory[0], memory[memory.len() / 2], memory[memory.len() - 1]);
     let peak = beside.server.usage()?.peak_mib();
+    let last = memory.len() - 1;
     Ok(Report {
         name: "streams",
         figure: median(&burdened),
@@ -78,13 +81,14 @@ pub async fn run(streams: u64, events: u64, runs: usize) -> Result<Report> {
         yardstick: ("the reading streams of a server without stalled ones, turn by turn", median(&free)),
         runs: burdened,
         also: vec![
-            ("resident_mib_at_start", start),
-            ("resident_mib_in_the_middle", middle),
-            ("resident_mib_at_end", end),
-            ("growth_mib", end - start),
+            ("resident_mib_at_start", memory[0]),
+            ("resident_mib_in_the_middle", memory[last / 2]),
+            ("resident_mib_at_end", memory[last]),
+            ("growth_mib", memory[last] - memory[0]),
+            ("growth_mib_without_stalled", without[last] - without[0]),
             ("peak_mib", peak),
+            ("peak_mib_without_stalled", alone.server.usage()?.peak_mib()),
             ("peak_of_256_mib", peak / LIMIT_MIB),
-            ("without_stalled_peak_mib", alone.server.usage()?.peak_mib()),
         ],
         ran: format!(
             "{streams} streams over {SCHEDULERS} schedulers, {stalled} of which are never read and stay open while {} events of \
@@ -98,9 +102,10 @@ pub async fn run(streams: u64, events: u64, runs: usize) -> Result<Report> {
 impl Side {
     async fn open(place: &Place, name: &str, readers: u64, stalled: u64) -> Result<Side> {
         let server = place.server(&place.database(name).await?).await?;
-        let (heard, mut reading, readers) = (Arc::new(Semaphore::new(0)), JoinSet::new(), readers / SCHEDULERS);
+        let (heard, mut reading) = (Arc::new(Semaphore::new(0)), JoinSet::new());
         let mut schedulers = Vec::new();
-        for _ in 0..SCHEDULERS {
+        for at in 0..SCHEDULERS {
+            let readers = share(readers, at);
             let scheduler = Client::connect(&server.address).await?.open(SchedulerSettings::default()).await?;
             for first in (0..readers).step_by(PER_CONNECTION as usize) {
                 let own = Client::connect(&server.address).await?.scheduler(scheduler.handle());
@@ -137,8 +142,15 @@ impl Side {
 
     /// What the reading streams have been told when the busy scheduler's first `tasks` and its share of the others' are done.
     fn deliveries(&self, tasks: u64) -> u64 {
-        self.readers * (tasks + (SCHEDULERS - 1) * (tasks / CALM))
+        let told = |at| share(self.readers, at) * if at == 0 { tasks } else { tasks / CALM };
+        (0..SCHEDULERS).map(told).sum()
     }
+}
+
+/// How many of the reading streams read a scheduler.
+fn share(readers: u64, at: u64) -> u64 {
+    let busy = readers / BUSY;
+    if at == 0 { busy } else { (readers - busy) / (SCHEDULERS - 1) }
 }
 
 /// Reads on and on, and counts.
