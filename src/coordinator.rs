@@ -18,6 +18,7 @@ mod owner;
 mod pace;
 pub mod pool;
 mod roll;
+mod room;
 mod stream;
 
 pub use entrance::{Admission, Entrance};
@@ -42,14 +43,15 @@ use owner::{Owner, Wish};
 use pace::Pace;
 use pool::Pool;
 use roll::Roll;
-use std::{sync::Arc, time::Duration};
+use room::{Load, Place, Room};
+use std::time::Duration;
 use stream::Goal;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
-/// Commands that may wait for the loop.
+/// Commands that may wait for the loop; a namespace gets as many as stay free for others.
 const COMMANDS: usize = 50_000;
-/// Bytes of bodies that may wait for the loop.
+/// Bytes of bodies that may wait for the loop, shared likewise.
 const COMMAND_BYTES: usize = 64 << 20;
 /// Ended streams that may wait for the loop.
 const CLOSED_STREAMS: usize = 1_024;
@@ -89,7 +91,7 @@ pub struct Parts {
 pub struct Coordinator {
     commands: mpsc::Sender<Asked>,
     closed_streams: mpsc::Sender<Command>,
-    room: Arc<Semaphore>,
+    room: Room,
     journal: Journal,
     reader: Reader,
     shard: ShardId,
@@ -171,7 +173,7 @@ impl Coordinator {
         let coordinator = Coordinator {
             commands,
             closed_streams,
-            room: Arc::new(Semaphore::new(COMMAND_BYTES)),
+            room: Room::new(Load { calls: COMMANDS, bytes: COMMAND_BYTES }),
             journal: journal.clone(),
             reader: journal.reader(),
             shard: journal.shard(),
@@ -339,9 +341,9 @@ impl Coordinator {
             (_, true) => return Err(CallError::unavailable("the coordination database is away")),
             (_, false) => {}
         }
-        let room = self.reserve(&command)?;
+        let place = self.place_for(&command)?;
         let (reply, answer) = oneshot::channel();
-        self.commands.try_send(Asked { command, reply, _room: room }).map_err(|error| match error {
+        self.commands.try_send(Asked { command, reply, _place: place }).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => CallError::overloaded("commands"),
             mpsc::error::TrySendError::Closed(_) => CallError::unavailable("the service is shutting down"),
         })?;
@@ -351,10 +353,13 @@ impl Coordinator {
         })
     }
 
-    fn reserve(&self, command: &Command) -> Result<Option<tokio::sync::OwnedSemaphorePermit>, CallError> {
-        let Command::Call { verb: Verb::Submit(submit), .. } = command else { return Ok(None) };
-        let bytes = (submit.bodies.bytes.len() + submit.params.bytes.len()).min(2 * CALL_BYTES);
-        let permit = self.room.clone().try_acquire_many_owned(bytes as u32);
-        permit.map(Some).map_err(|_| CallError::overloaded("command_bytes"))
+    /// Commands of the service itself need no place: they are few.
+    fn place_for(&self, command: &Command) -> Result<Option<Place>, CallError> {
+        let Command::Call { caller, verb, .. } = command else { return Ok(None) };
+        let bytes = match verb {
+            Verb::Submit(submit) => (submit.bodies.bytes.len() + submit.params.bytes.len()).min(2 * CALL_BYTES),
+            _ => 0,
+        };
+        self.room.take(&caller.namespace, bytes).map(Some).map_err(CallError::overloaded)
     }
 }

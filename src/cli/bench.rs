@@ -138,7 +138,7 @@ impl Bench {
             Name::Takeover => takeover::run(self.count.unwrap_or(20)).await?.into(),
             Name::Restart => restart::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
             Name::Aging => aging::run(self.most.unwrap_or(10_000_000), runs).await?,
-            Name::Snapshot => snapshot::run(self.count.unwrap_or(100_000), runs).await?.into(),
+            Name::Snapshot => snapshot::run(self.most.unwrap_or(100_000).min(100_000)).await?.into(),
             Name::Backlog => backlog::run(self.count.unwrap_or(200_000), self.most.unwrap_or(10_000_000), runs).await?,
         };
         match self.output {

@@ -45,7 +45,8 @@ pub struct Serve {
     /// Slots for no-op tasks
     #[arg(long, env = "RALLYPOINT_NOOP_SLOTS", hide_env_values = true, default_value_t = 8192, value_name = "N")]
     noop_slots: u32,
-    /// Days for which events and the log of what has ended can be read
+    /// Days for which events and the log of what has ended can be read; more than a month needs a larger
+    /// max_locks_per_transaction of the coordination database, and the start says so
     #[arg(
         long,
         env = "RALLYPOINT_RETENTION",

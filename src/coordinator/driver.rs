@@ -9,6 +9,7 @@ use super::{
     machine::{Effect, Envelope, Event, Machine, Release},
     owner::Wish,
     roll::{Change, Roll},
+    room::Place,
 };
 use crate::{
     clock::Clock,
@@ -21,7 +22,7 @@ use rustc_hash::FxHashMap;
 use std::{pin::Pin, sync::Arc, time::Duration};
 use tokio::{
     runtime::Handle,
-    sync::{OwnedSemaphorePermit, mpsc, oneshot},
+    sync::{mpsc, oneshot},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -37,8 +38,8 @@ const NAP: Duration = Duration::from_secs(1);
 pub(super) struct Asked {
     pub command: Command,
     pub reply: oneshot::Sender<Reply>,
-    /// Its share of the queue's bytes.
-    pub _room: Option<OwnedSemaphorePermit>,
+    /// Its share of the queue.
+    pub _place: Option<Place>,
 }
 
 /// Everything the loop needs.

@@ -23,7 +23,7 @@ use told::Told;
 
 /// Commands and outcomes in one batch, about: what Postgres takes in one go without a stall.
 const BATCH_RECORDS: usize = 5_000;
-/// Bytes of bodies in one batch, about.
+/// What the commands of one batch weigh, about: the bytes of their bodies, and something for each task.
 const BATCH_BYTES: usize = 16 << 20;
 /// Wait before a batch is sent again, doubled up to `RESEND_MAX`.
 const RESEND_MIN: Duration = Duration::from_millis(50);

@@ -161,7 +161,7 @@ impl Roll {
         loop {
             let (reply, answer) = oneshot::channel();
             let Some(commands) = self.commands.upgrade() else { return };
-            let asked = Asked { command: command(), reply, _room: None };
+            let asked = Asked { command: command(), reply, _place: None };
             if commands.send(asked).await.is_err() || answer.await.is_ok() {
                 return;
             }

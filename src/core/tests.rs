@@ -16,4 +16,5 @@ mod remembered;
 mod retries;
 mod suspects;
 mod time_limits;
+mod upcoming;
 mod world;

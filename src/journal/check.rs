@@ -3,11 +3,20 @@
 use super::JournalError;
 use sqlx::PgConnection;
 
+/// Days there are besides those of the retention: those made ahead, and those about to go.
+const MORE_DAYS: u64 = 10;
+/// Locks a read takes for a day while it is planned: a table and its indexes.
+const LOCKS_OF_DAY: u64 = 8;
+
 /// What a server must promise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Check {
     /// Accept settings that lose commits in a crash of the server. For tests.
     pub allow_unsafe: bool,
+    /// Days for which rows are kept.
+    pub retention_days: u32,
+    /// Connections that may read at the same time.
+    pub readers: u32,
 }
 
 impl Check {
@@ -18,7 +27,7 @@ impl Check {
              select current_setting('fsync'), current_setting('full_page_writes'), current_setting('server_encoding'),
                  current_setting('transaction_read_only')",
         )
-        .fetch_one(connection)
+        .fetch_one(&mut *connection)
         .await?;
         let refuse = |what: &str| Err(JournalError::Unsafe(what.to_owned()));
         match () {
@@ -28,7 +37,48 @@ impl Check {
             }
             _ if encoding != "UTF8" => refuse("its encoding is not UTF8"),
             _ if read_only != "off" => refuse("it is read-only (a standby?)"),
-            _ => Ok(()),
+            _ => self.count_locks(connection).await,
         }
+    }
+
+    /// Warns when the days kept take more locks than the server has: reads look into each of them, and would fail when many
+    /// come at once.
+    async fn count_locks(self, connection: &mut PgConnection) -> Result<(), JournalError> {
+        let (per_transaction, transactions): (i64, i64) = sqlx::query_as(
+            "-- lock_settings
+             select current_setting('max_locks_per_transaction')::int8,
+                 current_setting('max_connections')::int8 + current_setting('max_prepared_transactions')::int8",
+        )
+        .fetch_one(connection)
+        .await?;
+        let (needed, transactions) = (self.locks(), transactions.max(1) as u64);
+        if needed > per_transaction as u64 * transactions {
+            let (days, wanted) = (self.retention_days, needed.div_ceil(transactions));
+            tracing::warn!(
+                retention_days = days,
+                max_locks_per_transaction = per_transaction,
+                wanted,
+                "the coordination database has too few locks for so many days: raise its max_locks_per_transaction"
+            );
+        }
+        Ok(())
+    }
+
+    /// Locks that all readers, and as many again of this service's other connections and of people, may hold at once.
+    fn locks(self) -> u64 {
+        (u64::from(self.retention_days) + MORE_DAYS) * LOCKS_OF_DAY * 2 * u64::from(self.readers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_month_fits_the_locks_of_an_ordinary_server_and_a_year_does_not() {
+        let ordinary = 64 * 100;
+        let check = |retention_days| Check { retention_days, readers: 8, ..Check::default() };
+        assert!(check(30).locks() <= ordinary);
+        assert!(check(365).locks() > ordinary);
     }
 }

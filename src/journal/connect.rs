@@ -48,7 +48,8 @@ impl Journal {
     /// Connects, checks, migrates, and makes the days to come.
     pub async fn open(config: JournalConfig) -> Result<Self, JournalError> {
         let mut connection = PgConnection::connect_with(&Duty::Upkeep.options(&config.options)).await?;
-        Check { allow_unsafe: config.allow_unsafe }.run(&mut connection).await?;
+        let JournalConfig { allow_unsafe, retention_days, readers, .. } = config;
+        Check { allow_unsafe, retention_days, readers }.run(&mut connection).await?;
         // `run` wants any lifetime of the connection, which makes the whole future not `Send`.
         MIGRATIONS.run_direct(None, &mut connection, false).await?;
         connection.close().await?;

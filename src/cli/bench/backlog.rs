@@ -28,7 +28,7 @@ pub async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> {
         queued = step;
         let usage = loaded.usage()?;
         place.checkpoint().await?;
-        last = Duel::fight(&empty.address, &loaded.address, 2 * runs - 1, total).await?;
+        last = Duel::fight(&empty.address, &loaded.address, 2 * runs + 1, total).await?;
         let mut point = last.point(step);
         point.values.extend([("resident_mib", usage.mib()), ("peak_mib", usage.peak_mib())]);
         points.push(point);
@@ -38,11 +38,11 @@ pub async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> {
     Ok(Measured { report: report(last, &points, total, queued, one_by_one), by: "queued", points })
 }
 
-/// Memory of a server whose backlog was submitted one by one, MiB.
+/// The most memory of a server whose backlog was submitted one by one, MiB.
 async fn singly(place: &Place, total: u64) -> Result<f64> {
     let server = place.server(&place.database("bench_single").await?).await?;
     fill::fill(&fill::paused(&server.address).await?, 0, total, 1, 64).await?;
-    Ok(server.usage()?.mib())
+    Ok(server.usage()?.peak_mib())
 }
 
 fn report(last: Duel, points: &[Point], total: u64, queued: u64, one_by_one: f64) -> Report {
@@ -61,7 +61,7 @@ fn report(last: Duel, points: &[Point], total: u64, queued: u64, one_by_one: f64
         also: ["p99_us", "empty_p99_us", "p99_ratio", "resident_mib"]
             .map(|name| (name, of_last(name)))
             .into_iter()
-            .chain([("resident_mib_one_by_one", one_by_one)])
+            .chain([("peak_mib_one_by_one", one_by_one)])
             .collect(),
         ran: format!(
             "{total} no-op tasks, 100 a call, and 1500 one at a time, while another scheduler has {queued} SQL tasks of 1 KiB \

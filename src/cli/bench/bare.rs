@@ -1,7 +1,7 @@
 //! The yardstick of unary calls: the same ExecAsync message over the same transport, answered at once by a process that
 //! does nothing with it.
 
-use super::{load, place::Server};
+use super::load;
 use crate::api::{ExecAsyncRequest, ExecAsyncResponse, scheduler_service_client::SchedulerServiceClient};
 use anyhow::Result;
 use std::{
@@ -22,6 +22,7 @@ use tonic::{
     transport::{self, Channel, Endpoint, server::TcpIncoming},
 };
 use tonic_prost::ProstCodec;
+use uuid::Uuid;
 
 /// Answers every call at once.
 #[derive(Clone)]
@@ -63,16 +64,6 @@ pub async fn serve() -> Result<()> {
     Ok(transport::Server::builder().add_service(Bare).serve_with_incoming(connections).await?)
 }
 
-/// Calls per second of `callers` that make `total` calls.
-pub async fn rate(total: u64, callers: u64) -> Result<f64> {
-    let server = Server::bare().await?;
-    let handle = uuid::Uuid::now_v7().to_string();
-    let requests = requests(&handle, total);
-    let start = Instant::now();
-    call_all(channel(&server.address).await?, requests, callers).await?;
-    Ok(total as f64 / start.elapsed().as_secs_f64())
-}
-
 /// `total` calls with one task each.
 pub fn requests(handle: &str, total: u64) -> Vec<ExecAsyncRequest> {
     (0..total).map(|number| request(handle, number)).collect()
@@ -98,23 +89,33 @@ pub async fn call_all(channel: Channel, requests: Vec<ExecAsyncRequest>, callers
     Ok(())
 }
 
-/// Microseconds of each of `count` calls, one at a time.
-pub async fn round_trips(count: u64) -> Result<Vec<f64>> {
-    let server = Server::bare().await?;
-    let mut client = SchedulerServiceClient::new(channel(&server.address).await?);
-    let handle = uuid::Uuid::now_v7().to_string();
-    let mut latencies = Vec::with_capacity(count as usize);
-    for number in 0..count {
-        let request = request(&handle, number);
-        let start = Instant::now();
-        client.exec_async(request).await?;
-        latencies.push(start.elapsed().as_secs_f64() * 1e6);
+/// Calls one at a time.
+pub struct Caller {
+    client: SchedulerServiceClient<Channel>,
+    handle: String,
+}
+
+impl Caller {
+    /// To the process that listens there.
+    pub async fn connect(address: &str) -> Result<Self> {
+        Ok(Caller { client: SchedulerServiceClient::new(channel(address).await?), handle: Uuid::now_v7().to_string() })
     }
-    Ok(latencies)
+
+    /// Microseconds of each of `count` calls.
+    pub async fn make(&mut self, count: u64) -> Result<Vec<f64>> {
+        let mut latencies = Vec::with_capacity(count as usize);
+        for number in 0..count {
+            let request = request(&self.handle, number);
+            let start = Instant::now();
+            self.client.exec_async(request).await?;
+            latencies.push(start.elapsed().as_secs_f64() * 1e6);
+        }
+        Ok(latencies)
+    }
 }
 
 fn request(handle: &str, number: u64) -> ExecAsyncRequest {
-    let request_id = uuid::Uuid::now_v7().to_string();
+    let request_id = Uuid::now_v7().to_string();
     ExecAsyncRequest { handle: handle.to_owned(), request_id, tasks: vec![load::task(number)] }
 }
 

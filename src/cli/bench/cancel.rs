@@ -1,13 +1,13 @@
 //! Cancelling a backlog of millions: how soon it is acknowledged, and what others notice while it is carried out.
 
 use super::{
-    fill, latency,
-    latency::at,
+    fill,
+    latency::{self, at},
     place::{Place, Server},
     report::{Report, median},
 };
 use crate::{
-    api::{self, NoopTask, ReleaseMode, SchedulerState, Task, task::Kind},
+    api::{ReleaseMode, SchedulerState, Task},
     client::Scheduler,
 };
 use anyhow::Result;
@@ -15,6 +15,7 @@ use std::time::Instant;
 
 /// Tasks one at a time between two looks at what is left.
 const ROUND: u64 = 250;
+const PER_CALL: u64 = 1_000;
 /// Rounds before the cancellation.
 const CALM: usize = 12;
 
@@ -24,7 +25,7 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
     for run in 0..runs {
         let server = place.server(&place.database(&format!("bench_{run}")).await?).await?;
         let backlog = fill::paused(&server.address).await?;
-        fill::fill_with(&backlog, 0, total, 10_000, 4, empty).await?;
+        fill::fill_with(&backlog, 0, total, PER_CALL, 8, task).await?;
         place.checkpoint().await?;
         let mut before = Vec::new();
         for _ in 0..CALM {
@@ -46,7 +47,10 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
         yardstick: ("tasks of other callers before the cancellation, same run", yardstick),
         ratio: figure / yardstick,
         also: vec![("acknowledged_ms", median(&acknowledged)), ("cancelled_per_s", median(&rates))],
-        ran: format!("{total} queued no-op tasks cancelled by ReleaseScheduler, while others run theirs one at a time"),
+        ran: format!(
+            "{total} queued SQL tasks of 1 KiB in a hundred orders and without, {PER_CALL} a call, cancelled by ReleaseScheduler, while \
+             others run theirs one at a time"
+        ),
     })
 }
 
@@ -61,6 +65,8 @@ async fn until_over(server: &Server, backlog: &Scheduler) -> Result<Vec<f64>> {
     }
 }
 
-fn empty(_: u64) -> Task {
-    Task { kind: Some(Kind::Noop(NoopTask::default())), ..api::Task::default() }
+/// Of one of a hundred orders, or of none; alike within a call.
+fn task(number: u64) -> Task {
+    let order = (number / PER_CALL) as i64 % 101;
+    Task { order: (order > 0).then_some(order), ..fill::sql(number) }
 }

@@ -56,7 +56,7 @@ pub async fn fill_with(
 }
 
 /// A statement of 1 KiB. It compresses well, as statements of one program do, and so does not fill the disk.
-fn sql(number: u64) -> Task {
+pub fn sql(number: u64) -> Task {
     let mut statement = format!("select {number} /*");
     statement.extend(std::iter::repeat_n(" the same words again and again", BODY / 31 + 1));
     statement.truncate(BODY - 2);

@@ -15,14 +15,16 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 
 const PER_CALL: u64 = 1_000;
-/// Of the tasks that run one after the other, how many are waited for.
-const WAITED: u64 = 4_000;
+/// Of the tasks that run one after the other, how many are waited for: more than one checkpoint falls into that.
+const WAITED: u64 = 25_000;
 
 /// Microseconds a task, and of the server's processor.
 #[derive(Clone, Copy)]
 struct Cost {
     wall: f64,
     processor: f64,
+    /// To submit it; nothing when that is part of the above.
+    submit: f64,
 }
 
 pub async fn run(total: u64, runs: usize) -> Result<Report> {
@@ -39,6 +41,7 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
     }
     let wall = |costs: &[Cost]| median(&costs.iter().map(|cost| cost.wall).collect::<Vec<_>>());
     let processor = |costs: &[Cost]| median(&costs.iter().map(|cost| cost.processor).collect::<Vec<_>>());
+    let submit = |costs: &[Cost]| median(&costs.iter().map(|cost| cost.submit).collect::<Vec<_>>());
     Ok(Report {
         name: "orders",
         figure: wall(&many),
@@ -50,6 +53,9 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
             ("processor_us_per_task", processor(&many)),
             ("flat_processor_us_per_task", processor(&serial)),
             ("processor_ratio", processor(&many) / processor(&serial)),
+            ("submit_us_per_task", submit(&many)),
+            ("flat_submit_us_per_task", submit(&serial)),
+            ("submit_ratio", submit(&many) / submit(&serial)),
             ("one_order_us_per_task", wall(&one)),
             ("no_order_us_per_task", wall(&flat)),
             ("one_order_ratio", wall(&one) / wall(&flat)),
@@ -71,21 +77,23 @@ async fn side_by_side(server: &Server, total: u64, order: fn(u64) -> Option<i64>
     Cost::since(start, before, server, total)
 }
 
-/// Tasks that run one after the other, however many wait behind them. They are submitted before the clock starts.
+/// Tasks that run one after the other, however many wait behind them. What it takes to submit them is counted by itself.
 async fn one_by_one(server: &Server, total: u64, limit: Option<i32>, order: fn(u64) -> Option<i64>) -> Result<Cost> {
     let settings = SchedulerSettings { max_parallelism: limit, ..Default::default() };
     let scheduler = Client::connect(&server.address).await?.open(settings).await?;
     scheduler.pause().await?;
     // In their sequence, so that none comes late.
+    let start = Instant::now();
     submit(&scheduler, total, 1, order).await?;
+    let submitting = start.elapsed().as_secs_f64() * 1e6 / total as f64;
     let waited = WAITED.min(total);
     let before = server.usage()?.processor;
     let start = Instant::now();
     scheduler.resume(false).await?;
     wait(&scheduler, waited).await?;
-    let cost = Cost::since(start, before, server, waited);
+    let cost = Cost::since(start, before, server, waited)?;
     scheduler.release(ReleaseMode::Cancel, true).await?;
-    cost
+    Ok(Cost { submit: submitting, ..cost })
 }
 
 /// By so many callers.
@@ -120,6 +128,6 @@ impl Cost {
     fn since(start: Instant, processor: f64, server: &Server, tasks: u64) -> Result<Cost> {
         let per_task = 1e6 / tasks as f64;
         let wall = start.elapsed().as_secs_f64() * per_task;
-        Ok(Cost { wall, processor: (server.usage()?.processor - processor) * per_task })
+        Ok(Cost { wall, processor: (server.usage()?.processor - processor) * per_task, submit: 0.0 })
     }
 }

@@ -31,7 +31,9 @@ const SUSTAINED: Duration = Duration::from_secs(8);
 /// Of that, until sessions and plans are made.
 const WARM: Duration = Duration::from_secs(3);
 const FLOOD: Duration = Duration::from_secs(10);
-const AFTER: Duration = Duration::from_secs(6);
+const AFTER: Duration = Duration::from_secs(15);
+/// All is well again when no such stretch of time is slow any more.
+const WINDOW_AFTER: Duration = Duration::from_millis(500);
 const TICK: Duration = Duration::from_millis(2);
 
 /// The load: one scheduler's tasks, how many were offered, refused and done.
@@ -173,10 +175,14 @@ fn between(calm: &Calm, from: Option<Instant>, to: Option<Instant>) -> Vec<f64> 
     calm.iter().filter(|(at, _)| within(at)).map(|(_, took)| *took).collect()
 }
 
-/// Seconds from `end` until the last task that took more than twice the usual 99th percentile.
+/// Seconds from `end` until the end of the last stretch of time whose 99th percentile was more than twice the usual one.
 fn recovery(calm: &Calm, end: Instant, usual: f64) -> f64 {
-    let slow = calm.iter().filter(|(at, took)| *at >= end && *took > 2.0 * usual).map(|(at, _)| *at).max();
-    slow.map_or(0.0, |last| (last - end).as_secs_f64())
+    let windows = (AFTER.as_secs_f64() / WINDOW_AFTER.as_secs_f64()) as u32;
+    let slow = (0..windows).rev().find(|window| {
+        let from = end + WINDOW_AFTER * *window;
+        at(&between(calm, Some(from), Some(from + WINDOW_AFTER)), 0.99) > 2.0 * usual
+    });
+    slow.map_or(0.0, |last| (WINDOW_AFTER * (last + 1)).as_secs_f64())
 }
 
 fn tasks() -> Vec<Task> {

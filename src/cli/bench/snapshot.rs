@@ -1,7 +1,8 @@
 //! Somebody who looks at the log and goes to lunch with the transaction open, and days that come and go meanwhile: the same
-//! load without, with, and while a day is made, attached, detached and dropped again and again.
+//! load on a server that is left alone, turn by turn.
 
 use super::{
+    duel::{self, Side},
     latency, load,
     place::{Place, Server},
     report::{Report, median},
@@ -11,71 +12,106 @@ use sqlx::{Connection, Executor, PgConnection};
 use std::time::{Duration, Instant};
 use tokio::{sync::watch, task::JoinHandle};
 
-const ONE_BY_ONE: u64 = 2_000;
 const CALLERS: u64 = 64;
+/// Tasks of one turn by all callers, and then one at a time.
+const TOGETHER: u64 = 40_000;
+const ONE_BY_ONE: u64 = 1_500;
+/// A day comes and goes every so often.
+const DAY: Duration = Duration::from_secs(2);
 const ATTACH: &str = "alter table submission attach partition submission_far for values from ('2199-01-01') to ('2199-01-02')";
 
-/// Figures of one kind of disturbance, turn by turn.
-#[derive(Default)]
-struct Side {
-    rates: Vec<f64>,
-    p99s: Vec<f64>,
+/// Two servers on databases of their own, one of them disturbed.
+struct Sides {
+    place: Place,
+    alone: Server,
+    disturbed: Server,
+    database: String,
 }
 
-pub async fn run(total: u64, runs: usize) -> Result<Report> {
+/// Figures of one kind of disturbance.
+struct Figures {
+    rates: Vec<f64>,
+    alone: Vec<f64>,
+    rate_ratio: f64,
+    p99_ratio: f64,
+    p99: f64,
+    batches: f64,
+}
+
+/// Each disturbance lasts for so many batches.
+pub async fn run(batches: u64) -> Result<Report> {
     let place = Place::new().await?;
-    let database = place.database("bench").await?;
-    let server = place.server(&database).await?;
-    load::drive(&server.address, total / 10, 1, CALLERS).await?;
-    let (mut calm, mut held, mut days, mut both) = (Side::default(), Side::default(), Side::default(), Side::default());
-    let (mut turned, before) = (0, batches(&place, &database).await?);
-    for _ in 0..runs {
-        calm.turn(&server, total).await?;
-        let turning = Days::start(&place, &database).await?;
-        days.turn(&server, total).await?;
-        turned += turning.stop().await?;
-        let mut session = place.connect(&database).await?;
-        look(&mut session).await?;
-        held.turn(&server, total).await?;
-        let turning = Days::start(&place, &database).await?;
-        both.turn(&server, total).await?;
-        session.execute("rollback").await?;
-        session.close().await?;
-        turning.stop().await?;
+    let (quiet, database) = (place.database("bench_alone").await?, place.database("bench_disturbed").await?);
+    let sides = Sides { alone: place.server(&quiet).await?, disturbed: place.server(&database).await?, database, place };
+    for server in [&sides.alone, &sides.disturbed] {
+        load::drive(&server.address, TOGETHER, 1, CALLERS).await?;
     }
-    let batches = (batches(&place, &database).await? - before) / runs as f64 / 4.0;
-    let (figure, yardstick) = (median(&held.rates), median(&calm.rates));
-    let (rate, p99) = (|side: &Side| median(&side.rates) / yardstick, |side: &Side| median(&side.p99s) / median(&calm.p99s));
+    let mut session = sides.place.connect(&sides.database).await?;
+    look(&mut session).await?;
+    let held = sides.fight(batches).await?;
+    let turning = Days::start(&sides.place, &sides.database).await?;
+    let both = sides.fight(batches / 4).await?;
+    session.execute("rollback").await?;
+    session.close().await?;
+    turning.stop().await?;
+    let turning = Days::start(&sides.place, &sides.database).await?;
+    let days = sides.fight(batches).await?;
+    let turned = turning.stop().await?;
     Ok(Report {
         name: "snapshot",
-        figure,
+        figure: median(&held.rates),
         unit: "tasks/s",
-        yardstick: ("the same load without, same run", yardstick),
-        ratio: rate(&held),
+        yardstick: ("the same load on a server that is left alone, turn by turn", median(&held.alone)),
+        ratio: held.rate_ratio,
         also: vec![
-            ("p99_us", median(&held.p99s)),
-            ("p99_ratio", p99(&held)),
-            ("days_ratio", rate(&days)),
-            ("days_p99_ratio", p99(&days)),
-            ("both_ratio", rate(&both)),
-            ("both_p99_ratio", p99(&both)),
-            ("days_turned", f64::from(turned) / runs as f64),
-            ("batches_each", batches),
+            ("p99_us", held.p99),
+            ("p99_ratio", held.p99_ratio),
+            ("batches", held.batches),
+            ("days_ratio", days.rate_ratio),
+            ("days_p99_ratio", days.p99_ratio),
+            ("days_batches", days.batches),
+            ("days_turned", f64::from(turned)),
+            ("both_ratio", both.rate_ratio),
+            ("both_p99_ratio", both.p99_ratio),
+            ("both_batches", both.batches),
         ],
         runs: held.rates,
         ran: format!(
-            "{total} no-op tasks, 1 a call, {CALLERS} callers, then {ONE_BY_ONE} one at a time: alone; while days are made, attached, \
-             detached and dropped; while a repeatable read transaction that has read execution_log stays open; with both"
+            "turns of {TOGETHER} no-op tasks, 1 a call, {CALLERS} callers, then {ONE_BY_ONE} one at a time, for {batches} batches while a \
+             repeatable read transaction that has read execution_log stays open; then as long while a day is made, attached, \
+             detached and dropped every {} s; both for a quarter of it in between",
+            DAY.as_secs()
         ),
     })
 }
 
-impl Side {
-    async fn turn(&mut self, server: &Server, total: u64) -> Result<()> {
-        let took = load::drive(&server.address, total, 1, CALLERS).await?;
-        self.rates.push(total as f64 / took.as_secs_f64());
-        self.p99s.push(latency::at(&latency::tasks(&server.address, ONE_BY_ONE).await?, 0.99));
-        Ok(())
+impl Sides {
+    /// Turn by turn, until the disturbed one has written so many batches.
+    async fn fight(&self, batches: u64) -> Result<Figures> {
+        let (mut alone, mut disturbed) = (Side::default(), Side::default());
+        let before = self.batches().await?;
+        let mut written = 0.0;
+        while written < batches as f64 {
+            let mut sides = [(&self.alone, &mut alone), (&self.disturbed, &mut disturbed)];
+            sides.rotate_left(self.batches().await? as usize % 2);
+            for (server, side) in sides {
+                let took = load::drive(&server.address, TOGETHER, 1, CALLERS).await?;
+                side.add(TOGETHER as f64 / took.as_secs_f64(), &latency::tasks(&server.address, ONE_BY_ONE).await?);
+            }
+            written = self.batches().await? - before;
+        }
+        Ok(Figures {
+            rate_ratio: duel::ratio(&disturbed.rates, &alone.rates),
+            p99_ratio: duel::ratio(&disturbed.p99s, &alone.p99s),
+            p99: median(&disturbed.p99s),
+            rates: disturbed.rates,
+            alone: alone.rates,
+            batches: written,
+        })
+    }
+
+    async fn batches(&self) -> Result<f64> {
+        Ok(self.place.journal(&self.database).await?.reader().status().await?.last_batch.0 as f64)
     }
 }
 
@@ -84,7 +120,7 @@ async fn look(session: &mut PgConnection) -> Result<()> {
     Ok(())
 }
 
-/// Makes, attaches, detaches and drops a day far away, twice a second, as the server's housekeeping does it.
+/// Makes, attaches, detaches and drops a day far away again and again, as the server's housekeeping does it.
 struct Days {
     stop: watch::Sender<bool>,
     turning: JoinHandle<Result<u32>>,
@@ -113,7 +149,7 @@ async fn turn_days(mut session: PgConnection, mut stopped: watch::Receiver<bool>
         // It stands already when an open reader has kept the last one from going.
         let _ = session.execute(ATTACH).await;
         turned += u32::from(let_go(&mut session).await?);
-        let rest = Duration::from_millis(500).saturating_sub(began.elapsed());
+        let rest = DAY.saturating_sub(began.elapsed());
         let _ = tokio::time::timeout(rest, stopped.changed()).await;
     }
     let_go(&mut session).await?;
@@ -131,8 +167,4 @@ async fn let_go(session: &mut PgConnection) -> Result<bool> {
     }
     session.execute("drop table if exists submission_far").await?;
     Ok(true)
-}
-
-async fn batches(place: &Place, database: &str) -> Result<f64> {
-    Ok(place.journal(database).await?.reader().status().await?.last_batch.0 as f64)
 }

@@ -2,27 +2,39 @@
 
 use super::{
     bare,
-    place::Place,
+    place::{Place, Server},
     report::{Report, median},
 };
 use crate::{
-    api::{SchedulerSettings, Unit, until},
-    client::Client,
+    api::{ExecAsyncRequest, SchedulerSettings, Unit, until},
+    client::{Client, DoneStream, Scheduler},
 };
 use anyhow::{Result, ensure};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tonic::transport::Channel;
 
 const CALLERS: u64 = 64;
+/// The service and the bare process take turns of so many calls, so that what else the machine does falls on both.
+const TURN: u64 = 10_000;
 
 pub async fn run(total: u64, runs: usize) -> Result<Report> {
     let place = Place::new().await?;
-    let (mut rates, mut bare_rates) = (Vec::new(), Vec::new());
     let database = place.database("bench").await?;
-    let server = place.server(&database).await?;
-    calls(&server.address, total / 20).await?;
+    let (server, nothing) = (place.server(&database).await?, Server::bare().await?);
+    let mut service = Service::open(&server.address).await?;
+    let bare = bare::channel(&nothing.address).await?;
+    service.call(total / 20).await?;
+    let (mut rates, mut bare_rates) = (Vec::new(), Vec::new());
     for _ in 0..runs {
-        rates.push(calls(&server.address, total).await?);
-        bare_rates.push(bare::rate(total, CALLERS).await?);
+        let (mut took, mut bare_took, mut made) = (Duration::ZERO, Duration::ZERO, 0);
+        while made < total {
+            let turn = TURN.min(total - made);
+            took += service.call(turn).await?;
+            bare_took += call_bare(&bare, service.requests(turn)).await?;
+            made += turn;
+        }
+        rates.push(total as f64 / took.as_secs_f64());
+        bare_rates.push(total as f64 / bare_took.as_secs_f64());
     }
     let (figure, yardstick) = (median(&rates), median(&bare_rates));
     Ok(Report {
@@ -33,21 +45,46 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
         yardstick: ("the same calls answered at once by a process that does nothing with them", yardstick),
         ratio: figure / yardstick,
         also: Vec::new(),
-        ran: format!("{total} calls with one no-op task of 200 bytes each, {CALLERS} callers, one scheduler, durable"),
+        ran: format!(
+            "{total} calls with one no-op task of 200 bytes each, {CALLERS} callers, one scheduler, durable; by turns of {TURN}"
+        ),
     })
 }
 
-/// Calls per second until the last AsyncDone has come. The calls are those of the yardstick.
-async fn calls(address: &str, total: u64) -> Result<f64> {
-    let scheduler = Client::connect(address).await?.open(SchedulerSettings::default()).await?;
-    let mut stream = scheduler.synchronize(0, Some(until::Kind::Forever(Unit {}))).await?;
-    let requests = bare::requests(scheduler.handle(), total);
-    let channel = bare::channel(address).await?;
+/// A scheduler and its stream.
+struct Service {
+    channel: Channel,
+    scheduler: Scheduler,
+    stream: DoneStream,
+}
+
+impl Service {
+    async fn open(address: &str) -> Result<Self> {
+        let scheduler = Client::connect(address).await?.open(SchedulerSettings::default()).await?;
+        let stream = scheduler.synchronize(0, Some(until::Kind::Forever(Unit {}))).await?;
+        Ok(Service { channel: bare::channel(address).await?, scheduler, stream })
+    }
+
+    fn requests(&self, count: u64) -> Vec<ExecAsyncRequest> {
+        bare::requests(self.scheduler.handle(), count)
+    }
+
+    /// How long so many calls take, until the last AsyncDone has come. The calls are those of the yardstick.
+    async fn call(&mut self, count: u64) -> Result<Duration> {
+        let last = self.stream.cursor() + count as i64;
+        let requests = self.requests(count);
+        let start = Instant::now();
+        let calling = tokio::spawn(bare::call_all(self.channel.clone(), requests, CALLERS));
+        while self.stream.cursor() < last && self.stream.next().await?.is_some() {}
+        let took = start.elapsed();
+        calling.await??;
+        ensure!(self.stream.cursor() == last, "{} of {last} tasks are done", self.stream.cursor());
+        Ok(took)
+    }
+}
+
+async fn call_bare(channel: &Channel, requests: Vec<ExecAsyncRequest>) -> Result<Duration> {
     let start = Instant::now();
-    let calling = tokio::spawn(bare::call_all(channel, requests, CALLERS));
-    while stream.cursor() < total as i64 && stream.next().await?.is_some() {}
-    let took = start.elapsed();
-    calling.await??;
-    ensure!(stream.cursor() == total as i64, "{} of {total} tasks are done", stream.cursor());
-    Ok(total as f64 / took.as_secs_f64())
+    bare::call_all(channel.clone(), requests, CALLERS).await?;
+    Ok(start.elapsed())
 }

@@ -12,9 +12,15 @@ pub struct Envelope {
     pub command: Command,
 }
 
+/// What a task costs a batch beside its body.
+const TASK_BYTES: usize = 64;
+
+/// What a command weighs in its batch.
 pub fn bytes(command: &Command) -> usize {
     match command {
-        Command::Call { verb: Verb::Submit(submit), .. } => submit.bodies.bytes.len() + submit.params.bytes.len(),
+        Command::Call { verb: Verb::Submit(submit), .. } => {
+            submit.bodies.bytes.len() + submit.params.bytes.len() + submit.bodies.len() * TASK_BYTES
+        }
         Command::Completed(completions) => completions.iter().map(|c| c.report.bytes()).sum(),
         _ => 0,
     }

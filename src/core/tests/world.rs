@@ -51,8 +51,13 @@ impl Task {
     }
 
     /// Work without a session.
-    pub fn noop(mut self) -> Self {
-        self.2 = Work::Noop;
+    pub fn noop(self) -> Self {
+        self.work(Work::Noop)
+    }
+
+    /// Work of another kind.
+    pub fn work(mut self, work: Work) -> Self {
+        self.2 = work;
         self
     }
 }

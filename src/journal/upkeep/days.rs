@@ -23,9 +23,79 @@ const DAYS_AHEAD: i32 = 7;
 const TRIES: u32 = 10;
 /// Pause between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Rows looked up, and moved, by one statement.
+/// Schedulers of a day looked at, rows looked up, and rows moved by one statement: none lasts long, however full the day was.
+const SCHEDULERS: i64 = 2_000;
 const LOOKED_UP: i64 = 100_000;
 const MOVED: usize = 500;
+
+/// Rows of a day with a task that is unfinished, or whose event is young enough to be kept. Each `offset 0` keeps a lookup by
+/// key one: of tables nobody has analyzed the planner thinks that they are empty, and would join them whole.
+const NEEDED_ROWS: &str = "-- needed_rows
+with here as materialized (
+    select s.handle, max(s.first_seq + s.count) as below
+    from submission s
+    where s.shard = $1 and s.day = $2 and s.handle > $4 and s.handle <= $5
+    group by s.handle
+),
+needed as materialized (
+    select h.handle, lower(part) as first, upper(part) - 1 as last
+    from here h
+    cross join lateral (
+        select r.unfinished
+        from scheduler r
+        where r.shard = $1 and r.handle = h.handle and r.state <> 3
+        offset 0
+    ) r
+    cross join lateral unnest(r.unfinished) as part
+    where lower(part) < h.below
+    union all
+    select h.handle, c.min_seq, c.max_seq
+    from here h
+    cross join lateral (
+        select c.min_seq, c.max_seq
+        from completion c
+        where c.shard = $1
+            and c.handle = h.handle
+            and c.day > $2 + 1
+            and c.max_seq < h.below + 10000
+            and c.min_seq < h.below
+            and c.max_seq - c.min_seq <= 10000
+        offset 0
+    ) c
+    union all
+    select h.handle, coalesce(wide.seq, c.min_seq), coalesce(wide.seq, c.max_seq)
+    from here h
+    cross join lateral (
+        select c.min_seq, c.max_seq, c.seq
+        from completion c
+        where c.shard = $1
+            and c.handle = h.handle
+            and c.day > $2 + 1
+            and c.min_seq < h.below
+            and c.max_seq - c.min_seq > 10000
+        offset 0
+    ) c
+    left join lateral unnest(c.seq) as wide (seq) on true
+    where wide.seq is null or wide.seq < h.below
+)
+select distinct s.handle, s.first_seq
+from needed n
+cross join lateral (
+    select s.handle, s.first_seq
+    from submission s
+    where s.shard = $1
+        and s.handle = n.handle
+        and s.day = $2
+        and s.first_seq <= n.last
+        and s.first_seq + s.count > n.first
+        and s.first_seq >= coalesce((
+            select max(b.first_seq)
+            from submission b
+            where b.shard = $1 and b.handle = n.handle and b.day = $2 and b.first_seq <= n.first
+        ), 0)
+    offset 0
+) s
+limit $3";
 
 impl Upkeep {
     /// Makes the partitions from yesterday to a week ahead, and those of the batch numbers to come, that do not exist.
@@ -152,8 +222,48 @@ impl Upkeep {
     }
 
     async fn move_needed_rows(&self, connection: &mut PgConnection, day: Day, to: Day) -> Result<(), JournalError> {
+        let mut above = Uuid::nil();
+        while let Some(up_to) = self.next_schedulers(connection, day, above).await? {
+            self.move_needed_rows_of(connection, day, to, (above, up_to)).await?;
+            above = up_to;
+        }
+        Ok(())
+    }
+
+    /// The last one of the next schedulers that have rows of a day; `None`: there are no more.
+    async fn next_schedulers(&self, connection: &mut PgConnection, day: Day, above: Uuid) -> Result<Option<Uuid>, JournalError> {
+        let last = sqlx::query_scalar(
+            "-- next_schedulers
+             select h.handle
+             from (
+                 select distinct s.handle
+                 from submission s
+                 where s.shard = $1 and s.day = $2 and s.handle > $3
+                 order by s.handle
+                 limit $4
+             ) h
+             order by h.handle desc
+             limit 1",
+        )
+        .bind(self.shard.0)
+        .bind(Date(day))
+        .bind(above)
+        .bind(SCHEDULERS)
+        .fetch_optional(connection)
+        .await?;
+        Ok(last)
+    }
+
+    /// Of the schedulers above the first handle, up to the second.
+    async fn move_needed_rows_of(
+        &self,
+        connection: &mut PgConnection,
+        day: Day,
+        to: Day,
+        of: (Uuid, Uuid),
+    ) -> Result<(), JournalError> {
         loop {
-            let needed = self.needed_rows(connection, day).await?;
+            let needed = self.needed_rows(connection, day, of).await?;
             if needed.is_empty() {
                 return Ok(());
             }
@@ -177,59 +287,21 @@ impl Upkeep {
         }
     }
 
-    /// Rows of a day with a task that is unfinished, or whose event is young enough to be kept.
-    async fn needed_rows(&self, connection: &mut PgConnection, day: Day) -> Result<Vec<(Uuid, i64)>, JournalError> {
-        let rows = sqlx::query_as(
-            "-- needed_rows
-             with here as materialized (
-                 select s.handle, max(s.first_seq + s.count) as below
-                 from submission s
-                 where s.shard = $1 and s.day = $2
-                 group by s.handle
-             ),
-             needed as (
-                 select h.handle, lower(part) as first, upper(part) - 1 as last
-                 from here h
-                 join scheduler r on r.shard = $1 and r.handle = h.handle and r.state <> 3
-                 cross join lateral unnest(r.unfinished) as part
-                 where lower(part) < h.below
-                 union all
-                 select h.handle, c.min_seq, c.max_seq
-                 from here h
-                 join completion c on c.shard = $1 and c.handle = h.handle and c.day > $2 + 1
-                 where c.max_seq < h.below + 10000 and c.min_seq < h.below and c.max_seq - c.min_seq <= 10000
-                 union all
-                 select h.handle, coalesce(wide.seq, c.min_seq), coalesce(wide.seq, c.max_seq)
-                 from here h
-                 join completion c on c.shard = $1 and c.handle = h.handle and c.day > $2 + 1
-                 left join lateral unnest(c.seq) as wide (seq) on true
-                 where c.min_seq < h.below
-                     and c.max_seq - c.min_seq > 10000
-                     and (wide.seq is null or wide.seq < h.below)
-             )
-             select distinct s.handle, s.first_seq
-             from needed n
-             cross join lateral (
-                 select s.handle, s.first_seq
-                 from submission s
-                 where s.shard = $1
-                     and s.handle = n.handle
-                     and s.day = $2
-                     and s.first_seq <= n.last
-                     and s.first_seq + s.count > n.first
-                     and s.first_seq >= coalesce((
-                         select max(b.first_seq)
-                         from submission b
-                         where b.shard = $1 and b.handle = n.handle and b.day = $2 and b.first_seq <= n.first
-                     ), 0)
-             ) s
-             limit $3",
-        )
-        .bind(self.shard.0)
-        .bind(Date(day))
-        .bind(LOOKED_UP)
-        .fetch_all(connection)
-        .await?;
+    /// The rows of [`NEEDED_ROWS`], of the schedulers above the first handle, up to the second.
+    async fn needed_rows(
+        &self,
+        connection: &mut PgConnection,
+        day: Day,
+        (above, up_to): (Uuid, Uuid),
+    ) -> Result<Vec<(Uuid, i64)>, JournalError> {
+        let rows = sqlx::query_as(NEEDED_ROWS)
+            .bind(self.shard.0)
+            .bind(Date(day))
+            .bind(LOOKED_UP)
+            .bind(above)
+            .bind(up_to)
+            .fetch_all(connection)
+            .await?;
         Ok(rows)
     }
 
@@ -238,13 +310,14 @@ impl Upkeep {
             "-- move_attempts
              update attempt a
              set day = $3
-             from scheduler r
              where a.shard = $1
                  and a.day = $2
-                 and r.shard = $1
-                 and r.handle = a.handle
-                 and r.state <> 3
-                 and r.unfinished @> a.seq",
+                 and exists (
+                     select
+                     from scheduler r
+                     where r.shard = $1 and r.handle = a.handle and r.state <> 3 and r.unfinished @> a.seq
+                     offset 0
+                 )",
         )
         .bind(self.shard.0)
         .bind(Date(day))

@@ -21,8 +21,8 @@ impl Upkeep {
                      where r.shard = $1
                          and r.state = 3
                          and r.released_at < now() - $2 * interval '1 day'
-                         and not exists (select from submission s where s.shard = $1 and s.handle = r.handle)
-                         and not exists (select from completion c where c.shard = $1 and c.handle = r.handle)
+                         and not exists (select from submission s where s.shard = $1 and s.handle = r.handle offset 0)
+                         and not exists (select from completion c where c.shard = $1 and c.handle = r.handle offset 0)
                      order by r.released_at
                      limit $3
                  )

@@ -92,6 +92,26 @@ async fn an_unfinished_task_keeps_its_own_row_and_pins_nobody_elses() {
 }
 
 #[tokio::test]
+async fn of_a_day_with_thousands_of_schedulers_every_needed_row_is_kept() {
+    let mut owned = at_work_ago(40).await;
+    let now = owned.now;
+    let mut handles: Vec<Handle> = (0..4_500).map(|_| handle()).collect();
+    handles.sort_unstable();
+    let submissions = handles.iter().map(|handle| plain(*handle, 1, 1, None, now)).collect();
+    owned.write_ago(40, Records { submissions, ..Records::default() }).await;
+    let open = [handles[0], handles[1_999], handles[2_000], handles[4_499]];
+    for handle in open {
+        owned.write_ago(40, checkpoint(handle, now, 1, 0, &[(1, 1)])).await;
+    }
+
+    assert_eq!(owned.journal.upkeep().drop_days().await.unwrap(), 3);
+
+    let kept: Vec<uuid::Uuid> =
+        sqlx::query_scalar("select handle from submission order by 1").fetch_all(&mut owned.psql().await).await.unwrap();
+    assert_eq!(kept, open.map(|handle| handle.uuid()));
+}
+
+#[tokio::test]
 async fn a_task_that_ended_lately_keeps_its_statement_however_old_it_is() {
     let mut owned = at_work_ago(40).await;
     let (a, now) = (handle(), owned.now);
