@@ -83,7 +83,7 @@ enum Name {
     Streams,
     /// 10 million queued tasks cancelled: when it is acknowledged, and what other callers notice
     Cancel,
-    /// A million events read again from the journal, against taking its rows apart without a service; and lists of tasks
+    /// A million events read again from the journal, against taking its rows apart without a service; and lists of 10 million tasks
     Replay,
     /// Kill and start with 10 million queued, and with one old task open, against an empty start
     Restart,
@@ -134,7 +134,7 @@ impl Bench {
                 streams::run(self.most.unwrap_or(1_000).min(1_000), self.count.unwrap_or(1_000_000), runs).await?.into()
             }
             Name::Cancel => cancel::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
-            Name::Replay => replay::run(self.most.unwrap_or(1_000_000), runs).await?.into(),
+            Name::Replay => replay::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
             Name::Takeover => takeover::run(self.count.unwrap_or(20)).await?.into(),
             Name::Restart => restart::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
             Name::Aging => aging::run(self.most.unwrap_or(10_000_000), runs).await?,
