@@ -14,6 +14,7 @@ mod private_postgres;
 mod promises_calls;
 mod promises_limits;
 mod promises_log;
+mod promises_memory;
 mod promises_old;
 mod promises_orders;
 mod promises_outage;

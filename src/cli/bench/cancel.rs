@@ -48,7 +48,7 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
         ratio: figure / yardstick,
         also: vec![("acknowledged_ms", median(&acknowledged)), ("cancelled_per_s", median(&rates))],
         ran: format!(
-            "{total} queued SQL tasks of 1 KiB in a hundred orders and without, {PER_CALL} a call, cancelled by ReleaseScheduler, while \
+            "{total} queued SQL tasks of 1 KiB in ascending orders and without, {PER_CALL} a call, cancelled by ReleaseScheduler, while \
              others run theirs one at a time"
         ),
     })
@@ -65,8 +65,8 @@ async fn until_over(server: &Server, backlog: &Scheduler) -> Result<Vec<f64>> {
     }
 }
 
-/// Of one of a hundred orders, or of none; alike within a call.
+/// Every third call has no order, the others have ascending ones.
 fn task(number: u64) -> Task {
-    let order = (number / PER_CALL) as i64 % 101;
-    Task { order: (order > 0).then_some(order), ..fill::sql(number) }
+    let call = number / PER_CALL;
+    Task { order: (!call.is_multiple_of(3)).then_some((call / 100) as i64), ..fill::sql(number) }
 }

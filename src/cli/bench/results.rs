@@ -6,7 +6,7 @@ use super::{
     picture::Picture,
     report::{median, round},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// The whole page. `failed`: benches that came to no result.
@@ -43,7 +43,7 @@ fn write_page(machine: &Machine, runs: u64, results: &[Value], failed: &[String]
         let least = all.iter().copied().fold(median(&all), f64::min);
         let most = all.iter().copied().fold(median(&all), f64::max);
         let (name, unit) = (text(&result["name"]), text(&result["unit"]));
-        let spread = format!("{} – {}", round(least), round(most));
+        let spread = format!("{} – {}", number(&json!(least)), number(&json!(most)));
         let (figure, yardstick) = (number(&result["figure"]), number(&result["yardstick"]["figure"]));
         writeln!(out, "| {name} | {figure} {unit} | {spread} | {yardstick} | {} |", number(&result["ratio"]))?;
     }
@@ -99,7 +99,6 @@ fn number(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn machine() -> Machine {
         Machine { cores: 2, memory_gib: 8.0, kernel: "k".into(), rust: "r".into(), postgres: "p".into(), commit: "c".into() }
@@ -113,7 +112,7 @@ mod tests {
             "series": [{ "queued": 0, "tasks_per_s": 1.0, "empty_tasks_per_s": 2.0 }],
         });
         let page = page(&machine(), 3, std::slice::from_ref(&result), &["cancel".to_owned()]);
-        assert!(page.contains("| backlog | 512 345 tasks/s | 500000 – 520000 | 522 801 | 0.98 |"), "{page}");
+        assert!(page.contains("| backlog | 512 345 tasks/s | 500 000 – 520 000 | 522 801 | 0.98 |"), "{page}");
         assert!(page.contains("| cancel | failed |") && page.contains("- resident_mib: 300.5"), "{page}");
         assert_eq!(picture(&result).map(|(name, _)| name), Some("backlog.svg".into()));
     }

@@ -40,17 +40,17 @@ pub async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> {
     for schedulers in [&few, &many] {
         drive(schedulers, 0, total / 4).await?;
     }
-    let (mut points, mut last, mut before) = (Vec::new(), Duel::default(), None);
+    let (mut points, mut last, mut before) = (Vec::new(), Duel::default(), None::<(u64, f64)>);
     for step in STEPS.into_iter().filter(|step| *step <= most) {
         many.extend(open(&loaded.address, step - many.len() as u64).await?);
         let resident = loaded.usage()?.resident;
         place.checkpoint().await?;
         last = fight(&few, &many, 2 * runs + 1, total).await?;
         let mut point = last.point(step);
-        // Of those opened since the first step: the first ones live in memory that the load before them has left.
-        let (first, resident_then) = *before.get_or_insert((step, resident));
-        let opened = (step - first).max(1) as f64;
-        point.values.push(("bytes_per_scheduler", (resident - resident_then) / opened));
+        // Of those opened since the last step: the first ones live in memory that the load before them has left.
+        let bytes =
+            before.replace((step, resident)).map_or(f64::NAN, |(opened, used)| (resident - used) / (step - opened) as f64);
+        point.values.push(("bytes_per_scheduler", bytes));
         points.push(point);
     }
     drop(empty);

@@ -30,6 +30,8 @@ pub struct Setup<'a> {
     pub trusted: bool,
     /// What a namespace may have.
     pub limits: Limits,
+    /// Memory for bodies; 0: as much as usual.
+    pub body_bytes: usize,
     /// Where journal and `app` are; `None`: databases of their own on the shared one.
     pub postgres: Option<&'a PrivatePostgres>,
     /// Targets besides `app`: each a database of its own on the shared Postgres.
@@ -78,7 +80,7 @@ impl Server {
             slots,
             noop_slots: 256,
             retention_days: 30,
-            body_bytes: 192 << 20,
+            body_bytes: if setup.body_bytes == 0 { 192 << 20 } else { setup.body_bytes },
             replica_name: "test".into(),
             peer: None,
             lease: LEASE,

@@ -5,6 +5,7 @@ use rallypoint::{
     core::*,
     journal::{Body, Enrolled, Reader},
 };
+use sqlx::Executor;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use uuid::Uuid;
 
@@ -218,6 +219,33 @@ async fn bodies_are_read_by_number() {
     assert_eq!(bodies, [body(4, None), body(5, Some("[\"1\",null]")), body(6, None)]);
     assert!(reader.bodies(scene.handle, Seq(7), Seq(9), 10).await.unwrap().is_empty());
     assert!(reader.bodies(handle(), Seq(1), Seq(1), 10).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn bodies_of_several_schedulers_are_read_in_one_go_wherever_their_rows_lie() {
+    let mut owned = Owned::new().await;
+    let (a, b, now) = (handle(), handle(), owned.now);
+    for records in [vec![plain(a, 1, 3, None, now), plain(b, 1, 10, None, now)], vec![plain(a, 4, 3, None, now)]] {
+        owned.write(Records { submissions: records, ..Records::default() }).await;
+    }
+    // As when its day goes.
+    owned.psql().await.execute("update submission set day = day + 1 where first_seq = 4").await.unwrap();
+    let stretch = |handle, first, last| Stretch { handle, first: Seq(first), last: Seq(last), order: None };
+    let stretches = [stretch(a, 2, 5), stretch(b, 3, 4), stretch(b, 8, 9), stretch(handle(), 1, 1)];
+    let read = async |most_bytes| {
+        let chunks = owned.journal.reader().body_chunks(&stretches, most_bytes).await.unwrap();
+        let mut bodies = BTreeMap::new();
+        for chunk in chunks {
+            for at in 0..chunk.bodies.len() {
+                bodies.insert((chunk.handle, chunk.first.0 + at as i64), chunk.bodies.get(at).to_vec());
+            }
+        }
+        bodies
+    };
+    let body = |handle, seq: i64| ((handle, seq), format!("body {seq}").into_bytes());
+    let expected = [(a, 2), (a, 3), (a, 4), (a, 5), (b, 3), (b, 4), (b, 8), (b, 9)].map(|(handle, seq)| body(handle, seq));
+    assert_eq!(read(1 << 20).await, BTreeMap::from(expected));
+    assert_eq!(read(1).await, BTreeMap::from([body(a, 2), body(a, 3)]), "one row at least");
 }
 
 #[tokio::test]
