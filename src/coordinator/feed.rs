@@ -81,10 +81,11 @@ impl Feeds {
     pub fn close(&self, handle: Handle, feed: Arc<Feed>) {
         let mut rings = lock(&self.0);
         drop(feed);
-        if rings.feeds.get(&handle).is_some_and(|feed| Arc::strong_count(feed) == 1) {
-            rings.change(handle, |ring| *ring = Ring::default());
-            rings.feeds.remove(&handle);
-        }
+        let unread = rings.feeds.get(&handle).is_some_and(|feed| Arc::strong_count(feed) == 1);
+        let gone = if unread { rings.remove(handle) } else { None };
+        drop(rings);
+        // Its memory is given back while nobody waits for the lock.
+        drop(gone);
     }
 
     /// The shard is another replica's: every stream goes on there.
@@ -123,6 +124,14 @@ impl Rings {
         {
             self.change(fullest, Ring::shorten);
         }
+    }
+
+    fn remove(&mut self, handle: Handle) -> Option<Arc<Feed>> {
+        let feed = self.feeds.remove(&handle)?;
+        let bytes = lock(&feed.ring).bytes;
+        self.bytes -= bytes;
+        self.sizes.remove(&(bytes, handle));
+        Some(feed)
     }
 
     /// Changes a ring that somebody reads, and counts its bytes anew.
