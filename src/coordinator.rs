@@ -23,7 +23,7 @@ mod stream;
 
 pub use entrance::{Admission, Entrance};
 pub use health::{Health, JournalHealth, Standing};
-pub use stream::{End, EventStream, Page};
+pub use stream::{EVENT_RESULT_BYTES, End, EventStream, Page};
 
 use crate::{
     clock::Clock,
@@ -306,7 +306,7 @@ impl Coordinator {
         let namespace = caller.namespace.clone();
         let command = Command::Call { caller, handle, verb: Verb::Watch { after, until, last_seq } };
         match self.ask(command).await {
-            Ok(Reply::Watching { last_seq, outstanding, done_no }) => {
+            Ok(Reply::Watching { last_seq, outstanding, done_no, .. }) => {
                 let goal = Goal { until, last_seq, outstanding, opened_at: done_no };
                 let stream = EventStream::new(handle, after, goal, self.reader.clone());
                 Ok(stream.live(feed, self.feeds.clone(), self.closed_streams.clone()))

@@ -34,6 +34,7 @@ pub use body_chunks::BodyChunk;
 pub use check::Check;
 pub use connect::{Journal, JournalConfig};
 pub use error::JournalError;
+pub use events::Events;
 pub use heart::{Beat, Heart, Member, Membership};
 pub use lease::{Claim, Ownership, Replica, TakeOver};
 pub use pin::Pin;

@@ -79,11 +79,11 @@ enum Name {
     Orders,
     /// Three times the load that can be sustained: throughput against the best, other callers, memory
     Overload,
-    /// 1000 streams, every tenth of which never reads, against the reading ones alone
+    /// 1000 streams, every tenth of which never reads while a million events pass it by, against the reading ones alone
     Streams,
     /// 10 million queued tasks cancelled: when it is acknowledged, and what other callers notice
     Cancel,
-    /// A million events read again from the journal, against taking its rows apart without a service; and lists of tasks
+    /// A million events read again from the journal, against taking its rows apart without a service; and lists of 10 million tasks
     Replay,
     /// Kill and start with 10 million queued, one old task open, or 100 000 schedulers, against an empty start
     Restart,
@@ -130,9 +130,11 @@ impl Bench {
             Name::Schedulers => schedulers::run(self.count.unwrap_or(200_000), self.most.unwrap_or(100_000), runs).await?,
             Name::Orders => orders::run(self.count.unwrap_or(100_000), runs).await?.into(),
             Name::Overload => overload::run(runs).await?.into(),
-            Name::Streams => streams::run(self.most.unwrap_or(1_000).min(1_000), self.count.unwrap_or(5_000), runs).await?.into(),
+            Name::Streams => {
+                streams::run(self.most.unwrap_or(1_000).min(1_000), self.count.unwrap_or(1_000_000), runs).await?.into()
+            }
             Name::Cancel => cancel::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
-            Name::Replay => replay::run(self.most.unwrap_or(1_000_000), runs).await?.into(),
+            Name::Replay => replay::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
             Name::Takeover => takeover::run(self.count.unwrap_or(20)).await?.into(),
             Name::Restart => restart::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
             Name::Aging => aging::run(self.most.unwrap_or(10_000_000), runs).await?,

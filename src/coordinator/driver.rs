@@ -77,6 +77,8 @@ struct Loop {
     /// Durable, and still to be told.
     released: Vec<Release>,
     answers: Vec<(Ticket, Reply)>,
+    /// Ends of streams that were opened for callers who have gone.
+    orphans: Vec<Event>,
     next_ticket: u64,
     /// Ends with the ownership, and everything with it that is done on its behalf.
     era: CancellationToken,
@@ -119,6 +121,7 @@ impl Driver {
             waiting: FxHashMap::default(),
             released: Vec::new(),
             answers: Vec::new(),
+            orphans: Vec::new(),
             next_ticket: 0,
             era: CancellationToken::new(),
         };
@@ -150,11 +153,11 @@ impl Loop {
         let free = !driver.machine.waits_for_journal();
         let (mut events, mut commands) = (Vec::new(), Vec::new());
         let (mut landed, mut changed) = (None, None);
-        let done = free && driver.roll.pool.has_done();
+        let ready = !self.orphans.is_empty() || free && driver.roll.pool.has_done();
         tokio::select! {
             landing = land(&mut self.flight) => landed = Some(landing),
             Some(event) = arriving.recv() => events.push(event),
-            () = std::future::ready(()), if done => {}
+            () = std::future::ready(()), if ready => {}
             Some(told) = driver.reports.1.recv(), if free => events.extend(driver.roll.pool.told(told).into_iter().map(unasked)),
             Some(change) = driver.changes.recv(), if free => changed = Some(change),
             Some(command) = driver.closed_streams.recv(), if free => events.push(unasked(command)),
@@ -175,7 +178,7 @@ impl Loop {
     /// Everything that has arrived, without waiting.
     fn take_arrived(&mut self, arriving: &mut mpsc::Receiver<Event>) -> Vec<Event> {
         let driver = &mut self.driver;
-        let (mut events, mut commands) = (Vec::new(), Vec::new());
+        let (mut events, mut commands) = (std::mem::take(&mut self.orphans), Vec::new());
         while let Ok(event) = arriving.try_recv() {
             events.push(event);
         }
@@ -286,6 +289,7 @@ impl Loop {
     /// still under way is left to the gate.
     fn stand_by(&mut self) {
         self.tell();
+        self.orphans.clear();
         self.flight = None;
         self.writer = Some(self.driver.journal.writer());
         self.waiting.clear();
@@ -334,9 +338,11 @@ impl Loop {
             self.driver.feeds.publish(&release);
         }
         for (ticket, reply) in self.answers.drain(..) {
-            if let Some(waiting) = self.waiting.remove(&ticket) {
-                // A caller that has gone misses only the answer.
-                let _ = waiting.send(reply);
+            let stream = if let Reply::Watching { handle, .. } = reply { Some(handle) } else { None };
+            let told = self.waiting.remove(&ticket).is_some_and(|waiting| waiting.send(reply).is_ok());
+            // A caller that has gone misses only the answer; a stream it was given would count for ever.
+            if let Some(handle) = stream.filter(|_| !told) {
+                self.orphans.push(unasked(Command::StreamClosed(handle)));
             }
         }
     }

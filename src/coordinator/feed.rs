@@ -1,21 +1,35 @@
 //! Recent durable events of the schedulers that somebody watches. There is no queue per stream: a stream is a cursor
-//! into a bounded ring, and what has left the ring is read from the journal.
+//! into a ring, and what has left the ring is read from the journal.
+//!
+//! All rings together have one budget of bytes; the fullest gives way first, so that a busy scheduler does not push out what
+//! others have just been told. The loop's thread never waits while somebody reads: a reader takes references under the
+//! ring's lock, and takes them apart outside of it.
 
 use super::machine::Release;
 use crate::core::{CompletionRecord, Done, DoneNo, Handle, Progress};
 use rustc_hash::FxHashMap;
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::watch;
 
-/// Outcomes a ring holds.
-const RING: usize = 4_096;
+/// Bytes of memory that all rings hold together.
+const BUDGET: usize = 32 << 20;
 
 /// The feeds of all watched schedulers. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Feeds(Arc<Mutex<FxHashMap<Handle, Arc<Feed>>>>);
+#[derive(Clone, Debug)]
+pub(super) struct Feeds(Arc<Mutex<Rings>>);
+
+#[derive(Debug)]
+struct Rings {
+    feeds: FxHashMap<Handle, Arc<Feed>>,
+    /// Rings that hold something, by their size.
+    sizes: BTreeSet<(usize, Handle)>,
+    bytes: usize,
+    budget: usize,
+}
 
 /// What streams of one scheduler share.
 #[derive(Debug)]
@@ -35,47 +49,101 @@ pub(super) struct Told {
 
 #[derive(Debug, Default)]
 struct Ring {
-    records: VecDeque<Arc<CompletionRecord>>,
-    outcomes: usize,
+    kept: VecDeque<Kept>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Kept {
+    record: Arc<CompletionRecord>,
+    last: DoneNo,
+    bytes: usize,
+}
+
+impl Default for Feeds {
+    fn default() -> Self {
+        Feeds::new(BUDGET)
+    }
 }
 
 impl Feeds {
+    fn new(budget: usize) -> Self {
+        let rings = Rings { feeds: FxHashMap::default(), sizes: BTreeSet::new(), bytes: 0, budget };
+        Feeds(Arc::new(Mutex::new(rings)))
+    }
+
     /// The feed of a scheduler, shared by all its streams; it lives as long as one of them.
     pub fn open(&self, handle: Handle) -> Arc<Feed> {
-        lock(&self.0).entry(handle).or_insert_with(|| Arc::new(Feed::new())).clone()
+        lock(&self.0).feeds.entry(handle).or_insert_with(|| Arc::new(Feed::new())).clone()
     }
 
     /// A stream has ended: without a reader the feed goes.
     pub fn close(&self, handle: Handle, feed: Arc<Feed>) {
-        let mut feeds = lock(&self.0);
+        let mut rings = lock(&self.0);
         drop(feed);
-        if feeds.get(&handle).is_some_and(|feed| Arc::strong_count(feed) == 1) {
-            feeds.remove(&handle);
-        }
+        let unread = rings.feeds.get(&handle).is_some_and(|feed| Arc::strong_count(feed) == 1);
+        let gone = if unread { rings.remove(handle) } else { None };
+        drop(rings);
+        // Its memory is given back while nobody waits for the lock.
+        drop(gone);
     }
 
     /// The shard is another replica's: every stream goes on there.
     pub fn move_away(&self) {
-        for (_, feed) in lock(&self.0).drain() {
+        let mut rings = lock(&self.0);
+        for (_, feed) in rings.feeds.drain() {
+            *lock(&feed.ring) = Ring::default();
             feed.told.send_modify(|told| told.moved = true);
         }
+        rings.sizes.clear();
+        rings.bytes = 0;
     }
 
     /// Makes what a durable batch brought visible to the streams.
     pub fn publish(&self, release: &Release) {
-        let feeds = lock(&self.0);
-        if feeds.is_empty() {
+        let mut rings = lock(&self.0);
+        if rings.feeds.is_empty() {
             return;
         }
         for record in release.batch.iter().flat_map(|batch| &batch.records.completions) {
-            if let Some(feed) = feeds.get(&record.handle) {
-                lock(&feed.ring).push(record.clone());
-            }
+            rings.push(record);
         }
         for (handle, progress) in &release.progress {
-            if let Some(feed) = feeds.get(handle) {
+            if let Some(feed) = rings.feeds.get(handle) {
                 feed.told.send_modify(|told| told.progress = Some(progress.clone()));
             }
+        }
+    }
+}
+
+impl Rings {
+    fn push(&mut self, record: &Arc<CompletionRecord>) {
+        self.change(record.handle, |ring| ring.push(record.clone()));
+        while self.bytes > self.budget
+            && let Some((_, fullest)) = self.sizes.last().copied()
+        {
+            self.change(fullest, Ring::shorten);
+        }
+    }
+
+    fn remove(&mut self, handle: Handle) -> Option<Arc<Feed>> {
+        let feed = self.feeds.remove(&handle)?;
+        let bytes = lock(&feed.ring).bytes;
+        self.bytes -= bytes;
+        self.sizes.remove(&(bytes, handle));
+        Some(feed)
+    }
+
+    /// Changes a ring that somebody reads, and counts its bytes anew.
+    fn change(&mut self, handle: Handle, change: impl FnOnce(&mut Ring)) {
+        let Some(feed) = self.feeds.get(&handle) else { return };
+        let mut ring = lock(&feed.ring);
+        let before = ring.bytes;
+        change(&mut ring);
+        self.bytes = self.bytes - before + ring.bytes;
+        self.sizes.remove(&(before, handle));
+        if ring.bytes > 0 {
+            self.sizes.insert((ring.bytes, handle));
         }
     }
 }
@@ -90,43 +158,50 @@ impl Feed {
         self.told.subscribe()
     }
 
-    /// Events after `after`, about `most` of them; `None`: the ring does not reach back so far.
-    pub fn read(&self, after: DoneNo, most: usize) -> Option<Vec<(DoneNo, Done)>> {
+    /// The records that hold the events after `after`, of about `most_bytes`; none: the ring does not reach back so far.
+    pub fn read(&self, after: DoneNo, most_bytes: usize) -> Vec<Arc<CompletionRecord>> {
         let ring = lock(&self.ring);
-        let at = ring.records.partition_point(|record| record.last_done_no() <= after);
-        if ring.records.get(at)?.first_done_no.0 > after.0 + 1 {
-            return None;
-        }
-        let mut events = Vec::new();
-        let mut count = 0;
-        for record in ring.records.range(at..) {
-            for (done_no, done) in events_after(record, after) {
-                count += done.count as usize;
-                events.push((done_no, done));
-                if count >= most {
-                    return Some(events);
-                }
+        let at = ring.kept.partition_point(|kept| kept.last <= after);
+        let mut bytes = 0;
+        let within = |kept: &&Kept| {
+            let before = bytes;
+            bytes += kept.bytes;
+            before < most_bytes
+        };
+        match ring.kept.get(at) {
+            Some(first) if first.record.first_done_no.0 <= after.0 + 1 => {
+                ring.kept.range(at..).take_while(within).map(|kept| kept.record.clone()).collect()
             }
+            _ => Vec::new(),
         }
-        Some(events)
     }
 }
 
 impl Ring {
     fn push(&mut self, record: Arc<CompletionRecord>) {
         // Outcomes that became durable unseen, before a change of owner, leave a gap: what lies before it is of no use.
-        if self.records.back().is_some_and(|last| last.last_done_no().0 + 1 != record.first_done_no.0) {
+        if self.kept.back().is_some_and(|newest| newest.last.0 + 1 != record.first_done_no.0) {
             *self = Ring::default();
         }
-        self.outcomes += record.done.len();
-        self.records.push_back(record);
-        while self.outcomes > RING
-            && self.records.len() > 1
-            && let Some(old) = self.records.pop_front()
-        {
-            self.outcomes -= old.done.len();
-        }
+        let (last, bytes) = (record.last_done_no(), size(&record));
+        self.bytes += bytes;
+        self.kept.push_back(Kept { record, last, bytes });
     }
+
+    /// Lets go of the oldest record.
+    fn shorten(&mut self) {
+        self.bytes -= self.kept.pop_front().map_or(0, |oldest| oldest.bytes);
+    }
+}
+
+/// Bytes of memory.
+fn size(record: &CompletionRecord) -> usize {
+    let payload = |done: &Done| {
+        let error = done.error.as_ref().map_or(0, |error| error.code.len() + error.message.len());
+        error + done.result.as_ref().map_or(0, |result| result.rows_json.len())
+    };
+    let fixed = mem::size_of::<Kept>() + mem::size_of::<CompletionRecord>() + record.done.capacity() * mem::size_of::<Done>();
+    fixed + record.done.iter().map(payload).sum::<usize>()
 }
 
 /// The events of a record after `after`, each with the number of its first task's event.
@@ -149,7 +224,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::{Attempt, Outcome, Seq, ShardId, Time};
+    use crate::core::{Attempt, Outcome, Seq, ShardId, TaskResult, Time};
+
+    fn handle(number: u64) -> Handle {
+        Handle::new(ShardId(0), number, [0; 10])
+    }
 
     fn record(first_done_no: i64, counts: &[u32]) -> CompletionRecord {
         let done = |first: i64, count: u32| Done {
@@ -167,11 +246,24 @@ mod tests {
         };
         let mut first = 100;
         let done = counts.iter().map(|count| (done(first, *count), first += i64::from(*count)).0).collect();
-        CompletionRecord { handle: Handle::new(ShardId(0), 1, [0; 10]), first_done_no: DoneNo(first_done_no), done }
+        CompletionRecord { handle: handle(1), first_done_no: DoneNo(first_done_no), done }
+    }
+
+    /// One event with a result of so many bytes.
+    fn large(of: u64, done_no: i64, bytes: usize) -> Arc<CompletionRecord> {
+        let mut record = record(done_no, &[1]);
+        record.handle = handle(of);
+        record.done[0].result = Some(Arc::new(TaskResult { rows_json: vec![b'1'; bytes].into(), ..TaskResult::default() }));
+        Arc::new(record)
     }
 
     fn numbers(events: impl Iterator<Item = (DoneNo, Done)>) -> Vec<(i64, i64, u32)> {
         events.map(|(no, done)| (no.0, done.first.0, done.count)).collect()
+    }
+
+    /// How many records the ring of a scheduler holds.
+    fn kept(feed: &Feed) -> usize {
+        lock(&feed.ring).kept.len()
     }
 
     #[test]
@@ -189,17 +281,56 @@ mod tests {
         for first in [1, 2, 5] {
             lock(&feed.ring).push(Arc::new(record(first, &[1])));
         }
-        assert!(feed.read(DoneNo(1), 10).is_none());
-        assert_eq!(feed.read(DoneNo(4), 10).map(|events| events.len()), Some(1));
+        assert!(feed.read(DoneNo(1), 1 << 20).is_empty());
+        assert_eq!(feed.read(DoneNo(4), 1 << 20).len(), 1);
     }
 
     #[test]
     fn the_ring_says_when_it_does_not_reach_back() {
-        let feed = Feed::new();
-        for no in 0..RING as i64 {
-            lock(&feed.ring).push(Arc::new(record(1 + no * 2, &[1, 1])));
+        let feeds = Feeds::new(100 << 10);
+        let feed = feeds.open(handle(1));
+        for no in 0..1_000 {
+            lock(&feeds.0).push(&Arc::new(record(1 + no * 2, &[1, 1])));
         }
-        assert!(feed.read(DoneNo(0), 10).is_none());
-        assert_eq!(feed.read(DoneNo(RING as i64 * 2 - 3), 10).map(|events| events.len()), Some(3));
+        assert!(feed.read(DoneNo(0), 10).is_empty());
+        let events = |after| feed.read(after, 10 << 10).iter().flat_map(|record| numbers(events_after(record, after))).count();
+        assert_eq!(events(DoneNo(1_997)), 3);
+    }
+
+    #[test]
+    fn all_rings_together_stay_within_the_budget_and_the_fullest_gives_way() {
+        let feeds = Feeds::new(1 << 20);
+        let (busy, calm) = (feeds.open(handle(1)), feeds.open(handle(2)));
+        lock(&feeds.0).push(&large(2, 1, 10 << 10));
+        for no in 1..=100 {
+            lock(&feeds.0).push(&large(1, no, 100 << 10));
+            assert!(lock(&feeds.0).bytes <= 1 << 20, "after {no} events");
+        }
+        assert_eq!((kept(&busy), kept(&calm)), (10, 1));
+        lock(&feeds.0).push(&large(2, 2, 2 << 20));
+        assert_eq!((kept(&busy), kept(&calm)), (10, 0), "what is over the budget alone is kept by nobody");
+    }
+
+    #[test]
+    fn what_a_ring_held_is_given_back_with_its_last_reader() {
+        let feeds = Feeds::new(1 << 20);
+        let (one, other) = (feeds.open(handle(1)), feeds.open(handle(1)));
+        lock(&feeds.0).push(&large(1, 1, 1 << 10));
+        feeds.close(handle(1), one);
+        assert!(lock(&feeds.0).bytes > 0);
+        feeds.close(handle(1), other);
+        assert!(lock(&feeds.0).bytes == 0 && lock(&feeds.0).sizes.is_empty());
+        let moved = feeds.open(handle(1));
+        lock(&feeds.0).push(&large(1, 1, 1 << 10));
+        feeds.move_away();
+        assert_eq!((lock(&feeds.0).bytes, kept(&moved)), (0, 0));
+    }
+
+    #[test]
+    fn a_reader_takes_no_more_than_it_asks_for() {
+        let feeds = Feeds::new(10 << 20);
+        let feed = feeds.open(handle(1));
+        (1..=50).for_each(|no| lock(&feeds.0).push(&large(1, no, 100 << 10)));
+        assert_eq!(feed.read(DoneNo(7), 150 << 10).iter().map(|record| record.first_done_no.0).collect::<Vec<_>>(), [8, 9]);
     }
 }

@@ -6,19 +6,24 @@ use super::{
 };
 use crate::{
     core::{Command, Done, DoneNo, Halt, Handle, Order, Progress, Seq, Until},
-    journal::Reader,
+    journal::{Events, Reader},
 };
-use std::{sync::Arc, time::Duration};
+use std::{mem, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, watch};
 
-/// Events in one page, about.
-const PAGE: usize = 4_096;
-/// Bytes of results and errors in one page, about.
-const PAGE_BYTES: usize = 512 << 10;
+/// Bytes of a page as a message, about: what a reader that does not read holds besides its flow-control window. None is over
+/// 256 KiB.
+const PAGE_BYTES: usize = 96 << 10;
+/// Bytes of an event without error and result, at most.
+const EVENT_BYTES: usize = 96;
+/// A result over this is left out of events.
+pub const EVENT_RESULT_BYTES: usize = 64 << 10;
+/// Bytes of events read from the journal at once, about.
+const READ_BYTES: usize = 128 << 10;
 /// The longest silence.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// A stretch of a stream. Without events and end it is a keep-alive.
+/// A stretch of a stream, for one message. Without events and end it is a keep-alive.
 #[derive(Debug, Default)]
 pub struct Page {
     /// Events in order; one with a count of n stands for n consecutive events and tasks.
@@ -27,6 +32,12 @@ pub struct Page {
     pub pending: i64,
     /// Why this is the last page.
     pub end: Option<End>,
+}
+
+/// A page in the making.
+struct Filling {
+    page: Page,
+    bytes: usize,
 }
 
 /// Why a stream ended.
@@ -66,6 +77,8 @@ pub struct EventStream {
     cursor: DoneNo,
     goal: Goal,
     reader: Reader,
+    /// Read from the journal and not told yet.
+    unread: Vec<Events>,
     /// `None`: the scheduler has left memory; everything is in the journal, and this is how far it came.
     live: Option<Live>,
     ended: Progress,
@@ -89,6 +102,7 @@ impl EventStream {
             cursor: after,
             goal,
             reader,
+            unread: Vec::new(),
             live: None,
             ended: Progress::default(),
             begun: false,
@@ -115,10 +129,9 @@ impl EventStream {
     pub async fn next(&mut self) -> Result<Page, CallError> {
         loop {
             let progress = self.progress()?;
-            let first = !std::mem::replace(&mut self.begun, true);
+            let first = !mem::replace(&mut self.begun, true);
             if self.cursor < progress.done_no {
-                let events = self.read(progress.done_no).await?;
-                return Ok(self.page(events, &progress));
+                return self.page(&progress).await;
             }
             if let Some(end) = self.end(&progress) {
                 return Ok(Page { pending: progress.pending, end: Some(end), ..Page::default() });
@@ -144,44 +157,67 @@ impl EventStream {
         }
     }
 
-    /// Events after the cursor up to `done_no` or so: from the ring, else from the journal.
-    async fn read(&self, done_no: DoneNo) -> Result<Vec<(DoneNo, Done)>, CallError> {
-        if let Some(events) = self.live.as_ref().and_then(|live| live.feed.read(self.cursor, PAGE)) {
-            return Ok(events);
-        }
-        let records = self.reader.events(self.handle, self.cursor, PAGE).await.map_err(CallError::from_journal)?;
-        // Every event up to the progress is durable: what is missing at the front has gone with its day.
-        match records.first().map(|record| record.first_done_no) {
-            Some(first) if first.0 <= self.cursor.0 + 1 => {
-                Ok(records.iter().flat_map(|record| events_after(record, self.cursor)).collect())
+    /// What comes next: of what has been read before, else from the ring, else from the journal.
+    async fn page(&mut self, progress: &Progress) -> Result<Page, CallError> {
+        let mut page = Filling { page: Page { pending: progress.pending, ..Page::default() }, bytes: 0 };
+        let from = self.cursor;
+        let recent = match &self.live {
+            Some(live) if self.unread.is_empty() => live.feed.read(from, PAGE_BYTES),
+            _ => Vec::new(),
+        };
+        for (done_no, done) in recent.iter().flat_map(|record| events_after(record, from)) {
+            if !self.take(done_no, done, &mut page) {
+                break;
             }
+        }
+        if recent.is_empty() {
+            if self.unread.is_empty() {
+                self.unread = self.read(progress.done_no).await?;
+            }
+            let mut unread = mem::take(&mut self.unread);
+            for event in unread.iter().flat_map(|events| events.after(from)) {
+                let (done_no, done) = event.map_err(CallError::from_journal)?;
+                if !self.take(done_no, done, &mut page) {
+                    break;
+                }
+            }
+            unread.retain(|events| events.last() > self.cursor);
+            if !unread.is_empty() {
+                self.unread = unread;
+            }
+        }
+        let mut page = page.page;
+        if page.end.is_none() && (self.cursor >= progress.done_no || self.goal_met()) {
+            page.end = self.end(progress);
+        }
+        Ok(page)
+    }
+
+    /// Events after the cursor from the journal.
+    async fn read(&self, done_no: DoneNo) -> Result<Vec<Events>, CallError> {
+        let events = self.reader.events(self.handle, self.cursor, READ_BYTES).await.map_err(CallError::from_journal)?;
+        // Every event up to the progress is durable: what is missing at the front has gone with its day.
+        match events.first().map(Events::first) {
+            Some(first) if first.0 <= self.cursor.0 + 1 => Ok(events),
             first => Err(CallError::Truncated { oldest: first.map_or(done_no, |first| DoneNo(first.0 - 1)) }),
         }
     }
 
-    /// Cuts the events to the goal and to size, and moves the cursor.
-    fn page(&mut self, events: Vec<(DoneNo, Done)>, progress: &Progress) -> Page {
-        let mut page = Page { pending: progress.pending, ..Page::default() };
-        let mut bytes = 0;
-        for (done_no, mut done) in events {
-            done.count = self.wanted(done.count);
-            self.count(done_no, &done);
-            self.cursor = DoneNo(done_no.0 + i64::from(done.count) - 1);
-            let failed = self.goal.until == Until::FirstFailure && done.outcome.is_failure();
-            bytes += size(&done);
-            page.done.push((done_no, done));
-            if failed {
-                page.end = Some(End::Failure);
-                return page;
-            }
-            if self.goal.until == Until::Count(0) || bytes > PAGE_BYTES {
-                break;
-            }
+    /// Puts events on the page, as far as there is room and the goal wants them, and moves the cursor; whether more may follow.
+    fn take(&mut self, done_no: DoneNo, mut done: Done, filling: &mut Filling) -> bool {
+        let each = size(&done);
+        let room = PAGE_BYTES.saturating_sub(filling.bytes).div_ceil(each) as u32;
+        let whole = done.count <= room;
+        done.count = self.wanted(done.count.min(room));
+        self.count(done_no, &done);
+        self.cursor = DoneNo(done_no.0 + i64::from(done.count) - 1);
+        filling.bytes += each * done.count as usize;
+        if self.goal.until == Until::FirstFailure && done.outcome.is_failure() {
+            filling.page.end = Some(End::Failure);
         }
-        if self.cursor >= progress.done_no || self.goal_met() {
-            page.end = self.end(progress);
-        }
-        page
+        filling.page.done.push((done_no, done));
+        let over = filling.page.end.is_some() || self.goal.until == Until::Count(0);
+        whole && !over && filling.bytes < PAGE_BYTES
     }
 
     fn wanted(&self, count: u32) -> u32 {
@@ -254,8 +290,9 @@ impl Drop for EventStream {
     }
 }
 
+/// Bytes of one of these events in a message, at most.
 fn size(done: &Done) -> usize {
-    let error = done.error.as_ref().map_or(0, |error| error.message.len());
-    let result = done.result.as_ref().map_or(0, |result| result.rows_json.len().min(64 << 10));
-    64 * done.count as usize + error + result
+    let error = done.error.as_ref().map_or(0, |error| error.code.len() + error.message.len());
+    let result = done.result.as_ref().map_or(0, |result| result.rows_json.len());
+    EVENT_BYTES + error + if result > EVENT_RESULT_BYTES { 0 } else { result }
 }

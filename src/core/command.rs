@@ -190,6 +190,8 @@ pub enum Reply {
     },
     /// Watch.
     Watching {
+        /// Whose stream it is: one that nobody takes is closed again.
+        handle: Handle,
         /// Tasks up to this number count.
         last_seq: Seq,
         /// Unfinished ones that count (ALL, FIRST_FAILURE: all; ORDER: of that order or lower).

@@ -27,7 +27,7 @@ impl Shard {
         let last_seq = last_seq.unwrap_or(scheduler.highest_seq).min(scheduler.highest_seq);
         let order = if let Until::Order(order) = until { Some(order) } else { None };
         let outstanding = scheduler.outstanding(last_seq, order);
-        Reply::Watching { last_seq, outstanding, done_no: scheduler.done_no }
+        Reply::Watching { handle, last_seq, outstanding, done_no: scheduler.done_no }
     }
 
     pub(super) fn stream_closed(&mut self, now: Time, handle: Handle) {

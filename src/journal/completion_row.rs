@@ -1,7 +1,7 @@
 //! A row of `completion` taken apart again.
 
 use super::{JournalError, append::take_error, wire::Stamp};
-use crate::core::{Attempt, CompletionRecord, Done, DoneNo, Handle, Order, Outcome, Seq, TaskResult, Time};
+use crate::core::{Attempt, Done, DoneNo, Order, Outcome, Seq, TaskResult, Time};
 use bytes::Bytes;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -73,16 +73,6 @@ impl CompletionRow {
             backend_pid: at(&self.backend_pid, index).unwrap_or(0),
             error: error.map(|bytes| take_error(bytes).ok_or_else(|| self.corrupt("error"))).transpose()?.map(Arc::new),
             result: self.result(index)?.map(Arc::new),
-        })
-    }
-
-    /// The events from `index` on, at most `limit`, as a record.
-    pub fn record(&self, index: usize, limit: usize) -> Result<CompletionRecord, JournalError> {
-        let end = self.len().min(index.saturating_add(limit));
-        Ok(CompletionRecord {
-            handle: Handle::from_uuid(self.handle),
-            first_done_no: self.done_no(index),
-            done: (index..end).map(|index| self.done(index)).collect::<Result<_, _>>()?,
         })
     }
 

@@ -12,8 +12,10 @@ use tonic::transport::{Channel, Endpoint, Error};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// A replica that is stopped, or cut off, does not answer a ping.
 const KEEPALIVE: Duration = Duration::from_secs(1);
-const STREAM_WINDOW: u32 = 1 << 20;
-const CONNECTION_WINDOW: u32 = 16 << 20;
+/// What a forwarded stream may hold here that its caller does not read.
+const STREAM_WINDOW: u32 = 128 << 10;
+/// The most there can be: what callers do not read would use up a smaller one, and everybody else would wait for them.
+const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 /// Channels kept; addresses of replicas that are no more go with the rest when there are more.
 const CHANNELS: usize = 64;
 

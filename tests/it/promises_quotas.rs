@@ -2,6 +2,7 @@
 //! back; what ends is given back, also across a restart; other namespaces do not notice.
 
 use crate::harness::{
+    postgres::{connect, value},
     process::durable_postgres,
     server::{Server, Setup},
     work::{Work, noop, sql},
@@ -14,6 +15,7 @@ use rallypoint::{
     client::Client,
     core::limits::Limits,
 };
+use sqlx::Connection;
 use std::time::Duration;
 use tonic::{Code, Request, Status, transport::Channel};
 use tonic_types::StatusExt;
@@ -129,6 +131,27 @@ async fn a_stream_too_many_is_refused_until_one_has_ended() {
     drop(first);
     let patient: Client = server.client.clone().with_patience(Duration::from_secs(60));
     let patient = patient.scheduler(scheduler.handle());
+    patient.synchronize(0, Some(Kind::Forever(Default::default()))).await.expect("there is room");
+}
+
+#[tokio::test]
+async fn a_stream_whose_caller_was_sent_away_while_the_journal_stalled_does_not_count() {
+    let (server, mut calls) = limited(Limits { streams: 1, ..Limits::default() }).await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let mut stall = connect(&server.journal).await;
+    sqlx::raw_sql("begin; lock table batch in exclusive mode").execute(&mut stall).await.expect("locked");
+    let (mut others, submit) = (calls.clone(), exec(scheduler.handle(), [noop()]));
+    let submitting = tokio::spawn(async move { others.exec_async(submit).await });
+    let waits = "select count(*)::text from pg_locks where relation = 'batch'::regclass and not granted";
+    while value(&mut stall, waits).await == "0" {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let until = Some(Until { kind: Some(Kind::Forever(Default::default())) });
+    let watch = SynchronizationRequest { handle: scheduler.handle().into(), until, ..Default::default() };
+    assert_eq!(calls.synchronization(watch).await.expect_err("nobody knows").code(), Code::Unavailable);
+    assert_eq!(submitting.await.expect("no panic").expect_err("nobody knows").code(), Code::Unavailable);
+    stall.close().await.expect("the journal goes on");
+    let patient = server.client.clone().with_patience(Duration::from_secs(20)).scheduler(scheduler.handle());
     patient.synchronize(0, Some(Kind::Forever(Default::default()))).await.expect("there is room");
 }
 

@@ -6,9 +6,12 @@ use crate::harness::{
     work::{noop, sql},
 };
 use nix::sys::signal::Signal;
-use rallypoint::api::{SchedulerSettings, Unit, until::Kind};
+use rallypoint::api::{
+    SchedulerSettings, SynchronizationRequest, Unit, Until, scheduler_service_client::SchedulerServiceClient, until::Kind,
+};
 use std::time::Duration;
 use tokio::time::sleep;
+use tonic::transport::Endpoint;
 
 #[tokio::test]
 async fn any_replica_takes_any_call() {
@@ -31,6 +34,28 @@ async fn any_replica_takes_any_call() {
         for name in ["r0", "r1", "r2"] {
             assert_eq!(rows.iter().filter(|row| row.replica == name).count(), 4, "{rows:?}");
         }
+    }
+}
+
+#[tokio::test]
+async fn readers_that_do_not_read_stall_nobody_else_who_is_forwarded() {
+    let cluster = Cluster::start(2).await;
+    let standby = 1 - cluster.owner().await;
+    let talk = cluster.open(&cluster.client(standby), SchedulerSettings::default()).await;
+    talk.submit((0..24).map(|_| sql("select repeat('x', 60000) as x").rows(1))).await;
+    talk.until(|now| now.done == 24).await;
+    let until = Some(Until { kind: Some(Kind::Forever(Unit {})) });
+    let request = SynchronizationRequest { handle: talk.handle().into(), until, ..Default::default() };
+    let window = 64 << 10;
+    let endpoint = Endpoint::from_shared(cluster.url(standby)).expect("a URL");
+    let endpoint = endpoint.initial_stream_window_size(window).initial_connection_window_size(window * 40);
+    let mut calls = SchedulerServiceClient::new(endpoint.connect().await.expect("connected"));
+    let mut asleep = Vec::new();
+    for _ in 0..40 {
+        asleep.push(calls.synchronization(request.clone()).await.expect("a stream"));
+    }
+    for _ in 0..10 {
+        assert_eq!(talk.all_done().await.len(), 24);
     }
 }
 

@@ -92,7 +92,7 @@ pub fn answered(journal: &Journal, callers: &mut Callers, pending: &Pending, rep
             assert!(!pending.poisoned, "a poisoned call is accepted");
             submitted(tables(journal, handle), callers, submit, (*first_seq, *count, *done_no));
         }
-        (Verb::Watch { until, .. }, Reply::Watching { last_seq, outstanding, done_no }) => {
+        (Verb::Watch { until, .. }, Reply::Watching { last_seq, outstanding, done_no, .. }) => {
             let counted = outstanding_after(tables(journal, handle), *until, *last_seq, *done_no);
             assert_eq!(*outstanding, counted, "a stream waits for the wrong number of events");
             callers.streams.push(handle);

@@ -155,7 +155,7 @@ mod tests {
             let (after, verb) = (DoneNo(0), |after| Verb::Watch { after, until: Until::All, last_seq: None });
             let caller = Caller { namespace: Namespace("n".into()), name: "c".into() };
             let command = Command::Call { caller, handle, verb: verb(after) };
-            let answer = Reply::Watching { last_seq: Seq(0), outstanding: 0, done_no: after };
+            let answer = Reply::Watching { handle, last_seq: Seq(0), outstanding: 0, done_no: after };
             let asked = Envelope { ticket: Some(Ticket(ticket)), command };
             told.released(Time(0), &[asked], &[Action::Reply(Ticket(ticket), answer)]);
         };

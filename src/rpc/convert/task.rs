@@ -3,12 +3,10 @@
 use super::{options, timestamp};
 use crate::{
     api,
+    coordinator::EVENT_RESULT_BYTES,
     core::{Attempt, Done, DoneNo, Handle, Outcome, Standing, TaskResult, Work},
     journal::{Body, StoredTask},
 };
-
-/// A result over this is left out of events.
-const EVENT_RESULT_BYTES: usize = 64 << 10;
 
 /// Where the core says an unfinished task stands, and attempts begun.
 type Where = Option<(Standing, Attempt)>;

@@ -5,11 +5,11 @@
 use super::{
     super::route::{self, LOOKS, Owner, Way},
     Schedulers, errors,
-    synchronize::{Rest, until},
+    synchronize::{message, until},
 };
 use crate::{
     api::{self, scheduler_service_client::SchedulerServiceClient},
-    coordinator::{CallError, EventStream},
+    coordinator::EventStream,
     core::{Caller, DoneNo, Seq, Until},
     rpc::validate::Watch,
 };
@@ -27,7 +27,6 @@ pub(super) struct Follow {
     /// How to go on: moved on with every message told.
     watch: Watch,
     source: Source,
-    rest: Rest,
     goal_told: bool,
     over: bool,
 }
@@ -44,8 +43,7 @@ impl Follow {
         loop {
             let status = match source(&schedulers, &caller, &watch).await {
                 Ok(source) => {
-                    let rest = Rest::default();
-                    return Ok(Follow { schedulers, caller, watch, source, rest, goal_told: false, over: false });
+                    return Ok(Follow { schedulers, caller, watch, source, goal_told: false, over: false });
                 }
                 Err(status) => status,
             };
@@ -73,9 +71,7 @@ impl Follow {
     async fn message(&mut self) -> Result<api::SynchronizationResponse, Status> {
         loop {
             let heard = match &mut self.source {
-                Source::Here(events) => {
-                    here(events, &mut self.rest).await.map_err(|error| errors::call(error, self.watch.handle))
-                }
+                Source::Here(events) => events.next().await.map(message).map_err(|error| errors::call(error, self.watch.handle)),
                 Source::There(stream, owner) => there(stream, owner, &self.schedulers).await,
             };
             match heard {
@@ -148,13 +144,6 @@ fn request(watch: &Watch) -> api::SynchronizationRequest {
     let until = Some(until(watch.until));
     let resume = watch.last_seq.map(|last_seq| api::Goal { until, last_seq: last_seq.0 });
     api::SynchronizationRequest { handle: watch.handle.to_string(), after: watch.after.0, until, resume }
-}
-
-async fn here(events: &mut EventStream, rest: &mut Rest) -> Result<api::SynchronizationResponse, CallError> {
-    if rest.is_told() {
-        *rest = Rest::new(events.next().await?);
-    }
-    Ok(rest.message())
 }
 
 async fn there(

@@ -1,20 +1,15 @@
-//! Synchronization: the coordinator's cursor, cut into messages that every client can take. There is no queue: the next
-//! message is made when the transport has room for it, and dropping the stream closes the cursor.
+//! Synchronization: the pages of the coordinator's cursor, each as a message. There is no queue: the next page is read when
+//! the transport has room for it, and dropping the stream closes the cursor.
 
 use super::{super::convert, Schedulers, follow::Follow, validate};
 use crate::{
     api,
     coordinator::{End, Page},
-    core::{Caller, Done, DoneNo, Until},
+    core::{Caller, Until},
 };
 use futures_util::{Stream, stream};
-use std::{collections::VecDeque, pin::Pin};
+use std::pin::Pin;
 use tonic::Status;
-
-/// Bytes of a message, about; none is over 1 MiB.
-const MESSAGE_BYTES: usize = 768 << 10;
-/// Bytes of an event without error and result, at most.
-const EVENT_BYTES: usize = 96;
 
 /// The messages of a stream.
 pub type DoneStream = Pin<Box<dyn Stream<Item = Result<api::SynchronizationResponse, Status>> + Send>>;
@@ -30,58 +25,13 @@ impl Schedulers {
     }
 }
 
-/// What is left of a page.
-#[derive(Default)]
-pub(super) struct Rest {
-    done: VecDeque<(DoneNo, Done)>,
-    /// How many of the first one's tasks have been told.
-    told: u32,
-    pending: i64,
-    end: Option<End>,
-}
-
-impl Rest {
-    /// All of a page.
-    pub fn new(page: Page) -> Rest {
-        Rest { done: page.done.into(), told: 0, pending: page.pending, end: page.end }
+/// A page as the API says it.
+pub(super) fn message(page: Page) -> api::SynchronizationResponse {
+    let mut done = Vec::new();
+    for (done_no, events) in &page.done {
+        done.extend((0..events.count).map(|index| convert::event(*done_no, events, index, false)));
     }
-
-    /// Nothing is left to be told.
-    pub fn is_told(&self) -> bool {
-        self.done.is_empty()
-    }
-
-    /// The next message: what fits into one.
-    pub fn message(&mut self) -> api::SynchronizationResponse {
-        let mut message = api::SynchronizationResponse { pending: self.pending, ..Default::default() };
-        let mut bytes = 0;
-        while bytes < MESSAGE_BYTES
-            && let Some((done_no, done)) = self.done.front()
-        {
-            if self.told < done.count {
-                let event = convert::event(*done_no, done, self.told, false);
-                bytes += size(&event);
-                message.done.push(event);
-                self.told += 1;
-            } else {
-                self.done.pop_front();
-                self.told = 0;
-            }
-        }
-        if self.done.front().is_some_and(|(_, done)| done.count == self.told) {
-            self.done.pop_front();
-            self.told = 0;
-        }
-        if self.done.is_empty() {
-            message.end = self.end.take().map(end);
-        }
-        message
-    }
-}
-
-fn size(event: &api::AsyncDone) -> usize {
-    let error = event.error.as_ref().map_or(0, |error| error.code.len() + error.message.len());
-    EVENT_BYTES + error + event.result.as_ref().map_or(0, |result| result.rows_json.len())
+    api::SynchronizationResponse { done, pending: page.pending, end: page.end.map(end), ..Default::default() }
 }
 
 fn end(end: End) -> api::End {
@@ -105,67 +55,4 @@ pub(super) fn until(until: Until) -> api::Until {
         Until::Forever => Kind::Forever(api::Unit {}),
     };
     api::Until { kind: Some(kind) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::core::{Attempt, Outcome, Seq, TaskError, TaskResult, Time};
-    use prost::Message;
-    use std::sync::Arc;
-
-    fn done(first: i64, count: u32, error: usize, result: usize) -> Done {
-        let error = (error > 0).then(|| Arc::new(TaskError { code: "XX000".into(), message: "x".repeat(error) }));
-        let result = (result > 0).then(|| Arc::new(TaskResult { rows_json: vec![b'1'; result].into(), ..Default::default() }));
-        Done {
-            first: Seq(first),
-            count,
-            order: Some(crate::core::Order(i64::MAX >> 10)),
-            outcome: Outcome::Succeeded,
-            attempt: Attempt(i32::MAX),
-            started: Some(Time(i64::MAX)),
-            ended: Time(i64::MAX),
-            slot: 0,
-            backend_pid: 0,
-            error,
-            result,
-        }
-    }
-
-    /// Takes the whole rest apart.
-    fn messages(mut rest: Rest) -> Vec<api::SynchronizationResponse> {
-        let mut messages = vec![rest.message()];
-        while !rest.done.is_empty() {
-            messages.push(rest.message());
-        }
-        messages
-    }
-
-    #[test]
-    fn every_event_is_told_once_in_messages_of_at_most_a_mebibyte() {
-        let rest = Rest {
-            done: [
-                (DoneNo(1), done(500, 30_000, 0, 0)),
-                (DoneNo(30_001), done(1, 40, 8 << 10, 64 << 10)),
-                (DoneNo(30_041), done(70, 1, 0, 0)),
-            ]
-            .into(),
-            end: Some(End::Goal),
-            ..Rest::default()
-        };
-        let messages = messages(rest);
-        let numbers: Vec<i64> = messages.iter().flat_map(|message| &message.done).map(|done| done.done_no).collect();
-        assert_eq!(numbers, (1..=30_041).collect::<Vec<_>>());
-        assert!(messages.iter().all(|message| message.encoded_len() <= 1 << 20));
-        assert_eq!(messages.iter().filter(|message| message.end.is_some()).count(), 1);
-        assert!(messages.last().is_some_and(|message| message.end.is_some() && !message.done.is_empty()));
-        assert_eq!(messages[0].done[29].seq, 529);
-    }
-
-    #[test]
-    fn a_large_result_is_left_to_get_task() {
-        let rest = Rest { done: [(DoneNo(1), done(1, 1, 0, (64 << 10) + 1))].into(), ..Rest::default() };
-        let event = messages(rest).remove(0).done.remove(0);
-        assert!(event.result_omitted && event.result.is_none());
-    }
 }
