@@ -92,6 +92,9 @@ pub struct Coordinator {
     commands: mpsc::Sender<Asked>,
     closed_streams: mpsc::Sender<Command>,
     room: Room,
+    /// For streams of schedulers that have left memory, which the core does not count.
+    ended_streams: Room,
+    limits: Limits,
     journal: Journal,
     reader: Reader,
     shard: ShardId,
@@ -174,6 +177,9 @@ impl Coordinator {
             commands,
             closed_streams,
             room: Room::new(Load { calls: COMMANDS, bytes: COMMAND_BYTES }),
+            // A namespace alone may hold half of it.
+            ended_streams: Room::new(Load { calls: 2 * limits.streams as usize, bytes: 0 }),
+            limits,
             journal: journal.clone(),
             reader: journal.reader(),
             shard: journal.shard(),

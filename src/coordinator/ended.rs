@@ -5,6 +5,7 @@ use super::{CallError, Coordinator, EventStream, stream::Goal};
 use crate::core::{
     Counts, DoneNo, Handle, Namespace, Phase, Progress, Reject, Reply, SchedulerImage, SchedulerState, SchedulerView, Seq, Until,
     Verb,
+    limits::{LIMIT_WAIT, Limit},
 };
 
 impl Coordinator {
@@ -36,14 +37,17 @@ impl Coordinator {
         after: DoneNo,
         until: Until,
     ) -> Result<EventStream, CallError> {
-        let image = self.ended_image(namespace, handle).await?;
+        let image = self.ended_image(namespace.clone(), handle).await?;
         let (last_seq, done_no) = (image.checkpoint.highest_seq, image.checkpoint.done_no);
         if after > done_no {
             return Err(CallError::Rejected(Reject::CursorAhead { last: done_no }));
         }
+        let value = i64::from(self.limits.streams);
+        let over = Reject::LimitReached { limit: Limit::Streams, namespace: namespace.clone(), value, wait: Some(LIMIT_WAIT) };
+        let place = self.ended_streams.take(&namespace, 0).map_err(|_| CallError::Rejected(over))?;
         let goal = Goal { until, last_seq, outstanding: 0, opened_at: done_no };
         let progress = Progress { done_no, released: true, ..Progress::default() };
-        Ok(EventStream::new(handle, after, goal, self.reader.clone()).ended(progress))
+        Ok(EventStream::new(handle, after, goal, self.reader.clone()).ended(progress, place))
     }
 
     async fn ended_image(&self, namespace: Namespace, handle: Handle) -> Result<SchedulerImage, CallError> {
