@@ -75,11 +75,12 @@ create table scheduler (
     cancel_rest bytea,
     opened_at timestamptz not null,
     released_at timestamptz,
-    first_day date not null,                            -- none of its rows lies in an earlier partition
     -- checkpoint: recovery reads what came later, and the submissions of the unfinished
+    first_day date not null,                            -- and no row of an earlier partition
     highest_seq int8 not null,
     done_no int8 not null,
     unfinished int8multirange compression lz4 not null,
+    resting boolean not null default false,             -- nothing is unfinished, and nothing came later
     constraint scheduler_pkey primary key (shard, handle),
     constraint scheduler_state check (state in (1, 2, 3)),
     constraint scheduler_release_mode check (release_mode in (1, 2)),

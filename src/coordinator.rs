@@ -194,6 +194,7 @@ impl Coordinator {
         };
         let owner = Owner {
             journal: journal.clone(),
+            requests: limits.requests,
             replica: replica.clone(),
             clock: clock.clone(),
             health: health.clone(),

@@ -5,6 +5,7 @@
 //! thousands of times real speed.
 
 mod action;
+mod behind;
 mod bulk;
 mod command;
 mod complete;
@@ -28,6 +29,7 @@ mod settings;
 mod shard;
 mod shared;
 mod sizes;
+mod standing;
 mod submit;
 mod suspect;
 mod task;
@@ -36,6 +38,7 @@ mod tests;
 mod time;
 mod timers;
 mod totals;
+mod unfinished;
 mod upcoming;
 mod watch;
 
@@ -60,3 +63,5 @@ use quota::{Load, Over, Quotas};
 use requests::Accepted;
 use scheduler::{History, InFlight, Scheduler};
 use sizes::Sizes;
+use standing::Piece;
+use unfinished::Unfinished;

@@ -85,7 +85,7 @@ enum Name {
     Cancel,
     /// A million events read again from the journal, against taking its rows apart without a service; and lists of 10 million tasks
     Replay,
-    /// Kill and start with 10 million queued, and with one old task open, against an empty start
+    /// Kill and start with 10 million queued, one old task open, or 100 000 schedulers, against an empty start
     Restart,
     /// The owner of three replicas killed, and each told to go: how long no event comes, against the lease
     Takeover,

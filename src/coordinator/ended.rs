@@ -1,32 +1,47 @@
-//! Calls about schedulers that have left memory: released, every task ended, and long enough ago. The journal knows them,
-//! and nothing can change them any more.
+//! Calls about schedulers that have left memory: released, every task ended, and others have ended since. The journal knows
+//! them, and nothing can change them any more.
 
 use super::{CallError, Coordinator, EventStream, stream::Goal};
 use crate::core::{
-    Counts, DoneNo, Handle, Namespace, Phase, Progress, Reject, Reply, SchedulerImage, SchedulerState, SchedulerView, Seq, Until,
-    Verb,
+    Counts, DoneNo, Handle, Namespace, Phase, Progress, Reject, Reply, Request, SchedulerImage, SchedulerState, SchedulerView,
+    Seq, Until, Verb,
     limits::{LIMIT_WAIT, Limit},
 };
 
 impl Coordinator {
     /// The answer for a scheduler the core does not know.
     pub(super) async fn ended(&self, namespace: Namespace, handle: Handle, verb: &Verb) -> Result<Reply, CallError> {
+        if let Verb::Open { request, .. } = verb {
+            return self.opened_before(namespace, *request).await;
+        }
         let image = self.ended_image(namespace, handle).await?;
         let (highest, done_no) = (image.checkpoint.highest_seq, image.checkpoint.done_no);
         match verb {
             Verb::Release(_) => Ok(Reply::Released { already: true, pending: 0, done_no }),
-            Verb::Cancel(seq) if seq.0 >= 1 && *seq <= highest => Ok(Reply::Cancelling { running: false, cancelled: false }),
+            Verb::Cancel(place) if place.seq.0 >= 1 && place.seq <= highest => {
+                Ok(Reply::Cancelling { running: false, cancelled: false })
+            }
             Verb::Cancel(_) => Err(CallError::Rejected(Reject::UnknownTask)),
             Verb::Describe => Ok(Reply::Scheduler(Box::new(view(image)))),
-            Verb::Locate(seqs) => Ok(Reply::Located(vec![None; seqs.len()])),
+            Verb::Locate(places) => Ok(Reply::Located(vec![None; places.len()])),
             Verb::Select { before, phase: Phase::Done, limit, .. } => {
                 let newest_first = (1..=highest.0.min(before.0 - 1)).rev();
-                Ok(Reply::Selected(newest_first.take(*limit).map(Seq).collect()))
+                let seqs: Vec<Seq> = newest_first.take(*limit).map(Seq).collect();
+                let next = seqs.last().copied().filter(|last| last.0 > 1);
+                Ok(Reply::Selected { seqs, next })
             }
-            Verb::Select { .. } => Ok(Reply::Selected(Vec::new())),
+            Verb::Select { .. } => Ok(Reply::Selected { seqs: Vec::new(), next: None }),
             Verb::Open { .. } | Verb::Watch { .. } => Err(CallError::Rejected(Reject::UnknownHandle)),
             Verb::Submit(_) | Verb::Update(_) | Verb::Pause | Verb::Resume { .. } => Err(CallError::Rejected(Reject::Released)),
         }
+    }
+
+    /// The answer to a repeated open whose scheduler is over.
+    async fn opened_before(&self, namespace: Namespace, request: Option<Request>) -> Result<Reply, CallError> {
+        let request = request.ok_or(CallError::Rejected(Reject::UnknownHandle))?;
+        let found = self.reader.find_request(&namespace, request.id).await.map_err(CallError::from_journal)?;
+        let same = found.filter(|image| image.request == Some(request) && image.state == SchedulerState::Released);
+        same.map(|image| Reply::Scheduler(Box::new(view(image)))).ok_or(CallError::Rejected(Reject::UnknownHandle))
     }
 
     /// A stream that reads the journal only.

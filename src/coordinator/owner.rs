@@ -38,6 +38,8 @@ pub(super) enum Wish {
 /// Keeps the ownership of one process.
 pub(super) struct Owner {
     pub journal: Journal,
+    /// Calls that are remembered.
+    pub requests: usize,
     pub replica: Replica,
     pub clock: Clock,
     pub health: Health,
@@ -164,10 +166,10 @@ impl Owner {
         self.health.stands(Standing::Recovering);
         let mut pause = RETRY_MIN;
         loop {
-            let (journal, roll) = (self.journal.clone(), self.roll.clone());
+            let (journal, roll, requests) = (self.journal.clone(), self.roll.clone(), self.requests);
             let reading = async {
                 let window = if anew { Some(roll.prepare().await?) } else { None };
-                Ok::<_, JournalError>((journal::recover(&journal).await?, window))
+                Ok::<_, JournalError>((journal::recover(&journal, requests).await?, window))
             };
             tokio::select! {
                 read = reading => match read {

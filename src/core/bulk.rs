@@ -1,14 +1,24 @@
-//! Bulk effects: one durable intention, carried out in slices between other commands (design 5.9).
+//! Bulk effects, carried out in slices between other commands: of one durable intention (design 5.9), or of time that has
+//! passed. What is left to do follows from the unfinished set, the rows and the time, so it goes on after a recovery.
 
 use super::{Handle, Order, Outcome, Output, Shard, Time, limits};
 
 impl Shard {
     /// Intends to cancel what waits above `above` (`None`: everything). The caller records the scheduler.
     pub(super) fn begin_bulk(&mut self, handle: Handle, above: Option<Order>) {
+        self.scheduler_mut(handle).intend_cancel(above);
+        self.queue_slice(handle);
+    }
+
+    /// Leaves what time has brought to the slices. Nothing starts whose deadline has passed.
+    pub(super) fn slice_later(&mut self, now: Time, handle: Handle) {
         let scheduler = self.scheduler_mut(handle);
-        let under_way = scheduler.image.cancel_rest.is_some();
-        scheduler.intend_cancel(above);
-        if !under_way {
+        scheduler.overdue = scheduler.is_overdue(now);
+        self.queue_slice(handle);
+    }
+
+    fn queue_slice(&mut self, handle: Handle) {
+        if !std::mem::replace(&mut self.scheduler_mut(handle).sliced, true) {
             self.bulk.push_back(handle);
         }
     }
@@ -20,20 +30,41 @@ impl Shard {
             && let Some(handle) = self.bulk.pop_front()
         {
             let Some(scheduler) = self.schedulers.get_mut(&handle) else { continue };
-            let Some(intention) = scheduler.image.cancel_rest else { continue };
-            let spans = scheduler.queue.drain(intention.above, intention.up_to, left);
-            let taken: u32 = spans.iter().map(|span| span.count).sum();
-            for span in &spans {
-                self.end_waiting(now, handle, span, Outcome::Cancelled, "CANCELLED", "cancelled with the rest", out);
-            }
-            if taken < left {
-                self.scheduler_mut(handle).image.cancel_rest = None;
-                self.record(handle, out);
-            } else {
-                self.bulk.push_back(handle);
-            }
-            left = left.saturating_sub(taken);
+            scheduler.sliced = false;
+            let taken = self.slice(now, handle, left, out);
+            // Its row is a record too.
+            left -= taken.max(1);
             self.refresh(handle);
         }
+    }
+
+    /// Does up to `most` of what there is to do for a scheduler. Returns how much that was.
+    fn slice(&mut self, now: Time, handle: Handle, most: u32, out: &mut Output) -> u32 {
+        let overdue = self.end_overdue(now, handle, most, out);
+        let scheduler = self.scheduler_mut(handle);
+        scheduler.overdue = scheduler.is_overdue(now);
+        if scheduler.overdue {
+            self.queue_slice(handle);
+            return overdue;
+        }
+        self.release_if_idle(now, handle, out);
+        overdue + self.cancel_some(now, handle, most - overdue, out)
+    }
+
+    fn cancel_some(&mut self, now: Time, handle: Handle, most: u32, out: &mut Output) -> u32 {
+        let scheduler = self.scheduler_mut(handle);
+        let Some(intention) = scheduler.image.cancel_rest else { return 0 };
+        let spans = scheduler.queue.drain(intention.above, intention.up_to, most);
+        let taken = spans.iter().map(|span| span.count).sum();
+        for span in &spans {
+            self.end_waiting(now, handle, span, Outcome::Cancelled, "CANCELLED", "cancelled with the rest", out);
+        }
+        if taken < most {
+            self.scheduler_mut(handle).image.cancel_rest = None;
+            self.record(handle, out);
+        } else {
+            self.queue_slice(handle);
+        }
+        taken
     }
 }

@@ -91,11 +91,11 @@ pub enum Verb {
         ignore_failures: bool,
     },
     /// Cancel one task.
-    Cancel(Seq),
+    Cancel(Place),
     /// Settings and counts.
     Describe,
     /// Where these unfinished tasks stand.
-    Locate(Vec<Seq>),
+    Locate(Vec<Place>),
     /// The newest tasks of a phase.
     Select {
         /// Older than this one.
@@ -107,6 +107,15 @@ pub enum Verb {
         /// At most so many.
         limit: usize,
     },
+}
+
+/// Where to look for a task: what waits is kept by order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its number.
+    pub seq: Seq,
+    /// The order in force for it.
+    pub order: Option<Order>,
 }
 
 /// Tasks to submit: all or nothing.
@@ -206,10 +215,15 @@ pub enum Reply {
         /// It was cancelled by this call.
         cancelled: bool,
     },
-    /// Locate: for each task, its standing and attempts begun; `None`: ended, or never submitted.
+    /// Locate: for each task, its standing and attempts begun; `None`: it has ended, or never was at that place.
     Located(Vec<Option<(Standing, Attempt)>>),
-    /// Select: newest first.
-    Selected(Vec<Seq>),
+    /// Select.
+    Selected {
+        /// Newest first; perhaps fewer than wanted although there are more.
+        seqs: Vec<Seq>,
+        /// Where to look on: before this one; `None`: there are no more.
+        next: Option<Seq>,
+    },
     /// Status.
     Status(Box<CoreStatus>),
     /// Checkpoint.

@@ -1,7 +1,8 @@
 //! What a caller does to a scheduler as a whole: release, update, pause, resume; and cancelling one task.
 
 use super::{
-    Attempt, Ending, Handle, Outcome, Output, Reject, ReleaseMode, Reply, SchedulerState, Seq, SettingsField, Shard, Time, Update,
+    Attempt, Ending, Handle, Outcome, Output, Place, Reject, ReleaseMode, Reply, SchedulerState, Seq, SettingsField, Shard, Time,
+    Update,
 };
 use std::sync::Arc;
 
@@ -84,7 +85,8 @@ impl Shard {
     }
 
     /// A waiting task ends at once and never starts; a running one is stopped, and its report says what came first.
-    pub(super) fn cancel(&mut self, now: Time, handle: Handle, seq: Seq, out: &mut Output) -> Reply {
+    pub(super) fn cancel(&mut self, now: Time, handle: Handle, place: Place, out: &mut Output) -> Reply {
+        let Place { seq, order } = place;
         let scheduler = self.scheduler_mut(handle);
         if seq.0 < 1 || seq > scheduler.highest_seq {
             return Reply::Rejected(Reject::UnknownTask);
@@ -93,7 +95,7 @@ impl Shard {
             self.stop(now, handle, first, out);
             return Reply::Cancelling { running: true, cancelled: false };
         }
-        let spans = scheduler.queue.remove(seq, seq);
+        let spans = scheduler.queue.remove_of(order, seq, seq);
         for span in &spans {
             self.end_waiting(now, handle, span, Outcome::Cancelled, "CANCELLED", "cancelled before it ran", out);
         }

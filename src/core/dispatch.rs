@@ -25,6 +25,10 @@ impl Shard {
         let handle = grant.handle;
         let sessionless = self.fair.pools()[kind.0 as usize].work == Work::Noop;
         let scheduler = self.schedulers.get_mut(&handle).expect("listed schedulers are in memory");
+        if scheduler.is_overdue(now) {
+            self.slice_later(now, handle);
+            return self.refresh(handle);
+        }
         let most = if sessionless { grant.slots.min(scheduler.room()) } else { 1 };
         let gate = scheduler.gate();
         if let Some(span) = scheduler.queue.take(kind, gate, most) {

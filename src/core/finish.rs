@@ -46,7 +46,7 @@ impl Shard {
         let done_no = DoneNo(scheduler.done_no.0 + 1);
         scheduler.done_no.0 += count;
         scheduler.unfinished -= count;
-        scheduler.since_checkpoint += span.count;
+        scheduler.open.remove(span.first, span.last());
         scheduler.queue.finished(span.order, span.count);
         if !scheduler.histories.is_empty() {
             for seq in span.first.0..=span.last().0 {
@@ -71,12 +71,14 @@ impl Shard {
             error: ending.error,
             result: ending.result,
         };
-        out.push_done(handle, done_no, done);
+        let rows = out.push_done(handle, done_no, done);
+        self.fall_behind(handle, span.count, rows);
         if let (true, Some(order)) = (failed, span.order) {
             self.apply_failure_rule(handle, order, span.first, out);
         }
         self.close_if_ended(now, handle, out);
-        self.checkpoint_if_due(handle, out);
+        self.checkpoint_if_due(now, handle, out);
+        self.doze(now, handle);
     }
 
     fn apply_failure_rule(&mut self, handle: Handle, order: Order, seq: Seq, out: &mut Output) {
@@ -105,26 +107,7 @@ impl Shard {
         if scheduler.image.state == SchedulerState::Releasing && scheduler.unfinished == 0 {
             scheduler.image.state = SchedulerState::Released;
             scheduler.last_activity = now;
-            scheduler.checkpoint();
-            self.record(handle, out);
-        }
-    }
-
-    /// Writes the checkpoints of `handles` with this batch.
-    pub(super) fn checkpoint(&mut self, handles: &[Handle], out: &mut Output) {
-        for handle in handles {
-            if let Some(scheduler) = self.schedulers.get_mut(handle) {
-                scheduler.checkpoint();
-                self.record(*handle, out);
-            }
-        }
-    }
-
-    fn checkpoint_if_due(&mut self, handle: Handle, out: &mut Output) {
-        let scheduler = self.scheduler_mut(handle);
-        if scheduler.since_checkpoint >= limits::CHECKPOINT_OUTCOMES {
-            scheduler.checkpoint();
-            self.record(handle, out);
+            self.checkpoint(now, handle, out);
         }
     }
 }

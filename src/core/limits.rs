@@ -18,10 +18,24 @@ pub const MAX_ORDER: i64 = (1 << 53) - 1;
 pub const REQUEST_MEMORY: Duration = Duration::from_secs(15 * 60);
 /// Failed tasks named in a halt.
 pub const HALT_FAILED: usize = 100;
-/// Records a bulk effect yields per batch.
+/// Records that bulk effects yield per batch.
 pub const SLICE: u32 = 250;
-/// Outcomes of a scheduler between two checkpoints.
-pub const CHECKPOINT_OUTCOMES: u32 = 10_000;
+/// Timers that go off per batch: the others are late, instead of everybody.
+pub const TIMERS: usize = 5_000;
+/// Finished tasks of a scheduler that recovery reads again, at most, before a checkpoint.
+pub const CHECKPOINT: u32 = 10_000;
+/// The same of all schedulers together.
+pub const BEHIND: u64 = 1_000_000;
+/// As many tasks in one row are read as fast as a row.
+pub const ROW: u32 = 32;
+/// A checkpoint saves the reading of so many tasks for each range of unfinished ones that it writes.
+pub const RANGE: u32 = 8;
+/// And of so many at least.
+pub const WORTH: u32 = 8 * ROW;
+/// A scheduler without unfinished tasks of which nobody has heard for so long comes to rest: recovery reads its row alone.
+pub const REST: Duration = Duration::from_secs(60);
+/// Ranges written by checkpoints that are not asked for, per batch, about.
+pub const CATCH_UP: usize = 100_000;
 /// An attempt that outlives this gets a row of its own in the journal.
 pub const LONG_ATTEMPT: Duration = Duration::from_millis(100);
 /// Executor time charged in advance.
@@ -49,6 +63,8 @@ pub struct Limits {
     pub unfinished_orders: usize,
     /// Request ids remembered.
     pub requests: usize,
+    /// Schedulers in memory that are over; the journal answers for the others.
+    pub ended_schedulers: usize,
 }
 
 impl Default for Limits {
@@ -61,6 +77,7 @@ impl Default for Limits {
             streams: 100_000,
             unfinished_orders: 1_000_000,
             requests: 1_000_000,
+            ended_schedulers: 10_000,
         }
     }
 }

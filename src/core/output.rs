@@ -22,16 +22,17 @@ impl Output {
         self.records.is_empty() && self.actions.is_empty() && self.touched.is_empty()
     }
 
-    /// Adds outcomes behind the last ones of their scheduler.
-    pub(super) fn push_done(&mut self, handle: Handle, done_no: DoneNo, done: Done) {
+    /// Adds outcomes behind the last ones of their scheduler; says how many rows that makes.
+    pub(super) fn push_done(&mut self, handle: Handle, done_no: DoneNo, done: Done) -> u32 {
         let rows = &mut self.records.completions;
         if let Some(row) = self.rows.get(&handle).map(|at| &mut rows[*at])
             && let Some(row) = Arc::get_mut(row)
         {
             row.done.push(done);
-            return;
+            return 0;
         }
         self.rows.insert(handle, rows.len());
         rows.push(Arc::new(CompletionRecord { handle, first_done_no: done_no, done: vec![done] }));
+        1
     }
 }

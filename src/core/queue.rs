@@ -5,6 +5,7 @@
 //! current order, a function of the unfinished set alone. What is asked of it for every task costs the same however much
 //! waits: counts are kept, never taken.
 
+mod find;
 mod group;
 mod lane;
 mod span;
@@ -147,21 +148,7 @@ impl Queue {
         self.count(span.order, i64::from(span.count));
     }
 
-    /// Takes out the waiting tasks among `first..=last`, delayed ones included. Looks through all orders: for a single call.
-    pub fn remove(&mut self, first: Seq, last: Seq) -> Vec<Span> {
-        let mut out = self.remove_delayed(first, last);
-        self.free.remove(first, last, &mut out);
-        let wanted = (last.0 - first.0 + 1) as u64;
-        for group in self.ordered.values_mut() {
-            if out.iter().map(|span| u64::from(span.count)).sum::<u64>() == wanted {
-                break;
-            }
-            group.remove(first, last, &mut out);
-        }
-        out
-    }
-
-    /// As [`Queue::remove`], for tasks that all have this order.
+    /// Takes out the waiting tasks among `first..=last` of this order, delayed ones included.
     pub fn remove_of(&mut self, order: Option<Order>, first: Seq, last: Seq) -> Vec<Span> {
         let mut out = self.remove_delayed(first, last);
         match order {
@@ -225,14 +212,11 @@ impl Queue {
         out
     }
 
-    /// Every waiting span that is not delayed, with whether it may start through `gate`.
-    pub fn waiting(&self, gate: Gate) -> impl Iterator<Item = (&Span, bool)> {
-        let current = self.current_order();
-        let ordered = self.ordered.iter().flat_map(move |(order, group)| {
-            let open = current == Some(*order) && admits(gate, *order);
-            group.spans().map(move |span| (span, open))
-        });
-        self.free.spans().map(move |span| (span, gate != Gate::Shut)).chain(ordered)
+    /// Every span that waits in orders up to `order`.
+    pub fn spans_up_to(&self, order: Order) -> impl Iterator<Item = &Span> {
+        let delayed = self.delayed.values().map(|delayed| &delayed.span);
+        let delayed = delayed.filter(move |span| span.order.is_some_and(|of| of <= order));
+        self.ordered.range(..=order).flat_map(|(_, group)| group.spans()).chain(delayed)
     }
 
     /// The first `most` spans of each kind that may start through `gate`.
@@ -244,11 +228,6 @@ impl Queue {
     pub fn later_spans(&self, gate: Gate) -> impl Iterator<Item = &Span> {
         let later = self.ordered.iter().skip(1).take_while(move |(order, _)| admits(gate, **order));
         later.flat_map(|(_, group)| group.spans())
-    }
-
-    /// Every delayed span, with its time.
-    pub fn delayed(&self) -> impl Iterator<Item = (Time, &Delayed)> {
-        self.delayed.iter().map(|((at, _), delayed)| (*at, delayed))
     }
 
     /// Tasks that wait for their next attempt.

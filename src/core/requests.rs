@@ -19,6 +19,7 @@ pub(super) struct Opened {
 pub(super) struct Accepted {
     pub at: Time,
     pub handle: Handle,
+    pub namespace: NamespaceId,
     pub request: Request,
     pub first_seq: Seq,
     pub done_no: DoneNo,
@@ -107,11 +108,15 @@ impl Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::ShardId;
+    use crate::core::{
+        ShardId,
+        limits::Limits,
+        tests::world::{World, free, plain, request},
+    };
 
     fn call(at: i64, id: u128) -> Accepted {
         let (handle, request) = (Handle::new(ShardId(0), 1, [0; 10]), Request { id: Uuid::from_u128(id), hash: 0 });
-        Accepted { at: Time(at), handle, request, first_seq: Seq(at), done_no: DoneNo(0), count: 1 }
+        Accepted { at: Time(at), handle, namespace: NamespaceId(0), request, first_seq: Seq(at), done_no: DoneNo(0), count: 1 }
     }
 
     #[test]
@@ -123,6 +128,17 @@ mod tests {
         let found = |n: i64| calls.get(call(n, 0).handle, Uuid::from_u128(n as u128)).map(|call| call.first_seq.0);
         assert_eq!((found(80), found(81), found(100), found(101)), (None, Some(81), Some(100), None));
         assert_eq!((calls.calls.len(), calls.newest.len()), (20, 20));
+    }
+
+    #[test]
+    fn no_more_calls_are_remembered_after_a_recovery_than_before() {
+        let mut world = World::limited(1, Limits { requests: 3, ..Limits::default() });
+        let s = world.open(plain);
+        for id in 1..=5 {
+            world.try_submit(s, request(id, 0), [free()]).expect("accepted");
+        }
+        world.crash();
+        assert_eq!(world.shard.accepted.calls.len(), 3);
     }
 
     #[test]

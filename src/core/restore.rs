@@ -2,15 +2,11 @@
 //! numbers.
 
 use super::{
-    Accepted, Attempt, AttemptEvent, AttemptRecord, Handle, History, KindId, Load, RecoveredRequest, RecoveredRun,
-    RecoveredScheduler, ReleaseMode, Scheduler, SchedulerState, Seq, Shard, Share, Span, Time, Window, limits::Limits,
+    Accepted, Attempt, AttemptEvent, AttemptRecord, Handle, History, KindId, Load, NamespaceId, RecoveredRequest, RecoveredRun,
+    RecoveredScheduler, ReleaseMode, Scheduler, SchedulerState, Seq, Shard, Share, Span, Time, Unfinished, Window,
+    limits::Limits,
 };
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
-
-/// Ranges of task numbers, inclusive: first → last.
-#[derive(Debug, Default)]
-struct Ranges(BTreeMap<i64, i64>);
 
 /// What the recorded attempts of one unfinished task say.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,11 +26,14 @@ impl Shard {
         let mut accepted: Vec<Accepted> = Vec::new();
         for mut one in recovered {
             let handle = one.image.handle;
-            accepted.extend(std::mem::take(&mut one.requests).into_iter().map(|request| Accepted::of(handle, request)));
+            let namespace = shard.fair.namespace(&one.image.namespace);
+            accepted
+                .extend(std::mem::take(&mut one.requests).into_iter().map(|request| Accepted::of(handle, namespace, request)));
             shard.restore_scheduler(now, one, window);
         }
         accepted.sort_unstable_by_key(|call| call.at);
         accepted.into_iter().for_each(|call| shard.accepted.insert(call));
+        shard.forget_requests(now);
         shard
     }
 
@@ -46,28 +45,34 @@ impl Shard {
         if let Some(request) = image.request {
             self.opened.insert(image.opened_at, namespace, request, handle);
         }
+        if image.state == SchedulerState::Released {
+            // The journal answers for it; only its calls may be repeated.
+            return;
+        }
         if image.state == SchedulerState::Open {
             self.quotas.opened(namespace);
         }
-        let mut open = Ranges(image.checkpoint.unfinished.iter().map(|(first, last)| (first.0, last.0)).collect());
+        let day = image.checkpoint.first_day;
+        let mut open = Unfinished::since(day, &image.checkpoint.unfinished);
         let share = Share::new(handle, namespace, image.settings.weight);
         let mut scheduler = Scheduler::new(image, share, now);
         let last = runs.iter().map(|run| run.first.plus(run.count - 1)).max();
         if let Some(last) = last.filter(|last| *last > scheduler.highest_seq) {
-            open.0.insert(scheduler.highest_seq.0 + 1, last.0);
+            open.add(scheduler.highest_seq.plus(1), last, day);
             scheduler.highest_seq = last;
         }
         for outcome in &outcomes {
-            let last = i64::from(outcome.count) - 1;
-            open.remove(outcome.first.0, outcome.first.0 + last);
-            scheduler.done_no.0 = scheduler.done_no.0.max(outcome.done_no.0 + last);
+            let last = outcome.count - 1;
+            open.remove(outcome.first, outcome.first.plus(last));
+            scheduler.done_no.0 = scheduler.done_no.0.max(outcome.done_no.0 + i64::from(last));
         }
         let pasts = pasts(attempts);
         let mut bytes = 0;
         for run in &runs {
             let kind = self.fair.kind(&run.spec.work);
-            for (first, last) in open.within(run.first.0, run.first.0 + i64::from(run.count) - 1) {
-                bytes += scheduler.sizes.add(Seq(first), (last - first + 1) as u32, run.blocks);
+            for (first, last) in open.within(run.first, run.first.plus(run.count - 1)) {
+                bytes += scheduler.sizes.add(first, (last.0 - first.0 + 1) as u32, run.blocks);
+                scheduler.open.add(first, last, run.submitted_at.day());
                 scheduler.restore_span(now, span_of(run, kind, first, last), &pasts);
             }
         }
@@ -80,9 +85,12 @@ impl Shard {
             scheduler.suspect_first(now, kind, *most);
         }
         if scheduler.image.cancel_rest.is_some() {
+            scheduler.sliced = true;
             self.bulk.push_back(handle);
         }
         self.schedulers.insert(handle, Box::new(scheduler));
+        outcomes.iter().for_each(|outcome| self.fall_behind(handle, outcome.count, 1));
+        self.doze(now, handle);
         self.refresh(handle);
     }
 }
@@ -120,42 +128,17 @@ impl Scheduler {
     }
 }
 
-impl Ranges {
-    /// Takes `first..=last` out.
-    fn remove(&mut self, first: i64, last: i64) {
-        let hit: Vec<(i64, i64)> = self.overlapping(first, last).collect();
-        for (from, to) in hit {
-            self.0.remove(&from);
-            if from < first {
-                self.0.insert(from, first - 1);
-            }
-            if to > last {
-                self.0.insert(last + 1, to);
-            }
-        }
-    }
-
-    /// The parts of `first..=last` that are in.
-    fn within(&self, first: i64, last: i64) -> Vec<(i64, i64)> {
-        self.overlapping(first, last).map(|(from, to)| (from.max(first), to.min(last))).collect()
-    }
-
-    fn overlapping(&self, first: i64, last: i64) -> impl Iterator<Item = (i64, i64)> {
-        let before = self.0.range(..first).next_back().filter(|(_, to)| **to >= first);
-        before.into_iter().chain(self.0.range(first..=last)).map(|(from, to)| (*from, *to))
-    }
-}
-
 impl Accepted {
-    fn of(handle: Handle, r: RecoveredRequest) -> Self {
-        Accepted { at: r.at, handle, request: r.request, first_seq: r.first_seq, done_no: r.done_no, count: r.count }
+    fn of(handle: Handle, namespace: NamespaceId, r: RecoveredRequest) -> Self {
+        let RecoveredRequest { request, first_seq, count, done_no, at } = r;
+        Accepted { at, handle, namespace, request, first_seq, done_no, count }
     }
 }
 
-fn span_of(run: &RecoveredRun, kind: KindId, first: i64, last: i64) -> Span {
+fn span_of(run: &RecoveredRun, kind: KindId, first: Seq, last: Seq) -> Span {
     Span {
-        first: Seq(first),
-        count: (last - first + 1) as u32,
+        first,
+        count: (last.0 - first.0 + 1) as u32,
         order: run.order,
         kind,
         spec: run.spec.clone(),
@@ -191,20 +174,5 @@ impl Past {
         if self.open == Some(attempt) {
             self.open = None;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_lose_what_is_removed_and_nothing_else() {
-        let mut ranges = Ranges([(1, 10), (20, 30)].into());
-        ranges.remove(5, 5);
-        ranges.remove(9, 22);
-        assert_eq!(ranges.within(0, 100), [(1, 4), (6, 8), (23, 30)]);
-        assert_eq!(ranges.within(3, 7), [(3, 4), (6, 7)]);
-        assert_eq!(ranges.within(9, 22), []);
     }
 }

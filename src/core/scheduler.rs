@@ -1,14 +1,15 @@
 //! One scheduler in memory: its row, its queue, what it runs, and the numbers it gives.
 
 use super::{
-    Attempt, CancelRest, Counts, DoneNo, Gate, Handle, KindId, Order, Progress, Queue, ReleaseMode, SchedulerImage,
-    SchedulerState, SchedulerView, Seq, Share, Sizes, Span, Time, limits, totals,
+    Attempt, CancelRest, Checkpoint, Counts, DoneNo, Gate, Handle, KindId, Order, Progress, Queue, ReleaseMode, SchedulerImage,
+    SchedulerState, SchedulerView, Seq, Share, Sizes, Span, Time, Unfinished, totals,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
 pub(super) struct Scheduler {
+    /// Without a checkpoint: that is made when it is written.
     pub image: SchedulerImage,
     pub highest_seq: Seq,
     pub done_no: DoneNo,
@@ -26,12 +27,24 @@ pub(super) struct Scheduler {
     pub share: Share,
     pub streams: u32,
     pub last_activity: Time,
-    /// Outcomes since the last checkpoint.
-    pub since_checkpoint: u32,
+    /// Its unfinished tasks.
+    pub open: Unfinished,
+    /// Finished work that a recovery would read again, in tasks.
+    pub behind: u32,
+    /// Its last checkpoint says so.
+    pub resting: bool,
+    /// It is in the shard's list of those that may come to rest.
+    pub dozing: bool,
     /// Of the running ones, those that an earlier owner may have handed out: nobody has reported them yet.
     pub suspects: u32,
     /// When the shard looks at it again; `Time::NEVER`: no timer set.
     pub wake: Time,
+    /// It waits for its part of a slice: more is to be done than fits into one batch.
+    pub sliced: bool,
+    /// It is among the ended ones.
+    pub leaving: bool,
+    /// Tasks whose deadline has passed are still to be ended: nothing starts before.
+    pub overdue: bool,
     /// What of it is in the totals.
     pub in_totals: totals::Share,
 }
@@ -60,10 +73,11 @@ pub(super) struct History {
 }
 
 impl Scheduler {
-    pub fn new(image: SchedulerImage, share: Share, now: Time) -> Self {
+    pub fn new(mut image: SchedulerImage, share: Share, now: Time) -> Self {
+        let checkpoint = std::mem::replace(&mut image.checkpoint, Checkpoint::NONE);
         Scheduler {
-            highest_seq: image.checkpoint.highest_seq,
-            done_no: image.checkpoint.done_no,
+            highest_seq: checkpoint.highest_seq,
+            done_no: checkpoint.done_no,
             image,
             unfinished: 0,
             queue: Queue::default(),
@@ -75,9 +89,15 @@ impl Scheduler {
             share,
             streams: 0,
             last_activity: now,
-            since_checkpoint: 0,
+            open: Unfinished::default(),
+            behind: 0,
+            resting: checkpoint.resting,
+            dozing: false,
             suspects: 0,
             wake: Time::NEVER,
+            sliced: false,
+            leaving: false,
+            overdue: false,
             in_totals: totals::Share::default(),
         }
     }
@@ -99,7 +119,7 @@ impl Scheduler {
 
     /// How many more tasks it may start under its own limit.
     pub fn room(&self) -> u32 {
-        if self.image.paused {
+        if self.image.paused || self.overdue {
             return 0;
         }
         self.image.settings.max_parallelism.map_or(u32::MAX, |max| max.saturating_sub(self.running))
@@ -145,7 +165,7 @@ impl Scheduler {
 
     pub fn view(&self) -> SchedulerView {
         let mut image = self.image.clone();
-        image.checkpoint = super::Checkpoint { highest_seq: self.highest_seq, done_no: self.done_no, unfinished: Vec::new() };
+        image.checkpoint = Checkpoint { highest_seq: self.highest_seq, done_no: self.done_no, ..Checkpoint::NONE };
         SchedulerView {
             counts: self.counts(),
             current_order: self.queue.current_order(),
@@ -159,34 +179,24 @@ impl Scheduler {
         if last_seq >= self.highest_seq {
             return order.map_or(self.unfinished, |order| self.queue.unfinished_up_to(order));
         }
-        let counts = |span: &Span| {
-            let matches = order.is_none_or(|order| span.order.is_some_and(|o| o <= order));
-            if matches { (last_seq.0 - span.first.0 + 1).clamp(0, i64::from(span.count)) } else { 0 }
+        let Some(order) = order else {
+            return self.open.up_to(last_seq).map(|(first, last)| last.0 - first.0 + 1).sum();
         };
-        self.unfinished_spans().map(counts).sum()
+        let counts = |span: &Span| (last_seq.0 - span.first.0 + 1).clamp(0, i64::from(span.count));
+        let running = self.in_flight.values().map(|flight| &flight.span);
+        let running = running.filter(|span| span.order.is_some_and(|of| of <= order));
+        self.queue.spans_up_to(order).chain(running).map(counts).sum()
     }
 
-    /// Every span of unfinished tasks, in no order.
-    pub fn unfinished_spans(&self) -> impl Iterator<Item = &Span> {
-        let waiting = self.queue.waiting(Gate::Open).map(|(span, _)| span);
-        let delayed = self.queue.delayed().map(|(_, delayed)| &delayed.span);
-        waiting.chain(delayed).chain(self.in_flight.values().map(|flight| &flight.span))
-    }
-
-    /// Its row with the state of now as checkpoint.
-    pub fn checkpoint(&mut self) -> SchedulerImage {
-        let mut ranges: Vec<(Seq, Seq)> = self.unfinished_spans().map(|span| (span.first, span.last())).collect();
-        ranges.sort_unstable();
-        ranges.dedup_by(|next, kept| {
-            let joins = next.0.0 == kept.1.0 + 1;
-            if joins {
-                kept.1 = next.1;
-            }
-            joins
-        });
-        self.since_checkpoint = 0;
-        self.image.checkpoint = super::Checkpoint { highest_seq: self.highest_seq, done_no: self.done_no, unfinished: ranges };
-        self.image.clone()
+    /// The state of now, for recovery to start from.
+    pub fn checkpoint(&self, now: Time) -> Checkpoint {
+        Checkpoint {
+            highest_seq: self.highest_seq,
+            done_no: self.done_no,
+            unfinished: self.open.ranges(),
+            first_day: self.open.first_day().map_or(now.day(), |day| day.min(now.day())),
+            resting: self.resting,
+        }
     }
 
     /// Intends to cancel the waiting tasks above `above` submitted so far, besides what is already intended.
@@ -217,6 +227,11 @@ impl Scheduler {
         }
     }
 
+    /// Whether the deadline of a task has passed that waits, or did when it was noted.
+    pub fn is_overdue(&self, now: Time) -> bool {
+        self.deadlines.keys().next().is_some_and(|(at, _)| *at <= now)
+    }
+
     /// When it is idle for too long: no call, no stream, nothing running or retrying (design 4).
     pub fn idle_at(&self) -> Time {
         let busy = self.streams > 0 || self.running > 0 || self.queue.retrying() > 0;
@@ -226,17 +241,19 @@ impl Scheduler {
         self.last_activity + self.image.settings.idle_timeout
     }
 
+    /// It is over, and nobody watches it.
+    pub fn is_over(&self) -> bool {
+        self.image.state == SchedulerState::Released && self.streams == 0
+    }
+
     /// When the shard must look at it again.
     pub fn next_due(&self) -> Time {
-        let gone = match self.image.state {
-            SchedulerState::Released if self.streams == 0 => {
-                self.image.released_at.unwrap_or_default().max(self.last_activity) + limits::REQUEST_MEMORY
-            }
-            _ => Time::NEVER,
-        };
-        let deadline = self.deadlines.keys().next().map_or(Time::NEVER, |(at, _)| *at);
         let delayed = self.queue.next_delayed().unwrap_or(Time::NEVER);
-        gone.min(deadline).min(delayed).min(self.idle_at())
+        if self.sliced {
+            return delayed;
+        }
+        let deadline = self.deadlines.keys().next().map_or(Time::NEVER, |(at, _)| *at);
+        delayed.min(deadline).min(self.idle_at())
     }
 
     /// The way it was released, or would be when abandoned.

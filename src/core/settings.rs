@@ -1,6 +1,6 @@
 //! What a caller sets on a scheduler, and what the service keeps about it: the whole image of its row in the journal.
 
-use super::{DoneNo, Handle, Namespace, Order, Seq, TaskOptions, Time};
+use super::{Day, DoneNo, Handle, Namespace, Order, Seq, TaskOptions, Time};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use uuid::Uuid;
@@ -144,8 +144,16 @@ pub struct SchedulerImage {
     pub opened_at: Time,
     /// When it was released.
     pub released_at: Option<Time>,
-    /// What recovery starts from.
+    /// What recovery starts from. In a record: [`Checkpoint::NONE`] leaves the last one in force.
     pub checkpoint: Checkpoint,
+}
+
+impl SchedulerImage {
+    /// What the journal remembers when this image comes after `older`.
+    pub fn after(&self, older: &SchedulerImage) -> SchedulerImage {
+        let image = self.clone();
+        if image.checkpoint.is_none() { SchedulerImage { checkpoint: older.checkpoint.clone(), ..image } } else { image }
+    }
 }
 
 /// State of a scheduler as of some batch: recovery reads only what came later, and the submissions of the unfinished.
@@ -157,4 +165,19 @@ pub struct Checkpoint {
     pub done_no: DoneNo,
     /// Unfinished tasks up to `highest_seq`, as inclusive ranges in ascending order.
     pub unfinished: Vec<(Seq, Seq)>,
+    /// Recovery needs no row of an earlier day.
+    pub first_day: Day,
+    /// Nothing is unfinished, and no row came later: recovery need not look. A task that comes then brings a checkpoint.
+    pub resting: bool,
+}
+
+impl Checkpoint {
+    /// No checkpoint.
+    pub const NONE: Checkpoint =
+        Checkpoint { highest_seq: Seq(-1), done_no: DoneNo(0), unfinished: Vec::new(), first_day: Day(0), resting: false };
+
+    /// Whether it is [`Checkpoint::NONE`].
+    pub fn is_none(&self) -> bool {
+        self.highest_seq < Seq(0)
+    }
 }

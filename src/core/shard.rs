@@ -6,6 +6,7 @@
 use super::{
     Action, Caller, Command, Fair, Handle, Namespace, Output, Over, Progress, Quotas, Reject, Reply, Scheduler, Seq, Ticket,
     Time, Verb,
+    behind::Behind,
     limits::Limits,
     requests::{AcceptedCalls, Opened},
     shared::Shared,
@@ -40,6 +41,10 @@ pub struct Shard {
     pub(super) charges: BinaryHeap<Reverse<(Time, Handle, Seq)>>,
     /// Schedulers with a bulk effect under way.
     pub(super) bulk: VecDeque<Handle>,
+    /// Schedulers that are over and nobody watches, oldest first.
+    pub(super) ended: VecDeque<Handle>,
+    /// Finished work that a recovery would read again.
+    pub(super) behind: Behind,
 }
 
 impl Shard {
@@ -81,7 +86,7 @@ impl Shard {
             }
             Command::Status => Some(Reply::Status(Box::new(self.status()))),
             Command::Checkpoint(handles) => {
-                self.checkpoint(handles, out);
+                handles.iter().for_each(|handle| self.checkpoint(now, *handle, out));
                 Some(Reply::Checkpointed)
             }
         };
@@ -90,11 +95,14 @@ impl Shard {
         }
     }
 
-    /// Does what waits for no command: due timers, a slice of each bulk effect, and free slots for those whose turn it is.
+    /// Does what waits for no command: due timers, a slice of each bulk effect, free slots for those whose turn it is, and
+    /// checkpoints that bound a recovery.
     pub fn settle(&mut self, now: Time, out: &mut Output) {
+        self.forget_ended(out);
         self.run_timers(now, out);
         self.run_slices(now, out);
         self.dispatch(now, out);
+        self.keep_up(now, out);
     }
 
     /// When `settle` has something to do even without a command.
@@ -103,7 +111,7 @@ impl Shard {
         let charge = self.charges.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
         let young = self.young.front().map_or(Time::NEVER, |(since, ..)| *since + super::limits::LONG_ATTEMPT);
         let bulk = if self.bulk.is_empty() { Time::NEVER } else { Time(0) };
-        timer.min(charge).min(young).min(bulk)
+        timer.min(charge).min(young).min(bulk).min(self.behind.next_rest())
     }
 
     /// What streams need to know of a scheduler; `None`: it is not in memory (ended long ago).
@@ -116,7 +124,7 @@ impl Shard {
             return self.open(now, caller, handle, settings, *request, out);
         }
         if !self.owns(&caller.namespace, handle) {
-            return Reply::Rejected(Reject::UnknownHandle);
+            return self.answered_before(caller, handle, verb).unwrap_or(Reply::Rejected(Reject::UnknownHandle));
         }
         self.scheduler_mut(handle).last_activity = now;
         let reply = match verb {
@@ -127,9 +135,9 @@ impl Shard {
             Verb::Update(update) => self.update(handle, update, out),
             Verb::Pause => self.set_paused(handle, true, false, out),
             Verb::Resume { ignore_failures } => self.set_paused(handle, false, *ignore_failures, out),
-            Verb::Cancel(seq) => self.cancel(now, handle, *seq, out),
+            Verb::Cancel(place) => self.cancel(now, handle, *place, out),
             Verb::Describe => Reply::Scheduler(Box::new(self.scheduler_mut(handle).view())),
-            Verb::Locate(seqs) => self.locate(handle, seqs),
+            Verb::Locate(places) => self.locate(handle, places),
             Verb::Select { before, phase, order, limit } => self.select(handle, *before, *phase, *order, *limit),
         };
         self.refresh(handle);
@@ -158,6 +166,9 @@ impl Shard {
         self.totals.update(scheduler);
         let wanted = scheduler.wanted();
         self.fair.list(&mut scheduler.share, &wanted);
+        if scheduler.is_over() && !std::mem::replace(&mut scheduler.leaving, true) {
+            self.ended.push_back(handle);
+        }
         let due = scheduler.next_due();
         if due < scheduler.wake {
             self.timers.remove(&(scheduler.wake, handle));
@@ -168,7 +179,8 @@ impl Shard {
 
     /// Writes the scheduler's row with this batch.
     pub(super) fn record(&mut self, handle: Handle, out: &mut Output) {
-        let image = self.scheduler_mut(handle).image.clone();
+        let image = &self.scheduler_mut(handle).image;
+        let image = out.records.schedulers.get(&handle).map_or_else(|| image.clone(), |older| image.after(older));
         out.records.schedulers.insert(handle, image);
         out.touched.insert(handle);
     }

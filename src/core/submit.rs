@@ -2,7 +2,7 @@
 
 use super::{
     Accepted, Caller, Handle, LateOrder, Load, Order, Output, Over, Reject, Reply, Request, Run, Scheduler, SchedulerImage,
-    SchedulerState, Seq, Settings, Shard, Share, Span, Spec, SubmissionRecord, Submit, Time,
+    SchedulerState, Seq, Settings, Shard, Share, Span, Spec, SubmissionRecord, Submit, Time, Verb,
     limits::{LIMIT_WAIT, Limit},
     sizes,
 };
@@ -43,9 +43,19 @@ impl Shard {
         let scheduler = Scheduler::new(image, Share::new(handle, namespace, settings.weight), now);
         let view = scheduler.view();
         self.schedulers.insert(handle, Box::new(scheduler));
-        self.record(handle, out);
+        self.checkpoint(now, handle, out);
+        self.doze(now, handle);
         self.refresh(handle);
         Reply::Scheduler(Box::new(view))
+    }
+
+    /// The answer to a repeated submit whose scheduler has left memory.
+    pub(super) fn answered_before(&mut self, caller: &Caller, handle: Handle, verb: &Verb) -> Option<Reply> {
+        let Verb::Submit(submit) = verb else { return None };
+        let request = submit.request?;
+        let namespace = self.fair.namespace(&caller.namespace);
+        let accepted = self.accepted.get(handle, request.id).filter(|call| call.namespace == namespace)?;
+        Some(repeat(accepted, request))
     }
 
     pub(super) fn submit(&mut self, now: Time, handle: Handle, submit: &Arc<Submit>, out: &mut Output) -> Reply {
@@ -76,6 +86,7 @@ impl Shard {
             resolved,
         };
         self.accept(now, &record);
+        self.stir(now, handle, out);
         let reply = Reply::Submitted { first_seq: record.first_seq, count, done_no: record.done_no };
         out.records.submissions.push(record);
         out.touched.insert(handle);
@@ -109,12 +120,13 @@ impl Shard {
         }
         let count = first.0 - record.first_seq.0;
         scheduler.highest_seq = Seq(first.0 - 1);
+        let namespace = scheduler.share.namespace;
+        scheduler.open.add(record.first_seq, scheduler.highest_seq, now.day());
         if let Some(request) = record.submit.request {
             let (first_seq, done_no) = (record.first_seq, record.done_no);
-            self.accepted.insert(Accepted { at: now, handle, request, first_seq, done_no, count: count as u32 });
+            self.accepted.insert(Accepted { at: now, handle, namespace, request, first_seq, done_no, count: count as u32 });
         }
         let bytes = scheduler.sizes.add(record.first_seq, count as u32, record.submit.blocks());
-        let namespace = scheduler.share.namespace;
         self.quotas.queued(namespace, Load { tasks: count, bytes });
         self.quotas.submitted(now, namespace, count, &self.limits);
     }

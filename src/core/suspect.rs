@@ -148,7 +148,12 @@ impl Scheduler {
         if self.histories.get(&survivor.first).is_some_and(|history| survivor.attempt <= history.attempt) {
             return None;
         }
-        let spans = self.queue.remove(survivor.first, survivor.first.plus(survivor.count - 1));
+        // What runs is unfinished, and so its order, if it has one, is the current one.
+        let (first, last) = (survivor.first, survivor.first.plus(survivor.count - 1));
+        let mut spans = self.queue.remove_of(None, first, last);
+        if let current @ Some(_) = self.queue.current_order() {
+            spans.extend(self.queue.remove_of(current, first, last));
+        }
         let count: u32 = spans.iter().map(|span| span.count).sum();
         Some(Span { count, ..spans.into_iter().min_by_key(|span| span.first)? })
     }

@@ -4,6 +4,7 @@
 
 mod bulk;
 mod calls;
+mod checkpoints;
 mod failure;
 mod fairness;
 mod idle;
@@ -14,7 +15,8 @@ mod quotas;
 mod recovery;
 mod remembered;
 mod retries;
+mod standings;
 mod suspects;
 mod time_limits;
 mod upcoming;
-mod world;
+pub mod world;

@@ -1,39 +1,51 @@
 //! What happens because time passes: delayed tasks come due, deadlines pass, idle schedulers are released, ended ones
 //! leave memory.
+//!
+//! After a pause of the server very much of it may be due at the same time. What yields records is done in slices.
 
-use super::{Handle, Outcome, Output, Scheduler, SchedulerState, Shard, Time, limits};
+use super::{Handle, Outcome, Output, Shard, Time, limits};
 
 impl Shard {
-    /// Runs every timer that is due.
+    /// Runs the timers that are due, as many as one batch bears.
     pub(super) fn run_timers(&mut self, now: Time, out: &mut Output) {
         self.watch_attempts(now, out);
-        while let Some((at, handle)) = self.timers.first().copied()
-            && at <= now
-        {
+        for _ in 0..limits::TIMERS {
+            let Some((_, handle)) = self.timers.first().copied().filter(|(at, _)| *at <= now) else { return };
             self.timers.pop_first();
             let Some(scheduler) = self.schedulers.get_mut(&handle) else { continue };
             scheduler.wake = Time::NEVER;
             scheduler.queue.wake(now);
-            self.end_overdue(now, handle, out);
-            self.release_if_idle(now, handle, out);
-            self.forget_if_over(now, handle);
+            if scheduler.is_overdue(now) || scheduler.idle_at() <= now {
+                self.slice_later(now, handle);
+            }
             self.refresh(handle);
         }
     }
 
-    fn end_overdue(&mut self, now: Time, handle: Handle, out: &mut Output) {
+    /// Ends up to `most` waiting tasks whose deadline has passed. Returns how many there were.
+    pub(super) fn end_overdue(&mut self, now: Time, handle: Handle, most: u32, out: &mut Output) -> u32 {
+        let mut left = most;
         while let Some(scheduler) = self.schedulers.get_mut(&handle)
+            && left > 0
             && let Some(entry) = scheduler.deadlines.first_entry()
             && entry.key().0 <= now
         {
-            let ((_, first), (last, order)) = entry.remove_entry();
-            for span in scheduler.queue.remove_of(order, first, last) {
-                self.end_waiting(now, handle, &span, Outcome::TimedOut, "DEADLINE", "its deadline passed while it waited", out);
+            let ((at, first), (last, order)) = entry.remove_entry();
+            let head = last.min(first.plus(left - 1));
+            if head < last {
+                scheduler.deadlines.insert((at, head.plus(1)), (last, order));
             }
+            let spans = scheduler.queue.remove_of(order, first, head);
+            for span in &spans {
+                self.end_waiting(now, handle, span, Outcome::TimedOut, "DEADLINE", "its deadline passed while it waited", out);
+            }
+            // An entry whose tasks have ended otherwise counts too: there may be many of them.
+            left -= spans.iter().map(|span| span.count).sum::<u32>().max(1);
         }
+        most - left
     }
 
-    fn release_if_idle(&mut self, now: Time, handle: Handle, out: &mut Output) {
+    pub(super) fn release_if_idle(&mut self, now: Time, handle: Handle, out: &mut Output) {
         let scheduler = self.scheduler_mut(handle);
         if scheduler.idle_at() <= now {
             let mode = scheduler.abandon_mode();
@@ -41,16 +53,20 @@ impl Shard {
         }
     }
 
-    /// An ended scheduler leaves memory when its calls can no longer be repeated; the journal knows the rest.
-    fn forget_if_over(&mut self, now: Time, handle: Handle) {
-        let over = |s: &Scheduler| {
-            let since = s.image.released_at.unwrap_or_default().max(s.last_activity);
-            s.image.state == SchedulerState::Released && s.streams == 0 && since + limits::REQUEST_MEMORY <= now
-        };
-        if self.schedulers.get(&handle).is_some_and(|scheduler| over(scheduler))
-            && let Some(mut scheduler) = self.schedulers.remove(&handle)
-        {
-            self.fair.list(&mut scheduler.share, &[]);
+    /// Of the schedulers that are over the oldest leave memory when there are too many; the journal answers for them. Not
+    /// those of this very batch: their end is still to be told.
+    pub(super) fn forget_ended(&mut self, out: &Output) {
+        for _ in self.limits.ended_schedulers..self.ended.len() {
+            let Some(handle) = self.ended.pop_front() else { return };
+            if out.touched.contains(&handle) {
+                self.ended.push_back(handle);
+                continue;
+            }
+            let Some(scheduler) = self.schedulers.get_mut(&handle) else { continue };
+            scheduler.leaving = false;
+            if scheduler.is_over() {
+                self.schedulers.remove(&handle);
+            }
         }
     }
 }

@@ -1,16 +1,15 @@
 //! Sums over all schedulers, kept as they change: GetStatus asks for them however many schedulers there are.
 
 use super::{CoreStatus, Counts, Handle, Pool, Scheduler, SchedulerState, Shard, Time};
-use rustc_hash::FxHashMap;
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::collections::BTreeSet;
 
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     counts: Counts,
     /// Schedulers that are not over.
     schedulers: i64,
-    /// Schedulers with tasks that may start, by the submission of the oldest one or by an earlier time.
-    oldest: BinaryHeap<Reverse<(Time, Handle)>>,
+    /// Schedulers with tasks that may start, by the submission of the oldest one.
+    oldest: BTreeSet<(Time, Handle)>,
 }
 
 /// What of a scheduler is in the totals.
@@ -41,36 +40,18 @@ impl Totals {
         self.schedulers += i64::from(lives) - i64::from(scheduler.in_totals.lives);
         scheduler.in_totals.lives = lives;
         let oldest = scheduler.queue.oldest(scheduler.gate()).unwrap_or(Time::NEVER);
-        if oldest < scheduler.in_totals.oldest {
-            scheduler.in_totals.oldest = oldest;
-            self.oldest.push(Reverse((oldest, scheduler.handle())));
-        }
-    }
-
-    /// Submission time of the oldest task that may start. What has changed since it was noted is put right on the way.
-    fn oldest(&mut self, schedulers: &mut FxHashMap<Handle, Box<Scheduler>>) -> Option<Time> {
-        while let Some(Reverse((noted, handle))) = self.oldest.peek().copied() {
-            let scheduler = schedulers.get_mut(&handle).filter(|scheduler| scheduler.in_totals.oldest == noted);
-            let Some(scheduler) = scheduler else {
-                self.oldest.pop();
-                continue;
-            };
-            let oldest = scheduler.queue.oldest(scheduler.gate()).unwrap_or(Time::NEVER);
-            if oldest == noted {
-                return Some(noted);
-            }
-            self.oldest.pop();
-            scheduler.in_totals.oldest = oldest;
+        let noted = std::mem::replace(&mut scheduler.in_totals.oldest, oldest);
+        if noted != oldest {
+            self.oldest.remove(&(noted, scheduler.handle()));
             if oldest != Time::NEVER {
-                self.oldest.push(Reverse((oldest, handle)));
+                self.oldest.insert((oldest, scheduler.handle()));
             }
         }
-        None
     }
 }
 
 impl Shard {
-    pub(super) fn status(&mut self) -> CoreStatus {
+    pub(super) fn status(&self) -> CoreStatus {
         let of = |pool: &Pool| (pool.work.clone(), pool.total, pool.busy, pool.reserve());
         let mut slots: Vec<_> = self.fair.pools().iter().map(of).collect();
         slots.sort_unstable();
@@ -78,7 +59,31 @@ impl Shard {
             schedulers: self.totals.schedulers,
             counts: self.totals.counts,
             slots,
-            oldest_queued: self.totals.oldest(&mut self.schedulers),
+            oldest_queued: self.totals.oldest.first().map(|(at, _)| *at),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::core::tests::world::{World, free, order, plain};
+
+    #[test]
+    fn a_scheduler_is_noted_only_while_a_task_of_it_may_start() {
+        let mut w = World::new(0);
+        let all: Vec<_> = (0..3).map(|_| w.open(plain)).collect();
+        let begin = w.now;
+        for s in &all {
+            w.submit(*s, [free()]);
+            w.seconds(1.0);
+            w.submit(*s, [order(1)]);
+        }
+        let oldest = |w: &World| w.shard.totals.oldest.iter().map(|(at, _)| at.since(begin).as_secs()).collect::<Vec<_>>();
+        assert_eq!(oldest(&w), [0, 1, 2]);
+        w.cancel(all[0], 1);
+        assert_eq!(oldest(&w), [1, 1, 2]);
+        assert_eq!(w.status().oldest_queued.map(|at| at.since(begin).as_secs()), Some(1));
+        w.set_slots(100);
+        assert_eq!(oldest(&w), [0u64; 0]);
     }
 }

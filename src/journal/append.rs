@@ -133,7 +133,7 @@ impl Writer {
     }
 
     async fn send(&mut self, batch: &Batch) -> Fate {
-        let (shape, arguments) = match self.columns.encode(batch, self.days.place(batch.day)) {
+        let (shape, arguments) = match self.columns.encode(batch, &self.days) {
             Ok(encoded) => encoded,
             Err(error) => return Fate::Refused { sqlstate: String::new(), message: error.to_string() },
         };
@@ -164,8 +164,8 @@ impl Writer {
 }
 
 impl Columns {
-    fn encode(&mut self, batch: &Batch, day: Day) -> Result<(Shape, PgArguments), BoxDynError> {
-        let encoded = self.fill(batch, day);
+    fn encode(&mut self, batch: &Batch, days: &Days) -> Result<(Shape, PgArguments), BoxDynError> {
+        let encoded = self.fill(batch, days);
         // also lets go of the bodies
         self.submissions.clear();
         self.completions.clear();
@@ -174,7 +174,7 @@ impl Columns {
         encoded
     }
 
-    fn fill(&mut self, batch: &Batch, day: Day) -> Result<(Shape, PgArguments), BoxDynError> {
+    fn fill(&mut self, batch: &Batch, days: &Days) -> Result<(Shape, PgArguments), BoxDynError> {
         let records = &batch.records;
         self.submissions.fill(&records.submissions)?;
         self.completions.fill(&records.completions);
@@ -188,7 +188,7 @@ impl Columns {
         arguments.add(batch.shard.0)?;
         arguments.add(batch.epoch.0)?;
         arguments.add(batch.no.0)?;
-        arguments.add(Date(day))?;
+        arguments.add(Date(days.place(batch.day)))?;
         if shape.submissions != Rows::None {
             self.submissions.bind(shape.submissions, &mut arguments)?;
         }
@@ -200,7 +200,7 @@ impl Columns {
             self.attempts.bind(&mut arguments)?;
         }
         if shape.schedulers {
-            self.schedulers.fill(&records.schedulers)?;
+            self.schedulers.fill(&records.schedulers, days)?;
             self.schedulers.bind(&mut arguments)?;
         }
         Ok((shape, arguments))

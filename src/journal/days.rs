@@ -11,6 +11,9 @@ use sqlx::PgConnection;
 /// Tables with a partition for each day.
 pub(super) const TABLES: [&str; 3] = ["submission", "completion", "attempt"];
 
+/// For how long after its beginning a day may still be made (and a day more, for clocks that differ).
+const MADE_LATE: i32 = 3;
+
 /// The days there are, ascending.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Days(Vec<Day>);
@@ -39,6 +42,13 @@ impl Days {
         self.0.get(at.saturating_sub(1)).copied().unwrap_or(day)
     }
 
+    /// A day before which no row lies that was written on `day` or later, whatever days there were then: a day that was missing
+    /// is only made until the day after it.
+    pub fn lowest(&self, day: Day) -> Day {
+        let day = Day(day.0 - MADE_LATE);
+        self.place(day).min(day)
+    }
+
     /// Whether there is a partition for `day`.
     pub fn has(&self, day: Day) -> bool {
         self.0.binary_search(&day).is_ok()
@@ -64,6 +74,14 @@ mod tests {
         let days = Days([3, 4, 9].map(Day).to_vec());
         assert_eq!([1, 3, 4, 6, 9, 30].map(|day| days.place(Day(day)).0), [3, 3, 4, 4, 9, 9]);
         assert_eq!(Days::default().place(Day(5)), Day(5));
+    }
+
+    #[test]
+    fn rows_of_a_day_that_was_missing_are_looked_for_where_they_went() {
+        // day 6 and 7 went to day 4, because 7 to 9 were made on day 8 only
+        let days = Days([3, 4, 7, 8, 9].map(Day).to_vec());
+        assert_eq!([6, 7, 8, 9, 12].map(|day| days.lowest(Day(day)).0), [3, 4, 4, 4, 9]);
+        assert_eq!(days.lowest(Day(2)), Day(-1), "none is below the first one there is");
     }
 
     #[test]

@@ -13,21 +13,25 @@ use super::{
 use crate::core::{DoneNo, Outcome, RecoveredOutcome, RecoveredScheduler, Seq, ShardId, Time, limits::REQUEST_MEMORY};
 use futures_util::TryStreamExt;
 use sqlx::{Connection, PgConnection};
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 use uuid::Uuid;
 
-/// All schedulers that are not released and finished, by handle.
-pub async fn recover(journal: &Journal) -> Result<Vec<RecoveredScheduler>, JournalError> {
+/// All schedulers that are not released and finished, by handle; with the latest calls that may be repeated, about `requests`
+/// of them.
+pub async fn recover(journal: &Journal, requests: usize) -> Result<Vec<RecoveredScheduler>, JournalError> {
     let mut connection = journal.connect().await?;
     let mut recovery = Recovery::default();
     recovery.schedulers(&mut connection, journal.shard()).await?;
     recovery.runs(&mut connection, journal.shard()).await?;
     recovery.outcomes(&mut connection, journal.shard()).await?;
     recovery.attempts(&mut connection, journal.shard()).await?;
-    recovery.requests(&mut connection, journal.shard()).await?;
+    recovery.requests(&mut connection, journal.shard(), requests).await?;
     connection.close().await?;
     Ok(recovery.schedulers)
 }
+
+/// A row's later calls may be so much younger than its first one, by which the row is found.
+const ROW_WIDTH: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 struct Recovery {
@@ -103,7 +107,7 @@ impl Recovery {
                          and s.first_seq + s.count > lower(part)
                      offset 0
                  ) s
-                 where r.shard = $1 and r.state <> 3
+                 where r.shard = $1 and r.state <> 3 and not r.resting
              )
              select s.*
              from wanted w
@@ -152,7 +156,7 @@ impl Recovery {
                      and c.first_done_no + c.count > r.done_no + 1
                  offset 0
              ) c
-             where r.shard = $1 and r.state <> 3
+             where r.shard = $1 and r.state <> 3 and not r.resting
              order by c.handle, c.first_done_no",
         );
         let mut rows = query.bind(shard.0).fetch(connection);
@@ -170,16 +174,18 @@ impl Recovery {
             "-- recover_attempts
              select a.handle, a.seq, a.attempt, a.kind, a.at, a.next_at, a.error
              from scheduler r
+             cross join lateral unnest(r.unfinished + int8multirange(int8range(r.highest_seq + 1, null))) as part
              cross join lateral (
                  select a.handle, a.seq, a.attempt, a.kind, a.at, a.next_at, a.error
                  from attempt a
                  where a.shard = $1
                      and a.handle = r.handle
                      and a.day >= r.first_day
-                     and (a.seq > r.highest_seq or r.unfinished @> a.seq)
+                     and a.seq >= lower(part)
+                     and a.seq < coalesce(upper(part), 9223372036854775807)
                  offset 0
              ) a
-             where r.shard = $1 and r.state <> 3
+             where r.shard = $1 and r.state <> 3 and not r.resting
              order by a.handle, a.at, a.seq, a.attempt, a.kind",
         );
         let mut rows = query.bind(shard.0).fetch(connection);
@@ -191,8 +197,8 @@ impl Recovery {
         Ok(())
     }
 
-    /// Calls of the last minutes, also those whose tasks have all ended.
-    async fn requests(&mut self, connection: &mut PgConnection, shard: ShardId) -> Result<(), JournalError> {
+    /// The latest calls of the last minutes, also those whose tasks have all ended.
+    async fn requests(&mut self, connection: &mut PgConnection, shard: ShardId, most: usize) -> Result<(), JournalError> {
         let now: Stamp = sqlx::query_scalar(
             "-- now
              select clock_timestamp()",
@@ -200,7 +206,7 @@ impl Recovery {
         .fetch_one(&mut *connection)
         .await?;
         let since: Time = now.0 - REQUEST_MEMORY;
-        // a row is a second wide at most: its later calls count even when its first one does not
+        let rows_since = requests_since(connection, shard, Stamp(since - ROW_WIDTH), most).await?;
         let query = sqlx::query_as::<_, SubmissionRow>(concat!(
             "-- recover_requests
              select ",
@@ -208,11 +214,10 @@ impl Recovery {
             " from submission s
              where s.shard = $1
                  and s.request_ids is not null
-                 and s.submitted_at >= $2::timestamptz - interval '1 minute'
-                 and s.day >= (($2::timestamptz - interval '1 minute') at time zone 'utc')::date
-             order by s.handle, s.first_seq"
+                 and s.submitted_at >= $2
+                 and s.day >= ($2::timestamptz at time zone 'utc')::date"
         ));
-        let mut rows = query.bind(shard.0).bind(Stamp(since)).fetch(connection);
+        let mut rows = query.bind(shard.0).bind(rows_since).fetch(connection);
         while let Some(row) = rows.try_next().await? {
             if let Some(place) = self.places.get(&row.handle) {
                 self.schedulers[*place].requests.extend(row.requests(since)?);
@@ -220,6 +225,31 @@ impl Recovery {
         }
         Ok(())
     }
+}
+
+/// From when on rows hold at least `most` calls that may be repeated, to the second; `since` when there are fewer.
+async fn requests_since(connection: &mut PgConnection, shard: ShardId, since: Stamp, most: usize) -> Result<Stamp, JournalError> {
+    let seconds: Vec<(Stamp, i64)> = sqlx::query_as(
+        "-- requests_by_second
+         select date_trunc('second', s.submitted_at) as second, sum(coalesce(cardinality(s.call_counts), 1))
+         from submission s
+         where s.shard = $1
+             and s.request_ids is not null
+             and s.submitted_at >= $2
+             and s.day >= ($2::timestamptz at time zone 'utc')::date
+         group by second
+         order by second desc",
+    )
+    .bind(shard.0)
+    .bind(since)
+    .fetch_all(connection)
+    .await?;
+    let mut calls = 0;
+    let enough = seconds.into_iter().find(|(_, more)| {
+        calls += more;
+        calls >= i64::try_from(most).unwrap_or(i64::MAX)
+    });
+    Ok(enough.map_or(since, |(second, _)| second))
 }
 
 impl OutcomeRow {

@@ -1,6 +1,10 @@
 //! Reads schedulers for handlers of RPCs; and the [`Reader`], the small pool that all such reads share.
 
-use super::{JournalError, error::connection_lost, wire::Stamp};
+use super::{
+    JournalError,
+    error::connection_lost,
+    wire::{Date, Stamp},
+};
 use crate::core::{
     Checkpoint, DoneNo, Handle, Namespace, ReleaseMode, Request, SchedulerImage, SchedulerState, Seq, ShardId,
     limits::REQUEST_MEMORY,
@@ -14,7 +18,7 @@ use uuid::Uuid;
 macro_rules! scheduler_columns {
     () => {
         "r.handle, r.namespace, r.caller, r.request_id, r.request_hash, r.settings, r.state, r.release_mode, r.paused, r.halt,
-        r.cancel_rest, r.opened_at, r.released_at, r.highest_seq, r.done_no,
+        r.cancel_rest, r.opened_at, r.released_at, r.first_day, r.resting, r.highest_seq, r.done_no,
         array(select lower(part) from unnest(r.unfinished) as part) as unfinished_from,
         array(select upper(part) - 1 from unnest(r.unfinished) as part) as unfinished_to"
     };
@@ -46,6 +50,8 @@ pub(super) struct SchedulerRow {
     cancel_rest: Option<Vec<u8>>,
     opened_at: Stamp,
     released_at: Option<Stamp>,
+    first_day: Date,
+    resting: bool,
     highest_seq: i64,
     done_no: i64,
     unfinished_from: Vec<i64>,
@@ -179,6 +185,8 @@ impl SchedulerRow {
                 highest_seq: Seq(self.highest_seq),
                 done_no: DoneNo(self.done_no),
                 unfinished: unfinished.collect(),
+                first_day: self.first_day.0,
+                resting: self.resting,
             },
         })
     }

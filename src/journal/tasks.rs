@@ -46,13 +46,15 @@ pub struct TaskPage {
 }
 
 impl Reader {
+    /// The order in force for a task; `None`: there is no such task.
+    pub async fn effective_order(&self, handle: Handle, seq: Seq) -> Result<Option<Option<Order>>, JournalError> {
+        let row = self.submission_of(handle, seq).await?;
+        Ok(row.map(|row| row.effective((seq.0 - row.first_seq) as usize)))
+    }
+
     /// One task with body, outcome and attempts.
     pub async fn task(&self, handle: Handle, seq: Seq) -> Result<Option<StoredTask>, JournalError> {
-        let rows = self.submissions(handle, Seq(seq.0.saturating_add(1)), 1).await?;
-        let Some(row) = rows.into_iter().find(|row| seq.0 >= row.first_seq && seq.0 < row.first_seq + i64::from(row.count))
-        else {
-            return Ok(None);
-        };
+        let Some(row) = self.submission_of(handle, seq).await? else { return Ok(None) };
         let mut task = stored(&row, seq, &mut Specs::default())?;
         task.body = self.bodies(handle, seq, seq, 1).await?.pop();
         task.done = self.outcomes(handle, &[seq]).await?.remove(&seq);
@@ -141,6 +143,12 @@ impl Reader {
             task.done = outcomes.remove(&task.seq);
         }
         Ok(page)
+    }
+
+    /// The row that holds a task.
+    async fn submission_of(&self, handle: Handle, seq: Seq) -> Result<Option<SubmissionRow>, JournalError> {
+        let rows = self.submissions(handle, Seq(seq.0.saturating_add(1)), 1).await?;
+        Ok(rows.into_iter().find(|row| seq.0 >= row.first_seq && seq.0 < row.first_seq + i64::from(row.count)))
     }
 
     /// Rows that begin before `before`, newest first.

@@ -5,7 +5,7 @@ mod scheduler;
 mod task;
 
 pub use scheduler::{halt, scheduler, settled};
-pub use task::{Where, event, state, task_view};
+pub use task::{event, state, task_view};
 
 use crate::core::Time;
 use prost_types::Timestamp;

@@ -1,5 +1,5 @@
 //! Crashes at random moments of a run of 2000 tasks in five orders under a limit: nothing acknowledged is lost, nothing
-//! ends twice, no order overlaps, no event is missing.
+//! ends twice, no order overlaps, no event is missing. And crashes half-way through a cancellation.
 //!
 //! The moments come from SEED (default: a fixed one); CRASHES says how many (default: 5).
 
@@ -8,10 +8,13 @@ use crate::harness::{
     log::Log,
     process::{Process, durable_postgres},
     server::{Server, Setup},
-    work::{Work, noop, sql},
+    work::{Work, noop, sleep as sleep_for, sql},
 };
 use rallypoint::{
-    api::{ExecAsyncRequest, ExecAsyncResponse, SchedulerSettings, Task, scheduler_service_client::SchedulerServiceClient},
+    api::{
+        ExecAsyncRequest, ExecAsyncResponse, ReleaseMode, SchedulerSettings, SchedulerState, Task,
+        scheduler_service_client::SchedulerServiceClient,
+    },
     postgres::PrivatePostgres,
 };
 use std::{sync::Arc, time::Duration};
@@ -22,6 +25,8 @@ use uuid::Uuid;
 const TASKS: usize = 2000;
 const CALL: usize = 50;
 const LIMIT: i32 = 6;
+/// Tasks to cancel.
+const BACKLOG: usize = 20_000;
 
 #[tokio::test]
 async fn a_server_killed_at_any_moment_loses_nothing_and_repeats_nothing() {
@@ -48,6 +53,33 @@ async fn a_database_stopped_at_any_moment_loses_nothing_and_the_server_lives_on(
         crash(&postgres).await;
         let accepted = submitting.await.expect("every call is accepted at last");
         run.check(seed, accepted).await;
+    }
+}
+
+#[tokio::test]
+async fn a_backlog_that_is_being_cancelled_when_the_server_is_killed_is_cancelled_to_the_last_task() {
+    let mut process = Process::start().await;
+    for seed in seeds().take(2) {
+        let scheduler = process.open(SchedulerSettings::default()).await;
+        // One runs, the others wait for it: statements and nothing, in one order after the other.
+        let first = scheduler.submit([sleep_for(600_000).order(0)]).await;
+        scheduler.until(|now| now.running == 1).await;
+        for _ in 0..BACKLOG / TASKS {
+            scheduler.submit((0..TASKS).map(task)).await;
+        }
+        scheduler.scheduler.release(ReleaseMode::Cancel, false).await.expect("released");
+        let kill = random(seed) % (BACKLOG as u64 / 2);
+        let done = scheduler.until(|now| now.done > kill as i64).await.done;
+        process.kill_9();
+        println!("seed {seed}: killed when {done} of {BACKLOG} tasks were cancelled");
+        process.restart();
+        let numbers: Vec<i64> = scheduler.all_done().await.iter().map(|done| done.done_no).collect();
+        assert_eq!(numbers, (1..=BACKLOG as i64 + 1).collect::<Vec<_>>(), "seed {seed}: every done_no once");
+        let log = scheduler.log().await;
+        assert_eq!(log.outcomes(), [("cancelled", BACKLOG + 1)].into(), "seed {seed}");
+        let started: Vec<i64> = log.0.iter().filter(|entry| entry.started.is_some()).map(|entry| entry.seq).collect();
+        assert!(started.iter().all(|seq| *seq == first), "seed {seed}: {started:?} were started");
+        scheduler.until(|now| now.state() == SchedulerState::Released).await;
     }
 }
 

@@ -1,10 +1,13 @@
 //! Calls that may be repeated: the same request id has its effect once, another payload under it has none.
 
 use crate::harness::{
-    server::Server,
+    server::{Server, Setup},
     work::{Work, noop, sleep},
 };
-use rallypoint::api::{ExecAsyncRequest, GetSchedulerRequest, SchedulerSettings};
+use rallypoint::{
+    api::{ExecAsyncRequest, GetSchedulerRequest, ReleaseMode, SchedulerSettings},
+    core::limits::Limits,
+};
 use tonic::Code;
 use tonic_types::StatusExt;
 use uuid::Uuid;
@@ -63,6 +66,27 @@ async fn a_repeated_open_gives_the_same_scheduler() {
     let other = SchedulerSettings { display_name: "another".into(), ..Default::default() };
     let status = server.raw().get_scheduler(GetSchedulerRequest { settings: Some(other), ..request }).await;
     assert_eq!(status.expect_err("refused").code(), Code::AlreadyExists);
+}
+
+#[tokio::test]
+async fn calls_can_be_repeated_when_their_scheduler_has_ended_and_left_memory() {
+    let limits = Limits { ended_schedulers: 0, ..Limits::default() };
+    let server = Server::with(Setup { limits, ..Setup::default() }).await;
+    let open = GetSchedulerRequest { settings: Some(SchedulerSettings::default()), request_id: Uuid::now_v7().to_string() };
+    let opened = server.raw().get_scheduler(open.clone()).await.expect("opened").into_inner().scheduler.expect("a scheduler");
+    let request = submit(&opened.handle, [noop()]);
+    let first = server.raw().exec_async(request.clone()).await.expect("accepted").into_inner();
+    let scheduler = server.client.scheduler(&opened.handle);
+    scheduler.release(ReleaseMode::Finish, true).await.expect("released");
+    scheduler.describe().await.expect("from memory or the journal: then it has left memory");
+    let again = server.raw().get_scheduler(open.clone()).await.expect("opened").into_inner().scheduler.expect("a scheduler");
+    assert_eq!((again.handle, again.submitted), (opened.handle, 1));
+    assert_eq!(server.raw().exec_async(request.clone()).await.expect("accepted").into_inner(), first);
+    let other = SchedulerSettings { display_name: "another".into(), ..Default::default() };
+    let reused = server.raw().get_scheduler(GetSchedulerRequest { settings: Some(other), ..open }).await;
+    assert_eq!(reused.expect_err("refused").code(), Code::AlreadyExists);
+    let new = ExecAsyncRequest { request_id: Uuid::now_v7().to_string(), ..request };
+    assert_eq!(server.raw().exec_async(new).await.expect_err("refused").code(), Code::FailedPrecondition);
 }
 
 #[tokio::test]

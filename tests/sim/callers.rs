@@ -9,8 +9,8 @@ use crate::{
 use rallypoint::{
     coordinator::machine::Envelope,
     core::{
-        Caller, Command, DoneNo, Handle, Namespace, Order, Packed, ReleaseMode, Request, Run, Seq, Settings, SettingsField,
-        ShardId, Submit, Ticket, Time, Until, Update, Verb,
+        Caller, Command, DoneNo, Handle, Namespace, Order, Packed, Place, ReleaseMode, Request, Run, Seq, Settings,
+        SettingsField, ShardId, Submit, Ticket, Time, Until, Update, Verb,
     },
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -79,14 +79,14 @@ impl Callers {
         let poisoned = faults && dice.percent(2);
         let verb = match dice.below(100) {
             0..=54 => self.submit(now, tables, poisoned, palette, dice),
-            55..=64 => Verb::Cancel(Seq(1 + dice.below(tables.map_or(1, |t| t.highest() as u64 + 1)) as i64)),
+            55..=64 => Verb::Cancel(place(tables, dice.below(tables.map_or(1, |t| t.highest() as u64 + 1)) as i64)),
             65..=69 => Verb::Pause,
             70..=79 => Verb::Resume { ignore_failures: dice.percent(50) },
             80..=84 => self.watch(tables, dice),
             85..=88 => return Some(self.close_stream(dice)),
             89..=92 => limit(poisoned, dice),
             93..=94 => Verb::Describe,
-            95..=97 => Verb::Locate((1..=3).map(Seq).collect()),
+            95..=97 => Verb::Locate((1..=tables.map_or(0, |t| t.highest()).min(3)).map(|seq| place(tables, seq)).collect()),
             98 => Verb::Release(ReleaseMode::Cancel),
             _ => Verb::Release(ReleaseMode::Finish),
         };
@@ -209,6 +209,12 @@ fn namespace_of(handle: Handle) -> usize {
 
 fn request(dice: &mut Dice) -> Request {
     Request { id: Uuid::from_u64_pair(dice.next(), dice.next()), hash: 1 }
+}
+
+/// Where the journal says a task is; 0: there is none.
+fn place(tables: Option<&Tables>, seq: i64) -> Place {
+    let order = tables.filter(|_| seq > 0).and_then(|tables| tables.task(Seq(seq)).order);
+    Place { seq: Seq(seq), order: order.map(Order) }
 }
 
 fn limit(poisoned: bool, dice: &mut Dice) -> Verb {

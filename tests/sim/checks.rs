@@ -102,8 +102,13 @@ pub fn answered(journal: &Journal, callers: &mut Callers, pending: &Pending, rep
             assert!(tables.image.state != SchedulerState::Open, "a release is acknowledged and not durable");
             assert_eq!(pending + done_no.0, tables.highest(), "a release waits for the wrong event");
         }
-        (Verb::Cancel(seq), Reply::Cancelling { running: false, cancelled }) => {
-            let ended = tables(journal, handle).task(*seq).ended;
+        (Verb::Locate(places), Reply::Located(found)) => {
+            let ended = places.iter().zip(found).filter(|(_, standing)| standing.is_none()).map(|(place, _)| place.seq);
+            let tables = tables(journal, handle);
+            ended.for_each(|seq| assert!(tables.task(seq).ended.is_some(), "{handle}/{} is nowhere", seq.0));
+        }
+        (Verb::Cancel(place), Reply::Cancelling { running: false, cancelled }) => {
+            let ended = tables(journal, handle).task(place.seq).ended;
             assert!(ended.is_some_and(|(outcome, _)| !cancelled || outcome == Outcome::Cancelled), "cancelled, and it is not");
         }
         (_, Reply::Rejected(reject)) => refused(journal, callers, pending, reject),

@@ -86,7 +86,8 @@ impl Journal {
             self.known(attempt.handle).attempt(attempt.clone());
         }
         for (handle, image) in &records.schedulers {
-            self.known(*handle).image = image.clone();
+            let tables = self.known(*handle);
+            tables.image = image.after(&tables.image);
         }
     }
 

@@ -39,6 +39,9 @@ impl Tables {
     /// Later than the checkpoint, or unfinished in it.
     fn is_open(&self, seq: Seq) -> bool {
         let checkpoint = &self.image.checkpoint;
+        if checkpoint.resting {
+            return false;
+        }
         seq > checkpoint.highest_seq || checkpoint.unfinished.iter().any(|(first, last)| *first <= seq && seq <= *last)
     }
 
@@ -58,6 +61,9 @@ impl Tables {
     fn outcomes(&self) -> Vec<RecoveredOutcome> {
         let after = self.image.checkpoint.done_no;
         let mut outcomes = Vec::new();
+        if self.image.checkpoint.resting {
+            return outcomes;
+        }
         let from = self.completions.partition_point(|record| record.last_done_no() <= after);
         for record in &self.completions[from..] {
             let mut done_no = record.first_done_no.0;

@@ -62,7 +62,7 @@ pub async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> {
 }
 
 /// Opens `count` schedulers.
-async fn open(address: &str, count: u64) -> Result<Vec<Scheduler>> {
+pub(super) async fn open(address: &str, count: u64) -> Result<Vec<Scheduler>> {
     let client = Client::connect(address).await?;
     let left = Arc::new(AtomicU64::new(count));
     let mut opening = JoinSet::new();

@@ -1,7 +1,7 @@
 //! The tasks of one order.
 
 use super::{Span, lane::Lane};
-use crate::core::{KindId, Seq};
+use crate::core::{KindId, Piece, Seq};
 
 /// The tasks of one order, or those without one.
 #[derive(Debug, Default)]
@@ -45,6 +45,16 @@ impl Group {
     /// The first waiting tasks of each kind.
     pub fn fronts(&self) -> impl Iterator<Item = &Span> {
         self.lanes.iter().filter_map(Lane::front)
+    }
+
+    /// Whether a task waits here.
+    pub fn holds(&self, seq: Seq) -> bool {
+        self.lanes.iter().any(|lane| lane.holds(seq))
+    }
+
+    /// What waits up to `newest`, for each kind newest first.
+    pub fn newest(&self, newest: Seq) -> impl Iterator<Item = impl Iterator<Item = Piece>> {
+        self.lanes.iter().map(move |lane| lane.newest(newest))
     }
 
     pub fn spans(&self) -> impl Iterator<Item = &Span> {

@@ -4,7 +4,7 @@
 //! tasks), and holes are swept when they are the greater part.
 
 use super::Span;
-use crate::core::{KindId, Seq};
+use crate::core::{KindId, Piece, Seq};
 use std::collections::VecDeque;
 
 /// Room that an empty or shrinking lane may keep, spans.
@@ -29,6 +29,18 @@ impl Lane {
 
     pub fn spans(&self) -> impl Iterator<Item = &Span> {
         self.spans.iter().filter(|span| span.count > 0)
+    }
+
+    pub fn holds(&self, seq: Seq) -> bool {
+        let at = self.spans.partition_point(|span| span.end() <= seq);
+        self.spans.get(at).is_some_and(|span| span.first <= seq)
+    }
+
+    /// Its tasks up to `newest`, newest first.
+    pub fn newest(&self, newest: Seq) -> impl Iterator<Item = Piece> {
+        let until = self.spans.partition_point(|span| span.first <= newest);
+        let spans = self.spans.range(..until).rev().filter(|span| span.count > 0);
+        spans.map(move |span| Piece::new(span.first, span.last().min(newest)))
     }
 
     /// Takes in tasks newer than all others here.

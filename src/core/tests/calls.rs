@@ -84,7 +84,7 @@ fn a_handle_is_never_given_to_two_schedulers() {
 fn another_namespace_sees_what_is_not_there() {
     let mut w = World::new(10);
     let s = w.open_in("theirs", plain);
-    for verb in [Verb::Describe, Verb::Pause, Verb::Release(ReleaseMode::Cancel), Verb::Cancel(crate::core::Seq(1))] {
+    for verb in [Verb::Describe, Verb::Pause, Verb::Release(ReleaseMode::Cancel), Verb::Cancel(w.remembered.place(s, 1))] {
         assert!(matches!(w.call(s, verb), Reply::Rejected(Reject::UnknownHandle)));
     }
     let caller = Caller { namespace: Namespace("theirs".into()), name: "t".into() };
@@ -130,6 +130,11 @@ fn the_goal_of_a_stream_counts_its_orders_only() {
     let resumed = Verb::Watch { after: DoneNo(1), until: Until::All, last_seq: Some(crate::core::Seq(3)) };
     let Reply::Watching { outstanding, .. } = w.call(s, resumed) else { panic!("watching") };
     assert_eq!(outstanding, 2, "a resumed stream keeps its goal");
+    let resumed = |until| Verb::Watch { after: DoneNo(1), until, last_seq: Some(crate::core::Seq(3)) };
+    for (order, expected) in [(1, 1), (2, 2), (3, 2)] {
+        let Reply::Watching { outstanding, .. } = w.call(s, resumed(Until::Order(Order(order)))) else { panic!("watching") };
+        assert_eq!(outstanding, expected, "up to order {order}");
+    }
 }
 
 #[test]

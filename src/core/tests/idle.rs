@@ -1,8 +1,11 @@
 //! Idle and ended schedulers.
 
-use super::world::{World, free, order, plain};
-use crate::core::{Command, DoneNo, Outcome, ReleaseMode, Reply, SchedulerState, Until, Verb};
-use std::time::Duration;
+use super::world::{World, free, order, plain, request, submission};
+use crate::core::{
+    Caller, Command, DoneNo, Namespace, Outcome, Reject, ReleaseMode, Reply, SchedulerState, Until, Verb,
+    limits::{Limits, SLICE, TIMERS},
+};
+use std::{sync::Arc, time::Duration};
 
 fn ten_seconds(settings: &mut crate::core::Settings) {
     settings.idle_timeout = Duration::from_secs(10);
@@ -68,28 +71,131 @@ fn an_abandoned_scheduler_can_cancel_what_it_has() {
 }
 
 #[test]
-fn an_ended_scheduler_leaves_memory_when_its_calls_cannot_be_repeated_any_more() {
+fn schedulers_that_fall_idle_together_are_released_in_slices() {
     let mut w = World::new(10);
+    let all: Vec<_> = (0..3 * SLICE).map(|_| w.open(ten_seconds)).collect();
+    w.crash();
+    w.now = w.now + Duration::from_secs(10);
+    let mut open = all.len();
+    while open > 0 {
+        w.commands([]);
+        let still = all.iter().filter(|s| w.remembered.image(**s).state == SchedulerState::Open).count();
+        assert_eq!(open - still, SLICE as usize, "of {open}");
+        open = still;
+    }
+}
+
+#[test]
+fn one_that_is_used_again_before_its_slice_is_not_released() {
+    let mut w = World::new(10);
+    let all: Vec<_> = (0..2 * SLICE).map(|_| w.open(ten_seconds)).collect();
+    let last = all[all.len() - 1];
+    w.now = w.now + Duration::from_secs(10);
+    w.commands([]);
+    w.call(last, Verb::Pause);
+    w.commands([]);
+    let open: Vec<_> = all.iter().filter(|s| w.remembered.image(**s).state == SchedulerState::Open).collect();
+    assert_eq!(open, [&last]);
+    w.seconds(10.0);
+    assert_eq!(w.remembered.image(last).state, SchedulerState::Released);
+}
+
+#[test]
+fn many_timers_at_once_are_spread_over_batches() {
+    let mut w = World::new(0);
+    let later = w.now + Duration::from_secs(1);
+    let all: Vec<_> = (0..TIMERS + 10).map(|_| w.open(plain)).collect();
+    for s in &all {
+        w.submit(*s, [free().with(|o| o.not_before = Some(later))]);
+    }
+    w.now = later;
+    w.commands([]);
+    assert_eq!(w.status().counts.queued, TIMERS as i64);
+    assert_eq!(w.status().counts.queued, TIMERS as i64 + 10);
+    assert!(w.shard.next_due() > later);
+}
+
+fn remembers(ended_schedulers: usize) -> World {
+    World::limited(10, Limits { ended_schedulers, ..Limits::default() })
+}
+
+#[test]
+fn of_the_ended_schedulers_the_oldest_leave_memory() {
+    let mut w = remembers(2);
+    let all: Vec<_> = (0..5).map(|_| w.open(plain)).collect();
+    for s in [3, 0, 4, 1] {
+        w.release(all[s], ReleaseMode::Finish);
+    }
+    w.call(all[3], Verb::Describe);
+    w.commands([]);
+    let kept = |w: &World| all.iter().map(|s| w.shard.progress(*s).is_some()).collect::<Vec<_>>();
+    assert_eq!(kept(&w), [false, true, true, false, true]);
+    assert!(matches!(w.call(all[3], Verb::Describe), Reply::Rejected(Reject::UnknownHandle)));
+    w.seconds(100_000.0);
+    w.crash();
+    assert_eq!(kept(&w), [false; 5], "the journal answers for them, and the last one was released as nobody used it");
+}
+
+#[test]
+fn an_ended_scheduler_is_in_memory_when_its_end_is_told() {
+    let mut w = remembers(0);
     let s = w.open(plain);
     w.release(s, ReleaseMode::Finish);
-    w.seconds(899.0);
     assert!(w.shard.progress(s).is_some());
-    w.seconds(2.0);
+    w.commands([]);
     assert!(w.shard.progress(s).is_none());
-    assert!(matches!(w.call(s, Verb::Describe), Reply::Rejected(crate::core::Reject::UnknownHandle)));
 }
 
 #[test]
 fn an_ended_scheduler_stays_in_memory_while_a_stream_is_open() {
-    let mut w = World::new(10);
+    let mut w = remembers(0);
     let s = w.open(plain);
-    w.release(s, ReleaseMode::Finish);
     watch(&mut w, s);
+    watch(&mut w, s);
+    w.release(s, ReleaseMode::Finish);
+    w.command(Command::StreamClosed(s));
     w.seconds(2_000.0);
     assert!(w.shard.progress(s).is_some());
     w.command(Command::StreamClosed(s));
-    w.seconds(901.0);
+    w.commands([]);
     assert!(w.shard.progress(s).is_none());
+}
+
+#[test]
+fn a_stream_opened_after_the_end_keeps_it_in_memory_too() {
+    let mut w = remembers(1);
+    let (s, other) = (w.open(plain), w.open(plain));
+    w.release(s, ReleaseMode::Finish);
+    watch(&mut w, s);
+    w.release(other, ReleaseMode::Finish);
+    w.commands([]);
+    assert!(w.shard.progress(s).is_some());
+    w.command(Command::StreamClosed(s));
+    w.commands([]);
+    assert!(w.shard.progress(s).is_some() && w.shard.progress(other).is_none(), "it is the youngest now");
+}
+
+#[test]
+fn a_repeated_submit_is_answered_when_its_scheduler_has_left_memory() {
+    for crash in [false, true] {
+        let mut w = remembers(0);
+        let s = w.open(plain);
+        let first = w.try_submit(s, request(1, 1), [free()]);
+        w.succeed(s, [1]);
+        w.release(s, ReleaseMode::Finish);
+        w.commands([]);
+        if crash {
+            w.crash();
+        }
+        assert!(w.shard.progress(s).is_none());
+        assert_eq!(w.try_submit(s, request(1, 1), [free()]), first);
+        assert_eq!(w.try_submit(s, request(1, 2), [free()]), Err(Reject::RequestIdReused));
+        assert_eq!(w.try_submit(s, request(2, 1), [free()]), Err(Reject::UnknownHandle));
+        let caller = Caller { namespace: Namespace("other".into()), name: "test".into() };
+        let verb = Verb::Submit(Arc::new(submission(request(1, 1), [free()])));
+        let reply = w.command(Command::Call { caller, handle: s, verb });
+        assert!(matches!(reply, Some(Reply::Rejected(Reject::UnknownHandle))), "{reply:?}");
+    }
 }
 
 #[test]
@@ -104,5 +210,5 @@ fn a_core_built_anew_counts_the_streams_that_were_open_before() {
     assert!(w.view(s).image.state == SchedulerState::Open);
     w.command(Command::StreamClosed(s));
     w.seconds(100_000.0);
-    assert!(w.shard.progress(s).is_none());
+    assert!(w.view(s).image.state == SchedulerState::Released);
 }

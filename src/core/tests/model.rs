@@ -2,8 +2,8 @@
 
 use super::world::{World, free, order, plain, sql};
 use crate::core::{
-    Command, DoneNo, Handle, LateOrder, Load, OnFailure, Outcome, Reject, ReleaseMode, Reply, Report, SchedulerState, Seq,
-    Settings, SettingsField, Update, Verb,
+    Command, DoneNo, Handle, LateOrder, Load, OnFailure, Order, Outcome, Phase, Reject, ReleaseMode, Reply, Report,
+    SchedulerState, Seq, Settings, SettingsField, Update, Verb,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -169,7 +169,7 @@ fn apply(w: &mut World, s: Handle, model: &mut Model, step: &Step) {
         }
         Step::Report(at, _) | Step::Stop(at) => report(w, s, model, *at, step),
         Step::Cancel(seq) => {
-            let reply = w.call(s, Verb::Cancel(Seq(*seq)));
+            let reply = w.call(s, Verb::Cancel(w.remembered.place(s, *seq)));
             match model.tasks.get_mut(*seq as usize - 1).map(|task| &mut task.state) {
                 None => assert!(matches!(reply, Reply::Rejected(Reject::UnknownTask))),
                 Some(State::Running { cancel }) => *cancel = true,
@@ -251,9 +251,46 @@ fn compare(w: &mut World, s: Handle, model: &Model) {
         (Some(_), _) => SchedulerState::Releasing,
     };
     assert_eq!(view.image.state, state);
+    compare_standings(w, s, model);
     // Every body counts for one KiB.
     let namespace = w.shard.fair.namespace(&view.image.namespace);
     assert_eq!(w.shard.quotas.load(namespace), Load { tasks: unfinished, bytes: unfinished << 10 });
+}
+
+/// Each task stands where it should, and each phase has the tasks it should, as a whole and from any place on.
+fn compare_standings(w: &mut World, s: Handle, model: &Model) {
+    let current = model.current();
+    let phase = |task: &Task| {
+        let halted = matches!((task.order, model.halt), (Some(order), Some(halt)) if order > halt);
+        match task.state {
+            State::Ended(_) => Phase::Done,
+            State::Running { .. } => Phase::Running,
+            State::Waiting if (task.order.is_none() || task.order == current) && !halted => Phase::Queued,
+            State::Waiting => Phase::Blocked,
+        }
+    };
+    let places = (1..=model.tasks.len() as i64).map(|seq| w.remembered.place(s, seq)).collect();
+    let Reply::Located(found) = w.call(s, Verb::Locate(places)) else { panic!("located") };
+    let found: Vec<_> = found.into_iter().map(|found| found.map_or(Phase::Done, |(standing, _)| standing.phase())).collect();
+    assert_eq!(found, model.tasks.iter().map(phase).collect::<Vec<_>>());
+    let (before, limit) = (Seq(1 + model.ended % 40), 1 + model.ended as usize % 7);
+    for wanted in [Phase::Blocked, Phase::Queued, Phase::Running, Phase::Retrying, Phase::Done] {
+        for order in [None, current.map(Order), Some(Order(3))] {
+            if wanted == Phase::Done && order.is_some() {
+                continue;
+            }
+            let is = |task: &Task| phase(task) == wanted && (order.is_none() || task.order.map(Order) == order);
+            let all = model.tasks.iter().enumerate().rev().filter(|(_, task)| is(task)).map(|(at, _)| Seq(at as i64 + 1));
+            let (all, some): (Vec<_>, Vec<_>) = (all.clone().collect(), all.filter(|seq| *seq < before).take(limit).collect());
+            for (before, limit, expected) in [(Seq(i64::MAX), 1_000, all), (before, limit, some)] {
+                let Reply::Selected { seqs, next } = w.call(s, Verb::Select { before, phase: wanted, order, limit }) else {
+                    panic!("selected")
+                };
+                assert_eq!(seqs, expected, "{wanted:?} {order:?}");
+                assert_eq!(next, expected.last().copied().filter(|last| expected.len() == limit && last.0 > 1));
+            }
+        }
+    }
 }
 
 proptest! {

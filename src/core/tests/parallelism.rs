@@ -1,7 +1,7 @@
 //! `max_parallelism`, pause and slots (design 5.3).
 
 use super::world::{NONE, World, free, order, plain};
-use crate::core::{Standing, Verb};
+use crate::core::Verb;
 
 #[test]
 fn never_more_tasks_run_than_max_parallelism() {
@@ -82,24 +82,4 @@ fn slots_are_never_exceeded_and_their_loss_kills_nothing() {
     w.set_slots(0);
     w.succeed(s, [3, 4]);
     assert_eq!(w.running(s), NONE);
-}
-
-#[test]
-fn every_unfinished_task_can_be_located() {
-    let mut w = World::new(1);
-    let s = w.open(plain);
-    let later = w.now + std::time::Duration::from_secs(60);
-    w.submit(s, [order(1), order(1), order(2), free().with(|o| o.not_before = Some(later))]);
-    let crate::core::Reply::Located(found) = w.call(s, Verb::Locate((1..=5).map(crate::core::Seq).collect())) else {
-        panic!("located")
-    };
-    let standings: Vec<_> = found.into_iter().map(|one| one.map(|(standing, attempt)| (standing, attempt.0))).collect();
-    let expected = [
-        Some((Standing::Running { since: w.now }, 1)),
-        Some((Standing::Queued, 0)),
-        Some((Standing::Blocked { next_at: None }, 0)),
-        Some((Standing::Blocked { next_at: Some(later) }, 0)),
-        None,
-    ];
-    assert_eq!(standings, expected);
 }

@@ -1,14 +1,20 @@
 //! What the journal would remember, as the tests need it: records in, [`RecoveredScheduler`]s out.
 
 use crate::core::{
-    AttemptRecord, DoneNo, Handle, Outcome, Records, RecoveredOutcome, RecoveredRequest, RecoveredRun, RecoveredScheduler,
+    AttemptRecord, DoneNo, Handle, Outcome, Place, Records, RecoveredOutcome, RecoveredRequest, RecoveredRun, RecoveredScheduler,
     SchedulerImage, Seq,
 };
 use std::collections::BTreeMap;
 
 /// All records so far, by scheduler.
 #[derive(Default)]
-pub struct Remembered(BTreeMap<Handle, One>);
+pub struct Remembered {
+    schedulers: BTreeMap<Handle, One>,
+    /// Checkpoints written.
+    pub checkpoints: usize,
+    /// Ranges of unfinished tasks written.
+    pub ranges: usize,
+}
 
 #[derive(Default)]
 struct One {
@@ -23,10 +29,13 @@ impl Remembered {
     /// Takes a batch in. Panics when an event number is missing or given twice, or a task ends twice.
     pub fn add(&mut self, records: Records) {
         for (handle, image) in records.schedulers {
-            self.0.entry(handle).or_default().image = Some(image);
+            let one = self.schedulers.entry(handle).or_default();
+            self.checkpoints += usize::from(image.checkpoint.highest_seq > Seq(0));
+            self.ranges += image.checkpoint.unfinished.len();
+            one.image = Some(one.image.as_ref().map_or_else(|| image.clone(), |older| image.after(older)));
         }
         for submission in records.submissions {
-            let one = self.0.entry(submission.handle).or_default();
+            let one = self.schedulers.entry(submission.handle).or_default();
             let mut first = submission.first_seq;
             for (run, (order, spec)) in submission.submit.runs.iter().zip(&submission.resolved) {
                 let (order, spec, submitted_at) = (*order, spec.clone(), submission.submitted_at);
@@ -50,14 +59,14 @@ impl Remembered {
         }
         for record in &records.completions {
             let mut next = record.first_done_no;
-            let one = self.0.entry(record.handle).or_default();
+            let one = self.schedulers.entry(record.handle).or_default();
             for done in &record.done {
                 one.end(next, done.first, done.count, done.outcome);
                 next.0 += i64::from(done.count);
             }
         }
         for attempt in records.attempts {
-            self.0.entry(attempt.handle).or_default().attempts.push(attempt);
+            self.schedulers.entry(attempt.handle).or_default().attempts.push(attempt);
         }
     }
 
@@ -67,18 +76,25 @@ impl Remembered {
             let outcome = o.outcome;
             (o.first.0..o.first.0 + i64::from(o.count)).map(move |seq| (seq, outcome)).collect::<Vec<_>>()
         };
-        self.0.get(&handle).map_or(Vec::new(), |one| one.outcomes.iter().flat_map(spread).collect())
+        self.schedulers.get(&handle).map_or(Vec::new(), |one| one.outcomes.iter().flat_map(spread).collect())
     }
 
     /// Records of attempts of a task.
     pub fn attempts(&self, handle: Handle, seq: i64) -> Vec<AttemptRecord> {
-        let all = self.0.get(&handle).map_or(&[][..], |one| &one.attempts);
+        let all = self.schedulers.get(&handle).map_or(&[][..], |one| &one.attempts);
         all.iter().filter(|record| record.seq == Seq(seq)).cloned().collect()
+    }
+
+    /// Where to look for a task.
+    pub fn place(&self, handle: Handle, seq: i64) -> Place {
+        let runs = self.schedulers.get(&handle).map_or(&[][..], |one| &one.runs);
+        let run = runs.iter().find(|run| (run.first.0..run.first.0 + i64::from(run.count)).contains(&seq));
+        Place { seq: Seq(seq), order: run.and_then(|run| run.order) }
     }
 
     /// The row of a scheduler.
     pub fn image(&self, handle: Handle) -> &SchedulerImage {
-        self.0[&handle].image.as_ref().expect("it was opened")
+        self.schedulers[&handle].image.as_ref().expect("it was opened")
     }
 
     /// What recovery would read.
@@ -86,11 +102,15 @@ impl Remembered {
         let recovered = |one: &One| {
             let image = one.image.clone()?;
             let after = image.checkpoint.done_no;
+            if image.checkpoint.resting {
+                let (runs, outcomes, attempts) = Default::default();
+                return Some(RecoveredScheduler { image, runs, outcomes, attempts, requests: one.requests.clone() });
+            }
             let outcomes = one.outcomes.iter().filter(|outcome| outcome.done_no > after).cloned().collect();
             let (runs, attempts, requests) = (one.runs.clone(), one.attempts.clone(), one.requests.clone());
             Some(RecoveredScheduler { image, runs, outcomes, attempts, requests })
         };
-        self.0.values().filter_map(recovered).collect()
+        self.schedulers.values().filter_map(recovered).collect()
     }
 }
 

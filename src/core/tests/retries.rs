@@ -160,7 +160,7 @@ fn an_unknown_task_cannot_be_cancelled() {
     let s = w.open(plain);
     w.submit(s, [free()]);
     for seq in [-1, 0, 2] {
-        let reply = w.call(s, Verb::Cancel(crate::core::Seq(seq)));
+        let reply = w.call(s, Verb::Cancel(w.remembered.place(s, seq)));
         assert!(matches!(reply, crate::core::Reply::Rejected(crate::core::Reject::UnknownTask)), "{reply:?}");
     }
 }

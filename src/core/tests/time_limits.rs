@@ -1,7 +1,10 @@
 //! Timeouts and deadlines.
 
-use super::world::{World, error, free, order, plain};
-use crate::core::{Outcome, Report, TimeLimit};
+use super::world::{NONE, World, error, free, order, plain};
+use crate::core::{
+    Outcome, Report, TimeLimit,
+    limits::{SLICE, TIMERS},
+};
 use std::time::Duration;
 
 fn deadline(seconds: u64) -> impl FnOnce(&mut crate::core::TaskOptions) {
@@ -77,6 +80,54 @@ fn a_deadline_that_passed_while_the_attempt_ran_is_not_forgotten() {
     w.report(s, 2, Report::NotStarted);
     assert_eq!(w.outcomes(s), [(1, Outcome::TimedOut), (2, Outcome::TimedOut)]);
     assert_eq!(w.running(s), [3]);
+}
+
+#[test]
+fn a_backlog_whose_deadlines_have_passed_ends_in_slices_and_nothing_of_it_starts() {
+    let mut w = World::new(0);
+    let (s, other) = (w.open(plain), w.open(plain));
+    // Calls of many tasks and calls of one.
+    w.submit(s, vec![order(1).with(deadline(10)); 3 * SLICE as usize + 7]);
+    for at in 0..SLICE {
+        w.submit(s, [order(1 + i64::from(at % 2)).with(deadline(10))]);
+    }
+    w.submit(s, [order(3)]);
+    w.submit(other, [free()]);
+    let overdue = 4 * i64::from(SLICE) + 7;
+    w.crash();
+    w.now = w.now + Duration::from_secs(20);
+    w.set_slots(10);
+    assert_eq!(w.running(other), [1], "the others do not wait for it");
+    let mut ended = w.outcomes(s).len() as i64;
+    assert_eq!(ended, 2 * i64::from(SLICE), "after two batches");
+    while ended < overdue {
+        assert_eq!(w.running(s), NONE, "after {ended}");
+        if ended == 3 * i64::from(SLICE) {
+            w.take_over();
+            w.clear(false);
+        }
+        w.commands([]);
+        assert_eq!(w.last_batch, i64::from(SLICE).min(overdue - w.outcomes(s).len() as i64 + w.last_batch));
+        ended = w.outcomes(s).len() as i64;
+    }
+    assert!(w.outcomes(s).iter().all(|(_, outcome)| *outcome == Outcome::TimedOut));
+    assert_eq!(w.running(s), [overdue + 1]);
+}
+
+#[test]
+fn what_is_overdue_does_not_start_even_when_its_timer_is_late() {
+    let mut w = World::new(0);
+    let soon = w.now + Duration::from_secs(1);
+    for _ in 0..TIMERS {
+        let s = w.open(plain);
+        w.submit(s, [free().noop().with(|o| o.not_before = Some(soon))]);
+    }
+    let s = w.open(plain);
+    w.submit(s, [free().with(deadline(2))]);
+    w.now = w.now + Duration::from_secs(2);
+    w.set_slots(1);
+    assert_eq!(w.running(s), NONE);
+    assert_eq!(w.outcomes(s), [(1, Outcome::TimedOut)]);
 }
 
 #[test]

@@ -288,7 +288,7 @@ impl World {
 
     /// Whether it is being stopped, and whether it was cancelled by this call.
     pub fn cancel(&mut self, handle: Handle, seq: i64) -> (bool, bool) {
-        match self.call(handle, Verb::Cancel(Seq(seq))) {
+        match self.call(handle, Verb::Cancel(self.remembered.place(handle, seq))) {
             Reply::Cancelling { running, cancelled } => (running, cancelled),
             other => panic!("a cancel was answered with {other:?}"),
         }

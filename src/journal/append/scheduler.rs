@@ -1,6 +1,9 @@
 //! Rows of `scheduler`: whole images, one upsert for all of a batch.
 
-use super::super::wire::{Blobs, Flat, Stamp};
+use super::super::{
+    days::Days,
+    wire::{Blobs, Date, Flat, Stamp},
+};
 use crate::core::{Handle, ReleaseMode, SchedulerImage, Seq};
 use bytes::Bytes;
 use serde::Serialize;
@@ -11,14 +14,17 @@ use uuid::Uuid;
 /// Puts the images in place. The numbers of the parameters are shifted to their place in the statement.
 pub(super) const SQL: &str = "
 insert into scheduler (shard, handle, namespace, caller, request_id, request_hash, settings, state, release_mode, paused, halt,
-    cancel_rest, opened_at, released_at, first_day, highest_seq, done_no, unfinished)
+    cancel_rest, opened_at, released_at, first_day, highest_seq, done_no, unfinished,
+    resting)
 select g.shard, u.handle, u.namespace, u.caller, u.request_id, u.request_hash, u.settings, u.state, u.release_mode, u.paused,
-    u.halt, u.cancel_rest, u.opened_at, u.released_at, g.day, u.highest_seq, u.done_no, u.unfinished::int8multirange
+    u.halt, u.cancel_rest, u.opened_at, u.released_at, u.first_day, u.highest_seq, u.done_no, u.unfinished::int8multirange,
+    u.resting
 from g
 cross join unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::uuid[], $5::int8[], $6::bytea[], $7::int2[], $8::int2[], $9::bool[],
-    $10::bytea[], $11::bytea[], $12::timestamptz[], $13::timestamptz[], $14::int8[], $15::int8[], $16::text[])
+    $10::bytea[], $11::bytea[], $12::timestamptz[], $13::timestamptz[], $14::date[], $15::int8[], $16::int8[], $17::text[],
+    $18::bool[])
     as u (handle, namespace, caller, request_id, request_hash, settings, state, release_mode, paused, halt, cancel_rest,
-    opened_at, released_at, highest_seq, done_no, unfinished)
+    opened_at, released_at, first_day, highest_seq, done_no, unfinished, resting)
 on conflict on constraint scheduler_pkey do update
 set settings = excluded.settings,
     state = excluded.state,
@@ -27,9 +33,12 @@ set settings = excluded.settings,
     halt = excluded.halt,
     cancel_rest = excluded.cancel_rest,
     released_at = excluded.released_at,
-    highest_seq = excluded.highest_seq,
-    done_no = excluded.done_no,
-    unfinished = excluded.unfinished";
+    -- an image without a checkpoint leaves the last one in force
+    first_day = case when excluded.highest_seq >= 0 then excluded.first_day else scheduler.first_day end,
+    highest_seq = greatest(excluded.highest_seq, scheduler.highest_seq),
+    done_no = greatest(excluded.done_no, scheduler.done_no),
+    unfinished = case when excluded.highest_seq >= 0 then excluded.unfinished else scheduler.unfinished end,
+    resting = case when excluded.highest_seq >= 0 then excluded.resting else scheduler.resting end";
 
 /// The columns of a batch's rows.
 #[derive(Default)]
@@ -47,14 +56,16 @@ pub(super) struct Schedulers {
     cancel_rest: Blobs,
     opened_at: Vec<Stamp>,
     released_at: Vec<Option<Stamp>>,
+    first_day: Vec<Date>,
     highest_seq: Vec<i64>,
     done_no: Vec<i64>,
     unfinished: Vec<String>,
+    resting: Vec<bool>,
 }
 
 impl Schedulers {
-    /// Adds a row for each image.
-    pub fn fill(&mut self, images: &BTreeMap<Handle, SchedulerImage>) -> Result<(), BoxDynError> {
+    /// Adds a row for each image. `days`: where rows are.
+    pub fn fill(&mut self, images: &BTreeMap<Handle, SchedulerImage>, days: &Days) -> Result<(), BoxDynError> {
         for image in images.values() {
             self.handle.push(image.handle.uuid());
             self.namespace.row(Some(Bytes::copy_from_slice(image.namespace.0.as_bytes())));
@@ -69,9 +80,11 @@ impl Schedulers {
             self.cancel_rest.row(image.cancel_rest.as_ref().map(json).transpose()?);
             self.opened_at.push(Stamp(image.opened_at));
             self.released_at.push(image.released_at.map(Stamp));
+            self.first_day.push(Date(days.lowest(image.checkpoint.first_day)));
             self.highest_seq.push(image.checkpoint.highest_seq.0);
             self.done_no.push(image.checkpoint.done_no.0);
             self.unfinished.push(multirange(&image.checkpoint.unfinished));
+            self.resting.push(image.checkpoint.resting);
         }
         Ok(())
     }
@@ -91,9 +104,11 @@ impl Schedulers {
         arguments.add(&self.cancel_rest)?;
         arguments.add(Flat(&self.opened_at))?;
         arguments.add(&self.released_at)?;
+        arguments.add(Flat(&self.first_day))?;
         arguments.add(Flat(&self.highest_seq))?;
         arguments.add(Flat(&self.done_no))?;
-        arguments.add(&self.unfinished)
+        arguments.add(&self.unfinished)?;
+        arguments.add(&self.resting)
     }
 
     /// Forgets all rows.
@@ -111,9 +126,11 @@ impl Schedulers {
         self.cancel_rest.clear();
         self.opened_at.clear();
         self.released_at.clear();
+        self.first_day.clear();
         self.highest_seq.clear();
         self.done_no.clear();
         self.unfinished.clear();
+        self.resting.clear();
     }
 }
 

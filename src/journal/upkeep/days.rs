@@ -194,6 +194,7 @@ impl Upkeep {
              from scheduler r
              where r.shard = $1
                  and r.state <> 3
+                 and not r.resting
                  and r.first_day <= $2
                  and (
                      (

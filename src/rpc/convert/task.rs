@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Where the core says an unfinished task stands, and attempts begun.
-pub type Where = Option<(Standing, Attempt)>;
+type Where = Option<(Standing, Attempt)>;
 
 /// The `index`th of the tasks that ended as `done` says; `done_no` is the event of the first. `whole`: with the result
 /// whatever its size.

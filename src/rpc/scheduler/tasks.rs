@@ -1,17 +1,15 @@
-//! Single tasks: cancel, show, list. What has ended is in the journal; where the others stand the core knows. The core is
-//! asked before the journal is read: when it no longer holds a task, its outcome is durable, so the journal has it.
+//! Single tasks: cancel, show, list. What has ended is in the journal; where the others stand the core knows. The journal
+//! is read first: the order of a task tells the core where to look for it. When the core no longer holds it, its outcome is
+//! durable, so the journal has it by then.
 
 use super::{
-    super::{
-        convert::{self, Where},
-        validate::ListTasks,
-    },
+    super::{convert, validate::ListTasks},
     Schedulers, errors,
     listing::PAGE_BYTES,
 };
 use crate::{
     api,
-    core::{Attempt, Caller, Handle, Phase, Reply, Seq, Standing, TaskId, Verb},
+    core::{Attempt, Caller, Handle, Phase, Place, Reply, Seq, Standing, TaskId, Verb},
     journal::{StoredTask, TaskPage},
 };
 use prost::Message;
@@ -29,7 +27,10 @@ const READ_TASKS: usize = 1_000;
 impl Schedulers {
     pub(super) async fn cancel(&self, caller: Caller, id: TaskId) -> Result<api::CancelTaskResponse, Status> {
         let done = |outcome| api::CancelTaskResponse { state: api::TaskState::Done.into(), outcome };
-        match self.ask(caller, id.handle, Verb::Cancel(id.seq)).await? {
+        let Some(order) = self.reader.effective_order(id.handle, id.seq).await.map_err(errors::journal)? else {
+            return Err(self.gone(caller, id).await?);
+        };
+        match self.ask(caller, id.handle, Verb::Cancel(Place { seq: id.seq, order })).await? {
             Reply::Cancelling { running: true, .. } => {
                 Ok(api::CancelTaskResponse { state: api::TaskState::Running.into(), outcome: 0 })
             }
@@ -44,12 +45,11 @@ impl Schedulers {
     }
 
     pub(super) async fn task(&self, caller: Caller, id: TaskId) -> Result<api::TaskView, Status> {
-        let standing = self.locate(&caller, id.handle, vec![id.seq]).await?.remove(&id.seq);
-        let task = self.reader.task(id.handle, id.seq).await.map_err(errors::journal)?;
-        match task {
-            Some(task) => Ok(convert::task_view(id.handle, &task, standing, true)),
-            None => Err(self.gone(caller, id).await?),
-        }
+        let Some(mut task) = self.reader.task(id.handle, id.seq).await.map_err(errors::journal)? else {
+            return Err(self.gone(caller, id).await?);
+        };
+        let standings = self.standings(&caller, id.handle, std::slice::from_mut(&mut task)).await?;
+        Ok(convert::task_view(id.handle, &task, standings.get(&id.seq).copied(), true))
     }
 
     /// Why there is no such task: it never was, or it is older than the retention.
@@ -66,7 +66,6 @@ impl Schedulers {
 
     pub(super) async fn tasks(&self, caller: Caller, request: &api::ListTasksRequest) -> Result<api::ListTasksResponse, Status> {
         let ask = ListTasks::new(request, &caller.namespace)?;
-        self.locate(&caller, ask.handle, Vec::new()).await?;
         let mut list = api::ListTasksResponse::default();
         let mut before = ask.before;
         let mut bytes = 0;
@@ -94,8 +93,7 @@ impl Schedulers {
         Ok(list)
     }
 
-    /// Tasks of the journal, about `limit` of them, and where the unfinished ones stand. One that ended in between is shown
-    /// as ended. Tasks of a phase are picked by the core, which knows the unfinished ones, and so the others; only those of
+    /// Tasks of the journal, about `limit` of them, and where the unfinished ones stand. Tasks of a phase are picked by the core, which knows the unfinished ones, and so the others; only those of
     /// an order that are done are looked for among all of the order.
     async fn page(
         &self,
@@ -111,17 +109,7 @@ impl Schedulers {
                 self.reader.tasks(ask.handle, before, ask.order, limit).await.map_err(errors::journal)?
             }
         };
-        let open: Vec<Seq> = page.tasks.iter().filter(|task| task.done.is_none()).map(|task| task.seq).collect();
-        if open.is_empty() {
-            return Ok((page, HashMap::new()));
-        }
-        let standings = self.locate(caller, ask.handle, open.clone()).await?;
-        let ended: Vec<Seq> = open.into_iter().filter(|seq| !standings.contains_key(seq)).collect();
-        if !ended.is_empty() {
-            let mut outcomes = self.reader.outcomes(ask.handle, &ended).await.map_err(errors::journal)?;
-            let unknown = |task: &&mut StoredTask| task.done.is_none();
-            page.tasks.iter_mut().filter(unknown).for_each(|task| task.done = outcomes.remove(&task.seq));
-        }
+        let standings = self.standings(caller, ask.handle, &mut page.tasks).await?;
         Ok((page, standings))
     }
 
@@ -135,25 +123,32 @@ impl Schedulers {
         limit: usize,
     ) -> Result<TaskPage, Status> {
         let verb = Verb::Select { before: before.unwrap_or(Seq(i64::MAX)), phase, order: ask.order, limit };
-        let seqs = match self.ask(caller.clone(), ask.handle, verb).await? {
-            Reply::Selected(seqs) => seqs,
+        let (seqs, next) = match self.ask(caller.clone(), ask.handle, verb).await? {
+            Reply::Selected { seqs, next } => (seqs, next),
             other => return Err(errors::bug(&other)),
         };
         let tasks = self.reader.tasks_of(ask.handle, &seqs).await.map_err(errors::journal)?;
         // Where rows are missing the retention ends: nothing older is there.
-        let next = seqs.last().copied().filter(|last| seqs.len() == limit && tasks.len() == limit && last.0 > 1);
+        let next = next.filter(|_| tasks.len() == seqs.len());
         Ok(TaskPage { tasks, next })
     }
 
-    /// Where the unfinished ones of `seqs` stand.
-    async fn locate(&self, caller: &Caller, handle: Handle, seqs: Vec<Seq>) -> Result<Standings, Status> {
-        match self.ask(caller.clone(), handle, Verb::Locate(seqs.clone())).await? {
-            Reply::Located(found) => {
-                let known = |(seq, standing): (Seq, Where)| standing.map(|standing| (seq, standing));
-                Ok(seqs.into_iter().zip(found).filter_map(known).collect())
-            }
-            other => Err(errors::bug(&other)),
+    /// Where those of `tasks` stand that have no outcome; those that have ended since they were read get theirs. The core is
+    /// asked in any case: it knows who may ask.
+    async fn standings(&self, caller: &Caller, handle: Handle, tasks: &mut [StoredTask]) -> Result<Standings, Status> {
+        let open: Vec<&mut StoredTask> = tasks.iter_mut().filter(|task| task.done.is_none()).collect();
+        let places: Vec<Place> = open.iter().map(|task| Place { seq: task.seq, order: task.effective }).collect();
+        let found = match self.ask(caller.clone(), handle, Verb::Locate(places)).await? {
+            Reply::Located(found) => found,
+            other => return Err(errors::bug(&other)),
+        };
+        let (here, ended): (Vec<_>, Vec<_>) = open.into_iter().zip(found).partition(|(_, standing)| standing.is_some());
+        if !ended.is_empty() {
+            let seqs: Vec<Seq> = ended.iter().map(|(task, _)| task.seq).collect();
+            let mut outcomes = self.reader.outcomes(handle, &seqs).await.map_err(errors::journal)?;
+            ended.into_iter().for_each(|(task, _)| task.done = outcomes.remove(&task.seq));
         }
+        Ok(here.into_iter().filter_map(|(task, standing)| Some((task.seq, standing?))).collect())
     }
 }
 

@@ -37,9 +37,9 @@ async fn what_was_appended_is_recovered() {
     let schedulers = images([image(a, now), image(b, now)]);
     owned.write(Records { submissions, completions, attempts: attempts.clone(), schedulers }).await;
 
-    let recovered = recover(&owned.journal).await.unwrap();
+    let recovered = recover(&owned.journal, ENOUGH).await.unwrap();
     assert_eq!(recovered.len(), 2);
-    assert_eq!(recovered[0].image, image(a, now));
+    assert_eq!(recovered[0].image, read_again(image(a, now)));
     let run = |first, count, order: Option<i64>, spec, submitted_at| RecoveredRun {
         first: Seq(first),
         count,
@@ -77,8 +77,9 @@ async fn recovery_reads_only_what_the_checkpoint_leaves_open() {
     owned.write(records(vec![], vec![completion(a, 1, vec![done(1, 14, now)])])).await;
     owned.write(records(vec![], vec![completion(a, 15, vec![done(16, 7, now)])])).await;
     let mut checked = image(a, now);
+    let unfinished = vec![(Seq(15), Seq(15)), (Seq(19), Seq(30))];
     checked.checkpoint =
-        Checkpoint { highest_seq: Seq(30), done_no: DoneNo(17), unfinished: vec![(Seq(15), Seq(15)), (Seq(19), Seq(30))] };
+        Checkpoint { highest_seq: Seq(30), done_no: DoneNo(17), unfinished, first_day: now.day(), resting: false };
     let mut ended = image(b, now);
     ended.state = SchedulerState::Released;
     ended.release_mode = Some(ReleaseMode::Cancel);
@@ -88,14 +89,44 @@ async fn recovery_reads_only_what_the_checkpoint_leaves_open() {
     ended.cancel_rest = Some(CancelRest { above: None, up_to: Seq(9) });
     owned.write(Records { schedulers: images([checked.clone(), ended.clone()]), ..Records::default() }).await;
 
-    let recovered = recover(&owned.journal).await.unwrap();
+    let recovered = recover(&owned.journal, ENOUGH).await.unwrap();
     assert_eq!(recovered.len(), 1);
-    assert_eq!(recovered[0].image, checked);
+    assert_eq!(recovered[0].image, read_again(checked.clone()));
     let firsts: Vec<i64> = recovered[0].runs.iter().map(|run| run.first.0).collect();
     assert_eq!(firsts, [11, 21, 31]);
     let expected = RecoveredOutcome { done_no: DoneNo(18), first: Seq(19), count: 4, outcome: Outcome::Succeeded };
     assert_eq!(recovered[0].outcomes, [expected]);
-    assert_eq!(owned.journal.reader().scheduler(b).await.unwrap(), Some(ended));
+    assert_eq!(owned.journal.reader().scheduler(b).await.unwrap(), Some(read_again(ended)));
+
+    let paused = SchedulerImage { paused: true, checkpoint: Checkpoint::NONE, ..checked.clone() };
+    owned.write(Records { schedulers: images([paused]), ..Records::default() }).await;
+    let row = owned.journal.reader().scheduler(a).await.unwrap();
+    let kept = SchedulerImage { paused: true, ..read_again(checked.clone()) };
+    assert_eq!(row, Some(kept), "an image without a checkpoint leaves the last one in force");
+
+    checked.checkpoint.resting = true;
+    owned.write(Records { schedulers: images([checked]), ..Records::default() }).await;
+    let recovered = recover(&owned.journal, ENOUGH).await.unwrap();
+    assert_eq!((recovered[0].runs.len(), recovered[0].outcomes.len()), (0, 0), "nothing is looked for after a rest");
+}
+
+#[tokio::test]
+async fn recovery_reads_no_more_calls_that_may_be_repeated_than_are_remembered() {
+    let mut owned = Owned::new().await;
+    let (a, now) = (handle(), owned.now);
+    owned.write(Records { schedulers: images([image(a, now)]), ..Records::default() }).await;
+    let request = || Some(Request { id: Uuid::now_v7(), hash: 0 });
+    for second in 0..10 {
+        let at = now - Duration::from_secs(10 - second);
+        let first = 1 + 2 * second as i64;
+        let calls = [0, 1].map(|more| call(a, first + more, at, request(), &[(1, None, None, sql())]));
+        owned.write(records(calls.into(), vec![])).await;
+    }
+    let mut firsts: Vec<i64> =
+        recover(&owned.journal, 5).await.unwrap()[0].requests.iter().map(|request| request.first_seq.0).collect();
+    firsts.sort_unstable();
+    assert_eq!(firsts, [15, 16, 17, 18, 19, 20], "the latest ones, to the second");
+    assert_eq!(recover(&owned.journal, 100).await.unwrap()[0].requests.len(), 20);
 }
 
 #[tokio::test]

@@ -35,6 +35,15 @@ pub fn image(handle: Handle, at: Time) -> SchedulerImage {
     }
 }
 
+/// As it is read again: rows are looked for three days further back, since a day may have been missing.
+pub fn read_again(image: SchedulerImage) -> SchedulerImage {
+    let first_day = Day(image.checkpoint.first_day.0 - 3);
+    SchedulerImage { checkpoint: Checkpoint { first_day, ..image.checkpoint }, ..image }
+}
+
+/// More calls than a test makes.
+pub const ENOUGH: usize = 1_000;
+
 /// A run: count, order asked for, order in force, spec.
 pub type Tasks = (u32, Option<i64>, Option<i64>, Arc<Spec>);
 

@@ -8,6 +8,12 @@ use std::{collections::BTreeMap, sync::Arc};
 /// A journal that was at work `days` ago.
 async fn at_work_ago(days: i32) -> Owned {
     let owned = Owned::new().await;
+    make_day(&owned, days).await;
+    owned
+}
+
+/// Makes a day that is over.
+async fn make_day(owned: &Owned, days: i32) {
     let day = format!("(now() at time zone 'utc')::date - {days}");
     let make = format!(
         "do $$ declare t text; begin
@@ -18,7 +24,6 @@ async fn at_work_ago(days: i32) -> Owned {
         end $$"
     );
     owned.psql().await.execute(AssertSqlSafe(make)).await.unwrap();
-    owned
 }
 
 fn tasks(handle: Handle, first: i64, count: u32, at: Time) -> Records {
@@ -34,7 +39,8 @@ fn ended(handle: Handle, first: i64, count: u32, at: Time) -> Records {
 fn checkpoint(handle: Handle, at: Time, highest: i64, done_no: i64, unfinished: &[(i64, i64)]) -> Records {
     let mut image = image(handle, at);
     let unfinished = unfinished.iter().map(|(first, last)| (Seq(*first), Seq(*last))).collect();
-    image.checkpoint = Checkpoint { highest_seq: Seq(highest), done_no: DoneNo(done_no), unfinished };
+    image.checkpoint =
+        Checkpoint { highest_seq: Seq(highest), done_no: DoneNo(done_no), unfinished, first_day: Day(0), resting: false };
     Records { schedulers: BTreeMap::from([(handle, image)]), ..Records::default() }
 }
 
@@ -82,7 +88,7 @@ async fn an_unfinished_task_keeps_its_own_row_and_pins_nobody_elses() {
 
     assert_eq!(owned.count(OLD_DAYS).await, 0);
     assert_eq!(owned.count("select count(*) from submission").await, 1);
-    let recovered = recover(&owned.journal).await.unwrap();
+    let recovered = recover(&owned.journal, ENOUGH).await.unwrap();
     let of_a = recovered.iter().find(|scheduler| scheduler.image.handle == a).unwrap();
     assert_eq!(of_a.runs.iter().map(|run| (run.first.0, run.count)).collect::<Vec<_>>(), [(3, 4)]);
     assert_eq!(of_a.attempts, [attempt]);
@@ -151,7 +157,7 @@ async fn a_day_that_a_checkpoint_needs_stays_until_it_is_written_anew() {
     assert_eq!(upkeep.drop_days().await.unwrap(), 0);
     let status = owned.journal.reader().status().await.unwrap();
     assert_eq!((status.oldest_day, status.pin), (Some(owned.days_ago(40)), Some(Pin::Checkpoint(a))));
-    assert_eq!(recover(&owned.journal).await.unwrap().iter().map(|one| one.outcomes.len()).sum::<usize>(), 1);
+    assert_eq!(recover(&owned.journal, ENOUGH).await.unwrap().iter().map(|one| one.outcomes.len()).sum::<usize>(), 1);
 
     owned.write(checkpoint(a, now, 3, 3, &[])).await;
 
@@ -159,6 +165,26 @@ async fn a_day_that_a_checkpoint_needs_stays_until_it_is_written_anew() {
     assert_eq!(upkeep.stale_checkpoints(10).await.unwrap(), []);
     assert_eq!(upkeep.drop_days().await.unwrap(), 3);
     assert_eq!(owned.journal.reader().status().await.unwrap().pin, None);
+}
+
+#[tokio::test]
+async fn recovery_looks_no_further_back_than_the_checkpoint_needs() {
+    let mut owned = at_work_ago(40).await;
+    make_day(&owned, 3).await;
+    let (a, now) = (handle(), owned.now);
+    owned.write_ago(40, tasks(a, 1, 3, now)).await;
+    owned.write_ago(40, ended(a, 1, 2, now)).await;
+    let first_days = |ago: i32| {
+        let mut records = checkpoint(a, now, 3, 2, &[(3, 3)]);
+        records.schedulers.get_mut(&a).unwrap().checkpoint.first_day = Day(now.day().0 - ago);
+        records
+    };
+    owned.write(first_days(40)).await;
+    assert_eq!(recover(&owned.journal, ENOUGH).await.unwrap()[0].runs.len(), 1);
+    assert_eq!(owned.count("select (current_date - first_day)::int8 from scheduler").await, 43);
+    owned.write(first_days(0)).await;
+    assert_eq!(owned.count("select (current_date - first_day)::int8 from scheduler").await, 3);
+    assert_eq!(recover(&owned.journal, ENOUGH).await.unwrap()[0].runs.len(), 0, "older days are not looked at");
 }
 
 #[tokio::test]
@@ -235,7 +261,7 @@ async fn without_a_partition_for_today_rows_go_to_the_last_day_made_and_are_reco
         assert_eq!(owned.writer.append(&batch).await, Fate::Durable);
         owned.next.0 += 1;
     }
-    let recovered = recover(&owned.journal).await.unwrap();
+    let recovered = recover(&owned.journal, ENOUGH).await.unwrap();
     assert_eq!((recovered[0].runs.len(), recovered[0].outcomes.len()), (1, 1));
 }
 

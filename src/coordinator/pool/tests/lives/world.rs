@@ -8,7 +8,7 @@ use super::{
     session::{Session, Stands},
 };
 use crate::coordinator::machine::Event;
-use crate::core::{Caller, Command, Epoch, Handle, Namespace, Packed, Run, Seq, Settings, ShardId, Submit, Verb};
+use crate::core::{Caller, Command, Epoch, Handle, Namespace, Packed, Place, Run, Seq, Settings, ShardId, Submit, Verb};
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
@@ -162,7 +162,10 @@ impl World {
         let outside = &mut self.outside;
         let verb = match outside.dice.below(10) {
             _ if outside.journal.recover().is_empty() => Verb::Open { settings: Arc::new(Settings::default()), request: None },
-            0..=2 if outside.journal.tasks() > 0 => Verb::Cancel(Seq(1 + outside.dice.place(outside.journal.tasks()) as i64)),
+            0..=2 if outside.journal.tasks() > 0 => {
+                let seq = Seq(1 + outside.dice.place(outside.journal.tasks()) as i64);
+                Verb::Cancel(Place { seq, order: None })
+            }
             _ => {
                 let spec = outside.specs[outside.dice.place(outside.specs.len())].clone();
                 let count = 1 + outside.dice.below(3) as u32;
