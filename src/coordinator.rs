@@ -35,6 +35,7 @@ use crate::{
     journal::{Journal, JournalError, Membership, Reader, Replica, Sessions},
 };
 use driver::{Asked, Driver};
+use ended::EndedStreams;
 use feed::Feeds;
 use heart::Nudge;
 use library::Library;
@@ -92,6 +93,7 @@ pub struct Coordinator {
     commands: mpsc::Sender<Asked>,
     closed_streams: mpsc::Sender<Command>,
     room: Room,
+    ended_streams: EndedStreams,
     journal: Journal,
     reader: Reader,
     shard: ShardId,
@@ -161,8 +163,7 @@ impl Coordinator {
         let pool = Pool::new(noop_slots, clock.clone());
         let (commands, asked) = mpsc::channel(COMMANDS);
         let (closed_streams, closed) = mpsc::channel(CLOSED_STREAMS);
-        let (events, ownership) = mpsc::channel(OWNERSHIP);
-        let (wishes, wished) = mpsc::channel(OWNERSHIP);
+        let ((events, ownership), (wishes, wished)) = (mpsc::channel(OWNERSHIP), mpsc::channel(OWNERSHIP));
         let entrance =
             Entrance { pool: pool.clone(), sessions: sessions.clone(), changes: changes.clone(), reports: reports.clone() };
         let roll = Roll { pool: pool.clone(), executor, sessions, changes, commands: commands.downgrade() };
@@ -174,6 +175,7 @@ impl Coordinator {
             commands,
             closed_streams,
             room: Room::new(Load { calls: COMMANDS, bytes: COMMAND_BYTES }),
+            ended_streams: EndedStreams::new(limits.streams),
             journal: journal.clone(),
             reader: journal.reader(),
             shard: journal.shard(),

@@ -1,11 +1,37 @@
 //! Calls about schedulers that have left memory: released, every task ended, and others have ended since. The journal knows
 //! them, and nothing can change them any more.
 
-use super::{CallError, Coordinator, EventStream, stream::Goal};
+use super::{
+    CallError, Coordinator, EventStream,
+    room::{Load, Place, Room},
+    stream::Goal,
+};
 use crate::core::{
     Counts, DoneNo, Handle, Namespace, Phase, Progress, Reject, Reply, Request, SchedulerImage, SchedulerState, SchedulerView,
     Seq, Until, Verb,
+    limits::{LIMIT_WAIT, Limit},
 };
+
+/// The streams of schedulers that have left memory: the core does not count them. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct EndedStreams {
+    room: Room,
+    most: u32,
+}
+
+impl EndedStreams {
+    /// At most so many of one namespace.
+    pub fn new(most: u32) -> Self {
+        // A namespace alone gets half of a room.
+        EndedStreams { room: Room::new(Load { calls: 2 * most as usize, bytes: 0 }), most }
+    }
+
+    fn take(&self, namespace: &Namespace) -> Result<Place, CallError> {
+        let (value, wait) = (self.most.into(), Some(LIMIT_WAIT));
+        let over = Reject::LimitReached { limit: Limit::Streams, namespace: namespace.clone(), value, wait };
+        self.room.take(namespace, 0).map_err(|_| CallError::Rejected(over))
+    }
+}
 
 impl Coordinator {
     /// The answer for a scheduler the core does not know.
@@ -51,14 +77,15 @@ impl Coordinator {
         after: DoneNo,
         until: Until,
     ) -> Result<EventStream, CallError> {
-        let image = self.ended_image(namespace, handle).await?;
+        let image = self.ended_image(namespace.clone(), handle).await?;
         let (last_seq, done_no) = (image.checkpoint.highest_seq, image.checkpoint.done_no);
         if after > done_no {
             return Err(CallError::Rejected(Reject::CursorAhead { last: done_no }));
         }
+        let place = self.ended_streams.take(&namespace)?;
         let goal = Goal { until, last_seq, outstanding: 0, opened_at: done_no };
         let progress = Progress { done_no, released: true, ..Progress::default() };
-        Ok(EventStream::new(handle, after, goal, self.reader.clone()).ended(progress))
+        Ok(EventStream::new(handle, after, goal, self.reader.clone()).ended(progress, place))
     }
 
     async fn ended_image(&self, namespace: Namespace, handle: Handle) -> Result<SchedulerImage, CallError> {

@@ -3,6 +3,7 @@
 use super::{
     CallError,
     feed::{Feed, Feeds, Told, events_after},
+    room::Place,
 };
 use crate::{
     core::{Command, Done, DoneNo, Halt, Handle, Order, Progress, Seq, Until},
@@ -82,6 +83,7 @@ pub struct EventStream {
     /// `None`: the scheduler has left memory; everything is in the journal, and this is how far it came.
     live: Option<Live>,
     ended: Progress,
+    _place: Option<Place>,
     /// The first page has been given: it comes at once, so that a reader knows its goal.
     begun: bool,
 }
@@ -105,6 +107,7 @@ impl EventStream {
             unread: Vec::new(),
             live: None,
             ended: Progress::default(),
+            _place: None,
             begun: false,
         }
     }
@@ -115,8 +118,9 @@ impl EventStream {
         self
     }
 
-    pub(super) fn ended(mut self, progress: Progress) -> Self {
+    pub(super) fn ended(mut self, progress: Progress, place: Place) -> Self {
         self.ended = progress;
+        self._place = Some(place);
         self
     }
 

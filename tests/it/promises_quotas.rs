@@ -17,7 +17,10 @@ use rallypoint::{
 };
 use sqlx::Connection;
 use std::time::Duration;
-use tonic::{Code, Request, Status, transport::Channel};
+use tonic::{
+    Code, Request, Status,
+    transport::{Channel, Endpoint},
+};
 use tonic_types::StatusExt;
 
 /// Reason, limit, value, subject and whether it says when to come back, of an error that names them all alike.
@@ -132,6 +135,32 @@ async fn a_stream_too_many_is_refused_until_one_has_ended() {
     let patient: Client = server.client.clone().with_patience(Duration::from_secs(60));
     let patient = patient.scheduler(scheduler.handle());
     patient.synchronize(0, Some(Kind::Forever(Default::default()))).await.expect("there is room");
+}
+
+#[tokio::test]
+async fn streams_of_schedulers_that_have_left_memory_are_counted_too() {
+    let postgres = durable_postgres();
+    let setup = || Setup { postgres: Some(&postgres), limits: Limits { streams: 1, ..Limits::default() }, ..Setup::default() };
+    let server = Server::with(setup()).await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    for _ in 0..2 {
+        scheduler.submit(noop().times(10_000)).await;
+    }
+    scheduler.cancel_everything().await;
+    drop(server);
+    let age = "update scheduler set released_at = released_at - interval '1 hour'";
+    sqlx::raw_sql(age).execute(&mut connect(&scheduler.journal).await).await.expect("it was released long ago");
+
+    let server = Server::with(setup()).await;
+    // So that what it does not read soon stops it.
+    let endpoint = Endpoint::from_shared(server.url.clone()).expect("a URL").initial_stream_window_size(64 << 10);
+    let mut calls = SchedulerServiceClient::new(endpoint.connect().await.expect("connected"));
+    let watch = || SynchronizationRequest { handle: scheduler.handle().into(), ..Default::default() };
+    let first = calls.synchronization(watch()).await.expect("the first one");
+    assert_eq!(refusal(calls.synchronization(watch()).await), over("TOO_MANY_STREAMS", "streams", 1));
+    drop(first);
+    let patient = server.client.clone().with_patience(Duration::from_secs(20)).scheduler(scheduler.handle());
+    patient.synchronize(0, None).await.expect("there is room");
 }
 
 #[tokio::test]
