@@ -2,6 +2,29 @@
 //! passed. What is left to do follows from the unfinished set, the rows and the time, so it goes on after a recovery.
 
 use super::{Handle, Order, Outcome, Output, Shard, Time, limits};
+use std::{collections::VecDeque, time::Duration};
+
+/// Who is to get a slice, and when.
+#[derive(Debug, Default)]
+pub(super) struct Bulk {
+    queue: VecDeque<Handle>,
+    /// No slice before this.
+    from: Time,
+    /// A caller has asked for something since the last slice.
+    asked: bool,
+}
+
+impl Bulk {
+    /// When the next slice is due.
+    pub fn next_due(&self) -> Time {
+        if self.queue.is_empty() { Time::NEVER } else { self.from }
+    }
+
+    /// A caller asks for something: what is under way leaves room.
+    pub fn note_call(&mut self) {
+        self.asked = !self.queue.is_empty();
+    }
+}
 
 impl Shard {
     /// Intends to cancel what waits above `above` (`None`: everything). The caller records the scheduler.
@@ -17,17 +40,23 @@ impl Shard {
         self.queue_slice(handle);
     }
 
-    fn queue_slice(&mut self, handle: Handle) {
+    pub(super) fn queue_slice(&mut self, handle: Handle) {
         if !std::mem::replace(&mut self.scheduler_mut(handle).sliced, true) {
-            self.bulk.push_back(handle);
+            self.bulk.queue.push_back(handle);
         }
     }
 
-    /// One slice for this batch, shared by the schedulers that have a bulk effect under way.
+    /// One slice for this batch, shared by the schedulers that have a bulk effect under way. While callers ask for other
+    /// things there is a pause between two slices, in which batches are as short as ever.
     pub(super) fn run_slices(&mut self, now: Time, out: &mut Output) {
+        if self.bulk.next_due() > now {
+            return;
+        }
+        let pause = if std::mem::take(&mut self.bulk.asked) { limits::SLICE_PAUSE } else { Duration::ZERO };
+        self.bulk.from = now + pause;
         let mut left = limits::SLICE;
         while left > 0
-            && let Some(handle) = self.bulk.pop_front()
+            && let Some(handle) = self.bulk.queue.pop_front()
         {
             let Some(scheduler) = self.schedulers.get_mut(&handle) else { continue };
             scheduler.sliced = false;

@@ -19,7 +19,9 @@ pub const REQUEST_MEMORY: Duration = Duration::from_secs(15 * 60);
 /// Failed tasks named in a halt.
 pub const HALT_FAILED: usize = 100;
 /// Records that bulk effects yield per batch.
-pub const SLICE: u32 = 250;
+pub const SLICE: u32 = 500;
+/// Between two slices while callers ask for other things: longer than a batch takes.
+pub const SLICE_PAUSE: Duration = Duration::from_millis(2);
 /// Timers that go off per batch: the others are late, instead of everybody.
 pub const TIMERS: usize = 5_000;
 /// Finished tasks of a scheduler that recovery reads again, at most, before a checkpoint.

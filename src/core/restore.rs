@@ -84,11 +84,11 @@ impl Shard {
             let kind = self.fair.kind(work);
             scheduler.suspect_first(now, kind, *most);
         }
-        if scheduler.image.cancel_rest.is_some() {
-            scheduler.sliced = true;
-            self.bulk.push_back(handle);
-        }
+        let cancelling = scheduler.image.cancel_rest.is_some();
         self.schedulers.insert(handle, Box::new(scheduler));
+        if cancelling {
+            self.queue_slice(handle);
+        }
         outcomes.iter().for_each(|outcome| self.fall_behind(handle, outcome.count, 1));
         self.doze(now, handle);
         self.refresh(handle);

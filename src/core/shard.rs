@@ -7,6 +7,7 @@ use super::{
     Action, Caller, Command, Fair, Handle, Namespace, Output, Over, Progress, Quotas, Reject, Reply, Scheduler, Seq, Ticket,
     Time, Verb,
     behind::Behind,
+    bulk::Bulk,
     limits::Limits,
     requests::{AcceptedCalls, Opened},
     shared::Shared,
@@ -40,7 +41,7 @@ pub struct Shard {
     /// Attempts that run for long: when to charge them again.
     pub(super) charges: BinaryHeap<Reverse<(Time, Handle, Seq)>>,
     /// Schedulers with a bulk effect under way.
-    pub(super) bulk: VecDeque<Handle>,
+    pub(super) bulk: Bulk,
     /// Schedulers that are over and nobody watches, oldest first.
     pub(super) ended: VecDeque<Handle>,
     /// Finished work that a recovery would read again.
@@ -110,8 +111,7 @@ impl Shard {
         let timer = self.timers.first().map_or(Time::NEVER, |(at, _)| *at);
         let charge = self.charges.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
         let young = self.young.front().map_or(Time::NEVER, |(since, ..)| *since + super::limits::LONG_ATTEMPT);
-        let bulk = if self.bulk.is_empty() { Time::NEVER } else { Time(0) };
-        timer.min(charge).min(young).min(bulk).min(self.behind.next_rest())
+        timer.min(charge).min(young).min(self.bulk.next_due()).min(self.behind.next_rest())
     }
 
     /// What streams need to know of a scheduler; `None`: it is not in memory (ended long ago).
@@ -126,6 +126,7 @@ impl Shard {
         if !self.owns(&caller.namespace, handle) {
             return self.answered_before(caller, handle, verb).unwrap_or(Reply::Rejected(Reject::UnknownHandle));
         }
+        self.bulk.note_call();
         self.scheduler_mut(handle).last_activity = now;
         let reply = match verb {
             Verb::Open { .. } => unreachable!("handled above"),

@@ -1,7 +1,10 @@
 //! Cancelling a backlog: one durable intention, carried out in slices (design 5.9).
 
 use super::world::{NONE, World, free, on_failure, order, plain};
-use crate::core::{OnFailure, Outcome, ReleaseMode, Report, SchedulerState, limits::SLICE};
+use crate::core::{
+    OnFailure, Outcome, ReleaseMode, Report, SchedulerState,
+    limits::{SLICE, SLICE_PAUSE},
+};
 use std::time::Duration;
 
 #[test]
@@ -24,6 +27,26 @@ fn a_cancel_release_ends_a_backlog_in_slices() {
     }
     assert_eq!(w.remembered.image(s).state, SchedulerState::Released);
     assert!(w.outcomes(s).iter().all(|(_, outcome)| *outcome == Outcome::Cancelled));
+}
+
+#[test]
+fn slices_leave_room_while_others_ask() {
+    let mut w = World::new(2);
+    let (s, other) = (w.open(plain), w.open(plain));
+    for _ in 0..5 {
+        w.submit(s, vec![order(1); SLICE as usize]);
+    }
+    w.release(s, ReleaseMode::Cancel);
+    w.submit(other, [free().noop()]);
+    assert_eq!(w.last_batch, i64::from(SLICE), "the next slice is due");
+    w.commands([]);
+    assert_eq!(w.last_batch, 0, "and the one after it waits a little");
+    assert_eq!(w.shard.next_due(), w.now + SLICE_PAUSE);
+    w.now = w.shard.next_due();
+    for _ in 0..2 {
+        w.commands([]);
+        assert_eq!(w.last_batch, i64::from(SLICE), "as fast as can be when nobody asks");
+    }
 }
 
 #[test]
