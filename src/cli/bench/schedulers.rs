@@ -10,6 +10,7 @@ use super::{
 use crate::{
     api::SchedulerSettings,
     client::{Client, Scheduler},
+    core::limits::REST,
 };
 use anyhow::Result;
 use std::{
@@ -28,8 +29,8 @@ const CALLERS: u64 = 64;
 const ONE_BY_ONE: usize = 1_000;
 /// How long nobody asks for anything, while statements are counted.
 const IDLE: Duration = Duration::from_secs(30);
-/// Until what went before has left no trace.
-const SETTLED: Duration = Duration::from_secs(3);
+/// Until what went before has left no trace: schedulers out of use have been written down as such.
+const SETTLED: Duration = REST.saturating_add(Duration::from_secs(15));
 
 pub async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> {
     let place = Place::with(&[("shared_preload_libraries", "pg_stat_statements")]).await?;
