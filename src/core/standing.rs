@@ -61,8 +61,8 @@ fn found(mut pieces: Pieces<'_>, limit: usize) -> Reply {
         let Some(piece) = pieces.next() else { return Reply::Selected { seqs, next: None } };
         seqs.extend((piece.first.0..=piece.last.0).rev().map(Seq).take(limit - seqs.len()));
         looked_to = piece.first;
-        if seqs.len() == limit {
-            looked_to = seqs[limit - 1];
+        if seqs.len() >= limit {
+            looked_to = seqs.last().copied().unwrap_or(looked_to);
             break;
         }
     }
