@@ -124,9 +124,10 @@ create table submission (
 ) partition by range (day);
 
 create index submission_times on submission using brin (submitted_at) with (pages_per_range = 16);
--- tasks of one order, newest first: rows of one order by key, the others one by one
+-- tasks of one order, newest first: rows of one order by key, the others one by one, without a look at those it cannot be in
 create index submission_of_one_order on submission (shard, handle, lowest_order, first_seq) where lowest_order = highest_order;
-create index submission_of_many_orders on submission (shard, handle, first_seq) where lowest_order < highest_order;
+create index submission_of_many_orders on submission (shard, handle, first_seq, lowest_order, highest_order)
+    where lowest_order < highest_order;
 
 -- One row: consecutive events of one scheduler, written in one batch.
 create table completion (

@@ -172,7 +172,7 @@ impl Reader {
         .await
     }
 
-    /// Rows that begin before `before` and may have tasks of `order`, newest first.
+    /// Rows that begin before `before` and have tasks of `order`, newest first.
     async fn submissions_of_order(
         &self,
         handle: Handle,
@@ -208,6 +208,7 @@ impl Reader {
                              and s.lowest_order < s.highest_order
                              and s.lowest_order <= $5
                              and s.highest_order >= $5
+                             and $5 = any (coalesce(s.effective_order, s.asked_order))
                          order by s.first_seq desc
                          limit $4
                      )
