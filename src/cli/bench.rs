@@ -130,9 +130,7 @@ impl Bench {
             Name::Schedulers => schedulers::run(self.count.unwrap_or(200_000), self.most.unwrap_or(100_000), runs).await?,
             Name::Orders => orders::run(self.count.unwrap_or(100_000), runs).await?.into(),
             Name::Overload => overload::run(runs).await?.into(),
-            Name::Streams => {
-                streams::run(self.most.unwrap_or(1_000).min(1_000), self.count.unwrap_or(1_000_000), runs).await?.into()
-            }
+            Name::Streams => streams::run(self.most.unwrap_or(1_000).min(1_000), self.count.unwrap_or(1_000_000)).await?.into(),
             Name::Cancel => cancel::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
             Name::Replay => replay::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
             Name::Takeover => takeover::run(self.count.unwrap_or(20)).await?.into(),

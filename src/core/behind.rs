@@ -86,7 +86,10 @@ impl Shard {
         let ended = scheduler.image.state == SchedulerState::Released;
         if scheduler.unfinished == 0 && !scheduler.resting && !scheduler.dozing && !ended {
             scheduler.dozing = true;
-            self.behind.dozing.push_back((now, handle));
+            // Many at a time, in few batches.
+            let step = limits::REST_STEP.as_micros() as i64;
+            let since = Time(now.0.saturating_add(step - 1) / step * step);
+            self.behind.dozing.push_back((since, handle));
         }
     }
 

@@ -20,8 +20,8 @@ pub const REQUEST_MEMORY: Duration = Duration::from_secs(15 * 60);
 pub const HALT_FAILED: usize = 100;
 /// Records that bulk effects yield per batch.
 pub const SLICE: u32 = 500;
-/// Between two slices while callers ask for other things: longer than a batch takes.
-pub const SLICE_PAUSE: Duration = Duration::from_millis(2);
+/// Between two slices while callers ask for other things: so long that hardly a task meets two of them.
+pub const SLICE_PAUSE: Duration = Duration::from_millis(6);
 /// Timers that go off per batch: the others are late, instead of everybody.
 pub const TIMERS: usize = 5_000;
 /// Finished tasks of a scheduler that recovery reads again, at most, before a checkpoint.
@@ -36,6 +36,8 @@ pub const RANGE: u32 = 8;
 pub const WORTH: u32 = 8 * ROW;
 /// A scheduler without unfinished tasks of which nobody has heard for so long comes to rest: recovery reads its row alone.
 pub const REST: Duration = Duration::from_secs(60);
+/// Who has come to rest is seen so often.
+pub const REST_STEP: Duration = Duration::from_secs(10);
 /// Ranges written by checkpoints that are not asked for, per batch, about.
 pub const CATCH_UP: usize = 100_000;
 /// An attempt that outlives this gets a row of its own in the journal.

@@ -175,12 +175,13 @@ fn between(calm: &Calm, from: Option<Instant>, to: Option<Instant>) -> Vec<f64> 
     calm.iter().filter(|(at, _)| within(at)).map(|(_, took)| *took).collect()
 }
 
-/// Seconds from `end` until the end of the last stretch of time whose 99th percentile was more than twice the usual one.
+/// Seconds from `end` until the end of the last stretch of time in which one task in ten took more than twice the usual 99th
+/// percentile: of the hundred tasks of a stretch the slowest says nothing.
 fn recovery(calm: &Calm, end: Instant, usual: f64) -> f64 {
     let windows = (AFTER.as_secs_f64() / WINDOW_AFTER.as_secs_f64()) as u32;
     let slow = (0..windows).rev().find(|window| {
         let from = end + WINDOW_AFTER * *window;
-        at(&between(calm, Some(from), Some(from + WINDOW_AFTER)), 0.99) > 2.0 * usual
+        at(&between(calm, Some(from), Some(from + WINDOW_AFTER)), 0.90) > 2.0 * usual
     });
     slow.map_or(0.0, |last| (WINDOW_AFTER * (last + 1)).as_secs_f64())
 }

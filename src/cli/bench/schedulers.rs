@@ -10,7 +10,7 @@ use super::{
 use crate::{
     api::SchedulerSettings,
     client::{Client, Scheduler},
-    core::limits::REST,
+    core::limits::{REST, REST_STEP},
 };
 use anyhow::Result;
 use std::{
@@ -30,7 +30,7 @@ const ONE_BY_ONE: usize = 1_000;
 /// How long nobody asks for anything, while statements are counted.
 const IDLE: Duration = Duration::from_secs(30);
 /// Until what went before has left no trace: schedulers out of use have been written down as such.
-const SETTLED: Duration = REST.saturating_add(Duration::from_secs(15));
+const SETTLED: Duration = REST.saturating_mul(2).saturating_add(REST_STEP.saturating_mul(3));
 
 pub async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> {
     let place = Place::with(&[("shared_preload_libraries", "pg_stat_statements")]).await?;

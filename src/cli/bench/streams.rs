@@ -35,6 +35,8 @@ const BUSY: u64 = 20;
 const CALM: u64 = 100;
 const PER_CALL: u64 = 100;
 const CALLERS: u64 = 16;
+/// Events of one turn: so many tasks wait at its start, and take memory as well.
+const TURN: u64 = 50_000;
 /// What the server's memory is to stay within.
 const LIMIT_MIB: f64 = 256.0;
 
@@ -53,9 +55,9 @@ struct Side {
     _asleep: Vec<Streaming<SynchronizationResponse>>,
 }
 
-pub async fn run(streams: u64, events: u64, runs: usize) -> Result<Report> {
+pub async fn run(streams: u64, events: u64) -> Result<Report> {
     let place = Place::new().await?;
-    let (stalled, turns) = (streams / STALLED, 2 * runs as u64);
+    let (stalled, turns) = (streams / STALLED, events.div_ceil(TURN).max(2));
     let each = events.div_ceil(turns);
     let mut alone = Side::open(&place, "alone", streams - stalled, 0).await?;
     let mut beside = Side::open(&place, "beside", streams - stalled, stalled).await?;
