@@ -85,6 +85,19 @@ pub enum AttemptEvent {
     },
 }
 
+impl AttemptEvent {
+    /// Its number in the journal, which sorts by it.
+    pub fn number(&self) -> i16 {
+        match self {
+            AttemptEvent::Start => 1,
+            AttemptEvent::CancelRequested => 2,
+            AttemptEvent::Lost { .. } => 3,
+            AttemptEvent::Failed { .. } => 4,
+            AttemptEvent::HandedBack => 5,
+        }
+    }
+}
+
 impl Records {
     /// Nothing to remember.
     pub fn is_empty(&self) -> bool {

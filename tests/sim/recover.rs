@@ -2,7 +2,7 @@
 
 use crate::{
     journal::Journal,
-    tables::{Call, Tables, kind},
+    tables::{Call, Tables},
 };
 use rallypoint::core::{
     DoneNo, RecoveredOutcome, RecoveredRequest, RecoveredRun, RecoveredScheduler, Seq, Time, limits::REQUEST_MEMORY,
@@ -26,7 +26,7 @@ impl Tables {
     fn recovered(&self, now: Time) -> RecoveredScheduler {
         let requests = self.calls_since(now - REQUEST_MEMORY).filter_map(request);
         let mut attempts: Vec<_> = self.attempts.iter().filter(|record| self.is_open(record.seq)).cloned().collect();
-        attempts.sort_by_key(|record| (record.at, record.seq, record.attempt, kind(&record.what)));
+        attempts.sort_by_key(|record| (record.at, record.seq, record.attempt, record.what.number()));
         RecoveredScheduler {
             image: self.image.clone(),
             runs: self.runs(),

@@ -4,8 +4,7 @@
 //! Rows are checked as they are written: numbers without a gap, one outcome per task, no key twice.
 
 use rallypoint::core::{
-    AttemptEvent, AttemptRecord, CompletionRecord, Handle, Outcome, Request, SchedulerImage, SchedulerState, Seq,
-    SubmissionRecord, Time,
+    AttemptRecord, CompletionRecord, Handle, Outcome, Request, SchedulerImage, SchedulerState, Seq, SubmissionRecord, Time,
 };
 use std::sync::Arc;
 
@@ -125,7 +124,7 @@ impl Tables {
 
     pub fn attempt(&mut self, record: AttemptRecord) {
         let same = |other: &AttemptRecord| {
-            other.seq == record.seq && other.attempt == record.attempt && kind(&other.what) == kind(&record.what)
+            other.seq == record.seq && other.attempt == record.attempt && other.what.number() == record.what.number()
         };
         assert!(!self.attempts.iter().any(same), "the key of an attempt is given twice: {record:?}");
         self.attempts.push(record);
@@ -147,16 +146,5 @@ impl Tables {
             }
             None => self.open_orders.push((order, delta)),
         }
-    }
-}
-
-/// As numbered in the journal, which sorts by it.
-pub fn kind(event: &AttemptEvent) -> i16 {
-    match event {
-        AttemptEvent::Start => 1,
-        AttemptEvent::CancelRequested => 2,
-        AttemptEvent::Lost { .. } => 3,
-        AttemptEvent::Failed { .. } => 4,
-        AttemptEvent::HandedBack => 5,
     }
 }

@@ -31,11 +31,11 @@ impl Attempts {
     /// Adds a row for each record.
     pub fn fill(&mut self, records: &[AttemptRecord]) {
         for record in records {
-            let (kind, next_at, error) = columns(&record.what);
+            let (next_at, error) = columns(&record.what);
             self.handle.push(record.handle.uuid());
             self.seq.push(record.seq.0);
             self.attempt.push(record.attempt.0);
-            self.kind.push(kind);
+            self.kind.push(record.what.number());
             self.at.push(Stamp(record.at));
             self.next_at.push(next_at.map(Stamp));
             self.error.row(error.map(|error| {
@@ -69,12 +69,10 @@ impl Attempts {
     }
 }
 
-fn columns(what: &AttemptEvent) -> (i16, Option<Time>, Option<&TaskError>) {
+fn columns(what: &AttemptEvent) -> (Option<Time>, Option<&TaskError>) {
     match what {
-        AttemptEvent::Start => (1, None, None),
-        AttemptEvent::CancelRequested => (2, None, None),
-        AttemptEvent::HandedBack => (5, None, None),
-        AttemptEvent::Lost { next_at, error } => (3, Some(*next_at), error.as_deref()),
-        AttemptEvent::Failed { next_at, error } => (4, Some(*next_at), Some(error)),
+        AttemptEvent::Start | AttemptEvent::CancelRequested | AttemptEvent::HandedBack => (None, None),
+        AttemptEvent::Lost { next_at, error } => (Some(*next_at), error.as_deref()),
+        AttemptEvent::Failed { next_at, error } => (Some(*next_at), Some(error)),
     }
 }

@@ -3,8 +3,8 @@
 use crate::{
     coordinator::pool::Host,
     core::{
-        AttemptEvent, AttemptRecord, CompletionRecord, DoneNo, Epoch, Records, RecoveredOutcome, RecoveredRun,
-        RecoveredScheduler, SchedulerImage, Seq, SubmissionRecord, Work,
+        AttemptRecord, CompletionRecord, DoneNo, Epoch, Records, RecoveredOutcome, RecoveredRun, RecoveredScheduler,
+        SchedulerImage, Seq, SubmissionRecord, Work,
     },
     journal::{Batch, Fate},
 };
@@ -111,7 +111,7 @@ impl Journal {
             }
         }
         let mut attempts = self.attempts.clone();
-        attempts.sort_by_key(|record| (record.at, record.seq, record.attempt, kind(&record.what)));
+        attempts.sort_by_key(|record| (record.at, record.seq, record.attempt, record.what.number()));
         vec![RecoveredScheduler { image, runs, outcomes, attempts, requests: Vec::new() }]
     }
 
@@ -161,16 +161,5 @@ impl Journal {
     pub fn of_fenced(&self) -> Vec<(u32, Session)> {
         let fenced = |(_, session): &(&u32, &Session)| self.is_fenced(session.replica, session.incarnation);
         self.sessions.iter().filter(fenced).map(|(pid, session)| (*pid, session.clone())).collect()
-    }
-}
-
-/// As numbered in the journal, which sorts by it.
-fn kind(event: &AttemptEvent) -> i16 {
-    match event {
-        AttemptEvent::Start => 1,
-        AttemptEvent::CancelRequested => 2,
-        AttemptEvent::Lost { .. } => 3,
-        AttemptEvent::Failed { .. } => 4,
-        AttemptEvent::HandedBack => 5,
     }
 }
