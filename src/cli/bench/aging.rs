@@ -62,7 +62,8 @@ async fn dead_rows(place: &Place, database: &str) -> Result<f64> {
     // Statistics are flushed when a session ends, at the latest.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let mut connection = place.connect(database).await?;
-    let dead = "select coalesce(sum(n_dead_tup), 0)::float8 from pg_stat_user_tables where relname ~ '^(submission|completion|attempt|batch)_'";
+    let dead =
+        "select sum(n_dead_tup)::float8 from pg_stat_user_tables where relname ~ '^(submission|completion|attempt|batch)_'";
     let dead = sqlx::query_scalar(dead).fetch_one(&mut connection).await?;
     connection.close().await?;
     Ok(dead)
