@@ -70,7 +70,10 @@ enum Verb {
 /// Reads the command line, runs the verb, and says how it went.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => return Failure::new("cannot start").why(error).report(),
     };

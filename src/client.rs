@@ -50,7 +50,12 @@ impl Client {
     }
 
     fn of(servers: Servers) -> Client {
-        Client { servers, patience: PATIENCE, caller: None, namespace: None }
+        Client {
+            servers,
+            patience: PATIENCE,
+            caller: None,
+            namespace: None,
+        }
     }
 
     /// Repeats calls of unknown fate, and those the service says when to repeat, for so long (default 30 s; zero: never).
@@ -60,18 +65,28 @@ impl Client {
 
     /// Names the caller, for the log.
     pub fn with_caller(self, name: &str) -> Result<Client> {
-        Ok(Client { caller: Some(metadata(name)?), ..self })
+        Ok(Client {
+            caller: Some(metadata(name)?),
+            ..self
+        })
     }
 
     /// Calls on behalf of a namespace, where the server takes that from metadata.
     pub fn with_namespace(self, namespace: &str) -> Result<Client> {
-        Ok(Client { namespace: Some(metadata(namespace)?), ..self })
+        Ok(Client {
+            namespace: Some(metadata(namespace)?),
+            ..self
+        })
     }
 
     /// Opens a scheduler.
     pub async fn open(&self, settings: api::SchedulerSettings) -> Result<Scheduler> {
-        let request = api::GetSchedulerRequest { settings: Some(settings), request_id: request_id() };
-        let response: api::GetSchedulerResponse = self.scheduler_call("GetScheduler", request).await?;
+        let request = api::GetSchedulerRequest {
+            settings: Some(settings),
+            request_id: request_id(),
+        };
+        let response: api::GetSchedulerResponse =
+            self.scheduler_call("GetScheduler", request).await?;
         Ok(self.scheduler(response.scheduler.unwrap_or_default().handle))
     }
 
@@ -81,37 +96,54 @@ impl Client {
     }
 
     /// A page of the caller's schedulers, newest first.
-    pub async fn schedulers(&self, request: api::ListSchedulersRequest) -> Result<api::ListSchedulersResponse> {
+    pub async fn schedulers(
+        &self,
+        request: api::ListSchedulersRequest,
+    ) -> Result<api::ListSchedulersResponse> {
         self.scheduler_call("ListSchedulers", request).await
     }
 
     /// What the service is doing.
     pub async fn status(&self) -> Result<api::GetStatusResponse> {
-        self.call("/rallypoint.v1.StatusService/GetStatus".into(), api::GetStatusRequest {}).await
+        self.call(
+            "/rallypoint.v1.StatusService/GetStatus".into(),
+            api::GetStatusRequest {},
+        )
+        .await
     }
 
     /// What runs where.
     pub async fn executions(&self) -> Result<Vec<api::Execution>> {
         let path = "/rallypoint.v1.StatusService/ListExecutions".to_owned();
-        let response: api::ListExecutionsResponse = self.call(path, api::ListExecutionsRequest {}).await?;
+        let response: api::ListExecutionsResponse =
+            self.call(path, api::ListExecutionsRequest {}).await?;
         Ok(response.executions)
     }
 
     /// What runs where, again at every change, at most once an interval. Not resumed when it breaks.
-    pub async fn watch_executions(&self, interval: Duration) -> Result<Streaming<api::ListExecutionsResponse>> {
+    pub async fn watch_executions(
+        &self,
+        interval: Duration,
+    ) -> Result<Streaming<api::ListExecutionsResponse>> {
         let interval_ms = i32::try_from(interval.as_millis()).unwrap_or(i32::MAX);
         let request = self.request(api::WatchExecutionsRequest { interval_ms });
-        let mut client = api::status_service_client::StatusServiceClient::new(self.servers.pick().1);
+        let mut client =
+            api::status_service_client::StatusServiceClient::new(self.servers.pick().1);
         Ok(client.watch_executions(request).await?.into_inner())
     }
 
     /// A call of SchedulerService, repeated while its fate is unknown.
-    pub(in crate::client) async fn scheduler_call<T, R>(&self, rpc: &'static str, request: T) -> Result<R>
+    pub(in crate::client) async fn scheduler_call<T, R>(
+        &self,
+        rpc: &'static str,
+        request: T,
+    ) -> Result<R>
     where
         T: Message + 'static,
         R: Message + Default + 'static,
     {
-        self.call(format!("/rallypoint.v1.SchedulerService/{rpc}"), request).await
+        self.call(format!("/rallypoint.v1.SchedulerService/{rpc}"), request)
+            .await
     }
 
     pub(in crate::client) async fn open_stream(
@@ -121,7 +153,12 @@ impl Client {
         let (pick, channel) = self.servers.pick();
         let mut client = api::scheduler_service_client::SchedulerServiceClient::new(channel);
         let opened = client.synchronization(self.request(request)).await;
-        Ok((pick, opened.map_err(|status| self.failed(pick, status))?.into_inner()))
+        Ok((
+            pick,
+            opened
+                .map_err(|status| self.failed(pick, status))?
+                .into_inner(),
+        ))
     }
 
     /// What a server said when a call failed. Another one may know better when this one cannot tell, and need not be waited
@@ -143,7 +180,8 @@ impl Client {
         T: Message + 'static,
         R: Message + Default + 'static,
     {
-        let path = PathAndQuery::try_from(path).map_err(|error| Error::from(Status::internal(error.to_string())))?;
+        let path = PathAndQuery::try_from(path)
+            .map_err(|error| Error::from(Status::internal(error.to_string())))?;
         let request = Arc::new(request);
         let mut backoff: Option<Backoff> = None;
         loop {
@@ -165,15 +203,24 @@ impl Client {
         let (pick, channel) = self.servers.pick();
         let mut grpc = Grpc::new(channel);
         let called = async {
-            grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))?;
-            grpc.unary(self.request(request), path, SharedCodec::<T, R>::new()).await
+            grpc.ready()
+                .await
+                .map_err(|error| Status::from_error(Box::new(error)))?;
+            grpc.unary(self.request(request), path, SharedCodec::<T, R>::new())
+                .await
         };
-        Ok(called.await.map_err(|status| self.failed(pick, status))?.into_inner())
+        Ok(called
+            .await
+            .map_err(|status| self.failed(pick, status))?
+            .into_inner())
     }
 
     fn request<T>(&self, message: T) -> Request<T> {
         let mut request = Request::new(message);
-        for (key, value) in [("rallypoint-caller", &self.caller), ("rallypoint-namespace", &self.namespace)] {
+        for (key, value) in [
+            ("rallypoint-caller", &self.caller),
+            ("rallypoint-namespace", &self.namespace),
+        ] {
             if let Some(value) = value {
                 request.metadata_mut().insert(key, value.clone());
             }
@@ -183,7 +230,8 @@ impl Client {
 }
 
 fn metadata(text: &str) -> Result<MetadataValue<Ascii>> {
-    text.parse().map_err(|_| Status::invalid_argument(format!("not printable ASCII: {text:?}")).into())
+    text.parse()
+        .map_err(|_| Status::invalid_argument(format!("not printable ASCII: {text:?}")).into())
 }
 
 /// Makes a call repeatable.

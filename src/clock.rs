@@ -29,7 +29,9 @@ struct Face {
 impl Clock {
     /// Starts with the time of this machine, until it is told better.
     pub fn new() -> Self {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         Clock::showing(i64::try_from(wall.as_micros()).unwrap_or_default())
     }
 
@@ -58,12 +60,19 @@ impl Clock {
         if !measured {
             return Time(now_us);
         }
-        Time(self.0.last_us.fetch_max(now_us, Ordering::Relaxed).max(now_us))
+        Time(
+            self.0
+                .last_us
+                .fetch_max(now_us, Ordering::Relaxed)
+                .max(now_us),
+        )
     }
 
     /// Takes over a measurement: the time of the database is `now`.
     pub fn set(&self, now: Time) {
-        self.0.offset_us.store(now.0.saturating_sub(self.elapsed_us()), Ordering::Relaxed);
+        self.0
+            .offset_us
+            .store(now.0.saturating_sub(self.elapsed_us()), Ordering::Relaxed);
         self.0.measured.store(true, Ordering::Release);
     }
 
@@ -71,10 +80,16 @@ impl Clock {
     /// its end at the latest. What agrees with that stays as it is, so that a slow answer does not hold time up.
     pub fn correct(&self, now: Time, took: Duration) {
         let elapsed_us = self.elapsed_us();
-        let estimate = self.0.offset_us.load(Ordering::Relaxed).saturating_add(elapsed_us);
+        let estimate = self
+            .0
+            .offset_us
+            .load(Ordering::Relaxed)
+            .saturating_add(elapsed_us);
         let right = estimate.clamp(now.0, (now + took).0);
         if right != estimate {
-            self.0.offset_us.store(right.saturating_sub(elapsed_us), Ordering::Relaxed);
+            self.0
+                .offset_us
+                .store(right.saturating_sub(elapsed_us), Ordering::Relaxed);
         }
         self.0.measured.store(true, Ordering::Release);
     }
@@ -110,7 +125,10 @@ mod tests {
     fn a_machine_whose_own_clock_is_a_day_ahead_is_put_right_by_the_first_measurement() {
         let day = Duration::from_secs(24 * 3600);
         let database = Time(1_800_000_000_000_000);
-        for measure in [|clock: &Clock, now| clock.set(now), |clock: &Clock, now| clock.correct(now, Duration::ZERO)] {
+        for measure in [
+            |clock: &Clock, now| clock.set(now),
+            |clock: &Clock, now| clock.correct(now, Duration::ZERO),
+        ] {
             let clock = Clock::showing((database + day).0);
             assert!(clock.now() >= database + day);
             measure(&clock, database);

@@ -139,11 +139,17 @@ pub enum CallError {
 
 impl CallError {
     fn unavailable(reason: &'static str) -> Self {
-        CallError::Unavailable { retry_after: RETRY_AFTER, reason }
+        CallError::Unavailable {
+            retry_after: RETRY_AFTER,
+            reason,
+        }
     }
 
     fn overloaded(limit: &'static str) -> Self {
-        CallError::Overloaded { retry_after: RETRY_AFTER, limit }
+        CallError::Overloaded {
+            retry_after: RETRY_AFTER,
+            limit,
+        }
     }
 
     /// A read of the journal failed.
@@ -157,24 +163,57 @@ impl Coordinator {
     /// Starts the loop. It takes the shard over, recovers, and serves until its last handle is dropped. Fails
     /// when the system gives it no thread.
     pub fn start(parts: Parts) -> std::io::Result<Self> {
-        let Parts { journal, replica, lease, clock, executor, sessions, noop_slots, limits, body_bytes } = parts;
+        let Parts {
+            journal,
+            replica,
+            lease,
+            clock,
+            executor,
+            sessions,
+            noop_slots,
+            limits,
+            body_bytes,
+        } = parts;
         let (changes, changing) = mpsc::channel(CHANGES);
         let (reports, executor_events) = mpsc::channel(REPORTS);
         let pool = Pool::new(noop_slots, clock.clone());
         let (commands, asked) = mpsc::channel(COMMANDS);
         let (closed_streams, closed) = mpsc::channel(CLOSED_STREAMS);
-        let ((events, ownership), (wishes, wished)) = (mpsc::channel(OWNERSHIP), mpsc::channel(OWNERSHIP));
-        let entrance =
-            Entrance { pool: pool.clone(), sessions: sessions.clone(), changes: changes.clone(), reports: reports.clone() };
-        let roll = Roll { pool: pool.clone(), executor, sessions, changes, commands: commands.downgrade() };
+        let ((events, ownership), (wishes, wished)) =
+            (mpsc::channel(OWNERSHIP), mpsc::channel(OWNERSHIP));
+        let entrance = Entrance {
+            pool: pool.clone(),
+            sessions: sessions.clone(),
+            changes: changes.clone(),
+            reports: reports.clone(),
+        };
+        let roll = Roll {
+            pool: pool.clone(),
+            executor,
+            sessions,
+            changes,
+            commands: commands.downgrade(),
+        };
         let (membership, members) = watch::channel(Membership::default());
         let (looks, seen) = watch::channel(None);
-        let (feeds, health, nudge, pace) = (Feeds::default(), Health::default(), Nudge::default(), Pace::new(lease));
-        tokio::spawn(housekeeping::keep(journal.upkeep(), health.clone(), commands.downgrade()));
+        let (feeds, health, nudge, pace) = (
+            Feeds::default(),
+            Health::default(),
+            Nudge::default(),
+            Pace::new(lease),
+        );
+        tokio::spawn(housekeeping::keep(
+            journal.upkeep(),
+            health.clone(),
+            commands.downgrade(),
+        ));
         let coordinator = Coordinator {
             commands,
             closed_streams,
-            room: Room::new(Load { calls: COMMANDS, bytes: COMMAND_BYTES }),
+            room: Room::new(Load {
+                calls: COMMANDS,
+                bytes: COMMAND_BYTES,
+            }),
             ended_streams: EndedStreams::new(limits.streams),
             journal: journal.clone(),
             reader: journal.reader(),
@@ -262,10 +301,22 @@ impl Coordinator {
     }
 
     /// Asks about a scheduler. The answer is durable. Never [`Reply::Rejected`].
-    pub async fn call(&self, caller: Caller, handle: Handle, verb: Verb) -> Result<Reply, CallError> {
+    pub async fn call(
+        &self,
+        caller: Caller,
+        handle: Handle,
+        verb: Verb,
+    ) -> Result<Reply, CallError> {
         let namespace = caller.namespace.clone();
         let retry = verb.clone();
-        match self.ask(Command::Call { caller, handle, verb }).await? {
+        match self
+            .ask(Command::Call {
+                caller,
+                handle,
+                verb,
+            })
+            .await?
+        {
             Reply::Rejected(Reject::UnknownHandle) => self.ended(namespace, handle, &retry).await,
             Reply::Rejected(reject) => Err(CallError::Rejected(reject)),
             reply => Ok(reply),
@@ -291,8 +342,13 @@ impl Coordinator {
     ) -> Result<EventStream, CallError> {
         let this = self.clone();
         // On a task of its own: when the asking handler is dropped half-way, the stream is still opened, and closed.
-        let opening = tokio::spawn(async move { this.open_stream(caller, handle, after, until, last_seq).await });
-        opening.await.unwrap_or_else(|_| Err(CallError::unavailable("the service is shutting down")))
+        let opening = tokio::spawn(async move {
+            this.open_stream(caller, handle, after, until, last_seq)
+                .await
+        });
+        opening
+            .await
+            .unwrap_or_else(|_| Err(CallError::unavailable("the service is shutting down")))
     }
 
     async fn open_stream(
@@ -306,17 +362,37 @@ impl Coordinator {
         // The feed stands before the core is asked, so that no event falls between the two.
         let feed = self.feeds.open(handle);
         let namespace = caller.namespace.clone();
-        let command = Command::Call { caller, handle, verb: Verb::Watch { after, until, last_seq } };
+        let command = Command::Call {
+            caller,
+            handle,
+            verb: Verb::Watch {
+                after,
+                until,
+                last_seq,
+            },
+        };
         match self.ask(command).await {
-            Ok(Reply::Watching { last_seq, outstanding, done_no, .. }) => {
-                let goal = Goal { until, last_seq, outstanding, opened_at: done_no };
+            Ok(Reply::Watching {
+                last_seq,
+                outstanding,
+                done_no,
+                ..
+            }) => {
+                let goal = Goal {
+                    until,
+                    last_seq,
+                    outstanding,
+                    opened_at: done_no,
+                };
                 let stream = EventStream::new(handle, after, goal, self.reader.clone());
                 Ok(stream.live(feed, self.feeds.clone(), self.closed_streams.clone()))
             }
             other => {
                 self.feeds.close(handle, feed);
                 match other? {
-                    Reply::Rejected(Reject::UnknownHandle) => self.watch_ended(namespace, handle, after, until).await,
+                    Reply::Rejected(Reject::UnknownHandle) => {
+                        self.watch_ended(namespace, handle, after, until).await
+                    }
                     Reply::Rejected(reject) => Err(CallError::Rejected(reject)),
                     reply => unreachable!("the core answers Watch with Watching, not {reply:?}"),
                 }
@@ -325,7 +401,12 @@ impl Coordinator {
     }
 
     /// Resolves when every task that a scheduler has now has ended; `after` is its last event so far.
-    pub async fn wait_done(&self, caller: Caller, handle: Handle, after: DoneNo) -> Result<(), CallError> {
+    pub async fn wait_done(
+        &self,
+        caller: Caller,
+        handle: Handle,
+        after: DoneNo,
+    ) -> Result<(), CallError> {
         let mut stream = self.watch(caller, handle, after, Until::All, None).await?;
         while stream.next().await?.end.is_none() {}
         Ok(())
@@ -334,7 +415,9 @@ impl Coordinator {
     /// Waits until everything reported so far is durable, at most `patience`.
     pub async fn drain(&self, patience: Duration) {
         if tokio::time::timeout(patience, self.status()).await.is_err() {
-            tracing::warn!("stopped before the last outcomes were durable; they will be found lost or run again");
+            tracing::warn!(
+                "stopped before the last outcomes were durable; they will be found lost or run again"
+            );
         }
     }
 
@@ -346,23 +429,40 @@ impl Coordinator {
         }
         let place = self.place_for(&command)?;
         let (reply, answer) = oneshot::channel();
-        self.commands.try_send(Asked { command, reply, _place: place }).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => CallError::overloaded("commands"),
-            mpsc::error::TrySendError::Closed(_) => CallError::unavailable("the service is shutting down"),
-        })?;
+        self.commands
+            .try_send(Asked {
+                command,
+                reply,
+                _place: place,
+            })
+            .map_err(|error| match error {
+                mpsc::error::TrySendError::Full(_) => CallError::overloaded("commands"),
+                mpsc::error::TrySendError::Closed(_) => {
+                    CallError::unavailable("the service is shutting down")
+                }
+            })?;
         answer.await.map_err(|_| match self.health.standing() {
             Standing::Standby => CallError::OwnerChanged,
-            _ => CallError::unavailable("the coordination database is away; the effect of the call is unknown"),
+            _ => CallError::unavailable(
+                "the coordination database is away; the effect of the call is unknown",
+            ),
         })
     }
 
     /// Commands of the service itself need no place: they are few.
     fn place_for(&self, command: &Command) -> Result<Option<Place>, CallError> {
-        let Command::Call { caller, verb, .. } = command else { return Ok(None) };
+        let Command::Call { caller, verb, .. } = command else {
+            return Ok(None);
+        };
         let bytes = match verb {
-            Verb::Submit(submit) => (submit.bodies.bytes.len() + submit.params.bytes.len()).min(2 * CALL_BYTES),
+            Verb::Submit(submit) => {
+                (submit.bodies.bytes.len() + submit.params.bytes.len()).min(2 * CALL_BYTES)
+            }
             _ => 0,
         };
-        self.room.take(&caller.namespace, bytes).map(Some).map_err(CallError::overloaded)
+        self.room
+            .take(&caller.namespace, bytes)
+            .map(Some)
+            .map_err(CallError::overloaded)
     }
 }

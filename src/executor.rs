@@ -161,9 +161,17 @@ impl Executor {
         let mut targets = HashMap::new();
         for target in config.targets {
             let name = Arc::clone(&target.name);
-            let target =
-                Target::new(target, config.sessions.clone(), config.clock.clone(), config.cancel_grace, Arc::clone(&desk));
-            tokio::spawn(end.clone().run_until_cancelled_owned(Arc::clone(&target).supervise()));
+            let target = Target::new(
+                target,
+                config.sessions.clone(),
+                config.clock.clone(),
+                config.cancel_grace,
+                Arc::clone(&desk),
+            );
+            tokio::spawn(
+                end.clone()
+                    .run_until_cancelled_owned(Arc::clone(&target).supervise()),
+            );
             targets.insert(name, target);
         }
         Executor(Arc::new(Inner {
@@ -191,19 +199,45 @@ impl Executor {
 
     /// Runs these. Never blocks. What an earlier owner hands out is not taken.
     pub fn dispatch(&self, orders: Vec<Order>) {
-        for Order { token, assignment, body } in orders {
-            let Assignment { handle, first, count, attempt, .. } = assignment;
-            let running = Running { handle, first, count, attempt, since: self.0.clock.now() };
-            if !self.0.desk.take(Kept { token, running, work: assignment.spec.work.clone() }) {
+        for Order {
+            token,
+            assignment,
+            body,
+        } in orders
+        {
+            let Assignment {
+                handle,
+                first,
+                count,
+                attempt,
+                ..
+            } = assignment;
+            let running = Running {
+                handle,
+                first,
+                count,
+                attempt,
+                since: self.0.clock.now(),
+            };
+            if !self.0.desk.take(Kept {
+                token,
+                running,
+                work: assignment.spec.work.clone(),
+            }) {
                 continue;
             }
             let target = match &assignment.spec.work {
-                Work::Sql { target } if !self.0.closing.load(Ordering::Acquire) => self.0.targets.get(target),
+                Work::Sql { target } if !self.0.closing.load(Ordering::Acquire) => {
+                    self.0.targets.get(target)
+                }
                 _ => None,
             };
             match target.and_then(|target| Some((target, target.take_slot()?))) {
                 Some((target, slot)) => self.run(Arc::clone(target), slot, token, assignment, body),
-                None => self.0.desk.completed(token, self.completed(&assignment, Report::NotStarted, running.since, 0, 0)),
+                None => self.0.desk.completed(
+                    token,
+                    self.completed(&assignment, Report::NotStarted, running.since, 0, 0),
+                ),
             }
         }
     }
@@ -234,7 +268,11 @@ impl Executor {
 
     /// The kinds of work it has slots for, and how many when their targets are there.
     pub fn capacity(&self) -> Vec<(Work, u32)> {
-        self.0.targets.values().map(|target| (target.work(), target.status().slots)).collect()
+        self.0
+            .targets
+            .values()
+            .map(|target| (target.work(), target.status().slots))
+            .collect()
     }
 
     /// Ends the session of somebody who is gone. Returns when it is known to have ended: a target that cannot be reached keeps
@@ -251,12 +289,19 @@ impl Executor {
     pub fn executions(&self) -> Vec<ExecutionRow> {
         let mut targets: Vec<_> = self.0.targets.values().collect();
         targets.sort_by_key(|target| Arc::clone(target.name()));
-        targets.into_iter().flat_map(|target| target.executions()).collect()
+        targets
+            .into_iter()
+            .flat_map(|target| target.executions())
+            .collect()
     }
 
     /// How its targets are.
     pub fn targets(&self) -> Vec<TargetStatus> {
-        self.0.targets.values().map(|target| target.status()).collect()
+        self.0
+            .targets
+            .values()
+            .map(|target| target.status())
+            .collect()
     }
 
     /// Takes nothing more, lets what runs finish for `grace`, then stops it, which gives it back; and waits for the last
@@ -265,12 +310,25 @@ impl Executor {
         self.0.closing.store(true, Ordering::Release);
         self.0.attempts.close();
         // Whoever hands out work learns it first, or would hand out again and again what is refused.
-        self.0.targets.values().for_each(|target| self.0.desk.slots(target.work(), 0));
+        self.0
+            .targets
+            .values()
+            .for_each(|target| self.0.desk.slots(target.work(), 0));
         if timeout(grace, self.0.attempts.wait()).await.is_err() {
             self.running().values().for_each(CancellationToken::cancel);
-            let patience = self.0.targets.values().map(|t| t.cancel_grace()).max().unwrap_or_default() + STOP_PATIENCE;
+            let patience = self
+                .0
+                .targets
+                .values()
+                .map(|t| t.cancel_grace())
+                .max()
+                .unwrap_or_default()
+                + STOP_PATIENCE;
             if timeout(patience, self.0.attempts.wait()).await.is_err() {
-                tracing::warn!(attempts = self.0.attempts.len(), "these could not be stopped; their sessions stay registered");
+                tracing::warn!(
+                    attempts = self.0.attempts.len(),
+                    "these could not be stopped; their sessions stay registered"
+                );
             }
         }
         self.0.end.cancel();
@@ -278,7 +336,14 @@ impl Executor {
     }
 
     /// A task of its own, and one that survives it: a panic must not swallow the completion.
-    fn run(&self, target: Arc<Target>, slot: Slot, token: Token, assignment: Assignment, body: Body) {
+    fn run(
+        &self,
+        target: Arc<Target>,
+        slot: Slot,
+        token: Token,
+        assignment: Assignment,
+        body: Body,
+    ) {
         let stop = CancellationToken::new();
         self.running().insert(token, stop.clone());
         let this = self.clone();
@@ -292,19 +357,46 @@ impl Executor {
             };
             target.put_slot(slot);
             this.running().remove(&token);
-            this.0.desk.completed(token, this.completed(&assignment, report, started, number, pid));
+            this.0.desk.completed(
+                token,
+                this.completed(&assignment, report, started, number, pid),
+            );
         };
         // Not on the thread of the caller, which has better things to do.
         self.0.attempts.spawn_on(running, &self.0.runtime);
     }
 
-    fn completed(&self, assignment: &Assignment, report: Report, started: Time, slot: u32, backend_pid: i32) -> Completion {
-        let Assignment { handle, first, attempt, .. } = *assignment;
-        Completion { handle, first, attempt, report, started, ended: self.0.clock.now(), slot, backend_pid }
+    fn completed(
+        &self,
+        assignment: &Assignment,
+        report: Report,
+        started: Time,
+        slot: u32,
+        backend_pid: i32,
+    ) -> Completion {
+        let Assignment {
+            handle,
+            first,
+            attempt,
+            ..
+        } = *assignment;
+        Completion {
+            handle,
+            first,
+            attempt,
+            report,
+            started,
+            ended: self.0.clock.now(),
+            slot,
+            backend_pid,
+        }
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<Token, CancellationToken>> {
-        self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -316,6 +408,12 @@ impl Drop for Inner {
 }
 
 fn panicked() -> Report {
-    let error = TaskError { code: "INTERNAL".into(), message: "the executor failed while it ran this task".into() };
-    Report::Failed { error: Arc::new(error), transient: true }
+    let error = TaskError {
+        code: "INTERNAL".into(),
+        message: "the executor failed while it ran this task".into(),
+    };
+    Report::Failed {
+        error: Arc::new(error),
+        transient: true,
+    }
 }

@@ -57,7 +57,11 @@ impl Port {
                 "the port of the replicas is open to whoever reaches it: name certificates with --peer-cert, --peer-key, --peer-ca"
             );
         }
-        Ok(Port { listener, tls: config.tls, address })
+        Ok(Port {
+            listener,
+            tls: config.tls,
+            address,
+        })
     }
 
     /// Where the other replicas reach it, as `host:port`.
@@ -82,7 +86,9 @@ impl Port {
         if let Some(tls) = &self.tls {
             server = server.tls_config(tls.server())?;
         }
-        let served = server.add_routes(routes).serve_with_incoming(connections(self.listener, CONNECTIONS));
+        let served = server
+            .add_routes(routes)
+            .serve_with_incoming(connections(self.listener, CONNECTIONS));
         match stopping.run_until_cancelled(served).await {
             Some(served) => Ok(served?),
             None => Ok(()),

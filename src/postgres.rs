@@ -52,7 +52,11 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { data_dir: None, durable: true, settings: Vec::new() }
+        Options {
+            data_dir: None,
+            durable: true,
+            settings: Vec::new(),
+        }
     }
 }
 
@@ -75,7 +79,13 @@ impl PrivatePostgres {
             None => Place::temporary(&account)?,
         };
         cluster::prepare(&programs, &account, &place)?;
-        let postgres = PrivatePostgres { programs, account, place, options, server: Mutex::new(None) };
+        let postgres = PrivatePostgres {
+            programs,
+            account,
+            place,
+            options,
+            server: Mutex::new(None),
+        };
         postgres.restart()?;
         Ok(postgres)
     }
@@ -86,7 +96,12 @@ impl PrivatePostgres {
         if let Some(child) = server.take() {
             child.stop(Signal::SIGINT, STOP_PATIENCE);
         }
-        *server = Some(cluster::start(&self.programs, &self.account, &self.place, &self.options)?);
+        *server = Some(cluster::start(
+            &self.programs,
+            &self.account,
+            &self.place,
+            &self.options,
+        )?);
         Ok(())
     }
 
@@ -123,7 +138,12 @@ impl PrivatePostgres {
 
     /// Any database as any role, as sqlx and psql read it.
     pub fn url_for(&self, database: &str, role: &str) -> String {
-        let socket: String = self.socket_dir().to_string_lossy().bytes().map(escaped).collect();
+        let socket: String = self
+            .socket_dir()
+            .to_string_lossy()
+            .bytes()
+            .map(escaped)
+            .collect();
         format!("postgres://{role}@localhost/{database}?host={socket}&sslmode=disable")
     }
 
@@ -145,19 +165,34 @@ impl PrivatePostgres {
     /// Makes an empty database that `owner` ([`COORDINATION`] or [`TARGET`]) owns and nobody else may connect to.
     pub fn create_database(&self, name: &str, owner: &str) -> Result<()> {
         if !is_plain_name(name) || !is_plain_name(owner) {
-            bail!("a database name of lower-case letters, digits and underscores is needed, not {name:?} for {owner:?}");
+            bail!(
+                "a database name of lower-case letters, digits and underscores is needed, not {name:?} for {owner:?}"
+            );
         }
-        sql::run(self.options_for("postgres", SUPERUSER), cluster::create_database(name, owner))
-            .and_then(|()| sql::run(self.options_for(name, SUPERUSER), cluster::close_database(name, owner)))
-            .with_context(|| format!("cannot create the database {name}"))
+        sql::run(
+            self.options_for("postgres", SUPERUSER),
+            cluster::create_database(name, owner),
+        )
+        .and_then(|()| {
+            sql::run(
+                self.options_for(name, SUPERUSER),
+                cluster::close_database(name, owner),
+            )
+        })
+        .with_context(|| format!("cannot create the database {name}"))
     }
 
     /// Removes a database and ends its sessions.
     pub fn drop_database(&self, name: &str) -> Result<()> {
         if !is_plain_name(name) {
-            bail!("a database name of lower-case letters, digits and underscores is needed, not {name:?}");
+            bail!(
+                "a database name of lower-case letters, digits and underscores is needed, not {name:?}"
+            );
         }
-        sql::run(self.options_for("postgres", SUPERUSER), vec![format!("drop database if exists {name} with (force)")])
+        sql::run(
+            self.options_for("postgres", SUPERUSER),
+            vec![format!("drop database if exists {name} with (force)")],
+        )
     }
 
     fn server(&self) -> MutexGuard<'_, Option<Child>> {
@@ -167,23 +202,35 @@ impl PrivatePostgres {
 
 impl fmt::Debug for PrivatePostgres {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PrivatePostgres").field("base", &self.place.base()).finish_non_exhaustive()
+        f.debug_struct("PrivatePostgres")
+            .field("base", &self.place.base())
+            .finish_non_exhaustive()
     }
 }
 
 impl Drop for PrivatePostgres {
     fn drop(&mut self) {
         // What is temporary need not be written down before it is thrown away.
-        self.stop_with(if self.place.is_temporary() { Signal::SIGQUIT } else { Signal::SIGINT });
+        self.stop_with(if self.place.is_temporary() {
+            Signal::SIGQUIT
+        } else {
+            Signal::SIGINT
+        });
     }
 }
 
 fn is_plain_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.len() < 64
-        && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
 }
 
 fn escaped(byte: u8) -> String {
-    if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) { char::from(byte).into() } else { format!("%{byte:02X}") }
+    if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+        char::from(byte).into()
+    } else {
+        format!("%{byte:02X}")
+    }
 }

@@ -80,15 +80,24 @@ pub struct Target {
 /// Serves until `shutdown` resolves, then stops in order. When another replica is there, it is given the shard, running tasks
 /// get a grace, and no new calls are taken. Else no new calls are taken, running tasks get a grace, and the last outcomes
 /// become durable.
-pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<Output = ()> + Send) -> anyhow::Result<()> {
+pub async fn serve(
+    config: Config,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send,
+) -> anyhow::Result<()> {
     let private = match &config.database {
         Some(_) => None,
         None => Some(start_private(config.data_dir.clone()).await?),
     };
-    let url = config.database.clone().or_else(|| private.as_ref().map(PrivatePostgres::coordination_url)).unwrap_or_default();
+    let url = config
+        .database
+        .clone()
+        .or_else(|| private.as_ref().map(PrivatePostgres::coordination_url))
+        .unwrap_or_default();
     let targets = targets(&config, private.as_ref());
     let journal = Journal::open(JournalConfig {
-        options: PgConnectOptions::from_str(&url).context("the URL of the coordination database")?,
+        options: PgConnectOptions::from_str(&url)
+            .context("the URL of the coordination database")?,
         shard: ShardId(0),
         allow_unsafe: config.allow_unsafe_database,
         readers: READERS,
@@ -100,7 +109,11 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
         None => None,
     };
     let address = port.as_ref().map(|port| port.address().into());
-    let replica = Replica { id: Uuid::now_v7(), name: config.replica_name.as_str().into(), address };
+    let replica = Replica {
+        id: Uuid::now_v7(),
+        name: config.replica_name.as_str().into(),
+        address,
+    };
     let sessions = journal.sessions(replica.clone());
     let clock = Clock::new();
     let executor = Executor::start(ExecutorConfig {
@@ -131,7 +144,15 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
     let peers = rpc.peers.clone();
     if let Some(port) = port {
         let routes = rpc::peer_routes(&coordinator, &rpc, &stopping);
-        join_peers(port, routes, &coordinator, &executor, sessions.clone(), replica.name.clone(), &stopping);
+        join_peers(
+            port,
+            routes,
+            &coordinator,
+            &executor,
+            sessions.clone(),
+            replica.name.clone(),
+            &stopping,
+        );
     }
     let leaving = async {
         shutdown.await;
@@ -150,9 +171,16 @@ pub async fn serve(config: Config, listener: TcpListener, shutdown: impl Future<
 
 /// Gives the shard to another replica that is ready for it, if there is one, and goes on serving callers through it. What
 /// runs here is finished for the new owner.
-async fn leave(coordinator: &Coordinator, executor: &Executor, sessions: &Sessions, peers: Option<&Peers>) {
+async fn leave(
+    coordinator: &Coordinator,
+    executor: &Executor,
+    sessions: &Sessions,
+    peers: Option<&Peers>,
+) {
     coordinator.stopping();
-    let Some(peers) = peers.filter(|_| coordinator.standing() != Standing::Standby) else { return };
+    let Some(peers) = peers.filter(|_| coordinator.standing() != Standing::Standby) else {
+        return;
+    };
     if coordinator.successor().is_none() {
         // One that has just come is known when the heartbeat that is under way ends.
         let _ = tokio::time::timeout(LAST_LOOK, coordinator.membership().changed()).await;
@@ -160,7 +188,10 @@ async fn leave(coordinator: &Coordinator, executor: &Executor, sessions: &Sessio
     if coordinator.successor().is_none() {
         return;
     }
-    let successor = coordinator.hand_over().await.and_then(|successor| successor.address);
+    let successor = coordinator
+        .hand_over()
+        .await
+        .and_then(|successor| successor.address);
     if let Some(address) = successor {
         rpc::poke(peers, &address).await;
     }
@@ -178,7 +209,14 @@ fn join_peers(
     stopping: &CancellationToken,
 ) {
     let (membership, me, peers) = (coordinator.membership(), coordinator.id(), port.peers());
-    let remote = Remote { executor: executor.clone(), sessions, membership, me, name, peers };
+    let remote = Remote {
+        executor: executor.clone(),
+        sessions,
+        membership,
+        me,
+        name,
+        peers,
+    };
     tokio::spawn(stopping.clone().run_until_cancelled_owned(remote.keep()));
     let routes = routes.add_service(remote::Sessions::service(coordinator.entrance()));
     tokio::spawn(serve_peers(port, routes, stopping.clone()));
@@ -202,7 +240,10 @@ async fn serve_peers(port: Port, routes: Routes, stopping: CancellationToken) {
 
 async fn start_private(data_dir: Option<PathBuf>) -> anyhow::Result<PrivatePostgres> {
     let data_dir = data_dir.unwrap_or_else(postgres::default_data_dir);
-    let options = postgres::Options { data_dir: Some(data_dir), ..postgres::Options::default() };
+    let options = postgres::Options {
+        data_dir: Some(data_dir),
+        ..postgres::Options::default()
+    };
     tokio::task::spawn_blocking(move || PrivatePostgres::start(options)).await?
 }
 
@@ -211,18 +252,29 @@ fn targets(config: &Config, private: Option<&PrivatePostgres>) -> Vec<Target> {
     if let Some(private) = private
         && !targets.iter().any(|target| target.name == postgres::TARGET)
     {
-        targets.push(Target { name: postgres::TARGET.into(), url: private.target_url(), slots: config.slots });
+        targets.push(Target {
+            name: postgres::TARGET.into(),
+            url: private.target_url(),
+            slots: config.slots,
+        });
     }
     if targets.is_empty() {
-        tracing::warn!("no target is configured: only no-op tasks can run (name one with --target NAME=URL)");
+        tracing::warn!(
+            "no target is configured: only no-op tasks can run (name one with --target NAME=URL)"
+        );
     }
     targets
 }
 
 fn target_configs(targets: &[Target]) -> anyhow::Result<Vec<TargetConfig>> {
     let config = |target: &Target| {
-        let options = PgConnectOptions::from_str(&target.url).with_context(|| format!("the URL of target {}", target.name))?;
-        Ok(TargetConfig { name: target.name.as_str().into(), options, slots: target.slots })
+        let options = PgConnectOptions::from_str(&target.url)
+            .with_context(|| format!("the URL of target {}", target.name))?;
+        Ok(TargetConfig {
+            name: target.name.as_str().into(),
+            options,
+            slots: target.slots,
+        })
     };
     targets.iter().map(config).collect()
 }
@@ -243,12 +295,24 @@ fn keep_register(sessions: Sessions) -> mpsc::Sender<SessionNote> {
 async fn write_down(sessions: &Sessions, note: SessionNote) -> Result<(), journal::JournalError> {
     match note {
         SessionNote::Register { session, done } => {
-            if sessions.register(&session.target, session.slot, session.pid, session.backend_start).await? {
+            if sessions
+                .register(
+                    &session.target,
+                    session.slot,
+                    session.pid,
+                    session.backend_start,
+                )
+                .await?
+            {
                 // A slot that has given up waiting opens another session.
                 let _ = done.send(());
             }
             Ok(())
         }
-        SessionNote::Forget(session) => sessions.let_go(&session.target, session.pid, session.backend_start).await,
+        SessionNote::Forget(session) => {
+            sessions
+                .let_go(&session.target, session.pid, session.backend_start)
+                .await
+        }
     }
 }

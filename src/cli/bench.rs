@@ -118,26 +118,65 @@ impl Bench {
         let report: Measured = match self.name {
             Name::All => {
                 let failed = all::run(&self.into, &self.only, self.runs, self.most).await?;
-                return Ok(if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+                return Ok(if failed.is_empty() {
+                    ExitCode::SUCCESS
+                } else {
+                    ExitCode::FAILURE
+                });
             }
             Name::Bare => {
                 bare::serve().await?;
                 return Ok(ExitCode::SUCCESS);
             }
-            Name::Throughput => throughput::run(self.count.unwrap_or(600_000), runs).await?.into(),
-            Name::Unary => unary::run(self.count.unwrap_or(100_000), runs).await?.into(),
-            Name::Latency => latency::run(self.count.unwrap_or(3_000), runs).await?.into(),
-            Name::Schedulers => schedulers::run(self.count.unwrap_or(200_000), self.most.unwrap_or(100_000), runs).await?,
-            Name::Orders => orders::run(self.count.unwrap_or(100_000), runs).await?.into(),
+            Name::Throughput => throughput::run(self.count.unwrap_or(600_000), runs)
+                .await?
+                .into(),
+            Name::Unary => unary::run(self.count.unwrap_or(100_000), runs)
+                .await?
+                .into(),
+            Name::Latency => latency::run(self.count.unwrap_or(3_000), runs)
+                .await?
+                .into(),
+            Name::Schedulers => {
+                schedulers::run(
+                    self.count.unwrap_or(200_000),
+                    self.most.unwrap_or(100_000),
+                    runs,
+                )
+                .await?
+            }
+            Name::Orders => orders::run(self.count.unwrap_or(100_000), runs)
+                .await?
+                .into(),
             Name::Overload => overload::run(runs).await?.into(),
-            Name::Streams => streams::run(self.most.unwrap_or(1_000).min(1_000), self.count.unwrap_or(1_000_000)).await?.into(),
-            Name::Cancel => cancel::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
-            Name::Replay => replay::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
+            Name::Streams => streams::run(
+                self.most.unwrap_or(1_000).min(1_000),
+                self.count.unwrap_or(1_000_000),
+            )
+            .await?
+            .into(),
+            Name::Cancel => cancel::run(self.most.unwrap_or(10_000_000), runs)
+                .await?
+                .into(),
+            Name::Replay => replay::run(self.most.unwrap_or(10_000_000), runs)
+                .await?
+                .into(),
             Name::Takeover => takeover::run(self.count.unwrap_or(20)).await?.into(),
-            Name::Restart => restart::run(self.most.unwrap_or(10_000_000), runs).await?.into(),
+            Name::Restart => restart::run(self.most.unwrap_or(10_000_000), runs)
+                .await?
+                .into(),
             Name::Aging => aging::run(self.most.unwrap_or(10_000_000), runs).await?,
-            Name::Snapshot => snapshot::run(self.most.unwrap_or(100_000).min(100_000)).await?.into(),
-            Name::Backlog => backlog::run(self.count.unwrap_or(200_000), self.most.unwrap_or(10_000_000), runs).await?,
+            Name::Snapshot => snapshot::run(self.most.unwrap_or(100_000).min(100_000))
+                .await?
+                .into(),
+            Name::Backlog => {
+                backlog::run(
+                    self.count.unwrap_or(200_000),
+                    self.most.unwrap_or(10_000_000),
+                    runs,
+                )
+                .await?
+            }
         };
         match self.output {
             Format::Text => print!("{report}"),

@@ -37,6 +37,11 @@ struct Task {
 
 fn parse(text: &str) -> Result<Task, String> {
     let (handle, seq) = text.rsplit_once('/').ok_or("write it as HANDLE/SEQ")?;
-    let seq = seq.parse().map_err(|_| format!("`{seq}` is no task number"))?;
-    Ok(Task { handle: handle.to_owned(), seq })
+    let seq = seq
+        .parse()
+        .map_err(|_| format!("`{seq}` is no task number"))?;
+    Ok(Task {
+        handle: handle.to_owned(),
+        seq,
+    })
 }

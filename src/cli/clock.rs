@@ -13,12 +13,19 @@ pub fn time(us: i64) -> String {
 
 /// The time in RFC 3339, or null.
 pub fn rfc3339(us: i64) -> serde_json::Value {
-    Timestamp::from_microsecond(us).ok().filter(|_| us != 0).map_or(serde_json::Value::Null, |time| time.to_string().into())
+    Timestamp::from_microsecond(us)
+        .ok()
+        .filter(|_| us != 0)
+        .map_or(serde_json::Value::Null, |time| time.to_string().into())
 }
 
 /// Microseconds since 1970 of a message's timestamp; absent: 0.
 pub fn micros(time: Option<&prost_types::Timestamp>) -> i64 {
-    time.map_or(0, |time| time.seconds.saturating_mul(1_000_000).saturating_add(i64::from(time.nanos) / 1000))
+    time.map_or(0, |time| {
+        time.seconds
+            .saturating_mul(1_000_000)
+            .saturating_add(i64::from(time.nanos) / 1000)
+    })
 }
 
 /// `0.013 s`, `41.512 s`, `12 min 03 s`, `5 h 07 min`, `3 d 02 h`.
@@ -38,7 +45,11 @@ pub fn ago(us: i64) -> String {
         return "-".to_owned();
     }
     let passed = Timestamp::now().as_microsecond() - us;
-    if passed.abs() < 60_000_000 { format!("{:.1} s ago", passed as f64 / 1e6) } else { format!("{} ago", duration(passed)) }
+    if passed.abs() < 60_000_000 {
+        format!("{:.1} s ago", passed as f64 / 1e6)
+    } else {
+        format!("{} ago", duration(passed))
+    }
 }
 
 /// Seconds of a duration in microseconds, to the microsecond.
@@ -48,10 +59,19 @@ pub fn seconds(us: i64) -> f64 {
 
 /// Reads `90`, `0.5` (seconds), `500ms`, `2m`, `1h 30m`.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    let plain = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let friendly = || jiff::SignedDuration::from_str(text).ok().and_then(|duration| duration.try_into().ok());
+    let plain = text
+        .parse::<f64>()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let friendly = || {
+        jiff::SignedDuration::from_str(text)
+            .ok()
+            .and_then(|duration| duration.try_into().ok())
+    };
     let duration: Option<Duration> = plain.or_else(friendly);
-    duration.filter(|duration| !duration.is_zero()).ok_or_else(|| "write it like 30s, 500ms, 2m or 1h 30m".to_owned())
+    duration
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| "write it like 30s, 500ms, 2m or 1h 30m".to_owned())
 }
 
 #[cfg(test)]
@@ -70,8 +90,24 @@ mod tests {
 
     #[test]
     fn durations_are_shown_by_their_size() {
-        let shown = [13_000, 41_512_000, 723_000_000, 18_420_000_000, 266_400_000_000].map(duration);
-        assert_eq!(shown, ["0.013 s", "41.512 s", "12 min 03 s", "5 h 07 min", "3 d 02 h"]);
+        let shown = [
+            13_000,
+            41_512_000,
+            723_000_000,
+            18_420_000_000,
+            266_400_000_000,
+        ]
+        .map(duration);
+        assert_eq!(
+            shown,
+            [
+                "0.013 s",
+                "41.512 s",
+                "12 min 03 s",
+                "5 h 07 min",
+                "3 d 02 h"
+            ]
+        );
     }
 
     #[test]

@@ -26,15 +26,25 @@ pub struct Server {
 impl Server {
     /// The server listening at this address.
     pub fn at(address: SocketAddr) -> Server {
-        Server { address: format!("http://{address}") }
+        Server {
+            address: format!("http://{address}"),
+        }
     }
 
     /// A connection, or why there is none. The log shows the account of whoever sits here as the caller.
     pub async fn client(&self) -> Result<Client, Failure> {
         let what = || format!("cannot reach the server at {}", self.address);
-        let client = Client::connect(&self.address).await.map_err(|error| Failure::call(what(), &error))?;
-        let account = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_default();
-        let named = if account.is_empty() { Ok(client.clone()) } else { client.clone().with_caller(&account) };
+        let client = Client::connect(&self.address)
+            .await
+            .map_err(|error| Failure::call(what(), &error))?;
+        let account = std::env::var("USER")
+            .or_else(|_| std::env::var("LOGNAME"))
+            .unwrap_or_default();
+        let named = if account.is_empty() {
+            Ok(client.clone())
+        } else {
+            client.clone().with_caller(&account)
+        };
         Ok(named.unwrap_or(client))
     }
 }

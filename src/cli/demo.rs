@@ -55,18 +55,42 @@ impl Demo {
             verdict.print();
             hints();
         }
-        Ok(if verdict.good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if verdict.good() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
     }
 
     async fn series(&self, server: &Server) -> Result<Verdict, Failure> {
         let tasks = series::tasks(self.scale);
-        let settings = SchedulerSettings { display_name: "demo".to_owned(), ..SchedulerSettings::default() };
-        let scheduler = server.client().await?.open(settings).await.map_err(broken)?;
-        eprintln!("Ten tasks in five orders, all submitted at once (scheduler {}):", scheduler.handle());
+        let settings = SchedulerSettings {
+            display_name: "demo".to_owned(),
+            ..SchedulerSettings::default()
+        };
+        let scheduler = server
+            .client()
+            .await?
+            .open(settings)
+            .await
+            .map_err(broken)?;
+        eprintln!(
+            "Ten tasks in five orders, all submitted at once (scheduler {}):",
+            scheduler.handle()
+        );
         submit(&scheduler, tasks.iter().map(Sleep::task).collect()).await?;
         let mut lines = Lines::new(&tasks);
-        watch(scheduler.synchronize(0, None).await.map_err(broken)?, &scheduler, &mut lines).await.map_err(broken)?;
-        scheduler.release(ReleaseMode::Finish, true).await.map_err(broken)?;
+        watch(
+            scheduler.synchronize(0, None).await.map_err(broken)?,
+            &scheduler,
+            &mut lines,
+        )
+        .await
+        .map_err(broken)?;
+        scheduler
+            .release(ReleaseMode::Finish, true)
+            .await
+            .map_err(broken)?;
         lines.finish();
         let (log, _) = log::read(&scheduler, ListTasksRequest::default(), tasks.len()).await?;
         Ok(Verdict::new(log, series::expected(&tasks)))
@@ -78,7 +102,11 @@ fn broken(error: Error) -> Failure {
 }
 
 /// Shows events as they come, and between them what runs.
-async fn watch(mut events: DoneStream, scheduler: &Scheduler, lines: &mut Lines) -> Result<(), Error> {
+async fn watch(
+    mut events: DoneStream,
+    scheduler: &Scheduler,
+    lines: &mut Lines,
+) -> Result<(), Error> {
     let mut looks = time::interval(LOOK);
     loop {
         tokio::select! {
@@ -104,7 +132,9 @@ struct Host {
 
 impl Host {
     async fn start() -> Result<Host, Failure> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.map_err(anyhow::Error::from)?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+            .await
+            .map_err(anyhow::Error::from)?;
         let listen = listener.local_addr().map_err(anyhow::Error::from)?;
         let folder = std::env::temp_dir().join(format!("rallypoint-demo-{}", std::process::id()));
         let stop = CancellationToken::new();
@@ -125,7 +155,12 @@ impl Host {
             allow_unsafe_database: false,
         };
         let running = tokio::spawn(serve(config, listener, stop.clone().cancelled_owned()));
-        let mut host = Host { server: Server::at(listen), folder, stop, running };
+        let mut host = Host {
+            server: Server::at(listen),
+            folder,
+            stop,
+            running,
+        };
         match host.ready().await {
             Ok(()) => Ok(host),
             Err(failure) => {
@@ -137,7 +172,8 @@ impl Host {
 
     /// Waits until the server serves, or ends before it does.
     async fn ready(&mut self) -> Result<(), Failure> {
-        let spinner = ProgressBar::new_spinner().with_message("starting a private Postgres and a server …");
+        let spinner =
+            ProgressBar::new_spinner().with_message("starting a private Postgres and a server …");
         spinner.set_style(ProgressStyle::default_spinner());
         spinner.enable_steady_tick(Duration::from_millis(80));
         let ready = async {
@@ -160,7 +196,11 @@ impl Host {
     /// Stops the server and removes its folder.
     async fn stop(self) -> Result<(), Failure> {
         self.stop.cancel();
-        let ended = if self.running.is_finished() { Ok(Ok(())) } else { self.running.await };
+        let ended = if self.running.is_finished() {
+            Ok(Ok(()))
+        } else {
+            self.running.await
+        };
         std::fs::remove_dir_all(&self.folder).ok();
         Ok(ended.map_err(anyhow::Error::from).flatten()?)
     }
@@ -168,11 +208,22 @@ impl Host {
 
 /// What a newcomer can try next, as commands that work from where the demo was started.
 fn hints() {
-    let program = std::env::args().next().unwrap_or_else(|| "rallypoint".to_owned());
+    let program = std::env::args()
+        .next()
+        .unwrap_or_else(|| "rallypoint".to_owned());
     let hints = [
-        ("a server of your own; its private Postgres is kept between runs", "serve &"),
-        ("statements in parallel on that server, told as each is done", "exec 'select 1' 'select pg_sleep(2)'"),
-        ("the same series at its real speed: 41.5 s", "demo --scale 1"),
+        (
+            "a server of your own; its private Postgres is kept between runs",
+            "serve &",
+        ),
+        (
+            "statements in parallel on that server, told as each is done",
+            "exec 'select 1' 'select pg_sleep(2)'",
+        ),
+        (
+            "the same series at its real speed: 41.5 s",
+            "demo --scale 1",
+        ),
     ];
     output::line("");
     output::line(output::paint("Try next", BOLD));
@@ -183,6 +234,9 @@ fn hints() {
 }
 
 fn scale(text: &str) -> Result<f64, String> {
-    let scale = text.parse().ok().filter(|scale: &f64| *scale >= 0.001 && *scale <= 100.0);
+    let scale = text
+        .parse()
+        .ok()
+        .filter(|scale: &f64| *scale >= 0.001 && *scale <= 100.0);
     scale.ok_or_else(|| "the scale is a number from 0.001 to 100".to_owned())
 }

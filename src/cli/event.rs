@@ -11,7 +11,11 @@ use serde_json::{Value, json};
 
 /// Time from start to outcome; 0: never started.
 pub fn run_time_us(done: &AsyncDone) -> i64 {
-    if done.started_us == 0 { 0 } else { done.ended_us - done.started_us }
+    if done.started_us == 0 {
+        0
+    } else {
+        done.ended_us - done.started_us
+    }
 }
 
 /// `3/10  task 3  order 100  succeeded  1.013 s  select …`, coloured by outcome.
@@ -25,17 +29,39 @@ pub fn line(done: &AsyncDone, total: usize, statement: &str) -> String {
         digits = digits
     );
     let word = format!("{:<9}", words::outcome(done.outcome()));
-    let word = output::paint(&word, if done.outcome() == Outcome::Succeeded { GREEN } else { RED });
-    let tail = format!("{:>9}  {}", clock::duration(run_time_us(done)), remark(done, statement));
-    let room = output::width().map_or(usize::MAX, |width| width.saturating_sub(head.chars().count() + 13));
+    let word = output::paint(
+        &word,
+        if done.outcome() == Outcome::Succeeded {
+            GREEN
+        } else {
+            RED
+        },
+    );
+    let tail = format!(
+        "{:>9}  {}",
+        clock::duration(run_time_us(done)),
+        remark(done, statement)
+    );
+    let room = output::width().map_or(usize::MAX, |width| {
+        width.saturating_sub(head.chars().count() + 13)
+    });
     format!("{head}  {word}  {}", output::cut(&tail, room))
 }
 
 /// What to say beside an outcome: the error, else the statement.
 fn remark(done: &AsyncDone, statement: &str) -> String {
-    let attempt = if done.attempt > 1 { format!("attempt {}: ", done.attempt) } else { String::new() };
+    let attempt = if done.attempt > 1 {
+        format!("attempt {}: ", done.attempt)
+    } else {
+        String::new()
+    };
     match &done.error {
-        Some(error) => format!("{attempt}{} {}  — {}", error.code, plain(&error.message), plain(statement)),
+        Some(error) => format!(
+            "{attempt}{} {}  — {}",
+            error.code,
+            plain(&error.message),
+            plain(statement)
+        ),
         None => format!("{attempt}{}", plain(statement)),
     }
 }

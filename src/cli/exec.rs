@@ -15,7 +15,10 @@ use super::{
     words::FailurePolicy,
 };
 use crate::{
-    api::{AsyncDone, End, Outcome, ReleaseMode, RetryPolicy, SchedulerSettings, SqlTask, Task, TaskOptions, end, task::Kind},
+    api::{
+        AsyncDone, End, Outcome, ReleaseMode, RetryPolicy, SchedulerSettings, SqlTask, Task,
+        TaskOptions, end, task::Kind,
+    },
     client::{Error, Scheduler},
 };
 use clap::Args;
@@ -42,7 +45,12 @@ pub struct Exec {
     #[arg(long, value_enum, default_value_t = FailurePolicy::Continue)]
     on_failure: FailurePolicy,
     /// Name of the target database [default: app]
-    #[arg(long, value_name = "NAME", hide_default_value = true, default_value = "")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        hide_default_value = true,
+        default_value = ""
+    )]
     target: String,
     /// Limit of one attempt, like 30s or 5m
     #[arg(long, value_parser = clock::parse, value_name = "TIME")]
@@ -65,26 +73,43 @@ impl Exec {
         let mut interrupts = signal(SignalKind::interrupt()).map_err(anyhow::Error::from)?;
         let bars = Bars::new(lines.iter().map(|line| line.order));
         let scheduler = server.client().await?.open(self.settings()).await;
-        let scheduler = scheduler.map_err(|error| Failure::call("cannot open a scheduler", &error))?;
-        bars.voice().say(format!("scheduler {}", scheduler.handle()));
-        if let Err(failure) = submit(&scheduler, lines.into_iter().map(|line| self.task(line)).collect()).await {
+        let scheduler =
+            scheduler.map_err(|error| Failure::call("cannot open a scheduler", &error))?;
+        bars.voice()
+            .say(format!("scheduler {}", scheduler.handle()));
+        if let Err(failure) = submit(
+            &scheduler,
+            lines.into_iter().map(|line| self.task(line)).collect(),
+        )
+        .await
+        {
             release(&scheduler, ReleaseMode::Cancel, false).await?;
             return Err(failure);
         }
-        let mut printer = Printer { statements, bars, output: self.output, succeeded: 0, seen: 0 };
+        let mut printer = Printer {
+            statements,
+            bars,
+            output: self.output,
+            succeeded: 0,
+            seen: 0,
+        };
         follow(&scheduler, &mut printer, &mut interrupts).await?;
         Ok(printer.verdict())
     }
 
     /// The statements, in ascending order: were they to need more than one call, a later call may bring no lower order.
     fn lines(&self) -> Result<Vec<Line>, Failure> {
-        let arguments = self.statements.iter().map(|text| Line { order: self.order, statement: text.clone() });
+        let arguments = self.statements.iter().map(|text| Line {
+            order: self.order,
+            statement: text.clone(),
+        });
         let mut lines: Vec<Line> = arguments.collect();
         if let Some(path) = &self.file {
             lines.extend(file::read(path)?);
         }
         if lines.is_empty() {
-            return Err(Failure::new("there is nothing to run").next("write a statement on a line: `100, select 1`"));
+            return Err(Failure::new("there is nothing to run")
+                .next("write a statement on a line: `100, select 1`"));
         }
         lines.sort_by_key(|line| line.order);
         Ok(lines)
@@ -100,19 +125,34 @@ impl Exec {
     }
 
     fn task(&self, line: Line) -> Task {
-        let sql = SqlTask { statement: line.statement, target: self.target.clone(), ..SqlTask::default() };
+        let sql = SqlTask {
+            statement: line.statement,
+            target: self.target.clone(),
+            ..SqlTask::default()
+        };
         let options = TaskOptions {
             timeout: self.timeout.and_then(|timeout| timeout.try_into().ok()),
-            retry: Some(RetryPolicy { max_attempts: Some(self.retries + 1), ..RetryPolicy::default() }),
+            retry: Some(RetryPolicy {
+                max_attempts: Some(self.retries + 1),
+                ..RetryPolicy::default()
+            }),
             result_rows: Some(self.result_rows),
             ..TaskOptions::default()
         };
-        Task { kind: Some(Kind::Sql(sql)), order: line.order, options: Some(options) }
+        Task {
+            kind: Some(Kind::Sql(sql)),
+            order: line.order,
+            options: Some(options),
+        }
     }
 }
 
 /// Prints events until every task has ended; releases the scheduler, also when a halt stands in the way or on Ctrl-C.
-async fn follow(scheduler: &Scheduler, printer: &mut Printer, interrupts: &mut Signal) -> Result<(), Failure> {
+async fn follow(
+    scheduler: &Scheduler,
+    printer: &mut Printer,
+    interrupts: &mut Signal,
+) -> Result<(), Failure> {
     let voice = printer.bars.voice();
     let mut printing = pin!(print_all(scheduler, printer));
     let mut interrupted = false;
@@ -134,7 +174,10 @@ async fn follow(scheduler: &Scheduler, printer: &mut Printer, interrupts: &mut S
 async fn print_all(scheduler: &Scheduler, printer: &mut Printer) -> Result<(), Failure> {
     let end = print_events(scheduler, printer, 0).await?;
     if end.reason() == end::Reason::Halted {
-        printer.bars.voice().say(format!("halted by a failure: {} blocked tasks are cancelled", end.blocked));
+        printer.bars.voice().say(format!(
+            "halted by a failure: {} blocked tasks are cancelled",
+            end.blocked
+        ));
     }
     release(scheduler, ReleaseMode::Finish, true).await?;
     let seen = printer.seen;
@@ -142,7 +185,11 @@ async fn print_all(scheduler: &Scheduler, printer: &mut Printer) -> Result<(), F
 }
 
 /// Prints the events after `after`, and says why the stream ended.
-async fn print_events(scheduler: &Scheduler, printer: &mut Printer, after: i64) -> Result<End, Failure> {
+async fn print_events(
+    scheduler: &Scheduler,
+    printer: &mut Printer,
+    after: i64,
+) -> Result<End, Failure> {
     let mut events = scheduler.synchronize(after, None).await.map_err(broken)?;
     while let Some(done) = events.next().await.map_err(broken)? {
         done.iter().for_each(|done| printer.event(done));
@@ -152,7 +199,9 @@ async fn print_events(scheduler: &Scheduler, printer: &mut Printer, after: i64) 
 
 async fn release(scheduler: &Scheduler, mode: ReleaseMode, wait: bool) -> Result<(), Failure> {
     let released = scheduler.release(mode, wait).await;
-    released.map(drop).map_err(|error| Failure::call(format!("{} was not released", scheduler.handle()), &error))
+    released
+        .map(drop)
+        .map_err(|error| Failure::call(format!("{} was not released", scheduler.handle()), &error))
 }
 
 fn broken(error: Error) -> Failure {
@@ -182,8 +231,14 @@ impl Printer {
     }
 
     fn print(&self, done: &AsyncDone) {
-        let statement = usize::try_from(done.seq - 1).ok().and_then(|index| self.statements.get(index));
-        output::line(event::line(done, self.statements.len(), statement.map_or("", String::as_str)));
+        let statement = usize::try_from(done.seq - 1)
+            .ok()
+            .and_then(|index| self.statements.get(index));
+        output::line(event::line(
+            done,
+            self.statements.len(),
+            statement.map_or("", String::as_str),
+        ));
         let rows = done.result.as_ref().map(event::rows);
         for row in rows.iter().filter_map(|rows| rows.as_array()).flatten() {
             output::line(format!("      {row}"));
@@ -195,7 +250,12 @@ impl Printer {
 
     fn verdict(self) -> ExitCode {
         let all = self.statements.len();
-        self.bars.finish(format!("{} of {all} tasks succeeded", self.succeeded));
-        if self.succeeded == all { ExitCode::SUCCESS } else { ExitCode::from(TASK_FAILED) }
+        self.bars
+            .finish(format!("{} of {all} tasks succeeded", self.succeeded));
+        if self.succeeded == all {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::from(TASK_FAILED)
+        }
     }
 }

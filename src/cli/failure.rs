@@ -16,7 +16,11 @@ pub struct Failure {
 impl Failure {
     /// What the verb could not do.
     pub fn new(what: impl Into<String>) -> Failure {
-        Failure { what: what.into(), why: Vec::new(), next: None }
+        Failure {
+            what: what.into(),
+            why: Vec::new(),
+            next: None,
+        }
     }
 
     /// Why: one line of it.
@@ -33,10 +37,16 @@ impl Failure {
 
     /// A refused or lost call: its reason, every field at fault, and what helps.
     pub fn call(what: impl Into<String>, error: &Error) -> Failure {
-        let label = error.reason.clone().unwrap_or_else(|| format!("{:?}", error.code));
+        let label = error
+            .reason
+            .clone()
+            .unwrap_or_else(|| format!("{:?}", error.code));
         let mut failure = Failure::new(what).why(format!("{} ({label})", error.message));
         // The message of a single fault names it already.
-        let faults = error.violations.iter().map(|(field, fault)| format!("{field}: {fault}"));
+        let faults = error
+            .violations
+            .iter()
+            .map(|(field, fault)| format!("{field}: {fault}"));
         for fault in faults.filter(|fault| *fault != error.message) {
             failure = failure.why(fault);
         }
@@ -61,19 +71,26 @@ impl Failure {
 
 impl From<anyhow::Error> for Failure {
     fn from(error: anyhow::Error) -> Failure {
-        error.chain().skip(1).fold(Failure::new(error.to_string()), Failure::why)
+        error
+            .chain()
+            .skip(1)
+            .fold(Failure::new(error.to_string()), Failure::why)
     }
 }
 
 /// What helps at a command line; else what helps any caller.
 fn remedy(error: &Error) -> Option<&'static str> {
     match error.reason.as_deref() {
-        _ if error.transport => Some("start a server with `rallypoint serve`, or name one with --server URL"),
+        _ if error.transport => {
+            Some("start a server with `rallypoint serve`, or name one with --server URL")
+        }
         Some("HANDLE_NOT_FOUND" | "ID_MALFORMED") => {
             Some("check the handle: `rallypoint exec` prints it when it opens a scheduler")
         }
         Some("TASK_NOT_FOUND") => Some("`rallypoint log HANDLE` lists the tasks of the scheduler"),
-        Some("TARGET_UNKNOWN") => Some("`rallypoint status` lists the targets; `rallypoint serve --target NAME=URL` adds one"),
+        Some("TARGET_UNKNOWN") => Some(
+            "`rallypoint status` lists the targets; `rallypoint serve --target NAME=URL` adds one",
+        ),
         _ if error.is_unknown() => Some("see `rallypoint status`; the command may be repeated"),
         _ => error.remedy(),
     }

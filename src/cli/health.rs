@@ -5,7 +5,9 @@ use crate::client::Error;
 use clap::Args;
 use std::process::ExitCode;
 use tonic::transport::Endpoint;
-use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
 
 /// Arguments of `health`.
 #[derive(Args, Debug)]
@@ -24,13 +26,18 @@ impl Health {
             output::line("serving");
             return Ok(ExitCode::SUCCESS);
         }
-        Err(Failure::new("the server is up but not serving").why("it starts, stops, or has lost its database"))
+        Err(Failure::new("the server is up but not serving")
+            .why("it starts, stops, or has lost its database"))
     }
 }
 
 /// The server says that it serves. Asked once: a probe wants to know how it is now.
 pub async fn serving(server: &Server, service: String) -> Result<bool, Error> {
-    let channel = Endpoint::from_shared(server.address.clone())?.connect().await?;
-    let answer = HealthClient::new(channel).check(HealthCheckRequest { service }).await?;
+    let channel = Endpoint::from_shared(server.address.clone())?
+        .connect()
+        .await?;
+    let answer = HealthClient::new(channel)
+        .check(HealthCheckRequest { service })
+        .await?;
     Ok(answer.into_inner().status() == ServingStatus::Serving)
 }

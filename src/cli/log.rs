@@ -49,7 +49,12 @@ enum State {
 impl Log {
     /// Reads the tasks and prints them, oldest first.
     pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
-        let (tasks, more) = read(&server.client().await?.scheduler(&self.handle), self.query(), self.limit).await?;
+        let (tasks, more) = read(
+            &server.client().await?.scheduler(&self.handle),
+            self.query(),
+            self.limit,
+        )
+        .await?;
         if self.output.json() {
             output::json(&tasks.iter().map(to_json).collect::<Vec<_>>().into());
         } else {
@@ -70,17 +75,32 @@ impl Log {
             Some(State::Retrying) => TaskState::Retrying,
             Some(State::Done) => TaskState::Done,
         };
-        ListTasksRequest { order: self.order, state: state.into(), ..ListTasksRequest::default() }
+        ListTasksRequest {
+            order: self.order,
+            state: state.into(),
+            ..ListTasksRequest::default()
+        }
     }
 }
 
 /// The newest `limit` tasks, oldest first, and whether there are older ones.
-pub async fn read(scheduler: &Scheduler, mut query: ListTasksRequest, limit: usize) -> Result<(Vec<TaskView>, bool), Failure> {
+pub async fn read(
+    scheduler: &Scheduler,
+    mut query: ListTasksRequest,
+    limit: usize,
+) -> Result<(Vec<TaskView>, bool), Failure> {
     let mut tasks = Vec::new();
     loop {
-        query.page_size = i32::try_from(limit - tasks.len()).unwrap_or(PAGE).clamp(1, PAGE);
+        query.page_size = i32::try_from(limit - tasks.len())
+            .unwrap_or(PAGE)
+            .clamp(1, PAGE);
         let page = scheduler.tasks(query.clone()).await;
-        let page = page.map_err(|error| Failure::call(format!("cannot read the log of {}", scheduler.handle()), &error))?;
+        let page = page.map_err(|error| {
+            Failure::call(
+                format!("cannot read the log of {}", scheduler.handle()),
+                &error,
+            )
+        })?;
         tasks.extend(page.tasks);
         query.page_token = page.next_page_token;
         if query.page_token.is_empty() || tasks.len() >= limit {
@@ -94,11 +114,20 @@ pub async fn read(scheduler: &Scheduler, mut query: ListTasksRequest, limit: usi
 
 /// The tasks as a table; times are relative to the first submission, which stands above it.
 pub fn print(tasks: &[TaskView]) {
-    let Some(zero) = tasks.iter().map(|task| clock::micros(task.submitted_at.as_ref())).min() else {
+    let Some(zero) = tasks
+        .iter()
+        .map(|task| clock::micros(task.submitted_at.as_ref()))
+        .min()
+    else {
         return output::line("no tasks");
     };
-    output::line(output::paint(&format!("times are seconds since {}", clock::time(zero)), output::DIM));
-    let mut table = Table::new(&[">task", ">order", "state", ">try", ">queued", ">started", ">ended", ">took", "remark"]);
+    output::line(output::paint(
+        &format!("times are seconds since {}", clock::time(zero)),
+        output::DIM,
+    ));
+    let mut table = Table::new(&[
+        ">task", ">order", "state", ">try", ">queued", ">started", ">ended", ">took", "remark",
+    ]);
     for task in tasks {
         let done = task.done.clone().unwrap_or_default();
         let (started, ended) = span(task);
@@ -110,7 +139,11 @@ pub fn print(tasks: &[TaskView]) {
             since(zero, clock::micros(task.submitted_at.as_ref())),
             since(zero, started),
             since(zero, ended),
-            if started > 0 && ended > 0 { clock::duration(event::run_time_us(&done)) } else { "-".to_owned() },
+            if started > 0 && ended > 0 {
+                clock::duration(event::run_time_us(&done))
+            } else {
+                "-".to_owned()
+            },
             remark(task),
         ]);
     }
@@ -126,7 +159,11 @@ pub fn span(task: &TaskView) -> (i64, i64) {
 }
 
 fn since(zero: i64, us: i64) -> String {
-    if us == 0 { "-".to_owned() } else { format!("+{:.3}", clock::seconds(us - zero)) }
+    if us == 0 {
+        "-".to_owned()
+    } else {
+        format!("+{:.3}", clock::seconds(us - zero))
+    }
 }
 
 fn remark(task: &TaskView) -> String {

@@ -12,7 +12,12 @@ use std::process::ExitCode;
 #[derive(Args, Debug)]
 pub struct Migrate {
     /// URL of the coordination database
-    #[arg(long, env = "RALLYPOINT_DATABASE", hide_env_values = true, value_name = "URL")]
+    #[arg(
+        long,
+        env = "RALLYPOINT_DATABASE",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
     database: String,
 }
 
@@ -24,7 +29,13 @@ impl Migrate {
                 .why(error)
                 .next("it looks like postgres://user@host/rallypoint")
         })?;
-        let config = JournalConfig { options, shard: ShardId(0), allow_unsafe: false, readers: 1, retention_days: 30 };
+        let config = JournalConfig {
+            options,
+            shard: ShardId(0),
+            allow_unsafe: false,
+            readers: 1,
+            retention_days: 30,
+        };
         Journal::open(config).await.map_err(|error| {
             Failure::new("the database was not migrated")
                 .why(error)

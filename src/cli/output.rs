@@ -52,7 +52,10 @@ pub fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
-    text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+    text.chars()
+        .take(width.saturating_sub(1))
+        .chain(['…'])
+        .collect()
 }
 
 /// Stdout is a terminal whose owner has nothing against colour.
@@ -62,7 +65,11 @@ pub fn colour() -> bool {
 
 /// The text in an ANSI style, where colour is wanted.
 pub fn paint(text: &str, style: &str) -> String {
-    if colour() { format!("\x1b[{style}m{text}\x1b[0m") } else { text.to_owned() }
+    if colour() {
+        format!("\x1b[{style}m{text}\x1b[0m")
+    } else {
+        text.to_owned()
+    }
 }
 
 /// ANSI style of headings.

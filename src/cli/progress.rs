@@ -33,11 +33,23 @@ impl Bars {
         for order in tasks {
             orders.entry(order).or_default().total += 1;
         }
-        let mut bars = Bars { multi: MultiProgress::new(), orders, bars: BTreeMap::new(), all: None };
+        let mut bars = Bars {
+            multi: MultiProgress::new(),
+            orders,
+            bars: BTreeMap::new(),
+            all: None,
+        };
         if bars.orders.len() <= MOST_BARS {
-            bars.bars = bars.orders.iter().map(|(order, count)| (*order, bars.bar(&name(*order), count.total))).collect();
+            bars.bars = bars
+                .orders
+                .iter()
+                .map(|(order, count)| (*order, bars.bar(&name(*order), count.total)))
+                .collect();
         } else {
-            bars.all = Some(bars.bar("all orders", bars.orders.values().map(|count| count.total).sum()));
+            bars.all = Some(bars.bar(
+                "all orders",
+                bars.orders.values().map(|count| count.total).sum(),
+            ));
         }
         bars
     }
@@ -53,12 +65,24 @@ impl Bars {
                 bar.set_message(format!("{} not succeeded", count.bad));
             }
         }
-        let Some(count) = self.orders.get(&order).filter(|count| count.done == count.total) else { return };
+        let Some(count) = self
+            .orders
+            .get(&order)
+            .filter(|count| count.done == count.total)
+        else {
+            return;
+        };
         if let Some(bar) = self.bars.get(&order) {
             bar.abandon();
         }
         if self.multi.is_hidden() {
-            eprintln!("{}: {} of {} done, {} not succeeded", name(order), count.done, count.total, count.bad);
+            eprintln!(
+                "{}: {} of {} done, {} not succeeded",
+                name(order),
+                count.done,
+                count.total,
+                count.bad
+            );
         }
     }
 
@@ -69,14 +93,23 @@ impl Bars {
 
     /// Leaves the bars as they are and says how it ended.
     pub fn finish(&self, text: impl AsRef<str>) {
-        for bar in self.bars.values().chain(&self.all).filter(|bar| !bar.is_finished()) {
+        for bar in self
+            .bars
+            .values()
+            .chain(&self.all)
+            .filter(|bar| !bar.is_finished())
+        {
             bar.abandon();
         }
         self.voice().say(text);
     }
 
     fn bar(&self, name: &str, total: u64) -> ProgressBar {
-        let bar = self.multi.add(ProgressBar::new(total).with_style(style()).with_prefix(name.to_owned()));
+        let bar = self.multi.add(
+            ProgressBar::new(total)
+                .with_style(style())
+                .with_prefix(name.to_owned()),
+        );
         bar.enable_steady_tick(Duration::from_millis(120));
         bar
     }
@@ -98,11 +131,16 @@ impl Voice {
 }
 
 fn name(order: Option<i64>) -> String {
-    order.map_or_else(|| "no order".to_owned(), |_| format!("order {}", words::order(order)))
+    order.map_or_else(
+        || "no order".to_owned(),
+        |_| format!("order {}", words::order(order)),
+    )
 }
 
 fn style() -> ProgressStyle {
-    ProgressStyle::with_template("{prefix:>12} {bar:30.cyan/dim} {pos:>5}/{len:<5} {elapsed:>4} {msg:.red}")
-        .map(|style| style.progress_chars("━╸─"))
-        .unwrap_or_else(|_| ProgressStyle::default_bar())
+    ProgressStyle::with_template(
+        "{prefix:>12} {bar:30.cyan/dim} {pos:>5}/{len:<5} {elapsed:>4} {msg:.red}",
+    )
+    .map(|style| style.progress_chars("━╸─"))
+    .unwrap_or_else(|_| ProgressStyle::default_bar())
 }

@@ -21,12 +21,28 @@ pub struct Release {
 impl Release {
     /// Releases it and says what is left.
     pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
-        let mode = if self.cancel { ReleaseMode::Cancel } else { ReleaseMode::Finish };
+        let mode = if self.cancel {
+            ReleaseMode::Cancel
+        } else {
+            ReleaseMode::Finish
+        };
         let what = format!("cannot release {}", self.handle);
-        let answer = server.client().await?.scheduler(self.handle).release(mode, self.wait).await;
+        let answer = server
+            .client()
+            .await?
+            .scheduler(self.handle)
+            .release(mode, self.wait)
+            .await;
         let answer = answer.map_err(|error| Failure::call(what, &error))?;
-        let before = if answer.already_released { " (it was released before)" } else { "" };
-        output::line(format!("released{before}, {} tasks unfinished", answer.pending));
+        let before = if answer.already_released {
+            " (it was released before)"
+        } else {
+            ""
+        };
+        output::line(format!(
+            "released{before}, {} tasks unfinished",
+            answer.pending
+        ));
         Ok(ExitCode::SUCCESS)
     }
 }

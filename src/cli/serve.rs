@@ -21,13 +21,30 @@ use tracing_subscriber::EnvFilter;
 #[derive(Args, Debug)]
 pub struct Serve {
     /// Address to listen on (port 0: any free one)
-    #[arg(long, env = "RALLYPOINT_LISTEN", hide_env_values = true, default_value = "127.0.0.1:50051", value_name = "ADDRESS")]
+    #[arg(
+        long,
+        env = "RALLYPOINT_LISTEN",
+        hide_env_values = true,
+        default_value = "127.0.0.1:50051",
+        value_name = "ADDRESS"
+    )]
     listen: SocketAddr,
     /// URL of the coordination database [default: a private Postgres]
-    #[arg(long, alias = "database-url", env = "RALLYPOINT_DATABASE", hide_env_values = true, value_name = "URL")]
+    #[arg(
+        long,
+        alias = "database-url",
+        env = "RALLYPOINT_DATABASE",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
     database: Option<String>,
     /// Where the private Postgres keeps its data
-    #[arg(long, env = "RALLYPOINT_DATA_DIR", hide_env_values = true, value_name = "FOLDER")]
+    #[arg(
+        long,
+        env = "RALLYPOINT_DATA_DIR",
+        hide_env_values = true,
+        value_name = "FOLDER"
+    )]
     data_dir: Option<PathBuf>,
     /// A database SQL tasks may run on, as NAME=URL or NAME:SLOTS=URL; may be repeated
     #[arg(
@@ -40,10 +57,22 @@ pub struct Serve {
     )]
     targets: Vec<TargetOption>,
     /// Slots of a target that does not say how many
-    #[arg(long, env = "RALLYPOINT_SLOTS", hide_env_values = true, default_value_t = 8, value_name = "N")]
+    #[arg(
+        long,
+        env = "RALLYPOINT_SLOTS",
+        hide_env_values = true,
+        default_value_t = 8,
+        value_name = "N"
+    )]
     slots: u32,
     /// Slots for no-op tasks
-    #[arg(long, env = "RALLYPOINT_NOOP_SLOTS", hide_env_values = true, default_value_t = 8192, value_name = "N")]
+    #[arg(
+        long,
+        env = "RALLYPOINT_NOOP_SLOTS",
+        hide_env_values = true,
+        default_value_t = 8192,
+        value_name = "N"
+    )]
     noop_slots: u32,
     /// Days for which events and the log of what has ended can be read; more than a month needs a larger
     /// max_locks_per_transaction of the coordination database, and the start says so
@@ -67,10 +96,19 @@ pub struct Serve {
     )]
     body_memory: u32,
     /// Name of this replica [default: the host's]
-    #[arg(long, env = "RALLYPOINT_REPLICA", hide_env_values = true, value_name = "NAME")]
+    #[arg(
+        long,
+        env = "RALLYPOINT_REPLICA",
+        hide_env_values = true,
+        value_name = "NAME"
+    )]
     replica_name: Option<String>,
     /// Take the namespace from the metadata `rallypoint-namespace`: only behind a proxy that sets it
-    #[arg(long, env = "RALLYPOINT_TRUSTED_NAMESPACE_METADATA", hide_env_values = true)]
+    #[arg(
+        long,
+        env = "RALLYPOINT_TRUSTED_NAMESPACE_METADATA",
+        hide_env_values = true
+    )]
     trusted_namespace_metadata: bool,
     #[command(flatten)]
     peers: Peers,
@@ -101,7 +139,9 @@ impl Serve {
         log_to_stderr(self.log_format);
         let stop = Stop::new()?;
         let listener = TcpListener::bind(self.listen).await.map_err(|error| {
-            Failure::new(format!("cannot listen on {}", self.listen)).why(error).next("name another address with --listen")
+            Failure::new(format!("cannot listen on {}", self.listen))
+                .why(error)
+                .next("name another address with --listen")
         })?;
         let address = listener.local_addr().map_err(anyhow::Error::from)?;
         eprintln!("listening on http://{address}");
@@ -111,7 +151,11 @@ impl Serve {
 
     fn config(self, listen: SocketAddr) -> Result<Config, Failure> {
         let slots = self.slots;
-        let target = |target: TargetOption| Target { name: target.name, url: target.url, slots: target.slots.unwrap_or(slots) };
+        let target = |target: TargetOption| Target {
+            name: target.name,
+            url: target.url,
+            slots: target.slots.unwrap_or(slots),
+        };
         Ok(Config {
             listen,
             database: self.database,
@@ -132,26 +176,45 @@ impl Serve {
 }
 
 fn target(text: &str) -> Result<TargetOption, String> {
-    let (name, url) = text.split_once('=').ok_or("write it as NAME=URL, like app=postgres://user@host/app")?;
+    let (name, url) = text
+        .split_once('=')
+        .ok_or("write it as NAME=URL, like app=postgres://user@host/app")?;
     let (name, slots) = match name.split_once(':') {
         None => (name, None),
-        Some((name, slots)) => (name, Some(slots.parse().map_err(|_| format!("`{slots}` is no number of slots"))?)),
+        Some((name, slots)) => (
+            name,
+            Some(
+                slots
+                    .parse()
+                    .map_err(|_| format!("`{slots}` is no number of slots"))?,
+            ),
+        ),
     };
     if name.is_empty() || url.is_empty() || slots == Some(0) {
         return Err("a target needs a name, a URL, and at least one slot".to_owned());
     }
-    Ok(TargetOption { name: name.to_owned(), slots, url: url.to_owned() })
+    Ok(TargetOption {
+        name: name.to_owned(),
+        slots,
+        url: url.to_owned(),
+    })
 }
 
 fn host_name() -> String {
     let name = std::env::var("HOSTNAME").or_else(|_| std::fs::read_to_string("/etc/hostname"));
     let name = name.map(|name| name.trim().to_owned()).unwrap_or_default();
-    if name.is_empty() { "rallypoint".to_owned() } else { name }
+    if name.is_empty() {
+        "rallypoint".to_owned()
+    } else {
+        name
+    }
 }
 
 fn log_to_stderr(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
     match format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
@@ -166,8 +229,13 @@ struct Stop {
 
 impl Stop {
     fn new() -> Result<Stop, Failure> {
-        let listen = |kind| signal(kind).map_err(|error| Failure::new("cannot listen to signals").why(error));
-        Ok(Stop { terminate: listen(SignalKind::terminate())?, interrupt: listen(SignalKind::interrupt())? })
+        let listen = |kind| {
+            signal(kind).map_err(|error| Failure::new("cannot listen to signals").why(error))
+        };
+        Ok(Stop {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
     }
 
     /// Ends at the first signal; from then on another one ends the process.
@@ -195,7 +263,11 @@ mod tests {
     #[test]
     fn a_target_is_a_name_and_a_url_and_perhaps_slots() {
         let url = "postgres://u@h/app?options=-c%20a=b";
-        let app = |slots| TargetOption { name: "app".to_owned(), slots, url: url.to_owned() };
+        let app = |slots| TargetOption {
+            name: "app".to_owned(),
+            slots,
+            url: url.to_owned(),
+        };
         assert_eq!(target(&format!("app={url}")), Ok(app(None)));
         assert_eq!(target(&format!("app:4={url}")), Ok(app(Some(4))));
         for wrong in ["app", "=x", "app=", "app:0=x", "app:many=x"] {

@@ -41,14 +41,22 @@ impl Status {
         let client = server.client().await?;
         if self.watch {
             let mut stream = client.watch_executions(INTERVAL).await.map_err(refused)?;
-            while let Some(message) = stream.message().await.map_err(|status| refused(status.into()))? {
+            while let Some(message) = stream
+                .message()
+                .await
+                .map_err(|status| refused(status.into()))?
+            {
                 self.executions(&message.executions);
             }
         } else if self.executions {
             self.executions(&client.executions().await.map_err(refused)?);
         } else {
             let status = client.status().await.map_err(refused)?;
-            if self.output.json() { output::json(&to_json(&status)) } else { print(&status) }
+            if self.output.json() {
+                output::json(&to_json(&status))
+            } else {
+                print(&status)
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -58,7 +66,9 @@ impl Status {
             return output::json(&executions.iter().map(execution).collect::<Vec<_>>().into());
         }
         if self.watch && io::stdout().is_terminal() {
-            output::line("\x1b[2J\x1b[H".to_owned() + &output::paint("executions (Ctrl-C ends)", BOLD));
+            output::line(
+                "\x1b[2J\x1b[H".to_owned() + &output::paint("executions (Ctrl-C ends)", BOLD),
+            );
         }
         print_executions(executions);
     }
@@ -69,7 +79,10 @@ fn refused(error: Error) -> Failure {
 }
 
 fn print(status: &GetStatusResponse) {
-    output::line(output::paint(&format!("rallypoint {}", status.version), BOLD));
+    output::line(output::paint(
+        &format!("rallypoint {}", status.version),
+        BOLD,
+    ));
     for part in &status.unreachable {
         output::line(output::paint(&format!("not reached: {part}"), RED));
     }
@@ -100,7 +113,8 @@ fn slots(status: &GetStatusResponse) {
     let mut table = Table::new(&["slots", ">total", ">busy", ">free", ">reserved"]);
     for slot in &status.slots {
         let free = slot.total - slot.busy;
-        let [total, busy, reserved] = [slot.total, slot.busy, slot.reserved].map(|number| number.to_string());
+        let [total, busy, reserved] =
+            [slot.total, slot.busy, slot.reserved].map(|number| number.to_string());
         table.row([slot.kind.clone(), total, busy, free.to_string(), reserved]);
     }
     section(table);
@@ -110,7 +124,12 @@ fn targets(status: &GetStatusResponse) {
     let mut table = Table::new(&["target", "available", ">sessions", "error"]);
     for target in &status.targets {
         let available = if target.available { "yes" } else { "no" };
-        table.row([target.name.clone(), available.to_owned(), target.sessions.to_string(), target.error.clone()]);
+        table.row([
+            target.name.clone(),
+            available.to_owned(),
+            target.sessions.to_string(),
+            target.error.clone(),
+        ]);
     }
     section(table);
 }
@@ -125,7 +144,11 @@ fn section(table: Table) {
 fn backlog(status: &GetStatusResponse) -> String {
     let backlog = status.backlog.unwrap_or_default();
     let oldest = clock::micros(backlog.oldest_queued_at.as_ref());
-    let oldest = if oldest == 0 { String::new() } else { format!(", the oldest submitted {}", clock::ago(oldest)) };
+    let oldest = if oldest == 0 {
+        String::new()
+    } else {
+        format!(", the oldest submitted {}", clock::ago(oldest))
+    };
     format!(
         "backlog  {} schedulers; {} blocked, {} queued, {} running, {} retrying{oldest}",
         backlog.schedulers, backlog.blocked, backlog.queued, backlog.running, backlog.retrying
@@ -140,10 +163,17 @@ fn journal(status: &GetStatusResponse) -> String {
     let oldest = match (&journal.pin, journal.oldest_day.as_str()) {
         (_, "") => String::new(),
         (None, day) => format!(", oldest day {day}"),
-        (Some(pin), day) => format!(", oldest day {day} (kept {} days: {})", journal.retention_days, pinned(pin)),
+        (Some(pin), day) => format!(
+            ", oldest day {day} (kept {} days: {})",
+            journal.retention_days,
+            pinned(pin)
+        ),
     };
     let age = clock::duration(journal.last_durable_ms.saturating_mul(1000));
-    format!("journal  batch {}, durable {age} ago{oldest}", journal.batch_no)
+    format!(
+        "journal  batch {}, durable {age} ago{oldest}",
+        journal.batch_no
+    )
 }
 
 /// What keeps the oldest day.
@@ -151,13 +181,18 @@ fn pinned(pin: &DayPin) -> String {
     match pin.reason() {
         Reason::Checkpoint => format!("pinned by the checkpoint of {}", pin.handle),
         Reason::Unfinished => format!("pinned by an unfinished task of {}", pin.handle),
-        Reason::Reader => format!("pinned by a long transaction of backend {} {}", pin.backend_pid, pin.application),
+        Reason::Reader => format!(
+            "pinned by a long transaction of backend {} {}",
+            pin.backend_pid, pin.application
+        ),
         Reason::Due | Reason::Unspecified => "it goes in the next round".to_owned(),
     }
 }
 
 fn print_executions(executions: &[Execution]) {
-    let mut table = Table::new(&["replica", "kind", ">slot", ">backend", "task", ">order", ">try", ">elapsed", "caller"]);
+    let mut table = Table::new(&[
+        "replica", "kind", ">slot", ">backend", "task", ">order", ">try", ">elapsed", "caller",
+    ]);
     for execution in executions {
         let idle = execution.handle.is_empty();
         let busy = |text: String| if idle { "-".to_owned() } else { text };
@@ -165,8 +200,16 @@ fn print_executions(executions: &[Execution]) {
             execution.replica.clone(),
             execution.kind.clone(),
             execution.slot.to_string(),
-            if execution.backend_pid == 0 { "-".to_owned() } else { execution.backend_pid.to_string() },
-            if idle { "idle".to_owned() } else { format!("{}/{}", execution.handle, execution.seq) },
+            if execution.backend_pid == 0 {
+                "-".to_owned()
+            } else {
+                execution.backend_pid.to_string()
+            },
+            if idle {
+                "idle".to_owned()
+            } else {
+                format!("{}/{}", execution.handle, execution.seq)
+            },
             words::order(execution.order),
             busy(execution.attempt.to_string()),
             busy(clock::duration(execution.elapsed_ms.saturating_mul(1000))),

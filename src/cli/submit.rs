@@ -18,7 +18,9 @@ const PATIENCE: u32 = 60;
 /// tasks must come in ascending order.
 pub async fn submit(scheduler: &Scheduler, tasks: Vec<Task>) -> Result<(), Failure> {
     for call in calls(tasks) {
-        exec(scheduler, call).await.map_err(|error| Failure::call("the tasks were not accepted", &error))?;
+        exec(scheduler, call)
+            .await
+            .map_err(|error| Failure::call("the tasks were not accepted", &error))?;
     }
     Ok(())
 }
@@ -27,8 +29,13 @@ pub async fn submit(scheduler: &Scheduler, tasks: Vec<Task>) -> Result<(), Failu
 async fn exec(scheduler: &Scheduler, call: Vec<Task>) -> Result<(), Error> {
     for _ in 0..PATIENCE {
         match scheduler.exec(call.clone()).await {
-            Err(Error { code: tonic::Code::ResourceExhausted, retry_after: Some(wait), .. }) => {
-                tokio::time::sleep(wait.clamp(Duration::from_millis(10), Duration::from_secs(5))).await;
+            Err(Error {
+                code: tonic::Code::ResourceExhausted,
+                retry_after: Some(wait),
+                ..
+            }) => {
+                tokio::time::sleep(wait.clamp(Duration::from_millis(10), Duration::from_secs(5)))
+                    .await;
             }
             answer => return answer.map(drop),
         }
@@ -62,8 +69,14 @@ mod tests {
     use crate::api::{SqlTask, task::Kind};
 
     fn task(bytes: usize) -> Task {
-        let sql = SqlTask { statement: "x".repeat(bytes), ..SqlTask::default() };
-        Task { kind: Some(Kind::Sql(sql)), ..Task::default() }
+        let sql = SqlTask {
+            statement: "x".repeat(bytes),
+            ..SqlTask::default()
+        };
+        Task {
+            kind: Some(Kind::Sql(sql)),
+            ..Task::default()
+        }
     }
 
     #[test]
@@ -76,6 +89,10 @@ mod tests {
     fn calls_keep_the_limit_of_bytes() {
         let calls = calls(vec![task(1 << 20); 7]);
         assert_eq!(calls.iter().map(Vec::len).sum::<usize>(), 7);
-        assert!(calls.iter().all(|call| call.iter().map(Task::encoded_len).sum::<usize>() < limits::CALL_BYTES));
+        assert!(
+            calls
+                .iter()
+                .all(|call| call.iter().map(Task::encoded_len).sum::<usize>() < limits::CALL_BYTES)
+        );
     }
 }

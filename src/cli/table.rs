@@ -14,13 +14,17 @@ const GAP: &str = "  ";
 impl Table {
     /// A head that begins with `>` sets its column to the right.
     pub fn new(heads: &[&'static str]) -> Table {
-        Table { heads: heads.to_vec(), rows: Vec::new() }
+        Table {
+            heads: heads.to_vec(),
+            rows: Vec::new(),
+        }
     }
 
     /// Adds a row: one cell per head.
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
         debug_assert_eq!(N, self.heads.len());
-        self.rows.push(cells.into_iter().map(|cell| plain(&cell)).collect());
+        self.rows
+            .push(cells.into_iter().map(|cell| plain(&cell)).collect());
     }
 
     /// Nothing in it.
@@ -32,31 +36,57 @@ impl Table {
     pub fn print(&self) {
         for (index, text) in self.lines().into_iter().enumerate() {
             let text = output::fit(&text);
-            output::line(if index == 0 { output::paint(&text, DIM) } else { text });
+            output::line(if index == 0 {
+                output::paint(&text, DIM)
+            } else {
+                text
+            });
         }
     }
 
     /// Its lines, the head first.
     fn lines(&self) -> Vec<String> {
-        let heads: Vec<String> = self.heads.iter().map(|head| head.trim_start_matches('>').to_uppercase()).collect();
-        let widths: Vec<usize> = (0..heads.len())
-            .map(|column| self.rows.iter().chain([&heads]).map(|row| row[column].chars().count()).max().unwrap_or(0))
+        let heads: Vec<String> = self
+            .heads
+            .iter()
+            .map(|head| head.trim_start_matches('>').to_uppercase())
             .collect();
-        [&heads].into_iter().chain(&self.rows).map(|row| self.line(row, &widths)).collect()
+        let widths: Vec<usize> = (0..heads.len())
+            .map(|column| {
+                self.rows
+                    .iter()
+                    .chain([&heads])
+                    .map(|row| row[column].chars().count())
+                    .max()
+                    .unwrap_or(0)
+            })
+            .collect();
+        [&heads]
+            .into_iter()
+            .chain(&self.rows)
+            .map(|row| self.line(row, &widths))
+            .collect()
     }
 
     fn line(&self, row: &[String], widths: &[usize]) -> String {
-        let cells = row.iter().zip(widths).zip(&self.heads).map(|((cell, width), head)| match head.starts_with('>') {
-            true => format!("{cell:>width$}"),
-            false => format!("{cell:<width$}"),
-        });
+        let cells = row
+            .iter()
+            .zip(widths)
+            .zip(&self.heads)
+            .map(|((cell, width), head)| match head.starts_with('>') {
+                true => format!("{cell:>width$}"),
+                false => format!("{cell:<width$}"),
+            });
         cells.collect::<Vec<_>>().join(GAP).trim_end().to_owned()
     }
 }
 
 /// The text on one line, without control characters: it comes from callers and databases.
 pub fn plain(text: &str) -> String {
-    let spaced: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let spaced: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     spaced.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -69,7 +99,14 @@ mod tests {
         let mut table = Table::new(&["name", ">count", "note"]);
         table.row(["a".into(), "7".into(), String::new()]);
         table.row(["longer".into(), "12345".into(), "two\nlines".into()]);
-        assert_eq!(table.lines(), ["NAME    COUNT  NOTE", "a           7", "longer  12345  two lines"]);
+        assert_eq!(
+            table.lines(),
+            [
+                "NAME    COUNT  NOTE",
+                "a           7",
+                "longer  12345  two lines"
+            ]
+        );
     }
 
     #[test]

@@ -27,11 +27,30 @@ const WIDEST: usize = 120;
 
 /// Writes the bars on stdout below a scale from 0 to the last end.
 pub fn print(spans: &[Span]) {
-    let label = spans.iter().map(|span| span.label.chars().count()).max().unwrap_or(0);
-    let note = spans.iter().map(|span| span.note.chars().count()).max().unwrap_or(0);
-    let cells = output::width().unwrap_or(WIDTH).saturating_sub(label + note + 4).clamp(10, WIDEST);
-    let end_us = spans.iter().map(|span| span.end_us).max().unwrap_or(0).max(1);
-    output::line(output::paint(&format!("{:label$}  {}", "", scale(end_us, cells)), output::DIM));
+    let label = spans
+        .iter()
+        .map(|span| span.label.chars().count())
+        .max()
+        .unwrap_or(0);
+    let note = spans
+        .iter()
+        .map(|span| span.note.chars().count())
+        .max()
+        .unwrap_or(0);
+    let cells = output::width()
+        .unwrap_or(WIDTH)
+        .saturating_sub(label + note + 4)
+        .clamp(10, WIDEST);
+    let end_us = spans
+        .iter()
+        .map(|span| span.end_us)
+        .max()
+        .unwrap_or(0)
+        .max(1);
+    output::line(output::paint(
+        &format!("{:label$}  {}", "", scale(end_us, cells)),
+        output::DIM,
+    ));
     for span in spans {
         let colour = COLOURS[span.group % COLOURS.len()];
         let bar = output::paint(&bar(span, end_us, cells), colour);
@@ -43,7 +62,12 @@ pub fn print(spans: &[Span]) {
 fn bar(span: &Span, end_us: i64, cells: usize) -> String {
     let start = cell(span.start_us, end_us, cells).min(cells - 1);
     let end = cell(span.end_us, end_us, cells).clamp(start + 1, cells);
-    format!("{}{}{}", " ".repeat(start), "█".repeat(end - start), " ".repeat(cells - end))
+    format!(
+        "{}{}{}",
+        " ".repeat(start),
+        "█".repeat(end - start),
+        " ".repeat(cells - end)
+    )
 }
 
 fn cell(us: i64, end_us: i64, cells: usize) -> usize {
@@ -74,7 +98,9 @@ fn step(end_us: i64, cells: usize) -> f64 {
     let ticks = (cells / 12).max(1) as f64;
     let rough = clock::seconds(end_us) / ticks;
     let power = 10f64.powf(rough.log10().floor());
-    let round = [1.0, 2.0, 5.0, 10.0].into_iter().find(|round| round * power >= rough);
+    let round = [1.0, 2.0, 5.0, 10.0]
+        .into_iter()
+        .find(|round| round * power >= rough);
     round.unwrap_or(10.0) * power
 }
 
@@ -94,7 +120,13 @@ mod tests {
     use super::*;
 
     fn span(start_us: i64, end_us: i64) -> Span {
-        Span { label: String::new(), group: 0, start_us, end_us, note: String::new() }
+        Span {
+            label: String::new(),
+            group: 0,
+            start_us,
+            end_us,
+            note: String::new(),
+        }
     }
 
     #[test]
@@ -113,7 +145,10 @@ mod tests {
 
     #[test]
     fn the_scale_has_round_ticks_and_the_end() {
-        assert_eq!(scale(4_150_000, 60), "0             1              2             3         4.150 s");
+        assert_eq!(
+            scale(4_150_000, 60),
+            "0             1              2             3         4.150 s"
+        );
         assert!(scale(13_000, 40).ends_with("0.013 s"));
     }
 }

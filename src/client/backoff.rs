@@ -19,7 +19,10 @@ pub struct Backoff {
 impl Backoff {
     /// Gives up after `patience`.
     pub fn new(patience: Duration) -> Self {
-        Backoff { deadline: Instant::now() + patience, next: FIRST }
+        Backoff {
+            deadline: Instant::now() + patience,
+            next: FIRST,
+        }
     }
 
     /// Waits before the next attempt after `error`, or hands it back: it is final, or it is too late for another one.
@@ -64,9 +67,20 @@ mod tests {
             Status::with_error_details(tonic::Code::ResourceExhausted, "full", details).into()
         };
         let (asked, start) = (Duration::from_millis(200), Instant::now());
-        assert!(Backoff::new(Duration::from_secs(60)).wait(error(asked)).await.is_ok());
+        assert!(
+            Backoff::new(Duration::from_secs(60))
+                .wait(error(asked))
+                .await
+                .is_ok()
+        );
         assert!(start.elapsed() >= asked);
-        assert!(Backoff::new(Duration::from_secs(60)).wait(error(Duration::from_secs(61))).await.is_err(), "it is too long");
+        assert!(
+            Backoff::new(Duration::from_secs(60))
+                .wait(error(Duration::from_secs(61)))
+                .await
+                .is_err(),
+            "it is too long"
+        );
     }
 
     #[tokio::test]
@@ -74,6 +88,11 @@ mod tests {
         let mut patient = Backoff::new(Duration::from_secs(60));
         assert!(patient.wait(Status::not_found("x").into()).await.is_err());
         assert!(patient.wait(Status::unavailable("x").into()).await.is_ok());
-        assert!(Backoff::new(Duration::ZERO).wait(Status::unavailable("x").into()).await.is_err());
+        assert!(
+            Backoff::new(Duration::ZERO)
+                .wait(Status::unavailable("x").into())
+                .await
+                .is_err()
+        );
     }
 }

@@ -41,6 +41,7 @@ impl<T: Message + 'static> Encoder for SharedEncoder<T> {
     type Error = Status;
 
     fn encode(&mut self, item: Arc<T>, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        item.encode(buffer).map_err(|error| Status::internal(error.to_string()))
+        item.encode(buffer)
+            .map_err(|error| Status::internal(error.to_string()))
     }
 }

@@ -31,7 +31,8 @@ impl Error {
     /// The service may have carried the call out, or not: calling again with the same request id tells.
     pub fn is_unknown(&self) -> bool {
         let ours = self.reason.is_some();
-        self.code == Code::Unavailable || (!ours && matches!(self.code, Code::Unknown | Code::Internal | Code::Cancelled))
+        self.code == Code::Unavailable
+            || (!ours && matches!(self.code, Code::Unknown | Code::Internal | Code::Cancelled))
     }
 
     /// Calling again may well succeed: the fate of the call is unknown, or the service says when to come back.
@@ -48,14 +49,20 @@ impl Error {
     pub fn remedy(&self) -> Option<&'static str> {
         match self.reason.as_deref() {
             _ if self.transport => Some("Is the server running, and is this its address?"),
-            Some("HANDLE_NOT_FOUND") => Some("Handles are those GetScheduler returned, kept for the retention time."),
-            Some("CURSOR_TRUNCATED") => Some("Begin where the error says; what is older than the retention is gone."),
+            Some("HANDLE_NOT_FOUND") => {
+                Some("Handles are those GetScheduler returned, kept for the retention time.")
+            }
+            Some("CURSOR_TRUNCATED") => {
+                Some("Begin where the error says; what is older than the retention is gone.")
+            }
             Some("HANDLE_RELEASED") => Some("Open another scheduler."),
             Some("LIMIT_ZERO") => Some("To start nothing more, pause the scheduler."),
-            Some("ORDER_CLOSED") => Some("Use an order not below the current one, or open with late_order JOIN."),
-            Some("QUEUE_FULL" | "TOO_MANY_SCHEDULERS" | "TOO_MANY_STREAMS" | "SUBMIT_RATE_EXCEEDED") => {
-                Some("Let work finish, or ask the operator for a higher limit.")
+            Some("ORDER_CLOSED") => {
+                Some("Use an order not below the current one, or open with late_order JOIN.")
             }
+            Some(
+                "QUEUE_FULL" | "TOO_MANY_SCHEDULERS" | "TOO_MANY_STREAMS" | "SUBMIT_RATE_EXCEEDED",
+            ) => Some("Let work finish, or ask the operator for a higher limit."),
             Some("REQUEST_ID_REUSED") => Some("Use a new request id for another payload."),
             _ if self.code == Code::Unavailable => Some("Call again with the same request id."),
             _ => None,
@@ -67,12 +74,18 @@ impl From<Status> for Error {
     fn from(status: Status) -> Self {
         let details = status.get_error_details();
         let info = details.error_info().filter(|info| info.domain == DOMAIN);
-        let violations = details.bad_request().map(|bad| bad.field_violations.as_slice()).unwrap_or_default();
+        let violations = details
+            .bad_request()
+            .map(|bad| bad.field_violations.as_slice())
+            .unwrap_or_default();
         Error {
             code: status.code(),
             reason: info.map(|info| info.reason.clone()),
             message: status.message().to_owned(),
-            violations: violations.iter().map(|bad| (bad.field.clone(), bad.description.clone())).collect(),
+            violations: violations
+                .iter()
+                .map(|bad| (bad.field.clone(), bad.description.clone()))
+                .collect(),
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
             transport: info.is_none() && std::error::Error::source(&status).is_some(),
         }
@@ -87,7 +100,14 @@ impl From<tonic::transport::Error> for Error {
             message = format!("{message}: {cause}");
             source = cause.source();
         }
-        Error { code: Code::Unavailable, reason: None, message, violations: Vec::new(), retry_after: None, transport: true }
+        Error {
+            code: Code::Unavailable,
+            reason: None,
+            message,
+            violations: Vec::new(),
+            retry_after: None,
+            transport: true,
+        }
     }
 }
 
@@ -117,9 +137,17 @@ mod tests {
 
     #[test]
     fn an_error_of_the_service_reads_well() {
-        let mut details = ErrorDetails::with_error_info("LIMIT_ZERO", DOMAIN, [("k".to_string(), "v".to_string())]);
+        let mut details = ErrorDetails::with_error_info(
+            "LIMIT_ZERO",
+            DOMAIN,
+            [("k".to_string(), "v".to_string())],
+        );
         details.add_bad_request_violation("settings.max_parallelism", "must be at least 1");
-        let error = Error::from(Status::with_error_details(Code::InvalidArgument, "1 field is wrong", details));
+        let error = Error::from(Status::with_error_details(
+            Code::InvalidArgument,
+            "1 field is wrong",
+            details,
+        ));
         let text = "InvalidArgument LIMIT_ZERO: 1 field is wrong\n  settings.max_parallelism: must be at least 1\n  \
                     To start nothing more, pause the scheduler.";
         assert_eq!(error.to_string(), text);

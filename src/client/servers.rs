@@ -39,8 +39,12 @@ impl Servers {
             match endpoint.connect().await {
                 Ok(channel) => {
                     let others = endpoints.iter().map(Endpoint::connect_lazy).enumerate();
-                    let channels = others.map(|(at, lazy)| if at == index { channel.clone() } else { lazy });
-                    return Ok(Servers { channels: channels.collect(), present: Arc::new(AtomicUsize::new(index)) });
+                    let channels =
+                        others.map(|(at, lazy)| if at == index { channel.clone() } else { lazy });
+                    return Ok(Servers {
+                        channels: channels.collect(),
+                        present: Arc::new(AtomicUsize::new(index)),
+                    });
                 }
                 Err(error) => failure = Some(Error::from(error)),
             }
@@ -50,8 +54,14 @@ impl Servers {
 
     /// As [`Servers::connect`], but connects at the first call.
     pub fn connect_lazy(addresses: &str) -> Result<Servers> {
-        let channels = endpoints(addresses)?.iter().map(Endpoint::connect_lazy).collect();
-        Ok(Servers { channels, present: Arc::default() })
+        let channels = endpoints(addresses)?
+            .iter()
+            .map(Endpoint::connect_lazy)
+            .collect();
+        Ok(Servers {
+            channels,
+            present: Arc::default(),
+        })
     }
 
     /// The server in use.
@@ -64,17 +74,26 @@ impl Servers {
     pub fn leave(&self, pick: Pick) -> bool {
         let next = (pick.0 + 1) % self.channels.len();
         // Failing means that another call has left it already.
-        let _ = self.present.compare_exchange(pick.0, next, Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self
+            .present
+            .compare_exchange(pick.0, next, Ordering::Relaxed, Ordering::Relaxed);
         self.channels.len() > 1
     }
 }
 
 fn endpoints(addresses: &str) -> Result<Vec<Endpoint>> {
-    let addresses: Vec<&str> = addresses.split(',').map(str::trim).filter(|address| !address.is_empty()).collect();
+    let addresses: Vec<&str> = addresses
+        .split(',')
+        .map(str::trim)
+        .filter(|address| !address.is_empty())
+        .collect();
     if addresses.is_empty() {
         return Err(no_address());
     }
-    addresses.iter().map(|address| endpoint(address, addresses.len() > 1)).collect()
+    addresses
+        .iter()
+        .map(|address| endpoint(address, addresses.len() > 1))
+        .collect()
 }
 
 fn no_address() -> Error {
@@ -82,8 +101,16 @@ fn no_address() -> Error {
 }
 
 fn endpoint(address: &str, choice: bool) -> Result<Endpoint> {
-    let url = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
-    let (interval, timeout) = if choice { (CHOICE_KEEPALIVE, CHOICE_KEEPALIVE) } else { (KEEPALIVE, KEEPALIVE_TIMEOUT) };
+    let url = if address.contains("://") {
+        address.to_owned()
+    } else {
+        format!("http://{address}")
+    };
+    let (interval, timeout) = if choice {
+        (CHOICE_KEEPALIVE, CHOICE_KEEPALIVE)
+    } else {
+        (KEEPALIVE, KEEPALIVE_TIMEOUT)
+    };
     Ok(Endpoint::from_shared(url)?
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)

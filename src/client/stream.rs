@@ -24,9 +24,23 @@ pub struct DoneStream {
 }
 
 impl DoneStream {
-    pub(super) async fn open(client: Client, handle: String, after: i64, until: Option<Kind>) -> Result<Self> {
+    pub(super) async fn open(
+        client: Client,
+        handle: String,
+        after: i64,
+        until: Option<Kind>,
+    ) -> Result<Self> {
         let until = until.or(Some(Kind::All(api::Unit {})));
-        let mut stream = DoneStream { client, handle, cursor: after, until, last_seq: None, pending: 0, stream: None, end: None };
+        let mut stream = DoneStream {
+            client,
+            handle,
+            cursor: after,
+            until,
+            last_seq: None,
+            pending: 0,
+            stream: None,
+            end: None,
+        };
         stream.connect(None).await?;
         Ok(stream)
     }
@@ -64,7 +78,9 @@ impl DoneStream {
     }
 
     async fn message(&mut self) -> Result<api::SynchronizationResponse> {
-        let Some((pick, stream)) = &mut self.stream else { return Err(Status::unavailable("not connected").into()) };
+        let Some((pick, stream)) = &mut self.stream else {
+            return Err(Status::unavailable("not connected").into());
+        };
         let message = match stream.message().await {
             Ok(Some(message)) => return Ok(message),
             Ok(None) => Status::unavailable("the stream ended without a reason"),
@@ -98,7 +114,10 @@ impl DoneStream {
                 backoff.wait(error).await?;
             }
             if let Some(Kind::Count(..=0)) = self.until {
-                self.end = Some(api::End { reason: api::end::Reason::Goal.into(), ..Default::default() });
+                self.end = Some(api::End {
+                    reason: api::end::Reason::Goal.into(),
+                    ..Default::default()
+                });
                 return Ok(());
             }
             match self.client.open_stream(self.request()).await {
@@ -114,6 +133,11 @@ impl DoneStream {
     fn request(&self) -> api::SynchronizationRequest {
         let until = Some(api::Until { kind: self.until });
         let resume = self.last_seq.map(|last_seq| api::Goal { until, last_seq });
-        api::SynchronizationRequest { handle: self.handle.clone(), after: self.cursor, until, resume }
+        api::SynchronizationRequest {
+            handle: self.handle.clone(),
+            after: self.cursor,
+            until,
+            resume,
+        }
     }
 }

@@ -9,7 +9,10 @@ mod page;
 mod shelf;
 
 use crate::{
-    core::{Assignment, Attempt, CompletionRecord, Handle, Records, RecoveredScheduler, Seq, Shard, Stretch, SubmissionRecord},
+    core::{
+        Assignment, Attempt, CompletionRecord, Handle, Records, RecoveredScheduler, Seq, Shard,
+        Stretch, SubmissionRecord,
+    },
     executor::Body,
     journal::BodyChunk,
 };
@@ -80,14 +83,23 @@ impl Bodies {
 
     /// Takes note of a durable batch: holds the bodies that came, and lets go of those of tasks that ended without a start.
     pub fn durable(&mut self, records: &Records) {
-        records.submissions.iter().for_each(|record| self.hold(record));
+        records
+            .submissions
+            .iter()
+            .for_each(|record| self.hold(record));
         if !self.shelves.is_empty() {
-            records.completions.iter().for_each(|record| self.ended(record));
+            records
+                .completions
+                .iter()
+                .for_each(|record| self.ended(record));
         }
     }
 
     fn hold(&mut self, record: &SubmissionRecord) {
-        let Some(page) = Page::of_call(record.first_seq, record.submitted_at, &record.submit) else { return };
+        let Some(page) = Page::of_call(record.first_seq, record.submitted_at, &record.submit)
+        else {
+            return;
+        };
         if self.make_room(record.handle, &page, 0) {
             self.put(record.handle, page);
         } else {
@@ -100,7 +112,9 @@ impl Bodies {
             return;
         }
         for done in record.done.iter().filter(|done| done.started.is_none()) {
-            self.change(record.handle, |shelf| shelf.spend(done.first, done.first.plus(done.count - 1)));
+            self.change(record.handle, |shelf| {
+                shelf.spend(done.first, done.first.plus(done.count - 1))
+            });
         }
     }
 
@@ -125,8 +139,15 @@ impl Bodies {
 
     /// Drops an assignment that waits for its body; it has not begun and will not.
     pub fn stop(&mut self, handle: Handle, first: Seq, attempt: Attempt) -> Option<Assignment> {
-        let stopped = self.waiting.get(&(handle, first)).is_some_and(|assignment| assignment.attempt == attempt);
-        if stopped { self.waiting.remove(&(handle, first)) } else { None }
+        let stopped = self
+            .waiting
+            .get(&(handle, first))
+            .is_some_and(|assignment| assignment.attempt == attempt);
+        if stopped {
+            self.waiting.remove(&(handle, first))
+        } else {
+            None
+        }
     }
 
     /// Drops what waits for a body: another owner has come between, and hands it out or has done so.
@@ -146,7 +167,11 @@ impl Bodies {
         for handle in handles {
             self.change(handle, Shelf::clear);
         }
-        let last = |one: &RecoveredScheduler| one.runs.last().map(|run| (one.image.handle, run.first.plus(run.count - 1)));
+        let last = |one: &RecoveredScheduler| {
+            one.runs
+                .last()
+                .map(|run| (one.image.handle, run.first.plus(run.count - 1)))
+        };
         self.spilled = schedulers.iter().filter_map(last).collect();
         self.moved = self.spilled.keys().copied().take(LINE).collect();
     }
@@ -157,7 +182,11 @@ impl Bodies {
         if !self.moved.is_empty() {
             let mut near: Vec<Handle> = self.moved.drain().collect();
             near.sort_unstable();
-            near.extend(core.in_line(LINE).into_iter().filter(|handle| self.spilled.contains_key(handle)));
+            near.extend(
+                core.in_line(LINE)
+                    .into_iter()
+                    .filter(|handle| self.spilled.contains_key(handle)),
+            );
             for handle in near {
                 self.look_ahead_of(core, handle);
             }
@@ -167,7 +196,9 @@ impl Bodies {
 
     fn look_ahead_of(&mut self, core: &Shard, handle: Handle) {
         // What is later is here, or not durable yet.
-        let Some(last) = self.spilled.get(&handle).copied() else { return };
+        let Some(last) = self.spilled.get(&handle).copied() else {
+            return;
+        };
         let durable = |mut stretches: Vec<Stretch>| {
             stretches.retain_mut(|stretch| {
                 stretch.last = stretch.last.min(last);
@@ -176,7 +207,9 @@ impl Bodies {
             stretches
         };
         let next = durable(core.upcoming(handle, AHEAD, SPANS));
-        let covered = self.shelves.get(&handle).map_or(next.is_empty(), |shelf| next.iter().all(|s| shelf.covers(s)));
+        let covered = self.shelves.get(&handle).map_or(next.is_empty(), |shelf| {
+            next.iter().all(|s| shelf.covers(s))
+        });
         if covered {
             return;
         }
@@ -200,7 +233,10 @@ impl Bodies {
 
     /// A read has failed: it is to be tried again.
     pub fn unread(&mut self, stretches: Vec<Stretch>) {
-        stretches.into_iter().rev().for_each(|stretch| self.wanted.push_front(stretch));
+        stretches
+            .into_iter()
+            .rev()
+            .for_each(|stretch| self.wanted.push_front(stretch));
     }
 
     /// What a read of `stretches` brought: all of them, or the first part.
@@ -209,16 +245,27 @@ impl Bodies {
         let mut gone: FxHashMap<Handle, Vec<(Seq, Seq)>> = FxHashMap::default();
         for stretch in stretches {
             if let Some(shelf) = self.shelves.get_mut(&stretch.handle) {
-                gone.entry(stretch.handle).or_default().extend(shelf.answered(stretch));
+                gone.entry(stretch.handle)
+                    .or_default()
+                    .extend(shelf.answered(stretch));
             }
         }
         for chunk in chunks {
             let handle = chunk.handle;
-            let order = stretches.iter().find(|s| s.handle == handle && s.first <= chunk.first && chunk.first <= s.last);
-            let rank = Rank(order.and_then(|stretch| stretch.order).map_or(-1, |order| order.0));
+            let order = stretches
+                .iter()
+                .find(|s| s.handle == handle && s.first <= chunk.first && chunk.first <= s.last);
+            let rank = Rank(
+                order
+                    .and_then(|stretch| stretch.order)
+                    .map_or(-1, |order| order.0),
+            );
             let mut page = Page::of_chunk(chunk, rank);
             self.serve(handle, &mut page, &mut arrival);
-            gone.get(&handle).into_iter().flatten().for_each(|(first, last)| page.spend(*first, *last));
+            gone.get(&handle)
+                .into_iter()
+                .flatten()
+                .for_each(|(first, last)| page.spend(*first, *last));
             if self.make_room(handle, &page, FLOOR) {
                 self.put(handle, page);
             }
@@ -233,18 +280,30 @@ impl Bodies {
     /// Gives the bodies of a page to those who wait for them.
     fn serve(&mut self, handle: Handle, page: &mut Page, arrival: &mut Arrival) {
         let range = (handle, page.first)..=(handle, page.last());
-        let firsts: Vec<Seq> = self.waiting.range(range).map(|((_, first), _)| *first).collect();
+        let firsts: Vec<Seq> = self
+            .waiting
+            .range(range)
+            .map(|((_, first), _)| *first)
+            .collect();
         for first in firsts {
             let body = page.body(first);
             page.spend(first, first);
-            arrival.ready.extend(self.waiting.remove(&(handle, first)).map(|assignment| (assignment, body)));
+            arrival.ready.extend(
+                self.waiting
+                    .remove(&(handle, first))
+                    .map(|assignment| (assignment, body)),
+            );
         }
     }
 
     /// Who still waits in a stretch that was answered is asked for again, alone.
     fn urge_again(&mut self, stretch: &Stretch, came: bool, arrival: &mut Arrival) {
         let range = (stretch.handle, stretch.first)..=(stretch.handle, stretch.last);
-        let firsts: Vec<Seq> = self.waiting.range(range).map(|((_, first), _)| *first).collect();
+        let firsts: Vec<Seq> = self
+            .waiting
+            .range(range)
+            .map(|((_, first), _)| *first)
+            .collect();
         for first in firsts {
             if !came {
                 arrival.lost = Some((stretch.handle, first));
@@ -254,7 +313,12 @@ impl Bodies {
     }
 
     fn urge(&mut self, handle: Handle, seq: Seq) {
-        let stretch = Stretch { handle, first: seq, last: seq, order: None };
+        let stretch = Stretch {
+            handle,
+            first: seq,
+            last: seq,
+            order: None,
+        };
         let shelf = self.shelves.entry(handle).or_default();
         if !shelf.covers(&stretch) {
             shelf.ask(&stretch);
@@ -271,11 +335,14 @@ impl Bodies {
         let mine = self.shelves.get(&handle).map_or(0, |shelf| shelf.bytes);
         let entitled = floor > 0 && (mine == 0 || mine + page.bytes <= floor);
         while self.bytes + page.bytes > self.budget {
-            let Some(&(most, who)) = self.sizes.iter().next_back() else { return false };
+            let Some(&(most, who)) = self.sizes.iter().next_back() else {
+                return false;
+            };
             let yields = if who == handle || mine + page.bytes >= most && !entitled {
                 // One's own later bodies give way to one's sooner ones, nobody else's do.
                 let own = self.shelves.get(&handle).and_then(Shelf::furthest);
-                own.is_some_and(|furthest| furthest > (page.rank, page.first)).then_some(handle)
+                own.is_some_and(|furthest| furthest > (page.rank, page.first))
+                    .then_some(handle)
             } else {
                 Some(who)
             };

@@ -102,11 +102,15 @@ impl Driver {
     /// Runs on a thread of its own until the queue of commands is closed: the answer of the database is then taken up at
     /// once, however busy the threads of the connections are. What the loop spawns runs on `others`.
     pub fn start(self, first: Effect) -> std::io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        std::thread::Builder::new().name("coordinator".into()).spawn(move || {
-            let _guard = EndWithTheLoop;
-            runtime.block_on(self.run(first));
-        })?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        std::thread::Builder::new()
+            .name("coordinator".into())
+            .spawn(move || {
+                let _guard = EndWithTheLoop;
+                runtime.block_on(self.run(first));
+            })?;
         Ok(())
     }
 
@@ -183,18 +187,27 @@ impl Loop {
             events.push(event);
         }
         for _ in 0..TAKEN {
-            let Ok(told) = driver.reports.1.try_recv() else { break };
+            let Ok(told) = driver.reports.1.try_recv() else {
+                break;
+            };
             events.extend(driver.roll.pool.told(told).into_iter().map(unasked));
         }
         let done = driver.roll.pool.take_done();
-        events.extend(done.into_iter().map(|completion| unasked(Command::Completed(vec![completion]))));
+        events.extend(
+            done.into_iter()
+                .map(|completion| unasked(Command::Completed(vec![completion]))),
+        );
         for _ in 0..TAKEN {
-            let Ok(command) = driver.closed_streams.try_recv() else { break };
+            let Ok(command) = driver.closed_streams.try_recv() else {
+                break;
+            };
             events.push(unasked(command));
         }
         let room = UNDECIDED.saturating_sub(driver.machine.backlog());
         for _ in 0..room {
-            let Ok(asked) = driver.asked.try_recv() else { break };
+            let Ok(asked) = driver.asked.try_recv() else {
+                break;
+            };
             commands.push(asked);
         }
         events.extend(commands.into_iter().filter_map(|asked| self.admit(asked)));
@@ -203,18 +216,35 @@ impl Loop {
 
     fn step(&mut self, mut events: Vec<Event>) {
         // What follows the end of an ownership belongs to another one.
-        if let Some(end) = events.iter().position(|event| matches!(event, Event::Deposed)).filter(|end| end + 1 < events.len()) {
+        if let Some(end) = events
+            .iter()
+            .position(|event| matches!(event, Event::Deposed))
+            .filter(|end| end + 1 < events.len())
+        {
             let later = events.split_off(end + 1);
             self.step(events);
             return self.step(later);
         }
         let driver = &mut self.driver;
-        driver.machine.set_lease(driver.health.lease_holds(driver.margin));
+        driver
+            .machine
+            .set_lease(driver.health.lease_holds(driver.margin));
         let mut begun = None;
         for event in &events {
-            if let Event::Recovered { schedulers, epoch, window, .. } = event {
+            if let Event::Recovered {
+                schedulers,
+                epoch,
+                window,
+                ..
+            } = event
+            {
                 self.driver.library.lock().recovered(schedulers);
-                begun = Some((*epoch, window.as_ref().map(|window| window.keys().cloned().collect())));
+                begun = Some((
+                    *epoch,
+                    window
+                        .as_ref()
+                        .map(|window| window.keys().cloned().collect()),
+                ));
             }
         }
         let more = begun.map(|(epoch, inherited)| self.begin(epoch, inherited));
@@ -248,7 +278,10 @@ impl Loop {
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
         self.waiting.insert(ticket, asked.reply);
-        Some(Event::Command(Envelope { ticket: Some(ticket), command: asked.command }))
+        Some(Event::Command(Envelope {
+            ticket: Some(ticket),
+            command: asked.command,
+        }))
     }
 
     fn carry_out(&mut self, effects: Vec<Effect>) {
@@ -261,12 +294,17 @@ impl Loop {
             }
         }
         let machine = &self.driver.machine;
-        self.driver.health.waiting(machine.waits_for_journal() || machine.waits_for_lease());
+        self.driver
+            .health
+            .waiting(machine.waits_for_journal() || machine.waits_for_lease());
     }
 
     /// Sends a batch on its way, before anything else is done.
     fn append(&mut self, batch: Arc<Batch>, pause: Duration) {
-        let writer = self.writer.take().expect("one batch is in flight at a time");
+        let writer = self
+            .writer
+            .take()
+            .expect("one batch is in flight at a time");
         let mut flight: Flight = Box::pin(append(writer, batch, pause));
         // The first poll encodes and sends; the answer cannot be there yet, or is taken up by the next one.
         match (&mut flight).now_or_never() {
@@ -282,7 +320,10 @@ impl Loop {
         let undecided = self.driver.machine.undecided_tickets();
         self.waiting.retain(|ticket, _| undecided.contains(ticket));
         // Full: it has been asked for already.
-        let _ = self.driver.wishes.try_send(Wish::Rebuild(self.driver.machine.epoch()));
+        let _ = self
+            .driver
+            .wishes
+            .try_send(Wish::Rebuild(self.driver.machine.epoch()));
     }
 
     /// Everything goes to the new owner: who waits is told "unknown", streams go on there, executors report there, and a batch
@@ -302,7 +343,12 @@ impl Loop {
 
     /// Hands out the work of a durable batch; who waits for its answers is told a moment later.
     fn release(&mut self, mut release: Release) {
-        let Driver { library, roll, health, .. } = &self.driver;
+        let Driver {
+            library,
+            roll,
+            health,
+            ..
+        } = &self.driver;
         let pool = &roll.pool;
         pool.over(&release.over);
         let mut bodies = library.lock();
@@ -314,9 +360,15 @@ impl Loop {
         for action in std::mem::take(&mut release.actions) {
             match action {
                 Action::Reply(ticket, reply) => self.answers.push((ticket, reply)),
-                Action::Dispatch(assignment) if assignment.spec.work == Work::Noop => work.push((assignment, None)),
+                Action::Dispatch(assignment) if assignment.spec.work == Work::Noop => {
+                    work.push((assignment, None))
+                }
                 Action::Dispatch(assignment) => work.extend(bodies.take(assignment)),
-                Action::Stop { handle, first, attempt } => match bodies.stop(handle, first, attempt) {
+                Action::Stop {
+                    handle,
+                    first,
+                    attempt,
+                } => match bodies.stop(handle, first, attempt) {
                     Some(assignment) => pool.decline(&assignment),
                     None => pool.stop(handle, first, attempt),
                 },
@@ -325,7 +377,11 @@ impl Loop {
         if !work.is_empty() {
             pool.dispatch(work);
         }
-        for (handle, _) in release.progress.iter().filter(|(_, progress)| progress.pending == 0) {
+        for (handle, _) in release
+            .progress
+            .iter()
+            .filter(|(_, progress)| progress.pending == 0)
+        {
             bodies.forget(*handle);
         }
         drop(bodies);
@@ -338,8 +394,15 @@ impl Loop {
             self.driver.feeds.publish(&release);
         }
         for (ticket, reply) in self.answers.drain(..) {
-            let stream = if let Reply::Watching { handle, .. } = reply { Some(handle) } else { None };
-            let told = self.waiting.remove(&ticket).is_some_and(|waiting| waiting.send(reply).is_ok());
+            let stream = if let Reply::Watching { handle, .. } = reply {
+                Some(handle)
+            } else {
+                None
+            };
+            let told = self
+                .waiting
+                .remove(&ticket)
+                .is_some_and(|waiting| waiting.send(reply).is_ok());
             // A caller that has gone misses only the answer; a stream it was given would count for ever.
             if let Some(handle) = stream.filter(|_| !told) {
                 self.orphans.push(unasked(Command::StreamClosed(handle)));
@@ -350,7 +413,10 @@ impl Loop {
 
 /// A command that nobody waits for.
 fn unasked(command: Command) -> Event {
-    Event::Command(Envelope { ticket: None, command })
+    Event::Command(Envelope {
+        ticket: None,
+        command,
+    })
 }
 
 /// Appends a batch and gives the writer back. Never cancelled: the loop keeps it until it has landed.
@@ -373,8 +439,13 @@ async fn land(flight: &mut Option<Flight>) -> (Writer, BatchNo, Fate) {
 fn complain(no: BatchNo, fate: &Fate, health: &Health) {
     match fate {
         Fate::Durable => {}
-        Fate::NotOwner => tracing::warn!(batch = no.0, "the shard is owned elsewhere, or the database has lost commits"),
-        Fate::Refused { sqlstate, message } => tracing::error!(batch = no.0, %sqlstate, %message, "the database refused a batch"),
+        Fate::NotOwner => tracing::warn!(
+            batch = no.0,
+            "the shard is owned elsewhere, or the database has lost commits"
+        ),
+        Fate::Refused { sqlstate, message } => {
+            tracing::error!(batch = no.0, %sqlstate, %message, "the database refused a batch")
+        }
         Fate::Unknown { message } => {
             tracing::warn!(batch = no.0, %message, "the fate of a batch is unknown; it is sent again");
             health.trouble(message.clone());

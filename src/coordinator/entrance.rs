@@ -47,13 +47,30 @@ impl Entrance {
         snapshot: Snapshot,
         out: mpsc::Sender<ToMember>,
     ) -> Result<Admission, JournalError> {
-        if self.sessions.is_fenced(host.replica, host.incarnation).await? {
+        if self
+            .sessions
+            .is_fenced(host.replica, host.incarnation)
+            .await?
+        {
             return Ok(Admission::Fenced);
         }
         let member = self.pool.new_member();
-        let joining = Joining { member, host, epoch, session, name, snapshot, route: Route::Remote(out) };
+        let joining = Joining {
+            member,
+            host,
+            epoch,
+            session,
+            name,
+            snapshot,
+            route: Route::Remote(out),
+        };
         let (answer, admitted) = oneshot::channel();
-        if self.changes.send(Change::Join(joining, answer)).await.is_err() {
+        if self
+            .changes
+            .send(Change::Join(joining, answer))
+            .await
+            .is_err()
+        {
             return Ok(Admission::NotNow);
         }
         match admitted.await {

@@ -68,20 +68,32 @@ impl Default for Feeds {
 
 impl Feeds {
     fn new(budget: usize) -> Self {
-        let rings = Rings { feeds: FxHashMap::default(), sizes: BTreeSet::new(), bytes: 0, budget };
+        let rings = Rings {
+            feeds: FxHashMap::default(),
+            sizes: BTreeSet::new(),
+            bytes: 0,
+            budget,
+        };
         Feeds(Arc::new(Mutex::new(rings)))
     }
 
     /// The feed of a scheduler, shared by all its streams; it lives as long as one of them.
     pub fn open(&self, handle: Handle) -> Arc<Feed> {
-        lock(&self.0).feeds.entry(handle).or_insert_with(|| Arc::new(Feed::new())).clone()
+        lock(&self.0)
+            .feeds
+            .entry(handle)
+            .or_insert_with(|| Arc::new(Feed::new()))
+            .clone()
     }
 
     /// A stream has ended: without a reader the feed goes.
     pub fn close(&self, handle: Handle, feed: Arc<Feed>) {
         let mut rings = lock(&self.0);
         drop(feed);
-        let unread = rings.feeds.get(&handle).is_some_and(|feed| Arc::strong_count(feed) == 1);
+        let unread = rings
+            .feeds
+            .get(&handle)
+            .is_some_and(|feed| Arc::strong_count(feed) == 1);
         let gone = if unread { rings.remove(handle) } else { None };
         drop(rings);
         // Its memory is given back while nobody waits for the lock.
@@ -105,12 +117,17 @@ impl Feeds {
         if rings.feeds.is_empty() {
             return;
         }
-        for record in release.batch.iter().flat_map(|batch| &batch.records.completions) {
+        for record in release
+            .batch
+            .iter()
+            .flat_map(|batch| &batch.records.completions)
+        {
             rings.push(record);
         }
         for (handle, progress) in &release.progress {
             if let Some(feed) = rings.feeds.get(handle) {
-                feed.told.send_modify(|told| told.progress = Some(progress.clone()));
+                feed.told
+                    .send_modify(|told| told.progress = Some(progress.clone()));
             }
         }
     }
@@ -136,7 +153,9 @@ impl Rings {
 
     /// Changes a ring that somebody reads, and counts its bytes anew.
     fn change(&mut self, handle: Handle, change: impl FnOnce(&mut Ring)) {
-        let Some(feed) = self.feeds.get(&handle) else { return };
+        let Some(feed) = self.feeds.get(&handle) else {
+            return;
+        };
         let mut ring = lock(&feed.ring);
         let before = ring.bytes;
         change(&mut ring);
@@ -150,7 +169,10 @@ impl Rings {
 
 impl Feed {
     fn new() -> Self {
-        Feed { ring: Mutex::default(), told: watch::channel(Told::default()).0 }
+        Feed {
+            ring: Mutex::default(),
+            told: watch::channel(Told::default()).0,
+        }
     }
 
     /// Tells each change.
@@ -169,9 +191,12 @@ impl Feed {
             before < most_bytes
         };
         match ring.kept.get(at) {
-            Some(first) if first.record.first_done_no.0 <= after.0 + 1 => {
-                ring.kept.range(at..).take_while(within).map(|kept| kept.record.clone()).collect()
-            }
+            Some(first) if first.record.first_done_no.0 <= after.0 + 1 => ring
+                .kept
+                .range(at..)
+                .take_while(within)
+                .map(|kept| kept.record.clone())
+                .collect(),
             _ => Vec::new(),
         }
     }
@@ -180,12 +205,20 @@ impl Feed {
 impl Ring {
     fn push(&mut self, record: Arc<CompletionRecord>) {
         // Outcomes that became durable unseen, before a change of owner, leave a gap: what lies before it is of no use.
-        if self.kept.back().is_some_and(|newest| newest.last.0 + 1 != record.first_done_no.0) {
+        if self
+            .kept
+            .back()
+            .is_some_and(|newest| newest.last.0 + 1 != record.first_done_no.0)
+        {
             *self = Ring::default();
         }
         let (last, bytes) = (record.last_done_no(), size(&record));
         self.bytes += bytes;
-        self.kept.push_back(Kept { record, last, bytes });
+        self.kept.push_back(Kept {
+            record,
+            last,
+            bytes,
+        });
     }
 
     /// Lets go of the oldest record.
@@ -197,22 +230,38 @@ impl Ring {
 /// Bytes of memory.
 fn size(record: &CompletionRecord) -> usize {
     let payload = |done: &Done| {
-        let error = done.error.as_ref().map_or(0, |error| error.code.len() + error.message.len());
-        error + done.result.as_ref().map_or(0, |result| result.rows_json.len())
+        let error = done
+            .error
+            .as_ref()
+            .map_or(0, |error| error.code.len() + error.message.len());
+        error
+            + done
+                .result
+                .as_ref()
+                .map_or(0, |result| result.rows_json.len())
     };
-    let fixed = mem::size_of::<Kept>() + mem::size_of::<CompletionRecord>() + record.done.capacity() * mem::size_of::<Done>();
+    let fixed = mem::size_of::<Kept>()
+        + mem::size_of::<CompletionRecord>()
+        + record.done.capacity() * mem::size_of::<Done>();
     fixed + record.done.iter().map(payload).sum::<usize>()
 }
 
 /// The events of a record after `after`, each with the number of its first task's event.
-pub(super) fn events_after(record: &CompletionRecord, after: DoneNo) -> impl Iterator<Item = (DoneNo, Done)> {
+pub(super) fn events_after(
+    record: &CompletionRecord,
+    after: DoneNo,
+) -> impl Iterator<Item = (DoneNo, Done)> {
     let mut next = record.first_done_no.0;
     record.done.iter().filter_map(move |done| {
         let first = next;
         next += i64::from(done.count);
         let skipped = (after.0 + 1 - first).clamp(0, i64::from(done.count)) as u32;
         let count = done.count - skipped;
-        let rest = || Done { first: done.first.plus(skipped), count, ..done.clone() };
+        let rest = || Done {
+            first: done.first.plus(skipped),
+            count,
+            ..done.clone()
+        };
         (count > 0).then(|| (DoneNo(first + i64::from(skipped)), rest()))
     })
 }
@@ -245,20 +294,32 @@ mod tests {
             result: None,
         };
         let mut first = 100;
-        let done = counts.iter().map(|count| (done(first, *count), first += i64::from(*count)).0).collect();
-        CompletionRecord { handle: handle(1), first_done_no: DoneNo(first_done_no), done }
+        let done = counts
+            .iter()
+            .map(|count| (done(first, *count), first += i64::from(*count)).0)
+            .collect();
+        CompletionRecord {
+            handle: handle(1),
+            first_done_no: DoneNo(first_done_no),
+            done,
+        }
     }
 
     /// One event with a result of so many bytes.
     fn large(of: u64, done_no: i64, bytes: usize) -> Arc<CompletionRecord> {
         let mut record = record(done_no, &[1]);
         record.handle = handle(of);
-        record.done[0].result = Some(Arc::new(TaskResult { rows_json: vec![b'1'; bytes].into(), ..TaskResult::default() }));
+        record.done[0].result = Some(Arc::new(TaskResult {
+            rows_json: vec![b'1'; bytes].into(),
+            ..TaskResult::default()
+        }));
         Arc::new(record)
     }
 
     fn numbers(events: impl Iterator<Item = (DoneNo, Done)>) -> Vec<(i64, i64, u32)> {
-        events.map(|(no, done)| (no.0, done.first.0, done.count)).collect()
+        events
+            .map(|(no, done)| (no.0, done.first.0, done.count))
+            .collect()
     }
 
     /// How many records the ring of a scheduler holds.
@@ -269,8 +330,14 @@ mod tests {
     #[test]
     fn a_cursor_inside_a_span_gets_the_rest_of_it() {
         let record = record(5, &[3, 4]);
-        assert_eq!(numbers(events_after(&record, DoneNo(0))), [(5, 100, 3), (8, 103, 4)]);
-        assert_eq!(numbers(events_after(&record, DoneNo(6))), [(7, 102, 1), (8, 103, 4)]);
+        assert_eq!(
+            numbers(events_after(&record, DoneNo(0))),
+            [(5, 100, 3), (8, 103, 4)]
+        );
+        assert_eq!(
+            numbers(events_after(&record, DoneNo(6))),
+            [(7, 102, 1), (8, 103, 4)]
+        );
         assert_eq!(numbers(events_after(&record, DoneNo(9))), [(10, 105, 2)]);
         assert_eq!(numbers(events_after(&record, DoneNo(11))), []);
     }
@@ -293,7 +360,12 @@ mod tests {
             lock(&feeds.0).push(&Arc::new(record(1 + no * 2, &[1, 1])));
         }
         assert!(feed.read(DoneNo(0), 10).is_empty());
-        let events = |after| feed.read(after, 10 << 10).iter().flat_map(|record| numbers(events_after(record, after))).count();
+        let events = |after| {
+            feed.read(after, 10 << 10)
+                .iter()
+                .flat_map(|record| numbers(events_after(record, after)))
+                .count()
+        };
         assert_eq!(events(DoneNo(1_997)), 3);
     }
 
@@ -308,7 +380,11 @@ mod tests {
         }
         assert_eq!((kept(&busy), kept(&calm)), (10, 1));
         lock(&feeds.0).push(&large(2, 2, 2 << 20));
-        assert_eq!((kept(&busy), kept(&calm)), (10, 0), "what is over the budget alone is kept by nobody");
+        assert_eq!(
+            (kept(&busy), kept(&calm)),
+            (10, 0),
+            "what is over the budget alone is kept by nobody"
+        );
     }
 
     #[test]
@@ -331,6 +407,12 @@ mod tests {
         let feeds = Feeds::new(10 << 20);
         let feed = feeds.open(handle(1));
         (1..=50).for_each(|no| lock(&feeds.0).push(&large(1, no, 100 << 10)));
-        assert_eq!(feed.read(DoneNo(7), 150 << 10).iter().map(|record| record.first_done_no.0).collect::<Vec<_>>(), [8, 9]);
+        assert_eq!(
+            feed.read(DoneNo(7), 150 << 10)
+                .iter()
+                .map(|record| record.first_done_no.0)
+                .collect::<Vec<_>>(),
+            [8, 9]
+        );
     }
 }

@@ -41,7 +41,8 @@ struct State {
 
 impl State {
     fn stalled(&self) -> bool {
-        self.waiting_since.is_some_and(|since| since.elapsed() > STALL)
+        self.waiting_since
+            .is_some_and(|since| since.elapsed() > STALL)
     }
 }
 
@@ -120,7 +121,9 @@ impl Health {
 
     /// Whether nobody else can own the shard for `margin` from now on.
     pub(super) fn lease_holds(&self, margin: Duration) -> bool {
-        self.state().lease_until.is_some_and(|until| Instant::now() + margin < until)
+        self.state()
+            .lease_until
+            .is_some_and(|until| Instant::now() + margin < until)
     }
 
     /// Callers are to be refused: nothing has become durable for too long.
@@ -139,7 +142,8 @@ impl Health {
         let state = self.state();
         JournalHealth {
             last_batch: state.last.map(|(no, at)| (no, at.elapsed())),
-            available: matches!(state.standing, Standing::Recovering | Standing::Owner) && !state.stalled(),
+            available: matches!(state.standing, Standing::Recovering | Standing::Owner)
+                && !state.stalled(),
             error: state.error.clone(),
             epoch: state.epoch,
             standing: state.standing,

@@ -73,7 +73,16 @@ async fn round(upkeep: &Upkeep, commands: &mpsc::WeakSender<Asked>) -> Result<()
 /// Has the loop write checkpoints; says whether they are durable.
 async fn checkpoint(commands: &mpsc::WeakSender<Asked>, handles: Vec<Handle>) -> bool {
     let (reply, answer) = oneshot::channel();
-    let asked = Asked { command: Command::Checkpoint(handles), reply, _place: None };
-    let Some(commands) = commands.upgrade() else { return false };
-    commands.try_send(asked).is_ok() && tokio::time::timeout(PATIENCE, answer).await.is_ok_and(|answer| answer.is_ok())
+    let asked = Asked {
+        command: Command::Checkpoint(handles),
+        reply,
+        _place: None,
+    };
+    let Some(commands) = commands.upgrade() else {
+        return false;
+    };
+    commands.try_send(asked).is_ok()
+        && tokio::time::timeout(PATIENCE, answer)
+            .await
+            .is_ok_and(|answer| answer.is_ok())
 }

@@ -33,12 +33,21 @@ struct Shared {
 impl Library {
     /// A library of `budget` bytes; its readers run on `runtime` and hand `pool` what waited for its body.
     pub fn open(budget: usize, journal: &Journal, pool: &Pool, runtime: &Handle) -> Self {
-        let shared = Arc::new(Shared { bodies: Mutex::new(Bodies::new(budget)), wanted: Notify::new() });
+        let shared = Arc::new(Shared {
+            bodies: Mutex::new(Bodies::new(budget)),
+            wanted: Notify::new(),
+        });
         let mut readers = JoinSet::new();
         for _ in 0..READERS {
-            readers.spawn_on(read_for_ever(shared.clone(), journal.reader(), pool.clone()), runtime);
+            readers.spawn_on(
+                read_for_ever(shared.clone(), journal.reader(), pool.clone()),
+                runtime,
+            );
         }
-        Library { shared, _readers: readers }
+        Library {
+            shared,
+            _readers: readers,
+        }
     }
 
     /// The bodies. What is decided about an assignment under this lock holds: it waits for its body, or the pool has it.

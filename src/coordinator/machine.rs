@@ -10,8 +10,8 @@ mod told;
 
 use crate::{
     core::{
-        Action, Attempt, BatchNo, Epoch, Handle, Output, Progress, RecoveredScheduler, Reject, Reply, Seq, Shard, ShardId,
-        Ticket, Time, Window, limits::Limits,
+        Action, Attempt, BatchNo, Epoch, Handle, Output, Progress, RecoveredScheduler, Reject,
+        Reply, Seq, Shard, ShardId, Ticket, Time, Window, limits::Limits,
     },
     journal::{Batch, Fate},
 };
@@ -154,7 +154,12 @@ impl Machine {
             match event {
                 Event::Command(envelope) => self.take_in(envelope),
                 Event::Fate(no, fate) => self.settle_fate(now, no, fate, &mut effects),
-                Event::Recovered { schedulers, epoch, last_batch, window } => {
+                Event::Recovered {
+                    schedulers,
+                    epoch,
+                    last_batch,
+                    window,
+                } => {
                     self.inherit(window, epoch);
                     self.recover(now, schedulers, epoch, last_batch);
                 }
@@ -201,7 +206,11 @@ impl Machine {
 
     /// Whose answer is still to be decided.
     pub fn undecided_tickets(&self) -> FxHashSet<Ticket> {
-        self.inbox.iter().chain(&self.suspects).filter_map(|envelope| envelope.ticket).collect()
+        self.inbox
+            .iter()
+            .chain(&self.suspects)
+            .filter_map(|envelope| envelope.ticket)
+            .collect()
     }
 
     /// Whether a batch waits for its fate, or the core for its recovery.
@@ -225,13 +234,18 @@ impl Machine {
     /// Applies waiting commands to the open batch, as far as it has room.
     fn fill(&mut self, now: Time) {
         while !self.alone && has_room(&self.open, self.open_bytes) {
-            let State::Working(core) = &mut self.state else { return };
+            let State::Working(core) = &mut self.state else {
+                return;
+            };
             let occupied = self.in_flight.is_some() || !self.open_commands.is_empty();
             if occupied && !self.suspects.is_empty() {
                 return;
             }
             self.alone = !self.suspects.is_empty();
-            let Some(envelope) = self.suspects.pop_front().or_else(|| self.inbox.pop_front()) else { return };
+            let Some(envelope) = self.suspects.pop_front().or_else(|| self.inbox.pop_front())
+            else {
+                return;
+            };
             if self.told.is_stale(&envelope.command) {
                 self.alone = false;
                 continue;
@@ -246,7 +260,9 @@ impl Machine {
     /// Closes the open batch and sends it, or releases it at once when it has nothing to remember. Says whether it did the
     /// latter, so that more may follow.
     fn seal(&mut self, now: Time, effects: &mut Vec<Effect>) -> bool {
-        let State::Working(core) = &mut self.state else { return false };
+        let State::Working(core) = &mut self.state else {
+            return false;
+        };
         if !self.alone {
             core.settle(now, &mut self.open);
         }
@@ -257,33 +273,68 @@ impl Machine {
             return false;
         }
         let output = std::mem::take(&mut self.open);
-        let progress = output.touched.iter().filter_map(|handle| Some((*handle, core.progress(*handle)?))).collect();
-        let decided = Decided { commands: std::mem::take(&mut self.open_commands), actions: output.actions, progress };
+        let progress = output
+            .touched
+            .iter()
+            .filter_map(|handle| Some((*handle, core.progress(*handle)?)))
+            .collect();
+        let decided = Decided {
+            commands: std::mem::take(&mut self.open_commands),
+            actions: output.actions,
+            progress,
+        };
         self.open_bytes = 0;
         if output.records.is_empty() {
             self.alone = false;
             let over = self.told.released(now, &decided.commands, &decided.actions);
-            let Decided { actions, progress, .. } = decided;
-            effects.push(Effect::Release(Release { batch: None, actions, progress, over }));
+            let Decided {
+                actions, progress, ..
+            } = decided;
+            effects.push(Effect::Release(Release {
+                batch: None,
+                actions,
+                progress,
+                over,
+            }));
             return true;
         }
-        let batch =
-            Arc::new(Batch { shard: self.shard, epoch: self.epoch, no: self.next, day: now.day(), records: output.records });
+        let batch = Arc::new(Batch {
+            shard: self.shard,
+            epoch: self.epoch,
+            no: self.next,
+            day: now.day(),
+            records: output.records,
+        });
         self.next.0 += 1;
         effects.push(Effect::Append(batch.clone(), Duration::ZERO));
-        self.in_flight = Some(InFlight { batch, decided, pause: RESEND_MIN });
+        self.in_flight = Some(InFlight {
+            batch,
+            decided,
+            pause: RESEND_MIN,
+        });
         false
     }
 
     fn settle_fate(&mut self, now: Time, no: BatchNo, fate: Fate, effects: &mut Vec<Effect>) {
         // A fate of an earlier core's batch decides nothing any more.
-        let Some(mut flight) = self.in_flight.take_if(|flight| flight.batch.no == no) else { return };
+        let Some(mut flight) = self.in_flight.take_if(|flight| flight.batch.no == no) else {
+            return;
+        };
         match fate {
             Fate::Durable => {
                 self.alone = false;
-                let over = self.told.released(now, &flight.decided.commands, &flight.decided.actions);
-                let Decided { actions, progress, .. } = flight.decided;
-                effects.push(Effect::Release(Release { batch: Some(flight.batch), actions, progress, over }));
+                let over =
+                    self.told
+                        .released(now, &flight.decided.commands, &flight.decided.actions);
+                let Decided {
+                    actions, progress, ..
+                } = flight.decided;
+                effects.push(Effect::Release(Release {
+                    batch: Some(flight.batch),
+                    actions,
+                    progress,
+                    over,
+                }));
             }
             Fate::Unknown { .. } => {
                 effects.push(Effect::Append(flight.batch.clone(), flight.pause));
@@ -303,7 +354,10 @@ impl Machine {
         for envelope in decided.commands.into_iter().chain(open) {
             // Dropping the ticket tells its caller "unknown".
             if survives(&envelope.command) {
-                kept.push(Envelope { ticket: None, ..envelope });
+                kept.push(Envelope {
+                    ticket: None,
+                    ..envelope
+                });
             }
         }
         for envelope in kept.into_iter().rev() {
@@ -318,8 +372,15 @@ impl Machine {
         if self.alone {
             // The one suspect of this batch is the culprit.
             let rejected = commands.iter().filter_map(|culprit| culprit.ticket);
-            let actions = rejected.map(|ticket| Action::Reply(ticket, Reply::Rejected(Reject::JournalRejected))).collect();
-            effects.push(Effect::Release(Release { batch: None, actions, progress: Vec::new(), over: Vec::new() }));
+            let actions = rejected
+                .map(|ticket| Action::Reply(ticket, Reply::Rejected(Reject::JournalRejected)))
+                .collect();
+            effects.push(Effect::Release(Release {
+                batch: None,
+                actions,
+                progress: Vec::new(),
+                over: Vec::new(),
+            }));
             commands = commands.into_iter().filter_map(storable).collect();
         }
         commands.append(&mut self.open_commands);
@@ -340,6 +401,10 @@ impl Machine {
 
 fn has_room(open: &Output, bytes: usize) -> bool {
     let records = &open.records;
-    records.submissions.len() + records.completions.len() + records.attempts.len() + open.actions.len() < BATCH_RECORDS
+    records.submissions.len()
+        + records.completions.len()
+        + records.attempts.len()
+        + open.actions.len()
+        < BATCH_RECORDS
         && bytes < BATCH_BYTES
 }

@@ -14,7 +14,9 @@ use super::{
 use crate::{
     clock::Clock,
     core::Epoch,
-    journal::{self, Claim, Journal, JournalError, Member, Membership, Ownership, Replica, TakeOver},
+    journal::{
+        self, Claim, Journal, JournalError, Member, Membership, Ownership, Replica, TakeOver,
+    },
 };
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -129,11 +131,16 @@ impl Owner {
 
     async fn claim(&self, claim: Claim) -> Result<TakeOver, JournalError> {
         let asked = std::time::Instant::now();
-        let taken = self.journal.take_over(&self.replica, claim, self.pace.lease).await?;
+        let taken = self
+            .journal
+            .take_over(&self.replica, claim, self.pace.lease)
+            .await?;
         if let TakeOver::Owned(owned) = &taken {
             self.clock.set(owned.now);
             self.health.taken(owned.epoch, asked + self.pace.lease);
-            self.membership.send_modify(|known| (known.epoch, known.owner) = (owned.epoch, Some(self.replica.id)));
+            self.membership.send_modify(|known| {
+                (known.epoch, known.owner) = (owned.epoch, Some(self.replica.id))
+            });
         }
         Ok(taken)
     }
@@ -146,7 +153,9 @@ impl Owner {
         }
         let mut anew = owned.epoch > FIRST;
         loop {
-            let Some(event) = self.recover(owned, anew).await else { return Lost::Deposed };
+            let Some(event) = self.recover(owned, anew).await else {
+                return Lost::Deposed;
+            };
             if self.events.send(event).await.is_err() {
                 return Lost::Stopped;
             }
@@ -166,9 +175,14 @@ impl Owner {
         self.health.stands(Standing::Recovering);
         let mut pause = RETRY_MIN;
         loop {
-            let (journal, roll, requests) = (self.journal.clone(), self.roll.clone(), self.requests);
+            let (journal, roll, requests) =
+                (self.journal.clone(), self.roll.clone(), self.requests);
             let reading = async {
-                let window = if anew { Some(roll.prepare().await?) } else { None };
+                let window = if anew {
+                    Some(roll.prepare().await?)
+                } else {
+                    None
+                };
                 Ok::<_, JournalError>((journal::recover(&journal, requests).await?, window))
             };
             tokio::select! {
@@ -201,7 +215,9 @@ impl Owner {
             match wish {
                 None => return Err(Lost::Stopped),
                 Some(Wish::Rebuild(of)) if of != epoch => {}
-                Some(Wish::Rebuild(_)) => return self.begin_again(epoch).await.ok_or(Lost::Deposed),
+                Some(Wish::Rebuild(_)) => {
+                    return self.begin_again(epoch).await.ok_or(Lost::Deposed);
+                }
                 Some(Wish::HandOver(to)) => return self.hand_over(epoch, to).await,
             }
         }
@@ -229,15 +245,30 @@ impl Owner {
     }
 
     /// Gives the shard to the youngest replica that is ready, or to nobody.
-    async fn hand_over(&mut self, epoch: Epoch, to: oneshot::Sender<Option<Member>>) -> Result<Ownership, Lost> {
+    async fn hand_over(
+        &mut self,
+        epoch: Epoch,
+        to: oneshot::Sender<Option<Member>>,
+    ) -> Result<Ownership, Lost> {
         let successor = successor(&self.membership.borrow(), &self.replica);
-        let given = self.journal.hand_over(&self.replica, epoch, successor.as_ref().map(|member| member.id)).await;
+        let given = self
+            .journal
+            .hand_over(
+                &self.replica,
+                epoch,
+                successor.as_ref().map(|member| member.id),
+            )
+            .await;
         if let Err(error) = given {
             tracing::warn!(%error, "the shard could not be handed over; it is taken over when the lease ends");
         }
-        tracing::info!(to = successor.as_ref().map_or("nobody", |member| &member.name), "the shard is handed over");
+        tracing::info!(
+            to = successor.as_ref().map_or("nobody", |member| &member.name),
+            "the shard is handed over"
+        );
         self.health.stands(Standing::Standby);
-        self.membership.send_modify(|known| known.owner = successor.as_ref().map(|member| member.id));
+        self.membership
+            .send_modify(|known| known.owner = successor.as_ref().map(|member| member.id));
         let _ = to.send(successor);
         Err(Lost::Deposed)
     }
@@ -255,11 +286,20 @@ impl Owner {
             return;
         }
         let membership = self.membership.borrow();
-        let owner = membership.owning().filter(|owner| owner.id != self.replica.id);
+        let owner = membership
+            .owning()
+            .filter(|owner| owner.id != self.replica.id);
         let name = owner.map_or("nobody", |owner| &owner.name);
-        tracing::warn!(owner = name, epoch = membership.epoch.0, "the shard is not ours any more");
+        tracing::warn!(
+            owner = name,
+            epoch = membership.epoch.0,
+            "the shard is not ours any more"
+        );
         if name == &*self.replica.name {
-            tracing::error!(name, "another process runs under the name of this replica: give each its own (--replica-name)");
+            tracing::error!(
+                name,
+                "another process runs under the name of this replica: give each its own (--replica-name)"
+            );
         }
     }
 
@@ -285,6 +325,7 @@ async fn deposed(looks: &mut watch::Receiver<Option<Look>>, epoch: Epoch) {
 
 /// The youngest replica that could own the shard at once.
 pub(super) fn successor(membership: &Membership, me: &Replica) -> Option<Member> {
-    let ready = |member: &&Member| member.id != me.id && member.address.is_some() && !member.stopping;
+    let ready =
+        |member: &&Member| member.id != me.id && member.address.is_some() && !member.stopping;
     membership.members.iter().find(ready).cloned()
 }

@@ -26,7 +26,11 @@ pub(super) struct Pace {
 impl Pace {
     pub fn new(lease: Duration) -> Pace {
         let heartbeat = HEARTBEAT.min(lease / BEATS);
-        Pace { lease, heartbeat, shortest: heartbeat / 20 }
+        Pace {
+            lease,
+            heartbeat,
+            shortest: heartbeat / 20,
+        }
     }
 
     /// When to look again: a heartbeat later, or when the lease ends unless it is renewed.
@@ -59,14 +63,17 @@ impl Vigil {
         let beat = &look.beat;
         let since = match self.seen {
             Some((until, since, last))
-                if until == beat.owned_until && look.at.duration_since(last) <= self.pace.heartbeat * UNBROKEN =>
+                if until == beat.owned_until
+                    && look.at.duration_since(last) <= self.pace.heartbeat * UNBROKEN =>
             {
                 since
             }
             _ => look.at,
         };
         self.seen = Some((beat.owned_until, since, look.at));
-        let Some(until) = beat.owned_until else { return true };
+        let Some(until) = beat.owned_until else {
+            return true;
+        };
         let missed = until < beat.now && look.at.duration_since(since) >= self.pace.heartbeat;
         missed || beat.handover_to == Some(me)
     }
@@ -86,7 +93,10 @@ mod tests {
 
     impl Eyes {
         fn new() -> Eyes {
-            Eyes { start: Instant::now(), vigil: Vigil::new(Pace::new(Duration::from_secs(5))) }
+            Eyes {
+                start: Instant::now(),
+                vigil: Vigil::new(Pace::new(Duration::from_secs(5))),
+            }
         }
 
         /// Looks `at` so many ms, when the lease lasts until then.
@@ -99,7 +109,14 @@ mod tests {
                 handover_to: None,
                 membership: Membership::default(),
             };
-            self.vigil.allows(ME, &Look { at: self.start + Duration::from_millis(at), epoch: None, beat })
+            self.vigil.allows(
+                ME,
+                &Look {
+                    at: self.start + Duration::from_millis(at),
+                    epoch: None,
+                    beat,
+                },
+            )
         }
     }
 
@@ -109,7 +126,10 @@ mod tests {
         assert!(!eyes.see(0, Some(5_000)));
         assert!(!eyes.see(4_900, Some(9_800)), "it was renewed");
         assert!(!eyes.see(9_700, Some(9_800)), "its time is not over");
-        assert!(!eyes.see(9_801, Some(9_800)), "there was a gap before the look before");
+        assert!(
+            !eyes.see(9_801, Some(9_800)),
+            "there was a gap before the look before"
+        );
         assert!(eyes.see(10_700, Some(9_800)));
     }
 

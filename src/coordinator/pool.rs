@@ -13,7 +13,10 @@ pub use member::{Host, Joining, Refusal, Route, ToMember};
 
 use crate::{
     clock::Clock,
-    core::{Assignment, Attempt, Command, Completion, Epoch, Handle, Report, Running, Seq, TaskError, Work},
+    core::{
+        Assignment, Attempt, Command, Completion, Epoch, Handle, Report, Running, Seq, TaskError,
+        Work,
+    },
     executor::{Body, Event, MemberId, Order, Token, Told},
 };
 use member::Member;
@@ -68,7 +71,10 @@ struct Given {
 impl Pool {
     /// An empty one. Work without a session is done here, by the owner itself.
     pub fn new(noop_slots: u32, clock: Clock) -> Self {
-        Pool(Arc::new(Shared { state: Mutex::new(State::new(clock, 0)), noop_slots }))
+        Pool(Arc::new(Shared {
+            state: Mutex::new(State::new(clock, 0)),
+            noop_slots,
+        }))
     }
 
     /// Begins an ownership. `anew`: others have owned the shard since, and everybody reports anew.
@@ -107,7 +113,9 @@ impl Pool {
     /// Takes an executor in, and says what the core must be told.
     pub(super) fn join(&self, joining: Joining) -> Result<Vec<Command>, Refusal> {
         let mut state = self.state();
-        if joining.epoch < state.since || state.sessions.get(&joining.host.replica) > Some(&joining.session) {
+        if joining.epoch < state.since
+            || state.sessions.get(&joining.host.replica) > Some(&joining.session)
+        {
             return Err(Refusal::Stale);
         }
         if state.fenced.contains(&joining.host) {
@@ -116,14 +124,34 @@ impl Pool {
         state.sessions.insert(joining.host.replica, joining.session);
         state.reported.insert(joining.host);
         let before: Vec<Work> = state.leave(|member| member.host.replica == joining.host.replica);
-        let Joining { member, host, name, snapshot, route, .. } = joining;
-        state.members.insert(member, Member::new(host, name, route, &snapshot.slots));
+        let Joining {
+            member,
+            host,
+            name,
+            snapshot,
+            route,
+            ..
+        } = joining;
+        state
+            .members
+            .insert(member, Member::new(host, name, route, &snapshot.slots));
         let mut commands = vec![Command::Reported(state.claim(host, &snapshot.attempts))];
-        commands.extend(state.never_arrived(host, &snapshot.attempts).into_iter().map(completed));
+        commands.extend(
+            state
+                .never_arrived(host, &snapshot.attempts)
+                .into_iter()
+                .map(completed),
+        );
         state.count_busy(host);
-        let works = before.into_iter().chain(snapshot.slots.into_iter().map(|(work, _)| work));
+        let works = before
+            .into_iter()
+            .chain(snapshot.slots.into_iter().map(|(work, _)| work));
         commands.extend(works.map(|work| state.slots(work)).collect::<Vec<_>>());
-        let events = snapshot.completions.into_iter().map(|(token, completion)| Event::Completed(token, completion)).collect();
+        let events = snapshot
+            .completions
+            .into_iter()
+            .map(|(token, completion)| Event::Completed(token, completion))
+            .collect();
         commands.extend(state.told(Told { member, events }));
         state.hand_out_waiting();
         Ok(commands)
@@ -131,16 +159,24 @@ impl Pool {
 
     /// What the core must be told of the slots here, besides those of executors.
     pub(super) fn own_slots(&self) -> Command {
-        Command::Slots { work: Work::Noop, total: self.0.noop_slots }
+        Command::Slots {
+            work: Work::Noop,
+            total: self.0.noop_slots,
+        }
     }
 
     /// The way to an executor is gone: it takes nothing more. Who it was, unless it has come again by another way, and what
     /// the core must be told.
     pub(super) fn leave(&self, member: MemberId) -> (Option<Host>, Vec<Command>) {
         let mut state = self.state();
-        let Some(host) = state.members.get(&member).map(|member| member.host) else { return (None, Vec::new()) };
+        let Some(host) = state.members.get(&member).map(|member| member.host) else {
+            return (None, Vec::new());
+        };
         let works = state.leave(|member| member.host == host);
-        (Some(host), works.into_iter().map(|work| state.slots(work)).collect())
+        (
+            Some(host),
+            works.into_iter().map(|work| state.slots(work)).collect(),
+        )
     }
 
     /// What an executor tells, as far as it concerns the core.
@@ -167,13 +203,19 @@ impl Pool {
     /// Stops an assignment; its completion tells what came first.
     pub(super) fn stop(&self, handle: Handle, first: Seq, attempt: Attempt) {
         let mut state = self.state();
-        let waits = |(a, _): &(Assignment, Body)| (a.handle, a.first, a.attempt) == (handle, first, attempt);
+        let waits = |(a, _): &(Assignment, Body)| {
+            (a.handle, a.first, a.attempt) == (handle, first, attempt)
+        };
         if let Some(at) = state.waiting.iter().position(waits)
             && let Some((assignment, _)) = state.waiting.remove(at)
         {
             let completion = state.ended(&assignment, Report::NotStarted);
             state.done.push(completion);
-        } else if let Some(given) = state.given.get(&(handle, first)).filter(|given| given.running.attempt == attempt) {
+        } else if let Some(given) = state
+            .given
+            .get(&(handle, first))
+            .filter(|given| given.running.attempt == attempt)
+        {
             let (host, token) = (given.host, given.token);
             state.send(host, ToMember::Stop(token));
         }
@@ -204,7 +246,11 @@ impl Pool {
         let mut state = self.state();
         for (handle, first, attempt) in over {
             let is_it = |given: &&Given| given.over && given.running.attempt == *attempt;
-            if let Some((host, token)) = state.given.get(&(*handle, *first)).filter(is_it).map(|given| (given.host, given.token))
+            if let Some((host, token)) = state
+                .given
+                .get(&(*handle, *first))
+                .filter(is_it)
+                .map(|given| (given.host, given.token))
             {
                 state.given.remove(&(*handle, *first));
                 state.send(host, ToMember::Acknowledge(vec![token]));
@@ -214,7 +260,10 @@ impl Pool {
 
     /// Whether this one has reported, as it is or later in its life: it is there, or its loss is already known.
     pub(super) fn has_reported(&self, host: Host) -> bool {
-        self.state().reported.iter().any(|other| other.replica == host.replica && *other >= host)
+        self.state()
+            .reported
+            .iter()
+            .any(|other| other.replica == host.replica && *other >= host)
     }
 
     /// Whether this very one has reported: what it had then is given to it as far as the core knows.
@@ -235,14 +284,21 @@ impl Pool {
     /// Nothing of this kind runs any more that the one shut out was given. `began`: some of it may have run.
     pub(super) fn fenced(&self, host: Host, work: &Work, began: bool) -> Vec<Command> {
         let report = if began { lost() } else { Report::NotStarted };
-        let ended = self.state().end(&report, |given| given.host == host && given.work == *work);
+        let ended = self
+            .state()
+            .end(&report, |given| given.host == host && given.work == *work);
         ended.into_iter().map(completed).collect()
     }
 
     /// The kinds of work an executor had been given.
     pub(super) fn given_to(&self, host: Host) -> Vec<Work> {
         let state = self.state();
-        let mut works: Vec<Work> = state.given.values().filter(|given| given.host == host).map(|g| g.work.clone()).collect();
+        let mut works: Vec<Work> = state
+            .given
+            .values()
+            .filter(|given| given.host == host)
+            .map(|g| g.work.clone())
+            .collect();
         works.sort_unstable();
         works.dedup();
         works
@@ -273,9 +329,23 @@ impl State {
 
     /// What is over before anybody was given it.
     fn ended(&self, assignment: &Assignment, report: Report) -> Completion {
-        let Assignment { handle, first, attempt, .. } = *assignment;
+        let Assignment {
+            handle,
+            first,
+            attempt,
+            ..
+        } = *assignment;
         let now = self.clock.now();
-        Completion { handle, first, attempt, report, started: now, ended: now, slot: 0, backend_pid: 0 }
+        Completion {
+            handle,
+            first,
+            attempt,
+            report,
+            started: now,
+            ended: now,
+            slot: 0,
+            backend_pid: 0,
+        }
     }
 
     fn told(&mut self, told: Told) -> Vec<Command> {
@@ -283,7 +353,9 @@ impl State {
         for event in told.events {
             match event {
                 Event::Slots { work, total } => {
-                    let Some(member) = self.members.get_mut(&told.member) else { continue };
+                    let Some(member) = self.members.get_mut(&told.member) else {
+                        continue;
+                    };
                     member.slots.insert(work.clone(), total);
                     commands.push(self.slots(work));
                 }
@@ -296,9 +368,17 @@ impl State {
     }
 
     /// A completion, unless it is stale: then its executor is told so.
-    fn accept(&mut self, member: MemberId, token: Token, completion: Completion) -> Option<Completion> {
+    fn accept(
+        &mut self,
+        member: MemberId,
+        token: Token,
+        completion: Completion,
+    ) -> Option<Completion> {
         let host = self.members.get(&member)?.host;
-        let given = self.given.get_mut(&(completion.handle, completion.first)).filter(|given| given.token == token);
+        let given = self
+            .given
+            .get_mut(&(completion.handle, completion.first))
+            .filter(|given| given.token == token);
         let Some(given) = given else {
             self.send(host, ToMember::Acknowledge(vec![token]));
             return None;
@@ -316,20 +396,57 @@ impl State {
     /// Gives an assignment to whoever has most room, to this replica when others have no more.
     fn hand_out(&mut self, assignment: Assignment, body: Body) {
         let work = assignment.spec.work.clone();
-        let free = |(id, member): (&MemberId, &Member)| Some((member.free(&work)?, member.is_local(), *id));
-        let Some((_, _, id)) = self.members.iter().filter_map(free).max_by_key(|(free, local, id)| (*free, *local, id.0)) else {
+        let free = |(id, member): (&MemberId, &Member)| {
+            Some((member.free(&work)?, member.is_local(), *id))
+        };
+        let Some((_, _, id)) = self
+            .members
+            .iter()
+            .filter_map(free)
+            .max_by_key(|(free, local, id)| (*free, *local, id.0))
+        else {
             return self.waiting.push_back((assignment, body));
         };
         self.serial += 1;
-        let token = Token { epoch: self.epoch, serial: self.serial };
-        let Assignment { handle, first, count, attempt, .. } = assignment;
-        let Some(member) = self.members.get_mut(&id) else { return };
+        let token = Token {
+            epoch: self.epoch,
+            serial: self.serial,
+        };
+        let Assignment {
+            handle,
+            first,
+            count,
+            attempt,
+            ..
+        } = assignment;
+        let Some(member) = self.members.get_mut(&id) else {
+            return;
+        };
         *member.busy.entry(work.clone()).or_default() += 1;
-        let running = Running { handle, first, count, attempt, since: self.clock.now() };
+        let running = Running {
+            handle,
+            first,
+            count,
+            attempt,
+            since: self.clock.now(),
+        };
         let host = member.host;
         // Another attempt of it may still be noted: one that was over long ago, told again by who does not know that.
-        self.give(Given { host, token, running, work, over: false });
-        self.send(host, ToMember::Run(Box::new(Order { token, assignment, body })));
+        self.give(Given {
+            host,
+            token,
+            running,
+            work,
+            over: false,
+        });
+        self.send(
+            host,
+            ToMember::Run(Box::new(Order {
+                token,
+                assignment,
+                body,
+            })),
+        );
     }
 
     fn hand_out_waiting(&mut self) {
@@ -346,13 +463,22 @@ impl State {
 
     /// Lets members go; says whose kinds have changed.
     fn leave(&mut self, who: impl Fn(&Member) -> bool) -> Vec<Work> {
-        let gone: Vec<MemberId> = self.members.iter().filter(|(_, member)| who(member)).map(|(id, _)| *id).collect();
+        let gone: Vec<MemberId> = self
+            .members
+            .iter()
+            .filter(|(_, member)| who(member))
+            .map(|(id, _)| *id)
+            .collect();
         let gone = gone.into_iter().filter_map(|id| self.members.remove(&id));
         gone.flat_map(|member| member.slots.into_keys()).collect()
     }
 
     fn slots(&self, work: Work) -> Command {
-        let total = self.members.values().filter_map(|member| member.slots.get(&work)).sum();
+        let total = self
+            .members
+            .values()
+            .filter_map(|member| member.slots.get(&work))
+            .sum();
         Command::Slots { work, total }
     }
 }
@@ -362,6 +488,12 @@ fn completed(completion: Completion) -> Command {
 }
 
 fn lost() -> Report {
-    let error = TaskError { code: "LOST".into(), message: "its host was lost while it ran".into() };
-    Report::Failed { error: Arc::new(error), transient: true }
+    let error = TaskError {
+        code: "LOST".into(),
+        message: "its host was lost while it ran".into(),
+    };
+    Report::Failed {
+        error: Arc::new(error),
+        transient: true,
+    }
 }

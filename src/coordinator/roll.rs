@@ -65,7 +65,9 @@ impl Roll {
     /// Before the journal is read by a new owner: what others may have been running. An executor that was fenced meanwhile
     /// begins afresh.
     pub async fn prepare(&self) -> Result<Window, JournalError> {
-        self.sessions.begin_afresh(|| self.executor.give_up()).await?;
+        self.sessions
+            .begin_afresh(|| self.executor.give_up())
+            .await?;
         self.sessions.window().await
     }
 
@@ -73,20 +75,40 @@ impl Roll {
     pub async fn call(self, since: Epoch, works: Vec<Work>) {
         let end = Instant::now() + PATIENCE;
         let others = insist(|| self.sessions.others(LATELY)).await;
-        join_all(others.into_iter().map(|other| self.wait_or_fence(other, end))).await;
-        let mut left: BTreeMap<Work, Vec<Session>> = works.into_iter().map(|work| (work, Vec::new())).collect();
+        join_all(
+            others
+                .into_iter()
+                .map(|other| self.wait_or_fence(other, end)),
+        )
+        .await;
+        let mut left: BTreeMap<Work, Vec<Session>> =
+            works.into_iter().map(|work| (work, Vec::new())).collect();
         for session in insist(|| self.sessions.of_fenced()).await {
             // What one has left who had reported is for those who bury it.
-            if self.pool.was_here(Host { replica: session.replica, incarnation: session.incarnation }) {
+            if self.pool.was_here(Host {
+                replica: session.replica,
+                incarnation: session.incarnation,
+            }) {
                 continue;
             }
-            left.entry(Work::Sql { target: session.target.clone() }).or_default().push(session);
+            left.entry(Work::Sql {
+                target: session.target.clone(),
+            })
+            .or_default()
+            .push(session);
         }
-        join_all(left.into_iter().map(|(work, sessions)| self.clear(since, work, sessions))).await;
+        join_all(
+            left.into_iter()
+                .map(|(work, sessions)| self.clear(since, work, sessions)),
+        )
+        .await;
     }
 
     async fn wait_or_fence(&self, other: Enrolled, end: Instant) {
-        let host = Host { replica: other.replica, incarnation: other.incarnation };
+        let host = Host {
+            replica: other.replica,
+            incarnation: other.incarnation,
+        };
         while other.alive && Instant::now() < end && !self.pool.has_reported(host) {
             sleep(LOOK).await;
         }
@@ -99,7 +121,12 @@ impl Roll {
     /// Only the present owner fences: who has been overtaken must not shut out who works for another one by now. It tries until
     /// its ownership ends, which ends this.
     async fn fence(&self, host: Host) {
-        while !insist(|| self.sessions.fence(host.replica, host.incarnation, self.pool.epoch())).await {
+        while !insist(|| {
+            self.sessions
+                .fence(host.replica, host.incarnation, self.pool.epoch())
+        })
+        .await
+        {
             sleep(RETRY).await;
         }
     }
@@ -107,7 +134,12 @@ impl Roll {
     async fn clear(&self, since: Epoch, work: Work, sessions: Vec<Session>) {
         join_all(sessions.iter().map(|session| self.end(session))).await;
         let lost = !sessions.is_empty();
-        self.ask(|| Command::Cleared { work: Some(work.clone()), lost, since }).await;
+        self.ask(|| Command::Cleared {
+            work: Some(work.clone()),
+            lost,
+            since,
+        })
+        .await;
         self.forget(sessions).await;
     }
 
@@ -118,24 +150,43 @@ impl Roll {
             return;
         }
         self.fence(host).await;
-        let mut left: BTreeMap<Work, Vec<Session>> =
-            self.pool.given_to(host).into_iter().map(|work| (work, Vec::new())).collect();
+        let mut left: BTreeMap<Work, Vec<Session>> = self
+            .pool
+            .given_to(host)
+            .into_iter()
+            .map(|work| (work, Vec::new()))
+            .collect();
         let fenced = insist(|| self.sessions.of_fenced()).await;
         // Those it had before it began afresh are for the roll call.
-        let its = |session: &Session| (session.replica, session.incarnation) == (host.replica, host.incarnation);
+        let its = |session: &Session| {
+            (session.replica, session.incarnation) == (host.replica, host.incarnation)
+        };
         for session in fenced.into_iter().filter(its) {
-            left.entry(Work::Sql { target: session.target.clone() }).or_default().push(session);
+            left.entry(Work::Sql {
+                target: session.target.clone(),
+            })
+            .or_default()
+            .push(session);
         }
         if !left.is_empty() {
             tracing::warn!(replica = %host.replica, "an executor is lost; what it ran goes to others");
         }
-        join_all(left.into_iter().map(|(work, sessions)| self.bury(host, work, sessions))).await;
+        join_all(
+            left.into_iter()
+                .map(|(work, sessions)| self.bury(host, work, sessions)),
+        )
+        .await;
     }
 
     async fn bury(&self, host: Host, work: Work, sessions: Vec<Session>) {
         join_all(sessions.iter().map(|session| self.end(session))).await;
         let (taken, answer) = oneshot::channel();
-        let change = Change::Fenced { host, work, began: !sessions.is_empty(), taken };
+        let change = Change::Fenced {
+            host,
+            work,
+            began: !sessions.is_empty(),
+            taken,
+        };
         if self.changes.send(change).await.is_err() || answer.await.is_err() {
             return;
         }
@@ -145,14 +196,29 @@ impl Roll {
     }
 
     async fn end(&self, session: &Session) {
-        let Session { target, slot, backend_pid, backend_start, .. } = session.clone();
-        let session = executor::Session { target, slot, pid: backend_pid, backend_start };
+        let Session {
+            target,
+            slot,
+            backend_pid,
+            backend_start,
+            ..
+        } = session.clone();
+        let session = executor::Session {
+            target,
+            slot,
+            pid: backend_pid,
+            backend_start,
+        };
         self.executor.end_session(&session).await;
     }
 
     async fn forget(&self, sessions: Vec<Session>) {
         for session in sessions {
-            insist(|| self.sessions.forget(&session.target, session.backend_pid, session.backend_start)).await;
+            insist(|| {
+                self.sessions
+                    .forget(&session.target, session.backend_pid, session.backend_start)
+            })
+            .await;
         }
     }
 
@@ -160,8 +226,14 @@ impl Roll {
     async fn ask(&self, command: impl Fn() -> Command) {
         loop {
             let (reply, answer) = oneshot::channel();
-            let Some(commands) = self.commands.upgrade() else { return };
-            let asked = Asked { command: command(), reply, _place: None };
+            let Some(commands) = self.commands.upgrade() else {
+                return;
+            };
+            let asked = Asked {
+                command: command(),
+                reply,
+                _place: None,
+            };
             if commands.send(asked).await.is_err() || answer.await.is_ok() {
                 return;
             }

@@ -38,7 +38,12 @@ struct State {
 impl Room {
     /// Room for so much.
     pub fn new(whole: Load) -> Self {
-        Room { state: Arc::new(Mutex::new(State { free: whole, held: FxHashMap::default() })) }
+        Room {
+            state: Arc::new(Mutex::new(State {
+                free: whole,
+                held: FxHashMap::default(),
+            })),
+        }
     }
 
     /// A place for a call of `namespace` with so many bytes, or the limit it would exceed.
@@ -53,10 +58,16 @@ impl Room {
             return Err("command_bytes");
         }
         let (calls, all) = (held.calls + 1, held.bytes + bytes);
-        state.held.insert(namespace.clone(), Load { calls, bytes: all });
+        state
+            .held
+            .insert(namespace.clone(), Load { calls, bytes: all });
         state.free.calls -= 1;
         state.free.bytes -= bytes;
-        Ok(Place { room: self.clone(), namespace: namespace.clone(), bytes })
+        Ok(Place {
+            room: self.clone(),
+            namespace: namespace.clone(),
+            bytes,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -69,7 +80,9 @@ impl Drop for Place {
         let mut state = self.room.lock();
         state.free.calls += 1;
         state.free.bytes += self.bytes;
-        let Some(held) = state.held.get_mut(&self.namespace) else { return };
+        let Some(held) = state.held.get_mut(&self.namespace) else {
+            return;
+        };
         held.calls -= 1;
         held.bytes -= self.bytes;
         if held.calls == 0 {
@@ -94,7 +107,10 @@ mod tests {
     #[test]
     fn a_flood_takes_half_of_the_room_and_others_find_some() {
         for (bytes, limit) in [(0, "commands"), (10, "command_bytes")] {
-            let room = Room::new(Load { calls: 80, bytes: 600 });
+            let room = Room::new(Load {
+                calls: 80,
+                bytes: 600,
+            });
             let flood = fill(&room, "flood", bytes);
             assert_eq!(room.take(&name("flood"), bytes).map(drop), Err(limit));
             assert_eq!(flood.len(), if bytes == 0 { 40 } else { 30 });
@@ -106,7 +122,10 @@ mod tests {
 
     #[test]
     fn what_is_given_back_is_free_again_and_leaves_nothing_behind() {
-        let whole = Load { calls: 80, bytes: 600 };
+        let whole = Load {
+            calls: 80,
+            bytes: 600,
+        };
         let room = Room::new(whole);
         for _ in 0..3 {
             drop(fill(&room, "one", 7));
@@ -118,7 +137,10 @@ mod tests {
 
     #[test]
     fn a_call_larger_than_what_is_free_is_refused() {
-        let room = Room::new(Load { calls: 10, bytes: 100 });
+        let room = Room::new(Load {
+            calls: 10,
+            bytes: 100,
+        });
         assert_eq!(room.take(&name("one"), 101).map(drop), Err("command_bytes"));
         assert!(room.take(&name("one"), 100).is_ok());
     }

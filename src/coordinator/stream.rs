@@ -112,9 +112,19 @@ impl EventStream {
         }
     }
 
-    pub(super) fn live(mut self, feed: Arc<Feed>, feeds: Feeds, closed: mpsc::Sender<Command>) -> Self {
+    pub(super) fn live(
+        mut self,
+        feed: Arc<Feed>,
+        feeds: Feeds,
+        closed: mpsc::Sender<Command>,
+    ) -> Self {
         let told = feed.subscribe();
-        self.live = Some(Live { feed, feeds, told, closed });
+        self.live = Some(Live {
+            feed,
+            feeds,
+            told,
+            closed,
+        });
         self
     }
 
@@ -138,22 +148,40 @@ impl EventStream {
                 return self.page(&progress).await;
             }
             if let Some(end) = self.end(&progress) {
-                return Ok(Page { pending: progress.pending, end: Some(end), ..Page::default() });
+                return Ok(Page {
+                    pending: progress.pending,
+                    end: Some(end),
+                    ..Page::default()
+                });
             }
             let Some(live) = &mut self.live else {
-                return Ok(Page { end: Some(End::Released), ..Page::default() });
+                return Ok(Page {
+                    end: Some(End::Released),
+                    ..Page::default()
+                });
             };
             if first {
-                return Ok(Page { pending: progress.pending, ..Page::default() });
+                return Ok(Page {
+                    pending: progress.pending,
+                    ..Page::default()
+                });
             }
-            if tokio::time::timeout(KEEP_ALIVE, live.told.changed()).await.is_err() {
-                return Ok(Page { pending: progress.pending, ..Page::default() });
+            if tokio::time::timeout(KEEP_ALIVE, live.told.changed())
+                .await
+                .is_err()
+            {
+                return Ok(Page {
+                    pending: progress.pending,
+                    ..Page::default()
+                });
             }
         }
     }
 
     fn progress(&mut self) -> Result<Progress, CallError> {
-        let Some(live) = &mut self.live else { return Ok(self.ended.clone()) };
+        let Some(live) = &mut self.live else {
+            return Ok(self.ended.clone());
+        };
         let told = live.told.borrow_and_update();
         match told.moved {
             true => Err(CallError::NotOwner),
@@ -163,7 +191,13 @@ impl EventStream {
 
     /// What comes next: of what has been read before, else from the ring, else from the journal.
     async fn page(&mut self, progress: &Progress) -> Result<Page, CallError> {
-        let mut page = Filling { page: Page { pending: progress.pending, ..Page::default() }, bytes: 0 };
+        let mut page = Filling {
+            page: Page {
+                pending: progress.pending,
+                ..Page::default()
+            },
+            bytes: 0,
+        };
         let from = self.cursor;
         let recent = match &self.live {
             Some(live) if self.unread.is_empty() => live.feed.read(from, PAGE_BYTES),
@@ -199,11 +233,17 @@ impl EventStream {
 
     /// Events after the cursor from the journal.
     async fn read(&self, done_no: DoneNo) -> Result<Vec<Events>, CallError> {
-        let events = self.reader.events(self.handle, self.cursor, READ_BYTES).await.map_err(CallError::from_journal)?;
+        let events = self
+            .reader
+            .events(self.handle, self.cursor, READ_BYTES)
+            .await
+            .map_err(CallError::from_journal)?;
         // Every event up to the progress is durable: what is missing at the front has gone with its day.
         match events.first().map(Events::first) {
             Some(first) if first.0 <= self.cursor.0 + 1 => Ok(events),
-            first => Err(CallError::Truncated { oldest: first.map_or(done_no, |first| DoneNo(first.0 - 1)) }),
+            first => Err(CallError::Truncated {
+                oldest: first.map_or(done_no, |first| DoneNo(first.0 - 1)),
+            }),
         }
     }
 
@@ -225,7 +265,11 @@ impl EventStream {
     }
 
     fn wanted(&self, count: u32) -> u32 {
-        if let Until::Count(left) = self.goal.until { left.min(u64::from(count)) as u32 } else { count }
+        if let Until::Count(left) = self.goal.until {
+            left.min(u64::from(count)) as u32
+        } else {
+            count
+        }
     }
 
     /// Takes an event into account for the goal.
@@ -233,7 +277,8 @@ impl EventStream {
         if let Until::Count(left) = &mut self.goal.until {
             *left -= u64::from(done.count);
         }
-        let after_opening = (done_no.0 + i64::from(done.count) - 1 - self.goal.opened_at.0).clamp(0, i64::from(done.count));
+        let after_opening = (done_no.0 + i64::from(done.count) - 1 - self.goal.opened_at.0)
+            .clamp(0, i64::from(done.count));
         let first = done.first.0 + i64::from(done.count) - after_opening;
         let within = (self.last_seq.0 - first + 1).clamp(0, after_opening);
         let matches = |limit: Order| done.order.is_some_and(|order| order <= limit);
@@ -269,9 +314,10 @@ impl EventStream {
             };
         }
         match &progress.halt {
-            Some(halt) if !forever && progress.pending == progress.blocked => {
-                Some(End::Halted { blocked: progress.blocked, halt: halt.clone() })
-            }
+            Some(halt) if !forever && progress.pending == progress.blocked => Some(End::Halted {
+                blocked: progress.blocked,
+                halt: halt.clone(),
+            }),
             _ => None,
         }
     }
@@ -279,7 +325,15 @@ impl EventStream {
 
 impl Drop for EventStream {
     fn drop(&mut self) {
-        let Some(Live { feed, feeds, closed, told }) = self.live.take() else { return };
+        let Some(Live {
+            feed,
+            feeds,
+            closed,
+            told,
+        }) = self.live.take()
+        else {
+            return;
+        };
         feeds.close(self.handle, feed);
         if told.borrow().moved {
             return;
@@ -296,7 +350,19 @@ impl Drop for EventStream {
 
 /// Bytes of one of these events in a message, at most.
 fn size(done: &Done) -> usize {
-    let error = done.error.as_ref().map_or(0, |error| error.code.len() + error.message.len());
-    let result = done.result.as_ref().map_or(0, |result| result.rows_json.len());
-    EVENT_BYTES + error + if result > EVENT_RESULT_BYTES { 0 } else { result }
+    let error = done
+        .error
+        .as_ref()
+        .map_or(0, |error| error.code.len() + error.message.len());
+    let result = done
+        .result
+        .as_ref()
+        .map_or(0, |result| result.rows_json.len());
+    EVENT_BYTES
+        + error
+        + if result > EVENT_RESULT_BYTES {
+            0
+        } else {
+            result
+        }
 }

@@ -26,7 +26,9 @@ pub(super) struct Behind {
 impl Behind {
     /// When to see who comes to rest.
     pub fn next_rest(&self) -> Time {
-        self.dozing.front().map_or(Time::NEVER, |(since, _)| *since + limits::REST)
+        self.dozing
+            .front()
+            .map_or(Time::NEVER, |(since, _)| *since + limits::REST)
     }
 
     /// Notes how far a scheduler is behind now.
@@ -45,7 +47,11 @@ impl Behind {
 
 /// 0: not worth a checkpoint.
 fn level(behind: u32) -> u32 {
-    if behind >= limits::WORTH { behind.ilog2() } else { 0 }
+    if behind >= limits::WORTH {
+        behind.ilog2()
+    } else {
+        0
+    }
 }
 
 impl Scheduler {
@@ -58,18 +64,28 @@ impl Scheduler {
 impl Shard {
     /// Counts finished tasks, in rows of the journal that are new.
     pub(super) fn fall_behind(&mut self, handle: Handle, tasks: u32, rows: u32) {
-        let Some(scheduler) = self.schedulers.get_mut(&handle) else { return };
-        let behind = scheduler.behind.saturating_add(tasks).saturating_add(rows.saturating_mul(limits::ROW));
+        let Some(scheduler) = self.schedulers.get_mut(&handle) else {
+            return;
+        };
+        let behind = scheduler
+            .behind
+            .saturating_add(tasks)
+            .saturating_add(rows.saturating_mul(limits::ROW));
         self.behind.set(scheduler, behind);
     }
 
     /// Writes the checkpoint of a scheduler with this batch.
     pub(super) fn checkpoint(&mut self, now: Time, handle: Handle, out: &mut Output) {
-        let Some(scheduler) = self.schedulers.get_mut(&handle) else { return };
+        let Some(scheduler) = self.schedulers.get_mut(&handle) else {
+            return;
+        };
         self.behind.set(scheduler, 0);
         let checkpoint = scheduler.checkpoint(now);
         self.record(handle, out);
-        out.records.schedulers.entry(handle).and_modify(|image| image.checkpoint = checkpoint);
+        out.records
+            .schedulers
+            .entry(handle)
+            .and_modify(|image| image.checkpoint = checkpoint);
     }
 
     /// The same, once enough has come together for this scheduler alone.
@@ -110,10 +126,15 @@ impl Shard {
     /// Those that have not been in use for a while; says what is left of the slice.
     fn come_to_rest(&mut self, now: Time, mut left: usize, out: &mut Output) -> usize {
         while left > 0 && self.behind.next_rest() <= now {
-            let Some((_, handle)) = self.behind.dozing.pop_front() else { break };
-            let Some(scheduler) = self.schedulers.get_mut(&handle) else { continue };
+            let Some((_, handle)) = self.behind.dozing.pop_front() else {
+                break;
+            };
+            let Some(scheduler) = self.schedulers.get_mut(&handle) else {
+                continue;
+            };
             scheduler.dozing = false;
-            let idle = scheduler.unfinished == 0 && scheduler.image.state != SchedulerState::Released;
+            let idle =
+                scheduler.unfinished == 0 && scheduler.image.state != SchedulerState::Released;
             if idle && scheduler.last_activity + limits::REST <= now {
                 scheduler.resting = true;
                 self.checkpoint(now, handle, out);
@@ -129,7 +150,9 @@ impl Shard {
     /// Those that save most, while the shard as a whole is too far behind.
     fn catch_up(&mut self, now: Time, mut left: usize, out: &mut Output) {
         while left > 0 && self.behind.total > limits::BEHIND {
-            let Some((_, handle)) = self.behind.by_level.pop_last() else { return };
+            let Some((_, handle)) = self.behind.by_level.pop_last() else {
+                return;
+            };
             let scheduler = self.scheduler_mut(handle);
             // One that does not pay now is looked at again when it is twice as far behind.
             if scheduler.pays() {

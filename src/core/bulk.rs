@@ -17,7 +17,11 @@ pub(super) struct Bulk {
 impl Bulk {
     /// When the next slice is due.
     pub fn next_due(&self) -> Time {
-        if self.queue.is_empty() { Time::NEVER } else { self.from }
+        if self.queue.is_empty() {
+            Time::NEVER
+        } else {
+            self.from
+        }
     }
 
     /// A caller asks for something: what is under way leaves room.
@@ -52,13 +56,19 @@ impl Shard {
         if self.bulk.next_due() > now {
             return;
         }
-        let pause = if std::mem::take(&mut self.bulk.asked) { limits::SLICE_PAUSE } else { Duration::ZERO };
+        let pause = if std::mem::take(&mut self.bulk.asked) {
+            limits::SLICE_PAUSE
+        } else {
+            Duration::ZERO
+        };
         self.bulk.from = now + pause;
         let mut left = limits::SLICE;
         while left > 0
             && let Some(handle) = self.bulk.queue.pop_front()
         {
-            let Some(scheduler) = self.schedulers.get_mut(&handle) else { continue };
+            let Some(scheduler) = self.schedulers.get_mut(&handle) else {
+                continue;
+            };
             scheduler.sliced = false;
             let taken = self.slice(now, handle, left, out);
             // Its row is a record too.
@@ -82,11 +92,23 @@ impl Shard {
 
     fn cancel_some(&mut self, now: Time, handle: Handle, most: u32, out: &mut Output) -> u32 {
         let scheduler = self.scheduler_mut(handle);
-        let Some(intention) = scheduler.image.cancel_rest else { return 0 };
-        let spans = scheduler.queue.drain(intention.above, intention.up_to, most);
+        let Some(intention) = scheduler.image.cancel_rest else {
+            return 0;
+        };
+        let spans = scheduler
+            .queue
+            .drain(intention.above, intention.up_to, most);
         let taken = spans.iter().map(|span| span.count).sum();
         for span in &spans {
-            self.end_waiting(now, handle, span, Outcome::Cancelled, "CANCELLED", "cancelled with the rest", out);
+            self.end_waiting(
+                now,
+                handle,
+                span,
+                Outcome::Cancelled,
+                "CANCELLED",
+                "cancelled with the rest",
+                out,
+            );
         }
         if taken < most {
             self.scheduler_mut(handle).image.cancel_rest = None;

@@ -1,8 +1,9 @@
 //! What may be asked of the core, and what it answers.
 
 use super::{
-    Attempt, Completion, DoneNo, Epoch, Halt, Handle, Namespace, Order, Outcome, Packed, Phase, ReleaseMode, Request, Run,
-    Running, SchedulerImage, Seq, Settings, Standing, TaskError, TaskResult, Time, Work, limits::Limit,
+    Attempt, Completion, DoneNo, Epoch, Halt, Handle, Namespace, Order, Outcome, Packed, Phase,
+    ReleaseMode, Request, Run, Running, SchedulerImage, Seq, Settings, Standing, TaskError,
+    TaskResult, Time, Work, limits::Limit,
 };
 use std::{sync::Arc, time::Duration};
 

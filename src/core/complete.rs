@@ -1,8 +1,8 @@
 //! What an executor reports: the end of the task, or another attempt.
 
 use super::{
-    Action, Attempt, AttemptEvent, AttemptRecord, Completion, Ending, Handle, InFlight, Outcome, Output, Report, Scheduler,
-    Shard, Span, TaskError, TaskId, Time,
+    Action, Attempt, AttemptEvent, AttemptRecord, Completion, Ending, Handle, InFlight, Outcome,
+    Output, Report, Scheduler, Shard, Span, TaskError, TaskId, Time,
 };
 use std::sync::Arc;
 
@@ -20,11 +20,19 @@ enum Verdict {
 impl Verdict {
     /// No further attempt for a task whose deadline has passed while this one ran.
     fn within_deadline(self, now: Time, span: &Span) -> Self {
-        let over = span.spec.options.deadline.is_some_and(|deadline| span.submitted_at + deadline <= now);
+        let over = span
+            .spec
+            .options
+            .deadline
+            .is_some_and(|deadline| span.submitted_at + deadline <= now);
         match self {
-            Verdict::Retry { .. } | Verdict::Again if over => {
-                Verdict::End(Outcome::TimedOut, Some(reason("DEADLINE", "its deadline passed before another attempt")))
-            }
+            Verdict::Retry { .. } | Verdict::Again if over => Verdict::End(
+                Outcome::TimedOut,
+                Some(reason(
+                    "DEADLINE",
+                    "its deadline passed before another attempt",
+                )),
+            ),
             verdict => verdict,
         }
     }
@@ -34,36 +42,78 @@ impl Shard {
     /// Takes a report in. One about another attempt than the running one is stale and changes nothing.
     pub(super) fn complete(&mut self, now: Time, completion: &Completion, out: &mut Output) {
         let handle = completion.handle;
-        let Some(scheduler) = self.schedulers.get_mut(&handle) else { return };
-        let current = scheduler.in_flight.get(&completion.first).is_some_and(|f| f.attempt == completion.attempt && !f.suspect);
+        let Some(scheduler) = self.schedulers.get_mut(&handle) else {
+            return;
+        };
+        let current = scheduler
+            .in_flight
+            .get(&completion.first)
+            .is_some_and(|f| f.attempt == completion.attempt && !f.suspect);
         if !current {
             return;
         }
-        let flight = scheduler.in_flight.remove(&completion.first).expect("just found");
+        let flight = scheduler
+            .in_flight
+            .remove(&completion.first)
+            .expect("just found");
         let count = flight.span.count;
         scheduler.running -= count;
         scheduler.last_activity = now;
-        let started = completion.started.clamp(flight.since, now.max(flight.since));
+        let started = completion
+            .started
+            .clamp(flight.since, now.max(flight.since));
         let ended = completion.ended.clamp(started, now.max(started));
-        self.fair.vacate(&mut scheduler.share, flight.span.kind, count);
-        self.fair.charge(&mut scheduler.share, (ended.0 - started.0 - flight.charged) * i64::from(count));
-        match scheduler.judge(now, &flight, &completion.report).within_deadline(now, &flight.span) {
+        self.fair
+            .vacate(&mut scheduler.share, flight.span.kind, count);
+        self.fair.charge(
+            &mut scheduler.share,
+            (ended.0 - started.0 - flight.charged) * i64::from(count),
+        );
+        match scheduler
+            .judge(now, &flight, &completion.report)
+            .within_deadline(now, &flight.span)
+        {
             Verdict::End(outcome, error) => {
-                let result = if let Report::Succeeded(result) = &completion.report { result.clone() } else { None };
+                let result = if let Report::Succeeded(result) = &completion.report {
+                    result.clone()
+                } else {
+                    None
+                };
                 let (slot, backend_pid) = (completion.slot, completion.backend_pid);
                 let started = (!matches!(completion.report, Report::NotStarted)).then_some(started);
-                let ending = Ending { outcome, attempt: flight.attempt, started, ended, slot, backend_pid, error, result };
+                let ending = Ending {
+                    outcome,
+                    attempt: flight.attempt,
+                    started,
+                    ended,
+                    slot,
+                    backend_pid,
+                    error,
+                    result,
+                };
                 self.finish(now, handle, &flight.span, ending, out);
             }
             Verdict::Retry { at, what } => {
-                out.records.attempts.push(attempt_record(handle, &flight.span, flight.attempt, what, now));
+                out.records.attempts.push(attempt_record(
+                    handle,
+                    &flight.span,
+                    flight.attempt,
+                    what,
+                    now,
+                ));
                 scheduler.queue.put_back_delayed(at, flight.span);
             }
             Verdict::Again => {
                 let began = matches!(completion.report, Report::Stopped);
                 if began || flight.recorded {
                     let what = AttemptEvent::HandedBack;
-                    out.records.attempts.push(attempt_record(handle, &flight.span, flight.attempt, what, now));
+                    out.records.attempts.push(attempt_record(
+                        handle,
+                        &flight.span,
+                        flight.attempt,
+                        what,
+                        now,
+                    ));
                 }
                 scheduler.hand_back(flight, began);
             }
@@ -74,15 +124,27 @@ impl Shard {
     /// Asks the executor to stop an attempt, durably.
     pub(super) fn stop(&mut self, now: Time, handle: Handle, first: super::Seq, out: &mut Output) {
         let scheduler = self.scheduler_mut(handle);
-        let Some(flight) = scheduler.in_flight.get_mut(&first) else { return };
+        let Some(flight) = scheduler.in_flight.get_mut(&first) else {
+            return;
+        };
         // Work without a session ends at once by itself.
         if flight.cancel || flight.span.count > 1 {
             return;
         }
         flight.cancel = true;
         let attempt = flight.attempt;
-        out.records.attempts.push(attempt_record(handle, &flight.span, attempt, AttemptEvent::CancelRequested, now));
-        out.actions.push(Action::Stop { handle, first, attempt });
+        out.records.attempts.push(attempt_record(
+            handle,
+            &flight.span,
+            attempt,
+            AttemptEvent::CancelRequested,
+            now,
+        ));
+        out.actions.push(Action::Stop {
+            handle,
+            first,
+            attempt,
+        });
     }
 }
 
@@ -98,29 +160,52 @@ impl Scheduler {
             return Verdict::End(Outcome::Cancelled, Some(error));
         }
         match (report, error) {
-            (Report::Failed { transient: true, .. }, Some(error)) => self.judge_loss(now, flight, error),
-            (Report::Failed { .. }, Some(error)) => self.judge_failure(now, flight, error, Outcome::Failed),
-            (_, Some(error)) if error.code == "DEADLINE" => Verdict::End(Outcome::TimedOut, Some(error)),
-            (_, Some(error)) => self.judge_failure(now, flight, error, Outcome::TimedOut),
-            (Report::Stopped, None) if flight.span.spec.options.at_most_once() => {
-                Verdict::End(Outcome::Exhausted, Some(reason("LOST", "stopped while it ran, and it must not start twice")))
+            (
+                Report::Failed {
+                    transient: true, ..
+                },
+                Some(error),
+            ) => self.judge_loss(now, flight, error),
+            (Report::Failed { .. }, Some(error)) => {
+                self.judge_failure(now, flight, error, Outcome::Failed)
             }
+            (_, Some(error)) if error.code == "DEADLINE" => {
+                Verdict::End(Outcome::TimedOut, Some(error))
+            }
+            (_, Some(error)) => self.judge_failure(now, flight, error, Outcome::TimedOut),
+            (Report::Stopped, None) if flight.span.spec.options.at_most_once() => Verdict::End(
+                Outcome::Exhausted,
+                Some(reason(
+                    "LOST",
+                    "stopped while it ran, and it must not start twice",
+                )),
+            ),
             (_, None) => Verdict::Again,
         }
     }
 
-    fn judge_failure(&mut self, now: Time, flight: &InFlight, error: Arc<TaskError>, outcome: Outcome) -> Verdict {
+    fn judge_failure(
+        &mut self,
+        now: Time,
+        flight: &InFlight,
+        error: Arc<TaskError>,
+        outcome: Outcome,
+    ) -> Verdict {
         let options = &flight.span.spec.options;
         let history = self.histories.entry(flight.span.first).or_default();
         history.attempt = flight.attempt;
         history.failures += 1;
-        let again = history.failures < options.retry.max_attempts() && !options.retry.forbids(&error.code);
+        let again =
+            history.failures < options.retry.max_attempts() && !options.retry.forbids(&error.code);
         if !again || options.at_most_once() {
             return Verdict::End(outcome, Some(error));
         }
         let ended = history.failures + history.losses;
         let next_at = self.retry_at(now, flight, ended);
-        Verdict::Retry { at: next_at, what: AttemptEvent::Failed { next_at, error } }
+        Verdict::Retry {
+            at: next_at,
+            what: AttemptEvent::Failed { next_at, error },
+        }
     }
 
     fn judge_loss(&mut self, now: Time, flight: &InFlight, error: Arc<TaskError>) -> Verdict {
@@ -136,18 +221,36 @@ impl Scheduler {
         }
         let ended = history.failures + history.losses;
         let next_at = self.retry_at(now, flight, ended);
-        Verdict::Retry { at: next_at, what: AttemptEvent::Lost { next_at, error: Some(error) } }
+        Verdict::Retry {
+            at: next_at,
+            what: AttemptEvent::Lost {
+                next_at,
+                error: Some(error),
+            },
+        }
     }
 
     fn retry_at(&self, now: Time, flight: &InFlight, ended: u32) -> Time {
-        let task = TaskId { handle: self.handle(), seq: flight.span.first };
-        flight.span.spec.options.retry.next_at(now, task, flight.attempt, ended)
+        let task = TaskId {
+            handle: self.handle(),
+            seq: flight.span.first,
+        };
+        flight
+            .span
+            .spec
+            .options
+            .retry
+            .next_at(now, task, flight.attempt, ended)
     }
 
     /// Never began, or was handed back: it waits again. The number of an attempt that began, or that
     /// stands in the journal, is spent.
     fn hand_back(&mut self, flight: InFlight, began: bool) {
-        let spent = if began || flight.recorded { flight.attempt } else { Attempt(flight.attempt.0 - 1) };
+        let spent = if began || flight.recorded {
+            flight.attempt
+        } else {
+            Attempt(flight.attempt.0 - 1)
+        };
         if spent.0 > 0 {
             self.histories.entry(flight.span.first).or_default().attempt = spent;
         }
@@ -156,9 +259,24 @@ impl Scheduler {
 }
 
 fn reason(code: &str, message: &str) -> Arc<TaskError> {
-    Arc::new(TaskError { code: code.into(), message: message.into() })
+    Arc::new(TaskError {
+        code: code.into(),
+        message: message.into(),
+    })
 }
 
-fn attempt_record(handle: Handle, span: &Span, attempt: Attempt, what: AttemptEvent, at: Time) -> AttemptRecord {
-    AttemptRecord { handle, seq: span.first, attempt, what, at }
+fn attempt_record(
+    handle: Handle,
+    span: &Span,
+    attempt: Attempt,
+    what: AttemptEvent,
+    at: Time,
+) -> AttemptRecord {
+    AttemptRecord {
+        handle,
+        seq: span.first,
+        attempt,
+        what,
+        at,
+    }
 }

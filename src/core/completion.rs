@@ -68,7 +68,16 @@ impl Completion {
             return None;
         }
         let message = "the database refused to store what the attempt brought back".into();
-        let error = Arc::new(TaskError { code: CODE.into(), message });
-        Some(Completion { report: Report::Failed { error, transient: false }, ..self })
+        let error = Arc::new(TaskError {
+            code: CODE.into(),
+            message,
+        });
+        Some(Completion {
+            report: Report::Failed {
+                error,
+                transient: false,
+            },
+            ..self
+        })
     }
 }

@@ -2,8 +2,8 @@
 //! run is never picked (design 5.4).
 
 use super::{
-    Action, Assignment, Attempt, AttemptEvent, AttemptRecord, Fair, Grant, Handle, InFlight, KindId, Output, Scheduler, Shard,
-    Span, Time, TimeLimit, Work, limits,
+    Action, Assignment, Attempt, AttemptEvent, AttemptRecord, Fair, Grant, Handle, InFlight,
+    KindId, Output, Scheduler, Shard, Span, Time, TimeLimit, Work, limits,
 };
 
 impl Shard {
@@ -17,19 +17,32 @@ impl Shard {
     }
 
     fn next_grant(&self, kind: KindId) -> Option<Grant> {
-        let runs = |handle| self.schedulers.get(&handle).is_some_and(|s| Fair::runs(&s.share, kind));
-        self.fair.pick(kind).or_else(|| self.fair.pick_newcomer(kind, runs))
+        let runs = |handle| {
+            self.schedulers
+                .get(&handle)
+                .is_some_and(|s| Fair::runs(&s.share, kind))
+        };
+        self.fair
+            .pick(kind)
+            .or_else(|| self.fair.pick_newcomer(kind, runs))
     }
 
     fn start(&mut self, now: Time, kind: KindId, grant: Grant, out: &mut Output) {
         let handle = grant.handle;
         let sessionless = self.fair.pools()[kind.0 as usize].work == Work::Noop;
-        let scheduler = self.schedulers.get_mut(&handle).expect("listed schedulers are in memory");
+        let scheduler = self
+            .schedulers
+            .get_mut(&handle)
+            .expect("listed schedulers are in memory");
         if scheduler.is_overdue(now) {
             self.slice_later(now, handle);
             return self.refresh(handle);
         }
-        let most = if sessionless { grant.slots.min(scheduler.room()) } else { 1 };
+        let most = if sessionless {
+            grant.slots.min(scheduler.room())
+        } else {
+            1
+        };
         let gate = scheduler.gate();
         if let Some(span) = scheduler.queue.take(kind, gate, most) {
             let (attempt, again) = scheduler.next_attempt(&span, sessionless);
@@ -38,18 +51,30 @@ impl Shard {
             let out_of_turn = options.not_before.is_some() || scheduler.suspects > 0;
             let recorded = again || (!sessionless && (options.at_most_once() || out_of_turn));
             if recorded {
-                out.records.attempts.push(start_record(handle, &span, attempt, now));
+                out.records
+                    .attempts
+                    .push(start_record(handle, &span, attempt, now));
             }
-            out.actions.push(Action::Dispatch(scheduler.assignment(now, &span, attempt)));
+            out.actions
+                .push(Action::Dispatch(scheduler.assignment(now, &span, attempt)));
             let count = span.count;
             let charged = limits::CHARGE.as_micros() as i64;
             if !sessionless {
                 self.young.push_back((now, handle, span.first));
             }
             self.fair.occupy(&mut scheduler.share, kind, count);
-            self.fair.charge(&mut scheduler.share, charged * i64::from(count));
+            self.fair
+                .charge(&mut scheduler.share, charged * i64::from(count));
             scheduler.running += count;
-            let flight = InFlight { span, attempt, since: now, charged, cancel: false, recorded, suspect: false };
+            let flight = InFlight {
+                span,
+                attempt,
+                since: now,
+                charged,
+                cancel: false,
+                recorded,
+                suspect: false,
+            };
             scheduler.in_flight.insert(flight.span.first, flight);
         }
         self.refresh(handle);
@@ -61,13 +86,30 @@ impl Shard {
             && since + limits::LONG_ATTEMPT <= now
         {
             self.young.pop_front();
-            let Some(scheduler) = self.schedulers.get_mut(&handle) else { continue };
-            let Some(flight) = scheduler.in_flight.get_mut(&first).filter(|flight| flight.since == since) else { continue };
+            let Some(scheduler) = self.schedulers.get_mut(&handle) else {
+                continue;
+            };
+            let Some(flight) = scheduler
+                .in_flight
+                .get_mut(&first)
+                .filter(|flight| flight.since == since)
+            else {
+                continue;
+            };
             if !flight.recorded {
                 flight.recorded = true;
-                out.records.attempts.push(start_record(handle, &flight.span, flight.attempt, since));
+                out.records.attempts.push(start_record(
+                    handle,
+                    &flight.span,
+                    flight.attempt,
+                    since,
+                ));
             }
-            self.charges.push(std::cmp::Reverse((Time(since.0 + flight.charged), handle, first)));
+            self.charges.push(std::cmp::Reverse((
+                Time(since.0 + flight.charged),
+                handle,
+                first,
+            )));
         }
         self.charge_attempts(now);
     }
@@ -78,14 +120,20 @@ impl Shard {
             && due <= now
         {
             self.charges.pop();
-            let Some(scheduler) = self.schedulers.get_mut(&handle) else { continue };
-            let Some(flight) = scheduler.in_flight.get_mut(&first) else { continue };
+            let Some(scheduler) = self.schedulers.get_mut(&handle) else {
+                continue;
+            };
+            let Some(flight) = scheduler.in_flight.get_mut(&first) else {
+                continue;
+            };
             if flight.since.0 + flight.charged != due.0 {
                 continue;
             }
             flight.charged += second;
-            self.fair.charge(&mut scheduler.share, second * i64::from(flight.span.count));
-            self.charges.push(std::cmp::Reverse((due + limits::CHARGE, handle, first)));
+            self.fair
+                .charge(&mut scheduler.share, second * i64::from(flight.span.count));
+            self.charges
+                .push(std::cmp::Reverse((due + limits::CHARGE, handle, first)));
         }
     }
 }
@@ -106,9 +154,13 @@ impl Scheduler {
 
     fn assignment(&self, now: Time, span: &Span, attempt: Attempt) -> Assignment {
         let options = &span.spec.options;
-        let deadline = options.deadline.map(|deadline| span.submitted_at + deadline);
+        let deadline = options
+            .deadline
+            .map(|deadline| span.submitted_at + deadline);
         let time_limit = match (options.timeout, deadline) {
-            (Some(timeout), Some(deadline)) if now + timeout <= deadline => Some(TimeLimit::Timeout(timeout)),
+            (Some(timeout), Some(deadline)) if now + timeout <= deadline => {
+                Some(TimeLimit::Timeout(timeout))
+            }
             (_, Some(deadline)) => Some(TimeLimit::Deadline(deadline)),
             (Some(timeout), None) => Some(TimeLimit::Timeout(timeout)),
             (None, None) => None,
@@ -127,5 +179,11 @@ impl Scheduler {
 }
 
 fn start_record(handle: Handle, span: &Span, attempt: Attempt, at: Time) -> AttemptRecord {
-    AttemptRecord { handle, seq: span.first, attempt, what: AttemptEvent::Start, at }
+    AttemptRecord {
+        handle,
+        seq: span.first,
+        attempt,
+        what: AttemptEvent::Start,
+        at,
+    }
 }

@@ -70,7 +70,11 @@ pub(super) struct Grant {
 impl Pool {
     /// Free slots kept for those that run nothing on this kind: none below four slots, else a tenth, at least one.
     pub fn reserve(&self) -> u32 {
-        if self.total < 4 { 0 } else { (self.total / 10).max(1) }
+        if self.total < 4 {
+            0
+        } else {
+            (self.total / 10).max(1)
+        }
     }
 
     fn free(&self) -> u32 {
@@ -80,11 +84,22 @@ impl Pool {
 
 impl Share {
     pub fn new(handle: Handle, namespace: NamespaceId, weight: f64) -> Self {
-        Share { handle, namespace, weight, time: 0, running: Vec::new(), listed: Vec::new(), active: false }
+        Share {
+            handle,
+            namespace,
+            weight,
+            time: 0,
+            running: Vec::new(),
+            listed: Vec::new(),
+            active: false,
+        }
     }
 
     fn running_on(&self, kind: KindId) -> u32 {
-        self.running.iter().find(|(k, _)| *k == kind).map_or(0, |(_, n)| *n)
+        self.running
+            .iter()
+            .find(|(k, _)| *k == kind)
+            .map_or(0, |(_, n)| *n)
     }
 
     fn add_running(&mut self, kind: KindId, delta: i64) {
@@ -106,7 +121,12 @@ impl Fair {
             return *kind;
         }
         let kind = KindId(self.pools.len() as u16);
-        self.pools.push(Pool { work: work.clone(), total: 0, busy: 0, ready: BTreeSet::new() });
+        self.pools.push(Pool {
+            work: work.clone(),
+            total: 0,
+            busy: 0,
+            ready: BTreeSet::new(),
+        });
         self.kinds.insert(work.clone(), kind);
         for member in &mut self.members {
             member.ready.push(BTreeSet::new());
@@ -179,7 +199,9 @@ impl Fair {
         self.set_time(id, changed);
         share.time += (us as f64 / share.weight) as i64;
         if was_active {
-            self.members[id.0 as usize].active.insert((share.time, share.handle));
+            self.members[id.0 as usize]
+                .active
+                .insert((share.time, share.handle));
             share.active = true;
         }
         for kind in &listed {
@@ -211,7 +233,10 @@ impl Fair {
         }
         let (_, id) = pool.ready.first()?;
         let (_, handle) = self.members[id.0 as usize].ready[kind.0 as usize].first()?;
-        Some(Grant { handle: *handle, slots: free - reserve })
+        Some(Grant {
+            handle: *handle,
+            slots: free - reserve,
+        })
     }
 
     /// As [`Fair::pick`], from the reserve: only a scheduler that runs nothing on this kind, as `runs` tells; its second
@@ -225,24 +250,43 @@ impl Fair {
         }
         let second = CHARGE.as_micros() as i64;
         let last = pool.ready.first()?.0 + second * i64::from(pool.total);
-        let allowed = |id: &NamespaceId| free > reserve / 2 || self.members[id.0 as usize].running[kind.0 as usize] == 0;
+        let allowed = |id: &NamespaceId| {
+            free > reserve / 2 || self.members[id.0 as usize].running[kind.0 as usize] == 0
+        };
         let in_turn = |id: &NamespaceId| {
             let ready = &self.members[id.0 as usize].ready[kind.0 as usize];
             let last = ready.first().map_or(0, |(time, _)| time + second);
             ready.iter().take_while(move |(time, _)| *time <= last)
         };
-        (pool.ready.iter().take_while(|(time, _)| *time <= last).map(|(_, id)| id).filter(|id| allowed(id)))
-            .flat_map(in_turn)
-            .find(|(_, handle)| !runs(*handle))
-            .map(|(_, handle)| Grant { handle: *handle, slots: 1 })
+        (pool
+            .ready
+            .iter()
+            .take_while(|(time, _)| *time <= last)
+            .map(|(_, id)| id)
+            .filter(|id| allowed(id)))
+        .flat_map(in_turn)
+        .find(|(_, handle)| !runs(*handle))
+        .map(|(_, handle)| Grant {
+            handle: *handle,
+            slots: 1,
+        })
     }
 
     /// Schedulers whose turn on `kind` is next, about `most`; the first ones of every namespace.
     pub fn in_line(&self, kind: KindId, most: usize) -> Vec<Handle> {
         let ready = &self.pools[kind.0 as usize].ready;
         let each = most.div_ceil(ready.len().clamp(1, most));
-        let first = |id: &NamespaceId| self.members[id.0 as usize].ready[kind.0 as usize].iter().take(each);
-        ready.iter().take(most).flat_map(|(_, id)| first(id)).map(|(_, handle)| *handle).collect()
+        let first = |id: &NamespaceId| {
+            self.members[id.0 as usize].ready[kind.0 as usize]
+                .iter()
+                .take(each)
+        };
+        ready
+            .iter()
+            .take(most)
+            .flat_map(|(_, id)| first(id))
+            .map(|(_, handle)| *handle)
+            .collect()
     }
 
     /// Whether the scheduler runs something on `kind`.
@@ -282,7 +326,9 @@ impl Fair {
         let member = &mut self.members[share.namespace.0 as usize];
         let ready = &mut member.ready[kind.0 as usize];
         if ready.is_empty() {
-            self.pools[kind.0 as usize].ready.insert((member.time, share.namespace));
+            self.pools[kind.0 as usize]
+                .ready
+                .insert((member.time, share.namespace));
         }
         ready.insert((share.time, share.handle));
     }
@@ -292,7 +338,9 @@ impl Fair {
         let ready = &mut member.ready[kind.0 as usize];
         ready.remove(&(share.time, share.handle));
         if ready.is_empty() {
-            self.pools[kind.0 as usize].ready.remove(&(member.time, share.namespace));
+            self.pools[kind.0 as usize]
+                .ready
+                .remove(&(member.time, share.namespace));
         }
     }
 

@@ -3,8 +3,8 @@
 //! It gives the event its number, opens the barrier, and applies the failure rule (design 5.5).
 
 use super::{
-    Attempt, Done, DoneNo, Halt, Handle, Load, OnFailure, Order, Outcome, Output, ReleaseMode, SchedulerState, Seq, Shard, Span,
-    TaskError, TaskResult, Time, limits,
+    Attempt, Done, DoneNo, Halt, Handle, Load, OnFailure, Order, Outcome, Output, ReleaseMode,
+    SchedulerState, Seq, Shard, Span, TaskError, TaskResult, Time, limits,
 };
 use std::sync::Arc;
 
@@ -24,7 +24,10 @@ pub(super) struct Ending {
 impl Ending {
     /// The end of a task that is not running.
     pub fn idle(outcome: Outcome, attempt: Attempt, now: Time, code: &str, message: &str) -> Self {
-        let error = TaskError { code: code.into(), message: message.into() };
+        let error = TaskError {
+            code: code.into(),
+            message: message.into(),
+        };
         Ending {
             outcome,
             attempt,
@@ -40,8 +43,18 @@ impl Ending {
 
 impl Shard {
     /// Ends the tasks of `span`, which has been taken out of the queue or of what runs.
-    pub(super) fn finish(&mut self, now: Time, handle: Handle, span: &Span, ending: Ending, out: &mut Output) {
-        let scheduler = self.schedulers.get_mut(&handle).expect("the scheduler is in memory");
+    pub(super) fn finish(
+        &mut self,
+        now: Time,
+        handle: Handle,
+        span: &Span,
+        ending: Ending,
+        out: &mut Output,
+    ) {
+        let scheduler = self
+            .schedulers
+            .get_mut(&handle)
+            .expect("the scheduler is in memory");
         let count = i64::from(span.count);
         let done_no = DoneNo(scheduler.done_no.0 + 1);
         scheduler.done_no.0 += count;
@@ -55,7 +68,13 @@ impl Shard {
         }
         scheduler.forget_deadline(span);
         let bytes = scheduler.sizes.remove(span.first, span.last());
-        self.quotas.ended(scheduler.share.namespace, Load { tasks: count, bytes });
+        self.quotas.ended(
+            scheduler.share.namespace,
+            Load {
+                tasks: count,
+                bytes,
+            },
+        );
         out.touched.insert(handle);
         let failed = ending.outcome.is_failure();
         let done = Done {
@@ -86,7 +105,10 @@ impl Shard {
         match scheduler.image.settings.on_failure {
             OnFailure::Continue => return,
             OnFailure::Halt => {
-                let halt = scheduler.image.halt.get_or_insert_with(|| Halt { order, failed: Vec::new() });
+                let halt = scheduler.image.halt.get_or_insert_with(|| Halt {
+                    order,
+                    failed: Vec::new(),
+                });
                 halt.order = halt.order.min(order);
                 if halt.failed.len() < limits::HALT_FAILED {
                     halt.failed.push(seq);
@@ -95,7 +117,9 @@ impl Shard {
                     self.begin_bulk(handle, Some(order));
                 }
             }
-            OnFailure::CancelRest if scheduler.queue.goes_above(order) => self.begin_bulk(handle, Some(order)),
+            OnFailure::CancelRest if scheduler.queue.goes_above(order) => {
+                self.begin_bulk(handle, Some(order))
+            }
             OnFailure::CancelRest => return,
         }
         self.record(handle, out);

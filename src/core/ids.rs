@@ -22,19 +22,27 @@ pub struct Epoch(pub i64);
 pub struct BatchNo(pub i64);
 
 /// Number of a task in its scheduler: 1, 2, …
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct Seq(pub i64);
 
 /// Number of an AsyncDone event in its scheduler: 1, 2, … without a gap; 0 = before the first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct DoneNo(pub i64);
 
 /// Order of a task: equal orders run together, a higher one waits. Never negative.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct Order(pub i64);
 
 /// Number of an attempt of a task: 1, 2, …; 0 = none yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct Attempt(pub i32);
 
 /// The unit of isolation, fairness and quota. From the verified identity; `default` when authentication is off.
@@ -79,7 +87,9 @@ impl Handle {
 
 /// The text is not a handle: 36 characters, lower case, version 7.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a handle: expected 36 characters like 01890a5d-ac96-7000-8000-000000000001, as GetScheduler returned it")]
+#[error(
+    "not a handle: expected 36 characters like 01890a5d-ac96-7000-8000-000000000001, as GetScheduler returned it"
+)]
 pub struct MalformedHandle;
 
 impl FromStr for Handle {
@@ -88,8 +98,14 @@ impl FromStr for Handle {
     /// Accepts the one canonical form only (`background` reliability 4.3: braces, urn and short forms are refused).
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let uuid = Uuid::try_parse(text).map_err(|_| MalformedHandle)?;
-        let canonical = text.len() == 36 && uuid.get_version_num() == 7 && !text.bytes().any(|b| b.is_ascii_uppercase());
-        if canonical { Ok(Handle(uuid)) } else { Err(MalformedHandle) }
+        let canonical = text.len() == 36
+            && uuid.get_version_num() == 7
+            && !text.bytes().any(|b| b.is_ascii_uppercase());
+        if canonical {
+            Ok(Handle(uuid))
+        } else {
+            Err(MalformedHandle)
+        }
     }
 }
 

@@ -32,7 +32,11 @@ impl Output {
             return 0;
         }
         self.rows.insert(handle, rows.len());
-        rows.push(Arc::new(CompletionRecord { handle, first_done_no: done_no, done: vec![done] }));
+        rows.push(Arc::new(CompletionRecord {
+            handle,
+            first_done_no: done_no,
+            done: vec![done],
+        }));
         1
     }
 }

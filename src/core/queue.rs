@@ -62,7 +62,8 @@ impl Queue {
 
     /// Counts `span` as unfinished and lets it wait for its turn.
     pub fn add(&mut self, span: Span) {
-        self.count(span.order, i64::from(span.count)).push_back(span);
+        self.count(span.order, i64::from(span.count))
+            .push_back(span);
     }
 
     /// Counts `span` as unfinished and lets it wait for `at` first.
@@ -89,7 +90,12 @@ impl Queue {
 
     /// Takes out what was delayed until `now` and lets it wait for its turn.
     pub fn wake(&mut self, now: Time) {
-        while let Some(key) = self.delayed.keys().next().copied().filter(|(at, _)| *at <= now)
+        while let Some(key) = self
+            .delayed
+            .keys()
+            .next()
+            .copied()
+            .filter(|(at, _)| *at <= now)
             && let Some(Delayed { span, .. }) = self.undelay(key)
         {
             self.put_back(span);
@@ -111,17 +117,26 @@ impl Queue {
 
     /// Kinds with a task that may start through `gate`.
     pub fn ready_kinds(&self, gate: Gate) -> impl Iterator<Item = KindId> {
-        self.open_groups(gate).flat_map(Group::fronts).map(|span| span.kind)
+        self.open_groups(gate)
+            .flat_map(Group::fronts)
+            .map(|span| span.kind)
     }
 
     /// When the oldest task was submitted that may start through `gate`.
     pub fn oldest(&self, gate: Gate) -> Option<Time> {
-        self.open_groups(gate).flat_map(Group::fronts).map(|span| span.submitted_at).min()
+        self.open_groups(gate)
+            .flat_map(Group::fronts)
+            .map(|span| span.submitted_at)
+            .min()
     }
 
     /// Takes up to `max` consecutive tasks of `kind`: those with the lowest numbers that may start through `gate`.
     pub fn take(&mut self, kind: KindId, gate: Gate, max: u32) -> Option<Span> {
-        let order = self.open_groups(gate).filter_map(|group| group.front(kind)).min_by_key(|span| span.first)?.order;
+        let order = self
+            .open_groups(gate)
+            .filter_map(|group| group.front(kind))
+            .min_by_key(|span| span.first)?
+            .order;
         self.group(order).take(kind, max)
     }
 
@@ -136,8 +151,11 @@ impl Queue {
         let mut firsts = Vec::new();
         for group in self.open_groups(gate) {
             let spans = group.spans().filter(|span| span.kind == kind);
-            let tasks = spans.flat_map(|span| (0..span.count).map(move |at| (span, span.first.plus(at))));
-            let wanted = tasks.filter(|(span, seq)| wanted(span, seq)).take(most as usize);
+            let tasks =
+                spans.flat_map(|span| (0..span.count).map(move |at| (span, span.first.plus(at))));
+            let wanted = tasks
+                .filter(|(span, seq)| wanted(span, seq))
+                .take(most as usize);
             firsts.extend(wanted.map(|(span, seq)| (span.order, seq)));
         }
         firsts
@@ -155,7 +173,9 @@ impl Queue {
             None => self.free.remove(first, last, &mut out),
             Some(order) => {
                 let group = self.ordered.get_mut(&order);
-                group.into_iter().for_each(|group| group.remove(first, last, &mut out))
+                group
+                    .into_iter()
+                    .for_each(|group| group.remove(first, last, &mut out))
             }
         }
         out
@@ -164,12 +184,24 @@ impl Queue {
     fn remove_delayed(&mut self, first: Seq, last: Seq) -> Vec<Span> {
         let mut out = Vec::new();
         let before = self.delayed_at.range(..first).next_back();
-        let keys: Vec<_> = before.into_iter().chain(self.delayed_at.range(first..=last)).map(|(seq, at)| (*at, *seq)).collect();
+        let keys: Vec<_> = before
+            .into_iter()
+            .chain(self.delayed_at.range(first..=last))
+            .map(|(seq, at)| (*at, *seq))
+            .collect();
         for key in keys {
-            let Some(Delayed { mut span, retry }) = self.undelay(key) else { continue };
+            let Some(Delayed { mut span, retry }) = self.undelay(key) else {
+                continue;
+            };
             let (before, inside) = span.parts(first, last);
             if before > 0 {
-                self.delay(key.0, Delayed { span: span.cut(before), retry });
+                self.delay(
+                    key.0,
+                    Delayed {
+                        span: span.cut(before),
+                        retry,
+                    },
+                );
             }
             if inside > 0 {
                 out.push(span.cut(inside));
@@ -186,7 +218,9 @@ impl Queue {
     pub fn drain(&mut self, above: Option<Order>, up_to: Seq, max: u32) -> Vec<Span> {
         let mut out = Vec::new();
         let mut taken = 0;
-        let hit = |order: Option<Order>| above.is_none_or(|above| order.is_some_and(|order| order > above));
+        let hit = |order: Option<Order>| {
+            above.is_none_or(|above| order.is_some_and(|order| order > above))
+        };
         if above.is_none() {
             taken += self.free.drain(up_to, max, &mut out);
         }
@@ -197,10 +231,18 @@ impl Queue {
             taken += group.drain(up_to, max - taken, &mut out);
         }
         let due = |d: &Delayed| d.span.first <= up_to && hit(d.span.order);
-        let keys: Vec<_> =
-            self.delayed.iter().filter(|(_, d)| due(d)).map(|(key, _)| *key).take((max - taken) as usize).collect();
+        let keys: Vec<_> = self
+            .delayed
+            .iter()
+            .filter(|(_, d)| due(d))
+            .map(|(key, _)| *key)
+            .take((max - taken) as usize)
+            .collect();
         for key in keys {
-            let Some(Delayed { mut span, retry }) = self.undelay(key).filter(|_| taken < max) else { break };
+            let Some(Delayed { mut span, retry }) = self.undelay(key).filter(|_| taken < max)
+            else {
+                break;
+            };
             let (_, reach) = span.parts(span.first, up_to);
             let head = span.cut(reach.min(max - taken));
             taken += head.count;
@@ -216,17 +258,25 @@ impl Queue {
     pub fn spans_up_to(&self, order: Order) -> impl Iterator<Item = &Span> {
         let delayed = self.delayed.values().map(|delayed| &delayed.span);
         let delayed = delayed.filter(move |span| span.order.is_some_and(|of| of <= order));
-        self.ordered.range(..=order).flat_map(|(_, group)| group.spans()).chain(delayed)
+        self.ordered
+            .range(..=order)
+            .flat_map(|(_, group)| group.spans())
+            .chain(delayed)
     }
 
     /// The first `most` spans of each kind that may start through `gate`.
     pub fn startable_spans(&self, gate: Gate, most: usize) -> impl Iterator<Item = &Span> {
-        self.open_groups(gate).flat_map(move |group| group.first_spans(most))
+        self.open_groups(gate)
+            .flat_map(move |group| group.first_spans(most))
     }
 
     /// The spans that `gate` lets start when the current order is done, by order.
     pub fn later_spans(&self, gate: Gate) -> impl Iterator<Item = &Span> {
-        let later = self.ordered.iter().skip(1).take_while(move |(order, _)| admits(gate, **order));
+        let later = self
+            .ordered
+            .iter()
+            .skip(1)
+            .take_while(move |(order, _)| admits(gate, **order));
         later.flat_map(|(_, group)| group.spans())
     }
 
@@ -237,12 +287,18 @@ impl Queue {
 
     /// Unfinished tasks in orders up to `order`.
     pub fn unfinished_up_to(&self, order: Order) -> i64 {
-        self.ordered.range(..=order).map(|(_, group)| group.unfinished).sum()
+        self.ordered
+            .range(..=order)
+            .map(|(_, group)| group.unfinished)
+            .sum()
     }
 
     /// Whether there are unfinished tasks in orders above `order`.
     pub fn goes_above(&self, order: Order) -> bool {
-        self.ordered.keys().next_back().is_some_and(|last| *last > order)
+        self.ordered
+            .keys()
+            .next_back()
+            .is_some_and(|last| *last > order)
     }
 
     /// Keeps the sum of unfinished tasks above this order from now on.
@@ -256,7 +312,11 @@ impl Queue {
     pub fn unfinished_above(&self, order: Order) -> i64 {
         match self.above {
             Some((kept, sum)) if kept == order => sum,
-            _ => self.ordered.range(Order(order.0 + 1)..).map(|(_, group)| group.unfinished).sum(),
+            _ => self
+                .ordered
+                .range(Order(order.0 + 1)..)
+                .map(|(_, group)| group.unfinished)
+                .sum(),
         }
     }
 
@@ -278,7 +338,11 @@ impl Queue {
     }
 
     fn delay(&mut self, at: Time, delayed: Delayed) {
-        self.retrying += if delayed.retry { i64::from(delayed.span.count) } else { 0 };
+        self.retrying += if delayed.retry {
+            i64::from(delayed.span.count)
+        } else {
+            0
+        };
         self.delayed_at.insert(delayed.span.first, at);
         self.delayed.insert((at, delayed.span.first), delayed);
     }
@@ -286,7 +350,11 @@ impl Queue {
     fn undelay(&mut self, key: (Time, Seq)) -> Option<Delayed> {
         let delayed = self.delayed.remove(&key)?;
         self.delayed_at.remove(&key.1);
-        self.retrying -= if delayed.retry { i64::from(delayed.span.count) } else { 0 };
+        self.retrying -= if delayed.retry {
+            i64::from(delayed.span.count)
+        } else {
+            0
+        };
         Some(delayed)
     }
 
@@ -299,7 +367,12 @@ impl Queue {
 
     fn open_groups(&self, gate: Gate) -> impl Iterator<Item = &Group> {
         let free = (gate != Gate::Shut).then_some(&self.free);
-        let current = self.ordered.iter().next().filter(|(order, _)| admits(gate, **order)).map(|(_, group)| group);
+        let current = self
+            .ordered
+            .iter()
+            .next()
+            .filter(|(order, _)| admits(gate, **order))
+            .map(|(_, group)| group);
         free.into_iter().chain(current)
     }
 }

@@ -41,24 +41,54 @@ struct Held {
 impl Quotas {
     /// Whether one more scheduler may be opened.
     pub fn may_open(&self, id: NamespaceId, limits: &Limits) -> Result<(), Over> {
-        within(Limit::OpenSchedulers, self.held(id).open as i64, 1, limits.open_schedulers as i64)
+        within(
+            Limit::OpenSchedulers,
+            self.held(id).open as i64,
+            1,
+            limits.open_schedulers as i64,
+        )
     }
 
     /// Whether one more stream may be opened.
     pub fn may_watch(&self, id: NamespaceId, limits: &Limits) -> Result<(), Over> {
-        within(Limit::Streams, self.held(id).streams.into(), 1, limits.streams.into())
+        within(
+            Limit::Streams,
+            self.held(id).streams.into(),
+            1,
+            limits.streams.into(),
+        )
     }
 
     /// Whether tasks may be submitted. A call larger than a second's share of the rate is taken when the rate allows any, and
     /// those after it wait the longer.
-    pub fn may_submit(&self, now: Time, id: NamespaceId, load: Load, limits: &Limits) -> Result<(), Over> {
+    pub fn may_submit(
+        &self,
+        now: Time,
+        id: NamespaceId,
+        load: Load,
+        limits: &Limits,
+    ) -> Result<(), Over> {
         let held = self.held(id);
-        within(Limit::QueuedTasks, held.queued.tasks, load.tasks, limits.queued_tasks)?;
-        within(Limit::QueuedBytes, held.queued.bytes, load.bytes, limits.queued_bytes)?;
+        within(
+            Limit::QueuedTasks,
+            held.queued.tasks,
+            load.tasks,
+            limits.queued_tasks,
+        )?;
+        within(
+            Limit::QueuedBytes,
+            held.queued.bytes,
+            load.bytes,
+            limits.queued_bytes,
+        )?;
         match limits.submit_rate {
             Some(rate) if held.rate_used > now => {
                 let wait = Some(held.rate_used.since(now));
-                Err(Over { limit: Limit::SubmitRate, value: rate.into(), wait })
+                Err(Over {
+                    limit: Limit::SubmitRate,
+                    value: rate.into(),
+                    wait,
+                })
             }
             _ => Ok(()),
         }
@@ -93,7 +123,13 @@ impl Quotas {
 
     /// They have ended.
     pub fn ended(&mut self, id: NamespaceId, load: Load) {
-        self.queued(id, Load { tasks: -load.tasks, bytes: -load.bytes });
+        self.queued(
+            id,
+            Load {
+                tasks: -load.tasks,
+                bytes: -load.bytes,
+            },
+        );
     }
 
     /// Tasks were submitted: their share of the rate is used.
@@ -102,7 +138,8 @@ impl Quotas {
             let held = self.held_mut(id);
             // What was not used for a second is lost.
             let from = held.rate_used.max(now - RATE_BURST);
-            held.rate_used = from + Duration::from_micros(tasks as u64 * 1_000_000 / u64::from(rate.max(1)));
+            held.rate_used =
+                from + Duration::from_micros(tasks as u64 * 1_000_000 / u64::from(rate.max(1)));
         }
     }
 
@@ -113,7 +150,12 @@ impl Quotas {
     }
 
     fn held(&self, id: NamespaceId) -> &Held {
-        static NOTHING: Held = Held { open: 0, queued: Load { tasks: 0, bytes: 0 }, streams: 0, rate_used: Time(0) };
+        static NOTHING: Held = Held {
+            open: 0,
+            queued: Load { tasks: 0, bytes: 0 },
+            streams: 0,
+            rate_used: Time(0),
+        };
         self.0.get(id.0 as usize).unwrap_or(&NOTHING)
     }
 
@@ -130,5 +172,9 @@ fn within(limit: Limit, held: i64, more: i64, value: i64) -> Result<(), Over> {
     if held.saturating_add(more) <= value {
         return Ok(());
     }
-    Err(Over { limit, value, wait: (more <= value).then_some(LIMIT_WAIT) })
+    Err(Over {
+        limit,
+        value,
+        wait: (more <= value).then_some(LIMIT_WAIT),
+    })
 }

@@ -1,7 +1,9 @@
 //! What the core wants remembered: the records of one batch. They are durable before any action of the batch is
 //! released.
 
-use super::{Attempt, Done, DoneNo, Handle, Order, SchedulerImage, Seq, Spec, Submit, TaskError, Time};
+use super::{
+    Attempt, Done, DoneNo, Handle, Order, SchedulerImage, Seq, Spec, Submit, TaskError, Time,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The records of one batch, by table.
@@ -101,7 +103,10 @@ impl AttemptEvent {
 impl Records {
     /// Nothing to remember.
     pub fn is_empty(&self) -> bool {
-        self.submissions.is_empty() && self.completions.is_empty() && self.attempts.is_empty() && self.schedulers.is_empty()
+        self.submissions.is_empty()
+            && self.completions.is_empty()
+            && self.attempts.is_empty()
+            && self.schedulers.is_empty()
     }
 }
 

@@ -1,6 +1,9 @@
 //! What recovery reads from the journal and hands to the core: checkpoints and what came later, never bodies.
 
-use super::{Attempt, AttemptRecord, DoneNo, Handle, Order, Outcome, Request, SchedulerImage, Seq, Spec, Time, Work};
+use super::{
+    Attempt, AttemptRecord, DoneNo, Handle, Order, Outcome, Request, SchedulerImage, Seq, Spec,
+    Time, Work,
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// One scheduler as the journal knows it.

@@ -44,13 +44,16 @@ impl Opened {
     }
 
     pub fn insert(&mut self, at: Time, namespace: NamespaceId, request: Request, handle: Handle) {
-        self.by_id.insert((namespace, request.id), (handle, request.hash));
+        self.by_id
+            .insert((namespace, request.id), (handle, request.hash));
         self.by_age.push_back((at, namespace, request.id));
     }
 
     fn forget_until(&mut self, limit: Time, most: usize) {
         while self.by_age.front().is_some_and(|(at, ..)| *at < limit) || self.by_age.len() > most {
-            let Some((_, namespace, id)) = self.by_age.pop_front() else { return };
+            let Some((_, namespace, id)) = self.by_age.pop_front() else {
+                return;
+            };
             self.by_id.remove(&(namespace, id));
         }
     }
@@ -61,7 +64,9 @@ impl AcceptedCalls {
         let mut number = *self.newest.get(&hash(handle, id))?;
         loop {
             // One that has been forgotten ends the chain.
-            let (call, older) = self.calls.get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
+            let (call, older) = self
+                .calls
+                .get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
             if call.handle == handle && call.request.id == id {
                 return Some(call);
             }
@@ -75,14 +80,21 @@ impl AcceptedCalls {
     /// Remembers a call, the latest one.
     pub fn insert(&mut self, call: Accepted) {
         let number = self.first + self.calls.len() as u64;
-        let older = self.newest.insert(hash(call.handle, call.request.id), number);
-        let distance = older.and_then(|older| u32::try_from(number - older).ok()).unwrap_or(0);
+        let older = self
+            .newest
+            .insert(hash(call.handle, call.request.id), number);
+        let distance = older
+            .and_then(|older| u32::try_from(number - older).ok())
+            .unwrap_or(0);
         self.calls.push_back((call, distance));
     }
 
     fn forget_until(&mut self, limit: Time, most: usize) {
-        while self.calls.front().is_some_and(|(call, _)| call.at < limit) || self.calls.len() > most {
-            let Some((call, _)) = self.calls.pop_front() else { return };
+        while self.calls.front().is_some_and(|(call, _)| call.at < limit) || self.calls.len() > most
+        {
+            let Some((call, _)) = self.calls.pop_front() else {
+                return;
+            };
             let hash = hash(call.handle, call.request.id);
             if self.newest.get(&hash) == Some(&self.first) {
                 self.newest.remove(&hash);
@@ -115,8 +127,22 @@ mod tests {
     };
 
     fn call(at: i64, id: u128) -> Accepted {
-        let (handle, request) = (Handle::new(ShardId(0), 1, [0; 10]), Request { id: Uuid::from_u128(id), hash: 0 });
-        Accepted { at: Time(at), handle, namespace: NamespaceId(0), request, first_seq: Seq(at), done_no: DoneNo(0), count: 1 }
+        let (handle, request) = (
+            Handle::new(ShardId(0), 1, [0; 10]),
+            Request {
+                id: Uuid::from_u128(id),
+                hash: 0,
+            },
+        );
+        Accepted {
+            at: Time(at),
+            handle,
+            namespace: NamespaceId(0),
+            request,
+            first_seq: Seq(at),
+            done_no: DoneNo(0),
+            count: 1,
+        }
     }
 
     #[test]
@@ -125,17 +151,32 @@ mod tests {
         (1..=100).for_each(|n| calls.insert(call(n, n as u128)));
         calls.forget_until(Time(51), 1_000);
         calls.forget_until(Time(0), 20);
-        let found = |n: i64| calls.get(call(n, 0).handle, Uuid::from_u128(n as u128)).map(|call| call.first_seq.0);
-        assert_eq!((found(80), found(81), found(100), found(101)), (None, Some(81), Some(100), None));
+        let found = |n: i64| {
+            calls
+                .get(call(n, 0).handle, Uuid::from_u128(n as u128))
+                .map(|call| call.first_seq.0)
+        };
+        assert_eq!(
+            (found(80), found(81), found(100), found(101)),
+            (None, Some(81), Some(100), None)
+        );
         assert_eq!((calls.calls.len(), calls.newest.len()), (20, 20));
     }
 
     #[test]
     fn no_more_calls_are_remembered_after_a_recovery_than_before() {
-        let mut world = World::limited(1, Limits { requests: 3, ..Limits::default() });
+        let mut world = World::limited(
+            1,
+            Limits {
+                requests: 3,
+                ..Limits::default()
+            },
+        );
         let s = world.open(plain);
         for id in 1..=5 {
-            world.try_submit(s, request(id, 0), [free()]).expect("accepted");
+            world
+                .try_submit(s, request(id, 0), [free()])
+                .expect("accepted");
         }
         world.crash();
         assert_eq!(world.shard.accepted.calls.len(), 3);
@@ -149,10 +190,21 @@ mod tests {
         calls.insert(b);
         // As if their hashes were one.
         calls.calls[1].1 = 1;
-        calls.newest = [(hash(a.handle, a.request.id), 1), (hash(b.handle, b.request.id), 1)].into_iter().collect();
-        assert_eq!(calls.get(a.handle, a.request.id).map(|call| call.first_seq), Some(Seq(1)));
+        calls.newest = [
+            (hash(a.handle, a.request.id), 1),
+            (hash(b.handle, b.request.id), 1),
+        ]
+        .into_iter()
+        .collect();
+        assert_eq!(
+            calls.get(a.handle, a.request.id).map(|call| call.first_seq),
+            Some(Seq(1))
+        );
         calls.forget_until(Time(2), 10);
         assert!(calls.get(a.handle, a.request.id).is_none());
-        assert_eq!(calls.get(b.handle, b.request.id).map(|call| call.first_seq), Some(Seq(2)));
+        assert_eq!(
+            calls.get(b.handle, b.request.id).map(|call| call.first_seq),
+            Some(Seq(2))
+        );
     }
 }

@@ -2,9 +2,9 @@
 //! numbers.
 
 use super::{
-    Accepted, Attempt, AttemptEvent, AttemptRecord, Handle, History, KindId, Load, NamespaceId, RecoveredRequest, RecoveredRun,
-    RecoveredScheduler, ReleaseMode, Scheduler, SchedulerState, Seq, Shard, Share, Span, Time, Unfinished, Window,
-    limits::Limits,
+    Accepted, Attempt, AttemptEvent, AttemptRecord, Handle, History, KindId, Load, NamespaceId,
+    RecoveredRequest, RecoveredRun, RecoveredScheduler, ReleaseMode, Scheduler, SchedulerState,
+    Seq, Shard, Share, Span, Time, Unfinished, Window, limits::Limits,
 };
 use rustc_hash::FxHashMap;
 
@@ -21,29 +21,46 @@ struct Past {
 impl Shard {
     /// The shard as it stood at the last durable batch. What may still run, by its rows or because it lies within `window`, is
     /// suspect until it is reported or cleared.
-    pub fn restore(limits: Limits, now: Time, recovered: Vec<RecoveredScheduler>, window: &Window) -> Self {
+    pub fn restore(
+        limits: Limits,
+        now: Time,
+        recovered: Vec<RecoveredScheduler>,
+        window: &Window,
+    ) -> Self {
         let mut shard = Shard::new(limits);
         let mut accepted: Vec<Accepted> = Vec::new();
         for mut one in recovered {
             let handle = one.image.handle;
             let namespace = shard.fair.namespace(&one.image.namespace);
-            accepted
-                .extend(std::mem::take(&mut one.requests).into_iter().map(|request| Accepted::of(handle, namespace, request)));
+            accepted.extend(
+                std::mem::take(&mut one.requests)
+                    .into_iter()
+                    .map(|request| Accepted::of(handle, namespace, request)),
+            );
             shard.restore_scheduler(now, one, window);
         }
         accepted.sort_unstable_by_key(|call| call.at);
-        accepted.into_iter().for_each(|call| shard.accepted.insert(call));
+        accepted
+            .into_iter()
+            .for_each(|call| shard.accepted.insert(call));
         shard.forget_requests(now);
         shard
     }
 
     fn restore_scheduler(&mut self, now: Time, recovered: RecoveredScheduler, window: &Window) {
-        let RecoveredScheduler { image, runs, outcomes, attempts, .. } = recovered;
+        let RecoveredScheduler {
+            image,
+            runs,
+            outcomes,
+            attempts,
+            ..
+        } = recovered;
         let image = self.shared.share(image);
         let handle = image.handle;
         let namespace = self.fair.namespace(&image.namespace);
         if let Some(request) = image.request {
-            self.opened.insert(image.opened_at, namespace, request, handle);
+            self.opened
+                .insert(image.opened_at, namespace, request, handle);
         }
         if image.state == SchedulerState::Released {
             // The journal answers for it; only its calls may be repeated.
@@ -71,13 +88,23 @@ impl Shard {
         for run in &runs {
             let kind = self.fair.kind(&run.spec.work);
             for (first, last) in open.within(run.first, run.first.plus(run.count - 1)) {
-                bytes += scheduler.sizes.add(first, (last.0 - first.0 + 1) as u32, run.blocks);
+                bytes += scheduler
+                    .sizes
+                    .add(first, (last.0 - first.0 + 1) as u32, run.blocks);
                 scheduler.open.add(first, last, run.submitted_at.day());
                 scheduler.restore_span(now, span_of(run, kind, first, last), &pasts);
             }
         }
-        self.quotas.queued(namespace, Load { tasks: scheduler.unfinished, bytes });
-        if scheduler.image.state == SchedulerState::Releasing && scheduler.image.release_mode == Some(ReleaseMode::Cancel) {
+        self.quotas.queued(
+            namespace,
+            Load {
+                tasks: scheduler.unfinished,
+                bytes,
+            },
+        );
+        if scheduler.image.state == SchedulerState::Releasing
+            && scheduler.image.release_mode == Some(ReleaseMode::Cancel)
+        {
             scheduler.intend_cancel(None);
         }
         for (work, most) in window {
@@ -89,7 +116,9 @@ impl Shard {
         if cancelling {
             self.queue_slice(handle);
         }
-        outcomes.iter().for_each(|outcome| self.fall_behind(handle, outcome.count, 1));
+        outcomes
+            .iter()
+            .for_each(|outcome| self.fall_behind(handle, outcome.count, 1));
         self.doze(now, handle);
         self.refresh(handle);
     }
@@ -98,16 +127,35 @@ impl Shard {
 impl Scheduler {
     /// Takes unfinished tasks in again: those with recorded attempts one by one, the others as they were.
     fn restore_span(&mut self, now: Time, mut span: Span, pasts: &FxHashMap<Seq, Past>) {
-        let mut known: Vec<Seq> = pasts.keys().filter(|seq| span.first <= **seq && **seq <= span.last()).copied().collect();
+        let mut known: Vec<Seq> = pasts
+            .keys()
+            .filter(|seq| span.first <= **seq && **seq <= span.last())
+            .copied()
+            .collect();
         known.sort_unstable();
         for seq in known {
             if span.first < seq {
-                let before = Span { count: (seq.0 - span.first.0) as u32, ..span.clone() };
+                let before = Span {
+                    count: (seq.0 - span.first.0) as u32,
+                    ..span.clone()
+                };
                 self.enqueue(now, before);
             }
-            self.restore_task(now, Span { first: seq, count: 1, ..span.clone() }, &pasts[&seq]);
+            self.restore_task(
+                now,
+                Span {
+                    first: seq,
+                    count: 1,
+                    ..span.clone()
+                },
+                &pasts[&seq],
+            );
             let rest = span.last().0 - seq.0;
-            span = Span { first: seq.plus(1), count: rest as u32, ..span };
+            span = Span {
+                first: seq.plus(1),
+                count: rest as u32,
+                ..span
+            };
         }
         if span.count > 0 {
             self.enqueue(now, span);
@@ -130,8 +178,22 @@ impl Scheduler {
 
 impl Accepted {
     fn of(handle: Handle, namespace: NamespaceId, r: RecoveredRequest) -> Self {
-        let RecoveredRequest { request, first_seq, count, done_no, at } = r;
-        Accepted { at, handle, namespace, request, first_seq, done_no, count }
+        let RecoveredRequest {
+            request,
+            first_seq,
+            count,
+            done_no,
+            at,
+        } = r;
+        Accepted {
+            at,
+            handle,
+            namespace,
+            request,
+            first_seq,
+            done_no,
+            count,
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! One scheduler in memory: its row, its queue, what it runs, and the numbers it gives.
 
 use super::{
-    Attempt, CancelRest, Checkpoint, Counts, DoneNo, Gate, Handle, KindId, Order, Progress, Queue, ReleaseMode, SchedulerImage,
-    SchedulerState, SchedulerView, Seq, Share, Sizes, Span, Time, Unfinished, totals,
+    Attempt, CancelRest, Checkpoint, Counts, DoneNo, Gate, Handle, KindId, Order, Progress, Queue,
+    ReleaseMode, SchedulerImage, SchedulerState, SchedulerView, Seq, Share, Sizes, Span, Time,
+    Unfinished, totals,
 };
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -111,7 +112,12 @@ impl Scheduler {
         let halt = self.image.halt.as_ref().map(|halt| halt.order);
         match (self.image.cancel_rest, halt) {
             (Some(CancelRest { above: None, .. }), _) => Gate::Shut,
-            (Some(CancelRest { above: Some(above), .. }), halt) => Gate::UpTo(halt.map_or(above, |halt| halt.min(above))),
+            (
+                Some(CancelRest {
+                    above: Some(above), ..
+                }),
+                halt,
+            ) => Gate::UpTo(halt.map_or(above, |halt| halt.min(above))),
             (None, Some(halt)) => Gate::UpTo(halt),
             (None, None) => Gate::Open,
         }
@@ -122,7 +128,10 @@ impl Scheduler {
         if self.image.paused || self.overdue {
             return 0;
         }
-        self.image.settings.max_parallelism.map_or(u32::MAX, |max| max.saturating_sub(self.running))
+        self.image
+            .settings
+            .max_parallelism
+            .map_or(u32::MAX, |max| max.saturating_sub(self.running))
     }
 
     /// The kinds it could use a slot of.
@@ -144,7 +153,10 @@ impl Scheduler {
 
     /// Unfinished tasks that its halt blocks.
     pub fn blocked_by_halt(&self) -> i64 {
-        self.image.halt.as_ref().map_or(0, |halt| self.queue.unfinished_above(halt.order))
+        self.image
+            .halt
+            .as_ref()
+            .map_or(0, |halt| self.queue.unfinished_above(halt.order))
     }
 
     pub fn progress(&self) -> Progress {
@@ -160,16 +172,28 @@ impl Scheduler {
     pub fn counts(&self) -> Counts {
         let (running, queued) = (i64::from(self.running), self.queue.startable(self.gate()));
         let retrying = self.queue.retrying();
-        Counts { blocked: self.unfinished - running - queued - retrying, queued, running, retrying }
+        Counts {
+            blocked: self.unfinished - running - queued - retrying,
+            queued,
+            running,
+            retrying,
+        }
     }
 
     pub fn view(&self) -> SchedulerView {
         let mut image = self.image.clone();
-        image.checkpoint = Checkpoint { highest_seq: self.highest_seq, done_no: self.done_no, ..Checkpoint::NONE };
+        image.checkpoint = Checkpoint {
+            highest_seq: self.highest_seq,
+            done_no: self.done_no,
+            ..Checkpoint::NONE
+        };
         SchedulerView {
             counts: self.counts(),
             current_order: self.queue.current_order(),
-            surplus: image.settings.max_parallelism.map_or(0, |max| i64::from(self.running.saturating_sub(max))),
+            surplus: image
+                .settings
+                .max_parallelism
+                .map_or(0, |max| i64::from(self.running.saturating_sub(max))),
             image,
         }
     }
@@ -180,12 +204,20 @@ impl Scheduler {
             return order.map_or(self.unfinished, |order| self.queue.unfinished_up_to(order));
         }
         let Some(order) = order else {
-            return self.open.up_to(last_seq).map(|(first, last)| last.0 - first.0 + 1).sum();
+            return self
+                .open
+                .up_to(last_seq)
+                .map(|(first, last)| last.0 - first.0 + 1)
+                .sum();
         };
         let counts = |span: &Span| (last_seq.0 - span.first.0 + 1).clamp(0, i64::from(span.count));
         let running = self.in_flight.values().map(|flight| &flight.span);
         let running = running.filter(|span| span.order.is_some_and(|of| of <= order));
-        self.queue.spans_up_to(order).chain(running).map(counts).sum()
+        self.queue
+            .spans_up_to(order)
+            .chain(running)
+            .map(counts)
+            .sum()
     }
 
     /// The state of now, for recovery to start from.
@@ -194,7 +226,10 @@ impl Scheduler {
             highest_seq: self.highest_seq,
             done_no: self.done_no,
             unfinished: self.open.ranges(),
-            first_day: self.open.first_day().map_or(now.day(), |day| day.min(now.day())),
+            first_day: self
+                .open
+                .first_day()
+                .map_or(now.day(), |day| day.min(now.day())),
             resting: self.resting,
         }
     }
@@ -202,23 +237,33 @@ impl Scheduler {
     /// Intends to cancel the waiting tasks above `above` submitted so far, besides what is already intended.
     pub fn intend_cancel(&mut self, above: Option<Order>) {
         let above = match self.image.cancel_rest {
-            Some(CancelRest { above: Some(other), .. }) => above.map(|above| above.min(other)),
+            Some(CancelRest {
+                above: Some(other), ..
+            }) => above.map(|above| above.min(other)),
             Some(CancelRest { above: None, .. }) => None,
             None => above,
         };
-        self.image.cancel_rest = Some(CancelRest { above, up_to: self.highest_seq });
+        self.image.cancel_rest = Some(CancelRest {
+            above,
+            up_to: self.highest_seq,
+        });
     }
 
     /// Notes the total deadline of new tasks.
     pub fn note_deadline(&mut self, span: &Span) {
         if let Some(deadline) = span.spec.options.deadline {
-            self.deadlines.insert((span.submitted_at + deadline, span.first), (span.last(), span.order));
+            self.deadlines.insert(
+                (span.submitted_at + deadline, span.first),
+                (span.last(), span.order),
+            );
         }
     }
 
     /// Forgets the total deadline of tasks that have ended; of a call's tasks those in front.
     pub fn forget_deadline(&mut self, span: &Span) {
-        let Some(deadline) = span.spec.options.deadline else { return };
+        let Some(deadline) = span.spec.options.deadline else {
+            return;
+        };
         let key = (span.submitted_at + deadline, span.first);
         if let Some((last, order)) = self.deadlines.remove(&key)
             && last > span.last()
@@ -229,7 +274,10 @@ impl Scheduler {
 
     /// Whether the deadline of a task has passed that waits, or did when it was noted.
     pub fn is_overdue(&self, now: Time) -> bool {
-        self.deadlines.keys().next().is_some_and(|(at, _)| *at <= now)
+        self.deadlines
+            .keys()
+            .next()
+            .is_some_and(|(at, _)| *at <= now)
     }
 
     /// When it is idle for too long: no call, no stream, nothing running or retrying (design 4).
@@ -252,7 +300,11 @@ impl Scheduler {
         if self.sliced {
             return delayed;
         }
-        let deadline = self.deadlines.keys().next().map_or(Time::NEVER, |(at, _)| *at);
+        let deadline = self
+            .deadlines
+            .keys()
+            .next()
+            .map_or(Time::NEVER, |(at, _)| *at);
         delayed.min(deadline).min(self.idle_at())
     }
 

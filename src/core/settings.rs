@@ -152,7 +152,14 @@ impl SchedulerImage {
     /// What the journal remembers when this image comes after `older`.
     pub fn after(&self, older: &SchedulerImage) -> SchedulerImage {
         let image = self.clone();
-        if image.checkpoint.is_none() { SchedulerImage { checkpoint: older.checkpoint.clone(), ..image } } else { image }
+        if image.checkpoint.is_none() {
+            SchedulerImage {
+                checkpoint: older.checkpoint.clone(),
+                ..image
+            }
+        } else {
+            image
+        }
     }
 }
 
@@ -173,8 +180,13 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// No checkpoint.
-    pub const NONE: Checkpoint =
-        Checkpoint { highest_seq: Seq(-1), done_no: DoneNo(0), unfinished: Vec::new(), first_day: Day(0), resting: false };
+    pub const NONE: Checkpoint = Checkpoint {
+        highest_seq: Seq(-1),
+        done_no: DoneNo(0),
+        unfinished: Vec::new(),
+        first_day: Day(0),
+        resting: false,
+    };
 
     /// Whether it is [`Checkpoint::NONE`].
     pub fn is_none(&self) -> bool {

@@ -4,8 +4,8 @@
 //! handing out free slots; the loop calls it before it seals a batch.
 
 use super::{
-    Action, Caller, Command, Fair, Handle, Namespace, Output, Over, Progress, Quotas, Reject, Reply, Scheduler, Seq, Ticket,
-    Time, Verb,
+    Action, Caller, Command, Fair, Handle, Namespace, Output, Over, Progress, Quotas, Reject,
+    Reply, Scheduler, Seq, Ticket, Time, Verb,
     behind::Behind,
     bulk::Bulk,
     limits::Limits,
@@ -51,13 +51,26 @@ pub struct Shard {
 impl Shard {
     /// An empty shard.
     pub fn new(limits: Limits) -> Self {
-        Shard { limits, ..Shard::default() }
+        Shard {
+            limits,
+            ..Shard::default()
+        }
     }
 
     /// Decides one command.
-    pub fn apply(&mut self, now: Time, ticket: Option<Ticket>, command: &Command, out: &mut Output) {
+    pub fn apply(
+        &mut self,
+        now: Time,
+        ticket: Option<Ticket>,
+        command: &Command,
+        out: &mut Output,
+    ) {
         let reply = match command {
-            Command::Call { caller, handle, verb } => Some(self.call(now, caller, *handle, verb, out)),
+            Command::Call {
+                caller,
+                handle,
+                verb,
+            } => Some(self.call(now, caller, *handle, verb, out)),
             Command::Completed(completions) => {
                 for completion in completions {
                     self.complete(now, completion, out);
@@ -87,7 +100,9 @@ impl Shard {
             }
             Command::Status => Some(Reply::Status(Box::new(self.status()))),
             Command::Checkpoint(handles) => {
-                handles.iter().for_each(|handle| self.checkpoint(now, *handle, out));
+                handles
+                    .iter()
+                    .for_each(|handle| self.checkpoint(now, *handle, out));
                 Some(Reply::Checkpointed)
             }
         };
@@ -109,37 +124,68 @@ impl Shard {
     /// When `settle` has something to do even without a command.
     pub fn next_due(&self) -> Time {
         let timer = self.timers.first().map_or(Time::NEVER, |(at, _)| *at);
-        let charge = self.charges.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
-        let young = self.young.front().map_or(Time::NEVER, |(since, ..)| *since + super::limits::LONG_ATTEMPT);
-        timer.min(charge).min(young).min(self.bulk.next_due()).min(self.behind.next_rest())
+        let charge = self
+            .charges
+            .peek()
+            .map_or(Time::NEVER, |Reverse((at, ..))| *at);
+        let young = self.young.front().map_or(Time::NEVER, |(since, ..)| {
+            *since + super::limits::LONG_ATTEMPT
+        });
+        timer
+            .min(charge)
+            .min(young)
+            .min(self.bulk.next_due())
+            .min(self.behind.next_rest())
     }
 
     /// What streams need to know of a scheduler; `None`: it is not in memory (ended long ago).
     pub fn progress(&self, handle: Handle) -> Option<Progress> {
-        self.schedulers.get(&handle).map(|scheduler| scheduler.progress())
+        self.schedulers
+            .get(&handle)
+            .map(|scheduler| scheduler.progress())
     }
 
-    fn call(&mut self, now: Time, caller: &Caller, handle: Handle, verb: &Verb, out: &mut Output) -> Reply {
+    fn call(
+        &mut self,
+        now: Time,
+        caller: &Caller,
+        handle: Handle,
+        verb: &Verb,
+        out: &mut Output,
+    ) -> Reply {
         if let Verb::Open { settings, request } = verb {
             return self.open(now, caller, handle, settings, *request, out);
         }
         if !self.owns(&caller.namespace, handle) {
-            return self.answered_before(caller, handle, verb).unwrap_or(Reply::Rejected(Reject::UnknownHandle));
+            return self
+                .answered_before(caller, handle, verb)
+                .unwrap_or(Reply::Rejected(Reject::UnknownHandle));
         }
         self.bulk.note_call();
         self.scheduler_mut(handle).last_activity = now;
         let reply = match verb {
             Verb::Open { .. } => unreachable!("handled above"),
             Verb::Submit(submit) => self.submit(now, handle, submit, out),
-            Verb::Watch { after, until, last_seq } => self.watch(handle, *after, *until, *last_seq, out),
+            Verb::Watch {
+                after,
+                until,
+                last_seq,
+            } => self.watch(handle, *after, *until, *last_seq, out),
             Verb::Release(mode) => self.release(now, handle, *mode, false, out),
             Verb::Update(update) => self.update(handle, update, out),
             Verb::Pause => self.set_paused(handle, true, false, out),
-            Verb::Resume { ignore_failures } => self.set_paused(handle, false, *ignore_failures, out),
+            Verb::Resume { ignore_failures } => {
+                self.set_paused(handle, false, *ignore_failures, out)
+            }
             Verb::Cancel(place) => self.cancel(now, handle, *place, out),
             Verb::Describe => Reply::Scheduler(Box::new(self.scheduler_mut(handle).view())),
             Verb::Locate(places) => self.locate(handle, places),
-            Verb::Select { before, phase, order, limit } => self.select(handle, *before, *phase, *order, *limit),
+            Verb::Select {
+                before,
+                phase,
+                order,
+                limit,
+            } => self.select(handle, *before, *phase, *order, *limit),
         };
         self.refresh(handle);
         reply
@@ -148,22 +194,35 @@ impl Shard {
     /// The answer to a call that a limit of its namespace forbids.
     pub(super) fn over(namespace: &Namespace, over: Over) -> Reply {
         let Over { limit, value, wait } = over;
-        Reply::Rejected(Reject::LimitReached { limit, namespace: namespace.clone(), value, wait })
+        Reply::Rejected(Reject::LimitReached {
+            limit,
+            namespace: namespace.clone(),
+            value,
+            wait,
+        })
     }
 
     fn owns(&self, namespace: &Namespace, handle: Handle) -> bool {
-        self.schedulers.get(&handle).is_some_and(|scheduler| scheduler.image.namespace == *namespace)
+        self.schedulers
+            .get(&handle)
+            .is_some_and(|scheduler| scheduler.image.namespace == *namespace)
     }
 
     /// The scheduler of `handle`, which the caller has made sure exists.
     pub(super) fn scheduler_mut(&mut self, handle: Handle) -> &mut Scheduler {
-        self.schedulers.get_mut(&handle).expect("the scheduler is in memory")
+        self.schedulers
+            .get_mut(&handle)
+            .expect("the scheduler is in memory")
     }
 
     /// Brings a scheduler's place in the fair share and its timer up to date after any change.
     pub(super) fn refresh(&mut self, handle: Handle) {
-        let Some(scheduler) = self.schedulers.get_mut(&handle) else { return };
-        scheduler.queue.keep_above(scheduler.image.halt.as_ref().map(|halt| halt.order));
+        let Some(scheduler) = self.schedulers.get_mut(&handle) else {
+            return;
+        };
+        scheduler
+            .queue
+            .keep_above(scheduler.image.halt.as_ref().map(|halt| halt.order));
         self.totals.update(scheduler);
         let wanted = scheduler.wanted();
         self.fair.list(&mut scheduler.share, &wanted);
@@ -181,7 +240,11 @@ impl Shard {
     /// Writes the scheduler's row with this batch.
     pub(super) fn record(&mut self, handle: Handle, out: &mut Output) {
         let image = &self.scheduler_mut(handle).image;
-        let image = out.records.schedulers.get(&handle).map_or_else(|| image.clone(), |older| image.after(older));
+        let image = out
+            .records
+            .schedulers
+            .get(&handle)
+            .map_or_else(|| image.clone(), |older| image.after(older));
         out.records.schedulers.insert(handle, image);
         out.touched.insert(handle);
     }

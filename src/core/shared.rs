@@ -30,7 +30,11 @@ impl Shared {
 
 impl<T: PartialEq + ?Sized> Recent<T> {
     fn share(&mut self, value: Arc<T>) -> Arc<T> {
-        if let Some(known) = self.0.iter().find(|known| Arc::ptr_eq(known, &value) || **known == value) {
+        if let Some(known) = self
+            .0
+            .iter()
+            .find(|known| Arc::ptr_eq(known, &value) || **known == value)
+        {
             return known.clone();
         }
         self.0.truncate(RECENT - 1);

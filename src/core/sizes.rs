@@ -32,7 +32,13 @@ impl Sizes {
     pub fn add(&mut self, first: Seq, tasks: u32, blocks: u32) -> i64 {
         match self.0.last_entry() {
             Some(mut last) if last.get().blocks == blocks => last.get_mut().unfinished += tasks,
-            _ => drop(self.0.insert(first, Alike { unfinished: tasks, blocks })),
+            _ => drop(self.0.insert(
+                first,
+                Alike {
+                    unfinished: tasks,
+                    blocks,
+                },
+            )),
         }
         bytes(tasks, blocks)
     }
@@ -69,7 +75,10 @@ mod tests {
         assert_eq!(sizes.remove(Seq(9), Seq(17)), (2 + 15 + 2) << 10);
         // The second size is gone: tasks like the last ones go with them.
         assert_eq!(sizes.add(Seq(21), 1, 1), 1 << 10);
-        let rest: i64 = [(18, 21), (1, 8)].map(|(first, last)| sizes.remove(Seq(first), Seq(last))).iter().sum();
+        let rest: i64 = [(18, 21), (1, 8)]
+            .map(|(first, last)| sizes.remove(Seq(first), Seq(last)))
+            .iter()
+            .sum();
         assert_eq!(rest, 12 << 10);
         assert!(sizes.0.is_empty());
     }
@@ -85,6 +94,14 @@ mod tests {
 
     #[test]
     fn a_task_counts_in_whole_kibibytes() {
-        assert_eq!([blocks(0, 1), blocks(1024, 1), blocks(1025, 1), blocks(3000, 2)], [1, 1, 2, 2]);
+        assert_eq!(
+            [
+                blocks(0, 1),
+                blocks(1024, 1),
+                blocks(1025, 1),
+                blocks(3000, 2)
+            ],
+            [1, 1, 2, 2]
+        );
     }
 }

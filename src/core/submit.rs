@@ -1,8 +1,9 @@
 //! GetScheduler and ExecAsync: opening a scheduler, and accepting tasks.
 
 use super::{
-    Accepted, Caller, Handle, LateOrder, Load, Order, Output, Over, Reject, Reply, Request, Run, Scheduler, SchedulerImage,
-    SchedulerState, Seq, Settings, Shard, Share, Span, Spec, SubmissionRecord, Submit, Time, Verb,
+    Accepted, Caller, Handle, LateOrder, Load, Order, Output, Over, Reject, Reply, Request, Run,
+    Scheduler, SchedulerImage, SchedulerState, Seq, Settings, Shard, Share, Span, Spec,
+    SubmissionRecord, Submit, Time, Verb,
     limits::{LIMIT_WAIT, Limit},
     sizes,
 };
@@ -39,7 +40,9 @@ impl Shard {
         if let Some(request) = request {
             self.opened.insert(now, namespace, request, handle);
         }
-        let image = self.shared.share(new_image(now, caller, handle, settings, request));
+        let image = self
+            .shared
+            .share(new_image(now, caller, handle, settings, request));
         let scheduler = Scheduler::new(image, Share::new(handle, namespace, settings.weight), now);
         let view = scheduler.view();
         self.schedulers.insert(handle, Box::new(scheduler));
@@ -50,15 +53,31 @@ impl Shard {
     }
 
     /// The answer to a repeated submit whose scheduler has left memory.
-    pub(super) fn answered_before(&mut self, caller: &Caller, handle: Handle, verb: &Verb) -> Option<Reply> {
-        let Verb::Submit(submit) = verb else { return None };
+    pub(super) fn answered_before(
+        &mut self,
+        caller: &Caller,
+        handle: Handle,
+        verb: &Verb,
+    ) -> Option<Reply> {
+        let Verb::Submit(submit) = verb else {
+            return None;
+        };
         let request = submit.request?;
         let namespace = self.fair.namespace(&caller.namespace);
-        let accepted = self.accepted.get(handle, request.id).filter(|call| call.namespace == namespace)?;
+        let accepted = self
+            .accepted
+            .get(handle, request.id)
+            .filter(|call| call.namespace == namespace)?;
         Some(repeat(accepted, request))
     }
 
-    pub(super) fn submit(&mut self, now: Time, handle: Handle, submit: &Arc<Submit>, out: &mut Output) -> Reply {
+    pub(super) fn submit(
+        &mut self,
+        now: Time,
+        handle: Handle,
+        submit: &Arc<Submit>,
+        out: &mut Output,
+    ) -> Reply {
         self.forget_requests(now);
         let scheduler = &self.schedulers[&handle];
         if let Some(request) = submit.request
@@ -87,7 +106,11 @@ impl Shard {
         };
         self.accept(now, &record);
         self.stir(now, handle, out);
-        let reply = Reply::Submitted { first_seq: record.first_seq, count, done_no: record.done_no };
+        let reply = Reply::Submitted {
+            first_seq: record.first_seq,
+            count,
+            done_no: record.done_no,
+        };
         out.records.submissions.push(record);
         out.touched.insert(handle);
         reply
@@ -97,37 +120,72 @@ impl Shard {
     fn admits(&self, now: Time, scheduler: &Scheduler, submit: &Submit) -> Result<(), Over> {
         let limits = &self.limits;
         let (tasks, blocks) = (submit.bodies.len() as u32, submit.blocks());
-        let load = Load { tasks: tasks.into(), bytes: sizes::bytes(tasks, blocks) };
-        self.quotas.may_submit(now, scheduler.share.namespace, load, limits)?;
+        let load = Load {
+            tasks: tasks.into(),
+            bytes: sizes::bytes(tasks, blocks),
+        };
+        self.quotas
+            .may_submit(now, scheduler.share.namespace, load, limits)?;
         if scheduler.queue.orders() + submit.runs.len() <= limits.unfinished_orders {
             return Ok(());
         }
         let wait = (submit.runs.len() <= limits.unfinished_orders).then_some(LIMIT_WAIT);
-        Err(Over { limit: Limit::UnfinishedOrders, value: limits.unfinished_orders as i64, wait })
+        Err(Over {
+            limit: Limit::UnfinishedOrders,
+            value: limits.unfinished_orders as i64,
+            wait,
+        })
     }
 
     /// Takes the tasks of a submission into the queue.
     fn accept(&mut self, now: Time, record: &SubmissionRecord) {
         let handle = record.handle;
-        let scheduler = self.schedulers.get_mut(&handle).expect("the scheduler is in memory");
+        let scheduler = self
+            .schedulers
+            .get_mut(&handle)
+            .expect("the scheduler is in memory");
         let mut first = record.first_seq;
         for (run, (order, spec)) in record.submit.runs.iter().zip(&record.resolved) {
             let kind = self.fair.kind(&spec.work);
-            let span =
-                Span { first, count: run.count, order: *order, kind, spec: spec.clone(), submitted_at: record.submitted_at };
+            let span = Span {
+                first,
+                count: run.count,
+                order: *order,
+                kind,
+                spec: spec.clone(),
+                submitted_at: record.submitted_at,
+            };
             first = first.plus(run.count);
             scheduler.enqueue(now, span);
         }
         let count = first.0 - record.first_seq.0;
         scheduler.highest_seq = Seq(first.0 - 1);
         let namespace = scheduler.share.namespace;
-        scheduler.open.add(record.first_seq, scheduler.highest_seq, now.day());
+        scheduler
+            .open
+            .add(record.first_seq, scheduler.highest_seq, now.day());
         if let Some(request) = record.submit.request {
             let (first_seq, done_no) = (record.first_seq, record.done_no);
-            self.accepted.insert(Accepted { at: now, handle, namespace, request, first_seq, done_no, count: count as u32 });
+            self.accepted.insert(Accepted {
+                at: now,
+                handle,
+                namespace,
+                request,
+                first_seq,
+                done_no,
+                count: count as u32,
+            });
         }
-        let bytes = scheduler.sizes.add(record.first_seq, count as u32, record.submit.blocks());
-        self.quotas.queued(namespace, Load { tasks: count, bytes });
+        let bytes = scheduler
+            .sizes
+            .add(record.first_seq, count as u32, record.submit.blocks());
+        self.quotas.queued(
+            namespace,
+            Load {
+                tasks: count,
+                bytes,
+            },
+        );
         self.quotas.submitted(now, namespace, count, &self.limits);
     }
 }
@@ -135,7 +193,10 @@ impl Shard {
 impl Submit {
     /// What each of its tasks counts for in the quota of bytes.
     pub fn blocks(&self) -> u32 {
-        sizes::blocks(self.bodies.bytes.len() + self.params.bytes.len(), self.bodies.len())
+        sizes::blocks(
+            self.bodies.bytes.len() + self.params.bytes.len(),
+            self.bodies.len(),
+        )
     }
 }
 
@@ -155,12 +216,19 @@ fn repeat(accepted: &Accepted, request: Request) -> Reply {
     if accepted.request.hash != request.hash {
         return Reply::Rejected(Reject::RequestIdReused);
     }
-    Reply::Submitted { first_seq: accepted.first_seq, count: accepted.count, done_no: accepted.done_no }
+    Reply::Submitted {
+        first_seq: accepted.first_seq,
+        count: accepted.count,
+        done_no: accepted.done_no,
+    }
 }
 
 /// The order and options in force for each run, or why the call is refused. A call is judged as a whole, against the
 /// order that is current before it (design 5.1).
-fn resolve(scheduler: &Scheduler, submit: &Submit) -> Result<Vec<(Option<Order>, Arc<Spec>)>, Reject> {
+fn resolve(
+    scheduler: &Scheduler,
+    submit: &Submit,
+) -> Result<Vec<(Option<Order>, Arc<Spec>)>, Reject> {
     let current = scheduler.queue.current_order();
     let settings = &scheduler.image.settings;
     let mut index = 0;
@@ -169,7 +237,13 @@ fn resolve(scheduler: &Scheduler, submit: &Submit) -> Result<Vec<(Option<Order>,
         let order = match (run.order, current) {
             (Some(order), Some(current)) if order < current => match settings.late_order {
                 LateOrder::Join => Some(current),
-                LateOrder::Reject => return Err(Reject::OrderClosed { index, order, current }),
+                LateOrder::Reject => {
+                    return Err(Reject::OrderClosed {
+                        index,
+                        order,
+                        current,
+                    });
+                }
             },
             (order, _) => order,
         };
@@ -183,10 +257,19 @@ fn with_defaults(run: &Run, settings: &Settings) -> Arc<Spec> {
     if settings.default_options.is_default() {
         return run.spec.clone();
     }
-    Arc::new(Spec { work: run.spec.work.clone(), options: run.spec.options.or(&settings.default_options) })
+    Arc::new(Spec {
+        work: run.spec.work.clone(),
+        options: run.spec.options.or(&settings.default_options),
+    })
 }
 
-fn new_image(now: Time, caller: &Caller, handle: Handle, settings: &Arc<Settings>, request: Option<Request>) -> SchedulerImage {
+fn new_image(
+    now: Time,
+    caller: &Caller,
+    handle: Handle,
+    settings: &Arc<Settings>,
+    request: Option<Request>,
+) -> SchedulerImage {
     SchedulerImage {
         handle,
         namespace: caller.namespace.clone(),

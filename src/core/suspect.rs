@@ -5,8 +5,8 @@
 //! cleared, when every executor has reported or is fenced, and it is judged. New tasks never wait for it.
 
 use super::{
-    Action, Attempt, AttemptEvent, AttemptRecord, Ending, Handle, History, InFlight, KindId, Outcome, Output, Running, Scheduler,
-    Seq, Shard, Span, Time, Work, limits,
+    Action, Attempt, AttemptEvent, AttemptRecord, Ending, Handle, History, InFlight, KindId,
+    Outcome, Output, Running, Scheduler, Seq, Shard, Span, Time, Work, limits,
 };
 
 impl Shard {
@@ -16,8 +16,17 @@ impl Shard {
         for one in running {
             let adopted = self.adopt_one(now, one);
             if adopted != Some(false) {
-                let Running { handle, first, attempt, .. } = *one;
-                out.actions.push(Action::Stop { handle, first, attempt });
+                let Running {
+                    handle,
+                    first,
+                    attempt,
+                    ..
+                } = *one;
+                out.actions.push(Action::Stop {
+                    handle,
+                    first,
+                    attempt,
+                });
             }
             self.refresh(one.handle);
         }
@@ -26,7 +35,10 @@ impl Shard {
     /// Says whether it is to be stopped; `None`: it is not ours any more.
     fn adopt_one(&mut self, now: Time, one: &Running) -> Option<bool> {
         let scheduler = self.schedulers.get_mut(&one.handle)?;
-        let known = scheduler.in_flight.get(&one.first).filter(|flight| !flight.suspect && flight.attempt == one.attempt);
+        let known = scheduler
+            .in_flight
+            .get(&one.first)
+            .filter(|flight| !flight.suspect && flight.attempt == one.attempt);
         if let Some(flight) = known {
             return Some(flight.cancel);
         }
@@ -38,7 +50,8 @@ impl Shard {
             self.young.push_back((one.since, one.handle, one.first));
         }
         self.fair.occupy(&mut scheduler.share, kind, count);
-        self.fair.charge(&mut scheduler.share, ahead * i64::from(count));
+        self.fair
+            .charge(&mut scheduler.share, ahead * i64::from(count));
         Some(cancel)
     }
 
@@ -46,12 +59,24 @@ impl Shard {
     /// fenced, so that what is still suspect may have run there; else none of it has begun.
     pub(super) fn clear(&mut self, now: Time, work: Option<&Work>, lost: bool, out: &mut Output) {
         let kind = work.map(|work| self.fair.kind(work));
-        let mut handles: Vec<Handle> = self.schedulers.values().filter(|s| s.suspects > 0).map(|s| s.handle()).collect();
+        let mut handles: Vec<Handle> = self
+            .schedulers
+            .values()
+            .filter(|s| s.suspects > 0)
+            .map(|s| s.handle())
+            .collect();
         handles.sort_unstable();
         for handle in handles {
             let scheduler = self.scheduler_mut(handle);
-            let wanted = |flight: &&InFlight| flight.suspect && kind.is_none_or(|kind| kind == flight.span.kind);
-            let firsts: Vec<Seq> = scheduler.in_flight.values().filter(wanted).map(|flight| flight.span.first).collect();
+            let wanted = |flight: &&InFlight| {
+                flight.suspect && kind.is_none_or(|kind| kind == flight.span.kind)
+            };
+            let firsts: Vec<Seq> = scheduler
+                .in_flight
+                .values()
+                .filter(wanted)
+                .map(|flight| flight.span.first)
+                .collect();
             for first in firsts {
                 if let Some(flight) = self.scheduler_mut(handle).release_suspect(first) {
                     self.judge_suspect(now, handle, flight, lost, out);
@@ -61,29 +86,83 @@ impl Shard {
         }
     }
 
-    fn judge_suspect(&mut self, now: Time, handle: Handle, flight: InFlight, lost: bool, out: &mut Output) {
-        let InFlight { span, attempt, cancel, recorded, .. } = flight;
+    fn judge_suspect(
+        &mut self,
+        now: Time,
+        handle: Handle,
+        flight: InFlight,
+        lost: bool,
+        out: &mut Output,
+    ) {
+        let InFlight {
+            span,
+            attempt,
+            cancel,
+            recorded,
+            ..
+        } = flight;
         let options = &span.spec.options;
-        let overdue = options.deadline.is_some_and(|deadline| span.submitted_at + deadline <= now);
+        let overdue = options
+            .deadline
+            .is_some_and(|deadline| span.submitted_at + deadline <= now);
         let scheduler = self.scheduler_mut(handle);
-        let history = scheduler.histories.get(&span.first).copied().unwrap_or_default();
+        let history = scheduler
+            .histories
+            .get(&span.first)
+            .copied()
+            .unwrap_or_default();
         let losses = history.losses + u32::from(lost && recorded);
-        let spent = lost && recorded && options.at_most_once() || losses >= options.retry.max_losses();
+        let spent =
+            lost && recorded && options.at_most_once() || losses >= options.retry.max_losses();
         let end = match (cancel, spent, overdue) {
-            (true, ..) => Some((Outcome::Cancelled, "CANCELLED", "stopped while it ran; its host was lost")),
+            (true, ..) => Some((
+                Outcome::Cancelled,
+                "CANCELLED",
+                "stopped while it ran; its host was lost",
+            )),
             (_, true, _) => Some((Outcome::Exhausted, "LOST", "its host was lost while it ran")),
-            (.., true) => Some((Outcome::TimedOut, "DEADLINE", "its deadline passed before another attempt")),
+            (.., true) => Some((
+                Outcome::TimedOut,
+                "DEADLINE",
+                "its deadline passed before another attempt",
+            )),
             _ => None,
         };
         if let Some((outcome, code, message)) = end {
-            return self.finish(now, handle, &span, Ending::idle(outcome, attempt, now, code, message), out);
+            return self.finish(
+                now,
+                handle,
+                &span,
+                Ending::idle(outcome, attempt, now, code, message),
+                out,
+            );
         }
         if lost || recorded {
             // What may have run has spent its number, for later owners too.
-            scheduler.histories.insert(span.first, History { attempt, losses, ..history });
+            scheduler.histories.insert(
+                span.first,
+                History {
+                    attempt,
+                    losses,
+                    ..history
+                },
+            );
             let began = lost && recorded;
-            let what = if began { AttemptEvent::Lost { next_at: now, error: None } } else { AttemptEvent::HandedBack };
-            out.records.attempts.push(AttemptRecord { handle, seq: span.first, attempt, what, at: now });
+            let what = if began {
+                AttemptEvent::Lost {
+                    next_at: now,
+                    error: None,
+                }
+            } else {
+                AttemptEvent::HandedBack
+            };
+            out.records.attempts.push(AttemptRecord {
+                handle,
+                seq: span.first,
+                attempt,
+                what,
+                at: now,
+            });
         }
         scheduler.queue.put_back(span);
     }
@@ -91,7 +170,14 @@ impl Shard {
 
 impl Scheduler {
     /// A task that may still run somewhere. It counts as unfinished already.
-    pub(super) fn suspect(&mut self, now: Time, span: Span, attempt: Attempt, cancel: bool, recorded: bool) {
+    pub(super) fn suspect(
+        &mut self,
+        now: Time,
+        span: Span,
+        attempt: Attempt,
+        cancel: bool,
+        recorded: bool,
+    ) {
         self.queue.count_running(&span);
         self.hold(now, span, attempt, cancel, recorded);
     }
@@ -101,7 +187,9 @@ impl Scheduler {
     /// waited for its time and therefore got one, is known anyway; what a halt or a release keeps from starting did not run.
     pub(super) fn suspect_first(&mut self, now: Time, kind: KindId, most: u32) {
         let known = &self.histories;
-        let plain = |span: &Span, seq: &Seq| span.spec.options.not_before.is_none() && !known.contains_key(seq);
+        let plain = |span: &Span, seq: &Seq| {
+            span.spec.options.not_before.is_none() && !known.contains_key(seq)
+        };
         for (order, seq) in self.queue.first_of(kind, self.gate(), most, plain) {
             for span in self.queue.remove_of(order, seq, seq) {
                 self.hold(now, span, Attempt(1), false, false);
@@ -112,7 +200,15 @@ impl Scheduler {
     fn hold(&mut self, now: Time, span: Span, attempt: Attempt, cancel: bool, recorded: bool) {
         self.running += span.count;
         self.suspects += span.count;
-        let flight = InFlight { span, attempt, since: now, charged: 0, cancel, recorded, suspect: true };
+        let flight = InFlight {
+            span,
+            attempt,
+            since: now,
+            charged: 0,
+            cancel,
+            recorded,
+            suspect: true,
+        };
         self.in_flight.insert(flight.span.first, flight);
     }
 
@@ -125,10 +221,18 @@ impl Scheduler {
 
     /// Makes a surviving assignment an ordinary one; `None` when its tasks have ended, or the attempt has.
     fn adopt(&mut self, now: Time, survivor: &Running) -> Option<()> {
-        let suspect = self.in_flight.get(&survivor.first).map(|flight| flight.suspect && flight.attempt == survivor.attempt);
+        let suspect = self
+            .in_flight
+            .get(&survivor.first)
+            .map(|flight| flight.suspect && flight.attempt == survivor.attempt);
         let (span, cancel, recorded) = match suspect {
             Some(true) => {
-                let InFlight { span, cancel, recorded, .. } = self.release_suspect(survivor.first)?;
+                let InFlight {
+                    span,
+                    cancel,
+                    recorded,
+                    ..
+                } = self.release_suspect(survivor.first)?;
                 (span, cancel, recorded)
             }
             Some(false) => return None,
@@ -139,13 +243,28 @@ impl Scheduler {
         let second = limits::CHARGE.as_micros() as i64;
         let charged = ((now.0 - survivor.since.0).max(0) / second + 1) * second;
         let (attempt, since) = (survivor.attempt, survivor.since);
-        self.in_flight.insert(survivor.first, InFlight { span, attempt, since, charged, cancel, recorded, suspect: false });
+        self.in_flight.insert(
+            survivor.first,
+            InFlight {
+                span,
+                attempt,
+                since,
+                charged,
+                cancel,
+                recorded,
+                suspect: false,
+            },
+        );
         Some(())
     }
 
     /// Takes the waiting tasks of a surviving assignment, unless this attempt is known to be over.
     fn take_survivor(&mut self, survivor: &Running) -> Option<Span> {
-        if self.histories.get(&survivor.first).is_some_and(|history| survivor.attempt <= history.attempt) {
+        if self
+            .histories
+            .get(&survivor.first)
+            .is_some_and(|history| survivor.attempt <= history.attempt)
+        {
             return None;
         }
         // What runs is unfinished, and so its order, if it has one, is the current one.
@@ -155,6 +274,9 @@ impl Scheduler {
             spans.extend(self.queue.remove_of(current, first, last));
         }
         let count: u32 = spans.iter().map(|span| span.count).sum();
-        Some(Span { count, ..spans.into_iter().min_by_key(|span| span.first)? })
+        Some(Span {
+            count,
+            ..spans.into_iter().min_by_key(|span| span.first)?
+        })
     }
 }

@@ -190,7 +190,10 @@ impl Packed {
             bytes.extend_from_slice(item);
             ends.push(bytes.len() as u32);
         }
-        Packed { bytes: bytes.into(), ends }
+        Packed {
+            bytes: bytes.into(),
+            ends,
+        }
     }
 
     /// The item at `index` (from 0). Panics when there is none.
@@ -242,10 +245,19 @@ impl TaskOptions {
             not_before: self.not_before.or(fallback.not_before),
             timeout: self.timeout.or(fallback.timeout),
             deadline: self.deadline.or(fallback.deadline),
-            retry: if self.retry.is_default() { fallback.retry.clone() } else { self.retry.clone() },
+            retry: if self.retry.is_default() {
+                fallback.retry.clone()
+            } else {
+                self.retry.clone()
+            },
             delivery: self.delivery.or(fallback.delivery),
             result_rows: self.result_rows.or(fallback.result_rows),
-            labels: fallback.labels.iter().chain(&self.labels).map(|(k, v)| (k.clone(), v.clone())).collect(),
+            labels: fallback
+                .labels
+                .iter()
+                .chain(&self.labels)
+                .map(|(k, v)| (k.clone(), v.clone()))
+                .collect(),
         }
     }
 
@@ -265,14 +277,23 @@ impl RetryPolicy {
 impl Outcome {
     /// Counts as a failure of its order (cancelled does not).
     pub fn is_failure(self) -> bool {
-        matches!(self, Outcome::Failed | Outcome::TimedOut | Outcome::Exhausted)
+        matches!(
+            self,
+            Outcome::Failed | Outcome::TimedOut | Outcome::Exhausted
+        )
     }
 
     /// From the journal's number.
     pub fn from_number(number: i16) -> Option<Self> {
-        [Outcome::Succeeded, Outcome::Failed, Outcome::Cancelled, Outcome::TimedOut, Outcome::Exhausted]
-            .into_iter()
-            .find(|outcome| *outcome as i16 == number)
+        [
+            Outcome::Succeeded,
+            Outcome::Failed,
+            Outcome::Cancelled,
+            Outcome::TimedOut,
+            Outcome::Exhausted,
+        ]
+        .into_iter()
+        .find(|outcome| *outcome as i16 == number)
     }
 }
 
@@ -291,7 +312,9 @@ impl FromStr for Work {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once('/') {
             None if text == "noop" => Ok(Work::Noop),
-            Some(("sql", target)) => Ok(Work::Sql { target: target.into() }),
+            Some(("sql", target)) => Ok(Work::Sql {
+                target: target.into(),
+            }),
             _ => Err(format!("unknown kind of work: {text}")),
         }
     }

@@ -10,7 +10,9 @@ use std::{
 const DAY_US: i64 = 86_400_000_000;
 
 /// Microseconds since 1970-01-01 UTC, by the clock of the coordination database.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
 pub struct Time(pub i64);
 
 /// Days since 1970-01-01 UTC: the partition a task's rows lie in.
@@ -36,7 +38,10 @@ impl Add<Duration> for Time {
     type Output = Time;
 
     fn add(self, rhs: Duration) -> Time {
-        Time(self.0.saturating_add(i64::try_from(rhs.as_micros()).unwrap_or(i64::MAX)))
+        Time(
+            self.0
+                .saturating_add(i64::try_from(rhs.as_micros()).unwrap_or(i64::MAX)),
+        )
     }
 }
 
@@ -44,6 +49,9 @@ impl Sub<Duration> for Time {
     type Output = Time;
 
     fn sub(self, rhs: Duration) -> Time {
-        Time(self.0.saturating_sub(i64::try_from(rhs.as_micros()).unwrap_or(i64::MAX)))
+        Time(
+            self.0
+                .saturating_sub(i64::try_from(rhs.as_micros()).unwrap_or(i64::MAX)),
+        )
     }
 }

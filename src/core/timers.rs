@@ -10,9 +10,14 @@ impl Shard {
     pub(super) fn run_timers(&mut self, now: Time, out: &mut Output) {
         self.watch_attempts(now, out);
         for _ in 0..limits::TIMERS {
-            let Some((_, handle)) = self.timers.first().copied().filter(|(at, _)| *at <= now) else { return };
+            let Some((_, handle)) = self.timers.first().copied().filter(|(at, _)| *at <= now)
+            else {
+                return;
+            };
             self.timers.pop_first();
-            let Some(scheduler) = self.schedulers.get_mut(&handle) else { continue };
+            let Some(scheduler) = self.schedulers.get_mut(&handle) else {
+                continue;
+            };
             scheduler.wake = Time::NEVER;
             scheduler.queue.wake(now);
             if scheduler.is_overdue(now) || scheduler.idle_at() <= now {
@@ -23,7 +28,13 @@ impl Shard {
     }
 
     /// Ends up to `most` waiting tasks whose deadline has passed. Returns how many there were.
-    pub(super) fn end_overdue(&mut self, now: Time, handle: Handle, most: u32, out: &mut Output) -> u32 {
+    pub(super) fn end_overdue(
+        &mut self,
+        now: Time,
+        handle: Handle,
+        most: u32,
+        out: &mut Output,
+    ) -> u32 {
         let mut left = most;
         while let Some(scheduler) = self.schedulers.get_mut(&handle)
             && left > 0
@@ -33,11 +44,21 @@ impl Shard {
             let ((at, first), (last, order)) = entry.remove_entry();
             let head = last.min(first.plus(left - 1));
             if head < last {
-                scheduler.deadlines.insert((at, head.plus(1)), (last, order));
+                scheduler
+                    .deadlines
+                    .insert((at, head.plus(1)), (last, order));
             }
             let spans = scheduler.queue.remove_of(order, first, head);
             for span in &spans {
-                self.end_waiting(now, handle, span, Outcome::TimedOut, "DEADLINE", "its deadline passed while it waited", out);
+                self.end_waiting(
+                    now,
+                    handle,
+                    span,
+                    Outcome::TimedOut,
+                    "DEADLINE",
+                    "its deadline passed while it waited",
+                    out,
+                );
             }
             // An entry whose tasks have ended otherwise counts too: there may be many of them.
             left -= spans.iter().map(|span| span.count).sum::<u32>().max(1);
@@ -57,12 +78,16 @@ impl Shard {
     /// those of this very batch: their end is still to be told.
     pub(super) fn forget_ended(&mut self, out: &Output) {
         for _ in self.limits.ended_schedulers..self.ended.len() {
-            let Some(handle) = self.ended.pop_front() else { return };
+            let Some(handle) = self.ended.pop_front() else {
+                return;
+            };
             if out.touched.contains(&handle) {
                 self.ended.push_back(handle);
                 continue;
             }
-            let Some(scheduler) = self.schedulers.get_mut(&handle) else { continue };
+            let Some(scheduler) = self.schedulers.get_mut(&handle) else {
+                continue;
+            };
             scheduler.leaving = false;
             if scheduler.is_over() {
                 self.schedulers.remove(&handle);

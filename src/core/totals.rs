@@ -23,7 +23,11 @@ pub(super) struct Share {
 
 impl Default for Share {
     fn default() -> Self {
-        Share { counts: Counts::default(), lives: false, oldest: Time::NEVER }
+        Share {
+            counts: Counts::default(),
+            lives: false,
+            oldest: Time::NEVER,
+        }
     }
 }
 
@@ -39,7 +43,10 @@ impl Totals {
         let lives = scheduler.image.state != SchedulerState::Released;
         self.schedulers += i64::from(lives) - i64::from(scheduler.in_totals.lives);
         scheduler.in_totals.lives = lives;
-        let oldest = scheduler.queue.oldest(scheduler.gate()).unwrap_or(Time::NEVER);
+        let oldest = scheduler
+            .queue
+            .oldest(scheduler.gate())
+            .unwrap_or(Time::NEVER);
         let noted = std::mem::replace(&mut scheduler.in_totals.oldest, oldest);
         if noted != oldest {
             self.oldest.remove(&(noted, scheduler.handle()));
@@ -78,11 +85,21 @@ mod tests {
             w.seconds(1.0);
             w.submit(*s, [order(1)]);
         }
-        let oldest = |w: &World| w.shard.totals.oldest.iter().map(|(at, _)| at.since(begin).as_secs()).collect::<Vec<_>>();
+        let oldest = |w: &World| {
+            w.shard
+                .totals
+                .oldest
+                .iter()
+                .map(|(at, _)| at.since(begin).as_secs())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(oldest(&w), [0, 1, 2]);
         w.cancel(all[0], 1);
         assert_eq!(oldest(&w), [1, 1, 2]);
-        assert_eq!(w.status().oldest_queued.map(|at| at.since(begin).as_secs()), Some(1));
+        assert_eq!(
+            w.status().oldest_queued.map(|at| at.since(begin).as_secs()),
+            Some(1)
+        );
         w.set_slots(100);
         assert_eq!(oldest(&w), [0u64; 0]);
     }

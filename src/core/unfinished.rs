@@ -14,7 +14,12 @@ pub(super) struct Unfinished(BTreeMap<Seq, (Seq, Day)>);
 impl Unfinished {
     /// Ranges of which nothing is known but that they were not submitted before `day`.
     pub fn since(day: Day, ranges: &[(Seq, Seq)]) -> Self {
-        Unfinished(ranges.iter().map(|(first, last)| (*first, (*last, day))).collect())
+        Unfinished(
+            ranges
+                .iter()
+                .map(|(first, last)| (*first, (*last, day)))
+                .collect(),
+        )
     }
 
     /// Adds tasks behind all others.
@@ -46,12 +51,17 @@ impl Unfinished {
 
     /// The parts of `first..=last` that are in.
     pub fn within(&self, first: Seq, last: Seq) -> Vec<(Seq, Seq)> {
-        self.overlapping(first, last).map(|(from, (to, _))| (from.max(first), to.min(last))).collect()
+        self.overlapping(first, last)
+            .map(|(from, (to, _))| (from.max(first), to.min(last)))
+            .collect()
     }
 
     /// The parts up to `newest`, newest first.
     pub fn up_to(&self, newest: Seq) -> impl Iterator<Item = (Seq, Seq)> {
-        self.0.range(..=newest).rev().map(move |(first, (last, _))| (*first, (*last).min(newest)))
+        self.0
+            .range(..=newest)
+            .rev()
+            .map(move |(first, (last, _))| (*first, (*last).min(newest)))
     }
 
     /// How many ranges there are.
@@ -77,8 +87,15 @@ impl Unfinished {
     }
 
     fn overlapping(&self, first: Seq, last: Seq) -> impl Iterator<Item = (Seq, (Seq, Day))> {
-        let before = self.0.range(..first).next_back().filter(|(_, (to, _))| *to >= first);
-        before.into_iter().chain(self.0.range(first..=last)).map(|(from, range)| (*from, *range))
+        let before = self
+            .0
+            .range(..first)
+            .next_back()
+            .filter(|(_, (to, _))| *to >= first);
+        before
+            .into_iter()
+            .chain(self.0.range(first..=last))
+            .map(|(from, range)| (*from, *range))
     }
 }
 
@@ -87,7 +104,10 @@ mod tests {
     use super::*;
 
     fn pairs(ranges: Vec<(Seq, Seq)>) -> Vec<(i64, i64)> {
-        ranges.into_iter().map(|(first, last)| (first.0, last.0)).collect()
+        ranges
+            .into_iter()
+            .map(|(first, last)| (first.0, last.0))
+            .collect()
     }
 
     #[test]
@@ -108,10 +128,16 @@ mod tests {
             unfinished.add(Seq(first), Seq(last), Day(day));
         }
         unfinished.remove(Seq(3), Seq(3));
-        assert_eq!((unfinished.count(), unfinished.first_day()), (3, Some(Day(7))));
+        assert_eq!(
+            (unfinished.count(), unfinished.first_day()),
+            (3, Some(Day(7)))
+        );
         assert_eq!(pairs(unfinished.ranges()), [(1, 2), (4, 12)]);
         unfinished.remove(Seq(1), Seq(9));
-        assert_eq!((pairs(unfinished.ranges()), unfinished.first_day()), (vec![(10, 12)], Some(Day(8))));
+        assert_eq!(
+            (pairs(unfinished.ranges()), unfinished.first_day()),
+            (vec![(10, 12)], Some(Day(8)))
+        );
         unfinished.remove(Seq(10), Seq(12));
         assert_eq!((unfinished.count(), unfinished.first_day()), (0, None));
     }

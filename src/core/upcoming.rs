@@ -20,15 +20,25 @@ impl Shard {
     /// Schedulers whose turn comes next on slots that run bodies, about `most` per kind; the first ones of every namespace.
     pub fn in_line(&self, most: usize) -> Vec<Handle> {
         let with_bodies = |(_, pool): &(usize, &super::Pool)| pool.work != Work::Noop;
-        let kinds = self.fair.pools().iter().enumerate().filter(with_bodies).map(|(kind, _)| KindId(kind as u16));
-        kinds.flat_map(|kind| Fair::in_line(&self.fair, kind, most)).collect()
+        let kinds = self
+            .fair
+            .pools()
+            .iter()
+            .enumerate()
+            .filter(with_bodies)
+            .map(|(kind, _)| KindId(kind as u16));
+        kinds
+            .flat_map(|kind| Fair::in_line(&self.fair, kind, most))
+            .collect()
     }
 
     /// The next waiting tasks of a scheduler that have bodies, about `tasks` of each kind, from at most `spans` spans of each:
     /// those that may start first, then those of the orders that follow. None that waits for a time, a halt or a bulk
     /// cancellation. By kind, so that tasks that cannot run hide none that can.
     pub fn upcoming(&self, handle: Handle, tasks: u32, spans: usize) -> Vec<Stretch> {
-        let Some(scheduler) = self.schedulers.get(&handle) else { return Vec::new() };
+        let Some(scheduler) = self.schedulers.get(&handle) else {
+            return Vec::new();
+        };
         let mut stretches: Vec<Stretch> = Vec::new();
         let mut left_of: BTreeMap<KindId, u32> = BTreeMap::new();
         for span in scheduler.queue.ahead(scheduler.gate(), spans) {
@@ -52,7 +62,8 @@ impl Queue {
     /// than at `most` spans of later orders, whatever they hold.
     fn ahead(&self, gate: super::Gate, most: usize) -> Vec<&Span> {
         let with_body = |span: &&Span| span.spec.work != Work::Noop;
-        let mut startable: Vec<&Span> = self.startable_spans(gate, most).filter(with_body).collect();
+        let mut startable: Vec<&Span> =
+            self.startable_spans(gate, most).filter(with_body).collect();
         startable.sort_unstable_by_key(|span| span.first);
         let left = most.saturating_sub(startable.len());
         startable.extend(self.later_spans(gate).take(left).filter(with_body));
@@ -62,5 +73,10 @@ impl Queue {
 
 fn stretch(handle: Handle, span: &Span, most: u32) -> Stretch {
     let last = span.first.plus(span.count.min(most) - 1);
-    Stretch { handle, first: span.first, last, order: span.order }
+    Stretch {
+        handle,
+        first: span.first,
+        last,
+        order: span.order,
+    }
 }

@@ -14,7 +14,9 @@ impl Shard {
     ) -> Reply {
         let scheduler = self.scheduler_mut(handle);
         if after > scheduler.done_no {
-            return Reply::Rejected(Reject::CursorAhead { last: scheduler.done_no });
+            return Reply::Rejected(Reject::CursorAhead {
+                last: scheduler.done_no,
+            });
         }
         let namespace = scheduler.share.namespace;
         if let Err(over) = self.quotas.may_watch(namespace, &self.limits) {
@@ -24,10 +26,21 @@ impl Shard {
         let scheduler = self.scheduler_mut(handle);
         scheduler.streams += 1;
         out.touched.insert(handle);
-        let last_seq = last_seq.unwrap_or(scheduler.highest_seq).min(scheduler.highest_seq);
-        let order = if let Until::Order(order) = until { Some(order) } else { None };
+        let last_seq = last_seq
+            .unwrap_or(scheduler.highest_seq)
+            .min(scheduler.highest_seq);
+        let order = if let Until::Order(order) = until {
+            Some(order)
+        } else {
+            None
+        };
         let outstanding = scheduler.outstanding(last_seq, order);
-        Reply::Watching { handle, last_seq, outstanding, done_no: scheduler.done_no }
+        Reply::Watching {
+            handle,
+            last_seq,
+            outstanding,
+            done_no: scheduler.done_no,
+        }
     }
 
     pub(super) fn stream_closed(&mut self, now: Time, handle: Handle) {

@@ -20,7 +20,10 @@ pub(super) struct Admin {
 
 impl Admin {
     pub(super) fn new(options: PgConnectOptions) -> Self {
-        Admin { options, connection: Mutex::new(None) }
+        Admin {
+            options,
+            connection: Mutex::new(None),
+        }
     }
 
     /// Cancels what the backend runs, terminates it after `grace`, and returns when it is gone.
@@ -75,7 +78,10 @@ impl Admin {
             Some(connection) => connection,
             None => session::connect(&self.options).await?,
         };
-        let asked = sqlx::query(query).bind(session.pid).bind(session.backend_start.0).fetch_optional(&mut connection);
+        let asked = sqlx::query(query)
+            .bind(session.pid)
+            .bind(session.backend_start.0)
+            .fetch_optional(&mut connection);
         let row = session::within(PATIENCE, asked).await?;
         *place = Some(connection);
         Ok(row.is_some())

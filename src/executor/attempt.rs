@@ -39,8 +39,13 @@ pub(super) async fn run(
     body: Body,
     stop: CancellationToken,
 ) -> (Slot, Report, i32) {
-    let task = TaskId { handle: assignment.handle, seq: assignment.first };
-    let Ok(live) = target.session(&mut slot, &task.to_string()).await else { return (slot, Report::NotStarted, 0) };
+    let task = TaskId {
+        handle: assignment.handle,
+        seq: assignment.first,
+    };
+    let Ok(live) = target.session(&mut slot, &task.to_string()).await else {
+        return (slot, Report::NotStarted, 0);
+    };
     let pid = live.session.pid;
     if stop.is_cancelled() {
         return (slot, Report::Stopped, pid);
@@ -48,7 +53,14 @@ pub(super) async fn run(
     let keep = assignment.spec.options.result_rows.unwrap_or(0);
     let (ended, why) = {
         let text = statement::run(&mut live.connection, &body, keep);
-        watch(&target, &live.session.clone(), text, limit(&target, &assignment), stop).await
+        watch(
+            &target,
+            &live.session.clone(),
+            text,
+            limit(&target, &assignment),
+            stop,
+        )
+        .await
     };
     let report = settle(&target, &mut slot, ended, why).await;
     (slot, report, pid)
@@ -79,19 +91,30 @@ async fn watch(
 
 /// Brings the session into order, or ends it, and decides what to report.
 async fn settle(target: &Target, slot: &mut Slot, ended: Ended, why: Option<Why>) -> Report {
-    let Some(mut live) = slot.live.take() else { return Report::NotStarted };
+    let Some(mut live) = slot.live.take() else {
+        return Report::NotStarted;
+    };
     let mut result = match ended {
         Ended::Returned(result) => result,
-        Ended::Gone => Err(Failure::Gone(error("CONNECTION_LOST", "the backend is gone".into()))),
+        Ended::Gone => Err(Failure::Gone(error(
+            "CONNECTION_LOST",
+            "the backend is gone".into(),
+        ))),
     };
     let mut usable = false;
-    if matches!(result, Ok(_) | Err(Failure::Reported(_) | Failure::Refused(_))) {
+    if matches!(
+        result,
+        Ok(_) | Err(Failure::Reported(_) | Failure::Refused(_))
+    ) {
         (result, usable) = cleaned(&mut live, result).await;
     }
     if usable && why.is_none() {
         slot.live = Some(live);
     } else {
-        let Live { session, connection } = live;
+        let Live {
+            session,
+            connection,
+        } = live;
         drop(connection);
         if matches!(result, Err(Failure::Lost(_) | Failure::Confused(_))) {
             target.admin.end(&session).await;
@@ -102,12 +125,19 @@ async fn settle(target: &Target, slot: &mut Slot, ended: Ended, why: Option<Why>
 }
 
 /// Success counts only when nothing is left uncommitted, which only cleaning shows.
-async fn cleaned(live: &mut Live, result: Result<TaskResult, Failure>) -> (Result<TaskResult, Failure>, bool) {
+async fn cleaned(
+    live: &mut Live,
+    result: Result<TaskResult, Failure>,
+) -> (Result<TaskResult, Failure>, bool) {
     let cleaned = live.clean().await;
     let result = match result {
         Ok(_) if cleaned.left_open => {
-            let message = "the text began a transaction and did not end it; it has been rolled back";
-            Err(Failure::Reported(error("TRANSACTION_LEFT_OPEN", message.into())))
+            let message =
+                "the text began a transaction and did not end it; it has been rolled back";
+            Err(Failure::Reported(error(
+                "TRANSACTION_LEFT_OPEN",
+                message.into(),
+            )))
         }
         Ok(_) if !cleaned.usable => {
             let message = "the connection to the target broke before it was known whether everything is committed";
@@ -124,15 +154,26 @@ fn report(result: Result<TaskResult, Failure>, why: Option<Why>) -> Report {
         (Ok(result), _) => Report::Succeeded(Some(Arc::new(result))),
         (Err(_), Some(Why::Stop)) => Report::Stopped,
         (Err(_), Some(Why::Limit(error))) => Report::TimedOut(Arc::new(error)),
-        (Err(failure), None) => Report::Failed { transient: failure.is_transient(), error: Arc::new(failure.into_error()) },
+        (Err(failure), None) => Report::Failed {
+            transient: failure.is_transient(),
+            error: Arc::new(failure.into_error()),
+        },
     }
 }
 
 /// When the attempt must end, and what is then said of it.
 fn limit(target: &Target, assignment: &Assignment) -> Option<(Instant, TaskError)> {
     let (left, code, message) = match assignment.time_limit? {
-        TimeLimit::Timeout(timeout) => (timeout, "TIMEOUT", format!("the attempt ran longer than its timeout of {timeout:?}")),
-        TimeLimit::Deadline(at) => (at.since(target.clock.now()), "DEADLINE", "the task's deadline passed while it ran".into()),
+        TimeLimit::Timeout(timeout) => (
+            timeout,
+            "TIMEOUT",
+            format!("the attempt ran longer than its timeout of {timeout:?}"),
+        ),
+        TimeLimit::Deadline(at) => (
+            at.since(target.clock.now()),
+            "DEADLINE",
+            "the task's deadline passed while it ran".into(),
+        ),
     };
     Some((Instant::now() + left.min(LONGEST), error(code, message)))
 }

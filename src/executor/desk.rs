@@ -96,19 +96,37 @@ impl Desk {
     /// From now on everything goes to this owner, who must be told the snapshot first; `None`: there is a younger one.
     pub(crate) fn attach(&self, link: Link) -> Option<Snapshot> {
         let mut state = self.state();
-        if state.link.as_ref().is_some_and(|present| present.epoch > link.epoch) {
+        if state
+            .link
+            .as_ref()
+            .is_some_and(|present| present.epoch > link.epoch)
+        {
             return None;
         }
         state.link = Some(link);
         // The snapshot says it all. Of what never began it says nothing: somebody else may have been given it since, and told
         // late, it would take it from them.
         state.waiting.clear();
-        state.kept.retain(|_, (_, completion)| !completion.as_ref().is_some_and(|c| c.report == Report::NotStarted));
+        state.kept.retain(|_, (_, completion)| {
+            !completion
+                .as_ref()
+                .is_some_and(|c| c.report == Report::NotStarted)
+        });
         let mut attempts: Vec<Kept> = state.kept.values().map(|(kept, _)| kept.clone()).collect();
         attempts.sort_by_key(|kept| (kept.running.handle, kept.running.first));
-        let completion = |(token, (_, completion)): (&Token, &(Kept, Option<Completion>))| Some((*token, completion.clone()?));
-        let slots = state.slots.iter().map(|(work, total)| (work.clone(), *total)).collect();
-        Some(Snapshot { slots, attempts, completions: state.kept.iter().filter_map(completion).collect() })
+        let completion = |(token, (_, completion)): (&Token, &(Kept, Option<Completion>))| {
+            Some((*token, completion.clone()?))
+        };
+        let slots = state
+            .slots
+            .iter()
+            .map(|(work, total)| (work.clone(), *total))
+            .collect();
+        Some(Snapshot {
+            slots,
+            attempts,
+            completions: state.kept.iter().filter_map(completion).collect(),
+        })
     }
 
     /// Keeps an assignment; false: it comes of an owner who is none any more, or is here already.
@@ -126,7 +144,9 @@ impl Desk {
     pub(crate) fn completed(&self, token: Token, completion: Completion) {
         let mut state = self.state();
         // What was given up is nobody's any more.
-        let Some((_, kept)) = state.kept.get_mut(&token) else { return };
+        let Some((_, kept)) = state.kept.get_mut(&token) else {
+            return;
+        };
         *kept = Some(completion.clone());
         self.push(&mut state, Event::Completed(token, completion));
     }
@@ -141,7 +161,9 @@ impl Desk {
     /// These completions are durable, or nobody's.
     pub(crate) fn acknowledge(&self, tokens: &[Token]) {
         let mut state = self.state();
-        tokens.iter().for_each(|token| drop(state.kept.remove(token)));
+        tokens
+            .iter()
+            .for_each(|token| drop(state.kept.remove(token)));
     }
 
     /// Gives everything up, without a word.
@@ -179,10 +201,15 @@ impl Desk {
         if state.sending || !state.waiting.is_empty() {
             // Of slots only the last word counts, however often a target comes and goes meanwhile.
             if let Event::Slots { work: changed, .. } = &event {
-                state.waiting.retain(|earlier| !matches!(earlier, Event::Slots { work, .. } if work == changed));
+                state.waiting.retain(
+                    |earlier| !matches!(earlier, Event::Slots { work, .. } if work == changed),
+                );
             }
             state.waiting.push(event);
-        } else if let Err(TrySendError::Full(told)) = link.out.try_send(Told { member: link.member, events: vec![event] }) {
+        } else if let Err(TrySendError::Full(told)) = link.out.try_send(Told {
+            member: link.member,
+            events: vec![event],
+        }) {
             state.waiting = told.events;
             self.wake.notify_one();
         }
@@ -197,7 +224,11 @@ impl Desk {
         let mut state = self.state();
         let events = mem::take(&mut state.waiting);
         state.sending = !events.is_empty() && state.link.is_some();
-        state.link.clone().filter(|_| state.sending).map(|link| (link, events))
+        state
+            .link
+            .clone()
+            .filter(|_| state.sending)
+            .map(|link| (link, events))
     }
 }
 
@@ -206,7 +237,13 @@ async fn forward(desk: Arc<Desk>) {
         desk.wake.notified().await;
         while let Some((link, events)) = desk.next() {
             // A link that is over loses nothing: the next owner gets a snapshot.
-            let _ = link.out.send(Told { member: link.member, events }).await;
+            let _ = link
+                .out
+                .send(Told {
+                    member: link.member,
+                    events,
+                })
+                .await;
         }
     }
 }
@@ -221,17 +258,56 @@ mod tests {
         let desk = Desk::default();
         let reports = [None, Some(Report::Stopped), Some(Report::NotStarted)];
         for (serial, report) in (1..).zip(reports) {
-            let token = Token { epoch: Epoch(1), serial };
-            let (handle, first, attempt) = (Handle::new(ShardId(0), 1, [0; 10]), Seq(serial as i64), Attempt(1));
-            let running = Running { handle, first, count: 1, attempt, since: Time(0) };
-            assert!(desk.take(Kept { token, running, work: Work::Noop }));
+            let token = Token {
+                epoch: Epoch(1),
+                serial,
+            };
+            let (handle, first, attempt) = (
+                Handle::new(ShardId(0), 1, [0; 10]),
+                Seq(serial as i64),
+                Attempt(1),
+            );
+            let running = Running {
+                handle,
+                first,
+                count: 1,
+                attempt,
+                since: Time(0),
+            };
+            assert!(desk.take(Kept {
+                token,
+                running,
+                work: Work::Noop
+            }));
             let (started, ended) = (Time(0), Time(0));
-            let completion = |report| Completion { handle, first, attempt, report, started, ended, slot: 0, backend_pid: 0 };
-            report.map(completion).into_iter().for_each(|completion| desk.completed(token, completion));
+            let completion = |report| Completion {
+                handle,
+                first,
+                attempt,
+                report,
+                started,
+                ended,
+                slot: 0,
+                backend_pid: 0,
+            };
+            report
+                .map(completion)
+                .into_iter()
+                .for_each(|completion| desk.completed(token, completion));
         }
         let (out, _told) = mpsc::channel(1);
-        let snapshot = desk.attach(Link { epoch: Epoch(2), member: MemberId(1), out }).expect("the first owner");
-        let firsts: Vec<Seq> = snapshot.attempts.iter().map(|kept| kept.running.first).collect();
+        let snapshot = desk
+            .attach(Link {
+                epoch: Epoch(2),
+                member: MemberId(1),
+                out,
+            })
+            .expect("the first owner");
+        let firsts: Vec<Seq> = snapshot
+            .attempts
+            .iter()
+            .map(|kept| kept.running.first)
+            .collect();
         assert_eq!(firsts, [Seq(1), Seq(2)]);
         assert_eq!(snapshot.completions.len(), 1);
     }

@@ -49,19 +49,28 @@ impl Failure {
 
 impl From<sqlx::Error> for Failure {
     fn from(cause: sqlx::Error) -> Self {
-        let database = cause.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+        let database = cause
+            .as_database_error()
+            .and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
         match (database, &cause) {
             (Some(database), _) => {
                 let fatal = matches!(database.severity(), PgSeverity::Fatal | PgSeverity::Panic);
                 let error = error(database.code(), text(database));
-                if fatal { Failure::Ended(error) } else { Failure::Reported(error) }
+                if fatal {
+                    Failure::Ended(error)
+                } else {
+                    Failure::Reported(error)
+                }
             }
-            (None, sqlx::Error::Io(_) | sqlx::Error::Tls(_)) => {
-                Failure::Lost(error("CONNECTION_LOST", format!("the connection to the target broke: {cause}")))
-            }
+            (None, sqlx::Error::Io(_) | sqlx::Error::Tls(_)) => Failure::Lost(error(
+                "CONNECTION_LOST",
+                format!("the connection to the target broke: {cause}"),
+            )),
             (None, _) => Failure::Confused(error(
                 "PROTOCOL",
-                format!("the target answered in a way that a task cannot use (COPY to or from the client, LISTEN): {cause}"),
+                format!(
+                    "the target answered in a way that a task cannot use (COPY to or from the client, LISTEN): {cause}"
+                ),
             )),
         }
     }
@@ -69,22 +78,36 @@ impl From<sqlx::Error> for Failure {
 
 /// The SQLSTATE of an error of Postgres.
 pub(super) fn sqlstate(error: &sqlx::Error) -> Option<&str> {
-    error.as_database_error().and_then(|error| error.try_downcast_ref::<PgDatabaseError>()).map(PgDatabaseError::code)
+    error
+        .as_database_error()
+        .and_then(|error| error.try_downcast_ref::<PgDatabaseError>())
+        .map(PgDatabaseError::code)
 }
 
 /// An error whose message is cut at the limit, between two characters.
 pub(super) fn error(code: &str, mut message: String) -> TaskError {
     message.truncate(message.floor_char_boundary(ERROR_BYTES));
-    TaskError { code: code.into(), message }
+    TaskError {
+        code: code.into(),
+        message,
+    }
 }
 
 fn is_transient(sqlstate: &str) -> bool {
-    sqlstate.starts_with("08") || matches!(sqlstate, "57P01" | "57P02" | "57P03" | "40001" | "40P01" | "53300")
+    sqlstate.starts_with("08")
+        || matches!(
+            sqlstate,
+            "57P01" | "57P02" | "57P03" | "40001" | "40P01" | "53300"
+        )
 }
 
 fn text(error: &PgDatabaseError) -> String {
     let mut text = error.message().to_owned();
-    for (label, part) in [("detail", error.detail()), ("hint", error.hint()), ("where", error.r#where())] {
+    for (label, part) in [
+        ("detail", error.detail()),
+        ("hint", error.hint()),
+        ("where", error.r#where()),
+    ] {
         if let Some(part) = part {
             // Writing to a string does not fail.
             let _ = write!(text, "\n{label}: {part}");
@@ -106,7 +129,17 @@ mod tests {
 
     #[test]
     fn what_may_pass_by_itself_is_transient() {
-        assert!(["08006", "57P01", "57P02", "57P03", "40001", "40P01", "53300"].into_iter().all(is_transient));
-        assert!(!["57014", "22012", "42601", "53100", "25P02"].into_iter().any(is_transient));
+        assert!(
+            [
+                "08006", "57P01", "57P02", "57P03", "40001", "40P01", "53300"
+            ]
+            .into_iter()
+            .all(is_transient)
+        );
+        assert!(
+            !["57014", "22012", "42601", "53100", "25P02"]
+                .into_iter()
+                .any(is_transient)
+        );
     }
 }

@@ -41,7 +41,10 @@ enum Kind {
 
 impl Rows {
     pub(super) fn new(keep: u32) -> Self {
-        Rows { keep, ..Rows::default() }
+        Rows {
+            keep,
+            ..Rows::default()
+        }
     }
 
     /// A row of the statement that runs.
@@ -70,7 +73,11 @@ impl Rows {
         if self.has_rows && self.keep > 0 {
             self.json.push(b']');
         }
-        TaskResult { rows_affected: self.affected, rows_json: self.json.into(), truncated: self.truncated }
+        TaskResult {
+            rows_affected: self.affected,
+            rows_json: self.json.into(),
+            truncated: self.truncated,
+        }
     }
 
     fn reset(&mut self) {
@@ -99,7 +106,9 @@ impl Rows {
                 self.json.push(b',');
             }
             self.json.extend_from_slice(column.key.as_bytes());
-            let fits = row.try_get_raw(index).is_ok_and(|value| write_value(&mut self.json, column.kind, &value));
+            let fits = row
+                .try_get_raw(index)
+                .is_ok_and(|value| write_value(&mut self.json, column.kind, &value));
             if !fits || self.json.len() + 2 > RESULT_BYTES {
                 self.json.truncate(before);
                 return false;
@@ -113,9 +122,15 @@ impl Rows {
 
 fn fields(row: &PgRow) -> Vec<Field> {
     let mut seen = HashSet::new();
-    let name_and_kind = |column: &sqlx::postgres::PgColumn| (column.name().to_owned(), kind(column.type_info()));
+    let name_and_kind =
+        |column: &sqlx::postgres::PgColumn| (column.name().to_owned(), kind(column.type_info()));
     let columns = row.columns().iter().map(name_and_kind);
-    columns.map(|(name, kind)| Field { key: format!("{}:", quoted(&unique(name, &mut seen))), kind }).collect()
+    columns
+        .map(|(name, kind)| Field {
+            key: format!("{}:", quoted(&unique(name, &mut seen))),
+            kind,
+        })
+        .collect()
 }
 
 /// Two columns may have one name, two keys of an object should not.
@@ -154,11 +169,17 @@ fn write_value(json: &mut Vec<u8>, kind: Kind, value: &PgValueRef<'_>) -> bool {
     }
     match kind {
         Kind::Verbatim => json.extend_from_slice(bytes),
-        Kind::Float if bytes.iter().all(|b| matches!(b, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e')) => {
+        Kind::Float
+            if bytes
+                .iter()
+                .all(|b| matches!(b, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e')) =>
+        {
             json.extend_from_slice(bytes)
         }
         Kind::Bool => json.extend_from_slice(if bytes == b"t" { b"true" } else { b"false" }),
-        Kind::Float | Kind::Text => json.extend_from_slice(quoted(&String::from_utf8_lossy(bytes)).as_bytes()),
+        Kind::Float | Kind::Text => {
+            json.extend_from_slice(quoted(&String::from_utf8_lossy(bytes)).as_bytes())
+        }
     }
     true
 }
@@ -174,7 +195,10 @@ mod tests {
     #[test]
     fn columns_of_one_name_become_keys_of_their_own() {
         let mut seen = HashSet::new();
-        let keys: Vec<_> = ["a", "a", "a_2", "a"].into_iter().map(|name| unique(name.into(), &mut seen)).collect();
+        let keys: Vec<_> = ["a", "a", "a_2", "a"]
+            .into_iter()
+            .map(|name| unique(name.into(), &mut seen))
+            .collect();
         assert_eq!(keys, ["a", "a_2", "a_2_2", "a_3"]);
     }
 }

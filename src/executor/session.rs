@@ -68,37 +68,73 @@ impl Live {
             select pid, (extract(epoch from backend_start) * 1000000)::int8 as backend_start
             from pg_stat_activity
             where pid = pg_backend_pid()";
-        let row = within(CONNECT_PATIENCE, sqlx::raw_sql(identity).fetch_one(&mut connection)).await?;
+        let row = within(
+            CONNECT_PATIENCE,
+            sqlx::raw_sql(identity).fetch_one(&mut connection),
+        )
+        .await?;
         let (pid, backend_start) = (row.try_get("pid")?, Time(row.try_get("backend_start")?));
-        let session = Session { target: Arc::clone(target), slot, pid, backend_start };
+        let session = Session {
+            target: Arc::clone(target),
+            slot,
+            pid,
+            backend_start,
+        };
         if let Some(register) = register {
             let (done, registered) = oneshot::channel();
-            let note = SessionNote::Register { session: session.clone(), done };
-            register.send(note).await.map_err(|_| sqlx::Error::WorkerCrashed)?;
+            let note = SessionNote::Register {
+                session: session.clone(),
+                done,
+            };
+            register
+                .send(note)
+                .await
+                .map_err(|_| sqlx::Error::WorkerCrashed)?;
             registered.await.map_err(|_| sqlx::Error::WorkerCrashed)?;
         }
-        Ok(Live { connection, session })
+        Ok(Live {
+            connection,
+            session,
+        })
     }
 
     /// Tells the database what it is going to run, which also shows that the session still lives.
     pub(super) async fn label(&mut self, task: &str) -> Result<(), sqlx::Error> {
-        let label = AssertSqlSafe(format!("-- task_label\nset application_name = 'rallypoint/{task}'"));
-        within(CONNECT_PATIENCE, sqlx::raw_sql(label).execute(&mut self.connection)).await.map(drop)
+        let label = AssertSqlSafe(format!(
+            "-- task_label\nset application_name = 'rallypoint/{task}'"
+        ));
+        within(
+            CONNECT_PATIENCE,
+            sqlx::raw_sql(label).execute(&mut self.connection),
+        )
+        .await
+        .map(drop)
     }
 
     /// Leaves nothing behind of what the last text did to the session.
     pub(super) async fn clean(&mut self) -> Cleaned {
         match self.discard().await {
-            Ok(()) => Cleaned { left_open: false, usable: true },
-            Err(error) if matches!(sqlstate(&error), Some("25001" | "25P02")) => {
-                Cleaned { left_open: true, usable: self.roll_back().await.is_ok() }
-            }
-            Err(_) => Cleaned { left_open: false, usable: false },
+            Ok(()) => Cleaned {
+                left_open: false,
+                usable: true,
+            },
+            Err(error) if matches!(sqlstate(&error), Some("25001" | "25P02")) => Cleaned {
+                left_open: true,
+                usable: self.roll_back().await.is_ok(),
+            },
+            Err(_) => Cleaned {
+                left_open: false,
+                usable: false,
+            },
         }
     }
 
     async fn roll_back(&mut self) -> Result<(), sqlx::Error> {
-        within(CLEAN_PATIENCE, sqlx::raw_sql("-- roll_back\nrollback").execute(&mut self.connection)).await?;
+        within(
+            CLEAN_PATIENCE,
+            sqlx::raw_sql("-- roll_back\nrollback").execute(&mut self.connection),
+        )
+        .await?;
         self.discard().await
     }
 
@@ -118,17 +154,24 @@ impl Live {
 /// A login for tasks, from what the operator gave: nothing is logged, dead peers are noticed, notices are not sent (sqlx
 /// would log them, and they are the task's).
 pub(super) fn prepared(options: &PgConnectOptions) -> PgConnectOptions {
-    options.clone().application_name("rallypoint").disable_statement_logging().statement_cache_capacity(10).options([
-        ("client_min_messages", "error"),
-        ("tcp_keepalives_idle", "10"),
-        ("tcp_keepalives_interval", "5"),
-        ("tcp_keepalives_count", "3"),
-    ])
+    options
+        .clone()
+        .application_name("rallypoint")
+        .disable_statement_logging()
+        .statement_cache_capacity(10)
+        .options([
+            ("client_min_messages", "error"),
+            ("tcp_keepalives_idle", "10"),
+            ("tcp_keepalives_interval", "5"),
+            ("tcp_keepalives_count", "3"),
+        ])
 }
 
 /// The same, and the backend of a dead client ends within half a second, where the server can do that.
 pub(super) fn watchful(options: &PgConnectOptions) -> PgConnectOptions {
-    options.clone().options([("client_connection_check_interval", "500ms")])
+    options
+        .clone()
+        .options([("client_connection_check_interval", "500ms")])
 }
 
 /// Opens a connection in bounded time.
@@ -137,6 +180,11 @@ pub(super) async fn connect(options: &PgConnectOptions) -> Result<PgConnection, 
 }
 
 /// In bounded time. The connection must not be used again after a timeout.
-pub(super) async fn within<T>(patience: Duration, work: impl Future<Output = Result<T, sqlx::Error>>) -> Result<T, sqlx::Error> {
-    timeout(patience, work).await.unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
+pub(super) async fn within<T>(
+    patience: Duration,
+    work: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, sqlx::Error> {
+    timeout(patience, work)
+        .await
+        .unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
 }

@@ -8,16 +8,26 @@ use std::str;
 
 /// Runs it and keeps the first `keep` rows of its last statement. To be dropped before its end only together with the
 /// session.
-pub(super) async fn run(session: &mut PgConnection, body: &Body, keep: u32) -> Result<TaskResult, Failure> {
+pub(super) async fn run(
+    session: &mut PgConnection,
+    body: &Body,
+    keep: u32,
+) -> Result<TaskResult, Failure> {
     let text = checked(&body.payload)?;
-    let Some(params) = &body.params else { return stream(session, text.to_owned(), keep).await };
+    let Some(params) = &body.params else {
+        return stream(session, text.to_owned(), keep).await;
+    };
     let execute = execute(&parsed(checked(params)?)?);
     prepare(session, text).await?;
     stream(session, execute, keep).await
 }
 
 /// In the simple protocol: any number of statements. Rows beyond those kept are read and dropped.
-async fn stream(session: &mut PgConnection, text: String, keep: u32) -> Result<TaskResult, Failure> {
+async fn stream(
+    session: &mut PgConnection,
+    text: String,
+    keep: u32,
+) -> Result<TaskResult, Failure> {
     let mut rows = Rows::new(keep);
     let mut steps = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(session);
     while let Some(step) = steps.try_next().await? {
@@ -33,13 +43,23 @@ async fn stream(session: &mut PgConnection, text: String, keep: u32) -> Result<T
 /// that it refuses a text of several statements.
 async fn prepare(session: &mut PgConnection, text: &str) -> Result<(), Failure> {
     let prepare = format!("prepare rallypoint_task as {text}");
-    sqlx::query(AssertSqlSafe(prepare)).persistent(false).execute(session).await?;
+    sqlx::query(AssertSqlSafe(prepare))
+        .persistent(false)
+        .execute(session)
+        .await?;
     Ok(())
 }
 
 fn execute(params: &[Option<String>]) -> String {
-    let literals: Vec<_> = params.iter().map(|param| param.as_deref().map_or_else(|| "null".into(), literal)).collect();
-    let list = if literals.is_empty() { String::new() } else { format!("({})", literals.join(", ")) };
+    let literals: Vec<_> = params
+        .iter()
+        .map(|param| param.as_deref().map_or_else(|| "null".into(), literal))
+        .collect();
+    let list = if literals.is_empty() {
+        String::new()
+    } else {
+        format!("({})", literals.join(", "))
+    };
     format!("execute rallypoint_task{list}")
 }
 
@@ -49,10 +69,17 @@ fn literal(text: &str) -> String {
 }
 
 fn parsed(params: &str) -> Result<Vec<Option<String>>, Failure> {
-    let params: Vec<Option<String>> = serde_json::from_str(params)
-        .map_err(|error| Failure::refused("PARAMS_INVALID", format!("not a JSON array of text or null: {error}")))?;
+    let params: Vec<Option<String>> = serde_json::from_str(params).map_err(|error| {
+        Failure::refused(
+            "PARAMS_INVALID",
+            format!("not a JSON array of text or null: {error}"),
+        )
+    })?;
     match params.iter().flatten().any(|text| text.contains('\0')) {
-        true => Err(Failure::refused("BODY_NUL", "a parameter holds a NUL character, which Postgres does not take")),
+        true => Err(Failure::refused(
+            "BODY_NUL",
+            "a parameter holds a NUL character, which Postgres does not take",
+        )),
         false => Ok(params),
     }
 }
@@ -60,9 +87,10 @@ fn parsed(params: &str) -> Result<Vec<Option<String>>, Failure> {
 fn checked(bytes: &[u8]) -> Result<&str, Failure> {
     match str::from_utf8(bytes) {
         Err(error) => Err(Failure::refused("BODY_NOT_UTF8", error.to_string())),
-        Ok(text) if text.contains('\0') => {
-            Err(Failure::refused("BODY_NUL", "the text holds a NUL character, which Postgres does not take"))
-        }
+        Ok(text) if text.contains('\0') => Err(Failure::refused(
+            "BODY_NUL",
+            "the text holds a NUL character, which Postgres does not take",
+        )),
         Ok(text) => Ok(text),
     }
 }
@@ -75,6 +103,9 @@ mod tests {
     fn parameters_cannot_leave_their_quotes() {
         assert_eq!(execute(&[]), "execute rallypoint_task");
         let params = [Some(r"a'b\'c".to_owned()), None];
-        assert_eq!(execute(&params), r"execute rallypoint_task(E'a''b\\''c', null)");
+        assert_eq!(
+            execute(&params),
+            r"execute rallypoint_task(E'a''b\\''c', null)"
+        );
     }
 }

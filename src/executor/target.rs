@@ -83,7 +83,12 @@ impl Target {
             cancel_grace,
             desk,
             // The last one is taken first: the lowest number, and later the one whose session is warm.
-            free: Mutex::new((1..=config.slots).rev().map(|number| Slot { number, live: None }).collect()),
+            free: Mutex::new(
+                (1..=config.slots)
+                    .rev()
+                    .map(|number| Slot { number, live: None })
+                    .collect(),
+            ),
             doing: (0..config.slots).map(|_| Mutex::default()).collect(),
             trouble: Mutex::new(None),
             failures: AtomicU32::new(0),
@@ -111,12 +116,19 @@ impl Target {
 
     /// None when there is no room, or the target is away.
     pub(super) fn take_slot(&self) -> Option<Slot> {
-        if lock(&self.trouble).is_some() { None } else { lock(&self.free).pop() }
+        if lock(&self.trouble).is_some() {
+            None
+        } else {
+            lock(&self.free).pop()
+        }
     }
 
     pub(super) fn put_slot(&self, slot: Slot) {
         let session = slot.live.as_ref().map(|live| live.session.clone());
-        *lock(&self.doing[slot.number as usize - 1]) = Doing { session, running: None };
+        *lock(&self.doing[slot.number as usize - 1]) = Doing {
+            session,
+            running: None,
+        };
         lock(&self.free).push(slot);
     }
 
@@ -141,18 +153,32 @@ impl Target {
             self.admin.end(&session).await;
             self.forget(session);
         }
-        (Slot { number: slot, live: None }, report, pid)
+        (
+            Slot {
+                number: slot,
+                live: None,
+            },
+            report,
+            pid,
+        )
     }
 
     /// The slot's session, labelled for the task; a new one when it has none or its old one has died in its sleep.
-    pub(super) async fn session<'a>(&self, slot: &'a mut Slot, task: &str) -> Result<&'a mut Live, sqlx::Error> {
+    pub(super) async fn session<'a>(
+        &self,
+        slot: &'a mut Slot,
+        task: &str,
+    ) -> Result<&'a mut Live, sqlx::Error> {
         if let Some(mut live) = slot.live.take() {
             match live.label(task).await {
                 Ok(()) => return Ok(slot.live.insert(live)),
                 Err(_) => self.forget(live.session),
             }
         }
-        let mut live = self.open(slot.number).await.inspect_err(|error| self.away(error))?;
+        let mut live = self
+            .open(slot.number)
+            .await
+            .inspect_err(|error| self.away(error))?;
         if let Err(error) = live.label(task).await {
             self.away(&error);
             self.forget(live.session);
@@ -174,17 +200,28 @@ impl Target {
         let row = |(doing, slot): (&Mutex<Doing>, u32)| {
             let doing = lock(doing);
             let backend_pid = doing.session.as_ref().map_or(0, |session| session.pid);
-            ExecutionRow { work: self.work(), slot, backend_pid, running: doing.running.clone() }
+            ExecutionRow {
+                work: self.work(),
+                slot,
+                backend_pid,
+                running: doing.running.clone(),
+            }
         };
         self.doing.iter().zip(1..).map(row).collect()
     }
 
     pub(super) fn status(&self) -> TargetStatus {
-        TargetStatus { name: Arc::clone(&self.name), slots: self.slots, unavailable: lock(&self.trouble).clone() }
+        TargetStatus {
+            name: Arc::clone(&self.name),
+            slots: self.slots,
+            unavailable: lock(&self.trouble).clone(),
+        }
     }
 
     pub(super) fn work(&self) -> Work {
-        Work::Sql { target: Arc::clone(&self.name) }
+        Work::Sql {
+            target: Arc::clone(&self.name),
+        }
     }
 
     fn announce(&self, total: u32) {
@@ -194,9 +231,18 @@ impl Target {
     async fn open(&self, slot: u32) -> Result<Live, sqlx::Error> {
         let register = self.register.as_ref();
         if !self.plain.load(Ordering::Relaxed) {
-            match Live::open(&session::watchful(&self.options), &self.name, slot, register).await {
+            match Live::open(
+                &session::watchful(&self.options),
+                &self.name,
+                slot,
+                register,
+            )
+            .await
+            {
                 // Unknown to the server (42704), or beyond its system (22023).
-                Err(error) if matches!(sqlstate(&error), Some("42704" | "22023")) => self.plain.store(true, Ordering::Relaxed),
+                Err(error) if matches!(sqlstate(&error), Some("42704" | "22023")) => {
+                    self.plain.store(true, Ordering::Relaxed)
+                }
                 other => return other,
             }
         }
@@ -217,7 +263,8 @@ impl Target {
     async fn probe(&self) {
         loop {
             sleep(backoff(self.failures.load(Ordering::Relaxed))).await;
-            let probed = async { PgConnection::close(session::connect(&self.options).await?).await };
+            let probed =
+                async { PgConnection::close(session::connect(&self.options).await?).await };
             match probed.await {
                 Ok(()) => break tracing::info!(target = %self.name, "the target is available"),
                 Err(error) => {

@@ -116,7 +116,9 @@ impl Writer {
 
     /// Reads which days there are, when that could have changed for `day`.
     async fn look_for(&mut self, day: Day) -> Result<(), Fate> {
-        if self.days.has(day) && self.days_read.is_some() || self.days_read.is_some_and(|at| at.elapsed() < MISSING_DAY) {
+        if self.days.has(day) && self.days_read.is_some()
+            || self.days_read.is_some_and(|at| at.elapsed() < MISSING_DAY)
+        {
             return Ok(());
         }
         let connection = self.connected().await?;
@@ -135,7 +137,12 @@ impl Writer {
     async fn send(&mut self, batch: &Batch) -> Fate {
         let (shape, arguments) = match self.columns.encode(batch, &self.days) {
             Ok(encoded) => encoded,
-            Err(error) => return Fate::Refused { sqlstate: String::new(), message: error.to_string() },
+            Err(error) => {
+                return Fate::Refused {
+                    sqlstate: String::new(),
+                    message: error.to_string(),
+                };
+            }
         };
         let connection = match self.connected().await {
             Ok(connection) => connection,
@@ -153,7 +160,12 @@ impl Writer {
     async fn connected(&mut self) -> Result<&mut PgConnection, Fate> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => match tokio::time::timeout(CONNECT_PATIENCE, PgConnection::connect_with(&self.options)).await {
+            None => match tokio::time::timeout(
+                CONNECT_PATIENCE,
+                PgConnection::connect_with(&self.options),
+            )
+            .await
+            {
                 Ok(Ok(connection)) => connection,
                 Ok(Err(error)) => return Err(unknown(error)),
                 Err(_) => return Err(unknown("no connection in time")),
@@ -208,7 +220,9 @@ impl Columns {
 }
 
 fn unknown(what: impl ToString) -> Fate {
-    Fate::Unknown { message: what.to_string() }
+    Fate::Unknown {
+        message: what.to_string(),
+    }
 }
 
 /// What an error says about the batch. Only what the statement itself can cause is final.
@@ -217,14 +231,19 @@ async fn fate_of(error: sqlx::Error, batch: &Batch, connection: &mut PgConnectio
         return unknown(error);
     };
     let sqlstate = db.code().unwrap_or_default().into_owned();
-    let refused = Fate::Refused { sqlstate: sqlstate.clone(), message: db.message().to_owned() };
+    let refused = Fate::Refused {
+        sqlstate: sqlstate.clone(),
+        message: db.message().to_owned(),
+    };
     if connection_lost(&error) {
         return unknown(error);
     }
     match sqlstate.get(..2) {
         // No partition for a row is no fault of the row: it is being made.
         _ if sqlstate == "23514" && db.constraint().is_none() => unknown(error),
-        _ if sqlstate == "23505" => fate_of_duplicate(batch, connection).await.unwrap_or(refused),
+        _ if sqlstate == "23505" => fate_of_duplicate(batch, connection)
+            .await
+            .unwrap_or(refused),
         Some("21" | "22" | "23" | "54") => refused,
         _ => unknown(error),
     }
@@ -243,7 +262,10 @@ async fn fate_of_duplicate(batch: &Batch, connection: &mut PgConnection) -> Opti
     .bind(batch.no.0);
     match tokio::time::timeout(PATIENCE, query.fetch_optional(connection)).await {
         Ok(Ok(Some(epoch))) if epoch == batch.epoch.0 => {
-            tracing::info!(batch = batch.no.0, "an earlier send of the batch had committed");
+            tracing::info!(
+                batch = batch.no.0,
+                "an earlier send of the batch had committed"
+            );
             Some(Fate::Durable)
         }
         Ok(Ok(Some(_))) => Some(Fate::NotOwner),

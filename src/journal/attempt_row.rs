@@ -20,9 +20,19 @@ pub(super) struct AttemptRow {
 impl AttemptRow {
     /// As the core wrote it.
     pub fn record(self) -> Result<AttemptRecord, JournalError> {
-        let corrupt = || JournalError::corrupt(format!("attempt {}/{}/{}", self.handle, self.seq, self.attempt));
+        let corrupt = || {
+            JournalError::corrupt(format!(
+                "attempt {}/{}/{}",
+                self.handle, self.seq, self.attempt
+            ))
+        };
         let next_at = self.next_at.map(|stamp| stamp.0);
-        let error = self.error.as_deref().map(|bytes| take_error(bytes).ok_or_else(corrupt)).transpose()?.map(Arc::new);
+        let error = self
+            .error
+            .as_deref()
+            .map(|bytes| take_error(bytes).ok_or_else(corrupt))
+            .transpose()?
+            .map(Arc::new);
         let what = match (self.kind, next_at, error) {
             (1, ..) => AttemptEvent::Start,
             (2, ..) => AttemptEvent::CancelRequested,

@@ -31,7 +31,13 @@ struct BodiesRow {
 impl Reader {
     /// Bodies of the tasks `first` to `last`, ascending, of at most `max_rows` rows of the journal (a row holds a megabyte,
     /// or one call). Ask again from the last one on when some are missing.
-    pub async fn bodies(&self, handle: Handle, first: Seq, last: Seq, max_rows: u32) -> Result<Vec<Body>, JournalError> {
+    pub async fn bodies(
+        &self,
+        handle: Handle,
+        first: Seq,
+        last: Seq,
+        max_rows: u32,
+    ) -> Result<Vec<Body>, JournalError> {
         let rows = self
             .read(|| {
                 sqlx::query_as::<_, BodiesRow>(
@@ -61,7 +67,9 @@ impl Reader {
             .await?;
         let mut bodies = Vec::new();
         for row in rows {
-            for seq in row.first_seq.max(first.0)..=last.0.min(row.first_seq + i64::from(row.count) - 1) {
+            for seq in
+                row.first_seq.max(first.0)..=last.0.min(row.first_seq + i64::from(row.count) - 1)
+            {
                 bodies.push(row.body(Seq(seq))?);
             }
         }
@@ -71,10 +79,19 @@ impl Reader {
 
 impl BodiesRow {
     fn body(&self, seq: Seq) -> Result<Body, JournalError> {
-        let corrupt = |()| JournalError::corrupt(format!("submission {}/{}: bodies", self.handle, self.first_seq));
+        let corrupt = |()| {
+            JournalError::corrupt(format!(
+                "submission {}/{}: bodies",
+                self.handle, self.first_seq
+            ))
+        };
         let index = (seq.0 - self.first_seq) as usize;
         let body = item(&self.bodies, &self.body_ends, index).map_err(corrupt)?;
         let params = item(&self.params, &self.params_ends, index).map_err(corrupt)?;
-        Ok(Body { seq, body: body.map(Bytes::copy_from_slice).unwrap_or_default(), params: params.map(Bytes::copy_from_slice) })
+        Ok(Body {
+            seq,
+            body: body.map(Bytes::copy_from_slice).unwrap_or_default(),
+            params: params.map(Bytes::copy_from_slice),
+        })
     }
 }

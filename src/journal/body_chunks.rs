@@ -38,19 +38,33 @@ struct Row {
 impl Reader {
     /// Bodies of these tasks, from the first rows of every stretch on, until about `most_bytes` have been read; at least one
     /// row. Ask again for what is missing.
-    pub async fn body_chunks(&self, stretches: &[Stretch], most_bytes: usize) -> Result<Vec<BodyChunk>, JournalError> {
+    pub async fn body_chunks(
+        &self,
+        stretches: &[Stretch],
+        most_bytes: usize,
+    ) -> Result<Vec<BodyChunk>, JournalError> {
         let rows = self.read(|| self.rows_of(stretches, most_bytes)).await?;
         let mut chunks = Vec::new();
         for row in &rows {
-            for stretch in stretches.iter().filter(|stretch| stretch.handle.uuid() == row.handle) {
+            for stretch in stretches
+                .iter()
+                .filter(|stretch| stretch.handle.uuid() == row.handle)
+            {
                 row.add_chunks(stretch, &mut chunks)?;
             }
         }
         Ok(chunks)
     }
 
-    async fn rows_of(&self, stretches: &[Stretch], most_bytes: usize) -> Result<Vec<Row>, sqlx::Error> {
-        let handles: Vec<Uuid> = stretches.iter().map(|stretch| stretch.handle.uuid()).collect();
+    async fn rows_of(
+        &self,
+        stretches: &[Stretch],
+        most_bytes: usize,
+    ) -> Result<Vec<Row>, sqlx::Error> {
+        let handles: Vec<Uuid> = stretches
+            .iter()
+            .map(|stretch| stretch.handle.uuid())
+            .collect();
         let firsts: Vec<i64> = stretches.iter().map(|stretch| stretch.first.0).collect();
         let lasts: Vec<i64> = stretches.iter().map(|stretch| stretch.last.0).collect();
         sqlx::query_as::<_, Row>(
@@ -109,9 +123,16 @@ impl Reader {
 
 impl Row {
     /// The bodies of a stretch that are in this row, cut into chunks.
-    fn add_chunks(&self, stretch: &Stretch, chunks: &mut Vec<BodyChunk>) -> Result<(), JournalError> {
+    fn add_chunks(
+        &self,
+        stretch: &Stretch,
+        chunks: &mut Vec<BodyChunk>,
+    ) -> Result<(), JournalError> {
         let row_end = self.first_seq + i64::from(self.count);
-        let (mut next, end) = (stretch.first.0.max(self.first_seq), (stretch.last.0 + 1).min(row_end));
+        let (mut next, end) = (
+            stretch.first.0.max(self.first_seq),
+            (stretch.last.0 + 1).min(row_end),
+        );
         let index = |seq: i64| (seq - self.first_seq) as usize;
         while next < end {
             let start = self.body_start(index(next))?;
@@ -124,8 +145,15 @@ impl Row {
                 (Some(params), Some(ends)) => cut(params, ends, index(next), index(last)),
                 _ => Some(Packed::default()),
             };
-            let (Some(bodies), Some(params)) = (bodies, params) else { return Err(self.corrupt()) };
-            chunks.push(BodyChunk { handle: stretch.handle, first: Seq(next), bodies, params });
+            let (Some(bodies), Some(params)) = (bodies, params) else {
+                return Err(self.corrupt());
+            };
+            chunks.push(BodyChunk {
+                handle: stretch.handle,
+                first: Seq(next),
+                bodies,
+                params,
+            });
             next = last;
         }
         Ok(())
@@ -136,13 +164,20 @@ impl Row {
     }
 
     fn corrupt(&self) -> JournalError {
-        JournalError::corrupt(format!("submission {}/{}: bodies", self.handle, self.first_seq))
+        JournalError::corrupt(format!(
+            "submission {}/{}: bodies",
+            self.handle, self.first_seq
+        ))
     }
 }
 
 /// Where the item at `index` starts.
 fn start(ends: &[i32], index: usize) -> Option<usize> {
-    if index == 0 { Some(0) } else { ends.get(index - 1).map(|end| *end as usize) }
+    if index == 0 {
+        Some(0)
+    } else {
+        ends.get(index - 1).map(|end| *end as usize)
+    }
 }
 
 /// The items `from..to` of a packed value.
@@ -150,5 +185,11 @@ fn cut(packed: &[u8], ends: &[i32], from: usize, to: usize) -> Option<Packed> {
     let start = start(ends, from)?;
     let ends = ends.get(from..to)?;
     let bytes = packed.get(start..*ends.last()? as usize)?;
-    Some(Packed { bytes: bytes.to_vec().into(), ends: ends.iter().map(|end| (*end as usize - start) as u32).collect() })
+    Some(Packed {
+        bytes: bytes.to_vec().into(),
+        ends: ends
+            .iter()
+            .map(|end| (*end as usize - start) as u32)
+            .collect(),
+    })
 }

@@ -31,7 +31,9 @@ impl Check {
         .await?;
         let refuse = |what: &str| Err(JournalError::Unsafe(what.to_owned()));
         match () {
-            _ if fsync != "on" && !self.allow_unsafe => refuse("fsync is off: a crash of the server would lose the journal"),
+            _ if fsync != "on" && !self.allow_unsafe => {
+                refuse("fsync is off: a crash of the server would lose the journal")
+            }
             _ if full_page_writes != "on" && !self.allow_unsafe => {
                 refuse("full_page_writes is off: a crash of the server could tear its pages")
             }
@@ -77,7 +79,11 @@ mod tests {
     #[test]
     fn a_month_fits_the_locks_of_an_ordinary_server_and_a_year_does_not() {
         let ordinary = 64 * 100;
-        let check = |retention_days| Check { retention_days, readers: 8, ..Check::default() };
+        let check = |retention_days| Check {
+            retention_days,
+            readers: 8,
+            ..Check::default()
+        };
         assert!(check(30).locks() <= ordinary);
         assert!(check(365).locks() > ordinary);
     }

@@ -58,26 +58,36 @@ impl CompletionRow {
 
     /// The event at `index`.
     pub fn done(&self, index: usize) -> Result<Done, JournalError> {
-        let outcome = Outcome::from_number(at(&self.outcome, index).unwrap_or(1)).ok_or_else(|| self.corrupt("outcome"))?;
-        let started = at(&self.started, index).map_or(self.started_at.map(|stamp| stamp.0), |us| (us > 0).then_some(Time(us)));
-        let error = item(&self.errors, &self.error_ends, index).map_err(|()| self.corrupt("errors"))?;
+        let outcome = Outcome::from_number(at(&self.outcome, index).unwrap_or(1))
+            .ok_or_else(|| self.corrupt("outcome"))?;
+        let started = at(&self.started, index).map_or(self.started_at.map(|stamp| stamp.0), |us| {
+            (us > 0).then_some(Time(us))
+        });
+        let error =
+            item(&self.errors, &self.error_ends, index).map_err(|()| self.corrupt("errors"))?;
         Ok(Done {
             first: self.seq(index),
             count: 1,
-            order: at(&self.task_order, index).filter(|order| *order >= 0).map(Order),
+            order: at(&self.task_order, index)
+                .filter(|order| *order >= 0)
+                .map(Order),
             outcome,
             attempt: Attempt(at(&self.attempt, index).unwrap_or(1)),
             started,
             ended: at(&self.ended, index).map_or(self.ended_at.0, Time),
             slot: at(&self.slot, index).unwrap_or(0) as u32,
             backend_pid: at(&self.backend_pid, index).unwrap_or(0),
-            error: error.map(|bytes| take_error(bytes).ok_or_else(|| self.corrupt("error"))).transpose()?.map(Arc::new),
+            error: error
+                .map(|bytes| take_error(bytes).ok_or_else(|| self.corrupt("error")))
+                .transpose()?
+                .map(Arc::new),
             result: self.result(index)?.map(Arc::new),
         })
     }
 
     fn result(&self, index: usize) -> Result<Option<TaskResult>, JournalError> {
-        let rows = item(&self.results, &self.result_ends, index).map_err(|()| self.corrupt("results"))?;
+        let rows =
+            item(&self.results, &self.result_ends, index).map_err(|()| self.corrupt("results"))?;
         let affected = at(&self.rows_affected, index).filter(|rows| *rows >= 0);
         Ok(affected.map(|rows_affected| TaskResult {
             rows_affected,
@@ -87,20 +97,34 @@ impl CompletionRow {
     }
 
     fn corrupt(&self, column: &str) -> JournalError {
-        JournalError::corrupt(format!("completion {}/{}: {column}", self.handle, self.first_done_no))
+        JournalError::corrupt(format!(
+            "completion {}/{}: {column}",
+            self.handle, self.first_done_no
+        ))
     }
 }
 
 fn at<T: Copy>(values: &Option<Vec<T>>, index: usize) -> Option<T> {
-    values.as_ref().and_then(|values| values.get(index)).copied()
+    values
+        .as_ref()
+        .and_then(|values| values.get(index))
+        .copied()
 }
 
 /// The item at `index` of a packed value; `None` when it is empty.
-pub(super) fn item<'a>(packed: &'a Option<Vec<u8>>, ends: &Option<Vec<i32>>, index: usize) -> Result<Option<&'a [u8]>, ()> {
+pub(super) fn item<'a>(
+    packed: &'a Option<Vec<u8>>,
+    ends: &Option<Vec<i32>>,
+    index: usize,
+) -> Result<Option<&'a [u8]>, ()> {
     let (Some(packed), Some(ends)) = (packed, ends) else {
         return Ok(None);
     };
-    let start = if index == 0 { 0 } else { *ends.get(index - 1).ok_or(())? };
+    let start = if index == 0 {
+        0
+    } else {
+        *ends.get(index - 1).ok_or(())?
+    };
     let end = *ends.get(index).ok_or(())?;
     let item = packed.get(start as usize..end as usize).ok_or(())?;
     Ok((!item.is_empty()).then_some(item))

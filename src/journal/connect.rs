@@ -47,9 +47,21 @@ pub(super) enum Duty {
 impl Journal {
     /// Connects, checks, migrates, and makes the days to come.
     pub async fn open(config: JournalConfig) -> Result<Self, JournalError> {
-        let mut connection = PgConnection::connect_with(&Duty::Upkeep.options(&config.options)).await?;
-        let JournalConfig { allow_unsafe, retention_days, readers, .. } = config;
-        Check { allow_unsafe, retention_days, readers }.run(&mut connection).await?;
+        let mut connection =
+            PgConnection::connect_with(&Duty::Upkeep.options(&config.options)).await?;
+        let JournalConfig {
+            allow_unsafe,
+            retention_days,
+            readers,
+            ..
+        } = config;
+        Check {
+            allow_unsafe,
+            retention_days,
+            readers,
+        }
+        .run(&mut connection)
+        .await?;
         // `run` wants any lifetime of the connection, which makes the whole future not `Send`.
         MIGRATIONS.run_direct(None, &mut connection, false).await?;
         connection.close().await?;
@@ -60,7 +72,12 @@ impl Journal {
             .max_lifetime(Duration::from_secs(1800))
             .connect_lazy_with(Duty::Reader.options(&config.options));
         let reader = Reader::new(pool, config.shard, config.retention_days);
-        let journal = Journal { options: config.options, shard: config.shard, retention_days: config.retention_days, reader };
+        let journal = Journal {
+            options: config.options,
+            shard: config.shard,
+            retention_days: config.retention_days,
+            reader,
+        };
         journal.upkeep().ensure_partitions().await?;
         Ok(journal)
     }
@@ -111,22 +128,32 @@ impl Duty {
             Duty::Upkeep => ("rallypoint journal upkeep", "5min"),
             Duty::Recovery => ("rallypoint journal recovery", "10min"),
         };
-        let options = options.clone().application_name(name).disable_statement_logging().options([
-            ("statement_timeout", statement_timeout),
-            ("idle_in_transaction_session_timeout", "15s"),
-            ("synchronous_commit", "on"),
-            // No word about tables that are there already.
-            ("client_min_messages", "warning"),
-            ("client_connection_check_interval", "5s"),
-            ("tcp_keepalives_idle", "10"),
-            ("tcp_keepalives_interval", "5"),
-            ("tcp_keepalives_count", "3"),
-            ("timezone", "UTC"),
-        ]);
+        let options = options
+            .clone()
+            .application_name(name)
+            .disable_statement_logging()
+            .options([
+                ("statement_timeout", statement_timeout),
+                ("idle_in_transaction_session_timeout", "15s"),
+                ("synchronous_commit", "on"),
+                // No word about tables that are there already.
+                ("client_min_messages", "warning"),
+                ("client_connection_check_interval", "5s"),
+                ("tcp_keepalives_idle", "10"),
+                ("tcp_keepalives_interval", "5"),
+                ("tcp_keepalives_count", "3"),
+                ("timezone", "UTC"),
+            ]);
         match self {
-            Duty::Writer => options.options([("plan_cache_mode", "force_generic_plan"), ("jit", "off")]),
+            Duty::Writer => {
+                options.options([("plan_cache_mode", "force_generic_plan"), ("jit", "off")])
+            }
             // lookups by key, however many rows a young table is thought to have
-            Duty::Recovery => options.options([("jit", "off"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off")]),
+            Duty::Recovery => options.options([
+                ("jit", "off"),
+                ("enable_hashjoin", "off"),
+                ("enable_mergejoin", "off"),
+            ]),
             // every ordered read follows an index; a sort would first read all of a handle
             Duty::Reader => options.options([("jit", "off"), ("enable_sort", "off")]),
             Duty::Heart => options.options([("jit", "off")]),

@@ -62,7 +62,9 @@ pub(super) fn partition(table: &str, day: Day) -> Result<String, JournalError> {
 
 /// The day as Postgres writes it.
 pub(super) fn date(day: Day) -> Result<civil::Date, JournalError> {
-    civil::date(1970, 1, 1).checked_add(day.0.days()).map_err(|_| JournalError::corrupt(format!("day {}", day.0)))
+    civil::date(1970, 1, 1)
+        .checked_add(day.0.days())
+        .map_err(|_| JournalError::corrupt(format!("day {}", day.0)))
 }
 
 #[cfg(test)]
@@ -72,7 +74,10 @@ mod tests {
     #[test]
     fn rows_go_to_their_day_or_the_last_one_before_it() {
         let days = Days([3, 4, 9].map(Day).to_vec());
-        assert_eq!([1, 3, 4, 6, 9, 30].map(|day| days.place(Day(day)).0), [3, 3, 4, 4, 9, 9]);
+        assert_eq!(
+            [1, 3, 4, 6, 9, 30].map(|day| days.place(Day(day)).0),
+            [3, 3, 4, 4, 9, 9]
+        );
         assert_eq!(Days::default().place(Day(5)), Day(5));
     }
 
@@ -80,12 +85,22 @@ mod tests {
     fn rows_of_a_day_that_was_missing_are_looked_for_where_they_went() {
         // day 6 and 7 went to day 4, because 7 to 9 were made on day 8 only
         let days = Days([3, 4, 7, 8, 9].map(Day).to_vec());
-        assert_eq!([6, 7, 8, 9, 12].map(|day| days.lowest(Day(day)).0), [3, 4, 4, 4, 9]);
-        assert_eq!(days.lowest(Day(2)), Day(-1), "none is below the first one there is");
+        assert_eq!(
+            [6, 7, 8, 9, 12].map(|day| days.lowest(Day(day)).0),
+            [3, 4, 4, 4, 9]
+        );
+        assert_eq!(
+            days.lowest(Day(2)),
+            Day(-1),
+            "none is below the first one there is"
+        );
     }
 
     #[test]
     fn a_partition_is_named_after_its_day() {
-        assert_eq!(partition("attempt", Day(20_778)).ok().as_deref(), Some("attempt_2026_11_21"));
+        assert_eq!(
+            partition("attempt", Day(20_778)).ok().as_deref(),
+            Some("attempt_2026_11_21")
+        );
     }
 }

@@ -23,7 +23,10 @@ impl Events {
     }
 
     /// The events after `after`, each of one task.
-    pub fn after(&self, after: DoneNo) -> impl Iterator<Item = Result<(DoneNo, Done), JournalError>> {
+    pub fn after(
+        &self,
+        after: DoneNo,
+    ) -> impl Iterator<Item = Result<(DoneNo, Done), JournalError>> {
         let skipped = (after.0 + 1 - self.first().0).max(0) as usize;
         (skipped..self.0.len()).map(|index| Ok((self.0.done_no(index), self.0.done(index)?)))
     }
@@ -64,7 +67,12 @@ impl Reader {
     /// more until none comes.
     ///
     /// A row holds what one batch brought, megabytes of results perhaps: only what is wanted of its errors and results is read.
-    pub async fn events(&self, handle: Handle, after: DoneNo, most_bytes: usize) -> Result<Vec<Events>, JournalError> {
+    pub async fn events(
+        &self,
+        handle: Handle,
+        after: DoneNo,
+        most_bytes: usize,
+    ) -> Result<Vec<Events>, JournalError> {
         let rows = self
             .read(|| {
                 sqlx::query_as::<_, CompletionRow>(concat!(
@@ -118,7 +126,10 @@ impl Reader {
             .await?;
         let mut events: Vec<Events> = Vec::new();
         for row in rows.into_iter().map(Events) {
-            if events.last().is_some_and(|last| last.last().0 + 1 != row.first().0) {
+            if events
+                .last()
+                .is_some_and(|last| last.last().0 + 1 != row.first().0)
+            {
                 break;
             }
             events.push(row);

@@ -51,7 +51,9 @@ pub struct Member {
 impl Membership {
     /// The owner as a member; `None`: nobody owns the shard, or the owner has not been seen lately.
     pub fn owning(&self) -> Option<&Member> {
-        self.members.iter().find(|member| Some(member.id) == self.owner)
+        self.members
+            .iter()
+            .find(|member| Some(member.id) == self.owner)
     }
 }
 
@@ -81,15 +83,29 @@ struct Row {
 }
 
 impl Heart {
-    pub(super) fn new(options: &PgConnectOptions, shard: ShardId, replica: Replica, lease: Duration) -> Self {
-        Heart { options: Duty::Heart.options(options), connection: None, shard, replica, lease, stopping: false }
+    pub(super) fn new(
+        options: &PgConnectOptions,
+        shard: ShardId,
+        replica: Replica,
+        lease: Duration,
+    ) -> Self {
+        Heart {
+            options: Duty::Heart.options(options),
+            connection: None,
+            shard,
+            replica,
+            lease,
+            stopping: false,
+        }
     }
 
     /// Renews the lease of `epoch` (`None`: not the owner) and the replica's own row: one statement. After an error the
     /// lease was perhaps not renewed; the next beat connects anew.
     pub async fn beat(&mut self, epoch: Option<Epoch>) -> Result<Beat, JournalError> {
         let patience = PATIENCE.min(self.lease * 2);
-        let beaten = tokio::time::timeout(patience, self.renew(epoch)).await.unwrap_or(Err(JournalError::Timeout));
+        let beaten = tokio::time::timeout(patience, self.renew(epoch))
+            .await
+            .unwrap_or(Err(JournalError::Timeout));
         if beaten.is_err() {
             self.connection = None;
         }
@@ -149,13 +165,21 @@ impl Heart {
 
 impl Row {
     fn beat(self) -> Beat {
-        let rest = self.names.into_iter().zip(self.addresses).zip(self.stopping);
-        let members = self.ids.into_iter().zip(rest).map(|(id, ((name, address), stopping))| Member {
-            id,
-            name: name.into(),
-            address: address.map(Into::into),
-            stopping,
-        });
+        let rest = self
+            .names
+            .into_iter()
+            .zip(self.addresses)
+            .zip(self.stopping);
+        let members = self
+            .ids
+            .into_iter()
+            .zip(rest)
+            .map(|(id, ((name, address), stopping))| Member {
+                id,
+                name: name.into(),
+                address: address.map(Into::into),
+                stopping,
+            });
         Beat {
             now: self.now.0,
             lease_until: self.lease_until.map(|until| until.0),

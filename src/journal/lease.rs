@@ -56,13 +56,23 @@ pub enum Claim {
 
 impl Journal {
     /// Makes `replica` the owner of the shard, if its claim holds.
-    pub async fn take_over(&self, replica: &Replica, claim: Claim, lease: Duration) -> Result<TakeOver, JournalError> {
+    pub async fn take_over(
+        &self,
+        replica: &Replica,
+        claim: Claim,
+        lease: Duration,
+    ) -> Result<TakeOver, JournalError> {
         let mut connection = self.connect().await?;
         let taken = take(&mut connection, self.shard(), replica, claim, lease).await?;
         let outcome = match taken {
             Some((epoch, now, lease_until)) => {
                 let last_batch = last_batch(&mut connection, self.shard()).await?;
-                TakeOver::Owned(Ownership { epoch: Epoch(epoch), last_batch, now: now.0, lease_until: lease_until.0 })
+                TakeOver::Owned(Ownership {
+                    epoch: Epoch(epoch),
+                    last_batch,
+                    now: now.0,
+                    lease_until: lease_until.0,
+                })
             }
             None => TakeOver::Wait(lease_left(&mut connection, self.shard()).await?),
         };
@@ -72,7 +82,12 @@ impl Journal {
 
     /// Gives the shard up: `successor` may own it at once, the others when its time has passed without that; `None`: anybody
     /// may. Says whether it was ours to give.
-    pub async fn hand_over(&self, replica: &Replica, epoch: Epoch, successor: Option<Uuid>) -> Result<bool, JournalError> {
+    pub async fn hand_over(
+        &self,
+        replica: &Replica,
+        epoch: Epoch,
+        successor: Option<Uuid>,
+    ) -> Result<bool, JournalError> {
         let mut connection = self.connect().await?;
         let given = sqlx::query(
             "-- hand_over
@@ -141,13 +156,23 @@ async fn take(
         Claim::Successor => ("successor", 0),
         Claim::Owner(epoch) => ("owner", epoch.0),
     };
-    let query = query.bind(shard.0).bind(&*replica.name).bind(replica.id).bind(lease.as_micros() as i64);
-    let query = query.bind(replica.address.as_deref()).bind(kind).bind(epoch);
+    let query = query
+        .bind(shard.0)
+        .bind(&*replica.name)
+        .bind(replica.id)
+        .bind(lease.as_micros() as i64);
+    let query = query
+        .bind(replica.address.as_deref())
+        .bind(kind)
+        .bind(epoch);
     Ok(query.fetch_optional(connection).await?)
 }
 
 /// The last batch. A statement of its own: its snapshot must be younger than the new epoch, which shuts out the old owner.
-async fn last_batch(connection: &mut PgConnection, shard: ShardId) -> Result<BatchNo, JournalError> {
+async fn last_batch(
+    connection: &mut PgConnection,
+    shard: ShardId,
+) -> Result<BatchNo, JournalError> {
     let no: Option<i64> = sqlx::query_scalar(
         "-- last_batch
          select max(batch_no)
@@ -157,10 +182,14 @@ async fn last_batch(connection: &mut PgConnection, shard: ShardId) -> Result<Bat
     .bind(shard.0)
     .fetch_one(connection)
     .await?;
-    no.map(BatchNo).ok_or_else(|| JournalError::corrupt(format!("shard {} has no batch", shard.0)))
+    no.map(BatchNo)
+        .ok_or_else(|| JournalError::corrupt(format!("shard {} has no batch", shard.0)))
 }
 
-async fn lease_left(connection: &mut PgConnection, shard: ShardId) -> Result<Duration, JournalError> {
+async fn lease_left(
+    connection: &mut PgConnection,
+    shard: ShardId,
+) -> Result<Duration, JournalError> {
     let left: Option<(Stamp, Option<Stamp>)> = sqlx::query_as(
         "-- lease_left
          select clock_timestamp(), lease_until
@@ -170,6 +199,7 @@ async fn lease_left(connection: &mut PgConnection, shard: ShardId) -> Result<Dur
     .bind(shard.0)
     .fetch_optional(connection)
     .await?;
-    let (now, until) = left.ok_or_else(|| JournalError::corrupt(format!("no shard {}", shard.0)))?;
+    let (now, until) =
+        left.ok_or_else(|| JournalError::corrupt(format!("no shard {}", shard.0)))?;
     Ok(until.map_or(AT_WORK, |until| until.0.since(now.0).max(AT_WORK)))
 }

@@ -17,7 +17,11 @@ const NEAR: i64 = 1_000;
 
 impl Reader {
     /// How these tasks ended, with the number of the event; those that have not are left out.
-    pub async fn outcomes(&self, handle: Handle, seqs: &[Seq]) -> Result<BTreeMap<Seq, (DoneNo, Done)>, JournalError> {
+    pub async fn outcomes(
+        &self,
+        handle: Handle,
+        seqs: &[Seq],
+    ) -> Result<BTreeMap<Seq, (DoneNo, Done)>, JournalError> {
         let seqs: HashSet<i64> = seqs.iter().map(|seq| seq.0).collect();
         let mut ascending: Vec<i64> = seqs.iter().copied().collect();
         ascending.sort_unstable();
@@ -76,7 +80,9 @@ impl Reader {
 
 /// The first and last of each stretch of numbers that are near to each other.
 fn neighbours(ascending: &[i64]) -> impl Iterator<Item = (i64, i64)> {
-    ascending.chunk_by(|one, next| next - one <= NEAR).map(|near| (near[0], near[near.len() - 1]))
+    ascending
+        .chunk_by(|one, next| next - one <= NEAR)
+        .map(|near| (near[0], near[near.len() - 1]))
 }
 
 #[cfg(test)]

@@ -26,7 +26,10 @@ impl Reader {
     /// What keeps `day`, which is over its retention.
     pub(super) async fn pin(&self, day: Day) -> Result<Pin, JournalError> {
         if let Some((backend_pid, application)) = self.pinning_reader().await? {
-            return Ok(Pin::Reader { backend_pid, application: application.unwrap_or_default() });
+            return Ok(Pin::Reader {
+                backend_pid,
+                application: application.unwrap_or_default(),
+            });
         }
         let (stale, unfinished) = self.pinning_schedulers(day).await?;
         Ok(match (stale, unfinished) {
@@ -55,7 +58,10 @@ impl Reader {
         .await
     }
 
-    async fn pinning_schedulers(&self, day: Day) -> Result<(Option<Uuid>, Option<Uuid>), JournalError> {
+    async fn pinning_schedulers(
+        &self,
+        day: Day,
+    ) -> Result<(Option<Uuid>, Option<Uuid>), JournalError> {
         self.read(|| {
             sqlx::query_as(
                 "-- pinning_schedulers

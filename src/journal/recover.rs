@@ -10,7 +10,10 @@ use super::{
     submission_row::{Specs, SubmissionRow, submission_columns},
     wire::Stamp,
 };
-use crate::core::{DoneNo, Outcome, RecoveredOutcome, RecoveredScheduler, Seq, ShardId, Time, limits::REQUEST_MEMORY};
+use crate::core::{
+    DoneNo, Outcome, RecoveredOutcome, RecoveredScheduler, Seq, ShardId, Time,
+    limits::REQUEST_MEMORY,
+};
 use futures_util::TryStreamExt;
 use sqlx::{Connection, PgConnection};
 use std::{collections::HashMap, time::Duration};
@@ -18,14 +21,21 @@ use uuid::Uuid;
 
 /// All schedulers that are not released and finished, by handle; with the latest calls that may be repeated, about `requests`
 /// of them.
-pub async fn recover(journal: &Journal, requests: usize) -> Result<Vec<RecoveredScheduler>, JournalError> {
+pub async fn recover(
+    journal: &Journal,
+    requests: usize,
+) -> Result<Vec<RecoveredScheduler>, JournalError> {
     let mut connection = journal.connect().await?;
     let mut recovery = Recovery::default();
-    recovery.schedulers(&mut connection, journal.shard()).await?;
+    recovery
+        .schedulers(&mut connection, journal.shard())
+        .await?;
     recovery.runs(&mut connection, journal.shard()).await?;
     recovery.outcomes(&mut connection, journal.shard()).await?;
     recovery.attempts(&mut connection, journal.shard()).await?;
-    recovery.requests(&mut connection, journal.shard(), requests).await?;
+    recovery
+        .requests(&mut connection, journal.shard(), requests)
+        .await?;
     connection.close().await?;
     Ok(recovery.schedulers)
 }
@@ -52,7 +62,11 @@ struct OutcomeRow {
 }
 
 impl Recovery {
-    async fn schedulers(&mut self, connection: &mut PgConnection, shard: ShardId) -> Result<(), JournalError> {
+    async fn schedulers(
+        &mut self,
+        connection: &mut PgConnection,
+        shard: ShardId,
+    ) -> Result<(), JournalError> {
         let query = sqlx::query_as::<_, SchedulerRow>(concat!(
             "-- recover_schedulers
              select ",
@@ -63,7 +77,10 @@ impl Recovery {
              order by r.handle"
         ));
         // Ended ones too, as long as their calls may be repeated.
-        let mut rows = query.bind(shard.0).bind(REQUEST_MEMORY.as_micros() as i64).fetch(connection);
+        let mut rows = query
+            .bind(shard.0)
+            .bind(REQUEST_MEMORY.as_micros() as i64)
+            .fetch(connection);
         while let Some(row) = rows.try_next().await? {
             self.places.insert(row.handle, self.schedulers.len());
             self.schedulers.push(RecoveredScheduler {
@@ -79,7 +96,11 @@ impl Recovery {
 
     /// Submissions that hold a task unfinished at the checkpoint, or later ones. Each range begins in the last row that
     /// begins at or before it.
-    async fn runs(&mut self, connection: &mut PgConnection, shard: ShardId) -> Result<(), JournalError> {
+    async fn runs(
+        &mut self,
+        connection: &mut PgConnection,
+        shard: ShardId,
+    ) -> Result<(), JournalError> {
         let query = sqlx::query_as::<_, SubmissionRow>(concat!(
             "-- recover_runs
              with wanted as materialized (
@@ -131,7 +152,11 @@ impl Recovery {
         Ok(())
     }
 
-    async fn outcomes(&mut self, connection: &mut PgConnection, shard: ShardId) -> Result<(), JournalError> {
+    async fn outcomes(
+        &mut self,
+        connection: &mut PgConnection,
+        shard: ShardId,
+    ) -> Result<(), JournalError> {
         let query = sqlx::query_as::<_, OutcomeRow>(
             "-- recover_outcomes
              select c.handle, c.first_done_no, c.count, c.min_seq, c.seq, c.outcome
@@ -169,7 +194,11 @@ impl Recovery {
         Ok(())
     }
 
-    async fn attempts(&mut self, connection: &mut PgConnection, shard: ShardId) -> Result<(), JournalError> {
+    async fn attempts(
+        &mut self,
+        connection: &mut PgConnection,
+        shard: ShardId,
+    ) -> Result<(), JournalError> {
         let query = sqlx::query_as::<_, AttemptRow>(
             "-- recover_attempts
              select a.handle, a.seq, a.attempt, a.kind, a.at, a.next_at, a.error
@@ -198,7 +227,12 @@ impl Recovery {
     }
 
     /// The latest calls of the last minutes, also those whose tasks have all ended.
-    async fn requests(&mut self, connection: &mut PgConnection, shard: ShardId, most: usize) -> Result<(), JournalError> {
+    async fn requests(
+        &mut self,
+        connection: &mut PgConnection,
+        shard: ShardId,
+        most: usize,
+    ) -> Result<(), JournalError> {
         let now: Stamp = sqlx::query_scalar(
             "-- now
              select clock_timestamp()",
@@ -220,7 +254,9 @@ impl Recovery {
         let mut rows = query.bind(shard.0).bind(rows_since).fetch(connection);
         while let Some(row) = rows.try_next().await? {
             if let Some(place) = self.places.get(&row.handle) {
-                self.schedulers[*place].requests.extend(row.requests(since)?);
+                self.schedulers[*place]
+                    .requests
+                    .extend(row.requests(since)?);
             }
         }
         Ok(())
@@ -228,7 +264,12 @@ impl Recovery {
 }
 
 /// From when on rows hold at least `most` calls that may be repeated, to the second; `since` when there are fewer.
-async fn requests_since(connection: &mut PgConnection, shard: ShardId, since: Stamp, most: usize) -> Result<Stamp, JournalError> {
+async fn requests_since(
+    connection: &mut PgConnection,
+    shard: ShardId,
+    since: Stamp,
+    most: usize,
+) -> Result<Stamp, JournalError> {
     let seconds: Vec<(Stamp, i64)> = sqlx::query_as(
         "-- requests_by_second
          select date_trunc('second', s.submitted_at) as second, sum(coalesce(cardinality(s.call_counts), 1))
@@ -254,18 +295,42 @@ async fn requests_since(connection: &mut PgConnection, shard: ShardId, since: St
 
 impl OutcomeRow {
     /// Adds the outcomes after `after`, joined to runs of tasks that ended alike.
-    fn add_to(&self, outcomes: &mut Vec<RecoveredOutcome>, after: DoneNo) -> Result<(), JournalError> {
+    fn add_to(
+        &self,
+        outcomes: &mut Vec<RecoveredOutcome>,
+        after: DoneNo,
+    ) -> Result<(), JournalError> {
         let skipped = (after.0 + 1 - self.first_done_no).max(0) as usize;
         for index in skipped..self.count as usize {
-            let seq = self.seq.as_ref().map_or(Some(self.min_seq + index as i64), |seqs| seqs.get(index).copied());
-            let number = self.outcome.as_ref().map_or(Some(1), |outcomes| outcomes.get(index).copied());
+            let seq = self
+                .seq
+                .as_ref()
+                .map_or(Some(self.min_seq + index as i64), |seqs| {
+                    seqs.get(index).copied()
+                });
+            let number = self
+                .outcome
+                .as_ref()
+                .map_or(Some(1), |outcomes| outcomes.get(index).copied());
             let (Some(seq), Some(outcome)) = (seq, number.and_then(Outcome::from_number)) else {
-                return Err(JournalError::corrupt(format!("completion {}/{}", self.handle, self.first_done_no)));
+                return Err(JournalError::corrupt(format!(
+                    "completion {}/{}",
+                    self.handle, self.first_done_no
+                )));
             };
             let done_no = DoneNo(self.first_done_no + index as i64);
             match outcomes.last_mut() {
-                Some(last) if last.outcome == outcome && seq == last.first.0 + i64::from(last.count) => last.count += 1,
-                _ => outcomes.push(RecoveredOutcome { done_no, first: Seq(seq), count: 1, outcome }),
+                Some(last)
+                    if last.outcome == outcome && seq == last.first.0 + i64::from(last.count) =>
+                {
+                    last.count += 1
+                }
+                _ => outcomes.push(RecoveredOutcome {
+                    done_no,
+                    first: Seq(seq),
+                    count: 1,
+                    outcome,
+                }),
             }
         }
         Ok(())

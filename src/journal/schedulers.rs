@@ -6,8 +6,8 @@ use super::{
     wire::{Date, Stamp},
 };
 use crate::core::{
-    Checkpoint, DoneNo, Handle, Namespace, ReleaseMode, Request, SchedulerImage, SchedulerState, Seq, ShardId,
-    limits::REQUEST_MEMORY,
+    Checkpoint, DoneNo, Handle, Namespace, ReleaseMode, Request, SchedulerImage, SchedulerState,
+    Seq, ShardId, limits::REQUEST_MEMORY,
 };
 use serde::de::DeserializeOwned;
 use sqlx::PgPool;
@@ -60,7 +60,11 @@ pub(super) struct SchedulerRow {
 
 impl Reader {
     pub(super) fn new(pool: PgPool, shard: ShardId, retention_days: u32) -> Self {
-        Reader { pool, shard, retention_days }
+        Reader {
+            pool,
+            shard,
+            retention_days,
+        }
     }
 
     /// Runs a read, and again when its connection had died while it lay in the pool.
@@ -127,7 +131,11 @@ impl Reader {
     }
 
     /// The scheduler that a repeatable call of the last [`REQUEST_MEMORY`] opened.
-    pub async fn find_request(&self, namespace: &Namespace, id: Uuid) -> Result<Option<SchedulerImage>, JournalError> {
+    pub async fn find_request(
+        &self,
+        namespace: &Namespace,
+        id: Uuid,
+    ) -> Result<Option<SchedulerImage>, JournalError> {
         let row = self
             .read(|| {
                 sqlx::query_as::<_, SchedulerRow>(concat!(
@@ -156,29 +164,47 @@ impl Reader {
 impl SchedulerRow {
     /// As the core wrote it.
     pub fn image(self) -> Result<SchedulerImage, JournalError> {
-        let corrupt = |column: &str| JournalError::corrupt(format!("scheduler {}: {column}", self.handle));
-        let state = [SchedulerState::Open, SchedulerState::Releasing, SchedulerState::Released]
-            .into_iter()
-            .find(|state| *state as i16 == self.state)
-            .ok_or_else(|| corrupt("state"))?;
+        let corrupt =
+            |column: &str| JournalError::corrupt(format!("scheduler {}: {column}", self.handle));
+        let state = [
+            SchedulerState::Open,
+            SchedulerState::Releasing,
+            SchedulerState::Released,
+        ]
+        .into_iter()
+        .find(|state| *state as i16 == self.state)
+        .ok_or_else(|| corrupt("state"))?;
         let release_mode = match self.release_mode {
             None => None,
             Some(1) => Some(ReleaseMode::Finish),
             Some(2) => Some(ReleaseMode::Cancel),
             Some(_) => return Err(corrupt("release_mode")),
         };
-        let unfinished = self.unfinished_from.iter().zip(&self.unfinished_to).map(|(from, to)| (Seq(*from), Seq(*to)));
+        let unfinished = self
+            .unfinished_from
+            .iter()
+            .zip(&self.unfinished_to)
+            .map(|(from, to)| (Seq(*from), Seq(*to)));
         Ok(SchedulerImage {
             handle: Handle::from_uuid(self.handle),
             namespace: Namespace(text(&self.namespace)),
             caller: text(&self.caller),
-            request: self.request_id.zip(self.request_hash).map(|(id, hash)| Request { id, hash }),
+            request: self
+                .request_id
+                .zip(self.request_hash)
+                .map(|(id, hash)| Request { id, hash }),
             settings: json(&self.settings).ok_or_else(|| corrupt("settings"))?,
             state,
             release_mode,
             paused: self.paused,
-            halt: self.halt.map(|halt| json(&halt).ok_or_else(|| corrupt("halt"))).transpose()?,
-            cancel_rest: self.cancel_rest.map(|rest| json(&rest).ok_or_else(|| corrupt("cancel_rest"))).transpose()?,
+            halt: self
+                .halt
+                .map(|halt| json(&halt).ok_or_else(|| corrupt("halt")))
+                .transpose()?,
+            cancel_rest: self
+                .cancel_rest
+                .map(|rest| json(&rest).ok_or_else(|| corrupt("cancel_rest")))
+                .transpose()?,
             opened_at: self.opened_at.0,
             released_at: self.released_at.map(|stamp| stamp.0),
             checkpoint: Checkpoint {

@@ -65,7 +65,12 @@ struct Row {
 
 impl Sessions {
     pub(super) fn new(reader: Reader, replica: Replica) -> Self {
-        Sessions { reader, replica, incarnation: Arc::new(AtomicI32::new(1)), afresh: Arc::default() }
+        Sessions {
+            reader,
+            replica,
+            incarnation: Arc::new(AtomicI32::new(1)),
+            afresh: Arc::default(),
+        }
     }
 
     /// The present incarnation of this run's executor.
@@ -75,7 +80,10 @@ impl Sessions {
 
     /// Says what the executor of this run has slots for.
     pub async fn enrol(&self, capacity: &[(Work, u32)]) -> Result<(), JournalError> {
-        let (works, slots): (Vec<String>, Vec<i32>) = capacity.iter().map(|(work, n)| (work.to_string(), *n as i32)).unzip();
+        let (works, slots): (Vec<String>, Vec<i32>) = capacity
+            .iter()
+            .map(|(work, n)| (work.to_string(), *n as i32))
+            .unzip();
         self.reader
             .read(|| {
                 sqlx::query(
@@ -98,7 +106,13 @@ impl Sessions {
     }
 
     /// Registers a session of this run; it may run tasks when this has returned true. False: the executor has been fenced.
-    pub async fn register(&self, target: &str, slot: u32, backend_pid: i32, backend_start: Time) -> Result<bool, JournalError> {
+    pub async fn register(
+        &self,
+        target: &str,
+        slot: u32,
+        backend_pid: i32,
+        backend_start: Time,
+    ) -> Result<bool, JournalError> {
         let incarnation = self.incarnation();
         let done = self
             .reader
@@ -148,7 +162,11 @@ impl Sessions {
                 .fetch_all(&self.reader.pool)
             })
             .await?;
-        let enrolled = |(replica, incarnation, alive)| Enrolled { replica, incarnation, alive };
+        let enrolled = |(replica, incarnation, alive)| Enrolled {
+            replica,
+            incarnation,
+            alive,
+        };
         Ok(rows.into_iter().map(enrolled).collect())
     }
 
@@ -184,7 +202,12 @@ impl Sessions {
 
     /// From now on this incarnation of a run's executor opens no more sessions. False: the shard has another epoch, and nothing is
     /// changed.
-    pub async fn fence(&self, replica: Uuid, incarnation: i32, epoch: Epoch) -> Result<bool, JournalError> {
+    pub async fn fence(
+        &self,
+        replica: Uuid,
+        incarnation: i32,
+        epoch: Epoch,
+    ) -> Result<bool, JournalError> {
         let ours: bool = self
             .reader
             .read(|| {
@@ -236,7 +259,10 @@ impl Sessions {
 
     /// If the executor of this run is fenced, it gives up what it has, and begins afresh. Whoever finds out, and however late:
     /// it is done once a fence, and never to an executor that has begun afresh since.
-    pub async fn begin_afresh<F: Future<Output = ()>>(&self, give_up: impl FnOnce() -> F) -> Result<(), JournalError> {
+    pub async fn begin_afresh<F: Future<Output = ()>>(
+        &self,
+        give_up: impl FnOnce() -> F,
+    ) -> Result<(), JournalError> {
         let _alone = self.afresh.lock().await;
         if self.is_fenced(self.replica.id, self.incarnation()).await? {
             give_up().await;
@@ -262,7 +288,8 @@ impl Sessions {
                 .fetch_optional(&self.reader.pool)
             })
             .await?;
-        let incarnation = incarnation.ok_or_else(|| JournalError::corrupt("this replica has no row".to_owned()))?;
+        let incarnation = incarnation
+            .ok_or_else(|| JournalError::corrupt("this replica has no row".to_owned()))?;
         self.incarnation.store(incarnation, Ordering::Release);
         Ok(())
     }
@@ -319,7 +346,12 @@ impl Sessions {
 
     /// Its executor has no more use for a session. The last one on a target stays until the executor is fenced or leaves: it shows
     /// that something may have run there, which may not be on record yet.
-    pub async fn let_go(&self, target: &str, backend_pid: i32, backend_start: Time) -> Result<(), JournalError> {
+    pub async fn let_go(
+        &self,
+        target: &str,
+        backend_pid: i32,
+        backend_start: Time,
+    ) -> Result<(), JournalError> {
         self.reader
             .read(|| {
                 sqlx::query(
@@ -352,7 +384,12 @@ impl Sessions {
     }
 
     /// Forgets a session that has ended, of whichever run.
-    pub async fn forget(&self, target: &str, backend_pid: i32, backend_start: Time) -> Result<(), JournalError> {
+    pub async fn forget(
+        &self,
+        target: &str,
+        backend_pid: i32,
+        backend_start: Time,
+    ) -> Result<(), JournalError> {
         self.reader
             .read(|| {
                 sqlx::query(

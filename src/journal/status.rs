@@ -80,7 +80,9 @@ impl Reader {
             .await?;
         let day = day.map(|day| day.0);
         // A day's tasks are kept a day longer than its events, and are dropped within an hour.
-        let over = |day: &Day| i64::from(day.0) + i64::from(self.retention_days) + 1 < i64::from(now.0.day().0);
+        let over = |day: &Day| {
+            i64::from(day.0) + i64::from(self.retention_days) + 1 < i64::from(now.0.day().0)
+        };
         let pin = match day.filter(over) {
             Some(day) => Some(self.pin(day).await?),
             None => None,

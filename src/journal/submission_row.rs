@@ -1,7 +1,9 @@
 //! A row of `submission` taken apart again.
 
 use super::{JournalError, wire::Stamp};
-use crate::core::{DoneNo, Order, RecoveredRequest, RecoveredRun, Request, Seq, Spec, Time, blocks};
+use crate::core::{
+    DoneNo, Order, RecoveredRequest, RecoveredRun, Request, Seq, Spec, Time, blocks,
+};
 use std::{collections::HashMap, sync::Arc};
 use uuid::Uuid;
 
@@ -55,8 +57,8 @@ impl Specs {
         if let Some(known) = self.0.get(json) {
             return Ok(known.clone());
         }
-        let parsed: Vec<Arc<Spec>> =
-            serde_json::from_slice(json).map_err(|error| JournalError::corrupt(format!("specs: {error}")))?;
+        let parsed: Vec<Arc<Spec>> = serde_json::from_slice(json)
+            .map_err(|error| JournalError::corrupt(format!("specs: {error}")))?;
         let parsed: Arc<[Arc<Spec>]> = parsed.into();
         self.0.insert(json.to_vec(), parsed.clone());
         Ok(parsed)
@@ -98,27 +100,44 @@ impl SubmissionRow {
     /// What each task of a call counts for in the quota of bytes.
     fn blocks(&self, call: &Call) -> u32 {
         let bytes = |ends: &Option<Vec<i32>>| {
-            let end = |tasks: usize| ends.as_ref().and_then(|ends| ends.get(tasks.checked_sub(1)?).copied()).unwrap_or(0);
+            let end = |tasks: usize| {
+                ends.as_ref()
+                    .and_then(|ends| ends.get(tasks.checked_sub(1)?).copied())
+                    .unwrap_or(0)
+            };
             (end(call.offset + call.count) - end(call.offset)).max(0) as usize
         };
-        blocks(bytes(&self.body_ends) + bytes(&self.params_ends), call.count)
+        blocks(
+            bytes(&self.body_ends) + bytes(&self.params_ends),
+            call.count,
+        )
     }
 
     /// The calls that may be repeated, accepted since `since`.
     pub fn requests(&self, since: Time) -> Result<Vec<RecoveredRequest>, JournalError> {
-        let (Some(ids), Some(hashes), Some(done_nos)) = (&self.request_ids, &self.request_hashes, &self.done_nos) else {
+        let (Some(ids), Some(hashes), Some(done_nos)) =
+            (&self.request_ids, &self.request_hashes, &self.done_nos)
+        else {
             return Ok(Vec::new());
         };
-        let requests = self.calls()?.into_iter().filter(|call| call.at >= since).filter_map(|call| {
-            let (id, hash, done_no) = (*ids.get(call.index)?, *hashes.get(call.index)?, *done_nos.get(call.index)?);
-            (!id.is_nil()).then(|| RecoveredRequest {
-                request: Request { id, hash },
-                first_seq: Seq(self.first_seq + call.offset as i64),
-                count: call.count as u32,
-                done_no: DoneNo(done_no),
-                at: call.at,
-            })
-        });
+        let requests = self
+            .calls()?
+            .into_iter()
+            .filter(|call| call.at >= since)
+            .filter_map(|call| {
+                let (id, hash, done_no) = (
+                    *ids.get(call.index)?,
+                    *hashes.get(call.index)?,
+                    *done_nos.get(call.index)?,
+                );
+                (!id.is_nil()).then(|| RecoveredRequest {
+                    request: Request { id, hash },
+                    first_seq: Seq(self.first_seq + call.offset as i64),
+                    count: call.count as u32,
+                    done_no: DoneNo(done_no),
+                    at: call.at,
+                })
+            });
         Ok(requests.collect())
     }
 
@@ -130,7 +149,10 @@ impl SubmissionRow {
 
     /// When the task at `index` was submitted.
     pub fn task_time(&self, index: usize) -> Result<Time, JournalError> {
-        let call = self.calls()?.into_iter().find(|call| index < call.offset + call.count);
+        let call = self
+            .calls()?
+            .into_iter()
+            .find(|call| index < call.offset + call.count);
         Ok(call.map_or(self.submitted_at.0, |call| call.at))
     }
 
@@ -141,12 +163,28 @@ impl SubmissionRow {
 
     /// The order in force of the task at `index`.
     pub fn effective(&self, index: usize) -> Option<Order> {
-        order(if self.effective_order.is_some() { &self.effective_order } else { &self.asked_order }, index)
+        order(
+            if self.effective_order.is_some() {
+                &self.effective_order
+            } else {
+                &self.asked_order
+            },
+            index,
+        )
     }
 
-    fn spec<'a>(&self, index: usize, dictionary: &'a [Arc<Spec>]) -> Result<&'a Arc<Spec>, JournalError> {
-        let number = self.spec.as_ref().map_or(Some(0), |numbers| numbers.get(index).copied());
-        number.and_then(|number| dictionary.get(number as usize)).ok_or_else(|| self.corrupt("spec"))
+    fn spec<'a>(
+        &self,
+        index: usize,
+        dictionary: &'a [Arc<Spec>],
+    ) -> Result<&'a Arc<Spec>, JournalError> {
+        let number = self
+            .spec
+            .as_ref()
+            .map_or(Some(0), |numbers| numbers.get(index).copied());
+        number
+            .and_then(|number| dictionary.get(number as usize))
+            .ok_or_else(|| self.corrupt("spec"))
     }
 
     fn calls(&self) -> Result<Vec<Call>, JournalError> {
@@ -155,18 +193,38 @@ impl SubmissionRow {
         let mut offset = 0;
         let mut calls = Vec::with_capacity(counts.len());
         for (index, count) in counts.iter().enumerate() {
-            let at = self.call_times.as_ref().and_then(|times| times.get(index)).map_or(self.submitted_at.0, |us| Time(*us));
-            calls.push(Call { index, offset, count: *count as usize, at });
+            let at = self
+                .call_times
+                .as_ref()
+                .and_then(|times| times.get(index))
+                .map_or(self.submitted_at.0, |us| Time(*us));
+            calls.push(Call {
+                index,
+                offset,
+                count: *count as usize,
+                at,
+            });
             offset += *count as usize;
         }
-        if offset == self.count as usize { Ok(calls) } else { Err(self.corrupt("call_counts")) }
+        if offset == self.count as usize {
+            Ok(calls)
+        } else {
+            Err(self.corrupt("call_counts"))
+        }
     }
 
     fn corrupt(&self, column: &str) -> JournalError {
-        JournalError::corrupt(format!("submission {}/{}: {column}", self.handle, self.first_seq))
+        JournalError::corrupt(format!(
+            "submission {}/{}: {column}",
+            self.handle, self.first_seq
+        ))
     }
 }
 
 fn order(orders: &Option<Vec<i64>>, index: usize) -> Option<Order> {
-    orders.as_ref().and_then(|orders| orders.get(index)).filter(|order| **order >= 0).map(|order| Order(*order))
+    orders
+        .as_ref()
+        .and_then(|orders| orders.get(index))
+        .filter(|order| **order >= 0)
+        .map(|order| Order(*order))
 }

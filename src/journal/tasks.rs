@@ -47,14 +47,20 @@ pub struct TaskPage {
 
 impl Reader {
     /// The order in force for a task; `None`: there is no such task.
-    pub async fn effective_order(&self, handle: Handle, seq: Seq) -> Result<Option<Option<Order>>, JournalError> {
+    pub async fn effective_order(
+        &self,
+        handle: Handle,
+        seq: Seq,
+    ) -> Result<Option<Option<Order>>, JournalError> {
         let row = self.submission_of(handle, seq).await?;
         Ok(row.map(|row| row.effective((seq.0 - row.first_seq) as usize)))
     }
 
     /// One task with body, outcome and attempts.
     pub async fn task(&self, handle: Handle, seq: Seq) -> Result<Option<StoredTask>, JournalError> {
-        let Some(row) = self.submission_of(handle, seq).await? else { return Ok(None) };
+        let Some(row) = self.submission_of(handle, seq).await? else {
+            return Ok(None);
+        };
         let mut task = stored(&row, seq, &mut Specs::default())?;
         task.body = self.bodies(handle, seq, seq, 1).await?.pop();
         task.done = self.outcomes(handle, &[seq]).await?.remove(&seq);
@@ -77,7 +83,10 @@ impl Reader {
         while looked_at < ROWS {
             let rows = match order {
                 None => self.submissions(handle, before, step).await?,
-                Some(order) => self.submissions_of_order(handle, before, order, step).await?,
+                Some(order) => {
+                    self.submissions_of_order(handle, before, order, step)
+                        .await?
+                }
             };
             for row in &rows {
                 let last = (row.first_seq + i64::from(row.count)).min(before.0) - 1;
@@ -91,7 +100,10 @@ impl Reader {
                     }
                 }
             }
-            page.next = rows.last().filter(|row| row.first_seq > 1).map(|row| Seq(row.first_seq));
+            page.next = rows
+                .last()
+                .filter(|row| row.first_seq > 1)
+                .map(|row| Seq(row.first_seq));
             if rows.len() < step as usize {
                 page.next = None;
                 break;
@@ -104,7 +116,11 @@ impl Reader {
     }
 
     /// These tasks, which are named newest first; those whose rows are gone are left out.
-    pub async fn tasks_of(&self, handle: Handle, seqs: &[Seq]) -> Result<Vec<StoredTask>, JournalError> {
+    pub async fn tasks_of(
+        &self,
+        handle: Handle,
+        seqs: &[Seq],
+    ) -> Result<Vec<StoredTask>, JournalError> {
         let rows = self.submissions_of(handle, seqs).await?;
         let mut specs = Specs::default();
         let mut page = TaskPage::default();
@@ -136,7 +152,11 @@ impl Reader {
         Ok(oldest.map(Seq))
     }
 
-    async fn with_outcomes(&self, handle: Handle, mut page: TaskPage) -> Result<TaskPage, JournalError> {
+    async fn with_outcomes(
+        &self,
+        handle: Handle,
+        mut page: TaskPage,
+    ) -> Result<TaskPage, JournalError> {
         let seqs: Vec<Seq> = page.tasks.iter().map(|task| task.seq).collect();
         let mut outcomes = self.outcomes(handle, &seqs).await?;
         for task in &mut page.tasks {
@@ -146,13 +166,26 @@ impl Reader {
     }
 
     /// The row that holds a task.
-    async fn submission_of(&self, handle: Handle, seq: Seq) -> Result<Option<SubmissionRow>, JournalError> {
-        let rows = self.submissions(handle, Seq(seq.0.saturating_add(1)), 1).await?;
-        Ok(rows.into_iter().find(|row| seq.0 >= row.first_seq && seq.0 < row.first_seq + i64::from(row.count)))
+    async fn submission_of(
+        &self,
+        handle: Handle,
+        seq: Seq,
+    ) -> Result<Option<SubmissionRow>, JournalError> {
+        let rows = self
+            .submissions(handle, Seq(seq.0.saturating_add(1)), 1)
+            .await?;
+        Ok(rows
+            .into_iter()
+            .find(|row| seq.0 >= row.first_seq && seq.0 < row.first_seq + i64::from(row.count)))
     }
 
     /// Rows that begin before `before`, newest first.
-    async fn submissions(&self, handle: Handle, before: Seq, limit: i64) -> Result<Vec<SubmissionRow>, JournalError> {
+    async fn submissions(
+        &self,
+        handle: Handle,
+        before: Seq,
+        limit: i64,
+    ) -> Result<Vec<SubmissionRow>, JournalError> {
         self.read(|| {
             sqlx::query_as::<_, SubmissionRow>(concat!(
                 "-- submissions
@@ -227,7 +260,11 @@ impl Reader {
     }
 
     /// The rows that hold these tasks, oldest first.
-    async fn submissions_of(&self, handle: Handle, seqs: &[Seq]) -> Result<Vec<SubmissionRow>, JournalError> {
+    async fn submissions_of(
+        &self,
+        handle: Handle,
+        seqs: &[Seq],
+    ) -> Result<Vec<SubmissionRow>, JournalError> {
         let seqs: Vec<i64> = seqs.iter().map(|seq| seq.0).collect();
         self.read(|| {
             sqlx::query_as::<_, SubmissionRow>(concat!(
@@ -277,7 +314,10 @@ impl Reader {
                 .fetch_all(&self.pool)
             })
             .await?;
-        let mut attempts: Vec<AttemptRecord> = rows.into_iter().map(AttemptRow::record).collect::<Result<_, _>>()?;
+        let mut attempts: Vec<AttemptRecord> = rows
+            .into_iter()
+            .map(AttemptRow::record)
+            .collect::<Result<_, _>>()?;
         attempts.reverse();
         attempts.sort_by_key(|record| record.at);
         Ok(attempts)

@@ -22,7 +22,11 @@ pub struct Upkeep {
 
 impl Upkeep {
     pub(super) fn new(options: &PgConnectOptions, shard: ShardId, retention_days: u32) -> Self {
-        Upkeep { options: Duty::Upkeep.options(options), shard, retention_days }
+        Upkeep {
+            options: Duty::Upkeep.options(options),
+            shard,
+            retention_days,
+        }
     }
 
     async fn connect(&self) -> Result<PgConnection, JournalError> {

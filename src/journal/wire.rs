@@ -7,7 +7,9 @@ use sqlx::{
     Decode, Encode, Postgres, Type,
     encode::IsNull,
     error::BoxDynError,
-    postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueFormat, PgValueRef, types::Oid},
+    postgres::{
+        PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueFormat, PgValueRef, types::Oid,
+    },
 };
 use uuid::Uuid;
 
@@ -154,7 +156,12 @@ impl Encode<'_, Postgres> for Blobs {
     fn encode_by_ref(&self, buf: &mut PgArgumentBuffer) -> Result<IsNull, BoxDynError> {
         let bytes: usize = self.chunks.iter().map(Bytes::len).sum();
         buf.reserve(20 + self.rows.len() * 4 + bytes);
-        array_head(buf, self.rows.iter().any(Option::is_none), 17, self.rows.len());
+        array_head(
+            buf,
+            self.rows.iter().any(Option::is_none),
+            17,
+            self.rows.len(),
+        );
         let mut from = 0;
         for row in &self.rows {
             let Some(to) = row.map(|to| to as usize) else {
@@ -187,7 +194,8 @@ impl Encode<'_, Postgres> for Blob<'_> {
 impl Stamp {
     fn micros(self) -> i64 {
         // 4713 BC to 294276 AD, as Postgres has it
-        (self.0.0.saturating_sub(EPOCH_US)).clamp(-211_813_488_000_000_000, 9_223_371_331_199_999_999)
+        (self.0.0.saturating_sub(EPOCH_US))
+            .clamp(-211_813_488_000_000_000, 9_223_371_331_199_999_999)
     }
 }
 
@@ -231,5 +239,9 @@ macro_rules! scalar {
     };
 }
 
-scalar!(Stamp, 1184, 1185, micros, i64, |us| Stamp(Time(us.saturating_add(EPOCH_US))));
-scalar!(Date, 1082, 1182, days, i32, |days| Date(Day(days.saturating_add(EPOCH_DAYS))));
+scalar!(Stamp, 1184, 1185, micros, i64, |us| Stamp(Time(
+    us.saturating_add(EPOCH_US)
+)));
+scalar!(Date, 1082, 1182, days, i32, |days| Date(Day(
+    days.saturating_add(EPOCH_DAYS)
+)));

@@ -29,7 +29,10 @@ pub struct Peers {
 impl Peers {
     /// With these certificates; `None`: without any.
     pub fn new(tls: Option<Tls>) -> Peers {
-        Peers { tls, channels: Arc::default() }
+        Peers {
+            tls,
+            channels: Arc::default(),
+        }
     }
 
     /// The channel to the replica at `address` (`host:port`). Fails when that is no address; connects only when used.

@@ -26,12 +26,21 @@ pub struct Connection {
 }
 
 /// The connections of `listener`; the next one is accepted when fewer than `most` are open.
-pub fn connections(listener: TcpListener, most: usize) -> impl Stream<Item = io::Result<Connection>> {
+pub fn connections(
+    listener: TcpListener,
+    most: usize,
+) -> impl Stream<Item = io::Result<Connection>> {
     let places = Arc::new(Semaphore::new(most));
     stream::unfold((listener, places), |(listener, places)| async move {
         let place = places.clone().acquire_owned().await.ok()?;
         let stream = accept(&listener).await;
-        Some((Ok(Connection { stream, _place: place }), (listener, places)))
+        Some((
+            Ok(Connection {
+                stream,
+                _place: place,
+            }),
+            (listener, places),
+        ))
     })
 }
 
@@ -61,13 +70,21 @@ impl Connected for Connection {
 }
 
 impl AsyncRead for Connection {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
 impl AsyncWrite for Connection {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
 
@@ -79,7 +96,11 @@ impl AsyncWrite for Connection {
         Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 
-    fn poll_write_vectored(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bufs: &[io::IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
     }
 

@@ -25,21 +25,34 @@ pub struct Tls {
 impl Tls {
     /// Reads the files. Fails with the name of the one that cannot be read.
     pub fn read(files: &TlsFiles) -> anyhow::Result<Tls> {
-        let read = |path: &PathBuf| fs::read(path).with_context(|| format!("cannot read {}", path.display()));
-        Ok(Tls::new(read(&files.cert)?, read(&files.key)?, read(&files.ca)?))
+        let read = |path: &PathBuf| {
+            fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+        };
+        Ok(Tls::new(
+            read(&files.cert)?,
+            read(&files.key)?,
+            read(&files.ca)?,
+        ))
     }
 
     /// From PEM text.
     pub fn new(cert: impl AsRef<[u8]>, key: impl AsRef<[u8]>, ca: impl AsRef<[u8]>) -> Tls {
-        Tls { identity: Identity::from_pem(cert, key), ca: Certificate::from_pem(ca) }
+        Tls {
+            identity: Identity::from_pem(cert, key),
+            ca: Certificate::from_pem(ca),
+        }
     }
 
     pub(super) fn server(&self) -> ServerTlsConfig {
-        ServerTlsConfig::new().identity(self.identity.clone()).client_ca_root(self.ca.clone())
+        ServerTlsConfig::new()
+            .identity(self.identity.clone())
+            .client_ca_root(self.ca.clone())
     }
 
     pub(super) fn client(&self) -> ClientTlsConfig {
-        ClientTlsConfig::new().identity(self.identity.clone()).ca_certificate(self.ca.clone())
+        ClientTlsConfig::new()
+            .identity(self.identity.clone())
+            .ca_certificate(self.ca.clone())
     }
 }
 

@@ -34,7 +34,9 @@ impl Account {
                 return Ok(Account { user, lent: true });
             }
         }
-        bail!("Postgres cannot run as root, and there is no account postgres or nobody to run it: use --database-url")
+        bail!(
+            "Postgres cannot run as root, and there is no account postgres or nobody to run it: use --database-url"
+        )
     }
 
     /// Its number, for names of things shared by its processes.
@@ -45,16 +47,28 @@ impl Account {
     /// A program to be run under this account, in `dir`, with nothing of our environment.
     pub(super) fn command(&self, program: &Path, dir: &Path) -> Command {
         let mut command = Command::new(program);
-        command.current_dir(dir).env_clear().envs([("TZ", "UTC"), ("LC_ALL", "C"), ("PATH", "/usr/bin:/bin")]);
+        command.current_dir(dir).env_clear().envs([
+            ("TZ", "UTC"),
+            ("LC_ALL", "C"),
+            ("PATH", "/usr/bin:/bin"),
+        ]);
         if self.lent {
-            command.uid(self.user.uid.as_raw()).gid(self.user.gid.as_raw());
+            command
+                .uid(self.user.uid.as_raw())
+                .gid(self.user.gid.as_raw());
         }
         command
     }
 
     /// Makes `dir` this account's alone.
     pub(super) fn own(&self, dir: &Path) -> Result<()> {
-        let context = || format!("cannot hand {} to the account {}", dir.display(), self.user.name);
+        let context = || {
+            format!(
+                "cannot hand {} to the account {}",
+                dir.display(),
+                self.user.name
+            )
+        };
         if self.lent {
             chown(dir, Some(self.user.uid), Some(self.user.gid)).with_context(context)?;
         }
@@ -63,7 +77,9 @@ impl Account {
 
     /// Fails when the account cannot reach `dir` (root's home is closed to all others).
     pub(super) fn check_reach(&self, dir: &Path) -> Result<()> {
-        let closed = |dir: &&Path| fs::metadata(dir).is_ok_and(|m| m.uid() != self.uid() && m.mode() & 0o001 == 0);
+        let closed = |dir: &&Path| {
+            fs::metadata(dir).is_ok_and(|m| m.uid() != self.uid() && m.mode() & 0o001 == 0)
+        };
         match dir.ancestors().skip(1).find(closed) {
             Some(closed) if self.lent => bail!(
                 "{} is closed to the account {}, under which the server runs: choose another data directory",
@@ -76,6 +92,7 @@ impl Account {
 
     /// `path` is a directory that we or the account made, not somebody's trap in a shared directory.
     pub(super) fn made(&self, path: &Path) -> bool {
-        fs::symlink_metadata(path).is_ok_and(|m| m.is_dir() && (m.uid() == self.uid() || m.uid() == geteuid().as_raw()))
+        fs::symlink_metadata(path)
+            .is_ok_and(|m| m.is_dir() && (m.uid() == self.uid() || m.uid() == geteuid().as_raw()))
     }
 }

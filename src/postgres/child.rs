@@ -41,18 +41,23 @@ impl Child {
         let ended = Arc::new(Ended::default());
         let (tell, started) = mpsc::sync_channel(1);
         let watch = Arc::clone(&ended);
-        thread::Builder::new().name("private-postgres".into()).spawn(move || {
-            bind_to_us(&mut command);
-            match command.spawn() {
-                Ok(child) => {
-                    // The receiver waits for this very message.
-                    let _ = tell.send(Ok(Pid::from_raw(child.id() as i32)));
-                    watch.over(child);
+        thread::Builder::new()
+            .name("private-postgres".into())
+            .spawn(move || {
+                bind_to_us(&mut command);
+                match command.spawn() {
+                    Ok(child) => {
+                        // The receiver waits for this very message.
+                        let _ = tell.send(Ok(Pid::from_raw(child.id() as i32)));
+                        watch.over(child);
+                    }
+                    Err(error) => mem::drop(tell.send(Err(error))),
                 }
-                Err(error) => mem::drop(tell.send(Err(error))),
-            }
-        })?;
-        let pid = started.recv().context("the thread of the server ended")?.context("cannot start the server")?;
+            })?;
+        let pid = started
+            .recv()
+            .context("the thread of the server ended")?
+            .context("cannot start the server")?;
         Ok(Child { pid, ended })
     }
 
@@ -71,7 +76,10 @@ impl Child {
         for signal in [signal, Signal::SIGQUIT, Signal::SIGKILL] {
             self.signal(signal);
             let status = self.ended.status();
-            let waited = self.ended.changed.wait_timeout_while(status, patience, |status| status.is_none());
+            let waited = self
+                .ended
+                .changed
+                .wait_timeout_while(status, patience, |status| status.is_none());
             if waited.unwrap_or_else(PoisonError::into_inner).0.is_some() {
                 return;
             }
@@ -95,7 +103,9 @@ impl Ended {
 
     fn over(&self, mut child: process::Child) {
         let pid = Pid::from_raw(child.id() as i32);
-        while waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) == Err(Errno::EINTR) {}
+        while waitid(Id::Pid(pid), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT) == Err(Errno::EINTR)
+        {
+        }
         let mut status = self.status();
         *status = Some(child.wait().unwrap_or_default());
         self.changed.notify_all();
@@ -108,7 +118,11 @@ fn bind_to_us(command: &mut Command) {
     let bind = move || {
         prctl::set_pdeathsig(Signal::SIGINT)?;
         // We may have died before that line: then nobody would ever tell it.
-        if getppid().as_raw() as u32 == us { Ok(()) } else { Err(io::Error::from(Errno::ESRCH)) }
+        if getppid().as_raw() as u32 == us {
+            Ok(())
+        } else {
+            Err(io::Error::from(Errno::ESRCH))
+        }
     };
     // SAFETY: between fork and exec only async-signal-safe calls are made (prctl, getppid) and nothing is allocated.
     unsafe { command.pre_exec(bind) };

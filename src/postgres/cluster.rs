@@ -2,7 +2,10 @@
 //!
 //! A directory with the name `data` is always complete: it is made under another name and renamed.
 
-use super::{COORDINATION, Options, SUPERUSER, TARGET, account::Account, child::Child, place, place::Place, programs::Programs};
+use super::{
+    COORDINATION, Options, SUPERUSER, TARGET, account::Account, child::Child, place, place::Place,
+    programs::Programs,
+};
 use anyhow::{Context, Result, bail};
 use std::{
     fs::{self, OpenOptions},
@@ -31,7 +34,11 @@ const SETTINGS: [(&str, &str); 8] = [
     ("log_min_error_statement", "panic"),
     ("log_min_messages", "log"),
 ];
-const NOT_DURABLE: [(&str, &str); 3] = [("fsync", "off"), ("synchronous_commit", "off"), ("full_page_writes", "off")];
+const NOT_DURABLE: [(&str, &str); 3] = [
+    ("fsync", "off"),
+    ("synchronous_commit", "off"),
+    ("full_page_writes", "off"),
+];
 
 /// Makes the data directory of `place` if it is not there; checks that it fits the programs if it is.
 pub(super) fn prepare(programs: &Programs, account: &Account, place: &Place) -> Result<()> {
@@ -41,7 +48,12 @@ pub(super) fn prepare(programs: &Programs, account: &Account, place: &Place) -> 
     }
     if place.is_temporary() {
         let template = template(programs, account)?;
-        return run(Command::new("cp").arg("-a").arg("--reflink=auto").arg(&template).arg(&data)).map(drop);
+        return run(Command::new("cp")
+            .arg("-a")
+            .arg("--reflink=auto")
+            .arg(&template)
+            .arg(&data))
+        .map(drop);
     }
     let unfinished = place.base().join("data.unfinished");
     if unfinished.exists() {
@@ -52,12 +64,26 @@ pub(super) fn prepare(programs: &Programs, account: &Account, place: &Place) -> 
 }
 
 /// Starts the server on the data of `place` and waits until it takes connections.
-pub(super) fn start(programs: &Programs, account: &Account, place: &Place, options: &Options) -> Result<Child> {
+pub(super) fn start(
+    programs: &Programs,
+    account: &Account,
+    place: &Place,
+    options: &Options,
+) -> Result<Child> {
     let path = place.log();
     let fresh = fs::metadata(&path).is_ok_and(|log| log.len() > LARGEST_LOG);
-    let log = OpenOptions::new().create(true).write(true).append(!fresh).truncate(fresh).open(&path)?;
+    let log = OpenOptions::new()
+        .create(true)
+        .write(true)
+        .append(!fresh)
+        .truncate(fresh)
+        .open(&path)?;
     let mut command = account.command(&programs.path("postgres"), place.base());
-    command.arg("-D").arg(place.data()).arg("-k").arg(place.socket_dir());
+    command
+        .arg("-D")
+        .arg(place.data())
+        .arg("-k")
+        .arg(place.socket_dir());
     let relaxed: &[_] = if options.durable { &[] } else { &NOT_DURABLE };
     for (name, value) in SETTINGS.iter().chain(relaxed) {
         command.arg("-c").arg(format!("{name}={value}"));
@@ -65,7 +91,10 @@ pub(super) fn start(programs: &Programs, account: &Account, place: &Place, optio
     for (name, value) in &options.settings {
         command.arg("-c").arg(format!("{name}={value}"));
     }
-    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+    command
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log);
     let child = Child::spawn(command)?;
     await_ready(&child, place)?;
     Ok(child)
@@ -73,7 +102,9 @@ pub(super) fn start(programs: &Programs, account: &Account, place: &Place, optio
 
 /// An empty database for `owner`. Both names have been checked.
 pub(super) fn create_database(name: &str, owner: &str) -> Vec<String> {
-    vec![format!("create database {name} owner {owner} template template0")]
+    vec![format!(
+        "create database {name} owner {owner} template template0"
+    )]
 }
 
 /// Shuts everybody but `owner` out of the database `name`; to be run in it.
@@ -92,10 +123,16 @@ fn await_ready(child: &Child, place: &Place) -> Result<()> {
             return Ok(());
         }
         if let Some(status) = child.ended() {
-            bail!("the private Postgres ended at its start ({status}):\n{}", tail(&place.log()));
+            bail!(
+                "the private Postgres ended at its start ({status}):\n{}",
+                tail(&place.log())
+            );
         }
         if Instant::now() > end {
-            bail!("the private Postgres does not get ready:\n{}", tail(&place.log()));
+            bail!(
+                "the private Postgres does not get ready:\n{}",
+                tail(&place.log())
+            );
         }
         thread::sleep(Duration::from_millis(5));
     }
@@ -134,26 +171,44 @@ fn template(programs: &Programs, account: &Account) -> Result<PathBuf> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let root = place::temporary_root();
-    let name = format!("rallypoint-template-{}-{TEMPLATE_VERSION}-{}", programs.major, account.uid());
+    let name = format!(
+        "rallypoint-template-{}-{TEMPLATE_VERSION}-{}",
+        programs.major,
+        account.uid()
+    );
     let template = root.join(&name).join("data");
     if account.made(&template) {
         return Ok(template);
     }
     let unfinished = root.join(format!("{name}-{}", process::id()));
-    fs::create_dir(&unfinished).with_context(|| format!("cannot create {}", unfinished.display()))?;
+    fs::create_dir(&unfinished)
+        .with_context(|| format!("cannot create {}", unfinished.display()))?;
     account.own(&unfinished)?;
     initialise(programs, account, &unfinished.join("data"), false)?;
     if fs::rename(&unfinished, root.join(&name)).is_err() {
         // Somebody else was faster.
         fs::remove_dir_all(&unfinished)?;
     }
-    if account.made(&template) { Ok(template) } else { bail!("{} belongs to somebody else", template.display()) }
+    if account.made(&template) {
+        Ok(template)
+    } else {
+        bail!("{} belongs to somebody else", template.display())
+    }
 }
 
 fn initialise(programs: &Programs, account: &Account, data: &Path, durable: bool) -> Result<()> {
     let base = data.parent().context("the data directory has no parent")?;
     let mut command = account.command(&programs.path("initdb"), base);
-    command.arg("-D").arg(data).args(["-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-instructions"]);
+    command.arg("-D").arg(data).args([
+        "-U",
+        SUPERUSER,
+        "-A",
+        "trust",
+        "-E",
+        "UTF8",
+        "--locale=C",
+        "--no-instructions",
+    ]);
     if !durable {
         command.arg("--no-sync");
     }
@@ -175,11 +230,26 @@ fn initialise(programs: &Programs, account: &Account, data: &Path, durable: bool
 }
 
 /// Runs statements on data that no server serves. An error ends the program, by `exit_on_error`.
-fn single_user(programs: &Programs, account: &Account, data: &Path, database: &str, statements: &[String]) -> Result<()> {
+fn single_user(
+    programs: &Programs,
+    account: &Account,
+    data: &Path,
+    database: &str,
+    statements: &[String],
+) -> Result<()> {
     let base = data.parent().context("the data directory has no parent")?;
     let mut command = account.command(&programs.path("postgres"), base);
-    command.arg("--single").args(["-c", "exit_on_error=on"]).arg("-D").arg(data).arg(database);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    command
+        .arg("--single")
+        .args(["-c", "exit_on_error=on"])
+        .arg("-D")
+        .arg(data)
+        .arg(database);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
         // When it has ended early, its status says so below.
         let _ = stdin.write_all((statements.join("\n") + "\n").as_bytes());
@@ -189,13 +259,20 @@ fn single_user(programs: &Programs, account: &Account, data: &Path, database: &s
 
 fn run(command: &mut Command) -> Result<Output> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {name}"))?;
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot run {name}"))?;
     checked(output, &name)
 }
 
 fn checked(output: Output, name: &str) -> Result<Output> {
     if !output.status.success() {
-        bail!("{name} failed ({}):\n{}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+        bail!(
+            "{name} failed ({}):\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
     }
     Ok(output)
 }

@@ -15,7 +15,10 @@ use std::{
 /// Ends the server that runs on `data`, if there is one: in good order, or at once when its data are to be thrown away.
 pub(super) fn end(data: &Path, in_order: bool) {
     let Some(pid) = running(data) else { return };
-    tracing::info!(pid, "stopping the private Postgres that an earlier process left behind");
+    tracing::info!(
+        pid,
+        "stopping the private Postgres that an earlier process left behind"
+    );
     let signals = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGKILL];
     for signal in signals.into_iter().skip(usize::from(!in_order)) {
         // It may have ended meanwhile.

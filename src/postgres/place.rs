@@ -35,7 +35,8 @@ pub fn default_data_dir() -> PathBuf {
         return "/var/lib/rallypoint/postgres".into();
     }
     let home = || PathBuf::from(env::var_os("HOME").unwrap_or_else(|| "/var/tmp".into()));
-    let state = env::var_os("XDG_STATE_HOME").map_or_else(|| home().join(".local/state"), PathBuf::from);
+    let state =
+        env::var_os("XDG_STATE_HOME").map_or_else(|| home().join(".local/state"), PathBuf::from);
     state.join("rallypoint/postgres")
 }
 
@@ -48,8 +49,17 @@ impl Place {
         let lock = lock(&base)?;
         account.own(&base)?;
         orphan::end(&base.join("data"), true);
-        let socket = if base.as_os_str().len() <= LONGEST_SOCKET_DIR { base.clone() } else { socket_elsewhere(&base, account)? };
-        Ok(Place { base, socket, temporary: false, _lock: lock })
+        let socket = if base.as_os_str().len() <= LONGEST_SOCKET_DIR {
+            base.clone()
+        } else {
+            socket_elsewhere(&base, account)?
+        };
+        Ok(Place {
+            base,
+            socket,
+            temporary: false,
+            _lock: lock,
+        })
     }
 
     /// A new directory, which goes when we do; leftovers of others like us go now.
@@ -57,7 +67,11 @@ impl Place {
         let root = temporary_root();
         sweep(&root, account);
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("{}-{}", process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "{}-{}",
+            process::id(),
+            NUMBER.fetch_add(1, Ordering::Relaxed)
+        );
         let hidden = root.join(format!(".{TEMPORARY}{name}"));
         let base = root.join(format!("{TEMPORARY}{name}"));
         fs::create_dir(&hidden).with_context(|| format!("cannot create {}", hidden.display()))?;
@@ -65,7 +79,12 @@ impl Place {
         account.own(&hidden)?;
         // It gets the name that sweepers look for only now that it is locked.
         fs::rename(&hidden, &base)?;
-        Ok(Place { socket: base.clone(), base, temporary: true, _lock: lock })
+        Ok(Place {
+            socket: base.clone(),
+            base,
+            temporary: true,
+            _lock: lock,
+        })
     }
 
     pub(super) fn base(&self) -> &Path {
@@ -91,7 +110,11 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let gone = if self.temporary { &self.base } else { &self.socket };
+        let gone = if self.temporary {
+            &self.base
+        } else {
+            &self.socket
+        };
         if self.temporary || self.socket != self.base {
             // Best effort: what stays is swept later.
             let _ = fs::remove_dir_all(gone);
@@ -102,12 +125,21 @@ impl Drop for Place {
 /// Where temporary directories and the template lie. A long `TMPDIR` leaves no room for the name of a socket.
 pub(super) fn temporary_root() -> PathBuf {
     let root = env::temp_dir();
-    if root.as_os_str().len() <= LONGEST_SOCKET_DIR - 30 { root } else { "/tmp".into() }
+    if root.as_os_str().len() <= LONGEST_SOCKET_DIR - 30 {
+        root
+    } else {
+        "/tmp".into()
+    }
 }
 
 fn lock(dir: &Path) -> Result<File> {
     let path = dir.join(LOCK);
-    let mut file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path)?;
+    let mut file = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(&path)?;
     match file.try_lock() {
         Ok(()) => {
             file.set_len(0)?;
@@ -121,7 +153,9 @@ fn lock(dir: &Path) -> Result<File> {
                 dir.display()
             )
         }
-        Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
+        Err(TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("cannot lock {}", path.display()))
+        }
     }
 }
 
@@ -131,7 +165,9 @@ fn socket_elsewhere(base: &Path, account: &Account) -> Result<PathBuf> {
         .as_os_str()
         .as_encoded_bytes()
         .iter()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
     let dir = temporary_root().join(format!("rallypoint-socket-{number:016x}"));
     match fs::create_dir(&dir) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error)?,
@@ -157,7 +193,10 @@ fn sweep(root: &Path, account: &Account) {
 
 /// The lock of a directory that was locked before: one without a lock file is not ours to remove.
 fn lock_again(dir: &Path) -> Result<File> {
-    let file = OpenOptions::new().read(true).write(true).open(dir.join(LOCK))?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(dir.join(LOCK))?;
     file.try_lock()?;
     Ok(file)
 }

@@ -7,14 +7,20 @@ use std::thread;
 /// Runs each statement by itself on one connection. On a thread of its own: the caller may be inside a runtime.
 pub(super) fn run(options: PgConnectOptions, statements: Vec<String>) -> Result<()> {
     let work = move || -> Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             let mut connection = PgConnection::connect_with(&options).await?;
             for statement in statements {
-                connection.execute(sqlx::raw_sql(AssertSqlSafe(statement))).await?;
+                connection
+                    .execute(sqlx::raw_sql(AssertSqlSafe(statement)))
+                    .await?;
             }
             Ok(connection.close().await?)
         })
     };
-    thread::spawn(work).join().map_err(|_| anyhow!("the thread of an administrative statement panicked"))?
+    thread::spawn(work)
+        .join()
+        .map_err(|_| anyhow!("the thread of an administrative statement panicked"))?
 }

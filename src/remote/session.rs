@@ -5,7 +5,10 @@ use super::{
     wire::{attempt, from_executor, handed_of, slots, token_of, told},
 };
 use crate::{
-    api::peer::{Beat, FromExecutor, Hello, executor_service_client::ExecutorServiceClient, from_executor, to_executor::Message},
+    api::peer::{
+        Beat, FromExecutor, Hello, executor_service_client::ExecutorServiceClient, from_executor,
+        to_executor::Message,
+    },
     executor::{Event, Executor, Link, MemberId, Snapshot},
     journal::{Membership, Sessions},
     peer::Peers,
@@ -95,19 +98,29 @@ impl Remote {
 
     async fn session(&mut self, owned: &Membership, channel: Channel, number: u64) -> End {
         let (out, mut events) = mpsc::channel(ON_THE_WAY);
-        let link = Link { epoch: owned.epoch, member: MemberId::default(), out };
-        let Some(snapshot) = self.executor.attach(link) else { return End::Moved };
+        let link = Link {
+            epoch: owned.epoch,
+            member: MemberId::default(),
+            out,
+        };
+        let Some(snapshot) = self.executor.attach(link) else {
+            return End::Moved;
+        };
         let (requests, outgoing) = mpsc::channel(ON_THE_WAY);
         let completions = snapshot.completions.clone();
         let _ = requests.try_send(self.hello(owned, number, snapshot));
-        let mut client =
-            ExecutorServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES).max_encoding_message_size(MESSAGE_BYTES);
-        let mut answers = match timeout(SILENCE * 2, client.session(ReceiverStream::new(outgoing))).await {
-            Ok(Ok(answers)) => answers.into_inner(),
-            Ok(Err(status)) => return End::Broken(status),
-            Err(_) => return End::Broken(Status::deadline_exceeded("no answer to the hello")),
-        };
-        let first = completions.into_iter().map(|(token, completion)| told(Event::Completed(token, completion)));
+        let mut client = ExecutorServiceClient::new(channel)
+            .max_decoding_message_size(MESSAGE_BYTES)
+            .max_encoding_message_size(MESSAGE_BYTES);
+        let mut answers =
+            match timeout(SILENCE * 2, client.session(ReceiverStream::new(outgoing))).await {
+                Ok(Ok(answers)) => answers.into_inner(),
+                Ok(Err(status)) => return End::Broken(status),
+                Err(_) => return End::Broken(Status::deadline_exceeded("no answer to the hello")),
+            };
+        let first = completions
+            .into_iter()
+            .map(|(token, completion)| told(Event::Completed(token, completion)));
         let mut waiting: std::collections::VecDeque<FromExecutor> = first.collect();
         let (mut beats, mut heard) = (interval(BEAT), Instant::now());
         loop {
@@ -154,7 +167,9 @@ impl Remote {
             Some(Message::Fenced(_)) => return Ok(false),
             Some(Message::Run(assignment)) => self.executor.dispatch(vec![handed_of(assignment)?]),
             Some(Message::Stop(token)) => self.executor.stop(token_of(Some(token))?),
-            Some(Message::Acknowledge(token)) => self.executor.acknowledge(&[token_of(Some(token))?]),
+            Some(Message::Acknowledge(token)) => {
+                self.executor.acknowledge(&[token_of(Some(token))?])
+            }
         }
         Ok(true)
     }
@@ -166,7 +181,11 @@ impl Remote {
             name: self.name.to_string(),
             epoch: owned.epoch.0,
             session,
-            slots: snapshot.slots.iter().map(|(work, total)| slots(work, *total)).collect(),
+            slots: snapshot
+                .slots
+                .iter()
+                .map(|(work, total)| slots(work, *total))
+                .collect(),
             attempts: snapshot.attempts.iter().map(attempt).collect(),
         }))
     }

@@ -2,10 +2,14 @@
 //! network: what makes no sense is refused, never believed in part.
 
 use crate::{
-    api::peer::{self, assignment::Limit, completion::Report as WireReport, from_executor::Message, to_executor},
+    api::peer::{
+        self, assignment::Limit, completion::Report as WireReport, from_executor::Message,
+        to_executor,
+    },
     coordinator::pool::ToMember,
     core::{
-        Assignment, Attempt, Completion, Epoch, Handle, Order, Report, Running, Seq, TaskError, TaskResult, Time, TimeLimit, Work,
+        Assignment, Attempt, Completion, Epoch, Handle, Order, Report, Running, Seq, TaskError,
+        TaskResult, Time, TimeLimit, Work,
     },
     executor::{Body, Event, Kept, Order as Handed, Token},
 };
@@ -13,11 +17,15 @@ use std::{sync::Arc, time::Duration};
 use tonic::Status;
 
 pub(super) fn from_executor(message: Message) -> peer::FromExecutor {
-    peer::FromExecutor { message: Some(message) }
+    peer::FromExecutor {
+        message: Some(message),
+    }
 }
 
 pub(super) fn to_executor(message: to_executor::Message) -> peer::ToExecutor {
-    peer::ToExecutor { message: Some(message) }
+    peer::ToExecutor {
+        message: Some(message),
+    }
 }
 
 /// What the pool sends, as messages.
@@ -25,9 +33,10 @@ pub(super) fn sent(message: ToMember) -> Vec<peer::ToExecutor> {
     match message {
         ToMember::Run(order) => vec![to_executor(to_executor::Message::Run(handed(*order)))],
         ToMember::Stop(stopped) => vec![to_executor(to_executor::Message::Stop(token(stopped)))],
-        ToMember::Acknowledge(tokens) => {
-            tokens.into_iter().map(|one| to_executor(to_executor::Message::Acknowledge(token(one)))).collect()
-        }
+        ToMember::Acknowledge(tokens) => tokens
+            .into_iter()
+            .map(|one| to_executor(to_executor::Message::Acknowledge(token(one))))
+            .collect(),
     }
 }
 
@@ -40,24 +49,42 @@ pub(super) fn told(event: Event) -> peer::FromExecutor {
 }
 
 pub(super) fn slots(work: &Work, total: u32) -> peer::Slots {
-    peer::Slots { work: work.to_string(), total }
+    peer::Slots {
+        work: work.to_string(),
+        total,
+    }
 }
 
 pub(super) fn slots_of(slots: peer::Slots) -> Result<(Work, u32), Status> {
-    Ok((slots.work.parse().map_err(Status::invalid_argument)?, slots.total))
+    Ok((
+        slots.work.parse().map_err(Status::invalid_argument)?,
+        slots.total,
+    ))
 }
 
 pub(super) fn token(token: Token) -> peer::Token {
-    peer::Token { epoch: token.epoch.0, serial: token.serial }
+    peer::Token {
+        epoch: token.epoch.0,
+        serial: token.serial,
+    }
 }
 
 pub(super) fn token_of(token: Option<peer::Token>) -> Result<Token, Status> {
     let peer::Token { epoch, serial } = token.ok_or_else(|| missing("token"))?;
-    Ok(Token { epoch: Epoch(epoch), serial })
+    Ok(Token {
+        epoch: Epoch(epoch),
+        serial,
+    })
 }
 
 pub(super) fn attempt(kept: &Kept) -> peer::Attempt {
-    let Running { handle, first, count, attempt, since } = kept.running;
+    let Running {
+        handle,
+        first,
+        count,
+        attempt,
+        since,
+    } = kept.running;
     peer::Attempt {
         token: Some(token(kept.token)),
         work: kept.work.to_string(),
@@ -84,7 +111,11 @@ pub(super) fn attempt_of(attempt: peer::Attempt) -> Result<Kept, Status> {
 }
 
 fn handed(order: Handed) -> peer::Assignment {
-    let Handed { token: named, assignment, body } = order;
+    let Handed {
+        token: named,
+        assignment,
+        body,
+    } = order;
     peer::Assignment {
         token: Some(token(named)),
         handle: assignment.handle.to_string(),
@@ -96,7 +127,9 @@ fn handed(order: Handed) -> peer::Assignment {
         spec: serde_json::to_string(&*assignment.spec).unwrap_or_default(),
         caller: assignment.caller.to_string(),
         limit: assignment.time_limit.map(|limit| match limit {
-            TimeLimit::Timeout(timeout) => Limit::Timeout(i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX)),
+            TimeLimit::Timeout(timeout) => {
+                Limit::Timeout(i64::try_from(timeout.as_micros()).unwrap_or(i64::MAX))
+            }
             TimeLimit::Deadline(at) => Limit::Deadline(at.0),
         }),
         payload: body.payload,
@@ -105,7 +138,8 @@ fn handed(order: Handed) -> peer::Assignment {
 }
 
 pub(super) fn handed_of(assignment: peer::Assignment) -> Result<Handed, Status> {
-    let spec = serde_json::from_str(&assignment.spec).map_err(|error| Status::invalid_argument(error.to_string()))?;
+    let spec = serde_json::from_str(&assignment.spec)
+        .map_err(|error| Status::invalid_argument(error.to_string()))?;
     Ok(Handed {
         token: token_of(assignment.token)?,
         assignment: Assignment {
@@ -121,19 +155,42 @@ pub(super) fn handed_of(assignment: peer::Assignment) -> Result<Handed, Status> 
                 Limit::Deadline(us) => TimeLimit::Deadline(Time(us)),
             }),
         },
-        body: Body { payload: assignment.payload, params: assignment.params },
+        body: Body {
+            payload: assignment.payload,
+            params: assignment.params,
+        },
     })
 }
 
 fn completed(named: Token, completion: Completion) -> peer::Completion {
-    let Completion { handle, first, attempt, report, started, ended, slot, backend_pid } = completion;
-    let failed =
-        |error: Arc<TaskError>, transient| peer::Failed { code: error.code.clone(), message: error.message.clone(), transient };
+    let Completion {
+        handle,
+        first,
+        attempt,
+        report,
+        started,
+        ended,
+        slot,
+        backend_pid,
+    } = completion;
+    let failed = |error: Arc<TaskError>, transient| peer::Failed {
+        code: error.code.clone(),
+        message: error.message.clone(),
+        transient,
+    };
     let report = match report {
         Report::Succeeded(result) => {
             let result = result.map(|result| (*result).clone()).unwrap_or_default();
-            let TaskResult { rows_affected, rows_json, truncated } = result;
-            WireReport::Succeeded(peer::Succeeded { rows_affected, rows_json, truncated })
+            let TaskResult {
+                rows_affected,
+                rows_json,
+                truncated,
+            } = result;
+            WireReport::Succeeded(peer::Succeeded {
+                rows_affected,
+                rows_json,
+                truncated,
+            })
         }
         Report::Failed { error, transient } => WireReport::Failed(failed(error, transient)),
         Report::TimedOut(error) => WireReport::TimedOut(failed(error, false)),
@@ -154,12 +211,26 @@ fn completed(named: Token, completion: Completion) -> peer::Completion {
 }
 
 pub(super) fn completed_of(completion: peer::Completion) -> Result<Event, Status> {
-    let error = |failed: peer::Failed| Arc::new(TaskError { code: failed.code, message: failed.message });
+    let error = |failed: peer::Failed| {
+        Arc::new(TaskError {
+            code: failed.code,
+            message: failed.message,
+        })
+    };
     let report = match completion.report.ok_or_else(|| missing("report"))? {
-        WireReport::Succeeded(peer::Succeeded { rows_affected, rows_json, truncated }) => {
-            Report::Succeeded(Some(Arc::new(TaskResult { rows_affected, rows_json, truncated })))
-        }
-        WireReport::Failed(failed) => Report::Failed { transient: failed.transient, error: error(failed) },
+        WireReport::Succeeded(peer::Succeeded {
+            rows_affected,
+            rows_json,
+            truncated,
+        }) => Report::Succeeded(Some(Arc::new(TaskResult {
+            rows_affected,
+            rows_json,
+            truncated,
+        }))),
+        WireReport::Failed(failed) => Report::Failed {
+            transient: failed.transient,
+            error: error(failed),
+        },
         WireReport::TimedOut(failed) => Report::TimedOut(error(failed)),
         WireReport::Stopped(_) => Report::Stopped,
         WireReport::NotStarted(_) => Report::NotStarted,
@@ -179,7 +250,8 @@ pub(super) fn completed_of(completion: peer::Completion) -> Result<Event, Status
 }
 
 fn handle_of(text: &str) -> Result<Handle, Status> {
-    text.parse().map_err(|_| Status::invalid_argument("not a handle"))
+    text.parse()
+        .map_err(|_| Status::invalid_argument("not a handle"))
 }
 
 pub(super) fn missing(what: &str) -> Status {

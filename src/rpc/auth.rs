@@ -28,7 +28,10 @@ pub struct Auth {
 impl Auth {
     /// With `trusted_namespace_metadata` a request may name its namespace.
     pub fn new(trusted_namespace_metadata: bool) -> Self {
-        Auth { default: Namespace::default_namespace(), trusted_namespace_metadata }
+        Auth {
+            default: Namespace::default_namespace(),
+            trusted_namespace_metadata,
+        }
     }
 
     /// Who sent `request`: the name it gives itself, else the address it came from.
@@ -38,11 +41,18 @@ impl Auth {
 
     /// Who sent a request that no handler has taken yet.
     pub fn caller_of(&self, parts: &Parts) -> Result<Caller, Status> {
-        let peer = parts.extensions.get::<TcpConnectInfo>().and_then(TcpConnectInfo::remote_addr);
+        let peer = parts
+            .extensions
+            .get::<TcpConnectInfo>()
+            .and_then(TcpConnectInfo::remote_addr);
         self.of_metadata(&MetadataMap::from_headers(parts.headers.clone()), peer)
     }
 
-    fn of_metadata(&self, metadata: &MetadataMap, peer: Option<SocketAddr>) -> Result<Caller, Status> {
+    fn of_metadata(
+        &self,
+        metadata: &MetadataMap,
+        peer: Option<SocketAddr>,
+    ) -> Result<Caller, Status> {
         let name = match single(metadata, CALLER)? {
             Some(value) => caller_name(value)?,
             None => peer.map_or_else(|| "unknown".into(), |peer| peer.to_string().into()),
@@ -59,28 +69,49 @@ impl Auth {
             return Err(errors::namespace_not_trusted(NAMESPACE));
         }
         let good = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
-        let text = value.to_str().ok().filter(|text| (1..=NAMESPACE_BYTES).contains(&text.len()));
+        let text = value
+            .to_str()
+            .ok()
+            .filter(|text| (1..=NAMESPACE_BYTES).contains(&text.len()));
         match text.filter(|text| text.as_bytes().iter().all(good)) {
             Some(text) => Ok(Namespace(text.into())),
-            None => Err(errors::metadata(NAMESPACE, Reason::METADATA_INVALID, "1 to 63 characters of a-z, 0-9 and -")),
+            None => Err(errors::metadata(
+                NAMESPACE,
+                Reason::METADATA_INVALID,
+                "1 to 63 characters of a-z, 0-9 and -",
+            )),
         }
     }
 }
 
 fn caller_name(value: &MetadataValue<Ascii>) -> Result<Arc<str>, Status> {
-    let text = value.to_str().ok().filter(|text| (1..=CALLER_BYTES).contains(&text.len()));
+    let text = value
+        .to_str()
+        .ok()
+        .filter(|text| (1..=CALLER_BYTES).contains(&text.len()));
     match text.filter(|text| text.bytes().all(|b| b.is_ascii_graphic() || b == b' ')) {
         Some(text) => Ok(text.into()),
-        None => Err(errors::metadata(CALLER, Reason::METADATA_INVALID, "1 to 255 printable ASCII characters")),
+        None => Err(errors::metadata(
+            CALLER,
+            Reason::METADATA_INVALID,
+            "1 to 255 printable ASCII characters",
+        )),
     }
 }
 
 /// The one value of a key; two could be read differently by whoever stands in front of us.
-fn single<'a>(metadata: &'a MetadataMap, key: &'static str) -> Result<Option<&'a MetadataValue<Ascii>>, Status> {
+fn single<'a>(
+    metadata: &'a MetadataMap,
+    key: &'static str,
+) -> Result<Option<&'a MetadataValue<Ascii>>, Status> {
     let mut values = metadata.get_all(key).iter();
     match (values.next(), values.next()) {
         (value, None) => Ok(value),
-        _ => Err(errors::metadata(key, Reason::METADATA_INVALID, "given more than once")),
+        _ => Err(errors::metadata(
+            key,
+            Reason::METADATA_INVALID,
+            "given more than once",
+        )),
     }
 }
 
@@ -92,23 +123,37 @@ mod tests {
     fn caller(trusted: bool, entries: &[(&'static str, &str)]) -> Result<(String, String), Code> {
         let mut metadata = MetadataMap::new();
         for (key, value) in entries {
-            metadata.append(*key, MetadataValue::try_from(value.as_bytes()).expect("bytes of a header"));
+            metadata.append(
+                *key,
+                MetadataValue::try_from(value.as_bytes()).expect("bytes of a header"),
+            );
         }
-        let caller = Auth::new(trusted).of_metadata(&metadata, Some(([10, 0, 0, 1], 7).into())).map_err(|s| s.code())?;
+        let caller = Auth::new(trusted)
+            .of_metadata(&metadata, Some(([10, 0, 0, 1], 7).into()))
+            .map_err(|s| s.code())?;
         Ok((caller.namespace.0.to_string(), caller.name.to_string()))
     }
 
     #[test]
     fn without_metadata_it_is_the_peer_in_the_default_namespace() {
         for trusted in [false, true] {
-            assert_eq!(caller(trusted, &[]), Ok(("default".into(), "10.0.0.1:7".into())));
+            assert_eq!(
+                caller(trusted, &[]),
+                Ok(("default".into(), "10.0.0.1:7".into()))
+            );
         }
     }
 
     #[test]
     fn a_namespace_is_taken_from_metadata_only_where_that_is_trusted() {
-        assert_eq!(caller(true, &[(NAMESPACE, "team-7"), (CALLER, "etl")]), Ok(("team-7".into(), "etl".into())));
-        assert_eq!(caller(false, &[(NAMESPACE, "team-7")]), Err(Code::PermissionDenied));
+        assert_eq!(
+            caller(true, &[(NAMESPACE, "team-7"), (CALLER, "etl")]),
+            Ok(("team-7".into(), "etl".into()))
+        );
+        assert_eq!(
+            caller(false, &[(NAMESPACE, "team-7")]),
+            Err(Code::PermissionDenied)
+        );
     }
 
     #[test]
@@ -124,7 +169,11 @@ mod tests {
             vec![(NAMESPACE, &long[..64])],
             vec![(NAMESPACE, "a"), (NAMESPACE, "b")],
         ] {
-            assert_eq!(caller(true, &entries), Err(Code::InvalidArgument), "{entries:?}");
+            assert_eq!(
+                caller(true, &entries),
+                Err(Code::InvalidArgument),
+                "{entries:?}"
+            );
         }
     }
 }

@@ -13,5 +13,8 @@ use prost_types::Timestamp;
 /// A time of the core.
 pub fn timestamp(time: Time) -> Timestamp {
     let (seconds, micros) = (time.0.div_euclid(1_000_000), time.0.rem_euclid(1_000_000));
-    Timestamp { seconds, nanos: micros as i32 * 1_000 }
+    Timestamp {
+        seconds,
+        nanos: micros as i32 * 1_000,
+    }
 }

@@ -27,12 +27,17 @@ const SCHEDULER: &str = "rallypoint.v1.Scheduler";
 impl From<Violations> for Status {
     fn from(violations: Violations) -> Status {
         let (reported, count) = (violations.reported(), violations.count());
-        let Some(first) = reported.first() else { return Status::invalid_argument("malformed request") };
+        let Some(first) = reported.first() else {
+            return Status::invalid_argument("malformed request");
+        };
         let mut details = info(first.reason, &[("violations", count.to_string())]);
         details.set_bad_request(reported.iter().map(field_violation).collect::<Vec<_>>());
         let message = match count {
             1 => format!("{}: {}", first.field, first.message),
-            _ => format!("{count} fields are wrong, first {}: {}", first.field, first.message),
+            _ => format!(
+                "{count} fields are wrong, first {}: {}",
+                first.field, first.message
+            ),
         };
         Status::with_error_details(Code::InvalidArgument, message, details)
     }
@@ -44,10 +49,15 @@ pub fn call(error: CallError, handle: Handle) -> Status {
         CallError::Rejected(reject) => rejected(reject, handle),
         CallError::NotOwner => not_owner(),
         CallError::OwnerChanged => owner_changed(),
-        CallError::Unavailable { retry_after, reason } => {
+        CallError::Unavailable {
+            retry_after,
+            reason,
+        } => {
             let mut details = info(Reason::TEMPORARILY_UNAVAILABLE, &[("cause", reason.into())]);
             details.set_retry_info(Some(retry_after));
-            let message = format!("{reason}: the call may or may not have had an effect; repeat it with the same request_id");
+            let message = format!(
+                "{reason}: the call may or may not have had an effect; repeat it with the same request_id"
+            );
             Status::with_error_details(Code::Unavailable, message, details)
         }
         CallError::Truncated { oldest } => truncated("after", oldest.0),
@@ -55,7 +65,11 @@ pub fn call(error: CallError, handle: Handle) -> Status {
             let mut details = info(Reason::OVERLOADED, &[("limit", limit.into())]);
             details.set_retry_info(Some(retry_after));
             details.add_quota_failure_violation("server", limit);
-            Status::with_error_details(Code::Unavailable, "more calls are waiting than this server holds; call again", details)
+            Status::with_error_details(
+                Code::Unavailable,
+                "more calls are waiting than this server holds; call again",
+                details,
+            )
         }
     }
 }
@@ -84,22 +98,43 @@ pub fn rejected(reject: Reject, handle: Handle) -> Status {
     match reject {
         Reject::UnknownHandle => handle_not_found(),
         Reject::Released => released(handle),
-        Reject::OrderClosed { index, order, current } => order_closed(index, order.0, current.0, handle),
+        Reject::OrderClosed {
+            index,
+            order,
+            current,
+        } => order_closed(index, order.0, current.0, handle),
         Reject::RequestIdReused => {
             let details = info(Reason::REQUEST_ID_REUSED, &[]);
             let message = "the request_id was used with another payload within the last 15 minutes";
             Status::with_error_details(Code::AlreadyExists, message, details)
         }
-        Reject::LimitReached { limit, namespace, value, wait } => limits::reached(limit, &namespace, value, wait, handle),
+        Reject::LimitReached {
+            limit,
+            namespace,
+            value,
+            wait,
+        } => limits::reached(limit, &namespace, value, wait, handle),
         Reject::CursorAhead { last } => {
             let mut details = info(Reason::CURSOR_AHEAD, &[("last", last.0.to_string())]);
-            details.set_bad_request([violation("after", Reason::CURSOR_AHEAD, format!("the last event is {}", last.0))]);
-            Status::with_error_details(Code::OutOfRange, "`after` is beyond the last event of the scheduler", details)
+            details.set_bad_request([violation(
+                "after",
+                Reason::CURSOR_AHEAD,
+                format!("the last event is {}", last.0),
+            )]);
+            Status::with_error_details(
+                Code::OutOfRange,
+                "`after` is beyond the last event of the scheduler",
+                details,
+            )
         }
         Reject::UnknownTask => task_not_found(),
         Reject::JournalRejected => {
             let details = info(Reason::JOURNAL_REJECTED, &[]);
-            Status::with_error_details(Code::InvalidArgument, "the coordination database refused to store the call", details)
+            Status::with_error_details(
+                Code::InvalidArgument,
+                "the coordination database refused to store the call",
+                details,
+            )
         }
     }
 }
@@ -109,58 +144,101 @@ pub fn truncated(field: &str, oldest: i64) -> Status {
     let mut details = info(Reason::CURSOR_TRUNCATED, &[("oldest", oldest.to_string())]);
     let description = format!("older than the retention; begin at {oldest}");
     details.set_bad_request([violation(field, Reason::CURSOR_TRUNCATED, description)]);
-    Status::with_error_details(Code::OutOfRange, format!("`{field}` is older than the retention"), details)
+    Status::with_error_details(
+        Code::OutOfRange,
+        format!("`{field}` is older than the retention"),
+        details,
+    )
 }
 
 /// Not there, or not the caller's: the same answer.
 pub fn handle_not_found() -> Status {
-    Status::with_error_details(Code::NotFound, "no such scheduler", info(Reason::HANDLE_NOT_FOUND, &[]))
+    Status::with_error_details(
+        Code::NotFound,
+        "no such scheduler",
+        info(Reason::HANDLE_NOT_FOUND, &[]),
+    )
 }
 
 /// No such task in a scheduler of the caller's.
 pub fn task_not_found() -> Status {
-    Status::with_error_details(Code::NotFound, "no such task", info(Reason::TASK_NOT_FOUND, &[]))
+    Status::with_error_details(
+        Code::NotFound,
+        "no such task",
+        info(Reason::TASK_NOT_FOUND, &[]),
+    )
 }
 
 /// The scheduler is released.
 pub fn released(handle: Handle) -> Status {
     let mut details = info(Reason::HANDLE_RELEASED, &[]);
     let description = "released schedulers take no tasks and no changes";
-    details.add_precondition_failure_violation(Reason::HANDLE_RELEASED.as_str(), handle.to_string(), description);
+    details.add_precondition_failure_violation(
+        Reason::HANDLE_RELEASED.as_str(),
+        handle.to_string(),
+        description,
+    );
     details.set_resource_info(SCHEDULER, handle.to_string(), "", description);
-    Status::with_error_details(Code::FailedPrecondition, "the scheduler is released", details)
+    Status::with_error_details(
+        Code::FailedPrecondition,
+        "the scheduler is released",
+        details,
+    )
 }
 
 /// A namespace was named where that is not trusted.
 pub fn namespace_not_trusted(key: &'static str) -> Status {
     let details = info(Reason::NAMESPACE_NOT_TRUSTED, &[("metadata", key.into())]);
-    let message = "this server does not take the namespace from metadata (it was not started to trust it)";
+    let message =
+        "this server does not take the namespace from metadata (it was not started to trust it)";
     Status::with_error_details(Code::PermissionDenied, message, details)
 }
 
 /// A metadata entry is wrong.
 pub fn metadata(key: &'static str, reason: Reason, message: &str) -> Status {
     let mut details = info(reason, &[("metadata", key.into())]);
-    details.set_bad_request([violation(&format!("metadata.{key}"), reason, message.into())]);
-    Status::with_error_details(Code::InvalidArgument, format!("metadata {key}: {message}"), details)
+    details.set_bad_request([violation(
+        &format!("metadata.{key}"),
+        reason,
+        message.into(),
+    )]);
+    Status::with_error_details(
+        Code::InvalidArgument,
+        format!("metadata {key}: {message}"),
+        details,
+    )
 }
 
 /// The request is larger than the transport takes.
 pub fn call_too_large() -> Status {
-    let details = info(Reason::CALL_TOO_LARGE, &[("limit_bytes", CALL_BYTES.to_string())]);
-    Status::with_error_details(Code::InvalidArgument, "a call is at most 4 MiB; make several calls", details)
+    let details = info(
+        Reason::CALL_TOO_LARGE,
+        &[("limit_bytes", CALL_BYTES.to_string())],
+    );
+    Status::with_error_details(
+        Code::InvalidArgument,
+        "a call is at most 4 MiB; make several calls",
+        details,
+    )
 }
 
 /// The request cannot be decoded.
 pub fn message_malformed() -> Status {
     let details = info(Reason::MESSAGE_MALFORMED, &[]);
-    Status::with_error_details(Code::InvalidArgument, "the request is not a message of this API", details)
+    Status::with_error_details(
+        Code::InvalidArgument,
+        "the request is not a message of this API",
+        details,
+    )
 }
 
 /// The journal could not be read. What the database says is for the operator only.
 pub fn journal(error: JournalError) -> Status {
     tracing::warn!(%error, "the journal could not be read for a caller");
-    unavailable("journal", "the journal cannot be read at the moment; call again")
+    unavailable(
+        "journal",
+        "the journal cannot be read at the moment; call again",
+    )
 }
 
 /// The server is going down; another one, or this one again, will answer.
@@ -171,14 +249,22 @@ pub fn stopping() -> Status {
 /// Whether that is what `status` says, of another replica.
 pub fn is_stopping(status: &Status) -> bool {
     let details = status.get_error_details();
-    details.error_info().is_some_and(|info| info.metadata.get("cause").is_some_and(|cause| cause == SHUTDOWN))
+    details.error_info().is_some_and(|info| {
+        info.metadata
+            .get("cause")
+            .is_some_and(|cause| cause == SHUTDOWN)
+    })
 }
 
 /// The coordinator answered another question.
 pub fn bug(reply: &Reply) -> Status {
     let question = std::mem::discriminant(reply);
     tracing::error!(?question, "the coordinator's reply does not fit the call");
-    Status::with_error_details(Code::Internal, "a fault of the server; please report it", info(Reason::INTERNAL, &[]))
+    Status::with_error_details(
+        Code::Internal,
+        "a fault of the server; please report it",
+        info(Reason::INTERNAL, &[]),
+    )
 }
 
 fn unavailable(cause: &str, message: &str) -> Status {
@@ -188,16 +274,31 @@ fn unavailable(cause: &str, message: &str) -> Status {
 }
 
 fn order_closed(index: usize, order: i64, current: i64, handle: Handle) -> Status {
-    let numbers = [("index", index.to_string()), ("order", order.to_string()), ("current_order", current.to_string())];
+    let numbers = [
+        ("index", index.to_string()),
+        ("order", order.to_string()),
+        ("current_order", current.to_string()),
+    ];
     let mut details = info(Reason::ORDER_CLOSED, &numbers);
     let field = format!("tasks[{index}].order");
     let description = format!("order {order} is below the current order {current}");
-    details.add_precondition_failure_violation(Reason::ORDER_CLOSED.as_str(), format!("{handle} {field}"), &description);
-    Status::with_error_details(Code::FailedPrecondition, format!("{field}: {description}"), details)
+    details.add_precondition_failure_violation(
+        Reason::ORDER_CLOSED.as_str(),
+        format!("{handle} {field}"),
+        &description,
+    );
+    Status::with_error_details(
+        Code::FailedPrecondition,
+        format!("{field}: {description}"),
+        details,
+    )
 }
 
 fn info(reason: Reason, metadata: &[(&str, String)]) -> ErrorDetails {
-    let metadata: HashMap<String, String> = metadata.iter().map(|(key, value)| (key.to_string(), value.clone())).collect();
+    let metadata: HashMap<String, String> = metadata
+        .iter()
+        .map(|(key, value)| (key.to_string(), value.clone()))
+        .collect();
     ErrorDetails::with_error_info(reason.as_str(), DOMAIN, metadata)
 }
 

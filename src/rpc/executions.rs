@@ -31,9 +31,17 @@ pub struct Executions {
 impl Executions {
     /// One row per slot; who does not answer is named.
     pub async fn everywhere(&self) -> api::ListExecutionsResponse {
-        let mut found = api::ListExecutionsResponse { executions: (self.probes.executions)(), ..Default::default() };
+        let mut found = api::ListExecutionsResponse {
+            executions: (self.probes.executions)(),
+            ..Default::default()
+        };
         let others = self.route.as_ref().map(Route::others).unwrap_or_default();
-        let told = join_all(others.into_iter().map(|(name, channel)| async { (of(channel).await, name) })).await;
+        let told = join_all(
+            others
+                .into_iter()
+                .map(|(name, channel)| async { (of(channel).await, name) }),
+        )
+        .await;
         for (executions, name) in told {
             match executions {
                 Some(executions) => found.executions.extend(executions),
@@ -46,6 +54,11 @@ impl Executions {
 
 async fn of(channel: Option<Channel>) -> Option<Vec<api::Execution>> {
     let mut client = StatusServiceClient::new(channel?);
-    let told = timeout(PATIENCE, client.list_executions(api::ListExecutionsRequest {})).await.ok()?;
+    let told = timeout(
+        PATIENCE,
+        client.list_executions(api::ListExecutionsRequest {}),
+    )
+    .await
+    .ok()?;
     told.ok().map(|told| told.into_inner().executions)
 }

@@ -43,7 +43,11 @@ pub struct ForwardLayer {
 impl ForwardLayer {
     /// Along `route`; `auth` tells who calls. Requests have at most `request_bytes`.
     pub fn new(route: Route, auth: Auth, request_bytes: usize) -> Self {
-        ForwardLayer { route, auth, request_bytes }
+        ForwardLayer {
+            route,
+            auth,
+            request_bytes,
+        }
     }
 }
 
@@ -51,7 +55,10 @@ impl<S> Layer<S> for ForwardLayer {
     type Service = Forward<S>;
 
     fn layer(&self, inner: S) -> Forward<S> {
-        Forward { inner, layer: self.clone() }
+        Forward {
+            inner,
+            layer: self.clone(),
+        }
     }
 }
 
@@ -66,7 +73,10 @@ type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>>
 
 impl<S> Service<Request<Body>> for Forward<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + 'static,
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>
+        + Clone
+        + Send
+        + 'static,
     S::Future: Send,
 {
     type Response = Response<Body>;
@@ -90,11 +100,18 @@ where
 
 fn is_forwarded(path: &str) -> bool {
     let service = SchedulerServiceServer::<()>::NAME;
-    let method = path.strip_prefix('/').and_then(|path| path.strip_prefix(service)).and_then(|path| path.strip_prefix('/'));
+    let method = path
+        .strip_prefix('/')
+        .and_then(|path| path.strip_prefix(service))
+        .and_then(|path| path.strip_prefix('/'));
     method.is_some_and(|method| method != "Synchronization")
 }
 
-async fn answer<S>(inner: S, layer: ForwardLayer, request: Request<Body>) -> Result<Response<Body>, Infallible>
+async fn answer<S>(
+    inner: S,
+    layer: ForwardLayer,
+    request: Request<Body>,
+) -> Result<Response<Body>, Infallible>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send,
     S::Future: Send,
@@ -116,10 +133,13 @@ where
     *here.headers_mut() = parts.headers.clone();
     *here.extensions_mut() = parts.extensions.clone();
     let response = inner.clone().oneshot(here).await?;
-    let Some(status) = Status::from_header_map(response.headers()) else { return Ok(response) };
+    let Some(status) = Status::from_header_map(response.headers()) else {
+        return Ok(response);
+    };
     let body = kept.take();
     let here_no_more = !matches!(layer.route.way(), Way::Here);
-    let again = route::is_not_owner(&status) || here_no_more && route::is_unknown(&status) && is_repeatable(&parts, &body);
+    let again = route::is_not_owner(&status)
+        || here_no_more && route::is_unknown(&status) && is_repeatable(&parts, &body);
     if !again {
         return Ok(response);
     }
@@ -135,7 +155,11 @@ struct Call<'a> {
 
 impl<'a> Call<'a> {
     fn new(layer: &'a ForwardLayer, parts: &'a Parts, body: Bytes) -> Call<'a> {
-        let body = if begins_something(parts) { identified(body) } else { body };
+        let body = if begins_something(parts) {
+            identified(body)
+        } else {
+            body
+        };
         Call { layer, parts, body }
     }
 
@@ -153,13 +177,19 @@ impl<'a> Call<'a> {
         let mut unknown = false;
         for longest in LOOKS.into_iter().map(Some).chain([None]) {
             let answered = match route.way() {
-                Way::Here => inner.clone().oneshot(self.request(&self.parts.headers)).await.map_err(|never| match never {}),
+                Way::Here => inner
+                    .clone()
+                    .oneshot(self.request(&self.parts.headers))
+                    .await
+                    .map_err(|never| match never {}),
                 Way::There(owner) => self.ask(&owner, &request).await,
                 Way::Nowhere => Err(errors::not_owner()),
             };
             let failed = match answered {
                 Ok(response) => match Status::from_header_map(response.headers()) {
-                    Some(status) if route::is_not_owner(&status) || route::is_unknown(&status) => status,
+                    Some(status) if route::is_not_owner(&status) || route::is_unknown(&status) => {
+                        status
+                    }
                     _ => return response,
                 },
                 Err(status) if route::is_unknown(&status) => status,
@@ -172,14 +202,20 @@ impl<'a> Call<'a> {
                 None => tracing::debug!(%failed, "a call could not be forwarded"),
             }
         }
-        if unknown { errors::owner_changed().into_http() } else { errors::not_owner().into_http() }
+        if unknown {
+            errors::owner_changed().into_http()
+        } else {
+            errors::not_owner().into_http()
+        }
     }
 
     /// The owner's answer, whole: what breaks half-way is as unknown as what is never answered.
     async fn ask(&self, owner: &Owner, headers: &HeaderMap) -> Result<Response<Body>, Status> {
         let asked = async {
             let response = owner.channel.clone().oneshot(self.request(headers)).await;
-            let (parts, body) = response.map_err(|error| Status::unavailable(error.to_string()))?.into_parts();
+            let (parts, body) = response
+                .map_err(|error| Status::unavailable(error.to_string()))?
+                .into_parts();
             let whole = Limited::new(body, ANSWER_BYTES).collect().await;
             let whole = whole.map_err(|error| Status::unavailable(error.to_string()))?;
             let trailers = whole.trailers().cloned().map(Ok);
@@ -207,7 +243,8 @@ impl<'a> Call<'a> {
         let caller = self.layer.auth.caller_of(self.parts)?;
         let mut headers = self.parts.headers.clone();
         for (key, text) in [(CALLER, &caller.name), (NAMESPACE, &caller.namespace.0)] {
-            let value = HeaderValue::from_str(text).map_err(|_| Status::internal("the caller's name cannot be forwarded"))?;
+            let value = HeaderValue::from_str(text)
+                .map_err(|_| Status::internal("the caller's name cannot be forwarded"))?;
             headers.insert(key, value);
         }
         Ok(headers)
@@ -223,14 +260,18 @@ impl Kept {
         let kept = self.clone();
         Body::new(body.map_frame(move |frame| {
             if let Some(data) = frame.data_ref() {
-                kept.0.lock().unwrap_or_else(PoisonError::into_inner).push(data.clone());
+                kept.0
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(data.clone());
             }
             frame
         }))
     }
 
     fn take(&self) -> Bytes {
-        let mut pieces = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut pieces =
+            std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         match pieces.len() {
             1 => pieces.swap_remove(0),
             _ => pieces.concat().into(),
@@ -240,12 +281,16 @@ impl Kept {
 
 async fn collect(body: Body, most: usize) -> Result<Bytes, Status> {
     let whole = Limited::new(body, most + PREFIX).collect().await;
-    whole.map(|whole| whole.to_bytes()).map_err(|_| errors::call_too_large())
+    whole
+        .map(|whole| whole.to_bytes())
+        .map_err(|_| errors::call_too_large())
 }
 
 /// Calls that begin something new each time they are made without a request id.
 fn begins_something(parts: &Parts) -> bool {
-    ["/GetScheduler", "/ExecAsync"].iter().any(|method| parts.uri.path().ends_with(method))
+    ["/GetScheduler", "/ExecAsync"]
+        .iter()
+        .any(|method| parts.uri.path().ends_with(method))
 }
 
 fn is_repeatable(parts: &Parts, body: &Bytes) -> bool {
@@ -271,8 +316,13 @@ fn has_request_id(message: &Bytes) -> bool {
 
 /// The same call, with a request id if it has none.
 fn identified(body: Bytes) -> Bytes {
-    let Some(message) = message(&body).filter(|message| !has_request_id(message)) else { return body };
-    let id = RequestId { request_id: Uuid::now_v7().to_string() }.encode_to_vec();
+    let Some(message) = message(&body).filter(|message| !has_request_id(message)) else {
+        return body;
+    };
+    let id = RequestId {
+        request_id: Uuid::now_v7().to_string(),
+    }
+    .encode_to_vec();
     let mut identified = BytesMut::with_capacity(body.len() + id.len());
     identified.put_u8(0);
     identified.put_u32((message.len() + id.len()) as u32);
@@ -296,22 +346,39 @@ mod tests {
 
     #[test]
     fn a_call_without_a_request_id_is_given_one_and_is_otherwise_the_same() {
-        let call = api::ExecAsyncRequest { handle: "h".into(), tasks: vec![Default::default()], ..Default::default() };
-        let sent = api::ExecAsyncRequest::decode(message(&identified(framed(&call))).expect("a message")).expect("decoded");
+        let call = api::ExecAsyncRequest {
+            handle: "h".into(),
+            tasks: vec![Default::default()],
+            ..Default::default()
+        };
+        let sent =
+            api::ExecAsyncRequest::decode(message(&identified(framed(&call))).expect("a message"))
+                .expect("decoded");
         assert!(Uuid::parse_str(&sent.request_id).is_ok());
-        assert_eq!(api::ExecAsyncRequest { request_id: String::new(), ..sent }, call);
+        assert_eq!(
+            api::ExecAsyncRequest {
+                request_id: String::new(),
+                ..sent
+            },
+            call
+        );
     }
 
     #[test]
     fn a_request_id_of_the_caller_stays() {
-        let call = api::GetSchedulerRequest { request_id: "mine".into(), ..Default::default() };
+        let call = api::GetSchedulerRequest {
+            request_id: "mine".into(),
+            ..Default::default()
+        };
         assert_eq!(identified(framed(&call)), framed(&call));
     }
 
     #[test]
     fn streams_and_other_services_are_not_forwarded_as_they_are() {
         assert!(is_forwarded("/rallypoint.v1.SchedulerService/ExecAsync"));
-        assert!(!is_forwarded("/rallypoint.v1.SchedulerService/Synchronization"));
+        assert!(!is_forwarded(
+            "/rallypoint.v1.SchedulerService/Synchronization"
+        ));
         assert!(!is_forwarded("/rallypoint.v1.StatusService/GetStatus"));
         assert!(!is_forwarded("/grpc.health.v1.Health/Check"));
     }

@@ -1,7 +1,10 @@
 //! PeerService: what replicas tell each other.
 
 use crate::{
-    api::peer::{LookRequest, LookResponse, peer_service_client::PeerServiceClient, peer_service_server::PeerService},
+    api::peer::{
+        LookRequest, LookResponse, peer_service_client::PeerServiceClient,
+        peer_service_server::PeerService,
+    },
     coordinator::Coordinator,
     peer::Peers,
 };
@@ -28,7 +31,9 @@ impl PeerService for Peering {
 
 /// Has the replica at `address` look who owns the shard. It would at its next heartbeat anyway.
 pub async fn poke(peers: &Peers, address: &str) {
-    let Ok(channel) = peers.channel(address) else { return };
+    let Ok(channel) = peers.channel(address) else {
+        return;
+    };
     let mut client = PeerServiceClient::new(channel);
     match tokio::time::timeout(PATIENCE, client.look(LookRequest {})).await {
         Ok(Ok(_)) => {}

@@ -3,7 +3,10 @@
 
 use super::{route::Route, scheduler::Schedulers, status::Statuses};
 use crate::{
-    api::{scheduler_service_server::SchedulerServiceServer, status_service_server::StatusServiceServer},
+    api::{
+        scheduler_service_server::SchedulerServiceServer,
+        status_service_server::StatusServiceServer,
+    },
     coordinator::Coordinator,
 };
 use std::time::Duration;
@@ -15,12 +18,21 @@ use tonic_health::{ServingStatus, server::HealthReporter};
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Tells every change, until `stopping`; that is the last one.
-pub(super) async fn tell(health: HealthReporter, coordinator: Coordinator, route: Route, stopping: CancellationToken) {
+pub(super) async fn tell(
+    health: HealthReporter,
+    coordinator: Coordinator,
+    route: Route,
+    stopping: CancellationToken,
+) {
     let mut told = ServingStatus::Unknown;
     while !stopping.is_cancelled() {
         let served = coordinator.journal_health().available || route.leads_to_an_owner();
         let available = served && !coordinator.is_stopping();
-        let status = if available { ServingStatus::Serving } else { ServingStatus::NotServing };
+        let status = if available {
+            ServingStatus::Serving
+        } else {
+            ServingStatus::NotServing
+        };
         if status != told {
             told = status;
             set(&health, status).await;
@@ -32,7 +44,11 @@ pub(super) async fn tell(health: HealthReporter, coordinator: Coordinator, route
 
 /// For the server as a whole and for each service.
 async fn set(health: &HealthReporter, status: ServingStatus) {
-    let services = ["", SchedulerServiceServer::<Schedulers>::NAME, StatusServiceServer::<Statuses>::NAME];
+    let services = [
+        "",
+        SchedulerServiceServer::<Schedulers>::NAME,
+        StatusServiceServer::<Statuses>::NAME,
+    ];
     for service in services {
         health.set_service_status(service, status).await;
     }

@@ -95,9 +95,20 @@ mod tests {
     #[test]
     fn every_reason_is_upper_snake_and_named_once() {
         for (index, (reason, meaning)) in Reason::ALL.iter().enumerate() {
-            assert!(reason.as_str().bytes().all(|b| b.is_ascii_uppercase() || b == b'_'), "{reason}");
+            assert!(
+                reason
+                    .as_str()
+                    .bytes()
+                    .all(|b| b.is_ascii_uppercase() || b == b'_'),
+                "{reason}"
+            );
             assert!(meaning.ends_with('.'), "{reason}");
-            assert!(Reason::ALL[..index].iter().all(|(other, _)| other != reason), "{reason}");
+            assert!(
+                Reason::ALL[..index]
+                    .iter()
+                    .all(|(other, _)| other != reason),
+                "{reason}"
+            );
         }
     }
 }

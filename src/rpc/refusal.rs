@@ -12,7 +12,11 @@ const DETAILS: &str = "grpc-status-details-bin";
 pub fn translate(response: Response<Body>) -> Response<Body> {
     let headers = response.headers();
     let bare = !headers.contains_key(DETAILS);
-    match headers.get(CODE).filter(|_| bare).map(|code| Code::from_bytes(code.as_bytes())) {
+    match headers
+        .get(CODE)
+        .filter(|_| bare)
+        .map(|code| Code::from_bytes(code.as_bytes()))
+    {
         Some(Code::OutOfRange) => answer(errors::call_too_large()),
         Some(Code::Internal) => answer(errors::message_malformed()),
         _ => response,

@@ -21,7 +21,11 @@ use tonic_types::StatusExt;
 use uuid::Uuid;
 
 /// The longest wait before each look after the first one.
-pub(super) const LOOKS: [Duration; 3] = [Duration::from_millis(100), Duration::from_millis(200), Duration::from_millis(400)];
+pub(super) const LOOKS: [Duration; 3] = [
+    Duration::from_millis(100),
+    Duration::from_millis(200),
+    Duration::from_millis(400),
+];
 
 /// The way to the owner.
 #[derive(Clone)]
@@ -61,11 +65,25 @@ impl Route {
 
     /// The other replicas that are there: the name of each, and the channel to it if it can be reached at all.
     pub(super) fn others(&self) -> Vec<(String, Option<Channel>)> {
-        let Some(peers) = &self.peers else { return Vec::new() };
+        let Some(peers) = &self.peers else {
+            return Vec::new();
+        };
         let membership = self.coordinator.membership();
-        let others = membership.borrow().members.clone().into_iter().filter(|member| member.id != self.coordinator.id());
+        let others = membership
+            .borrow()
+            .members
+            .clone()
+            .into_iter()
+            .filter(|member| member.id != self.coordinator.id());
         let channel = |address: &str| peers.channel(address).ok();
-        others.map(|member| (member.name.to_string(), member.address.as_deref().and_then(channel))).collect()
+        others
+            .map(|member| {
+                (
+                    member.name.to_string(),
+                    member.address.as_deref().and_then(channel),
+                )
+            })
+            .collect()
     }
 
     /// Where to now.
@@ -76,9 +94,14 @@ impl Route {
         let membership = self.coordinator.membership();
         let membership = membership.borrow();
         let owner = self.peers.as_ref().and_then(|peers| {
-            let member = membership.owning().filter(|member| member.id != self.coordinator.id())?;
+            let member = membership
+                .owning()
+                .filter(|member| member.id != self.coordinator.id())?;
             let channel = peers.channel(member.address.as_deref()?).ok()?;
-            Some(Owner { channel, id: member.id })
+            Some(Owner {
+                channel,
+                id: member.id,
+            })
         });
         owner.map_or(Way::Nowhere, Way::There)
     }
@@ -120,19 +143,26 @@ pub(super) fn envelope<T>(message: T, caller: &Caller) -> Result<Request<T>, Sta
 }
 
 pub(super) fn value(text: &str) -> Result<MetadataValue<Ascii>, Status> {
-    text.parse().map_err(|_| Status::internal("the name of the caller cannot be forwarded"))
+    text.parse()
+        .map_err(|_| Status::internal("the name of the caller cannot be forwarded"))
 }
 
 /// The call had no effect where it was sent, and may have one elsewhere.
 pub(super) fn is_not_owner(status: &Status) -> bool {
     status.code() == Code::Unavailable
-        && status.get_error_details().error_info().is_some_and(|info| info.reason == Reason::NOT_OWNER.as_str())
+        && status
+            .get_error_details()
+            .error_info()
+            .is_some_and(|info| info.reason == Reason::NOT_OWNER.as_str())
 }
 
 /// The connection broke, or the shard changed hands meanwhile: nobody knows whether the call had an effect.
 pub(super) fn is_unknown(status: &Status) -> bool {
     match status.get_error_details().error_info() {
         Some(info) => info.reason == Reason::OWNER_CHANGED.as_str(),
-        None => matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled),
+        None => matches!(
+            status.code(),
+            Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled
+        ),
     }
 }

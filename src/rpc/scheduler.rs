@@ -45,7 +45,10 @@ type Answered<T> = Result<Response<T>, Status>;
 impl Schedulers {
     /// Asks about a scheduler. Not there and not the caller's are the same error.
     async fn ask(&self, caller: Caller, handle: Handle, verb: Verb) -> Result<Reply, Status> {
-        self.coordinator.call(caller, handle, verb).await.map_err(|error| errors::call(error, handle))
+        self.coordinator
+            .call(caller, handle, verb)
+            .await
+            .map_err(|error| errors::call(error, handle))
     }
 }
 
@@ -53,32 +56,56 @@ impl Schedulers {
 impl SchedulerService for Schedulers {
     type SynchronizationStream = DoneStream;
 
-    async fn get_scheduler(&self, request: Request<api::GetSchedulerRequest>) -> Answered<api::GetSchedulerResponse> {
+    async fn get_scheduler(
+        &self,
+        request: Request<api::GetSchedulerRequest>,
+    ) -> Answered<api::GetSchedulerResponse> {
         let caller = self.auth.caller(&request)?;
         let scheduler = self.open(caller, request.get_ref()).await?;
-        Ok(Response::new(api::GetSchedulerResponse { scheduler: Some(scheduler) }))
+        Ok(Response::new(api::GetSchedulerResponse {
+            scheduler: Some(scheduler),
+        }))
     }
 
-    async fn exec_async(&self, request: Request<api::ExecAsyncRequest>) -> Answered<api::ExecAsyncResponse> {
+    async fn exec_async(
+        &self,
+        request: Request<api::ExecAsyncRequest>,
+    ) -> Answered<api::ExecAsyncResponse> {
         let caller = self.auth.caller(&request)?;
         let (handle, submit) = validate::exec_async(request.get_ref(), &self.targets)?;
         drop(request);
         match self.ask(caller, handle, Verb::Submit(submit)).await? {
-            Reply::Submitted { first_seq, count, done_no } => {
-                Ok(Response::new(api::ExecAsyncResponse { first_seq: first_seq.0, count: count as i32, done_no: done_no.0 }))
-            }
+            Reply::Submitted {
+                first_seq,
+                count,
+                done_no,
+            } => Ok(Response::new(api::ExecAsyncResponse {
+                first_seq: first_seq.0,
+                count: count as i32,
+                done_no: done_no.0,
+            })),
             other => Err(errors::bug(&other)),
         }
     }
 
-    async fn synchronization(&self, request: Request<api::SynchronizationRequest>) -> Answered<DoneStream> {
+    async fn synchronization(
+        &self,
+        request: Request<api::SynchronizationRequest>,
+    ) -> Answered<DoneStream> {
         let caller = self.auth.caller(&request)?;
-        Ok(Response::new(self.synchronize(caller, request.get_ref()).await?))
+        Ok(Response::new(
+            self.synchronize(caller, request.get_ref()).await?,
+        ))
     }
 
-    async fn release_scheduler(&self, request: Request<api::ReleaseSchedulerRequest>) -> Answered<api::ReleaseSchedulerResponse> {
+    async fn release_scheduler(
+        &self,
+        request: Request<api::ReleaseSchedulerRequest>,
+    ) -> Answered<api::ReleaseSchedulerResponse> {
         let caller = self.auth.caller(&request)?;
-        Ok(Response::new(self.release(caller, request.get_ref()).await?))
+        Ok(Response::new(
+            self.release(caller, request.get_ref()).await?,
+        ))
     }
 
     async fn describe_scheduler(
@@ -88,49 +115,87 @@ impl SchedulerService for Schedulers {
         let caller = self.auth.caller(&request)?;
         let handle = validate::handle(&request.get_ref().handle)?;
         let scheduler = self.scheduler(caller, handle, Verb::Describe).await?;
-        Ok(Response::new(api::DescribeSchedulerResponse { scheduler: Some(scheduler) }))
+        Ok(Response::new(api::DescribeSchedulerResponse {
+            scheduler: Some(scheduler),
+        }))
     }
 
-    async fn list_schedulers(&self, request: Request<api::ListSchedulersRequest>) -> Answered<api::ListSchedulersResponse> {
+    async fn list_schedulers(
+        &self,
+        request: Request<api::ListSchedulersRequest>,
+    ) -> Answered<api::ListSchedulersResponse> {
         let caller = self.auth.caller(&request)?;
-        Ok(Response::new(self.schedulers(caller, request.get_ref()).await?))
+        Ok(Response::new(
+            self.schedulers(caller, request.get_ref()).await?,
+        ))
     }
 
-    async fn update_scheduler(&self, request: Request<api::UpdateSchedulerRequest>) -> Answered<api::UpdateSchedulerResponse> {
+    async fn update_scheduler(
+        &self,
+        request: Request<api::UpdateSchedulerRequest>,
+    ) -> Answered<api::UpdateSchedulerResponse> {
         let caller = self.auth.caller(&request)?;
         let (handle, update) = validate::update(request.into_inner())?;
         let scheduler = self.scheduler(caller, handle, Verb::Update(update)).await?;
-        Ok(Response::new(api::UpdateSchedulerResponse { scheduler: Some(scheduler) }))
+        Ok(Response::new(api::UpdateSchedulerResponse {
+            scheduler: Some(scheduler),
+        }))
     }
 
-    async fn pause_scheduler(&self, request: Request<api::PauseSchedulerRequest>) -> Answered<api::PauseSchedulerResponse> {
+    async fn pause_scheduler(
+        &self,
+        request: Request<api::PauseSchedulerRequest>,
+    ) -> Answered<api::PauseSchedulerResponse> {
         let caller = self.auth.caller(&request)?;
         let handle = validate::handle(&request.get_ref().handle)?;
         let scheduler = self.scheduler(caller, handle, Verb::Pause).await?;
-        Ok(Response::new(api::PauseSchedulerResponse { scheduler: Some(scheduler) }))
+        Ok(Response::new(api::PauseSchedulerResponse {
+            scheduler: Some(scheduler),
+        }))
     }
 
-    async fn resume_scheduler(&self, request: Request<api::ResumeSchedulerRequest>) -> Answered<api::ResumeSchedulerResponse> {
+    async fn resume_scheduler(
+        &self,
+        request: Request<api::ResumeSchedulerRequest>,
+    ) -> Answered<api::ResumeSchedulerResponse> {
         let caller = self.auth.caller(&request)?;
-        let api::ResumeSchedulerRequest { handle, ignore_failures } = request.into_inner();
+        let api::ResumeSchedulerRequest {
+            handle,
+            ignore_failures,
+        } = request.into_inner();
         let verb = Verb::Resume { ignore_failures };
-        let scheduler = self.scheduler(caller, validate::handle(&handle)?, verb).await?;
-        Ok(Response::new(api::ResumeSchedulerResponse { scheduler: Some(scheduler) }))
+        let scheduler = self
+            .scheduler(caller, validate::handle(&handle)?, verb)
+            .await?;
+        Ok(Response::new(api::ResumeSchedulerResponse {
+            scheduler: Some(scheduler),
+        }))
     }
 
-    async fn cancel_task(&self, request: Request<api::CancelTaskRequest>) -> Answered<api::CancelTaskResponse> {
+    async fn cancel_task(
+        &self,
+        request: Request<api::CancelTaskRequest>,
+    ) -> Answered<api::CancelTaskResponse> {
         let caller = self.auth.caller(&request)?;
         let id = validate::task_id(request.get_ref().id.as_ref())?;
         Ok(Response::new(self.cancel(caller, id).await?))
     }
 
-    async fn get_task(&self, request: Request<api::GetTaskRequest>) -> Answered<api::GetTaskResponse> {
+    async fn get_task(
+        &self,
+        request: Request<api::GetTaskRequest>,
+    ) -> Answered<api::GetTaskResponse> {
         let caller = self.auth.caller(&request)?;
         let id = validate::task_id(request.get_ref().id.as_ref())?;
-        Ok(Response::new(api::GetTaskResponse { task: Some(self.task(caller, id).await?) }))
+        Ok(Response::new(api::GetTaskResponse {
+            task: Some(self.task(caller, id).await?),
+        }))
     }
 
-    async fn list_tasks(&self, request: Request<api::ListTasksRequest>) -> Answered<api::ListTasksResponse> {
+    async fn list_tasks(
+        &self,
+        request: Request<api::ListTasksRequest>,
+    ) -> Answered<api::ListTasksResponse> {
         let caller = self.auth.caller(&request)?;
         Ok(Response::new(self.tasks(caller, request.get_ref()).await?))
     }

@@ -14,7 +14,8 @@ use super::{
 };
 use crate::{
     api::{
-        self, peer::peer_service_server::PeerServiceServer, scheduler_service_server::SchedulerServiceServer,
+        self, peer::peer_service_server::PeerServiceServer,
+        scheduler_service_server::SchedulerServiceServer,
         status_service_server::StatusServiceServer,
     },
     coordinator::Coordinator,
@@ -58,9 +59,16 @@ pub struct Config {
 
 /// The services, for other replicas: they have verified who calls, and say so in the metadata of each call. What is not
 /// here is nowhere: a call makes one hop.
-pub fn peer_routes(coordinator: &Coordinator, config: &Config, stopping: &CancellationToken) -> Routes {
-    let peering = Peering { coordinator: coordinator.clone() };
-    services(coordinator, config, stopping, Auth::new(true), None).add_service(PeerServiceServer::new(peering))
+pub fn peer_routes(
+    coordinator: &Coordinator,
+    config: &Config,
+    stopping: &CancellationToken,
+) -> Routes {
+    let peering = Peering {
+        coordinator: coordinator.clone(),
+    };
+    services(coordinator, config, stopping, Auth::new(true), None)
+        .add_service(PeerServiceServer::new(peering))
 }
 
 fn services(
@@ -79,8 +87,17 @@ fn services(
         stopping: stopping.clone(),
         route: route.clone(),
     };
-    let executions = Executions { probes: config.probes.clone(), route: route.clone() };
-    let statuses = Statuses { coordinator: coordinator.clone(), reader, executions, stopping: stopping.clone(), route };
+    let executions = Executions {
+        probes: config.probes.clone(),
+        route: route.clone(),
+    };
+    let statuses = Statuses {
+        coordinator: coordinator.clone(),
+        reader,
+        executions,
+        stopping: stopping.clone(),
+        route,
+    };
     Routes::new(SchedulerServiceServer::new(schedulers).max_decoding_message_size(REQUEST_BYTES))
         .add_service(StatusServiceServer::new(statuses))
 }
@@ -96,16 +113,24 @@ pub async fn serve(
     let (health, health_service) = tonic_health::server::health_reporter();
     let auth = Auth::new(config.trusted_namespace_metadata);
     let route = Route::new(coordinator.clone(), config.peers.clone());
-    tokio::spawn(readiness::tell(health, coordinator.clone(), route.clone(), stopping.clone()));
+    tokio::spawn(readiness::tell(
+        health,
+        coordinator.clone(),
+        route.clone(),
+        stopping.clone(),
+    ));
     let forward = ForwardLayer::new(route.clone(), auth.clone(), REQUEST_BYTES);
     let services = services(&coordinator, &config, &stopping, auth, Some(route));
     let routes = with_reflection(services.add_service(health_service))?;
     let connections = connections(listener, CONNECTIONS);
     let drained = stopping.clone();
-    let served = server().layer(forward).add_routes(routes).serve_with_incoming_shutdown(connections, async move {
-        shutdown.await;
-        drained.cancel();
-    });
+    let served = server()
+        .layer(forward)
+        .add_routes(routes)
+        .serve_with_incoming_shutdown(connections, async move {
+            shutdown.await;
+            drained.cancel();
+        });
     let late = async {
         stopping.cancelled().await;
         tokio::time::sleep(DRAIN).await;
@@ -122,7 +147,9 @@ fn with_reflection(routes: Routes) -> anyhow::Result<Routes> {
             .register_encoded_file_descriptor_set(api::DESCRIPTOR)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    Ok(routes.add_service(builder().build_v1()?).add_service(builder().build_v1alpha()?))
+    Ok(routes
+        .add_service(builder().build_v1()?)
+        .add_service(builder().build_v1alpha()?))
 }
 
 type Refusals = MapResponseLayer<fn(Response<Body>) -> Response<Body>>;

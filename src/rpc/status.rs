@@ -39,17 +39,22 @@ pub struct Statuses {
     pub route: Option<Route>,
 }
 
-type ExecutionsStream = Pin<Box<dyn Stream<Item = Result<api::ListExecutionsResponse, Status>> + Send>>;
+type ExecutionsStream =
+    Pin<Box<dyn Stream<Item = Result<api::ListExecutionsResponse, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl StatusService for Statuses {
     type WatchExecutionsStream = ExecutionsStream;
 
-    async fn get_status(&self, request: Request<api::GetStatusRequest>) -> Result<Response<api::GetStatusResponse>, Status> {
+    async fn get_status(
+        &self,
+        request: Request<api::GetStatusRequest>,
+    ) -> Result<Response<api::GetStatusResponse>, Status> {
         // The owner knows most; without an answer of it, what is known here is better than nothing.
         if let Some(Way::There(owner)) = self.route.as_ref().map(Route::way) {
             let mut client = StatusServiceClient::new(owner.channel);
-            if let Ok(Ok(status)) = timeout(PATIENCE, client.get_status(request.into_inner())).await {
+            if let Ok(Ok(status)) = timeout(PATIENCE, client.get_status(request.into_inner())).await
+            {
                 return Ok(status);
             }
         }
@@ -69,19 +74,30 @@ impl StatusService for Statuses {
     ) -> Result<Response<ExecutionsStream>, Status> {
         let mut ticks = interval(validate::interval(request.get_ref())?);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let watch =
-            Watch { executions: self.executions.clone(), stopping: self.stopping.clone(), ticks, last: None, over: false };
-        Ok(Response::new(Box::pin(stream::unfold(watch, |mut watch| async move {
-            let message = watch.next().await?;
-            Some((message, watch))
-        }))))
+        let watch = Watch {
+            executions: self.executions.clone(),
+            stopping: self.stopping.clone(),
+            ticks,
+            last: None,
+            over: false,
+        };
+        Ok(Response::new(Box::pin(stream::unfold(
+            watch,
+            |mut watch| async move {
+                let message = watch.next().await?;
+                Some((message, watch))
+            },
+        ))))
     }
 }
 
 impl Statuses {
     /// As this replica knows it.
     async fn status(&self) -> api::GetStatusResponse {
-        let (core, journal) = tokio::join!(timeout(PATIENCE, self.coordinator.status()), timeout(PATIENCE, self.reader.status()));
+        let (core, journal) = tokio::join!(
+            timeout(PATIENCE, self.coordinator.status()),
+            timeout(PATIENCE, self.reader.status())
+        );
         let mut status = api::GetStatusResponse {
             targets: (self.executions.probes.targets)(),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -120,7 +136,15 @@ impl Watch {
                 }
             }
             let found = self.executions.everywhere().await;
-            let timeless = found.executions.iter().cloned().map(|row| api::Execution { elapsed_ms: 0, ..row }).collect();
+            let timeless = found
+                .executions
+                .iter()
+                .cloned()
+                .map(|row| api::Execution {
+                    elapsed_ms: 0,
+                    ..row
+                })
+                .collect();
             if self.last.as_ref() != Some(&timeless) {
                 self.last = Some(timeless);
                 return Some(Ok(found));
@@ -139,12 +163,13 @@ fn core(status: &mut api::GetStatusResponse, core: &CoreStatus) {
         retrying: core.counts.retrying,
         oldest_queued_at: core.oldest_queued.map(timestamp),
     });
-    let slot = |(work, total, busy, reserved): &(crate::core::Work, u32, u32, u32)| api::SlotStatus {
-        kind: work.to_string(),
-        total: *total as i32,
-        busy: *busy as i32,
-        reserved: *reserved as i32,
-    };
+    let slot =
+        |(work, total, busy, reserved): &(crate::core::Work, u32, u32, u32)| api::SlotStatus {
+            kind: work.to_string(),
+            total: *total as i32,
+            busy: *busy as i32,
+            reserved: *reserved as i32,
+        };
     status.slots = core.slots.iter().map(slot).collect();
 }
 
@@ -176,10 +201,16 @@ fn pin(pin: &journal::Pin) -> api::DayPin {
         ..Default::default()
     };
     match pin {
-        journal::Pin::Due => api::DayPin { reason: Reason::Due.into(), ..Default::default() },
+        journal::Pin::Due => api::DayPin {
+            reason: Reason::Due.into(),
+            ..Default::default()
+        },
         journal::Pin::Checkpoint(handle) => of(Reason::Checkpoint, handle),
         journal::Pin::Unfinished(handle) => of(Reason::Unfinished, handle),
-        journal::Pin::Reader { backend_pid, application } => api::DayPin {
+        journal::Pin::Reader {
+            backend_pid,
+            application,
+        } => api::DayPin {
             reason: Reason::Reader.into(),
             backend_pid: *backend_pid,
             application: application.clone(),
@@ -201,7 +232,10 @@ fn health(status: &mut api::GetStatusResponse, health: JournalHealth) {
 
 /// YYYY-MM-DD.
 fn iso(day: Day) -> String {
-    date(1970, 1, 1).checked_add(day.0.days()).map(|day| day.to_string()).unwrap_or_default()
+    date(1970, 1, 1)
+        .checked_add(day.0.days())
+        .map(|day| day.to_string())
+        .unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -37,7 +37,13 @@ impl Targets {
 
     /// The target called `name`; empty: `app`.
     fn find(&self, name: &str) -> Option<Arc<str>> {
-        self.0.get(if name.is_empty() { DEFAULT_TARGET } else { name }).cloned()
+        self.0
+            .get(if name.is_empty() {
+                DEFAULT_TARGET
+            } else {
+                name
+            })
+            .cloned()
     }
 
     fn unknown(&self) -> String {
@@ -62,7 +68,9 @@ pub struct Watch {
 }
 
 /// GetScheduler.
-pub fn get_scheduler(request: &api::GetSchedulerRequest) -> Result<(Arc<Settings>, Option<Request>), Violations> {
+pub fn get_scheduler(
+    request: &api::GetSchedulerRequest,
+) -> Result<(Arc<Settings>, Option<Request>), Violations> {
     let mut v = Violations::default();
     let none = api::SchedulerSettings::default();
     let asked = request.settings.as_ref().unwrap_or(&none);
@@ -72,7 +80,10 @@ pub fn get_scheduler(request: &api::GetSchedulerRequest) -> Result<(Arc<Settings
     let hash = |id| {
         let mut hash = PayloadHash::new("GetScheduler");
         hash.settings(asked);
-        Request { id, hash: hash.finish() }
+        Request {
+            id,
+            hash: hash.finish(),
+        }
     };
     Ok((Arc::new(settings), id.map(hash)))
 }
@@ -98,7 +109,9 @@ pub fn task_id(id: Option<&api::TaskId>) -> Result<TaskId, Violations> {
 }
 
 /// ReleaseScheduler.
-pub fn release(request: &api::ReleaseSchedulerRequest) -> Result<(Handle, ReleaseMode), Violations> {
+pub fn release(
+    request: &api::ReleaseSchedulerRequest,
+) -> Result<(Handle, ReleaseMode), Violations> {
     let mut v = Violations::default();
     let handle = scalar::handle(&mut v, Path::Root.field("handle"), &request.handle);
     let mode = settings::release_mode(&mut v, Path::Root.field("mode"), request.mode);
@@ -109,7 +122,11 @@ pub fn release(request: &api::ReleaseSchedulerRequest) -> Result<(Handle, Releas
 pub fn update(request: api::UpdateSchedulerRequest) -> Result<(Handle, Arc<Update>), Violations> {
     let mut v = Violations::default();
     let handle = scalar::handle(&mut v, Path::Root.field("handle"), &request.handle);
-    let fields = settings::mask(&mut v, Path::Root.field("update_mask"), request.update_mask.as_ref());
+    let fields = settings::mask(
+        &mut v,
+        Path::Root.field("update_mask"),
+        request.update_mask.as_ref(),
+    );
     let asked = settings::masked(request.settings.unwrap_or_default(), &fields);
     let settings = settings::settings(&mut v, Path::Root.field("settings"), &asked);
     v.or_else((handle, Arc::new(Update { settings, fields })))
@@ -120,21 +137,41 @@ pub fn synchronization(request: &api::SynchronizationRequest) -> Result<Watch, V
     let mut v = Violations::default();
     let handle = scalar::handle(&mut v, Path::Root.field("handle"), &request.handle);
     if request.after < 0 {
-        v.add(Path::Root.field("after"), Reason::CURSOR_NEGATIVE, "0 is before the first event");
+        v.add(
+            Path::Root.field("after"),
+            Reason::CURSOR_NEGATIVE,
+            "0 is before the first event",
+        );
     }
     let (until, last_seq) = match &request.resume {
         Some(goal) => resumed(&mut v, Path::Root.field("resume"), goal),
-        None => (until(&mut v, Path::Root.field("until"), request.until.as_ref()), None),
+        None => (
+            until(&mut v, Path::Root.field("until"), request.until.as_ref()),
+            None,
+        ),
     };
-    v.or_else(Watch { handle, after: DoneNo(request.after), until, last_seq })
+    v.or_else(Watch {
+        handle,
+        after: DoneNo(request.after),
+        until,
+        last_seq,
+    })
 }
 
 /// WatchExecutions.
 pub fn interval(request: &api::WatchExecutionsRequest) -> Result<Duration, Violations> {
     let mut v = Violations::default();
-    let ms = if request.interval_ms == 0 { 1000 } else { request.interval_ms };
+    let ms = if request.interval_ms == 0 {
+        1000
+    } else {
+        request.interval_ms
+    };
     if !INTERVAL_MS.contains(&ms) {
-        v.add(Path::Root.field("interval_ms"), Reason::INTERVAL_OUT_OF_RANGE, "must be 100 to 60000, or 0 for 1000");
+        v.add(
+            Path::Root.field("interval_ms"),
+            Reason::INTERVAL_OUT_OF_RANGE,
+            "must be 100 to 60000, or 0 for 1000",
+        );
     }
     v.or_else(Duration::from_millis(u64::from(ms.unsigned_abs())))
 }
@@ -142,26 +179,43 @@ pub fn interval(request: &api::WatchExecutionsRequest) -> Result<Duration, Viola
 fn resumed(v: &mut Violations, path: Path<'_>, goal: &api::Goal) -> (Until, Option<Seq>) {
     let asked = goal.until.as_ref();
     if asked.is_none() || goal.last_seq < 0 {
-        v.add(path, Reason::GOAL_INVALID, "pass the goal as the first message of the stream brought it");
+        v.add(
+            path,
+            Reason::GOAL_INVALID,
+            "pass the goal as the first message of the stream brought it",
+        );
     }
-    (until(v, path.field("until"), asked), Some(Seq(goal.last_seq)))
+    (
+        until(v, path.field("until"), asked),
+        Some(Seq(goal.last_seq)),
+    )
 }
 
 fn until(v: &mut Violations, path: Path<'_>, asked: Option<&api::Until>) -> Until {
-    let Some(asked) = asked else { return Until::All };
+    let Some(asked) = asked else {
+        return Until::All;
+    };
     match asked.kind {
         Some(Kind::All(_)) => Until::All,
         Some(Kind::Order(order)) => Until::Order(scalar::order(v, path.field("order"), order)),
         Some(Kind::Count(count)) => {
             if count < 1 {
-                v.add(path.field("count"), Reason::COUNT_OUT_OF_RANGE, "must be at least 1");
+                v.add(
+                    path.field("count"),
+                    Reason::COUNT_OUT_OF_RANGE,
+                    "must be at least 1",
+                );
             }
             Until::Count(count.max(1) as u64)
         }
         Some(Kind::FirstFailure(_)) => Until::FirstFailure,
         Some(Kind::Forever(_)) => Until::Forever,
         None => {
-            v.add(path, Reason::UNTIL_MISSING, "say until when: all, order, count, first_failure or forever");
+            v.add(
+                path,
+                Reason::UNTIL_MISSING,
+                "say until when: all, order, count, first_failure or forever",
+            );
             Until::All
         }
     }

@@ -65,7 +65,11 @@ impl fmt::Display for Path<'_> {
             Path::Field(parent, name) => write!(f, "{parent}.{name}"),
             Path::Index(parent, index) => write!(f, "{parent}[{index}]"),
             Path::Key(parent, key) if key.len() <= KEY_SHOWN => write!(f, "{parent}[{key:?}]"),
-            Path::Key(parent, key) => write!(f, "{parent}[{:?}…]", &key[..key.floor_char_boundary(KEY_SHOWN)]),
+            Path::Key(parent, key) => write!(
+                f,
+                "{parent}[{:?}…]",
+                &key[..key.floor_char_boundary(KEY_SHOWN)]
+            ),
         }
     }
 }
@@ -75,13 +79,21 @@ impl Violations {
     pub fn add(&mut self, field: Path<'_>, reason: Reason, message: impl Into<String>) {
         self.count += 1;
         if self.reported.len() < REPORTED {
-            self.reported.push(Violation { field: field.to_string(), reason, message: message.into() });
+            self.reported.push(Violation {
+                field: field.to_string(),
+                reason,
+                message: message.into(),
+            });
         }
     }
 
     /// `value` when nothing is wrong.
     pub fn or_else<T>(self, value: T) -> Result<T, Violations> {
-        if self.count == 0 { Ok(value) } else { Err(self) }
+        if self.count == 0 {
+            Ok(value)
+        } else {
+            Err(self)
+        }
     }
 
     /// The first ones.
@@ -115,6 +127,9 @@ mod tests {
         for _ in 0..10_000 {
             violations.add(Path::Root.field("x"), Reason::KIND_MISSING, "no");
         }
-        assert_eq!((violations.reported().len(), violations.count()), (REPORTED, 10_000));
+        assert_eq!(
+            (violations.reported().len(), violations.count()),
+            (REPORTED, 10_000)
+        );
     }
 }

@@ -16,11 +16,18 @@ pub(super) fn probes(executor: &Executor, clock: Clock, replica: Arc<str>) -> Pr
     Probes {
         executions: Arc::new(move || {
             let now = clock.now();
-            rows.executions().into_iter().map(|row| execution(row, now, &replica)).collect()
+            rows.executions()
+                .into_iter()
+                .map(|row| execution(row, now, &replica))
+                .collect()
         }),
         targets: Arc::new(move || {
             let sessions = targets.executions();
-            targets.targets().into_iter().map(|target| status(target, &sessions)).collect()
+            targets
+                .targets()
+                .into_iter()
+                .map(|target| status(target, &sessions))
+                .collect()
         }),
     }
 }
@@ -33,7 +40,9 @@ fn execution(row: ExecutionRow, now: Time, replica: &str) -> api::Execution {
         backend_pid: row.backend_pid,
         ..api::Execution::default()
     };
-    let Some((assignment, started)) = row.running else { return idle };
+    let Some((assignment, started)) = row.running else {
+        return idle;
+    };
     api::Execution {
         handle: assignment.handle.to_string(),
         seq: assignment.first.0,
@@ -47,15 +56,23 @@ fn execution(row: ExecutionRow, now: Time, replica: &str) -> api::Execution {
 }
 
 fn status(target: crate::executor::TargetStatus, rows: &[ExecutionRow]) -> api::TargetStatus {
-    let kind = crate::core::Work::Sql { target: target.name.clone() };
+    let kind = crate::core::Work::Sql {
+        target: target.name.clone(),
+    };
     api::TargetStatus {
         name: target.name.to_string(),
         available: target.unavailable.is_none(),
         error: target.unavailable.unwrap_or_default(),
-        sessions: rows.iter().filter(|row| row.work == kind && row.backend_pid != 0).count() as i32,
+        sessions: rows
+            .iter()
+            .filter(|row| row.work == kind && row.backend_pid != 0)
+            .count() as i32,
     }
 }
 
 fn timestamp(time: Time) -> Timestamp {
-    Timestamp { seconds: time.0.div_euclid(1_000_000), nanos: (time.0.rem_euclid(1_000_000) * 1_000) as i32 }
+    Timestamp {
+        seconds: time.0.div_euclid(1_000_000),
+        nanos: (time.0.rem_euclid(1_000_000) * 1_000) as i32,
+    }
 }

@@ -22,15 +22,23 @@ pub struct Clock {
 impl Clock {
     /// A right one; `None`: there is no libfaketime here.
     pub fn new(file: PathBuf) -> Option<Clock> {
-        let clock = Clock { library: library()?, file };
+        let clock = Clock {
+            library: library()?,
+            file,
+        };
         clock.set(0);
         Some(clock)
     }
 
     /// Has a program ask this one for the time.
     pub fn give(&self, command: &mut Command) {
-        command.env("LD_PRELOAD", &self.library).env("FAKETIME_TIMESTAMP_FILE", &self.file);
-        command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("NO_FAKE_STAT", "1");
+        command
+            .env("LD_PRELOAD", &self.library)
+            .env("FAKETIME_TIMESTAMP_FILE", &self.file);
+        command
+            .env("FAKETIME_NO_CACHE", "1")
+            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
+            .env("NO_FAKE_STAT", "1");
     }
 
     /// So many seconds ahead of the right time, or behind it.
@@ -43,7 +51,18 @@ impl Clock {
 
 /// Where libfaketime is.
 pub fn library() -> Option<PathBuf> {
-    let below = |place: &str| fs::read_dir(place).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
-    let folders = PLACES.iter().flat_map(|place| [vec![PathBuf::from(place)], below(place)].concat());
-    folders.map(|folder| folder.join(LIBRARY)).find(|library| Path::exists(library))
+    let below = |place: &str| {
+        fs::read_dir(place)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect::<Vec<_>>()
+    };
+    let folders = PLACES
+        .iter()
+        .flat_map(|place| [vec![PathBuf::from(place)], below(place)].concat());
+    folders
+        .map(|folder| folder.join(LIBRARY))
+        .find(|library| Path::exists(library))
 }

@@ -24,7 +24,18 @@ impl Disk {
         fs::create_dir(&path).ok()?;
         let disk = Disk(path);
         let options = format!("size={mebibytes}m,mode=0755");
-        run("mount", &["-t", "tmpfs", "-o", &options, "rallypoint", &disk.0.to_string_lossy()]).then_some(disk)
+        run(
+            "mount",
+            &[
+                "-t",
+                "tmpfs",
+                "-o",
+                &options,
+                "rallypoint",
+                &disk.0.to_string_lossy(),
+            ],
+        )
+        .then_some(disk)
     }
 
     /// Where Postgres may keep its data.
@@ -34,7 +45,10 @@ impl Disk {
 
     /// Takes all the space there is; how many bytes that was.
     pub fn fill(&self) -> u64 {
-        let ballast = fs::OpenOptions::new().create(true).append(true).open(self.0.join("ballast"));
+        let ballast = fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(self.0.join("ballast"));
         let Ok(mut ballast) = ballast else { return 0 };
         let (piece, mut bytes) = (vec![0_u8; 1 << 20], 0);
         for size in [1 << 20, 1 << 12] {
@@ -59,9 +73,15 @@ impl Drop for Disk {
 
 /// Removes the disks of campaigns that were killed.
 fn sweep() {
-    for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(std::env::temp_dir())
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let owner = name.strip_prefix(NAME).and_then(|pid| pid.parse::<u32>().ok());
+        let owner = name
+            .strip_prefix(NAME)
+            .and_then(|pid| pid.parse::<u32>().ok());
         if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             remove(&entry.path());
         }
@@ -74,5 +94,8 @@ fn remove(path: &Path) {
 }
 
 fn run(program: &str, arguments: &[&str]) -> bool {
-    Command::new(program).args(arguments).status().is_ok_and(|status| status.success())
+    Command::new(program)
+        .args(arguments)
+        .status()
+        .is_ok_and(|status| status.success())
 }

@@ -45,33 +45,64 @@ pub async fn settled(rig: &Rig) -> bool {
 pub async fn dump(rig: &Rig) {
     let mut journal = rig.session(COORDINATION).await.expect("the journal");
     // Compiling a query takes longer than running it for one scheduler of very many.
-    sqlx::query("set jit = off").execute(&mut journal).await.expect("set");
-    let handles: Vec<String> = sqlx::query_scalar("select handle::text from scheduler order by handle")
-        .fetch_all(&mut journal)
+    sqlx::query("set jit = off")
+        .execute(&mut journal)
         .await
-        .expect("the schedulers");
+        .expect("set");
+    let handles: Vec<String> =
+        sqlx::query_scalar("select handle::text from scheduler order by handle")
+            .fetch_all(&mut journal)
+            .await
+            .expect("the schedulers");
     for handle in handles {
         for row in log_of(&mut journal, &handle).await {
             rig.history.write(&Entry::Logged(row.into()));
         }
     }
     let batches = "select min(batch_no), max(batch_no), count(*), epoch from batch group by epoch order by epoch";
-    for (first, last, rows, epoch) in sqlx::query_as(batches).fetch_all(&mut journal).await.expect("the batches") {
-        rig.history.write(&Entry::Batch { first, last, rows, epoch });
+    for (first, last, rows, epoch) in sqlx::query_as(batches)
+        .fetch_all(&mut journal)
+        .await
+        .expect("the batches")
+    {
+        rig.history.write(&Entry::Batch {
+            first,
+            last,
+            rows,
+            epoch,
+        });
     }
     let attempts = "select kind::int4, count(*) from attempt group by kind";
-    for (kind, count) in sqlx::query_as(attempts).fetch_all(&mut journal).await.expect("the attempts") {
+    for (kind, count) in sqlx::query_as(attempts)
+        .fetch_all(&mut journal)
+        .await
+        .expect("the attempts")
+    {
         rig.history.write(&Entry::Attempts { kind, count });
     }
     let idle = "select count(*) from pg_stat_activity where state like 'idle in transaction%'";
-    let idle_in_transaction = sqlx::query_scalar(idle).fetch_one(&mut journal).await.expect("a number");
-    rig.history.write(&Entry::Sessions { idle_in_transaction });
+    let idle_in_transaction = sqlx::query_scalar(idle)
+        .fetch_one(&mut journal)
+        .await
+        .expect("a number");
+    rig.history.write(&Entry::Sessions {
+        idle_in_transaction,
+    });
     journal.close().await.expect("closed");
     let mut app = rig.session(TARGET).await.expect("the target");
     let marks = "select token, start, (extract(epoch from at) * 1000000)::int8, pid, server from witness order by at";
-    let marks: Vec<(i64, bool, i64, i32, i32)> = sqlx::query_as(marks).fetch_all(&mut app).await.expect("the witnesses");
+    let marks: Vec<(i64, bool, i64, i32, i32)> = sqlx::query_as(marks)
+        .fetch_all(&mut app)
+        .await
+        .expect("the witnesses");
     for (token, start, at, pid, server) in marks {
-        rig.history.write(&Entry::Mark(Mark { token, start, at, pid, server: server as usize }));
+        rig.history.write(&Entry::Mark(Mark {
+            token,
+            start,
+            at,
+            pid,
+            server: server as usize,
+        }));
     }
 }
 
@@ -85,7 +116,11 @@ async fn log_of(journal: &mut PgConnection, handle: &str) -> Vec<Row> {
         from execution_log
         where handle = $1::uuid
         order by seq, done_no";
-    sqlx::query_as(query).bind(handle).fetch_all(journal).await.expect("the log")
+    sqlx::query_as(query)
+        .bind(handle)
+        .fetch_all(journal)
+        .await
+        .expect("the log")
 }
 
 impl From<Row> for Logged {
@@ -100,6 +135,13 @@ impl From<Row> for Logged {
             ended: row.ended.unwrap_or_default(),
             error: row.error.unwrap_or_default(),
         });
-        Logged { handle: row.handle, seq: row.seq, token: row.token, kind: row.kind, submitted: row.submitted, done }
+        Logged {
+            handle: row.handle,
+            seq: row.seq,
+            token: row.token,
+            kind: row.kind,
+            submitted: row.submitted,
+            done,
+        }
     }
 }

@@ -36,11 +36,18 @@ pub struct Bite {
 
 impl Bite {
     pub fn new(count: u64, what: impl Into<String>) -> Bite {
-        Bite { count, hurt: Vec::new(), what: what.into() }
+        Bite {
+            count,
+            hurt: Vec::new(),
+            what: what.into(),
+        }
     }
 
     pub fn hurting(self, hurt: impl IntoIterator<Item = usize>) -> Bite {
-        Bite { hurt: hurt.into_iter().collect(), ..self }
+        Bite {
+            hurt: hurt.into_iter().collect(),
+            ..self
+        }
     }
 }
 
@@ -79,7 +86,14 @@ impl Faults {
         let what = format!("{fault}: {}", bite.what);
         println!("  {what} [{}]", bite.count);
         let (kind, bites, hurt) = (format!("{:?}", fault.kind), bite.count, bite.hurt);
-        self.rig.history.write(&Entry::Fault { kind, begun, ended: now(), bites, hurt, what });
+        self.rig.history.write(&Entry::Fault {
+            kind,
+            begun,
+            ended: now(),
+            bites,
+            hurt,
+            what,
+        });
     }
 
     async fn bite(&self, fault: &Fault) -> Bite {

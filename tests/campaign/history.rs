@@ -195,17 +195,25 @@ impl History {
     }
 
     pub fn flush(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).flush().expect("the history can be written");
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .flush()
+            .expect("the history can be written");
     }
 }
 
 /// The lines of a history.
 pub fn read(path: &Path) -> std::io::Result<impl Iterator<Item = Entry>> {
     let lines = BufReader::new(File::open(path)?).lines();
-    Ok(lines.map(|line| serde_json::from_str(&line.expect("a line")).expect("a line of the history")))
+    Ok(lines
+        .map(|line| serde_json::from_str(&line.expect("a line")).expect("a line of the history")))
 }
 
 /// The time.
 pub fn now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros() as i64
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("after 1970")
+        .as_micros() as i64
 }

@@ -56,8 +56,12 @@ impl Load {
     pub fn new(urls: impl Iterator<Item = String>, history: Arc<History>) -> Load {
         let addresses: Vec<String> = urls.collect();
         let channels = addresses.iter().cloned().map(|url| {
-            let endpoint = Endpoint::from_shared(url).expect("a URL").connect_timeout(Duration::from_secs(2));
-            let endpoint = endpoint.http2_keep_alive_interval(Duration::from_secs(1)).keep_alive_timeout(Duration::from_secs(2));
+            let endpoint = Endpoint::from_shared(url)
+                .expect("a URL")
+                .connect_timeout(Duration::from_secs(2));
+            let endpoint = endpoint
+                .http2_keep_alive_interval(Duration::from_secs(1))
+                .keep_alive_timeout(Duration::from_secs(2));
             endpoint.keep_alive_while_idle(true).connect_lazy()
         });
         Load {
@@ -103,11 +107,15 @@ impl Load {
     }
 
     pub fn client(&self, server: usize) -> SchedulerServiceClient<Channel> {
-        SchedulerServiceClient::new(self.channels[server % self.channels.len()].clone()).max_decoding_message_size(16 << 20)
+        SchedulerServiceClient::new(self.channels[server % self.channels.len()].clone())
+            .max_decoding_message_size(16 << 20)
     }
 
     /// One try of a call.
-    pub async fn once<T>(&self, call: impl Future<Output = Result<Response<T>, Status>>) -> Answer<T> {
+    pub async fn once<T>(
+        &self,
+        call: impl Future<Output = Result<Response<T>, Status>>,
+    ) -> Answer<T> {
         let answer = match timeout(CALL, call).await {
             Ok(Ok(response)) => Answer::Ok(response.into_inner()),
             Ok(Err(status)) => refused_or_unknown(status),
@@ -129,8 +137,14 @@ impl Load {
         for server in 0..self.channels.len() {
             let begun = Instant::now();
             let answer = loop {
-                let request = api::ListSchedulersRequest { page_size: 1, ..Default::default() };
-                let answer = self.once(self.client(server).list_schedulers(request)).await.map(|_| ());
+                let request = api::ListSchedulersRequest {
+                    page_size: 1,
+                    ..Default::default()
+                };
+                let answer = self
+                    .once(self.client(server).list_schedulers(request))
+                    .await
+                    .map(|_| ());
                 if matches!(answer, Answer::Ok(())) || begun.elapsed() > Duration::from_secs(30) {
                     break answer;
                 }
@@ -143,7 +157,11 @@ impl Load {
 
 impl<T> Answer<T> {
     pub fn ok(self) -> Option<T> {
-        if let Answer::Ok(value) = self { Some(value) } else { None }
+        if let Answer::Ok(value) = self {
+            Some(value)
+        } else {
+            None
+        }
     }
 
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Answer<U> {
@@ -163,6 +181,11 @@ pub fn refused_or_unknown<T>(status: Status) -> Answer<T> {
 fn answered<T>(error: client::Error) -> Answer<T> {
     match (&error.reason, error.is_unknown()) {
         (Some(reason), false) => Answer::Refused(reason.clone()),
-        (reason, _) => Answer::Unknown(format!("{:?} {} {}", error.code, reason.as_deref().unwrap_or_default(), error.message)),
+        (reason, _) => Answer::Unknown(format!(
+            "{:?} {} {}",
+            error.code,
+            reason.as_deref().unwrap_or_default(),
+            error.message
+        )),
     }
 }

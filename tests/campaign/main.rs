@@ -32,13 +32,18 @@ use std::{path::PathBuf, sync::Arc, sync::atomic::Ordering::Relaxed, time::Durat
 use tokio::task::JoinSet;
 
 fn from_environment<T: std::str::FromStr>(name: &str, default: T) -> T {
-    std::env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name} makes no sense")))
+    std::env::var(name).ok().map_or(default, |value| {
+        value
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} makes no sense"))
+    })
 }
 
 /// The kinds named in FAULTS, or all that can be done here.
 fn kinds(replicas: usize) -> Vec<Kind> {
     let named = from_environment("FAULTS", String::new());
-    let wanted = |kind: &Kind| named.is_empty() || named.split(',').any(|name| name == format!("{kind:?}"));
+    let wanted =
+        |kind: &Kind| named.is_empty() || named.split(',').any(|name| name == format!("{kind:?}"));
     let possible = |kind: &Kind| match kind {
         Kind::DiskFull => nix::unistd::geteuid().is_root(),
         Kind::PeersApart => replicas > 1,
@@ -51,16 +56,35 @@ fn kinds(replicas: usize) -> Vec<Kind> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_promise_is_kept_whatever_goes_wrong() {
-    let (minutes, seed) = (from_environment("MINUTES", 0.0_f64), from_environment("SEED", 1_u64));
+    let (minutes, seed) = (
+        from_environment("MINUTES", 0.0_f64),
+        from_environment("SEED", 1_u64),
+    );
     let replicas = from_environment("REPLICAS", 3_usize);
     let kinds = kinds(replicas);
     let plan = Plan::new(seed, Duration::from_secs_f64(minutes * 60.0), &kinds);
-    println!("campaign of {} faults on {replicas} servers, SEED={seed}: {:?}", plan.faults.len(), plan.by_kind());
+    println!(
+        "campaign of {} faults on {replicas} servers, SEED={seed}: {:?}",
+        plan.faults.len(),
+        plan.by_kind()
+    );
     let folder = folder(seed);
     let history = Arc::new(History::create(&folder.join("history.jsonl")).expect("a history"));
     println!("history and logs: {}", folder.display());
-    let rig = Arc::new(Rig::start(replicas, minutes, kinds.contains(&Kind::ClockJumps), &folder, history.clone()).await);
-    let load = Arc::new(Load::new(rig.servers.iter().map(server::Server::url), history.clone()));
+    let rig = Arc::new(
+        Rig::start(
+            replicas,
+            minutes,
+            kinds.contains(&Kind::ClockJumps),
+            &folder,
+            history.clone(),
+        )
+        .await,
+    );
+    let load = Arc::new(Load::new(
+        rig.servers.iter().map(server::Server::url),
+        history.clone(),
+    ));
     let tending = tokio::spawn({
         let rig = rig.clone();
         async move { rig.tend().await }
@@ -68,9 +92,17 @@ async fn every_promise_is_kept_whatever_goes_wrong() {
     load.tail().await;
     let mut conversations = JoinSet::new();
     for number in 0..CONVERSATIONS {
-        conversations.spawn(load.clone().keep_talking(seed.wrapping_mul(1_000).wrapping_add(number)));
+        conversations.spawn(
+            load.clone()
+                .keep_talking(seed.wrapping_mul(1_000).wrapping_add(number)),
+        );
     }
-    Faults { rig: rig.clone(), load: load.clone() }.carry_out(&plan).await;
+    Faults {
+        rig: rig.clone(),
+        load: load.clone(),
+    }
+    .carry_out(&plan)
+    .await;
     load.stop();
     conversations.join_all().await;
     let settled = dump::settled(&rig).await;
@@ -80,9 +112,16 @@ async fn every_promise_is_kept_whatever_goes_wrong() {
     tending.abort();
     let facts = Facts::gather(history::read(&folder.join("history.jsonl")).expect("a history"));
     let mut verdict = Verdict::of(&facts);
-    verdict.expect("everything ends", settled, || "work is left over after the last fault".into());
+    verdict.expect("everything ends", settled, || {
+        "work is left over after the last fault".into()
+    });
     let result = report::report(&rig, &facts, &verdict, load.given_up.load(Relaxed));
-    assert_eq!(result, Result::Green, "SEED={seed}, see {}", folder.display());
+    assert_eq!(
+        result,
+        Result::Green,
+        "SEED={seed}, see {}",
+        folder.display()
+    );
 }
 
 #[test]

@@ -15,8 +15,18 @@ const LIMIT: &str = "262144";
 
 /// Where cgroups are made, the file that limits them, the one that limits swap, the one that counts who was ended.
 const VERSIONS: [[&str; 4]; 2] = [
-    ["/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes", "memory.oom_control"],
-    ["/sys/fs/cgroup", "memory.max", "memory.swap.max", "memory.events"],
+    [
+        "/sys/fs/cgroup/memory",
+        "memory.limit_in_bytes",
+        "memory.memsw.limit_in_bytes",
+        "memory.oom_control",
+    ],
+    [
+        "/sys/fs/cgroup",
+        "memory.max",
+        "memory.swap.max",
+        "memory.events",
+    ],
 ];
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -37,12 +47,22 @@ impl Trap {
 
     fn of([place, limit, swap, count]: [&str; 4]) -> Option<Trap> {
         sweep(Path::new(place));
-        let folder = Path::new(place).join(format!("{NAME}{}-{}", process::id(), NEXT.fetch_add(1, Relaxed)));
+        let folder = Path::new(place).join(format!(
+            "{NAME}{}-{}",
+            process::id(),
+            NEXT.fetch_add(1, Relaxed)
+        ));
         fs::create_dir(&folder).ok()?;
-        let trap = Trap { count: folder.join(count), folder };
+        let trap = Trap {
+            count: folder.join(count),
+            folder,
+        };
         fs::write(trap.folder.join(limit), LIMIT).ok()?;
         // Not everywhere is swap counted.
-        let _ = fs::write(trap.folder.join(swap), if limit == "memory.max" { "0" } else { LIMIT });
+        let _ = fs::write(
+            trap.folder.join(swap),
+            if limit == "memory.max" { "0" } else { LIMIT },
+        );
         Some(trap)
     }
 
@@ -54,7 +74,10 @@ impl Trap {
     /// How many processes the kernel has ended in it, by its own count.
     pub fn kills(&self) -> u64 {
         let count = fs::read_to_string(&self.count).unwrap_or_default();
-        count.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok()).unwrap_or(0)
+        count
+            .lines()
+            .find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+            .unwrap_or(0)
     }
 }
 
@@ -68,7 +91,9 @@ impl Drop for Trap {
 fn sweep(place: &Path) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        let owner = name.strip_prefix(NAME).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        let owner = name
+            .strip_prefix(NAME)
+            .and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
         if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             let _ = fs::remove_dir(entry.path());
         }

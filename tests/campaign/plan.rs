@@ -112,7 +112,9 @@ impl Plan {
 
     pub fn by_kind(&self) -> BTreeMap<Kind, usize> {
         let mut count = BTreeMap::new();
-        self.faults.iter().for_each(|fault| *count.entry(fault.kind).or_default() += 1);
+        self.faults
+            .iter()
+            .for_each(|fault| *count.entry(fault.kind).or_default() += 1);
         count
     }
 }
@@ -120,7 +122,11 @@ impl Plan {
 impl Fault {
     fn new(kind: Kind, dice: &mut Dice) -> Fault {
         let (least, most) = match kind {
-            Kind::Kill | Kind::MemoryLimit | Kind::PostgresCrash | Kind::BackendKilled | Kind::SessionsEnded => (100, 1_500),
+            Kind::Kill
+            | Kind::MemoryLimit
+            | Kind::PostgresCrash
+            | Kind::BackendKilled
+            | Kind::SessionsEnded => (100, 1_500),
             // Longer than the lease, which is 3 s.
             Kind::Pause => (4_500, 9_000),
             // Sometimes longer: then the others take over, and what was withheld arrives under a new owner.
@@ -131,7 +137,9 @@ impl Fault {
             Kind::ClockJumps => (800, 2_000),
             _ => (1_500, 4_000),
         };
-        let between = |dice: &mut Dice, least: u64, most: u64| Duration::from_millis(least + dice.below(most - least));
+        let between = |dice: &mut Dice, least: u64, most: u64| {
+            Duration::from_millis(least + dice.below(most - least))
+        };
         Fault {
             kind,
             wait: between(dice, 1_000, 3_000),
@@ -145,8 +153,18 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Fault { kind, lasts, server, variant, .. } = self;
-        write!(f, "{kind:?} for {} ms (server {server}, variant {variant})", lasts.as_millis())
+        let Fault {
+            kind,
+            lasts,
+            server,
+            variant,
+            ..
+        } = self;
+        write!(
+            f,
+            "{kind:?} for {} ms (server {server}, variant {variant})",
+            lasts.as_millis()
+        )
     }
 }
 
@@ -168,5 +186,8 @@ fn a_seed_always_makes_the_same_plan_with_every_kind_in_it() {
     let (one, other) = (Plan::new(7, minutes, &[]), Plan::new(7, minutes, &[]));
     assert_eq!(one.faults, other.faults);
     assert_ne!(one.faults, Plan::new(8, minutes, &[]).faults);
-    assert_eq!(Plan::new(7, Duration::from_secs(1), &[]).by_kind().len(), KINDS.len());
+    assert_eq!(
+        Plan::new(7, Duration::from_secs(1), &[]).by_kind().len(),
+        KINDS.len()
+    );
 }

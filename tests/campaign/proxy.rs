@@ -120,7 +120,10 @@ impl Proxy {
     }
 
     pub fn url(&self, database: &str, role: &str) -> String {
-        format!("postgres://{role}@{}/{database}?sslmode=disable", self.address)
+        format!(
+            "postgres://{role}@{}/{database}?sslmode=disable",
+            self.address
+        )
     }
 }
 
@@ -138,12 +141,22 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 async fn serve(client: TcpStream, number: u64, shared: Arc<Shared>) {
     let _ = client.set_nodelay(true);
     let server = match &shared.behind {
-        Behind::Postgres(socket) => UnixStream::connect(socket).await.map(|server| server.into_split()).map(Halves::Unix),
-        Behind::Address(address) => TcpStream::connect(address).await.map(|server| server.into_split()).map(Halves::Tcp),
+        Behind::Postgres(socket) => UnixStream::connect(socket)
+            .await
+            .map(|server| server.into_split())
+            .map(Halves::Unix),
+        Behind::Address(address) => TcpStream::connect(address)
+            .await
+            .map(|server| server.into_split())
+            .map(Halves::Tcp),
     };
     let understood = matches!(shared.behind, Behind::Postgres(_));
     let counters = &shared.counters;
-    let connection = Connection { number, understood, shared: shared.clone() };
+    let connection = Connection {
+        number,
+        understood,
+        shared: shared.clone(),
+    };
     match server {
         Ok(Halves::Unix((from, to))) => connection.run(client, from, to).await,
         Ok(Halves::Tcp((from, to))) => connection.run(client, from, to).await,

@@ -18,7 +18,13 @@ pub struct Rig {
 
 impl Rig {
     /// `clocks`: those of the servers can be set.
-    pub async fn start(replicas: usize, minutes: f64, clocks: bool, folder: &Path, history: Arc<History>) -> Rig {
+    pub async fn start(
+        replicas: usize,
+        minutes: f64,
+        clocks: bool,
+        folder: &Path,
+        history: Arc<History>,
+    ) -> Rig {
         let disk = Disk::mount(600 + (minutes * 60.0) as u64);
         let settings = [
             ("max_connections", (40 + 30 * replicas).to_string()),
@@ -29,17 +35,29 @@ impl Rig {
         let options = Options {
             data_dir: disk.as_ref().map(Disk::data),
             durable: true,
-            settings: settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            settings: settings
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
         };
-        let postgres =
-            tokio::task::spawn_blocking(|| PrivatePostgres::start(options)).await.expect("it runs").expect("a Postgres");
+        let postgres = tokio::task::spawn_blocking(|| PrivatePostgres::start(options))
+            .await
+            .expect("it runs")
+            .expect("a Postgres");
         witnesses(&postgres).await;
         let mut servers = Vec::new();
         for number in 0..replicas {
-            let clock = clocks.then(|| Clock::new(folder.join(format!("clock-{number}")))).flatten();
+            let clock = clocks
+                .then(|| Clock::new(folder.join(format!("clock-{number}"))))
+                .flatten();
             servers.push(Server::new(number, replicas == 1, clock, &postgres, folder).await);
         }
-        Rig { servers, postgres, disk, history }
+        Rig {
+            servers,
+            postgres,
+            disk,
+            history,
+        }
     }
 
     /// Starts again what has ended, for ever.
@@ -66,7 +84,9 @@ impl Rig {
                 return;
             }
             let rig = self.clone();
-            let started = tokio::task::spawn_blocking(move || rig.postgres.restart()).await.expect("it returns");
+            let started = tokio::task::spawn_blocking(move || rig.postgres.restart())
+                .await
+                .expect("it returns");
             if let Err(error) = started {
                 eprintln!("Postgres does not start: {error:#}");
             }
@@ -78,7 +98,9 @@ impl Rig {
 
 /// The table in which tasks bear witness. It has no unique key, so that what runs twice shows.
 async fn witnesses(postgres: &PrivatePostgres) {
-    let mut session = PgConnection::connect_with(&postgres.options_for(TARGET, TARGET)).await.expect("a session");
+    let mut session = PgConnection::connect_with(&postgres.options_for(TARGET, TARGET))
+        .await
+        .expect("a session");
     let table = "create table witness (
         token int8 not null,
         start boolean not null,
@@ -86,6 +108,9 @@ async fn witnesses(postgres: &PrivatePostgres) {
         pid int4 not null default pg_backend_pid(),
         server int4 not null default current_setting('campaign.server')::int4
     )";
-    sqlx::raw_sql(table).execute(&mut session).await.expect("a table");
+    sqlx::raw_sql(table)
+        .execute(&mut session)
+        .await
+        .expect("a table");
     session.close().await.expect("closed");
 }

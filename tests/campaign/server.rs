@@ -53,14 +53,22 @@ pub struct Server {
 
 impl Server {
     /// Starts one; `alone` without the port of the replicas.
-    pub async fn new(number: usize, alone: bool, clock: Option<Clock>, postgres: &PrivatePostgres, folder: &Path) -> Server {
+    pub async fn new(
+        number: usize,
+        alone: bool,
+        clock: Option<Clock>,
+        postgres: &PrivatePostgres,
+        folder: &Path,
+    ) -> Server {
         let (address, callers) = entrance().await;
         let peers = if alone { None } else { Some(entrance().await) };
         let socket = postgres.socket_dir().join(".s.PGSQL.5432");
         let server = Server {
             number,
             address,
-            proxy: Proxy::start(Behind::Postgres(socket)).await.expect("a proxy"),
+            proxy: Proxy::start(Behind::Postgres(socket))
+                .await
+                .expect("a proxy"),
             callers,
             peers,
             clock,
@@ -85,7 +93,9 @@ impl Server {
 
     /// Process id, while it runs.
     pub fn pid(&self) -> Option<Pid> {
-        self.child().as_ref().map(|child| Pid::from_raw(child.id() as i32))
+        self.child()
+            .as_ref()
+            .map(|child| Pid::from_raw(child.id() as i32))
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -107,7 +117,9 @@ impl Server {
     pub async fn terminate(&self) -> bool {
         *self.held() += 1;
         self.signal(Signal::SIGTERM);
-        self.ends_within(STOP_PATIENCE).await.is_some_and(|status| status.success())
+        self.ends_within(STOP_PATIENCE)
+            .await
+            .is_some_and(|status| status.success())
     }
 
     /// Has no memory to take, until that ends it. Stays so until [`Server::release`].
@@ -177,21 +189,50 @@ impl Server {
 
     /// How often its log holds a text.
     pub fn says(&self, text: &str) -> u64 {
-        self.log().lines().filter(|line| line.contains(text)).count() as u64
+        self.log()
+            .lines()
+            .filter(|line| line.contains(text))
+            .count() as u64
     }
 
     fn start(&self) {
-        let log = OpenOptions::new().create(true).append(true).open(&self.log).expect("a log");
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.log)
+            .expect("a log");
         let mut command = Command::new(env!("CARGO_BIN_EXE_rallypoint"));
-        command.args(["serve", "--listen", &self.address.to_string(), "--replica-name", &format!("r{}", self.number)]);
-        command.args(["--slots", &SLOTS.to_string(), "--noop-slots", "64", "--log-format", "json"]);
+        command.args([
+            "serve",
+            "--listen",
+            &self.address.to_string(),
+            "--replica-name",
+            &format!("r{}", self.number),
+        ]);
+        command.args([
+            "--slots",
+            &SLOTS.to_string(),
+            "--noop-slots",
+            "64",
+            "--log-format",
+            "json",
+        ]);
         command.args(["--database", &self.proxy.url(COORDINATION, COORDINATION)]);
         // Tells every session of a task on which server it is, for the witnesses.
-        let target = format!("{}&options=-c%20campaign.server%3D{}", self.proxy.url(TARGET, TARGET), self.number);
+        let target = format!(
+            "{}&options=-c%20campaign.server%3D{}",
+            self.proxy.url(TARGET, TARGET),
+            self.number
+        );
         command.args(["--target", &format!("{TARGET}={target}")]);
         command.args(["--lease", &LEASE.as_secs_f64().to_string()]);
         if let Some((listen, proxy)) = &self.peers {
-            command.args(["--peer-listen", &listen.to_string(), "--peer-advertise", &proxy.address.to_string()]);
+            command.args([
+                "--peer-listen",
+                &listen.to_string(),
+                "--peer-advertise",
+                &proxy.address.to_string(),
+            ]);
         }
         command.env("RUST_LOG", "info").stdin(Stdio::null());
         if let Some(clock) = &self.clock {
@@ -199,7 +240,9 @@ impl Server {
             command.env("RUST_LOG", "info,h2::proto::settings=debug");
             clock.give(&mut command);
         }
-        command.stdout(File::open("/dev/null").expect("it is there")).stderr(log);
+        command
+            .stdout(File::open("/dev/null").expect("it is there"))
+            .stderr(log);
         *self.child() = Some(command.spawn().expect("the program starts"));
     }
 
@@ -216,7 +259,12 @@ impl Server {
 async fn entrance() -> (SocketAddr, Proxy) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
-    (address, Proxy::start(Behind::Address(address)).await.expect("a proxy"))
+    (
+        address,
+        Proxy::start(Behind::Address(address))
+            .await
+            .expect("a proxy"),
+    )
 }
 
 impl Drop for Server {

@@ -33,7 +33,9 @@ impl Wire {
             let mut relays = JoinSet::new();
             while let Ok((mut near, _)) = listener.accept().await {
                 let relay = relays.spawn(async move {
-                    let mut far = TcpStream::connect(live::address()).await.expect("the server listens");
+                    let mut far = TcpStream::connect(live::address())
+                        .await
+                        .expect("the server listens");
                     copy_bidirectional(&mut near, &mut far).await.ok();
                 });
                 accepted.lock().expect("no panic").push(relay);
@@ -43,7 +45,11 @@ impl Wire {
     }
 
     fn cut(&self) {
-        self.connections.lock().expect("no panic").drain(..).for_each(|connection| connection.abort());
+        self.connections
+            .lock()
+            .expect("no panic")
+            .drain(..)
+            .for_each(|connection| connection.abort());
     }
 }
 
@@ -51,8 +57,13 @@ impl Wire {
 async fn a_stream_goes_on_where_its_connection_broke() {
     let wire = Wire::start().await;
     let client = Client::connect(&wire.url).await.expect("connected");
-    let scheduler = client.open(api::SchedulerSettings::default()).await.expect("opened");
-    let tasks = (1..=10).map(|order| live::sql("select pg_sleep(0.05)", Some(order))).collect();
+    let scheduler = client
+        .open(api::SchedulerSettings::default())
+        .await
+        .expect("opened");
+    let tasks = (1..=10)
+        .map(|order| live::sql("select pg_sleep(0.05)", Some(order)))
+        .collect();
     scheduler.exec(tasks).await.expect("taken");
     let mut stream = scheduler.synchronize(0, None).await.expect("a stream");
     let mut numbers = Vec::new();
@@ -68,7 +79,10 @@ async fn a_stream_goes_on_where_its_connection_broke() {
 async fn a_call_whose_answer_was_lost_has_its_effect_once() {
     let wire = Wire::start().await;
     let client = Client::connect(&wire.url).await.expect("connected");
-    let scheduler = client.open(api::SchedulerSettings::default()).await.expect("opened");
+    let scheduler = client
+        .open(api::SchedulerSettings::default())
+        .await
+        .expect("opened");
     for round in 0..20 {
         let cut = async {
             sleep(Duration::from_micros(round * 250)).await;
@@ -77,16 +91,29 @@ async fn a_call_whose_answer_was_lost_has_its_effect_once() {
         let (taken, ()) = tokio::join!(scheduler.exec(vec![live::noop(None)]), cut);
         assert_eq!(taken.expect("taken").first_seq, round as i64 + 1);
     }
-    assert_eq!(scheduler.describe().await.expect("it is there").submitted, 20);
+    assert_eq!(
+        scheduler.describe().await.expect("it is there").submitted,
+        20
+    );
 }
 
 #[tokio::test]
 async fn an_error_of_the_service_is_final_and_readable() {
-    let client = Client::connect(&Wire::start().await.url).await.expect("connected");
-    let settings = api::SchedulerSettings { max_parallelism: Some(0), ..Default::default() };
+    let client = Client::connect(&Wire::start().await.url)
+        .await
+        .expect("connected");
+    let settings = api::SchedulerSettings {
+        max_parallelism: Some(0),
+        ..Default::default()
+    };
     let error = client.open(settings).await.expect_err("refused");
     assert!(error.is("LIMIT_ZERO"));
     assert_eq!(error.violations[0].0, "settings.max_parallelism");
-    let nobody = Client::connect("127.0.0.1:1").await.expect_err("nobody listens");
-    assert!(nobody.transport && nobody.to_string().contains("Is the server running"), "{nobody}");
+    let nobody = Client::connect("127.0.0.1:1")
+        .await
+        .expect_err("nobody listens");
+    assert!(
+        nobody.transport && nobody.to_string().contains("Is the server running"),
+        "{nobody}"
+    );
 }

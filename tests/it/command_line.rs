@@ -13,27 +13,48 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_rallypoint");
 #[test]
 fn exec_prints_every_done_and_exits_0_when_all_succeeded() {
     let served = Served::start();
-    let output = served.run(&["exec", "-o", "json", "--order", "100", "select 1", "select 2"]);
+    let output = served.run(&[
+        "exec", "-o", "json", "--order", "100", "select 1", "select 2",
+    ]);
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
     let done = lines(&output);
-    assert_eq!(done.iter().map(|done| done["done_no"].as_i64()).collect::<Vec<_>>(), [Some(1), Some(2)]);
-    assert!(done.iter().all(|done| done["outcome"] == "succeeded" && done["order"] == 100));
+    assert_eq!(
+        done.iter()
+            .map(|done| done["done_no"].as_i64())
+            .collect::<Vec<_>>(),
+        [Some(1), Some(2)]
+    );
+    assert!(
+        done.iter()
+            .all(|done| done["outcome"] == "succeeded" && done["order"] == 100)
+    );
 }
 
 #[test]
 fn exec_exits_3_when_a_task_did_not_succeed_and_the_next_order_runs() {
     let served = Served::start();
-    let output = exec_file(&served, "# two orders\n100, select 1/0\n200, select 'a, b'\n", &["-o", "json"]);
+    let output = exec_file(
+        &served,
+        "# two orders\n100, select 1/0\n200, select 'a, b'\n",
+        &["-o", "json"],
+    );
     assert_eq!(code(&output), 3, "{}", text(&output.stderr));
     let done = lines(&output);
     assert_eq!(done[0]["error"]["code"], "22012");
-    assert_eq!((&done[1]["order"], &done[1]["outcome"]), (&200.into(), &"succeeded".into()));
+    assert_eq!(
+        (&done[1]["order"], &done[1]["outcome"]),
+        (&200.into(), &"succeeded".into())
+    );
 }
 
 #[test]
 fn a_halt_cancels_what_it_blocks_and_exec_ends() {
     let served = Served::start();
-    let output = exec_file(&served, "100, select 1/0\n200, select 1\n", &["-o", "json", "--on-failure", "halt"]);
+    let output = exec_file(
+        &served,
+        "100, select 1/0\n200, select 1\n",
+        &["-o", "json", "--on-failure", "halt"],
+    );
     assert_eq!(code(&output), 3, "{}", text(&output.stderr));
     assert_eq!(lines(&output)[1]["outcome"], "cancelled");
 }
@@ -43,13 +64,27 @@ fn the_log_tells_the_story_of_a_scheduler() {
     let served = Served::start();
     let output = served.run(&["exec", "--order", "7", "select pg_sleep(0.01)"]);
     let said = text(&output.stderr);
-    let handle = said.lines().find_map(|line| line.strip_prefix("scheduler ")).expect("exec names its scheduler");
-    let log: Value = serde_json::from_slice(&served.run(&["log", handle, "-o", "json"]).stdout).unwrap();
-    assert_eq!((&log[0]["state"], &log[0]["order"]), (&"succeeded".into(), &7.into()));
+    let handle = said
+        .lines()
+        .find_map(|line| line.strip_prefix("scheduler "))
+        .expect("exec names its scheduler");
+    let log: Value =
+        serde_json::from_slice(&served.run(&["log", handle, "-o", "json"]).stdout).unwrap();
+    assert_eq!(
+        (&log[0]["state"], &log[0]["order"]),
+        (&"succeeded".into(), &7.into())
+    );
     let table = text(&served.run(&["log", handle]).stdout);
-    assert!(table.contains("succeeded") && table.contains("TASK"), "{table}");
+    assert!(
+        table.contains("succeeded") && table.contains("TASK"),
+        "{table}"
+    );
     let released = served.run(&["release", handle, "--wait"]);
-    assert!(text(&released.stdout).contains("released before"), "{}", text(&released.stdout));
+    assert!(
+        text(&released.stdout).contains("released before"),
+        "{}",
+        text(&released.stdout)
+    );
 }
 
 #[test]
@@ -58,16 +93,26 @@ fn status_names_replica_slots_target_and_journal() {
     // The slots of a target are there when its predecessors are shown gone, a moment after the start.
     let begun = Instant::now();
     let status = loop {
-        let status: Value = serde_json::from_slice(&served.run(&["status", "-o", "json"]).stdout).unwrap();
-        if status["slots"].as_array().is_some_and(|slots| slots.iter().any(|slot| slot["kind"] == "sql/app")) {
+        let status: Value =
+            serde_json::from_slice(&served.run(&["status", "-o", "json"]).stdout).unwrap();
+        if status["slots"]
+            .as_array()
+            .is_some_and(|slots| slots.iter().any(|slot| slot["kind"] == "sql/app"))
+        {
             break status;
         }
         assert!(begun.elapsed() < Duration::from_secs(30), "{status}");
     };
     assert_eq!(status["replicas"][0]["owner"], true);
     assert_eq!(status["journal"]["available"], true);
-    let executions: Value = serde_json::from_slice(&served.run(&["status", "--executions", "-o", "json"]).stdout).unwrap();
-    assert!(executions.as_array().is_some_and(|slots| slots.iter().any(|slot| slot["idle"] == true)));
+    let executions: Value =
+        serde_json::from_slice(&served.run(&["status", "--executions", "-o", "json"]).stdout)
+            .unwrap();
+    assert!(
+        executions
+            .as_array()
+            .is_some_and(|slots| slots.iter().any(|slot| slot["idle"] == true))
+    );
 }
 
 #[test]
@@ -77,7 +122,10 @@ fn the_demo_proves_that_no_two_orders_overlap() {
     let demo: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&demo["overlaps"], &demo["failed"]), (&0.into(), &0.into()));
     assert_eq!(demo["expected_s"], 0.83);
-    assert!(demo["total_s"].as_f64().is_some_and(|total| total >= 0.83), "{demo}");
+    assert!(
+        demo["total_s"].as_f64().is_some_and(|total| total >= 0.83),
+        "{demo}"
+    );
 }
 
 #[test]
@@ -92,7 +140,12 @@ fn an_error_says_what_why_and_what_next() {
     let output = run(&["--server", "http://127.0.0.1:1", "status"]);
     assert_eq!(code(&output), 1);
     let said = text(&output.stderr);
-    assert!(["error: cannot reach", "why:", "next:"].iter().all(|part| said.contains(part)), "{said}");
+    assert!(
+        ["error: cannot reach", "why:", "next:"]
+            .iter()
+            .all(|part| said.contains(part)),
+        "{said}"
+    );
     assert!(output.stdout.is_empty());
 }
 
@@ -101,11 +154,18 @@ fn an_unknown_handle_is_named_as_such() {
     let served = Served::start();
     let output = served.run(&["log", "01890000-0000-7000-8000-000000000000"]);
     assert_eq!(code(&output), 1);
-    assert!(text(&output.stderr).contains("HANDLE_NOT_FOUND"), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("HANDLE_NOT_FOUND"),
+        "{}",
+        text(&output.stderr)
+    );
 }
 
 fn run(arguments: &[&str]) -> Output {
-    Command::new(PROGRAM).args(arguments).output().expect("the program runs")
+    Command::new(PROGRAM)
+        .args(arguments)
+        .output()
+        .expect("the program runs")
 }
 
 fn exec_file(served: &Served, file: &str, arguments: &[&str]) -> Output {
@@ -117,7 +177,12 @@ fn exec_file(served: &Served, file: &str, arguments: &[&str]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    child.stdin.take().expect("stdin is piped").write_all(file.as_bytes()).expect("it reads stdin");
+    child
+        .stdin
+        .take()
+        .expect("stdin is piped")
+        .write_all(file.as_bytes())
+        .expect("it reads stdin");
     child.wait_with_output().expect("it ends")
 }
 
@@ -131,5 +196,8 @@ fn text(bytes: &[u8]) -> String {
 
 /// The JSON objects of stdout, one a line.
 fn lines(output: &Output) -> Vec<Value> {
-    text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("a JSON object a line")).collect()
+    text(&output.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a JSON object a line"))
+        .collect()
 }

@@ -45,7 +45,12 @@ async fn a_server_killed_at_any_moment_loses_nothing_and_repeats_nothing() {
 #[tokio::test]
 async fn a_database_stopped_at_any_moment_loses_nothing_and_the_server_lives_on() {
     let postgres = Arc::new(durable_postgres());
-    let server = Server::with(Setup { slots: 8, postgres: Some(&postgres), ..Setup::default() }).await;
+    let server = Server::with(Setup {
+        slots: 8,
+        postgres: Some(&postgres),
+        ..Setup::default()
+    })
+    .await;
     for seed in seeds() {
         let run = Run::begin(server.open(settings()).await, &server.url);
         let submitting = tokio::spawn(run.clone().submit_all());
@@ -57,7 +62,8 @@ async fn a_database_stopped_at_any_moment_loses_nothing_and_the_server_lives_on(
 }
 
 #[tokio::test]
-async fn a_backlog_that_is_being_cancelled_when_the_server_is_killed_is_cancelled_to_the_last_task() {
+async fn a_backlog_that_is_being_cancelled_when_the_server_is_killed_is_cancelled_to_the_last_task()
+{
     let mut process = Process::start().await;
     for seed in seeds().take(2) {
         let scheduler = process.open(SchedulerSettings::default()).await;
@@ -67,19 +73,46 @@ async fn a_backlog_that_is_being_cancelled_when_the_server_is_killed_is_cancelle
         for _ in 0..BACKLOG / TASKS {
             scheduler.submit((0..TASKS).map(task)).await;
         }
-        scheduler.scheduler.release(ReleaseMode::Cancel, false).await.expect("released");
+        scheduler
+            .scheduler
+            .release(ReleaseMode::Cancel, false)
+            .await
+            .expect("released");
         let kill = random(seed) % (BACKLOG as u64 / 2);
         let done = scheduler.until(|now| now.done > kill as i64).await.done;
         process.kill_9();
         println!("seed {seed}: killed when {done} of {BACKLOG} tasks were cancelled");
         process.restart();
-        let numbers: Vec<i64> = scheduler.all_done().await.iter().map(|done| done.done_no).collect();
-        assert_eq!(numbers, (1..=BACKLOG as i64 + 1).collect::<Vec<_>>(), "seed {seed}: every done_no once");
+        let numbers: Vec<i64> = scheduler
+            .all_done()
+            .await
+            .iter()
+            .map(|done| done.done_no)
+            .collect();
+        assert_eq!(
+            numbers,
+            (1..=BACKLOG as i64 + 1).collect::<Vec<_>>(),
+            "seed {seed}: every done_no once"
+        );
         let log = scheduler.log().await;
-        assert_eq!(log.outcomes(), [("cancelled", BACKLOG + 1)].into(), "seed {seed}");
-        let started: Vec<i64> = log.0.iter().filter(|entry| entry.started.is_some()).map(|entry| entry.seq).collect();
-        assert!(started.iter().all(|seq| *seq == first), "seed {seed}: {started:?} were started");
-        scheduler.until(|now| now.state() == SchedulerState::Released).await;
+        assert_eq!(
+            log.outcomes(),
+            [("cancelled", BACKLOG + 1)].into(),
+            "seed {seed}"
+        );
+        let started: Vec<i64> = log
+            .0
+            .iter()
+            .filter(|entry| entry.started.is_some())
+            .map(|entry| entry.seq)
+            .collect();
+        assert!(
+            started.iter().all(|seq| *seq == first),
+            "seed {seed}: {started:?} were started"
+        );
+        scheduler
+            .until(|now| now.state() == SchedulerState::Released)
+            .await;
     }
 }
 
@@ -93,7 +126,9 @@ struct Run {
 
 impl Run {
     fn begin(conversation: Conversation, url: &str) -> Run {
-        let channel = Channel::from_shared(url.to_owned()).expect("a URL").connect_lazy();
+        let channel = Channel::from_shared(url.to_owned())
+            .expect("a URL")
+            .connect_lazy();
         let tasks: Vec<Task> = (0..TASKS).map(|n| task(n).into()).collect();
         let request = |tasks: &[Task]| ExecAsyncRequest {
             handle: conversation.handle().to_owned(),
@@ -101,13 +136,21 @@ impl Run {
             tasks: tasks.to_vec(),
         };
         let requests = Arc::new(tasks.chunks(CALL).map(request).collect());
-        Run { conversation, calls: SchedulerServiceClient::new(channel), requests }
+        Run {
+            conversation,
+            calls: SchedulerServiceClient::new(channel),
+            requests,
+        }
     }
 
     /// Waits for the moment of the crash.
     async fn until(&self, seed: u64) {
         let progress = random(seed) % (TASKS as u64 * 95 / 100);
-        let done = self.conversation.until(|now| now.done >= progress as i64).await.done;
+        let done = self
+            .conversation
+            .until(|now| now.done >= progress as i64)
+            .await
+            .done;
         println!("seed {seed}: a crash when {done} of {TASKS} tasks have ended");
     }
 
@@ -126,7 +169,10 @@ impl Run {
             match self.calls.clone().exec_async(request.clone()).await {
                 Ok(accepted) => return accepted.into_inner(),
                 Err(status) => {
-                    let unknown = matches!(status.code(), Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal);
+                    let unknown = matches!(
+                        status.code(),
+                        Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal
+                    );
                     assert!(unknown && begun.elapsed() < PATIENCE, "{status:?}");
                     sleep(Duration::from_millis(20)).await;
                 }
@@ -137,40 +183,85 @@ impl Run {
     async fn check(&self, seed: u64, accepted: Vec<ExecAsyncResponse>) {
         let done = self.conversation.all_done().await;
         let numbers: Vec<i64> = done.iter().map(|done| done.done_no).collect();
-        assert_eq!(numbers, (1..=TASKS as i64).collect::<Vec<_>>(), "seed {seed}: every done_no once");
+        assert_eq!(
+            numbers,
+            (1..=TASKS as i64).collect::<Vec<_>>(),
+            "seed {seed}: every done_no once"
+        );
         let firsts: Vec<i64> = accepted.iter().map(|accepted| accepted.first_seq).collect();
-        assert_eq!(firsts, (0..TASKS / CALL).map(|n| (n * CALL) as i64 + 1).collect::<Vec<_>>(), "seed {seed}: ids");
+        assert_eq!(
+            firsts,
+            (0..TASKS / CALL)
+                .map(|n| (n * CALL) as i64 + 1)
+                .collect::<Vec<_>>(),
+            "seed {seed}: ids"
+        );
         for (request, accepted) in self.requests.iter().zip(&accepted) {
-            assert_eq!(self.submit(request).await, *accepted, "seed {seed}: the same request gives the same ids");
+            assert_eq!(
+                self.submit(request).await,
+                *accepted,
+                "seed {seed}: the same request gives the same ids"
+            );
         }
         check_log(seed, &self.conversation.log().await);
         let mut heard: Vec<(i64, i64)> = done.iter().map(|done| (done.seq, done.done_no)).collect();
         heard.sort_unstable();
         let log = self.conversation.log().await.0;
-        let logged: Vec<(i64, i64)> = log.iter().map(|entry| (entry.seq, entry.done_no.unwrap_or(0))).collect();
-        assert_eq!(heard, logged, "seed {seed}: the stream tells what the log tells");
+        let logged: Vec<(i64, i64)> = log
+            .iter()
+            .map(|entry| (entry.seq, entry.done_no.unwrap_or(0)))
+            .collect();
+        assert_eq!(
+            heard, logged,
+            "seed {seed}: the stream tells what the log tells"
+        );
     }
 }
 
 fn check_log(seed: u64, log: &Log) {
     let tasks: Vec<i64> = log.0.iter().map(|entry| entry.seq).collect();
-    assert_eq!(tasks, (1..=TASKS as i64).collect::<Vec<_>>(), "seed {seed}: every task has one row and one outcome");
-    assert_eq!(log.outcomes().get("succeeded"), Some(&TASKS), "seed {seed}: {:?}", log.outcomes());
+    assert_eq!(
+        tasks,
+        (1..=TASKS as i64).collect::<Vec<_>>(),
+        "seed {seed}: every task has one row and one outcome"
+    );
+    assert_eq!(
+        log.outcomes().get("succeeded"),
+        Some(&TASKS),
+        "seed {seed}: {:?}",
+        log.outcomes()
+    );
     assert_eq!(log.overlaps(), [], "seed {seed}");
-    let sql = Log(log.0.iter().filter(|entry| entry.kind == "sql").cloned().collect());
-    assert!(sql.most_running() <= i64::from(LIMIT), "seed {seed}: {} ran at a time", sql.most_running());
+    let sql = Log(log
+        .0
+        .iter()
+        .filter(|entry| entry.kind == "sql")
+        .cloned()
+        .collect());
+    assert!(
+        sql.most_running() <= i64::from(LIMIT),
+        "seed {seed}: {} ran at a time",
+        sql.most_running()
+    );
     let again = log.0.iter().filter(|entry| entry.attempt > Some(1)).count();
     println!("seed {seed}: {again} tasks ended in a later attempt than the first");
 }
 
 /// Five orders; every third task does nothing.
 fn task(n: usize) -> Work {
-    let work = if n.is_multiple_of(3) { noop() } else { sql("select 1") };
+    let work = if n.is_multiple_of(3) {
+        noop()
+    } else {
+        sql("select 1")
+    };
     work.order(100 * (1 + n * 5 / TASKS) as i64)
 }
 
 fn settings() -> SchedulerSettings {
-    SchedulerSettings { max_parallelism: Some(LIMIT), ..Default::default() }
+    SchedulerSettings {
+        max_parallelism: Some(LIMIT),
+        ..Default::default()
+    }
 }
 
 async fn crash(postgres: &Arc<PrivatePostgres>) {
@@ -183,7 +274,12 @@ async fn crash(postgres: &Arc<PrivatePostgres>) {
 }
 
 fn seeds() -> impl Iterator<Item = u64> {
-    let number = |name, default| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default);
+    let number = |name, default| {
+        std::env::var(name)
+            .ok()
+            .and_then(|value| value.parse().ok())
+            .unwrap_or(default)
+    };
     let first: u64 = number("SEED", 20_261_121);
     first..first + number("CRASHES", 5)
 }

@@ -23,10 +23,18 @@ async fn a_newcomer_starts_at_once_while_others_flood_the_pool() {
     newcomer.all_done().await;
     flood.cancel_everything().await;
     let log = server.log().await;
-    let (short, long) = (log.of(newcomer.handle()).0.remove(0), log.of(flood.handle()));
+    let (short, long) = (
+        log.of(newcomer.handle()).0.remove(0),
+        log.of(flood.handle()),
+    );
     let (submitted, started) = (short.submitted, short.started.expect("it ran"));
     println!("start delay of the newcomer: {} µs", started - submitted);
-    assert!(long.0.iter().filter(|entry| entry.started.is_some()).all(|entry| entry.ended > Some(started)));
+    assert!(
+        long.0
+            .iter()
+            .filter(|entry| entry.started.is_some())
+            .all(|entry| entry.ended > Some(started))
+    );
     assert!(started - submitted < PATIENCE.as_micros() as i64);
 }
 
@@ -46,7 +54,10 @@ async fn newcomers_one_after_the_other_each_start_while_others_flood_the_pool() 
         delays.push(entry.started.expect("it ran") - entry.submitted);
     }
     delays.sort_unstable();
-    println!("start delay of 20 newcomers: median {} µs, longest {} µs", delays[10], delays[19]);
+    println!(
+        "start delay of 20 newcomers: median {} µs, longest {} µs",
+        delays[10], delays[19]
+    );
     assert_eq!(flood.scheduler.describe().await.expect("described").done, 0);
     gate.open().await;
     flood.cancel_everything().await;
@@ -55,8 +66,14 @@ async fn newcomers_one_after_the_other_each_start_while_others_flood_the_pool() 
 #[tokio::test]
 async fn equal_backlogs_get_equal_slot_time() {
     let used = shares(&[1.0; 6]).await;
-    let (least, most) = (used.iter().copied().fold(f64::MAX, f64::min), used.iter().copied().fold(0.0, f64::max));
-    println!("slot-seconds of six equals: {used:.2?}; the least has {:.1} % less than the most", (1.0 - least / most) * 100.0);
+    let (least, most) = (
+        used.iter().copied().fold(f64::MAX, f64::min),
+        used.iter().copied().fold(0.0, f64::max),
+    );
+    println!(
+        "slot-seconds of six equals: {used:.2?}; the least has {:.1} % less than the most",
+        (1.0 - least / most) * 100.0
+    );
     assert!(most - least < most * 0.1 + allowance(1.0), "{used:?}");
 }
 
@@ -65,14 +82,24 @@ async fn weights_of_1_and_3_get_slot_time_of_1_and_3() {
     let used = shares(&[1.0, 3.0, 1.0, 3.0, 1.0, 3.0]).await;
     let light: f64 = used.iter().step_by(2).sum::<f64>() / 3.0;
     let heavy: f64 = used.iter().skip(1).step_by(2).sum::<f64>() / 3.0;
-    println!("slot-seconds of weights 1 and 3 in turn: {used:.2?}; on average 1 : {:.2}", heavy / light);
-    assert!((heavy / 3.0 - light).abs() < light * 0.1 + allowance(1.0), "{used:?}");
+    println!(
+        "slot-seconds of weights 1 and 3 in turn: {used:.2?}; on average 1 : {:.2}",
+        heavy / light
+    );
+    assert!(
+        (heavy / 3.0 - light).abs() < light * 0.1 + allowance(1.0),
+        "{used:?}"
+    );
 }
 
 #[tokio::test]
 async fn a_single_scheduler_gets_half_against_a_namespace_of_many() {
     let (many, tasks) = if full() { (1000, 2000) } else { (100, 160) };
-    let server = Server::with(Setup { trusted: true, ..Setup::default() }).await;
+    let server = Server::with(Setup {
+        trusted: true,
+        ..Setup::default()
+    })
+    .await;
     let (crowd, single) = (server.of_namespace("crowd"), server.of_namespace("single"));
     let (pool, gate) = occupied(&server).await;
     for _ in 0..many {
@@ -86,8 +113,14 @@ async fn a_single_scheduler_gets_half_against_a_namespace_of_many() {
     let to = alone.starts().1;
     let (all, alone) = (log.slot_seconds(from, to), alone.slot_seconds(from, to));
     let others = all - alone;
-    println!("slot-seconds of {many} schedulers: {others:.2}, of a single one: {alone:.2} ({:.1} %)", alone / all * 100.0);
-    assert!((others - alone).abs() < all * 0.1 + allowance(5.0), "{others} against {alone}");
+    println!(
+        "slot-seconds of {many} schedulers: {others:.2}, of a single one: {alone:.2} ({:.1} %)",
+        alone / all * 100.0
+    );
+    assert!(
+        (others - alone).abs() < all * 0.1 + allowance(5.0),
+        "{others} against {alone}"
+    );
 }
 
 /// Slot-seconds of schedulers of these weights with equal backlogs of mixed tasks, while all of them had something to run.
@@ -103,8 +136,15 @@ async fn shares(weights: &[f64]) -> Vec<f64> {
         scheduler.all_done().await;
     }
     let (log, from) = (server.log().await, freed(&pool).await);
-    let logs: Vec<Log> = schedulers.iter().map(|scheduler| log.of(scheduler.handle())).collect();
-    let to = logs.iter().map(|log| log.starts().1).min().expect("schedulers");
+    let logs: Vec<Log> = schedulers
+        .iter()
+        .map(|scheduler| log.of(scheduler.handle()))
+        .collect();
+    let to = logs
+        .iter()
+        .map(|log| log.starts().1)
+        .min()
+        .expect("schedulers");
     logs.iter().map(|log| log.slot_seconds(from, to)).collect()
 }
 
@@ -119,7 +159,13 @@ async fn occupied(server: &Server) -> (Conversation, Gate) {
 
 /// When the pool was free.
 async fn freed(pool: &Conversation) -> i64 {
-    pool.log().await.0.iter().filter_map(|entry| entry.ended).max().expect("it has ended")
+    pool.log()
+        .await
+        .0
+        .iter()
+        .filter_map(|entry| entry.ended)
+        .max()
+        .expect("it has ended")
 }
 
 /// Slot-seconds by which one may be ahead in a run too short to make them up: a second is charged in advance, and the
@@ -132,11 +178,21 @@ fn allowance(seconds: f64) -> f64 {
 fn mixed(nth: usize) -> Vec<Work> {
     let unit = if full() { 100 } else { 10 };
     // 7 and 80 have no common factor: every length from 1 to 20 units comes four times
-    (0..80).map(|n| sleep((((n + 13 * nth) * 7 % 80) / 4 + 1) as u64 * unit)).collect()
+    (0..80)
+        .map(|n| sleep((((n + 13 * nth) * 7 % 80) / 4 + 1) as u64 * unit))
+        .collect()
 }
 
 async fn busy(server: &Server, client: &Client, weight: f64, backlog: Vec<Work>) -> Conversation {
-    let scheduler = server.open_as(client, SchedulerSettings { weight: Some(weight), ..Default::default() }).await;
+    let scheduler = server
+        .open_as(
+            client,
+            SchedulerSettings {
+                weight: Some(weight),
+                ..Default::default()
+            },
+        )
+        .await;
     scheduler.submit(backlog).await;
     scheduler
 }

@@ -27,15 +27,29 @@ pub struct Owned {
 }
 
 pub fn config(options: &PgConnectOptions) -> JournalConfig {
-    JournalConfig { options: options.clone(), shard: ShardId(0), allow_unsafe: true, readers: 2, retention_days: 30 }
+    JournalConfig {
+        options: options.clone(),
+        shard: ShardId(0),
+        allow_unsafe: true,
+        readers: 2,
+        retention_days: 30,
+    }
 }
 
 pub fn replica(name: &str) -> Replica {
-    Replica { id: Uuid::now_v7(), name: name.into(), address: None }
+    Replica {
+        id: Uuid::now_v7(),
+        name: name.into(),
+        address: None,
+    }
 }
 
 pub async fn take_over(journal: &Journal, replica: &Replica) -> Ownership {
-    match journal.take_over(replica, Claim::Start, Duration::from_secs(5)).await.unwrap() {
+    match journal
+        .take_over(replica, Claim::Start, Duration::from_secs(5))
+        .await
+        .unwrap()
+    {
         TakeOver::Owned(ownership) => ownership,
         TakeOver::Wait(left) => panic!("owned by another one for {left:?}"),
     }
@@ -46,19 +60,41 @@ impl Owned {
         let options = server::database().await;
         let journal = Journal::open(config(&options)).await.unwrap();
         let replica = replica("one");
-        let Ownership { epoch, last_batch, now, .. } = take_over(&journal, &replica).await;
+        let Ownership {
+            epoch,
+            last_batch,
+            now,
+            ..
+        } = take_over(&journal, &replica).await;
         assert_eq!(last_batch, BatchNo(0));
         let writer = journal.writer();
-        Owned { options, journal, writer, replica, epoch, next: BatchNo(1), now }
+        Owned {
+            options,
+            journal,
+            writer,
+            replica,
+            epoch,
+            next: BatchNo(1),
+            now,
+        }
     }
 
     pub fn batch(&self, records: Records) -> Batch {
-        Batch { shard: ShardId(0), epoch: self.epoch, no: self.next, day: self.now.day(), records }
+        Batch {
+            shard: ShardId(0),
+            epoch: self.epoch,
+            no: self.next,
+            day: self.now.day(),
+            records,
+        }
     }
 
     /// Appends as if `days` ago.
     pub async fn write_ago(&mut self, days: i32, records: Records) {
-        let batch = Batch { day: self.days_ago(days), ..self.batch(records) };
+        let batch = Batch {
+            day: self.days_ago(days),
+            ..self.batch(records)
+        };
         assert_eq!(self.writer.append(&batch).await, Fate::Durable);
         self.next.0 += 1;
     }
@@ -85,6 +121,9 @@ impl Owned {
     }
 
     pub async fn count(&self, sql: &'static str) -> i64 {
-        sqlx::query_scalar(sql).fetch_one(&mut self.psql().await).await.unwrap()
+        sqlx::query_scalar(sql)
+            .fetch_one(&mut self.psql().await)
+            .await
+            .unwrap()
     }
 }

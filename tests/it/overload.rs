@@ -10,7 +10,10 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use rallypoint::{
-    api::{ExecAsyncRequest, NoopTask, SchedulerSettings, Task, scheduler_service_client::SchedulerServiceClient, task::Kind},
+    api::{
+        ExecAsyncRequest, NoopTask, SchedulerSettings, Task,
+        scheduler_service_client::SchedulerServiceClient, task::Kind,
+    },
     client::Error,
 };
 use sqlx::{Connection, Executor, PgConnection};
@@ -20,15 +23,22 @@ use tonic::{Code, Request};
 
 /// Keeps the next batch from becoming durable until it is dropped or closed.
 async fn hold_batches(server: &Server) -> PgConnection {
-    let mut holder = PgConnection::connect_with(&server.journal).await.expect("connected");
+    let mut holder = PgConnection::connect_with(&server.journal)
+        .await
+        .expect("connected");
     holder.execute("begin").await.expect("begun");
-    holder.execute("lock table batch in access exclusive mode").await.expect("locked");
+    holder
+        .execute("lock table batch in access exclusive mode")
+        .await
+        .expect("locked");
     holder
 }
 
 /// Until the batch of the loop waits for the holder.
 async fn until_held(server: &Server) {
-    let mut looker = PgConnection::connect_with(&server.journal).await.expect("connected");
+    let mut looker = PgConnection::connect_with(&server.journal)
+        .await
+        .expect("connected");
     let waits = "select exists (
                      select 1
                      from pg_locks l
@@ -36,15 +46,23 @@ async fn until_held(server: &Server) {
                      where not l.granted
                        and l.relation = 'batch'::regclass
                        and a.application_name = 'rallypoint journal writer')";
-    while !sqlx::query_scalar::<_, bool>(waits).fetch_one(&mut looker).await.expect("an answer") {
+    while !sqlx::query_scalar::<_, bool>(waits)
+        .fetch_one(&mut looker)
+        .await
+        .expect("an answer")
+    {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
 /// A client that does not look at the time limits of its own calls: that one has passed, it hears from the server, which has
 /// then given the call up.
-fn without_clock(server: &Server) -> SchedulerServiceClient<Client<HttpConnector, tonic::body::Body>> {
-    let client = Client::builder(TokioExecutor::new()).http2_only(true).build_http();
+fn without_clock(
+    server: &Server,
+) -> SchedulerServiceClient<Client<HttpConnector, tonic::body::Body>> {
+    let client = Client::builder(TokioExecutor::new())
+        .http2_only(true)
+        .build_http();
     SchedulerServiceClient::with_origin(client, server.url.parse().expect("a URL"))
 }
 
@@ -59,13 +77,28 @@ async fn a_call_whose_caller_has_given_up_before_it_was_decided_has_no_effect() 
     });
     until_held(&server).await;
     let tasks = vec![noop().into(), noop().into()];
-    let mut second = Request::new(ExecAsyncRequest { handle: scheduler.handle().into(), tasks, ..Default::default() });
+    let mut second = Request::new(ExecAsyncRequest {
+        handle: scheduler.handle().into(),
+        tasks,
+        ..Default::default()
+    });
     second.set_timeout(Duration::from_millis(200));
-    let code = without_clock(&server).exec_async(second).await.expect_err("it takes too long").code();
-    assert!(matches!(code, Code::DeadlineExceeded | Code::Cancelled), "{code:?}");
+    let code = without_clock(&server)
+        .exec_async(second)
+        .await
+        .expect_err("it takes too long")
+        .code();
+    assert!(
+        matches!(code, Code::DeadlineExceeded | Code::Cancelled),
+        "{code:?}"
+    );
     holder.close().await.expect("closed");
     assert_eq!(first.await.expect("no panic"), 1);
-    assert_eq!(scheduler.submit([noop()]).await, 2, "the second call was not decided");
+    assert_eq!(
+        scheduler.submit([noop()]).await,
+        2,
+        "the second call was not decided"
+    );
 }
 
 #[tokio::test]
@@ -80,7 +113,12 @@ async fn a_full_queue_refuses_at_once_and_keeps_what_it_took() {
         let scheduler = impatient.scheduler(scheduler.handle());
         calls.spawn(async move { scheduler.exec(large()).await });
     }
-    let refused = calls.join_next().await.expect("a call").expect("no panic").expect_err("one is refused before any is done");
+    let refused = calls
+        .join_next()
+        .await
+        .expect("a call")
+        .expect("no panic")
+        .expect_err("one is refused before any is done");
     overloaded(&refused);
     holder.close().await.expect("closed");
     let mut accepted = 0;
@@ -96,12 +134,24 @@ async fn a_full_queue_refuses_at_once_and_keeps_what_it_took() {
 }
 
 fn overloaded(error: &Error) {
-    assert!(error.code == Code::Unavailable && error.is("OVERLOADED"), "{error:?}");
-    assert!(error.retry_after.is_some_and(|wait| !wait.is_zero()), "{error:?}");
+    assert!(
+        error.code == Code::Unavailable && error.is("OVERLOADED"),
+        "{error:?}"
+    );
+    assert!(
+        error.retry_after.is_some_and(|wait| !wait.is_zero()),
+        "{error:?}"
+    );
 }
 
 /// Almost 4 MiB.
 fn large() -> Vec<Task> {
     let payload = vec![7; 1_000_000].into();
-    vec![Task { kind: Some(Kind::Noop(NoopTask { payload })), ..Default::default() }; 4]
+    vec![
+        Task {
+            kind: Some(Kind::Noop(NoopTask { payload })),
+            ..Default::default()
+        };
+        4
+    ]
 }

@@ -18,7 +18,10 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("a key");
         let pem = params.self_signed(&key).expect("a certificate").pem();
-        Authority { pem, issuer: Issuer::new(params, key) }
+        Authority {
+            pem,
+            issuer: Issuer::new(params, key),
+        }
     }
 
     /// What a replica on this machine shows, and that it believes `other`.
@@ -32,7 +35,11 @@ impl Authority {
 
 /// A port with something to ask behind it; its address.
 async fn serve(tls: Tls) -> String {
-    let config = PeerConfig { listen: ([127, 0, 0, 1], 0).into(), advertise: None, tls: Some(tls) };
+    let config = PeerConfig {
+        listen: ([127, 0, 0, 1], 0).into(),
+        advertise: None,
+        tls: Some(tls),
+    };
     let port = Port::bind(config).await.expect("a port");
     let address = port.address().to_owned();
     let (_, health) = tonic_health::server::health_reporter();
@@ -42,7 +49,9 @@ async fn serve(tls: Tls) -> String {
 
 async fn ask(tls: Option<Tls>, address: &str) -> Result<(), Code> {
     let channel = Peers::new(tls).channel(address).expect("an address");
-    let asked = HealthClient::new(channel).check(HealthCheckRequest::default()).await;
+    let asked = HealthClient::new(channel)
+        .check(HealthCheckRequest::default())
+        .await;
     asked.map(drop).map_err(|status| status.code())
 }
 
@@ -58,6 +67,12 @@ async fn nobody_else_gets_through() {
     let (ours, others) = (Authority::new(), Authority::new());
     let address = serve(ours.replica(&ours)).await;
     assert!(ask(None, &address).await.is_err(), "without a certificate");
-    assert!(ask(Some(others.replica(&ours)), &address).await.is_err(), "with a certificate of somebody else");
-    assert!(ask(Some(ours.replica(&others)), &address).await.is_err(), "it believes somebody else");
+    assert!(
+        ask(Some(others.replica(&ours)), &address).await.is_err(),
+        "with a certificate of somebody else"
+    );
+    assert!(
+        ask(Some(ours.replica(&others)), &address).await.is_err(),
+        "it believes somebody else"
+    );
 }

@@ -15,39 +15,79 @@ use rallypoint::{
 use std::time::Duration;
 use tokio::time::timeout;
 use tonic::{Code, transport::Channel};
-use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
 
 #[tokio::test]
 async fn callers_are_told_to_come_back_and_everything_resumes() {
     let postgres = durable_postgres();
-    let server = Server::with(Setup { postgres: Some(&postgres), others: &["other"], ..Setup::default() }).await;
+    let server = Server::with(Setup {
+        postgres: Some(&postgres),
+        others: &["other"],
+        ..Setup::default()
+    })
+    .await;
     let scheduler = server.open(SchedulerSettings::default()).await;
     let gate = Gate::close(&server.others[0]).await;
-    scheduler.submit([gate.task().on("other").order(1), noop().order(2)]).await;
+    scheduler
+        .submit([gate.task().on("other").order(1), noop().order(2)])
+        .await;
     scheduler.until(|now| now.running == 1).await;
     postgres.immediate_stop();
 
     let impatient = server.client.clone().with_patience(Duration::ZERO);
     let tasks = || vec![noop().order(3).into()];
     let (submit, open, list, task) = tokio::join!(
-        async { impatient.scheduler(scheduler.handle()).exec(tasks()).await.err() },
+        async {
+            impatient
+                .scheduler(scheduler.handle())
+                .exec(tasks())
+                .await
+                .err()
+        },
         async { impatient.open(SchedulerSettings::default()).await.err() },
-        async { impatient.schedulers(ListSchedulersRequest::default()).await.err() },
+        async {
+            impatient
+                .schedulers(ListSchedulersRequest::default())
+                .await
+                .err()
+        },
         async { impatient.scheduler(scheduler.handle()).task(1).await.err() },
     );
-    for (call, error) in [("submit", submit), ("open", open), ("list", list), ("task", task)] {
+    for (call, error) in [
+        ("submit", submit),
+        ("open", open),
+        ("list", list),
+        ("task", task),
+    ] {
         told_to_come_back(call, error);
     }
-    let status = server.client.status().await.expect("it answers without its database");
-    assert!(status.unreachable.contains(&"journal".to_owned()), "{status:?}");
+    let status = server
+        .client
+        .status()
+        .await
+        .expect("it answers without its database");
+    assert!(
+        status.unreachable.contains(&"journal".to_owned()),
+        "{status:?}"
+    );
 
-    let patient = server.client.clone().with_patience(PATIENCE).scheduler(scheduler.handle());
+    let patient = server
+        .client
+        .clone()
+        .with_patience(PATIENCE)
+        .scheduler(scheduler.handle());
     let waiting = tokio::spawn(async move { patient.exec(vec![noop().order(4).into()]).await });
     postgres.restart().expect("it is back");
     waiting.await.expect("no panic").expect("accepted at last");
     gate.open().await;
     let done = scheduler.all_done().await;
-    let ended: Vec<_> = done.iter().filter(|done| done.order != Some(3)).map(|done| (done.order, done.attempt)).collect();
+    let ended: Vec<_> = done
+        .iter()
+        .filter(|done| done.order != Some(3))
+        .map(|done| (done.order, done.attempt))
+        .collect();
     assert_eq!(ended, [(Some(1), 1), (Some(2), 1), (Some(4), 1)]);
     assert_eq!(scheduler.log().await.overlaps(), []);
 }
@@ -55,12 +95,21 @@ async fn callers_are_told_to_come_back_and_everything_resumes() {
 #[tokio::test]
 async fn what_ends_while_the_database_is_away_is_remembered_when_it_is_back() {
     let postgres = durable_postgres();
-    let server = Server::with(Setup { postgres: Some(&postgres), others: &["other"], ..Setup::default() }).await;
+    let server = Server::with(Setup {
+        postgres: Some(&postgres),
+        others: &["other"],
+        ..Setup::default()
+    })
+    .await;
     let scheduler = server.open(SchedulerSettings::default()).await;
     let gate = Gate::close(&server.others[0]).await;
     scheduler.submit(gate.task().on("other").times(3)).await;
     scheduler.until(|now| now.running == 3).await;
-    let mut stream = scheduler.scheduler.synchronize(0, None).await.expect("a stream");
+    let mut stream = scheduler
+        .scheduler
+        .synchronize(0, None)
+        .await
+        .expect("a stream");
     postgres.immediate_stop();
     gate.open().await;
     tokio::time::sleep(Duration::from_millis(300)).await;
@@ -75,7 +124,11 @@ async fn what_ends_while_the_database_is_away_is_remembered_when_it_is_back() {
 #[tokio::test]
 async fn health_tells_whether_callers_are_served() {
     let postgres = durable_postgres();
-    let server = Server::with(Setup { postgres: Some(&postgres), ..Setup::default() }).await;
+    let server = Server::with(Setup {
+        postgres: Some(&postgres),
+        ..Setup::default()
+    })
+    .await;
     until_health_is(&server, ServingStatus::Serving).await;
     let scheduler = server.open(SchedulerSettings::default()).await;
     postgres.immediate_stop();
@@ -87,10 +140,19 @@ async fn health_tells_whether_callers_are_served() {
 }
 
 async fn until_health_is(server: &Server, wanted: ServingStatus) {
-    let channel = Channel::from_shared(server.url.clone()).expect("a URL").connect_lazy();
+    let channel = Channel::from_shared(server.url.clone())
+        .expect("a URL")
+        .connect_lazy();
     let mut health = HealthClient::new(channel);
     let wait = async {
-        while health.check(HealthCheckRequest::default()).await.expect("it answers").into_inner().status() != wanted {
+        while health
+            .check(HealthCheckRequest::default())
+            .await
+            .expect("it answers")
+            .into_inner()
+            .status()
+            != wanted
+        {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
@@ -99,6 +161,12 @@ async fn until_health_is(server: &Server, wanted: ServingStatus) {
 
 fn told_to_come_back(call: &str, error: Option<Error>) {
     let error = error.unwrap_or_else(|| panic!("{call} was answered without a database"));
-    assert!(matches!(error.code, Code::Unavailable | Code::ResourceExhausted), "{call}: {error}");
-    assert!(error.retry_after.is_some() && error.reason.is_some(), "{call}: {error:?}");
+    assert!(
+        matches!(error.code, Code::Unavailable | Code::ResourceExhausted),
+        "{call}: {error}"
+    );
+    assert!(
+        error.retry_after.is_some() && error.reason.is_some(),
+        "{call}: {error:?}"
+    );
 }

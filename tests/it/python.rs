@@ -19,7 +19,11 @@ fn a_stock_python_client_runs_the_series_and_hears_of_every_task() {
         .args([address, "--scale", "0.02"])
         .output()
         .expect("python runs");
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let said = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert!(output.status.success(), "{said}");
     println!("{said}");
 }
@@ -34,25 +38,46 @@ fn python() -> PathBuf {
     let kept = folder.join("bin/python");
     if !has_tools(&kept) {
         must(
-            Command::new(&system).args(["-m", "venv", "--clear"]).arg(&folder),
+            Command::new(&system)
+                .args(["-m", "venv", "--clear"])
+                .arg(&folder),
             "needs python3 with venv: run `make setup-test`",
         );
-        must(Command::new(&kept).args(["-m", "pip", "install", "--quiet"]).args(PACKAGES), "needs pip to reach a package index");
+        must(
+            Command::new(&kept)
+                .args(["-m", "pip", "install", "--quiet"])
+                .args(PACKAGES),
+            "needs pip to reach a package index",
+        );
     }
     kept
 }
 
 fn has_tools(python: &Path) -> bool {
-    Command::new(python).args(["-c", "import grpc, grpc_tools.protoc"]).output().is_ok_and(|output| output.status.success())
+    Command::new(python)
+        .args(["-c", "import grpc, grpc_tools.protoc"])
+        .output()
+        .is_ok_and(|output| output.status.success())
 }
 
 fn cache() -> PathBuf {
-    let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_else(env::temp_dir);
-    env::var_os("XDG_CACHE_HOME").map(PathBuf::from).unwrap_or_else(|| home.join(".cache")).join("rallypoint")
+    let home = env::var_os("HOME")
+        .map(PathBuf::from)
+        .unwrap_or_else(env::temp_dir);
+    env::var_os("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .unwrap_or_else(|| home.join(".cache"))
+        .join("rallypoint")
 }
 
 #[track_caller]
 fn must(command: &mut Command, remedy: &str) {
-    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; {remedy}"));
-    assert!(output.status.success(), "{command:?}: {}; {remedy}", String::from_utf8_lossy(&output.stderr));
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}; {remedy}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}; {remedy}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

@@ -12,7 +12,10 @@ use nix::sys::signal::Signal;
 use rallypoint::{
     api::{
         AsyncDone, Outcome, SchedulerSettings,
-        peer::{FromExecutor, Hello, executor_service_client::ExecutorServiceClient, from_executor::Message},
+        peer::{
+            FromExecutor, Hello, executor_service_client::ExecutorServiceClient,
+            from_executor::Message,
+        },
     },
     postgres::{COORDINATION, TARGET},
 };
@@ -42,11 +45,30 @@ impl Scene {
         let owner = cluster.owner().await;
         let app = cluster.postgres.options_for(TARGET, TARGET);
         let mut session = connect(&app).await;
-        sqlx::raw_sql("create table run (task int)").execute(&mut session).await.expect("a table");
+        sqlx::raw_sql("create table run (task int)")
+            .execute(&mut session)
+            .await
+            .expect("a table");
         let gate = Some(Gate::close(&app).await);
-        let talk = cluster.open(&cluster.client_of_all(), SchedulerSettings::default()).await;
-        let scene = Scene { cluster, owner, app, gate, talk };
-        scene.cluster.until(|status| status.slots.iter().any(|row| row.total as usize == replicas * SLOTS)).await;
+        let talk = cluster
+            .open(&cluster.client_of_all(), SchedulerSettings::default())
+            .await;
+        let scene = Scene {
+            cluster,
+            owner,
+            app,
+            gate,
+            talk,
+        };
+        scene
+            .cluster
+            .until(|status| {
+                status
+                    .slots
+                    .iter()
+                    .any(|row| row.total as usize == replicas * SLOTS)
+            })
+            .await;
         scene
     }
 
@@ -60,21 +82,35 @@ impl Scene {
     }
 
     fn task(&self, task: usize) -> Work {
-        sql(format!("begin; insert into run values ({task}); commit; select pg_advisory_xact_lock_shared(1)"))
+        sql(format!(
+            "begin; insert into run values ({task}); commit; select pg_advisory_xact_lock_shared(1)"
+        ))
     }
 
     /// Fills every slot of every replica but the one in reserve; who runs what.
     async fn fill(&self, change: impl Fn(Work) -> Work) -> BTreeMap<usize, BTreeSet<i64>> {
         let slots = self.tasks();
-        self.talk.submit((1..=slots).map(|n| change(self.task(n)))).await;
+        self.talk
+            .submit((1..=slots).map(|n| change(self.task(n))))
+            .await;
         let client = self.cluster.client_of_all();
         let wait = async {
             loop {
                 let mut runs: BTreeMap<usize, BTreeSet<i64>> = BTreeMap::new();
-                for row in client.executions().await.expect("executions").into_iter().filter(|row| row.seq > 0) {
-                    runs.entry(row.replica[1..].parse().expect("a number")).or_default().insert(row.seq);
+                for row in client
+                    .executions()
+                    .await
+                    .expect("executions")
+                    .into_iter()
+                    .filter(|row| row.seq > 0)
+                {
+                    runs.entry(row.replica[1..].parse().expect("a number"))
+                        .or_default()
+                        .insert(row.seq);
                 }
-                if runs.values().map(BTreeSet::len).sum::<usize>() == slots && self.begun().await.len() == slots {
+                if runs.values().map(BTreeSet::len).sum::<usize>() == slots
+                    && self.begun().await.len() == slots
+                {
                     return runs;
                 }
                 sleep(Duration::from_millis(20)).await;
@@ -100,7 +136,10 @@ impl Scene {
     /// How often each task has begun.
     async fn begun(&self) -> BTreeMap<i64, i64> {
         let query = "select task::int8, count(*) from run group by task";
-        let rows: Vec<(i64, i64)> = sqlx::query_as(query).fetch_all(&mut connect(&self.app).await).await.expect("counted");
+        let rows: Vec<(i64, i64)> = sqlx::query_as(query)
+            .fetch_all(&mut connect(&self.app).await)
+            .await
+            .expect("counted");
         rows.into_iter().collect()
     }
 
@@ -110,23 +149,49 @@ impl Scene {
         let query = "select replica::text, address, shard.epoch, incarnation
             from shard join replica using (shard)
             where replica = owner_id";
-        let mut journal = connect(&self.cluster.postgres.options_for(COORDINATION, COORDINATION)).await;
+        let mut journal = connect(
+            &self
+                .cluster
+                .postgres
+                .options_for(COORDINATION, COORDINATION),
+        )
+        .await;
         let (replica, address, epoch, incarnation): (String, String, i64, i32) =
-            sqlx::query_as(query).fetch_one(&mut journal).await.expect("an owner");
-        let hello = Hello { replica, incarnation, name: "r".into(), epoch, ..Hello::default() };
-        let said = tokio_stream::iter([FromExecutor { message: Some(Message::Hello(hello)) }]);
-        let mut client = ExecutorServiceClient::connect(format!("http://{address}")).await.expect("its port");
+            sqlx::query_as(query)
+                .fetch_one(&mut journal)
+                .await
+                .expect("an owner");
+        let hello = Hello {
+            replica,
+            incarnation,
+            name: "r".into(),
+            epoch,
+            ..Hello::default()
+        };
+        let said = tokio_stream::iter([FromExecutor {
+            message: Some(Message::Hello(hello)),
+        }]);
+        let mut client = ExecutorServiceClient::connect(format!("http://{address}"))
+            .await
+            .expect("its port");
         client.session(said).await.err().map(|status| status.code())
     }
 }
 
 fn with(done: &[AsyncDone], outcome: Outcome) -> BTreeSet<i64> {
-    done.iter().filter(|done| done.outcome() == outcome).map(|done| done.seq).collect()
+    done.iter()
+        .filter(|done| done.outcome() == outcome)
+        .map(|done| done.seq)
+        .collect()
 }
 
 /// The attempts in which some tasks ended.
 fn attempts(done: &[AsyncDone], tasks: &BTreeSet<i64>) -> Vec<i32> {
-    let attempts: BTreeSet<i32> = done.iter().filter(|done| tasks.contains(&done.seq)).map(|done| done.attempt).collect();
+    let attempts: BTreeSet<i32> = done
+        .iter()
+        .filter(|done| tasks.contains(&done.seq))
+        .map(|done| done.attempt)
+        .collect();
     attempts.into_iter().collect()
 }
 
@@ -153,12 +218,22 @@ async fn what_runs_elsewhere_goes_on_when_the_owner_is_killed_and_begins_once() 
     scene.cluster.kill_9(owner);
     scene.open().await;
     let done = scene.talk.all_done().await;
-    assert_eq!(with(&done, Outcome::Succeeded).len(), scene.tasks(), "{done:?}");
+    assert_eq!(
+        with(&done, Outcome::Succeeded).len(),
+        scene.tasks(),
+        "{done:?}"
+    );
     assert_eq!(attempts(&done, &runs[&survivor]), [1]);
     assert_eq!(attempts(&done, &runs[&owner]), [2]);
     let begun = scene.begun().await;
-    assert!(runs[&survivor].iter().all(|task| begun[task] == 1), "{begun:?}");
-    assert!(runs[&owner].iter().all(|task| begun[task] == 2), "{begun:?}");
+    assert!(
+        runs[&survivor].iter().all(|task| begun[task] == 1),
+        "{begun:?}"
+    );
+    assert!(
+        runs[&owner].iter().all(|task| begun[task] == 2),
+        "{begun:?}"
+    );
 }
 
 #[tokio::test]
@@ -171,7 +246,11 @@ async fn a_completion_reported_while_the_owner_dies_is_not_lost() {
     scene.cluster.kill_9(owner);
     let done = scene.talk.all_done().await;
     assert_eq!(with(&done, Outcome::Succeeded), runs[&survivor], "{done:?}");
-    assert_eq!(with(&done, Outcome::Exhausted), runs[&owner], "nobody knows what became of them, and they never start again");
+    assert_eq!(
+        with(&done, Outcome::Exhausted),
+        runs[&owner],
+        "nobody knows what became of them, and they never start again"
+    );
     assert!(scene.begun().await.values().all(|times| *times == 1));
 }
 
@@ -181,13 +260,26 @@ async fn what_ran_on_a_replica_that_is_killed_runs_again_behind_a_fence() {
     let runs = scene.fill(same).await;
     let (owner, killed) = (scene.owner, 1 - scene.owner);
     scene.cluster.kill_9(killed);
-    scene.cluster.until(|status| status.slots.iter().any(|row| row.total as usize == SLOTS)).await;
+    scene
+        .cluster
+        .until(|status| status.slots.iter().any(|row| row.total as usize == SLOTS))
+        .await;
     scene.open().await;
     let done = scene.talk.all_done().await;
-    assert_eq!(with(&done, Outcome::Succeeded).len(), scene.tasks(), "{done:?}");
+    assert_eq!(
+        with(&done, Outcome::Succeeded).len(),
+        scene.tasks(),
+        "{done:?}"
+    );
     assert_eq!(attempts(&done, &runs[&owner]), [1]);
     assert_eq!(attempts(&done, &runs[&killed]), [2]);
-    assert!(scene.begun().await.iter().all(|(task, times)| *times == 1 + i64::from(runs[&killed].contains(task))));
+    assert!(
+        scene
+            .begun()
+            .await
+            .iter()
+            .all(|(task, times)| *times == 1 + i64::from(runs[&killed].contains(task)))
+    );
 }
 
 #[tokio::test]
@@ -196,15 +288,27 @@ async fn a_replica_that_slept_too_long_is_fenced_and_begins_afresh() {
     let runs = scene.fill(same).await;
     let sleeper = 1 - scene.owner;
     scene.cluster.signal(sleeper, Signal::SIGSTOP);
-    scene.cluster.until(|status| status.slots.iter().any(|row| row.total as usize == SLOTS)).await;
+    scene
+        .cluster
+        .until(|status| status.slots.iter().any(|row| row.total as usize == SLOTS))
+        .await;
     let elsewhere = runs[&scene.owner].len() as i64;
     scene.talk.until(|now| now.running == elsewhere).await;
     scene.cluster.signal(sleeper, Signal::SIGCONT);
-    let begun = scene.until_begun(scene.tasks() + runs[&sleeper].len()).await;
-    assert!(runs[&sleeper].iter().all(|task| begun[task] == 2), "it works again: {begun:?}");
+    let begun = scene
+        .until_begun(scene.tasks() + runs[&sleeper].len())
+        .await;
+    assert!(
+        runs[&sleeper].iter().all(|task| begun[task] == 2),
+        "it works again: {begun:?}"
+    );
     scene.open().await;
     let done = scene.talk.all_done().await;
-    assert_eq!(with(&done, Outcome::Succeeded).len(), scene.tasks(), "{done:?}");
+    assert_eq!(
+        with(&done, Outcome::Succeeded).len(),
+        scene.tasks(),
+        "{done:?}"
+    );
     assert_eq!(attempts(&done, &runs[&sleeper]), [2]);
 }
 
@@ -218,11 +322,20 @@ async fn cancel_and_time_limits_reach_attempts_elsewhere() {
     }
     let ended = elsewhere.len() as i64;
     scene.talk.until(|now| now.done == ended).await;
-    scene.talk.submit(sql("select pg_sleep(60)").timeout(100).times(2 * SLOTS)).await;
-    scene.talk.until(|now| now.done == ended + 2 * SLOTS as i64).await;
+    scene
+        .talk
+        .submit(sql("select pg_sleep(60)").timeout(100).times(2 * SLOTS))
+        .await;
+    scene
+        .talk
+        .until(|now| now.done == ended + 2 * SLOTS as i64)
+        .await;
     scene.talk.cancel_everything().await;
     let done = scene.talk.all_done().await;
-    assert!(elsewhere.is_subset(&with(&done, Outcome::Cancelled)), "{done:?}");
+    assert!(
+        elsewhere.is_subset(&with(&done, Outcome::Cancelled)),
+        "{done:?}"
+    );
     assert_eq!(with(&done, Outcome::TimedOut).len(), 2 * SLOTS, "{done:?}");
 }
 
@@ -232,10 +345,17 @@ async fn a_replica_that_is_told_to_go_finishes_what_it_runs() {
     let runs = scene.fill(same).await;
     let leaving = 1 - scene.owner;
     scene.cluster.signal(leaving, Signal::SIGTERM);
-    scene.cluster.until(|status| status.slots.iter().any(|row| row.total as usize == SLOTS)).await;
+    scene
+        .cluster
+        .until(|status| status.slots.iter().any(|row| row.total as usize == SLOTS))
+        .await;
     scene.open().await;
     let done = scene.talk.all_done().await;
-    assert_eq!(with(&done, Outcome::Succeeded).len(), scene.tasks(), "{done:?}");
+    assert_eq!(
+        with(&done, Outcome::Succeeded).len(),
+        scene.tasks(),
+        "{done:?}"
+    );
     assert_eq!(attempts(&done, &runs[&leaving]), [1]);
     assert!(scene.begun().await.values().all(|times| *times == 1));
 }
@@ -244,10 +364,17 @@ async fn a_replica_that_is_told_to_go_finishes_what_it_runs() {
 async fn an_owner_that_reports_to_itself_is_turned_away_and_begins_nothing_again() {
     let mut scene = Scene::new(2).await;
     scene.fill(same).await;
-    assert_eq!(scene.report_in_the_name_of_the_owner().await, Some(Code::Unavailable));
+    assert_eq!(
+        scene.report_in_the_name_of_the_owner().await,
+        Some(Code::Unavailable)
+    );
     scene.open().await;
     let done = scene.talk.all_done().await;
-    assert_eq!(with(&done, Outcome::Succeeded).len(), scene.tasks(), "{done:?}");
+    assert_eq!(
+        with(&done, Outcome::Succeeded).len(),
+        scene.tasks(),
+        "{done:?}"
+    );
     let begun = scene.begun().await;
     assert!(begun.values().all(|times| *times == 1), "{begun:?}");
 }

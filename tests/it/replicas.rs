@@ -7,7 +7,8 @@ use crate::harness::{
 };
 use nix::sys::signal::Signal;
 use rallypoint::api::{
-    SchedulerSettings, SynchronizationRequest, Unit, Until, scheduler_service_client::SchedulerServiceClient, until::Kind,
+    SchedulerSettings, SynchronizationRequest, Unit, Until,
+    scheduler_service_client::SchedulerServiceClient, until::Kind,
 };
 use std::time::Duration;
 use tokio::time::sleep;
@@ -19,8 +20,14 @@ async fn any_replica_takes_any_call() {
     for index in 0..3 {
         let client = cluster.client(index);
         let here = cluster.open(&client, SchedulerSettings::default()).await;
-        here.submit([sql("select 1").order(1), noop().order(2)]).await;
-        let numbers: Vec<i64> = here.all_done().await.iter().map(|done| done.done_no).collect();
+        here.submit([sql("select 1").order(1), noop().order(2)])
+            .await;
+        let numbers: Vec<i64> = here
+            .all_done()
+            .await
+            .iter()
+            .map(|done| done.done_no)
+            .collect();
         assert_eq!(numbers, [1, 2]);
         for other in 0..3 {
             let there = cluster.conversation(&cluster.client(other), here.handle());
@@ -29,10 +36,18 @@ async fn any_replica_takes_any_call() {
         }
         here.cancel_everything().await;
         let status = client.status().await.expect("a status");
-        assert_eq!((status.replicas.len(), status.unreachable.len()), (3, 0), "{status:?}");
+        assert_eq!(
+            (status.replicas.len(), status.unreachable.len()),
+            (3, 0),
+            "{status:?}"
+        );
         let rows = client.executions().await.expect("executions");
         for name in ["r0", "r1", "r2"] {
-            assert_eq!(rows.iter().filter(|row| row.replica == name).count(), 4, "{rows:?}");
+            assert_eq!(
+                rows.iter().filter(|row| row.replica == name).count(),
+                4,
+                "{rows:?}"
+            );
         }
     }
 }
@@ -41,18 +56,34 @@ async fn any_replica_takes_any_call() {
 async fn readers_that_do_not_read_stall_nobody_else_who_is_forwarded() {
     let cluster = Cluster::start(2).await;
     let standby = 1 - cluster.owner().await;
-    let talk = cluster.open(&cluster.client(standby), SchedulerSettings::default()).await;
-    talk.submit((0..24).map(|_| sql("select repeat('x', 60000) as x").rows(1))).await;
+    let talk = cluster
+        .open(&cluster.client(standby), SchedulerSettings::default())
+        .await;
+    talk.submit((0..24).map(|_| sql("select repeat('x', 60000) as x").rows(1)))
+        .await;
     talk.until(|now| now.done == 24).await;
-    let until = Some(Until { kind: Some(Kind::Forever(Unit {})) });
-    let request = SynchronizationRequest { handle: talk.handle().into(), until, ..Default::default() };
+    let until = Some(Until {
+        kind: Some(Kind::Forever(Unit {})),
+    });
+    let request = SynchronizationRequest {
+        handle: talk.handle().into(),
+        until,
+        ..Default::default()
+    };
     let window = 64 << 10;
     let endpoint = Endpoint::from_shared(cluster.url(standby)).expect("a URL");
-    let endpoint = endpoint.initial_stream_window_size(window).initial_connection_window_size(window * 40);
+    let endpoint = endpoint
+        .initial_stream_window_size(window)
+        .initial_connection_window_size(window * 40);
     let mut calls = SchedulerServiceClient::new(endpoint.connect().await.expect("connected"));
     let mut asleep = Vec::new();
     for _ in 0..40 {
-        asleep.push(calls.synchronization(request.clone()).await.expect("a stream"));
+        asleep.push(
+            calls
+                .synchronization(request.clone())
+                .await
+                .expect("a stream"),
+        );
     }
     for _ in 0..10 {
         assert_eq!(talk.all_done().await.len(), 24);
@@ -68,11 +99,13 @@ async fn when_the_owner_is_killed_the_next_one_goes_on_and_streams_continue() {
     let talk = cluster.open(&client, SchedulerSettings::default()).await;
     // What the owner runs when it dies is begun again behind a fence.
     talk.submit([sql("select pg_sleep(1)").order(1)]).await;
-    talk.submit((0..20).map(|n| sql("select 1").order(2 + n))).await;
+    talk.submit((0..20).map(|n| sql("select 1").order(2 + n)))
+        .await;
     let reading = tokio::spawn(first_events(talk.clone(), 24));
     talk.until(|now| now.running == 1).await;
     cluster.kill_9(owner);
-    talk.submit([noop().order(100), noop().order(101), noop().order(102)]).await;
+    talk.submit([noop().order(100), noop().order(101), noop().order(102)])
+        .await;
     assert_eq!(reading.await.expect("read"), (1..=24).collect::<Vec<_>>());
     assert_eq!(cluster.owner().await, survivor);
     let log = talk.log().await;
@@ -109,7 +142,12 @@ async fn a_replica_that_is_told_to_go_hands_over_and_no_call_fails() {
     submitting.await.expect("no call fails");
     assert_eq!(reading.await.expect("read"), (1..=600).collect::<Vec<_>>());
     let log = talk.log().await;
-    assert_eq!(log.outcomes().get("succeeded"), Some(&600), "{:?}", log.outcomes());
+    assert_eq!(
+        log.outcomes().get("succeeded"),
+        Some(&600),
+        "{:?}",
+        log.outcomes()
+    );
 }
 
 #[tokio::test]
@@ -119,7 +157,8 @@ async fn an_owner_that_was_asleep_writes_nothing_and_serves_through_the_new_one(
     let other = 1 - owner;
     let (sleeper, awake) = (cluster.client(owner), cluster.client(other));
     let talk = cluster.open(&sleeper, SchedulerSettings::default()).await;
-    talk.submit([sql("select pg_sleep(0.5)").order(1), noop().order(2)]).await;
+    talk.submit([sql("select pg_sleep(0.5)").order(1), noop().order(2)])
+        .await;
     talk.until(|now| now.running == 1).await;
     cluster.signal(owner, Signal::SIGSTOP);
     let through_other = cluster.conversation(&awake, talk.handle());
@@ -133,15 +172,27 @@ async fn an_owner_that_was_asleep_writes_nothing_and_serves_through_the_new_one(
     assert_eq!(cluster.owner_by(&sleeper).await, other);
     let log = talk.log().await;
     assert_eq!(log.outcomes().get("succeeded"), Some(&4), "{log:?}");
-    assert_eq!(cluster.changes_of_epoch().await, 1, "no batch of the old owner lies behind one of the new one");
+    assert_eq!(
+        cluster.changes_of_epoch().await,
+        1,
+        "no batch of the old owner lies behind one of the new one"
+    );
 }
 
 /// The numbers of so many events, from one stream without an end.
 async fn first_events(talk: Conversation, count: usize) -> Vec<i64> {
-    let mut stream = talk.scheduler.synchronize(0, Some(Kind::Forever(Unit {}))).await.expect("a stream");
+    let mut stream = talk
+        .scheduler
+        .synchronize(0, Some(Kind::Forever(Unit {})))
+        .await
+        .expect("a stream");
     let mut numbers = Vec::new();
     while numbers.len() < count {
-        let done = stream.next().await.expect("it goes on").expect("it has no end");
+        let done = stream
+            .next()
+            .await
+            .expect("it goes on")
+            .expect("it has no end");
         numbers.extend(done.iter().map(|done| done.done_no));
     }
     numbers

@@ -47,7 +47,11 @@ impl Served {
 
     /// Runs the program as a caller of this server.
     pub fn run(&self, arguments: &[&str]) -> Output {
-        Command::new(PROGRAM).args(["--server", &self.url]).args(arguments).output().expect("the program runs")
+        Command::new(PROGRAM)
+            .args(["--server", &self.url])
+            .args(arguments)
+            .output()
+            .expect("the program runs")
     }
 }
 
@@ -63,8 +67,14 @@ impl Drop for Served {
 /// Reads stderr up to the address, and drains the rest so that the server never blocks on it.
 fn url_from_log(child: &mut Child) -> String {
     let mut log = BufReader::new(child.stderr.take().expect("stderr is piped")).lines();
-    let url = log.by_ref().map_while(Result::ok).find_map(|line| line.strip_prefix("listening on ").map(str::to_owned));
-    thread::spawn(move || log.map_while(Result::ok).for_each(|line| println!("server: {line}")));
+    let url = log
+        .by_ref()
+        .map_while(Result::ok)
+        .find_map(|line| line.strip_prefix("listening on ").map(str::to_owned));
+    thread::spawn(move || {
+        log.map_while(Result::ok)
+            .for_each(|line| println!("server: {line}"))
+    });
     url.expect("the server says where it listens")
 }
 

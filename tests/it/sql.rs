@@ -34,13 +34,16 @@ async fn sql_that_traps_the_cancel_ends_all_the_same() {
 
 #[tokio::test]
 async fn sql_that_lifts_the_timeout_of_its_session_ends_all_the_same() {
-    let done = beside_neighbours(sql("set statement_timeout = 0; select pg_sleep(3600)").timeout(200)).await;
+    let done =
+        beside_neighbours(sql("set statement_timeout = 0; select pg_sleep(3600)").timeout(200))
+            .await;
     assert_eq!(ending(&done), (Outcome::TimedOut, "TIMEOUT"));
 }
 
 #[tokio::test]
 async fn sql_that_says_commit_commits_what_is_its_own() {
-    let text = "begin; create table kept as select 1 as a; commit; select 2; commit; begin; rollback";
+    let text =
+        "begin; create table kept as select 1 as a; commit; select 2; commit; begin; rollback";
     let done = beside_neighbours(sql(text)).await;
     assert_eq!(done.outcome(), Outcome::Succeeded, "{done:?}");
 }
@@ -71,8 +74,13 @@ async fn sql_that_returns_a_gigabyte_succeeds_and_keeps_what_was_asked_for() {
 
 #[tokio::test]
 async fn sql_that_ends_its_own_backend_is_lost_so_often_and_then_exhausted() {
-    let done = beside_neighbours(sql("select pg_terminate_backend(pg_backend_pid())").attempts(1)).await;
-    assert_eq!((done.outcome(), done.attempt), (Outcome::Exhausted, 3), "{done:?}");
+    let done =
+        beside_neighbours(sql("select pg_terminate_backend(pg_backend_pid())").attempts(1)).await;
+    assert_eq!(
+        (done.outcome(), done.attempt),
+        (Outcome::Exhausted, 3),
+        "{done:?}"
+    );
 }
 
 #[tokio::test]
@@ -87,17 +95,33 @@ async fn sql_that_litters_its_session_leaves_nothing_to_the_next_task() {
 async fn sql_with_a_nul_byte_is_refused_at_submit() {
     let server = Server::start().await;
     let scheduler = server.open(SchedulerSettings::default()).await;
-    let error = scheduler.try_submit([sleep(1), sql("select '\0'")]).await.expect_err("no NUL");
+    let error = scheduler
+        .try_submit([sleep(1), sql("select '\0'")])
+        .await
+        .expect_err("no NUL");
     assert_eq!(error.code, tonic::Code::InvalidArgument);
     assert_eq!(error.violations[0].0, "tasks[1].sql.statement");
-    assert_eq!(scheduler.scheduler.describe().await.expect("described").submitted, 0);
+    assert_eq!(
+        scheduler
+            .scheduler
+            .describe()
+            .await
+            .expect("described")
+            .submitted,
+        0
+    );
 }
 
 #[tokio::test]
 async fn no_task_reaches_the_coordination_database() {
     let server = Server::start().await;
     let scheduler = server.open(SchedulerSettings::default()).await;
-    scheduler.submit([sql("select * from execution_log"), sql("select * from pg_read_file('/etc/passwd')")]).await;
+    scheduler
+        .submit([
+            sql("select * from execution_log"),
+            sql("select * from pg_read_file('/etc/passwd')"),
+        ])
+        .await;
     let done = scheduler.all_done().await;
     let mut codes: Vec<_> = done.iter().map(|done| ending(done).1).collect();
     codes.sort_unstable();
@@ -107,7 +131,11 @@ async fn no_task_reaches_the_coordination_database() {
 /// Runs a task on one of two slots, with a neighbour beside it all the time and others after it on the same slots; checks
 /// that the neighbours are unharmed and find a clean session.
 async fn beside_neighbours(culprit: Work) -> AsyncDone {
-    let server = Server::with(Setup { slots: 2, ..Setup::default() }).await;
+    let server = Server::with(Setup {
+        slots: 2,
+        ..Setup::default()
+    })
+    .await;
     let scheduler = server.open(SchedulerSettings::default()).await;
     let gate = server.gate().await;
     let first = scheduler.submit([gate.task(), culprit]).await;
@@ -119,9 +147,15 @@ async fn beside_neighbours(culprit: Work) -> AsyncDone {
     let done = scheduler.all_done().await;
     let neighbours = done.iter().filter(|done| done.seq != first + 1);
     for neighbour in neighbours {
-        assert_eq!((neighbour.outcome(), neighbour.attempt), (Outcome::Succeeded, 1), "{neighbour:?}");
+        assert_eq!(
+            (neighbour.outcome(), neighbour.attempt),
+            (Outcome::Succeeded, 1),
+            "{neighbour:?}"
+        );
     }
-    done.into_iter().find(|done| done.seq == first + 1).expect("the culprit has ended")
+    done.into_iter()
+        .find(|done| done.seq == first + 1)
+        .expect("the culprit has ended")
 }
 
 /// Fails unless its session is as new.
@@ -139,5 +173,8 @@ fn clean() -> Work {
 }
 
 fn ending(done: &AsyncDone) -> (Outcome, &str) {
-    (done.outcome(), done.error.as_ref().map_or("", |error| error.code.as_str()))
+    (
+        done.outcome(),
+        done.error.as_ref().map_or("", |error| error.code.as_str()),
+    )
 }

@@ -9,8 +9,8 @@ use crate::harness::{
 use prost::Message;
 use rallypoint::{
     api::{
-        AsyncDone, OnFailure, Outcome, ReleaseMode, SchedulerSettings, SynchronizationRequest, Unit, Until, end::Reason,
-        until::Kind,
+        AsyncDone, OnFailure, Outcome, ReleaseMode, SchedulerSettings, SynchronizationRequest,
+        Unit, Until, end::Reason, until::Kind,
     },
     postgres::{COORDINATION, Options, PrivatePostgres, SUPERUSER},
 };
@@ -23,11 +23,19 @@ async fn events_are_numbered_from_1_without_a_gap_each_task_once() {
     let server = Server::start().await;
     let scheduler = ten_done(&server).await;
     let heard = scheduler.hear(0, None).await;
-    assert_eq!((heard.numbers(), heard.reason()), ((1..=10).collect(), Reason::Goal));
+    assert_eq!(
+        (heard.numbers(), heard.reason()),
+        ((1..=10).collect(), Reason::Goal)
+    );
     let mut tasks: Vec<i64> = heard.done.iter().map(|done| done.seq).collect();
     tasks.sort_unstable();
     assert_eq!(tasks, (1..=10).collect::<Vec<_>>());
-    assert!(heard.done.iter().all(|done| done.outcome() == Outcome::Succeeded && done.started_us <= done.ended_us));
+    assert!(
+        heard
+            .done
+            .iter()
+            .all(|done| done.outcome() == Outcome::Succeeded && done.started_us <= done.ended_us)
+    );
 }
 
 #[tokio::test]
@@ -44,7 +52,10 @@ async fn a_second_synchronization_with_nothing_outstanding_ends_at_once() {
 async fn a_stream_resumed_after_4_brings_the_rest() {
     let server = Server::start().await;
     let scheduler = ten_done(&server).await;
-    assert_eq!(scheduler.hear(4, None).await.numbers(), (5..=10).collect::<Vec<_>>());
+    assert_eq!(
+        scheduler.hear(4, None).await.numbers(),
+        (5..=10).collect::<Vec<_>>()
+    );
 }
 
 #[tokio::test]
@@ -52,13 +63,20 @@ async fn two_streams_on_one_handle_both_get_all() {
     let server = Server::start().await;
     let scheduler = server.open(SchedulerSettings::default()).await;
     let gate = server.gate().await;
-    scheduler.submit(gate.task().times(4).into_iter().chain(noop().times(6))).await;
+    scheduler
+        .submit(gate.task().times(4).into_iter().chain(noop().times(6)))
+        .await;
     let opened = async {
-        scheduler.until(|now| now.running == 4 && now.done == 6).await;
+        scheduler
+            .until(|now| now.running == 4 && now.done == 6)
+            .await;
         gate.open().await;
     };
     let (one, two, ()) = tokio::join!(scheduler.hear(0, None), scheduler.hear(0, None), opened);
-    assert_eq!((one.numbers(), two.numbers()), ((1..=10).collect(), (1..=10).collect()));
+    assert_eq!(
+        (one.numbers(), two.numbers()),
+        ((1..=10).collect(), (1..=10).collect())
+    );
 }
 
 #[tokio::test]
@@ -67,7 +85,11 @@ async fn all_means_what_was_submitted_before_the_call() {
     let scheduler = server.open(SchedulerSettings::default()).await;
     let gate = server.gate().await;
     scheduler.submit([sleep(100)]).await;
-    let mut stream = scheduler.scheduler.synchronize(0, None).await.expect("a stream");
+    let mut stream = scheduler
+        .scheduler
+        .synchronize(0, None)
+        .await
+        .expect("a stream");
     scheduler.submit([gate.task()]).await;
     let first = stream.next().await.expect("it goes on").expect("an event");
     assert_eq!((first.len(), first[0].seq), (1, 1));
@@ -80,9 +102,15 @@ async fn all_means_what_was_submitted_before_the_call() {
 async fn count_ends_after_so_many_or_when_no_more_can_come() {
     let server = Server::start().await;
     let scheduler = ten_done(&server).await;
-    assert_eq!(scheduler.hear(2, Some(Kind::Count(3))).await.numbers(), [3, 4, 5]);
+    assert_eq!(
+        scheduler.hear(2, Some(Kind::Count(3))).await.numbers(),
+        [3, 4, 5]
+    );
     let fewer = scheduler.hear(8, Some(Kind::Count(50))).await;
-    assert_eq!((fewer.numbers(), fewer.reason()), (vec![9, 10], Reason::Goal));
+    assert_eq!(
+        (fewer.numbers(), fewer.reason()),
+        (vec![9, 10], Reason::Goal)
+    );
 }
 
 #[tokio::test]
@@ -90,9 +118,19 @@ async fn order_ends_when_this_order_has_ended_though_later_ones_run() {
     let server = Server::start().await;
     let scheduler = server.open(SchedulerSettings::default()).await;
     let gate = server.gate().await;
-    scheduler.submit([sleep(5).order(100), noop().order(200), gate.task().order(300), gate.task()]).await;
+    scheduler
+        .submit([
+            sleep(5).order(100),
+            noop().order(200),
+            gate.task().order(300),
+            gate.task(),
+        ])
+        .await;
     let heard = scheduler.hear(0, Some(Kind::Order(200))).await;
-    assert_eq!((heard.numbers(), heard.reason()), (vec![1, 2], Reason::Goal));
+    assert_eq!(
+        (heard.numbers(), heard.reason()),
+        (vec![1, 2], Reason::Goal)
+    );
     gate.open().await;
 }
 
@@ -101,11 +139,19 @@ async fn first_failure_ends_at_the_first_failure_though_others_run() {
     let server = Server::start().await;
     let scheduler = server.open(SchedulerSettings::default()).await;
     let gate = server.gate().await;
-    scheduler.submit([noop().order(1), failing().order(2), gate.task()]).await;
+    scheduler
+        .submit([noop().order(1), failing().order(2), gate.task()])
+        .await;
     let heard = scheduler.hear(0, Some(Kind::FirstFailure(Unit {}))).await;
-    assert_eq!((heard.done.last().map(|done| done.seq), heard.reason()), (Some(2), Reason::Failure));
+    assert_eq!(
+        (heard.done.last().map(|done| done.seq), heard.reason()),
+        (Some(2), Reason::Failure)
+    );
     gate.open().await;
-    let fine = ten_done(&server).await.hear(0, Some(Kind::FirstFailure(Unit {}))).await;
+    let fine = ten_done(&server)
+        .await
+        .hear(0, Some(Kind::FirstFailure(Unit {})))
+        .await;
     assert_eq!((fine.done.len(), fine.reason()), (10, Reason::Goal));
 }
 
@@ -113,11 +159,30 @@ async fn first_failure_ends_at_the_first_failure_though_others_run() {
 async fn forever_goes_on_until_the_scheduler_is_released_and_empty() {
     let server = Server::start().await;
     let scheduler = ten_done(&server).await;
-    let mut stream = scheduler.scheduler.synchronize(8, Some(Kind::Forever(Unit {}))).await.expect("a stream");
-    assert_eq!(stream.next().await.expect("it goes on").expect("events").len(), 2);
+    let mut stream = scheduler
+        .scheduler
+        .synchronize(8, Some(Kind::Forever(Unit {})))
+        .await
+        .expect("a stream");
+    assert_eq!(
+        stream
+            .next()
+            .await
+            .expect("it goes on")
+            .expect("events")
+            .len(),
+        2
+    );
     scheduler.submit([noop()]).await;
-    assert_eq!(stream.next().await.expect("it goes on").expect("an event")[0].done_no, 11);
-    scheduler.scheduler.release(ReleaseMode::Finish, true).await.expect("released");
+    assert_eq!(
+        stream.next().await.expect("it goes on").expect("an event")[0].done_no,
+        11
+    );
+    scheduler
+        .scheduler
+        .release(ReleaseMode::Finish, true)
+        .await
+        .expect("released");
     assert!(stream.next().await.expect("it goes on").is_none());
     assert_eq!(stream.end().map(|end| end.reason()), Some(Reason::Released));
 }
@@ -125,11 +190,24 @@ async fn forever_goes_on_until_the_scheduler_is_released_and_empty() {
 #[tokio::test]
 async fn a_halt_ends_a_stream_and_says_what_it_blocks() {
     let server = Server::start().await;
-    let settings = SchedulerSettings { on_failure: OnFailure::Halt.into(), ..Default::default() };
+    let settings = SchedulerSettings {
+        on_failure: OnFailure::Halt.into(),
+        ..Default::default()
+    };
     let scheduler = server.open(settings).await;
-    scheduler.submit([noop().order(1), failing().order(2), noop().order(3), noop().order(4)]).await;
+    scheduler
+        .submit([
+            noop().order(1),
+            failing().order(2),
+            noop().order(3),
+            noop().order(4),
+        ])
+        .await;
     let heard = scheduler.hear(0, None).await;
-    assert_eq!((heard.numbers(), heard.reason(), heard.end.blocked), (vec![1, 2], Reason::Halted, 2));
+    assert_eq!(
+        (heard.numbers(), heard.reason(), heard.end.blocked),
+        (vec![1, 2], Reason::Halted, 2)
+    );
     let halt = heard.end.halt.expect("what failed");
     assert_eq!((halt.order, halt.failed), (2, vec![2]));
 }
@@ -138,16 +216,33 @@ async fn a_halt_ends_a_stream_and_says_what_it_blocks() {
 async fn a_released_scheduler_can_still_be_read_from_the_first_event() {
     let server = Server::start().await;
     let scheduler = ten_done(&server).await;
-    scheduler.scheduler.release(ReleaseMode::Finish, true).await.expect("released");
-    assert_eq!(scheduler.hear(0, None).await.numbers(), (1..=10).collect::<Vec<_>>());
-    assert_eq!(scheduler.hear(0, Some(Kind::Forever(Unit {}))).await.reason(), Reason::Released);
+    scheduler
+        .scheduler
+        .release(ReleaseMode::Finish, true)
+        .await
+        .expect("released");
+    assert_eq!(
+        scheduler.hear(0, None).await.numbers(),
+        (1..=10).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        scheduler
+            .hear(0, Some(Kind::Forever(Unit {})))
+            .await
+            .reason(),
+        Reason::Released
+    );
 }
 
 #[tokio::test]
 async fn a_cursor_beyond_the_last_event_is_refused() {
     let server = Server::start().await;
     let scheduler = ten_done(&server).await;
-    let error = scheduler.scheduler.synchronize(11, None).await.expect_err("there is no event 11");
+    let error = scheduler
+        .scheduler
+        .synchronize(11, None)
+        .await
+        .expect_err("there is no event 11");
     assert!(error.is("CURSOR_AHEAD"), "{error}");
 }
 
@@ -158,18 +253,31 @@ async fn a_backlog_of_twenty_thousand_events_is_read_whole_from_ring_and_journal
     for _ in 0..4 {
         scheduler.submit(noop().times(5_000)).await;
     }
-    assert_eq!(scheduler.hear(0, None).await.numbers(), (1..=20_000).collect::<Vec<_>>());
-    assert_eq!(scheduler.hear(0, None).await.numbers(), (1..=20_000).collect::<Vec<_>>());
+    assert_eq!(
+        scheduler.hear(0, None).await.numbers(),
+        (1..=20_000).collect::<Vec<_>>()
+    );
+    assert_eq!(
+        scheduler.hear(0, None).await.numbers(),
+        (1..=20_000).collect::<Vec<_>>()
+    );
 }
 
 #[tokio::test]
 async fn a_result_too_large_for_an_event_is_read_with_get_task() {
     let server = Server::start().await;
     let scheduler = server.open(SchedulerSettings::default()).await;
-    scheduler.submit([sql("select repeat('x', 100000) as x").rows(1)]).await;
+    scheduler
+        .submit([sql("select repeat('x', 100000) as x").rows(1)])
+        .await;
     let done = scheduler.all_done().await.remove(0);
     assert!(done.result_omitted && done.result.is_none());
-    let result = scheduler.task(1).await.done.and_then(|done| done.result).expect("the result");
+    let result = scheduler
+        .task(1)
+        .await
+        .done
+        .and_then(|done| done.result)
+        .expect("the result");
     assert!(result.rows_json.len() > 100_000 && !result.truncated);
 }
 
@@ -179,18 +287,44 @@ async fn large_results_come_whole_in_small_messages_from_ring_and_journal() {
     for recent in [false, true] {
         let scheduler = server.open(SchedulerSettings::default()).await;
         // While somebody listens, what comes is kept in the ring.
-        let until = Some(Until { kind: Some(Kind::Forever(Unit {})) });
-        let request = SynchronizationRequest { handle: scheduler.handle().into(), until, ..Default::default() };
+        let until = Some(Until {
+            kind: Some(Kind::Forever(Unit {})),
+        });
+        let request = SynchronizationRequest {
+            handle: scheduler.handle().into(),
+            until,
+            ..Default::default()
+        };
         let mut raw = server.raw();
-        let _listening = if recent { Some(raw.synchronization(request).await.expect("a stream")) } else { None };
-        scheduler.submit((1..=40).map(|n| sql(format!("select repeat('{}', 60000 + {n}) as x", n % 10)).rows(1))).await;
+        let _listening = if recent {
+            Some(raw.synchronization(request).await.expect("a stream"))
+        } else {
+            None
+        };
+        scheduler
+            .submit(
+                (1..=40)
+                    .map(|n| sql(format!("select repeat('{}', 60000 + {n}) as x", n % 10)).rows(1)),
+            )
+            .await;
         scheduler.until(|now| now.done == 40).await;
         let done = messages(&server, &scheduler, 40).await;
-        assert_eq!(done.iter().map(|done| done.done_no).collect::<Vec<_>>(), (1..=40).collect::<Vec<_>>());
+        assert_eq!(
+            done.iter().map(|done| done.done_no).collect::<Vec<_>>(),
+            (1..=40).collect::<Vec<_>>()
+        );
         for event in done {
             let (result, digit) = (event.result.expect("a result"), event.seq % 10);
-            let expected = format!(r#"[{{"x":"{}"}}]"#, digit.to_string().repeat(60_000 + event.seq as usize));
-            assert!(result.rows_json == expected, "of task {}: {} bytes", event.seq, result.rows_json.len());
+            let expected = format!(
+                r#"[{{"x":"{}"}}]"#,
+                digit.to_string().repeat(60_000 + event.seq as usize)
+            );
+            assert!(
+                result.rows_json == expected,
+                "of task {}: {} bytes",
+                event.seq,
+                result.rows_json.len()
+            );
         }
     }
 }
@@ -199,13 +333,22 @@ async fn large_results_come_whole_in_small_messages_from_ring_and_journal() {
 async fn tasks_that_end_together_are_told_in_many_small_messages() {
     let server = Server::start().await;
     let scheduler = server.open(SchedulerSettings::default()).await;
-    let _listening = scheduler.scheduler.synchronize(0, Some(Kind::Forever(Unit {}))).await.expect("a stream");
+    let _listening = scheduler
+        .scheduler
+        .synchronize(0, Some(Kind::Forever(Unit {})))
+        .await
+        .expect("a stream");
     scheduler.scheduler.pause().await.expect("paused");
     scheduler.submit(noop().deadline(100).times(10_000)).await;
-    scheduler.submit(noop().deadline(100).order(1).times(10_000)).await;
+    scheduler
+        .submit(noop().deadline(100).order(1).times(10_000))
+        .await;
     scheduler.until(|now| now.done == 20_000).await;
     let done = messages(&server, &scheduler, 20_000).await;
-    assert_eq!(done.iter().map(|done| done.done_no).collect::<Vec<_>>(), (1..=20_000).collect::<Vec<_>>());
+    assert_eq!(
+        done.iter().map(|done| done.done_no).collect::<Vec<_>>(),
+        (1..=20_000).collect::<Vec<_>>()
+    );
     let mut tasks: Vec<i64> = done.iter().map(|done| done.seq).collect();
     tasks.sort_unstable();
     assert_eq!(tasks, (1..=20_000).collect::<Vec<_>>());
@@ -213,35 +356,79 @@ async fn tasks_that_end_together_are_told_in_many_small_messages() {
 
 #[tokio::test]
 async fn twenty_thousand_events_come_in_small_messages_and_no_row_is_read_twice() {
-    let settings = vec![("shared_preload_libraries".into(), "pg_stat_statements".into())];
-    let postgres = PrivatePostgres::start(Options { settings, ..Options::default() }).expect("a private Postgres");
+    let settings = vec![(
+        "shared_preload_libraries".into(),
+        "pg_stat_statements".into(),
+    )];
+    let postgres = PrivatePostgres::start(Options {
+        settings,
+        ..Options::default()
+    })
+    .expect("a private Postgres");
     let mut admin = connect(&postgres.options_for("postgres", SUPERUSER)).await;
-    sqlx::raw_sql("create extension pg_stat_statements").execute(&mut admin).await.expect("it is there");
-    let server = Server::with(Setup { postgres: Some(&postgres), ..Setup::default() }).await;
+    sqlx::raw_sql("create extension pg_stat_statements")
+        .execute(&mut admin)
+        .await
+        .expect("it is there");
+    let server = Server::with(Setup {
+        postgres: Some(&postgres),
+        ..Setup::default()
+    })
+    .await;
     let scheduler = server.open(SchedulerSettings::default()).await;
     for _ in 0..4 {
         scheduler.submit(noop().times(5_000)).await;
     }
     scheduler.until(|now| now.done == 20_000).await;
-    sqlx::raw_sql("select pg_stat_statements_reset()").execute(&mut admin).await.expect("reset");
+    sqlx::raw_sql("select pg_stat_statements_reset()")
+        .execute(&mut admin)
+        .await
+        .expect("reset");
     let done = messages(&server, &scheduler, 20_000).await;
-    assert_eq!(done.iter().map(|done| done.done_no).collect::<Vec<_>>(), (1..=20_000).collect::<Vec<_>>());
+    assert_eq!(
+        done.iter().map(|done| done.done_no).collect::<Vec<_>>(),
+        (1..=20_000).collect::<Vec<_>>()
+    );
     let number = |text: String| text.parse::<u64>().expect("a number");
-    let reads = number(value(&mut admin, "select sum(calls)::text from pg_stat_statements where query like '-- events%'").await);
+    let reads = number(
+        value(
+            &mut admin,
+            "select sum(calls)::text from pg_stat_statements where query like '-- events%'",
+        )
+        .await,
+    );
     let mut journal = connect(&postgres.options_for(COORDINATION, COORDINATION)).await;
     let rows = number(value(&mut journal, "select count(*)::text from completion").await);
     // A read ends after 64 rows or 128 KiB, and an event takes up to 24 bytes.
-    assert!((1..=rows.div_ceil(64) + 4).contains(&reads), "{reads} reads of {rows} rows");
+    assert!(
+        (1..=rows.div_ceil(64) + 4).contains(&reads),
+        "{reads} reads of {rows} rows"
+    );
 }
 
 /// The events of a stream that ends after `count` of them; none of its messages is large.
 async fn messages(server: &Server, scheduler: &Conversation, count: i64) -> Vec<AsyncDone> {
-    let until = Some(Until { kind: Some(Kind::Count(count)) });
-    let request = SynchronizationRequest { handle: scheduler.handle().into(), until, ..Default::default() };
-    let mut stream = server.raw().synchronization(request).await.expect("a stream").into_inner();
+    let until = Some(Until {
+        kind: Some(Kind::Count(count)),
+    });
+    let request = SynchronizationRequest {
+        handle: scheduler.handle().into(),
+        until,
+        ..Default::default()
+    };
+    let mut stream = server
+        .raw()
+        .synchronization(request)
+        .await
+        .expect("a stream")
+        .into_inner();
     let mut done = Vec::new();
     while let Some(message) = stream.message().await.expect("it goes on") {
-        assert!(message.encoded_len() <= MESSAGE_BYTES, "{} bytes", message.encoded_len());
+        assert!(
+            message.encoded_len() <= MESSAGE_BYTES,
+            "{} bytes",
+            message.encoded_len()
+        );
         done.extend(message.done);
     }
     done
@@ -250,7 +437,9 @@ async fn messages(server: &Server, scheduler: &Conversation, count: i64) -> Vec<
 /// A scheduler whose ten tasks have ended.
 async fn ten_done(server: &Server) -> Conversation {
     let scheduler = server.open(SchedulerSettings::default()).await;
-    scheduler.submit((0..10).map(|n| if n % 2 == 0 { sleep(2) } else { noop() }.order(n / 3))).await;
+    scheduler
+        .submit((0..10).map(|n| if n % 2 == 0 { sleep(2) } else { noop() }.order(n / 3)))
+        .await;
     scheduler.all_done().await;
     scheduler
 }

@@ -16,13 +16,24 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("coordinator", &["clock", "core", "executor", "journal"]),
     ("peer", &[]),
     ("rpc", &["api", "coordinator", "core", "journal", "peer"]),
-    ("remote", &["api", "coordinator", "core", "executor", "journal", "peer"]),
+    (
+        "remote",
+        &["api", "coordinator", "core", "executor", "journal", "peer"],
+    ),
     ("client", &["api"]),
     ("postgres", &[]),
-    ("cli", &["api", "client", "core", "journal", "peer", "serve"]),
+    (
+        "cli",
+        &["api", "client", "core", "journal", "peer", "serve"],
+    ),
 ];
 /// Files that join the rooms and may name all of them.
-const JOINTS: &[&str] = &["src/lib.rs", "src/main.rs", "src/serve.rs", "src/serve/probes.rs"];
+const JOINTS: &[&str] = &[
+    "src/lib.rs",
+    "src/main.rs",
+    "src/serve.rs",
+    "src/serve/probes.rs",
+];
 /// Rooms that measure the others, and may name all of them.
 const MEASURE: &str = "src/cli/bench";
 
@@ -35,11 +46,19 @@ fn rooms_know_only_the_rooms_below_them() {
     for file in sources("src").iter().filter(|file| !joint(file)) {
         let room = room(&file.name);
         let Some((_, allowed)) = LAYERS.iter().find(|(name, _)| *name == room) else {
-            faults.push(format!("{}: the room `{room}` has no line in LAYERS", file.name));
+            faults.push(format!(
+                "{}: the room `{room}` has no line in LAYERS",
+                file.name
+            ));
             continue;
         };
         let strange = |named: &String| *named != room && !allowed.contains(&named.as_str());
-        faults.extend(file.rooms_named().into_iter().filter(strange).map(|named| format!("{} names {named}", file.name)));
+        faults.extend(
+            file.rooms_named()
+                .into_iter()
+                .filter(strange)
+                .map(|named| format!("{} names {named}", file.name)),
+        );
     }
     none(faults, "see LAYERS in tests/it/tidy.rs");
 }
@@ -54,7 +73,10 @@ fn files_have_at_most_400_lines() {
 fn functions_have_at_most_70_lines() {
     let mut faults = Vec::new();
     for file in everything() {
-        let long = file.functions().into_iter().filter(|(_, lines)| *lines > FUNCTION_LINES);
+        let long = file
+            .functions()
+            .into_iter()
+            .filter(|(_, lines)| *lines > FUNCTION_LINES);
         faults.extend(long.map(|(name, lines)| format!("{}: {name} ({lines} lines)", file.name)));
     }
     none(faults, "give its parts names");
@@ -62,12 +84,17 @@ fn functions_have_at_most_70_lines() {
 
 #[test]
 fn every_file_says_at_its_top_what_it_is_for() {
-    none(named(|file| !file.text.starts_with("//!")), "begin with `//!`: what for, the invariant, what it must not do");
+    none(
+        named(|file| !file.text.starts_with("//!")),
+        "begin with `//!`: what for, the invariant, what it must not do",
+    );
 }
 
 #[test]
 fn file_names_are_nouns_that_say_something() {
-    let banned = ["utils", "util", "helpers", "helper", "common", "manager", "part2", "misc"];
+    let banned = [
+        "utils", "util", "helpers", "helper", "common", "manager", "part2", "misc",
+    ];
     let vague = |file: &Source| {
         let words = file.name.trim_end_matches(".rs").split(['/', '_']);
         file.name.ends_with("/mod.rs") || words.into_iter().any(|word| banned.contains(&word))
@@ -78,39 +105,80 @@ fn file_names_are_nouns_that_say_something() {
 #[test]
 fn sql_is_spoken_by_those_who_talk_to_postgres() {
     let speakers = ["journal", "executor", "postgres", "serve"];
-    none(outside(&speakers, &["sqlx"]), "only the journal, the executor, the private Postgres, and who gives them their URLs");
+    none(
+        outside(&speakers, &["sqlx"]),
+        "only the journal, the executor, the private Postgres, and who gives them their URLs",
+    );
 }
 
 #[test]
 fn protobuf_is_spoken_at_the_edges() {
     let edges = ["rpc", "peer", "remote", "client", "api", "cli", "serve"];
-    none(outside(&edges, &["tonic", "tonic_types", "tonic_health", "prost", "prost_types"]), "translate at the edge");
+    none(
+        outside(
+            &edges,
+            &[
+                "tonic",
+                "tonic_types",
+                "tonic_health",
+                "prost",
+                "prost_types",
+            ],
+        ),
+        "translate at the edge",
+    );
 }
 
 #[test]
 fn the_core_is_pure() {
-    let impure = ["tokio", "sqlx", "tonic", "prost", "tracing", "Instant", "SystemTime"];
-    let core = sources("src").into_iter().filter(|file| room(&file.name) == "core");
-    none(core.flat_map(|file| file.says(&impure)).collect(), "no I/O, no clock, no runtime in the core");
+    let impure = [
+        "tokio",
+        "sqlx",
+        "tonic",
+        "prost",
+        "tracing",
+        "Instant",
+        "SystemTime",
+    ];
+    let core = sources("src")
+        .into_iter()
+        .filter(|file| room(&file.name) == "core");
+    none(
+        core.flat_map(|file| file.says(&impure)).collect(),
+        "no I/O, no clock, no runtime in the core",
+    );
 }
 
 #[test]
 fn no_queue_is_unbounded() {
     let unbounded = ["unbounded_channel", "UnboundedSender", "UnboundedReceiver"];
     let production = sources("src").into_iter();
-    none(production.flat_map(|file| file.says(&unbounded)).collect(), "every queue has a limit");
+    none(
+        production.flat_map(|file| file.says(&unbounded)).collect(),
+        "every queue has a limit",
+    );
 }
 
 #[test]
 fn unsafe_code_stands_in_one_file() {
     let word = [concat!("uns", "afe")];
-    let elsewhere = everything().into_iter().filter(|file| file.name != "src/postgres/child.rs");
-    none(elsewhere.flat_map(|file| file.says(&word)).collect(), "only src/postgres/child.rs");
+    let elsewhere = everything()
+        .into_iter()
+        .filter(|file| file.name != "src/postgres/child.rs");
+    none(
+        elsewhere.flat_map(|file| file.says(&word)).collect(),
+        "only src/postgres/child.rs",
+    );
 }
 
 #[test]
 fn nothing_is_left_for_later() {
-    let marks = [concat!("to", "do!"), concat!("unimple", "mented!"), concat!("TO", "DO"), concat!("FIX", "ME")];
+    let marks = [
+        concat!("to", "do!"),
+        concat!("unimple", "mented!"),
+        concat!("TO", "DO"),
+        concat!("FIX", "ME"),
+    ];
     let marked = |file: &Source| marks.iter().any(|mark| file.text.contains(mark));
     none(named(marked), "finish it, or leave it out");
 }
@@ -124,41 +192,79 @@ struct Source {
 impl Source {
     /// The text without line comments.
     fn code(&self) -> impl Iterator<Item = (usize, &str)> {
-        let lines = self.text.lines().enumerate().map(|(index, line)| (index + 1, line));
+        let lines = self
+            .text
+            .lines()
+            .enumerate()
+            .map(|(index, line)| (index + 1, line));
         lines.map(|(number, line)| (number, line.split("//").next().unwrap_or_default()))
     }
 
     /// Where the code holds one of these words.
     fn says(&self, words: &[&str]) -> Vec<String> {
-        let holds = |line: &str| line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| words.contains(&word));
-        self.code().filter(|(_, line)| holds(line)).map(|(n, line)| format!("{}:{n}: {}", self.name, line.trim())).collect()
+        let holds = |line: &str| {
+            line.split(|c: char| !c.is_alphanumeric() && c != '_')
+                .any(|word| words.contains(&word))
+        };
+        self.code()
+            .filter(|(_, line)| holds(line))
+            .map(|(n, line)| format!("{}:{n}: {}", self.name, line.trim()))
+            .collect()
     }
 
     /// Rooms named as `crate::room` or `crate::{room, …}`, outside the tests.
     fn rooms_named(&self) -> Vec<String> {
-        let code: Vec<&str> = self.code().map(|(_, line)| line).take_while(|line| line.trim() != "#[cfg(test)]").collect();
+        let code: Vec<&str> = self
+            .code()
+            .map(|(_, line)| line)
+            .take_while(|line| line.trim() != "#[cfg(test)]")
+            .collect();
         let code = code.join("\n");
-        code.split("crate::").skip(1).flat_map(first_names).collect()
+        code.split("crate::")
+            .skip(1)
+            .flat_map(first_names)
+            .collect()
     }
 
     /// Functions and their lengths, by the indentation that rustfmt keeps.
     fn functions(&self) -> Vec<(String, usize)> {
         let lines: Vec<&str> = self.text.lines().collect();
-        let function = |line: &str| line.trim_start().split(' ').take(5).any(|word| word == "fn") && !line.ends_with(';');
+        let function = |line: &str| {
+            line.trim_start()
+                .split(' ')
+                .take(5)
+                .any(|word| word == "fn")
+                && !line.ends_with(';')
+        };
         let length = |start: usize| {
             let indent = lines[start].len() - lines[start].trim_start().len();
             let end = format!("{}}}", " ".repeat(indent));
-            lines[start..].iter().position(|line| *line == end).unwrap_or(0) + 1
+            lines[start..]
+                .iter()
+                .position(|line| *line == end)
+                .unwrap_or(0)
+                + 1
         };
-        let starts = (0..lines.len()).filter(|index| function(lines[*index]) && !lines[*index].trim_start().starts_with("//"));
-        starts.map(|start| (lines[start].trim().to_owned(), length(start))).collect()
+        let starts = (0..lines.len()).filter(|index| {
+            function(lines[*index]) && !lines[*index].trim_start().starts_with("//")
+        });
+        starts
+            .map(|start| (lines[start].trim().to_owned(), length(start)))
+            .collect()
     }
 }
 
 /// The first names of a path, or of the paths in its braces.
 fn first_names(path: &str) -> Vec<String> {
-    let name = |text: &str| text.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
-    let Some(list) = path.strip_prefix('{') else { return vec![name(path)] };
+    let name = |text: &str| {
+        text.trim()
+            .chars()
+            .take_while(|c| c.is_alphanumeric() || *c == '_')
+            .collect::<String>()
+    };
+    let Some(list) = path.strip_prefix('{') else {
+        return vec![name(path)];
+    };
     let mut depth = 0;
     let mut names = vec![String::new()];
     for c in list.chars() {
@@ -171,7 +277,11 @@ fn first_names(path: &str) -> Vec<String> {
         }
         names.last_mut().expect("never empty").push(c);
     }
-    names.iter().map(|text| name(text.trim_start_matches(','))).filter(|name| !name.is_empty()).collect()
+    names
+        .iter()
+        .map(|text| name(text.trim_start_matches(',')))
+        .filter(|name| !name.is_empty())
+        .collect()
 }
 
 fn room(name: &str) -> &str {
@@ -185,17 +295,29 @@ fn joint(file: &Source) -> bool {
 
 /// Where rooms other than these, and the bench, say one of the words.
 fn outside(rooms: &[&str], words: &[&str]) -> Vec<String> {
-    let others = sources("src").into_iter().filter(|file| !rooms.contains(&room(&file.name)));
-    others.filter(|file| !file.name.starts_with(MEASURE)).flat_map(|file| file.says(words)).collect()
+    let others = sources("src")
+        .into_iter()
+        .filter(|file| !rooms.contains(&room(&file.name)));
+    others
+        .filter(|file| !file.name.starts_with(MEASURE))
+        .flat_map(|file| file.says(words))
+        .collect()
 }
 
 /// Names of the files for which this holds.
 fn named(fault: impl Fn(&Source) -> bool) -> Vec<String> {
-    everything().into_iter().filter(fault).map(|file| file.name).collect()
+    everything()
+        .into_iter()
+        .filter(fault)
+        .map(|file| file.name)
+        .collect()
 }
 
 fn everything() -> Vec<Source> {
-    ["src", "tests", "benches", "build.rs"].into_iter().flat_map(sources).collect()
+    ["src", "tests", "benches", "build.rs"]
+        .into_iter()
+        .flat_map(sources)
+        .collect()
 }
 
 /// The Rust files at or below a path; none when it does not exist.
@@ -205,7 +327,11 @@ fn sources(path: &str) -> Vec<Source> {
     walk(&top.join(path), &mut files);
     files.sort();
     let source = |path: PathBuf| Source {
-        name: path.strip_prefix(top).expect("below the top").to_string_lossy().into_owned(),
+        name: path
+            .strip_prefix(top)
+            .expect("below the top")
+            .to_string_lossy()
+            .into_owned(),
         text: fs::read_to_string(&path).expect("a readable source file"),
     };
     files.into_iter().map(source).collect()
@@ -229,5 +355,8 @@ fn none(faults: Vec<String>, remedy: &str) {
 #[test]
 fn the_reader_of_imports_sees_lists() {
     assert_eq!(first_names("core::Seq;"), ["core"]);
-    assert_eq!(first_names("{core::{A, B}, journal, rpc::x};"), ["core", "journal", "rpc"]);
+    assert_eq!(
+        first_names("{core::{A, B}, journal, rpc::x};"),
+        ["core", "journal", "rpc"]
+    );
 }

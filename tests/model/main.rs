@@ -15,8 +15,18 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 /// What is found: counterexamples of promises, or examples of what may happen.
 fn found(protocol: Protocol, enough: HasDiscoveries) -> Vec<&'static str> {
     let begun = std::time::Instant::now();
-    let checker = protocol.checker().threads(2).timeout(PATIENCE).finish_when(enough).spawn_bfs().join();
-    println!("{} states in {:.1} s", checker.unique_state_count(), begun.elapsed().as_secs_f64());
+    let checker = protocol
+        .checker()
+        .threads(2)
+        .timeout(PATIENCE)
+        .finish_when(enough)
+        .spawn_bfs()
+        .join();
+    println!(
+        "{} states in {:.1} s",
+        checker.unique_state_count(),
+        begun.elapsed().as_secs_f64()
+    );
     for (name, path) in checker.discoveries() {
         println!("{name}: {:?}", path.into_actions());
     }
@@ -26,7 +36,10 @@ fn found(protocol: Protocol, enough: HasDiscoveries) -> Vec<&'static str> {
 
 #[test]
 fn the_protocol_keeps_its_promises() {
-    assert_eq!(found(Protocol::small(Rules::all()), HasDiscoveries::Any), Vec::<&str>::new());
+    assert_eq!(
+        found(Protocol::small(Rules::all()), HasDiscoveries::Any),
+        Vec::<&str>::new()
+    );
 }
 
 #[test]
@@ -36,56 +49,122 @@ fn what_is_promised_to_happen_can_happen() {
 
 #[track_caller]
 fn needs(left_out: Rules, broken: &'static str) {
-    let violated = found(Protocol::small(left_out), HasDiscoveries::AnyOf([broken].into()));
-    assert!(violated.contains(&broken), "nothing goes wrong without it: {violated:?}");
+    let violated = found(
+        Protocol::small(left_out),
+        HasDiscoveries::AnyOf([broken].into()),
+    );
+    assert!(
+        violated.contains(&broken),
+        "nothing goes wrong without it: {violated:?}"
+    );
 }
 
 #[test]
 fn the_gate_is_needed() {
-    needs(Rules { gate: false, ..Rules::all() }, "no write of an older epoch");
+    needs(
+        Rules {
+            gate: false,
+            ..Rules::all()
+        },
+        "no write of an older epoch",
+    );
 }
 
 #[test]
 fn recognising_a_batch_sent_again_is_needed() {
-    needs(Rules { recognise: false, ..Rules::all() }, "one outcome");
+    needs(
+        Rules {
+            recognise: false,
+            ..Rules::all()
+        },
+        "one outcome",
+    );
 }
 
 #[test]
 fn the_fence_is_needed() {
-    needs(Rules { fence: false, ..Rules::all() }, "no attempt beside another");
+    needs(
+        Rules {
+            fence: false,
+            ..Rules::all()
+        },
+        "no attempt beside another",
+    );
 }
 
 #[test]
 fn a_fenced_replica_must_find_no_session() {
-    needs(Rules { register: false, ..Rules::all() }, "no attempt beside another");
+    needs(
+        Rules {
+            register: false,
+            ..Rules::all()
+        },
+        "no attempt beside another",
+    );
 }
 
 #[test]
 fn work_of_an_older_epoch_must_be_refused_once_a_newer_one_was_reported_to() {
-    needs(Rules { refuse_old_work: false, ..Rules::all() }, "no attempt beside another");
+    needs(
+        Rules {
+            refuse_old_work: false,
+            ..Rules::all()
+        },
+        "no attempt beside another",
+    );
 }
 
 #[test]
 fn who_starts_must_ask_for_the_epoch_first() {
-    needs(Rules { ask_first: false, ..Rules::all() }, "no attempt beside another");
+    needs(
+        Rules {
+            ask_first: false,
+            ..Rules::all()
+        },
+        "no attempt beside another",
+    );
 }
 
 #[test]
 fn suspects_must_wait() {
-    needs(Rules { suspects_wait: false, ..Rules::all() }, "no attempt beside another");
+    needs(
+        Rules {
+            suspects_wait: false,
+            ..Rules::all()
+        },
+        "no attempt beside another",
+    );
 }
 
 #[test]
 fn adoption_is_needed() {
-    needs(Rules { adopt: false, ..Rules::all() }, "what survives is not started again");
+    needs(
+        Rules {
+            adopt: false,
+            ..Rules::all()
+        },
+        "what survives is not started again",
+    );
 }
 
 #[test]
 fn the_token_must_be_checked() {
-    needs(Rules { token: false, ..Rules::all() }, "only the live attempt ends a task");
+    needs(
+        Rules {
+            token: false,
+            ..Rules::all()
+        },
+        "only the live attempt ends a task",
+    );
 }
 
 #[test]
 fn answers_must_wait_for_their_batch() {
-    needs(Rules { durable_first: false, ..Rules::all() }, "what was acknowledged is kept");
+    needs(
+        Rules {
+            durable_first: false,
+            ..Rules::all()
+        },
+        "what was acknowledged is kept",
+    );
 }

@@ -60,11 +60,20 @@ pub struct Protocol {
 
 impl Protocol {
     pub fn small(rules: Rules) -> Protocol {
-        Protocol { rules, epochs: 2, starts: 2, crashes: 1, examples: false }
+        Protocol {
+            rules,
+            epochs: 2,
+            starts: 2,
+            crashes: 1,
+            examples: false,
+        }
     }
 
     pub fn examples() -> Protocol {
-        Protocol { examples: true, ..Protocol::small(Rules::all()) }
+        Protocol {
+            examples: true,
+            ..Protocol::small(Rules::all())
+        }
     }
 }
 
@@ -120,9 +129,17 @@ impl Model for Protocol {
                 Rejoin(one),
                 FenceDead(one),
             ]);
-            actions.extend([Fate::Answered, Fate::Unanswered, Fate::Lost, Fate::Limbo].map(|fate| Send(one, fate)));
+            actions.extend(
+                [Fate::Answered, Fate::Unanswered, Fate::Lost, Fate::Limbo]
+                    .map(|fate| Send(one, fate)),
+            );
             for other in 0..REPLICAS {
-                actions.extend([ReadReport(one, other), Fence(one, other), Dispatch(one, other), Tell(other, one)]);
+                actions.extend([
+                    ReadReport(one, other),
+                    Fence(one, other),
+                    Dispatch(one, other),
+                    Tell(other, one),
+                ]);
             }
         }
     }
@@ -133,7 +150,10 @@ impl Model for Protocol {
             Action::TakeOver(one) => self.take_over(&mut next, one),
             Action::Submit(one) => submit(&mut next, one),
             Action::Send(one, fate) => self.send(&mut next, one, fate),
-            Action::Arrive => next.limbo.take().map(|batch| _ = self.append(&mut next, batch)),
+            Action::Arrive => next
+                .limbo
+                .take()
+                .map(|batch| _ = self.append(&mut next, batch)),
             Action::Report(one) => report(&mut next, one),
             Action::ReadReport(one, other) => self.read_report(&mut next, one, other),
             Action::Fence(one, other) => self.fence(&mut next, one, other),
@@ -153,23 +173,42 @@ impl Model for Protocol {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        if self.examples { possible() } else { promised() }
+        if self.examples {
+            possible()
+        } else {
+            promised()
+        }
     }
 }
 
 /// What must hold in every state.
 fn promised() -> Vec<Property<Protocol>> {
     vec![
-        Property::always("no write of an older epoch", |_, state: &State| !state.stale_write),
-        Property::always("one outcome", |_, state: &State| {
-            state.journal.iter().filter(|batch| matches!(batch.record, Record::Ended(_))).count() <= 1
+        Property::always("no write of an older epoch", |_, state: &State| {
+            !state.stale_write
         }),
-        Property::always("no attempt beside another", |_, state: &State| state.backends.len() <= 1),
-        Property::always("what survives is not started again", |_, state: &State| state.starts <= 1 + state.losses),
-        Property::always("only the live attempt ends a task", |_, state: &State| !state.wrong_end),
+        Property::always("one outcome", |_, state: &State| {
+            state
+                .journal
+                .iter()
+                .filter(|batch| matches!(batch.record, Record::Ended(_)))
+                .count()
+                <= 1
+        }),
+        Property::always("no attempt beside another", |_, state: &State| {
+            state.backends.len() <= 1
+        }),
+        Property::always("what survives is not started again", |_, state: &State| {
+            state.starts <= 1 + state.losses
+        }),
+        Property::always("only the live attempt ends a task", |_, state: &State| {
+            !state.wrong_end
+        }),
         Property::always("what was acknowledged is kept", |_, state: &State| {
-            let submitted = !state.told_submitted || state.holds(|record| *record == Record::Submitted);
-            submitted && (!state.told_ended || state.holds(|record| matches!(record, Record::Ended(_))))
+            let submitted =
+                !state.told_submitted || state.holds(|record| *record == Record::Submitted);
+            submitted
+                && (!state.told_ended || state.holds(|record| matches!(record, Record::Ended(_))))
         }),
     ]
 }
@@ -182,6 +221,8 @@ fn possible() -> Vec<Property<Protocol>> {
         Property::sometimes("an adopted attempt ends its task", |_, state: &State| {
             state.adopted && state.told_ended && state.starts == 1
         }),
-        Property::sometimes("a lost attempt is repeated", |_, state: &State| state.starts == 2 && state.told_ended),
+        Property::sometimes("a lost attempt is repeated", |_, state: &State| {
+            state.starts == 2 && state.told_ended
+        }),
     ]
 }

@@ -103,9 +103,19 @@ pub struct State {
 impl State {
     /// The first replica owns the shard, and everybody knows.
     pub fn new() -> State {
-        let owner =
-            Owner { epoch: 1, durable: 0, in_flight: None, task: View::Unknown, cleared: [true; REPLICAS], dead_cleared: true };
-        let replica = Replica { owner: None, work: Work::None, seen: 1 };
+        let owner = Owner {
+            epoch: 1,
+            durable: 0,
+            in_flight: None,
+            task: View::Unknown,
+            cleared: [true; REPLICAS],
+            dead_cleared: true,
+        };
+        let replica = Replica {
+            owner: None,
+            work: Work::None,
+            seen: 1,
+        };
         let mut replicas = [replica; REPLICAS];
         replicas[0].owner = Some(owner);
         State {

@@ -9,8 +9,8 @@ use crate::{
 use rallypoint::{
     coordinator::machine::Envelope,
     core::{
-        Caller, Command, DoneNo, Handle, Namespace, Order, Packed, Place, ReleaseMode, Request, Run, Seq, Settings,
-        SettingsField, ShardId, Submit, Ticket, Time, Until, Update, Verb,
+        Caller, Command, DoneNo, Handle, Namespace, Order, Packed, Place, ReleaseMode, Request,
+        Run, Seq, Settings, SettingsField, ShardId, Submit, Ticket, Time, Until, Update, Verb,
     },
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -67,7 +67,14 @@ impl Callers {
     }
 
     /// Something a caller does now.
-    pub fn act(&mut self, now: Time, journal: &[Tables], palette: &Palette, faults: bool, dice: &mut Dice) -> Option<Envelope> {
+    pub fn act(
+        &mut self,
+        now: Time,
+        journal: &[Tables],
+        palette: &Palette,
+        faults: bool,
+        dice: &mut Dice,
+    ) -> Option<Envelope> {
         if !self.unknown.is_empty() && dice.percent(40) {
             return Some(self.say_again(dice));
         }
@@ -79,31 +86,70 @@ impl Callers {
         let poisoned = faults && dice.percent(2);
         let verb = match dice.below(100) {
             0..=54 => self.submit(now, tables, poisoned, palette, dice),
-            55..=64 => Verb::Cancel(place(tables, dice.below(tables.map_or(1, |t| t.highest() as u64 + 1)) as i64)),
+            55..=64 => Verb::Cancel(place(
+                tables,
+                dice.below(tables.map_or(1, |t| t.highest() as u64 + 1)) as i64,
+            )),
             65..=69 => Verb::Pause,
-            70..=79 => Verb::Resume { ignore_failures: dice.percent(50) },
+            70..=79 => Verb::Resume {
+                ignore_failures: dice.percent(50),
+            },
             80..=84 => self.watch(tables, dice),
             85..=88 => return Some(self.close_stream(dice)),
             89..=92 => limit(poisoned, dice),
             93..=94 => Verb::Describe,
-            95..=97 => Verb::Locate((1..=tables.map_or(0, |t| t.highest()).min(3)).map(|seq| place(tables, seq)).collect()),
+            95..=97 => Verb::Locate(
+                (1..=tables.map_or(0, |t| t.highest()).min(3))
+                    .map(|seq| place(tables, seq))
+                    .collect(),
+            ),
             98 => Verb::Release(ReleaseMode::Cancel),
             _ => Verb::Release(ReleaseMode::Finish),
         };
         let poisoned = poisoned && matches!(verb, Verb::Submit(_) | Verb::Update(_));
-        Some(self.say(Pending { handle, verb, poisoned, again: false, old: false }))
+        Some(self.say(Pending {
+            handle,
+            verb,
+            poisoned,
+            again: false,
+            old: false,
+        }))
     }
 
     /// Ends pauses and halts, and releases everything: after this nothing keeps a task from ending.
     pub fn wind_up(&mut self, mode: ReleaseMode) -> Vec<Envelope> {
-        let verbs = [Verb::Resume { ignore_failures: true }, Verb::Release(mode)];
-        let calls = self.known.clone().into_iter().flat_map(|handle| verbs.clone().map(|verb| (handle, verb)));
-        calls.map(|(handle, verb)| self.say(Pending { handle, verb, poisoned: false, again: false, old: false })).collect()
+        let verbs = [
+            Verb::Resume {
+                ignore_failures: true,
+            },
+            Verb::Release(mode),
+        ];
+        let calls = self
+            .known
+            .clone()
+            .into_iter()
+            .flat_map(|handle| verbs.clone().map(|verb| (handle, verb)));
+        calls
+            .map(|(handle, verb)| {
+                self.say(Pending {
+                    handle,
+                    verb,
+                    poisoned: false,
+                    again: false,
+                    old: false,
+                })
+            })
+            .collect()
     }
 
     /// Whoever waits for an answer that no longer comes tries again, or gives up.
     pub fn answers_lost(&mut self, still_undecided: &FxHashSet<Ticket>) {
-        let mut lost: Vec<Ticket> = self.pending.keys().filter(|ticket| !still_undecided.contains(ticket)).copied().collect();
+        let mut lost: Vec<Ticket> = self
+            .pending
+            .keys()
+            .filter(|ticket| !still_undecided.contains(ticket))
+            .copied()
+            .collect();
         lost.sort_unstable();
         self.lose(&lost);
     }
@@ -111,7 +157,9 @@ impl Callers {
     /// The answers to these calls no longer come.
     pub fn lose(&mut self, lost: &[Ticket]) {
         for ticket in lost {
-            let Some(pending) = self.pending.remove(ticket) else { continue };
+            let Some(pending) = self.pending.remove(ticket) else {
+                continue;
+            };
             let repeatable = match &pending.verb {
                 Verb::Open { .. } => true,
                 Verb::Submit(submit) => submit.request.is_some(),
@@ -119,7 +167,10 @@ impl Callers {
                 _ => false,
             };
             if repeatable && !pending.old && self.unknown.len() < AGAIN {
-                self.unknown.push(Pending { again: true, ..pending });
+                self.unknown.push(Pending {
+                    again: true,
+                    ..pending
+                });
             }
         }
     }
@@ -127,7 +178,9 @@ impl Callers {
     /// Calls too old to be repeated are given up.
     pub fn give_up(&mut self) {
         self.unknown.clear();
-        self.pending.values_mut().for_each(|pending| pending.old = true);
+        self.pending
+            .values_mut()
+            .for_each(|pending| pending.old = true);
     }
 
     fn say_again(&mut self, dice: &mut Dice) -> Envelope {
@@ -143,17 +196,36 @@ impl Callers {
         self.next += 1;
         let ticket = Ticket(self.next);
         let namespace = self.namespaces[namespace_of(pending.handle)].clone();
-        let caller = Caller { namespace, name: self.name.clone() };
-        let command = Command::Call { caller, handle: pending.handle, verb: pending.verb.clone() };
+        let caller = Caller {
+            namespace,
+            name: self.name.clone(),
+        };
+        let command = Command::Call {
+            caller,
+            handle: pending.handle,
+            verb: pending.verb.clone(),
+        };
         self.pending.insert(ticket, pending);
-        Envelope { ticket: Some(ticket), command }
+        Envelope {
+            ticket: Some(ticket),
+            command,
+        }
     }
 
     fn open(&mut self, faults: bool, dice: &mut Dice) -> Envelope {
         let poisoned = faults && dice.percent(2);
-        let verb = Verb::Open { settings: settings(poisoned, dice), request: Some(request(dice)) };
+        let verb = Verb::Open {
+            settings: settings(poisoned, dice),
+            request: Some(request(dice)),
+        };
         let handle = self.new_handle(dice.place(2), dice);
-        self.say(Pending { handle, verb, poisoned, again: false, old: false })
+        self.say(Pending {
+            handle,
+            verb,
+            poisoned,
+            again: false,
+            old: false,
+        })
     }
 
     /// A handle whose last bit tells its namespace.
@@ -164,7 +236,14 @@ impl Callers {
         Handle::new(ShardId(0), 1_800_000_000_000 + self.next, random)
     }
 
-    fn submit(&mut self, now: Time, tables: Option<&Tables>, poisoned: bool, palette: &Palette, dice: &mut Dice) -> Verb {
+    fn submit(
+        &mut self,
+        now: Time,
+        tables: Option<&Tables>,
+        poisoned: bool,
+        palette: &Palette,
+        dice: &mut Dice,
+    ) -> Verb {
         let least = tables.and_then(Tables::current_order).unwrap_or(1);
         let mut count = 0;
         let runs: Vec<Run> = (0..=dice.below(3))
@@ -176,11 +255,20 @@ impl Callers {
                 };
                 let tasks = 1 + dice.below(3) as u32;
                 count += tasks as usize;
-                Run { count: tasks, order, spec: palette.spec(now, dice) }
+                Run {
+                    count: tasks,
+                    order,
+                    spec: palette.spec(now, dice),
+                }
             })
             .collect();
         let request = dice.percent(80).then(|| request(dice));
-        Verb::Submit(Arc::new(Submit { request, runs, bodies: palette.bodies(count, poisoned, dice), params: Packed::default() }))
+        Verb::Submit(Arc::new(Submit {
+            request,
+            runs,
+            bodies: palette.bodies(count, poisoned, dice),
+            params: Packed::default(),
+        }))
     }
 
     fn watch(&mut self, tables: Option<&Tables>, dice: &mut Dice) -> Verb {
@@ -190,8 +278,14 @@ impl Callers {
             1 => Until::Forever,
             _ => Until::All,
         };
-        let last_seq = dice.percent(30).then(|| Seq(dice.below(highest as u64 + 1) as i64));
-        Verb::Watch { after: DoneNo(dice.below(done_no as u64 + 1) as i64), until, last_seq }
+        let last_seq = dice
+            .percent(30)
+            .then(|| Seq(dice.below(highest as u64 + 1) as i64));
+        Verb::Watch {
+            after: DoneNo(dice.below(done_no as u64 + 1) as i64),
+            until,
+            last_seq,
+        }
     }
 
     fn close_stream(&mut self, dice: &mut Dice) -> Envelope {
@@ -199,7 +293,10 @@ impl Callers {
             true => self.known[0],
             false => self.streams.swap_remove(dice.place(self.streams.len())),
         };
-        Envelope { ticket: None, command: Command::StreamClosed(handle) }
+        Envelope {
+            ticket: None,
+            command: Command::StreamClosed(handle),
+        }
     }
 }
 
@@ -208,18 +305,29 @@ fn namespace_of(handle: Handle) -> usize {
 }
 
 fn request(dice: &mut Dice) -> Request {
-    Request { id: Uuid::from_u64_pair(dice.next(), dice.next()), hash: 1 }
+    Request {
+        id: Uuid::from_u64_pair(dice.next(), dice.next()),
+        hash: 1,
+    }
 }
 
 /// Where the journal says a task is; 0: there is none.
 fn place(tables: Option<&Tables>, seq: i64) -> Place {
-    let order = tables.filter(|_| seq > 0).and_then(|tables| tables.task(Seq(seq)).order);
-    Place { seq: Seq(seq), order: order.map(Order) }
+    let order = tables
+        .filter(|_| seq > 0)
+        .and_then(|tables| tables.task(Seq(seq)).order);
+    Place {
+        seq: Seq(seq),
+        order: order.map(Order),
+    }
 }
 
 fn limit(poisoned: bool, dice: &mut Dice) -> Verb {
     let max_parallelism = dice.percent(70).then(|| 1 + dice.below(4) as u32);
-    let mut settings = Settings { max_parallelism, ..Settings::default() };
+    let mut settings = Settings {
+        max_parallelism,
+        ..Settings::default()
+    };
     let mut fields = vec![SettingsField::MaxParallelism];
     if poisoned {
         settings.display_name = crate::palette::POISON.into();

@@ -11,14 +11,19 @@ use crate::{
 use rallypoint::{
     coordinator::machine::Release,
     core::{
-        Assignment, DoneNo, Handle, Outcome, Progress, Reject, ReleaseMode, Reply, SchedulerState, Seq, Submit, Until, Verb, Work,
+        Assignment, DoneNo, Handle, Outcome, Progress, Reject, ReleaseMode, Reply, SchedulerState,
+        Seq, Submit, Until, Verb, Work,
     },
 };
 
 /// What a batch released rests on the batch.
 pub fn released(journal: &Journal, release: &Release) {
     if let Some(batch) = &release.batch {
-        assert!(journal.holds(batch), "batch {} is released before it is durable", batch.no.0);
+        assert!(
+            journal.holds(batch),
+            "batch {} is released before it is durable",
+            batch.no.0
+        );
     }
     for (handle, progress) in &release.progress {
         check_progress(tables(journal, *handle), progress);
@@ -26,7 +31,11 @@ pub fn released(journal: &Journal, release: &Release) {
 }
 
 fn check_progress(tables: &Tables, progress: &Progress) {
-    let blocked = tables.image.halt.as_ref().map_or(0, |halt| tables.unfinished_above(halt.order.0));
+    let blocked = tables
+        .image
+        .halt
+        .as_ref()
+        .map_or(0, |halt| tables.unfinished_above(halt.order.0));
     let truth = Progress {
         done_no: DoneNo(tables.done_no),
         pending: tables.unfinished(),
@@ -38,27 +47,63 @@ fn check_progress(tables: &Tables, progress: &Progress) {
 }
 
 /// A task may start: barrier, limit, slots, pause, halt, attempt, at most once.
-pub fn dispatched(journal: &mut Journal, executors: &Executors, slots: i64, assignment: &Assignment) {
-    let Assignment { handle, first, count, attempt, .. } = *assignment;
-    let tables = journal.tables_mut(handle).expect("a task of an unknown scheduler starts");
+pub fn dispatched(
+    journal: &mut Journal,
+    executors: &Executors,
+    slots: i64,
+    assignment: &Assignment,
+) {
+    let Assignment {
+        handle,
+        first,
+        count,
+        attempt,
+        ..
+    } = *assignment;
+    let tables = journal
+        .tables_mut(handle)
+        .expect("a task of an unknown scheduler starts");
     let (current, image) = (tables.current_order(), &tables.image);
     let name = format_args!("{handle}/{}", first.0);
     assert!(!image.paused, "{name} starts while its scheduler is paused");
-    assert!(image.release_mode != Some(ReleaseMode::Cancel), "{name} starts though everything is cancelled");
+    assert!(
+        image.release_mode != Some(ReleaseMode::Cancel),
+        "{name} starts though everything is cancelled"
+    );
     let limit = image.settings.max_parallelism.map_or(i64::MAX, i64::from);
-    assert!(executors.tasks_of(handle) + i64::from(count) <= limit, "{name} exceeds max_parallelism");
-    assert!(!executors.runs(handle, first, count), "{name} starts while it runs");
+    assert!(
+        executors.tasks_of(handle) + i64::from(count) <= limit,
+        "{name} exceeds max_parallelism"
+    );
+    assert!(
+        !executors.runs(handle, first, count),
+        "{name} starts while it runs"
+    );
     let noop = assignment.spec.work == Work::Noop;
-    assert!(noop || executors.busy(&assignment.spec.work) < slots, "{name} exceeds the slots");
+    assert!(
+        noop || executors.busy(&assignment.spec.work) < slots,
+        "{name} exceeds the slots"
+    );
     let halt = image.halt.as_ref().map(|halt| halt.order.0);
     for at in 0..count {
         let task = tables.task_mut(first.plus(at));
         assert!(task.ended.is_none(), "{name} starts after its end");
-        assert!(task.order.is_none() || task.order == current, "{name} of order {:?} starts in {current:?}", task.order);
-        assert!(!matches!((task.order, halt), (Some(order), Some(halt)) if order > halt), "{name} starts behind a halt");
+        assert!(
+            task.order.is_none() || task.order == current,
+            "{name} of order {:?} starts in {current:?}",
+            task.order
+        );
+        assert!(
+            !matches!((task.order, halt), (Some(order), Some(halt)) if order > halt),
+            "{name} starts behind a halt"
+        );
         let begun = task.begun > 0 && !task.never_began;
         let rises = attempt.0 > task.attempt || (attempt.0 == task.attempt && (!begun || noop));
-        assert!(rises, "{name}: attempt {} follows attempt {}", attempt.0, task.attempt);
+        assert!(
+            rises,
+            "{name}: attempt {} follows attempt {}",
+            attempt.0, task.attempt
+        );
         task.attempt = attempt.0;
     }
 }
@@ -70,7 +115,11 @@ pub fn begun(journal: &mut Journal, handle: Handle, first: Seq, count: u32, begi
         let task = tables.task_mut(first.plus(at));
         task.never_began = !begins;
         task.begun += u32::from(begins);
-        assert!(task.begun <= 1 || !task.at_most_once, "{handle}/{} runs at most once, and began twice", first.0);
+        assert!(
+            task.begun <= 1 || !task.at_most_once,
+            "{handle}/{} runs at most once, and began twice",
+            first.0
+        );
     }
 }
 
@@ -88,28 +137,82 @@ pub fn answered(journal: &Journal, callers: &mut Callers, pending: &Pending, rep
                 callers.known.push(opened);
             }
         }
-        (Verb::Submit(submit), Reply::Submitted { first_seq, count, done_no }) => {
+        (
+            Verb::Submit(submit),
+            Reply::Submitted {
+                first_seq,
+                count,
+                done_no,
+            },
+        ) => {
             assert!(!pending.poisoned, "a poisoned call is accepted");
-            submitted(tables(journal, handle), callers, submit, (*first_seq, *count, *done_no));
+            submitted(
+                tables(journal, handle),
+                callers,
+                submit,
+                (*first_seq, *count, *done_no),
+            );
         }
-        (Verb::Watch { until, .. }, Reply::Watching { last_seq, outstanding, done_no, .. }) => {
+        (
+            Verb::Watch { until, .. },
+            Reply::Watching {
+                last_seq,
+                outstanding,
+                done_no,
+                ..
+            },
+        ) => {
             let counted = outstanding_after(tables(journal, handle), *until, *last_seq, *done_no);
-            assert_eq!(*outstanding, counted, "a stream waits for the wrong number of events");
+            assert_eq!(
+                *outstanding, counted,
+                "a stream waits for the wrong number of events"
+            );
             callers.streams.push(handle);
         }
-        (Verb::Release(_), Reply::Released { pending, done_no, .. }) => {
+        (
+            Verb::Release(_),
+            Reply::Released {
+                pending, done_no, ..
+            },
+        ) => {
             let tables = tables(journal, handle);
-            assert!(tables.image.state != SchedulerState::Open, "a release is acknowledged and not durable");
-            assert_eq!(pending + done_no.0, tables.highest(), "a release waits for the wrong event");
+            assert!(
+                tables.image.state != SchedulerState::Open,
+                "a release is acknowledged and not durable"
+            );
+            assert_eq!(
+                pending + done_no.0,
+                tables.highest(),
+                "a release waits for the wrong event"
+            );
         }
         (Verb::Locate(places), Reply::Located(found)) => {
-            let ended = places.iter().zip(found).filter(|(_, standing)| standing.is_none()).map(|(place, _)| place.seq);
+            let ended = places
+                .iter()
+                .zip(found)
+                .filter(|(_, standing)| standing.is_none())
+                .map(|(place, _)| place.seq);
             let tables = tables(journal, handle);
-            ended.for_each(|seq| assert!(tables.task(seq).ended.is_some(), "{handle}/{} is nowhere", seq.0));
+            ended.for_each(|seq| {
+                assert!(
+                    tables.task(seq).ended.is_some(),
+                    "{handle}/{} is nowhere",
+                    seq.0
+                )
+            });
         }
-        (Verb::Cancel(place), Reply::Cancelling { running: false, cancelled }) => {
+        (
+            Verb::Cancel(place),
+            Reply::Cancelling {
+                running: false,
+                cancelled,
+            },
+        ) => {
             let ended = tables(journal, handle).task(place.seq).ended;
-            assert!(ended.is_some_and(|(outcome, _)| !cancelled || outcome == Outcome::Cancelled), "cancelled, and it is not");
+            assert!(
+                ended.is_some_and(|(outcome, _)| !cancelled || outcome == Outcome::Cancelled),
+                "cancelled, and it is not"
+            );
         }
         (_, Reply::Rejected(reject)) => refused(journal, callers, pending, reject),
         _ => {}
@@ -117,19 +220,45 @@ pub fn answered(journal: &Journal, callers: &mut Callers, pending: &Pending, rep
 }
 
 fn submitted(tables: &Tables, callers: &mut Callers, submit: &Submit, answer: (Seq, u32, DoneNo)) {
-    let call = tables.calls.iter().find(|call| call.record.first_seq == answer.0);
-    let call = call.unwrap_or_else(|| panic!("an acknowledged call is not in the journal: {}/{}", tables.handle(), answer.0.0));
-    assert_eq!((call.count, call.record.done_no), (answer.1, answer.2), "the answer tells of another call");
-    let Some(request) = submit.request else { return };
-    assert_eq!(call.record.submit.request, Some(request), "the answer tells of another request");
+    let call = tables
+        .calls
+        .iter()
+        .find(|call| call.record.first_seq == answer.0);
+    let call = call.unwrap_or_else(|| {
+        panic!(
+            "an acknowledged call is not in the journal: {}/{}",
+            tables.handle(),
+            answer.0.0
+        )
+    });
+    assert_eq!(
+        (call.count, call.record.done_no),
+        (answer.1, answer.2),
+        "the answer tells of another call"
+    );
+    let Some(request) = submit.request else {
+        return;
+    };
+    assert_eq!(
+        call.record.submit.request,
+        Some(request),
+        "the answer tells of another request"
+    );
     let first = *callers.accepted.entry(request.id).or_insert(answer);
     assert_eq!(first, answer, "the same request id got other ids");
 }
 
 fn refused(journal: &Journal, callers: &mut Callers, pending: &Pending, reject: &Reject) {
-    assert!(*reject != Reject::JournalRejected || pending.poisoned, "a call without poison is refused as if it had some");
-    let Verb::Submit(submit) = &pending.verb else { return };
-    let Some(request) = submit.request else { return };
+    assert!(
+        *reject != Reject::JournalRejected || pending.poisoned,
+        "a call without poison is refused as if it had some"
+    );
+    let Verb::Submit(submit) = &pending.verb else {
+        return;
+    };
+    let Some(request) = submit.request else {
+        return;
+    };
     let ended = journal.tables(pending.handle).is_none_or(Tables::ended);
     if pending.old || (pending.again && ended && !REMEMBERS_ENDED) {
         return;
@@ -139,12 +268,19 @@ fn refused(journal: &Journal, callers: &mut Callers, pending: &Pending, reject: 
 
 /// Tasks that count for a stream and end after `done_no`.
 fn outstanding_after(tables: &Tables, until: Until, last_seq: Seq, done_no: DoneNo) -> i64 {
-    assert!(done_no.0 <= tables.done_no, "a stream begins at an event that is not durable");
-    let counting = tables.tasks[..last_seq.0 as usize].iter().filter(|task| match until {
-        Until::Order(limit) => task.order.is_some_and(|order| order <= limit.0),
-        _ => true,
-    });
-    counting.filter(|task| task.ended.is_none_or(|(_, at)| at > done_no.0)).count() as i64
+    assert!(
+        done_no.0 <= tables.done_no,
+        "a stream begins at an event that is not durable"
+    );
+    let counting = tables.tasks[..last_seq.0 as usize]
+        .iter()
+        .filter(|task| match until {
+            Until::Order(limit) => task.order.is_some_and(|order| order <= limit.0),
+            _ => true,
+        });
+    counting
+        .filter(|task| task.ended.is_none_or(|(_, at)| at > done_no.0))
+        .count() as i64
 }
 
 /// After the last fault and with every scheduler released: everything has ended, and no definite refusal had an effect.
@@ -152,18 +288,44 @@ pub fn at_the_end(journal: &Journal, callers: &Callers) {
     for tables in &journal.schedulers {
         let known = callers.known.contains(&tables.handle());
         let unfinished = tables.tasks.iter().position(|task| task.ended.is_none());
-        assert!(!known || unfinished.is_none(), "{}/{} never ends", tables.handle(), unfinished.unwrap_or(0) + 1);
-        assert!(!known || tables.ended(), "released scheduler {} never ends", tables.handle());
-        let states = (tables.image.checkpoint.highest_seq.0, tables.image.checkpoint.done_no.0);
-        assert!(!known || states == (tables.highest(), tables.done_no), "an ended scheduler's last checkpoint is not its end");
+        assert!(
+            !known || unfinished.is_none(),
+            "{}/{} never ends",
+            tables.handle(),
+            unfinished.unwrap_or(0) + 1
+        );
+        assert!(
+            !known || tables.ended(),
+            "released scheduler {} never ends",
+            tables.handle()
+        );
+        let states = (
+            tables.image.checkpoint.highest_seq.0,
+            tables.image.checkpoint.done_no.0,
+        );
+        assert!(
+            !known || states == (tables.highest(), tables.done_no),
+            "an ended scheduler's last checkpoint is not its end"
+        );
     }
     for (handle, request) in &callers.refused {
-        let call = journal.tables(*handle).and_then(|tables| tables.call_of(*request));
-        assert!(call.is_none(), "a call that was definitely refused had an effect");
+        let call = journal
+            .tables(*handle)
+            .and_then(|tables| tables.call_of(*request));
+        assert!(
+            call.is_none(),
+            "a call that was definitely refused had an effect"
+        );
     }
-    assert!(callers.pending.is_empty(), "a caller waits for ever: {:?}", callers.pending.values().next().map(|p| &p.verb));
+    assert!(
+        callers.pending.is_empty(),
+        "a caller waits for ever: {:?}",
+        callers.pending.values().next().map(|p| &p.verb)
+    );
 }
 
 fn tables(journal: &Journal, handle: Handle) -> &Tables {
-    journal.tables(handle).unwrap_or_else(|| panic!("scheduler {handle} is not in the journal"))
+    journal
+        .tables(handle)
+        .unwrap_or_else(|| panic!("scheduler {handle} is not in the journal"))
 }

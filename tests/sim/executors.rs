@@ -3,7 +3,9 @@
 //! others report to the next one.
 
 use crate::{dice::Dice, palette::Palette};
-use rallypoint::core::{Assignment, Attempt, Completion, Handle, Report, Running, Seq, Time, TimeLimit, Work};
+use rallypoint::core::{
+    Assignment, Attempt, Completion, Handle, Report, Running, Seq, Time, TimeLimit, Work,
+};
 use std::time::Duration;
 
 const LONGEST: Duration = Duration::from_millis(1_500);
@@ -41,10 +43,18 @@ pub struct Job {
 
 impl Executors {
     /// Takes an assignment on; says whether it begins.
-    pub fn start(&mut self, now: Time, assignment: Assignment, palette: &Palette, faults: bool, dice: &mut Dice) -> bool {
+    pub fn start(
+        &mut self,
+        now: Time,
+        assignment: Assignment,
+        palette: &Palette,
+        faults: bool,
+        dice: &mut Dice,
+    ) -> bool {
         let noop = assignment.spec.work == Work::Noop;
         if !noop && faults && dice.percent(4) {
-            self.outbox.push(completion(&assignment, Report::NotStarted, now, now));
+            self.outbox
+                .push(completion(&assignment, Report::NotStarted, now, now));
             return false;
         }
         let (mut ends, mut report) = match noop {
@@ -62,23 +72,37 @@ impl Executors {
         if limit < ends {
             (ends, report) = (limit, Report::TimedOut(error.clone()));
         }
-        self.running.push(Job { assignment, began: now, ends, report });
+        self.running.push(Job {
+            assignment,
+            began: now,
+            ends,
+            report,
+        });
         true
     }
 
     /// An assignment has got its body.
     pub fn awaited(&mut self, assignment: &Assignment) {
-        self.awaiting.retain(|other| (other.handle, other.first) != (assignment.handle, assignment.first));
+        self.awaiting
+            .retain(|other| (other.handle, other.first) != (assignment.handle, assignment.first));
     }
 
     /// An assignment will not begin after all.
     pub fn decline(&mut self, now: Time, assignment: &Assignment) {
         self.awaited(assignment);
-        self.outbox.push(completion(assignment, Report::NotStarted, now, now));
+        self.outbox
+            .push(completion(assignment, Report::NotStarted, now, now));
     }
 
     /// Stops an assignment; what came first counts.
-    pub fn stop(&mut self, now: Time, handle: Handle, first: Seq, attempt: Attempt, dice: &mut Dice) {
+    pub fn stop(
+        &mut self,
+        now: Time,
+        handle: Handle,
+        first: Seq,
+        attempt: Attempt,
+        dice: &mut Dice,
+    ) {
         let is_it = |job: &&mut Job| {
             let a = &job.assignment;
             a.handle == handle && a.first == first && a.attempt == attempt
@@ -92,54 +116,97 @@ impl Executors {
 
     /// Their completion is durable.
     pub fn acknowledged(&mut self, over: &[(Handle, Seq, Attempt)]) {
-        self.unacknowledged.retain(|c| !over.contains(&(c.handle, c.first, c.attempt)));
+        self.unacknowledged
+            .retain(|c| !over.contains(&(c.handle, c.first, c.attempt)));
     }
 
     /// Another owner takes over; `dies` says which assignments ran in a process that is no more.
     pub fn change_owner(&mut self, lost: bool, mut dies: impl FnMut() -> bool) -> Roll {
         self.awaiting.clear();
         self.old.clear();
-        self.running.retain(|job| job.assignment.spec.work != Work::Noop);
+        self.running
+            .retain(|job| job.assignment.spec.work != Work::Noop);
         self.outbox.append(&mut self.unacknowledged);
         self.outbox.append(&mut self.silent);
         // What never began, a new owner is not told.
-        self.outbox.retain(|completion| !completion.is_sessionless() && completion.report != Report::NotStarted);
+        self.outbox.retain(|completion| {
+            !completion.is_sessionless() && completion.report != Report::NotStarted
+        });
         let before = self.running.len() + self.outbox.len();
         self.running.retain(|_| !dies());
         self.outbox.retain(|_| !dies());
         let running = self.running.iter().map(|job| {
-            let Assignment { handle, first, count, attempt, .. } = job.assignment;
-            Running { handle, first, count, attempt, since: job.began }
+            let Assignment {
+                handle,
+                first,
+                count,
+                attempt,
+                ..
+            } = job.assignment;
+            Running {
+                handle,
+                first,
+                count,
+                attempt,
+                since: job.began,
+            }
         });
         let done = self.outbox.iter().map(|c| {
-            let Completion { handle, first, attempt, started, .. } = *c;
-            Running { handle, first, count: 1, attempt, since: started }
+            let Completion {
+                handle,
+                first,
+                attempt,
+                started,
+                ..
+            } = *c;
+            Running {
+                handle,
+                first,
+                count: 1,
+                attempt,
+                since: started,
+            }
         });
         let survivors: Vec<Running> = running.chain(done).collect();
         self.silent = std::mem::take(&mut self.outbox);
         self.unreported = survivors.clone();
-        Roll { lost: lost || survivors.len() < before, survivors, said: false }
+        Roll {
+            lost: lost || survivors.len() < before,
+            survivors,
+            said: false,
+        }
     }
 
     /// These are told to the new owner; what becomes of them follows.
     pub fn reported(&mut self, told: &[Running]) {
         self.unreported.retain(|one| !told.contains(one));
-        let (silent, loud) = std::mem::take(&mut self.silent).into_iter().partition(|c| self.is_unreported(c));
+        let (silent, loud) = std::mem::take(&mut self.silent)
+            .into_iter()
+            .partition(|c| self.is_unreported(c));
         self.silent = silent;
         self.outbox.extend::<Vec<Completion>>(loud);
     }
 
     fn is_unreported(&self, completion: &Completion) -> bool {
-        self.unreported.iter().any(|one| (one.handle, one.first) == (completion.handle, completion.first))
+        self.unreported
+            .iter()
+            .any(|one| (one.handle, one.first) == (completion.handle, completion.first))
     }
 
     fn all(&self) -> impl Iterator<Item = &Assignment> {
-        self.running.iter().map(|job| &job.assignment).chain(&self.awaiting)
+        self.running
+            .iter()
+            .map(|job| &job.assignment)
+            .chain(&self.awaiting)
     }
 
     /// The next end of a job.
     pub fn next_end(&self) -> Time {
-        self.running.iter().map(|job| job.ends).min().unwrap_or(Time::NEVER)
+        self.running
+            .iter()
+            .map(|job| job.ends)
+            .min()
+            .unwrap_or(Time::NEVER)
     }
 
     /// Takes in what has ended by now.
@@ -147,9 +214,18 @@ impl Executors {
         let mut at = 0;
         while at < self.running.len() {
             if self.running[at].ends <= now {
-                let Job { assignment, began, ends, report } = self.running.swap_remove(at);
+                let Job {
+                    assignment,
+                    began,
+                    ends,
+                    report,
+                } = self.running.swap_remove(at);
                 let completion = completion(&assignment, report, began, ends);
-                let to = if self.is_unreported(&completion) { &mut self.silent } else { &mut self.outbox };
+                let to = if self.is_unreported(&completion) {
+                    &mut self.silent
+                } else {
+                    &mut self.outbox
+                };
                 to.push(completion);
             } else {
                 at += 1;
@@ -170,12 +246,19 @@ impl Executors {
                 told.push(self.outbox.swap_remove(at));
             }
         }
-        self.unacknowledged.extend(told.iter().filter(|completion| !completion.is_sessionless()).cloned());
+        self.unacknowledged.extend(
+            told.iter()
+                .filter(|completion| !completion.is_sessionless())
+                .cloned(),
+        );
         if faults && !self.old.is_empty() && dice.percent(10) {
             told.push(dice.one_of(&self.old).clone());
         }
         // An attempt that never began may be handed out again under its number: the real executor tells of it once.
-        for completion in told.iter().filter(|completion| completion.report != Report::NotStarted) {
+        for completion in told
+            .iter()
+            .filter(|completion| completion.report != Report::NotStarted)
+        {
             if self.old.len() < OLD {
                 self.old.push(completion.clone());
             } else {
@@ -188,22 +271,44 @@ impl Executors {
 
     /// Tasks that run now.
     pub fn tasks_of(&self, handle: Handle) -> i64 {
-        self.all().filter(|assignment| assignment.handle == handle).map(|assignment| i64::from(assignment.count)).sum()
+        self.all()
+            .filter(|assignment| assignment.handle == handle)
+            .map(|assignment| i64::from(assignment.count))
+            .sum()
     }
 
     /// Tasks of a kind that run now.
     pub fn busy(&self, work: &Work) -> i64 {
-        self.all().filter(|assignment| assignment.spec.work == *work).map(|assignment| i64::from(assignment.count)).sum()
+        self.all()
+            .filter(|assignment| assignment.spec.work == *work)
+            .map(|assignment| i64::from(assignment.count))
+            .sum()
     }
 
     /// Whether one of these tasks runs now.
     pub fn runs(&self, handle: Handle, first: Seq, count: u32) -> bool {
-        self.all().any(|a| a.handle == handle && a.first < first.plus(count) && first < a.first.plus(a.count))
+        self.all().any(|a| {
+            a.handle == handle && a.first < first.plus(count) && first < a.first.plus(a.count)
+        })
     }
 }
 
 fn completion(assignment: &Assignment, report: Report, started: Time, ended: Time) -> Completion {
-    let Assignment { handle, first, attempt, .. } = *assignment;
+    let Assignment {
+        handle,
+        first,
+        attempt,
+        ..
+    } = *assignment;
     let slot = u32::from(assignment.spec.work != Work::Noop);
-    Completion { handle, first, attempt, report, started, ended, slot, backend_pid: 1 }
+    Completion {
+        handle,
+        first,
+        attempt,
+        report,
+        started,
+        ended,
+        slot,
+        backend_pid: 1,
+    }
 }

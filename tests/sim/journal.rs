@@ -18,7 +18,12 @@ pub struct Journal {
 
 impl Journal {
     pub fn new() -> Self {
-        Journal { epoch: Epoch(0), batches: vec![Epoch(0)], schedulers: Vec::new(), rows: 0 }
+        Journal {
+            epoch: Epoch(0),
+            batches: vec![Epoch(0)],
+            schedulers: Vec::new(),
+            rows: 0,
+        }
     }
 
     pub fn last_batch(&self) -> i64 {
@@ -31,11 +36,15 @@ impl Journal {
     }
 
     pub fn tables(&self, handle: Handle) -> Option<&Tables> {
-        self.schedulers.iter().find(|tables| tables.handle() == handle)
+        self.schedulers
+            .iter()
+            .find(|tables| tables.handle() == handle)
     }
 
     pub fn tables_mut(&mut self, handle: Handle) -> Option<&mut Tables> {
-        self.schedulers.iter_mut().find(|tables| tables.handle() == handle)
+        self.schedulers
+            .iter_mut()
+            .find(|tables| tables.handle() == handle)
     }
 
     /// A new owner.
@@ -56,10 +65,17 @@ impl Journal {
             return Fate::NotOwner;
         }
         if let Some(epoch) = self.batches.get(no) {
-            return if *epoch == batch.epoch { Fate::Durable } else { Fate::NotOwner };
+            return if *epoch == batch.epoch {
+                Fate::Durable
+            } else {
+                Fate::NotOwner
+            };
         }
         if poisoned(&batch.records) {
-            return Fate::Refused { sqlstate: "22000".into(), message: "poison".into() };
+            return Fate::Refused {
+                sqlstate: "22000".into(),
+                message: "poison".into(),
+            };
         }
         self.batches.push(batch.epoch);
         self.write(&batch.records);
@@ -71,13 +87,17 @@ impl Journal {
         // New schedulers first: the rows below are theirs. Their images come last, as those of the whole batch.
         for (handle, image) in &records.schedulers {
             if self.tables(*handle).is_none() {
-                let opened = rallypoint::core::SchedulerImage { state: Default::default(), ..image.clone() };
+                let opened = rallypoint::core::SchedulerImage {
+                    state: Default::default(),
+                    ..image.clone()
+                };
                 self.schedulers.push(Tables::new(opened));
             }
         }
         let row = self.rows;
         for submission in &records.submissions {
-            self.known(submission.handle).submit(submission.clone(), row);
+            self.known(submission.handle)
+                .submit(submission.clone(), row);
         }
         for completion in &records.completions {
             self.known(completion.handle).complete(completion.clone());
@@ -92,7 +112,8 @@ impl Journal {
     }
 
     fn known(&mut self, handle: Handle) -> &mut Tables {
-        self.tables_mut(handle).unwrap_or_else(|| panic!("a row of scheduler {handle}, which has none"))
+        self.tables_mut(handle)
+            .unwrap_or_else(|| panic!("a row of scheduler {handle}, which has none"))
     }
 }
 
@@ -100,15 +121,30 @@ impl Journal {
 fn poisoned(records: &Records) -> bool {
     let bad = |text: &str| text.starts_with(POISON);
     let body = |bytes: &[u8]| bytes.first() == Some(&POISON.as_bytes()[0]);
-    records.submissions.iter().any(|record| body(&record.submit.bodies.bytes))
-        || records.schedulers.values().any(|image| bad(&image.settings.display_name))
-        || records.completions.iter().flat_map(|record| &record.done).any(|done| {
-            done.error.as_ref().is_some_and(|error| bad(&error.message))
-                || done.result.as_ref().is_some_and(|result| body(&result.rows_json))
-        })
+    records
+        .submissions
+        .iter()
+        .any(|record| body(&record.submit.bodies.bytes))
+        || records
+            .schedulers
+            .values()
+            .any(|image| bad(&image.settings.display_name))
+        || records
+            .completions
+            .iter()
+            .flat_map(|record| &record.done)
+            .any(|done| {
+                done.error.as_ref().is_some_and(|error| bad(&error.message))
+                    || done
+                        .result
+                        .as_ref()
+                        .is_some_and(|result| body(&result.rows_json))
+            })
         || records.attempts.iter().any(|record| match &record.what {
             AttemptEvent::Failed { error, .. } => bad(&error.message),
-            AttemptEvent::Lost { error, .. } => error.as_ref().is_some_and(|error| bad(&error.message)),
+            AttemptEvent::Lost { error, .. } => {
+                error.as_ref().is_some_and(|error| bad(&error.message))
+            }
             AttemptEvent::Start | AttemptEvent::CancelRequested | AttemptEvent::HandedBack => false,
         })
 }

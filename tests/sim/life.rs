@@ -14,7 +14,13 @@ pub enum Fault {
     Zombies = 16,
 }
 
-const FAULTS: [Fault; 5] = [Fault::Fates, Fault::Owners, Fault::Crashes, Fault::Targets, Fault::Zombies];
+const FAULTS: [Fault; 5] = [
+    Fault::Fates,
+    Fault::Owners,
+    Fault::Crashes,
+    Fault::Targets,
+    Fault::Zombies,
+];
 /// Each is one to three happenings.
 pub const STEPS: u64 = 160;
 
@@ -30,7 +36,11 @@ pub struct Life {
 impl Life {
     /// A whole one.
     pub fn of(seed: u64) -> Life {
-        Life { seed, steps: STEPS, without: 0 }
+        Life {
+            seed,
+            steps: STEPS,
+            without: 0,
+        }
     }
 
     pub fn has(&self, fault: Fault) -> bool {
@@ -41,7 +51,10 @@ impl Life {
     pub fn shrunk(self, breaks: impl Fn(Life) -> bool) -> Life {
         let mut life = self.shortened(&breaks);
         for fault in FAULTS {
-            let without = Life { without: life.without | fault as u64, ..life };
+            let without = Life {
+                without: life.without | fault as u64,
+                ..life
+            };
             if breaks(without) {
                 life = without;
             }
@@ -52,7 +65,10 @@ impl Life {
     fn shortened(self, breaks: &impl Fn(Life) -> bool) -> Life {
         let (mut life, mut cut) = (self, self.steps / 2);
         while cut > 0 {
-            let shorter = Life { steps: life.steps - cut, ..life };
+            let shorter = Life {
+                steps: life.steps - cut,
+                ..life
+            };
             match breaks(shorter) {
                 true => {
                     life = shorter;
@@ -68,6 +84,10 @@ impl Life {
 #[test]
 fn a_life_shrinks_to_what_breaks_the_rule() {
     let breaks = |life: Life| life.steps >= 37 && life.has(Fault::Crashes);
-    let wanted = Life { seed: 3, steps: 37, without: 1 + 2 + 8 + 16 };
+    let wanted = Life {
+        seed: 3,
+        steps: 37,
+        without: 1 + 2 + 8 + 16,
+    };
     assert_eq!(Life::of(3).shrunk(breaks), wanted);
 }

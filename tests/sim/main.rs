@@ -52,35 +52,56 @@ fn simulate(schedules: u64, seed: u64) -> (Vec<(u64, String)>, u64) {
         }
     };
     let violations = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS.min(schedules)).map(|_| scope.spawn(work)).collect();
-        threads.into_iter().flat_map(|thread| thread.join().expect("a thread of the simulator")).collect()
+        let threads: Vec<_> = (0..THREADS.min(schedules))
+            .map(|_| scope.spawn(work))
+            .collect();
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().expect("a thread of the simulator"))
+            .collect()
     });
     (violations, seconds.into_inner())
 }
 
 /// What happens in a life, or what it breaks.
 fn lived(life: Life, palette: &palette::Palette) -> Result<Lived, String> {
-    catch_unwind(AssertUnwindSafe(|| world::live(life, palette))).map_err(|panic| message(panic.as_ref()))
+    catch_unwind(AssertUnwindSafe(|| world::live(life, palette)))
+        .map_err(|panic| message(panic.as_ref()))
 }
 
 /// A whole life, or the part of it that is asked for.
 fn life(seed: u64) -> Life {
-    let (steps, without) = (from_environment("STEPS", life::STEPS), from_environment("WITHOUT", 0));
-    Life { seed, steps, without }
+    let (steps, without) = (
+        from_environment("STEPS", life::STEPS),
+        from_environment("WITHOUT", 0),
+    );
+    Life {
+        seed,
+        steps,
+        without,
+    }
 }
 
 fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".into())
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "a panic without words".into())
 }
 
 fn from_environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().map_or(default, |value| value.parse().unwrap_or_else(|_| panic!("{name} must be a number")))
+    std::env::var(name).ok().map_or(default, |value| {
+        value
+            .parse()
+            .unwrap_or_else(|_| panic!("{name} must be a number"))
+    })
 }
 
 #[test]
 fn simulate_crashes_and_keep_every_promise() {
-    let (schedules, seed) = (from_environment("SCHEDULES", 400), from_environment("SEED", 1));
+    let (schedules, seed) = (
+        from_environment("SCHEDULES", 400),
+        from_environment("SEED", 1),
+    );
     // One seed alone is a replay: its panic may speak for itself.
     if schedules > 1 {
         std::panic::set_hook(Box::new(|_| {}));
@@ -99,13 +120,20 @@ fn simulate_crashes_and_keep_every_promise() {
         let Life { steps, without, .. } = life(*seed).shrunk(|life| lived(life, &palette).is_err());
         println!("  SEED={seed} (STEPS={steps} WITHOUT={without}): {violation}");
     }
-    assert!(violations.is_empty(), "replay one with SCHEDULES=1 SEED={}", violations[0].0);
+    assert!(
+        violations.is_empty(),
+        "replay one with SCHEDULES=1 SEED={}",
+        violations[0].0
+    );
 }
 
 #[test]
 fn a_seed_always_lives_the_same_life() {
     let palette = palette::Palette::new();
     for seed in 0..20 {
-        assert_eq!(world::live(Life::of(seed), &palette), world::live(Life::of(seed), &palette));
+        assert_eq!(
+            world::live(Life::of(seed), &palette),
+            world::live(Life::of(seed), &palette)
+        );
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::dice::Dice;
 use rallypoint::core::{
-    Delivery, LateOrder, OnFailure, Packed, ReleaseMode, Report, RetryPolicy, Settings, Spec, TaskError, TaskOptions, TaskResult,
-    Time, Work,
+    Delivery, LateOrder, OnFailure, Packed, ReleaseMode, Report, RetryPolicy, Settings, Spec,
+    TaskError, TaskOptions, TaskResult, Time, Work,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -23,8 +23,15 @@ pub struct Palette {
 
 impl Palette {
     pub fn new() -> Self {
-        let sql = Work::Sql { target: "app".into() };
-        let spec = |options| Arc::new(Spec { work: sql.clone(), options });
+        let sql = Work::Sql {
+            target: "app".into(),
+        };
+        let spec = |options| {
+            Arc::new(Spec {
+                work: sql.clone(),
+                options,
+            })
+        };
         let retry = |attempts| RetryPolicy {
             max_attempts: Some(attempts),
             max_losses: Some(2),
@@ -36,19 +43,45 @@ impl Palette {
             spec(plain()),
             spec(plain()),
             spec(plain()),
-            spec(TaskOptions { retry: retry(3), ..plain() }),
-            spec(TaskOptions { retry: retry(2), timeout: Some(Duration::from_secs(1)), ..plain() }),
-            spec(TaskOptions { delivery: Some(Delivery::AtMostOnce), retry: retry(3), ..plain() }),
-            spec(TaskOptions { deadline: Some(Duration::from_secs(4)), retry: retry(3), ..plain() }),
+            spec(TaskOptions {
+                retry: retry(3),
+                ..plain()
+            }),
+            spec(TaskOptions {
+                retry: retry(2),
+                timeout: Some(Duration::from_secs(1)),
+                ..plain()
+            }),
+            spec(TaskOptions {
+                delivery: Some(Delivery::AtMostOnce),
+                retry: retry(3),
+                ..plain()
+            }),
+            spec(TaskOptions {
+                deadline: Some(Duration::from_secs(4)),
+                retry: retry(3),
+                ..plain()
+            }),
         ];
-        let error = |code: &str, message: &str| Arc::new(TaskError { code: code.into(), message: message.into() });
+        let error = |code: &str, message: &str| {
+            Arc::new(TaskError {
+                code: code.into(),
+                message: message.into(),
+            })
+        };
         Palette {
-            noop: Arc::new(Spec { work: Work::Noop, options: plain() }),
+            noop: Arc::new(Spec {
+                work: Work::Noop,
+                options: plain(),
+            }),
             failed: error("22012", "division by zero"),
             timed_out: error("TIMEOUT", "too long"),
             overdue: error("DEADLINE", "too late"),
             poisoned_error: error("XX000", POISON),
-            poisoned_result: Arc::new(TaskResult { rows_json: POISON.into(), ..TaskResult::default() }),
+            poisoned_result: Arc::new(TaskResult {
+                rows_json: POISON.into(),
+                ..TaskResult::default()
+            }),
             specs,
             sql,
         }
@@ -60,7 +93,13 @@ impl Palette {
             0..=1 => self.noop.clone(),
             2 => {
                 let not_before = Some(now + dice.up_to(Duration::from_secs(5)));
-                Arc::new(Spec { work: self.sql.clone(), options: TaskOptions { not_before, ..TaskOptions::default() } })
+                Arc::new(Spec {
+                    work: self.sql.clone(),
+                    options: TaskOptions {
+                        not_before,
+                        ..TaskOptions::default()
+                    },
+                })
             }
             _ => dice.one_of(&self.specs).clone(),
         }
@@ -84,7 +123,10 @@ impl Palette {
 
     /// How an attempt that was not stopped ends.
     pub fn report(&self, faults: bool, dice: &mut Dice) -> Report {
-        let failed = |error: &Arc<TaskError>, transient| Report::Failed { error: error.clone(), transient };
+        let failed = |error: &Arc<TaskError>, transient| Report::Failed {
+            error: error.clone(),
+            transient,
+        };
         match dice.below(100) {
             0..=11 => failed(&self.failed, false),
             12..=16 if faults => failed(&self.failed, true),
@@ -99,9 +141,17 @@ impl Palette {
 
 /// What a caller sets on a new scheduler.
 pub fn settings(poisoned: bool, dice: &mut Dice) -> Arc<Settings> {
-    let idle_timeout = if dice.percent(10) { Duration::from_secs(10) } else { Duration::from_secs(24 * 3600) };
+    let idle_timeout = if dice.percent(10) {
+        Duration::from_secs(10)
+    } else {
+        Duration::from_secs(24 * 3600)
+    };
     Arc::new(Settings {
-        display_name: if poisoned { POISON.into() } else { String::new() },
+        display_name: if poisoned {
+            POISON.into()
+        } else {
+            String::new()
+        },
         max_parallelism: dice.percent(50).then(|| 1 + dice.below(3) as u32),
         weight: *dice.one_of(&[1.0, 1.0, 3.0]),
         on_failure: *dice.one_of(&[OnFailure::Continue, OnFailure::Halt, OnFailure::CancelRest]),

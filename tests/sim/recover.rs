@@ -5,17 +5,23 @@ use crate::{
     tables::{Call, Tables},
 };
 use rallypoint::core::{
-    DoneNo, RecoveredOutcome, RecoveredRequest, RecoveredRun, RecoveredScheduler, Seq, Time, limits::REQUEST_MEMORY,
+    DoneNo, RecoveredOutcome, RecoveredRequest, RecoveredRun, RecoveredScheduler, Seq, Time,
+    limits::REQUEST_MEMORY,
 };
 
 /// Whether recovery brings schedulers back that have ended but whose calls may still be repeated.
 pub const REMEMBERS_ENDED: bool = true;
 
 pub fn recover(journal: &Journal, now: Time) -> Vec<RecoveredScheduler> {
-    let kept = |tables: &&Tables| !tables.ended() || (REMEMBERS_ENDED && tables.repeatable(now - REQUEST_MEMORY));
+    let kept = |tables: &&Tables| {
+        !tables.ended() || (REMEMBERS_ENDED && tables.repeatable(now - REQUEST_MEMORY))
+    };
     let mut schedulers: Vec<&Tables> = journal.schedulers.iter().filter(kept).collect();
     schedulers.sort_unstable_by_key(|tables| tables.handle());
-    schedulers.into_iter().map(|tables| tables.recovered(now)).collect()
+    schedulers
+        .into_iter()
+        .map(|tables| tables.recovered(now))
+        .collect()
 }
 
 impl Tables {
@@ -25,8 +31,14 @@ impl Tables {
 
     fn recovered(&self, now: Time) -> RecoveredScheduler {
         let requests = self.calls_since(now - REQUEST_MEMORY).filter_map(request);
-        let mut attempts: Vec<_> = self.attempts.iter().filter(|record| self.is_open(record.seq)).cloned().collect();
-        attempts.sort_by_key(|record| (record.at, record.seq, record.attempt, record.what.number()));
+        let mut attempts: Vec<_> = self
+            .attempts
+            .iter()
+            .filter(|record| self.is_open(record.seq))
+            .cloned()
+            .collect();
+        attempts
+            .sort_by_key(|record| (record.at, record.seq, record.attempt, record.what.number()));
         RecoveredScheduler {
             image: self.image.clone(),
             runs: self.runs(),
@@ -42,7 +54,11 @@ impl Tables {
         if checkpoint.resting {
             return false;
         }
-        seq > checkpoint.highest_seq || checkpoint.unfinished.iter().any(|(first, last)| *first <= seq && seq <= *last)
+        seq > checkpoint.highest_seq
+            || checkpoint
+                .unfinished
+                .iter()
+                .any(|(first, last)| *first <= seq && seq <= *last)
     }
 
     /// Whole rows that hold a task that is open by the checkpoint.
@@ -50,7 +66,10 @@ impl Tables {
         let mut runs = Vec::new();
         for row in self.calls.chunk_by(|one, next| one.row == next.row) {
             let first = row[0].record.first_seq;
-            let last = row[row.len() - 1].record.first_seq.plus(row[row.len() - 1].count);
+            let last = row[row.len() - 1]
+                .record
+                .first_seq
+                .plus(row[row.len() - 1].count);
             if (first.0..last.0).any(|seq| self.is_open(Seq(seq))) {
                 row.iter().for_each(|call| add_runs(call, &mut runs));
             }
@@ -64,7 +83,9 @@ impl Tables {
         if self.image.checkpoint.resting {
             return outcomes;
         }
-        let from = self.completions.partition_point(|record| record.last_done_no() <= after);
+        let from = self
+            .completions
+            .partition_point(|record| record.last_done_no() <= after);
         for record in &self.completions[from..] {
             let mut done_no = record.first_done_no.0;
             for done in &record.done {

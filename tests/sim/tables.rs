@@ -4,7 +4,8 @@
 //! Rows are checked as they are written: numbers without a gap, one outcome per task, no key twice.
 
 use rallypoint::core::{
-    AttemptRecord, CompletionRecord, Handle, Outcome, Request, SchedulerImage, SchedulerState, Seq, SubmissionRecord, Time,
+    AttemptRecord, CompletionRecord, Handle, Outcome, Request, SchedulerImage, SchedulerState, Seq,
+    SubmissionRecord, Time,
 };
 use std::sync::Arc;
 
@@ -43,7 +44,15 @@ pub struct Task {
 impl Tables {
     pub fn new(image: SchedulerImage) -> Self {
         let (calls, completions, attempts, tasks, open_orders) = Default::default();
-        Tables { image, calls, completions, attempts, tasks, done_no: 0, open_orders }
+        Tables {
+            image,
+            calls,
+            completions,
+            attempts,
+            tasks,
+            done_no: 0,
+            open_orders,
+        }
     }
 
     pub fn handle(&self) -> Handle {
@@ -63,13 +72,19 @@ impl Tables {
     }
 
     pub fn task(&self, seq: Seq) -> &Task {
-        let task = (seq.0 - 1).try_into().ok().and_then(|at: usize| self.tasks.get(at));
+        let task = (seq.0 - 1)
+            .try_into()
+            .ok()
+            .and_then(|at: usize| self.tasks.get(at));
         task.unwrap_or_else(|| panic!("task {}/{} is not in the journal", self.handle(), seq.0))
     }
 
     pub fn task_mut(&mut self, seq: Seq) -> &mut Task {
         let handle = self.handle();
-        let task = (seq.0 - 1).try_into().ok().and_then(|at: usize| self.tasks.get_mut(at));
+        let task = (seq.0 - 1)
+            .try_into()
+            .ok()
+            .and_then(|at: usize| self.tasks.get_mut(at));
         task.unwrap_or_else(|| panic!("task {handle}/{} is not in the journal", seq.0))
     }
 
@@ -79,23 +94,47 @@ impl Tables {
     }
 
     pub fn unfinished_above(&self, order: i64) -> i64 {
-        self.open_orders.iter().filter(|(o, _)| *o > order).map(|(_, count)| count).sum()
+        self.open_orders
+            .iter()
+            .filter(|(o, _)| *o > order)
+            .map(|(_, count)| count)
+            .sum()
     }
 
     pub fn call_of(&self, request: Request) -> Option<&Call> {
-        self.calls.iter().find(|call| call.record.submit.request.is_some_and(|r| r.id == request.id))
+        self.calls.iter().find(|call| {
+            call.record
+                .submit
+                .request
+                .is_some_and(|r| r.id == request.id)
+        })
     }
 
     pub fn submit(&mut self, record: SubmissionRecord, row: i64) {
-        assert_eq!(record.first_seq.0, self.highest() + 1, "task numbers have a gap");
-        assert_eq!(self.image.state, SchedulerState::Open, "tasks accepted by a released scheduler");
+        assert_eq!(
+            record.first_seq.0,
+            self.highest() + 1,
+            "task numbers have a gap"
+        );
+        assert_eq!(
+            self.image.state,
+            SchedulerState::Open,
+            "tasks accepted by a released scheduler"
+        );
         for (run, (order, spec)) in record.submit.runs.iter().zip(&record.resolved) {
             let (order, at_most_once) = (order.map(|order| order.0), spec.options.at_most_once());
             if let Some(order) = order {
                 self.count_order(order, i64::from(run.count));
             }
             for _ in 0..run.count {
-                self.tasks.push(Task { order, at_most_once, ended: None, attempt: 0, never_began: false, begun: 0 });
+                self.tasks.push(Task {
+                    order,
+                    at_most_once,
+                    ended: None,
+                    attempt: 0,
+                    never_began: false,
+                    begun: 0,
+                });
             }
         }
         let count = (self.highest() + 1 - record.first_seq.0) as u32;
@@ -103,16 +142,31 @@ impl Tables {
     }
 
     pub fn complete(&mut self, record: Arc<CompletionRecord>) {
-        assert_eq!(record.first_done_no.0, self.done_no + 1, "event numbers have a gap or are given twice");
+        assert_eq!(
+            record.first_done_no.0,
+            self.done_no + 1,
+            "event numbers have a gap or are given twice"
+        );
         for done in &record.done {
             for at in 0..done.count {
                 self.done_no += 1;
                 let (done_no, seq) = (self.done_no, done.first.plus(at));
                 let handle = self.handle();
                 let task = self.task_mut(seq);
-                assert!(task.ended.is_none(), "task {handle}/{} has two outcomes", seq.0);
-                assert_eq!(task.order, done.order.map(|order| order.0), "an event tells another order");
-                assert!(done.outcome != Outcome::Succeeded || task.begun > 0, "a task succeeded that never began");
+                assert!(
+                    task.ended.is_none(),
+                    "task {handle}/{} has two outcomes",
+                    seq.0
+                );
+                assert_eq!(
+                    task.order,
+                    done.order.map(|order| order.0),
+                    "an event tells another order"
+                );
+                assert!(
+                    done.outcome != Outcome::Succeeded || task.begun > 0,
+                    "a task succeeded that never began"
+                );
                 task.ended = Some((done.outcome, done_no));
                 if let Some(order) = task.order {
                     self.count_order(order, -1);
@@ -124,16 +178,25 @@ impl Tables {
 
     pub fn attempt(&mut self, record: AttemptRecord) {
         let same = |other: &AttemptRecord| {
-            other.seq == record.seq && other.attempt == record.attempt && other.what.number() == record.what.number()
+            other.seq == record.seq
+                && other.attempt == record.attempt
+                && other.what.number() == record.what.number()
         };
-        assert!(!self.attempts.iter().any(same), "the key of an attempt is given twice: {record:?}");
+        assert!(
+            !self.attempts.iter().any(same),
+            "the key of an attempt is given twice: {record:?}"
+        );
         self.attempts.push(record);
     }
 
     /// How many calls with a request were accepted since.
     pub fn calls_since(&self, since: Time) -> impl Iterator<Item = &Call> {
-        let at = self.calls.partition_point(|call| call.record.submitted_at < since);
-        self.calls[at..].iter().filter(|call| call.record.submit.request.is_some())
+        let at = self
+            .calls
+            .partition_point(|call| call.record.submitted_at < since);
+        self.calls[at..]
+            .iter()
+            .filter(|call| call.record.submit.request.is_some())
     }
 
     fn count_order(&mut self, order: i64, delta: i64) {

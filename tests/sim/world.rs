@@ -16,7 +16,10 @@ use crate::{
 };
 use rallypoint::{
     coordinator::machine::{Effect, Envelope, Event, Machine, Release},
-    core::{Action, Assignment, BatchNo, Command, Epoch, ReleaseMode, ShardId, Ticket, Time, Window, Work, limits::Limits},
+    core::{
+        Action, Assignment, BatchNo, Command, Epoch, ReleaseMode, ShardId, Ticket, Time, Window,
+        Work, limits::Limits,
+    },
     executor::Body,
     journal::{Batch, Fate},
 };
@@ -72,15 +75,28 @@ pub fn live(life: Life, palette: &Palette) -> Lived {
         world.step();
     }
     world.end();
-    let tasks = world.journal.schedulers.iter().map(|tables| tables.highest()).sum();
-    Lived { batches: world.journal.last_batch(), owners: world.journal.epoch.0, tasks, time: world.now.since(begun) }
+    let tasks = world
+        .journal
+        .schedulers
+        .iter()
+        .map(|tables| tables.highest())
+        .sum();
+    Lived {
+        batches: world.journal.last_batch(),
+        owners: world.journal.epoch.0,
+        tasks,
+        time: world.now.since(begun),
+    }
 }
 
 impl<'a> World<'a> {
     fn new(life: Life, palette: &'a Palette) -> Self {
         let mut dice = Dice::new(life.seed);
         // The journal answers for most of those that are over.
-        let limits = Limits { ended_schedulers: 1, ..Limits::default() };
+        let limits = Limits {
+            ended_schedulers: 1,
+            ..Limits::default()
+        };
         let (machine, _) = Machine::new(ShardId(0), limits);
         // Some lives begin shortly before midnight.
         let now = Time(20_000 * DAY_US - dice.below(20_000_000) as i64);
@@ -112,7 +128,13 @@ impl<'a> World<'a> {
             match self.dice.below(100) {
                 0..=24 => {
                     let tables = &self.journal.schedulers;
-                    let call = self.callers.act(self.now, tables, self.palette, self.faults, &mut self.dice);
+                    let call = self.callers.act(
+                        self.now,
+                        tables,
+                        self.palette,
+                        self.faults,
+                        &mut self.dice,
+                    );
                     events.extend(call.map(Event::Command));
                 }
                 25..=54 => self.executors_report(&mut events),
@@ -168,25 +190,47 @@ impl<'a> World<'a> {
     fn release(&mut self, release: Release) {
         checks::released(&self.journal, &release);
         self.executors.acknowledged(&release.over);
-        release.batch.iter().for_each(|batch| self.library.bodies.durable(&batch.records));
+        release
+            .batch
+            .iter()
+            .for_each(|batch| self.library.bodies.durable(&batch.records));
         for action in release.actions {
             match action {
                 Action::Reply(ROLL, _) => self.roll = None,
                 Action::Reply(ticket, reply) => {
-                    let pending = self.callers.pending.remove(&ticket).expect("an answer nobody waits for");
+                    let pending = self
+                        .callers
+                        .pending
+                        .remove(&ticket)
+                        .expect("an answer nobody waits for");
                     checks::answered(&self.journal, &mut self.callers, &pending, &reply);
                 }
                 Action::Dispatch(assignment) => {
-                    checks::dispatched(&mut self.journal, &self.executors, i64::from(self.slots), &assignment);
+                    checks::dispatched(
+                        &mut self.journal,
+                        &self.executors,
+                        i64::from(self.slots),
+                        &assignment,
+                    );
                     self.hand_out(assignment);
                 }
-                Action::Stop { handle, first, attempt } => match self.library.bodies.stop(handle, first, attempt) {
+                Action::Stop {
+                    handle,
+                    first,
+                    attempt,
+                } => match self.library.bodies.stop(handle, first, attempt) {
                     Some(assignment) => self.executors.decline(self.now, &assignment),
-                    None => self.executors.stop(self.now, handle, first, attempt, &mut self.dice),
+                    None => self
+                        .executors
+                        .stop(self.now, handle, first, attempt, &mut self.dice),
                 },
             }
         }
-        for (handle, _) in release.progress.iter().filter(|(_, progress)| progress.pending == 0) {
+        for (handle, _) in release
+            .progress
+            .iter()
+            .filter(|(_, progress)| progress.pending == 0)
+        {
             self.library.bodies.forget(*handle);
         }
     }
@@ -197,7 +241,8 @@ impl<'a> World<'a> {
         }
         self.executors.awaiting.push(assignment.clone());
         let here = self.library.bodies.take(assignment);
-        here.into_iter().for_each(|(assignment, body)| self.begin_with(assignment, body));
+        here.into_iter()
+            .for_each(|(assignment, body)| self.begin_with(assignment, body));
     }
 
     fn begin_with(&mut self, assignment: Assignment, body: Option<Body>) {
@@ -208,12 +253,21 @@ impl<'a> World<'a> {
 
     fn begin(&mut self, assignment: Assignment) {
         let (handle, first, count) = (assignment.handle, assignment.first, assignment.count);
-        let begins = self.executors.start(self.now, assignment, self.palette, self.faults, &mut self.dice);
+        let begins = self.executors.start(
+            self.now,
+            assignment,
+            self.palette,
+            self.faults,
+            &mut self.dice,
+        );
         checks::begun(&mut self.journal, handle, first, count, begins);
     }
 
     fn bodies_arrive(&mut self) {
-        for (assignment, body) in self.library.read(&self.journal, self.faults, &mut self.dice) {
+        for (assignment, body) in self
+            .library
+            .read(&self.journal, self.faults, &mut self.dice)
+        {
             self.begin_with(assignment, body);
         }
     }
@@ -251,7 +305,8 @@ impl<'a> World<'a> {
         self.recovering = false;
         let epoch = self.journal.take_over();
         let schedulers = recover(&self.journal, self.now);
-        let window = (epoch.0 > self.machine.epoch().0 + 1).then(|| Window::from([(self.palette.sql.clone(), self.slots)]));
+        let window = (epoch.0 > self.machine.epoch().0 + 1)
+            .then(|| Window::from([(self.palette.sql.clone(), self.slots)]));
         if window.is_some() && (self.machine.epoch().0 > 0 || self.roll.is_none()) {
             // Another owner came between, or before: who runs what is reported anew.
             self.library.bodies.forsake();
@@ -263,9 +318,17 @@ impl<'a> World<'a> {
         if window.is_some() {
             self.since = epoch;
         }
-        events.push(Event::Recovered { schedulers, epoch, last_batch: BatchNo(self.journal.last_batch()), window });
+        events.push(Event::Recovered {
+            schedulers,
+            epoch,
+            last_batch: BatchNo(self.journal.last_batch()),
+            window,
+        });
         events.push(self.slots_told(self.slots));
-        events.push(told(Command::Slots { work: Work::Noop, total: 1_000 }));
+        events.push(told(Command::Slots {
+            work: Work::Noop,
+            total: 1_000,
+        }));
     }
 
     /// A host was lost, and that is not on record yet.
@@ -275,7 +338,9 @@ impl<'a> World<'a> {
 
     /// Executors report to the new owner, a few at a time, and in the end it is known that nobody else will.
     fn call_the_roll(&mut self, events: &mut Vec<Event>) {
-        let Some(roll) = self.roll.as_mut().filter(|roll| !roll.said) else { return };
+        let Some(roll) = self.roll.as_mut().filter(|roll| !roll.said) else {
+            return;
+        };
         let some = self.dice.below(roll.survivors.len() as u64 + 1) as usize;
         let reported: Vec<_> = roll.survivors.drain(..some).collect();
         roll.said = roll.survivors.is_empty();
@@ -284,13 +349,22 @@ impl<'a> World<'a> {
         events.push(told(Command::Reported(reported)));
         events.push(self.slots_told(self.slots));
         if let Some(lost) = over {
-            let command = Command::Cleared { work: Some(self.palette.sql.clone()), lost, since: self.since };
-            events.push(Event::Command(Envelope { ticket: Some(ROLL), command }));
+            let command = Command::Cleared {
+                work: Some(self.palette.sql.clone()),
+                lost,
+                since: self.since,
+            };
+            events.push(Event::Command(Envelope {
+                ticket: Some(ROLL),
+                command,
+            }));
         }
     }
 
     fn fate(&mut self, batch: &Arc<Batch>) -> Fate {
-        let unknown = || Fate::Unknown { message: "no answer".into() };
+        let unknown = || Fate::Unknown {
+            message: "no answer".into(),
+        };
         match self.dice.below(100) {
             0..=7 if self.may(Fault::Fates) => {
                 self.journal.append(batch);
@@ -327,25 +401,44 @@ impl<'a> World<'a> {
     /// Some checkpoints are written anew, so that old rows could go.
     fn keep_house(&mut self, events: &mut Vec<Event>) {
         let dice = &mut self.dice;
-        let stale = self.callers.known.iter().filter(|_| dice.percent(50)).copied().collect();
+        let stale = self
+            .callers
+            .known
+            .iter()
+            .filter(|_| dice.percent(50))
+            .copied()
+            .collect();
         events.push(told(Command::Checkpoint(stale)));
     }
 
     fn target_comes_and_goes(&mut self, events: &mut Vec<Event>) {
-        let total = if self.may(Fault::Targets) && self.dice.percent(50) { 0 } else { self.slots };
+        let total = if self.may(Fault::Targets) && self.dice.percent(50) {
+            0
+        } else {
+            self.slots
+        };
         events.push(self.slots_told(total));
     }
 
     /// Slots of those who have reported.
     fn slots_told(&self, total: u32) -> Event {
-        let absent = self.roll.as_ref().map_or(0, |roll| roll.survivors.len() as u32);
-        told(Command::Slots { work: self.palette.sql.clone(), total: total.saturating_sub(absent) })
+        let absent = self
+            .roll
+            .as_ref()
+            .map_or(0, |roll| roll.survivors.len() as u32);
+        told(Command::Slots {
+            work: self.palette.sql.clone(),
+            total: total.saturating_sub(absent),
+        })
     }
 
     /// Nothing goes wrong any more: everything must come to its end.
     fn end(&mut self) {
         self.faults = false;
-        self.zombie.take().iter().for_each(|zombie| zombie.end(&mut self.callers));
+        self.zombie
+            .take()
+            .iter()
+            .for_each(|zombie| zombie.end(&mut self.callers));
         self.callers.give_up();
         let mut events = vec![self.slots_told(self.slots)];
         // The first call may find the shard owned elsewhere, and be lost. What never ends by itself needs a CANCEL.
@@ -363,15 +456,28 @@ impl<'a> World<'a> {
                 self.now = self.now.max(due);
             } else if calls > 0 && self.journal.schedulers.iter().any(|tables| !tables.ended()) {
                 (calls, patience) = (calls - 1, PATIENCE);
-                let mode = if calls == 2 { ReleaseMode::Finish } else { ReleaseMode::Cancel };
+                let mode = if calls == 2 {
+                    ReleaseMode::Finish
+                } else {
+                    ReleaseMode::Cancel
+                };
                 events.extend(self.callers.wind_up(mode).into_iter().map(Event::Command));
             } else {
                 break;
             }
         }
         checks::at_the_end(&self.journal, &self.callers);
-        if self.journal.schedulers.iter().all(|tables| tables.unfinished() == 0) {
-            assert_eq!(self.library.bodies.bytes(), 0, "bodies of ended tasks are kept");
+        if self
+            .journal
+            .schedulers
+            .iter()
+            .all(|tables| tables.unfinished() == 0)
+        {
+            assert_eq!(
+                self.library.bodies.bytes(),
+                0,
+                "bodies of ended tasks are kept"
+            );
         }
     }
 }
@@ -380,11 +486,19 @@ impl World<'_> {
     /// Nothing is under way: only time can change anything.
     fn is_quiet(&self) -> bool {
         let awaiting = !self.executors.awaiting.is_empty();
-        let executing = self.executors.next_end() != Time::NEVER || self.executors.has_reports() || awaiting;
-        self.sent.is_none() && !self.recovering && self.roll.is_none() && !executing && self.machine.backlog() == 0
+        let executing =
+            self.executors.next_end() != Time::NEVER || self.executors.has_reports() || awaiting;
+        self.sent.is_none()
+            && !self.recovering
+            && self.roll.is_none()
+            && !executing
+            && self.machine.backlog() == 0
     }
 }
 
 fn told(command: Command) -> Event {
-    Event::Command(Envelope { ticket: None, command })
+    Event::Command(Envelope {
+        ticket: None,
+        command,
+    })
 }

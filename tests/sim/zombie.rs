@@ -24,7 +24,13 @@ pub struct Zombie {
 
 impl Zombie {
     pub fn new(machine: Machine, sent: Option<Arc<Batch>>, dice: &mut Dice) -> Self {
-        Zombie { machine, sent, asked: Vec::new(), skew: dice.up_to(SKEW), fast: dice.percent(50) }
+        Zombie {
+            machine,
+            sent,
+            asked: Vec::new(),
+            skew: dice.up_to(SKEW),
+            fast: dice.percent(50),
+        }
     }
 
     /// It acts; false: it knows that it owns nothing any more, and has told nobody anything wrong.
@@ -36,11 +42,22 @@ impl Zombie {
         callers: &mut Callers,
         dice: &mut Dice,
     ) -> bool {
-        let now = if self.fast { now + self.skew } else { now - self.skew };
-        self.asked.extend(call.iter().filter_map(|envelope| envelope.ticket));
+        let now = if self.fast {
+            now + self.skew
+        } else {
+            now - self.skew
+        };
+        self.asked
+            .extend(call.iter().filter_map(|envelope| envelope.ticket));
         let mut events: Vec<Event> = call.map(Event::Command).into_iter().collect();
         if let Some(batch) = self.sent.take_if(|_| dice.percent(70)) {
-            let fate = if dice.percent(20) { Fate::Unknown { message: "no answer".into() } } else { refused(journal, &batch) };
+            let fate = if dice.percent(20) {
+                Fate::Unknown {
+                    message: "no answer".into(),
+                }
+            } else {
+                refused(journal, &batch)
+            };
             events.push(Event::Fate(batch.no, fate));
         }
         for effect in self.machine.step(now, events) {
@@ -64,11 +81,19 @@ impl Zombie {
     /// What rests on what it had written in time is true. Its executors are not asked: they refuse an older epoch.
     fn release(&mut self, release: Release, journal: &Journal, callers: &mut Callers) {
         if let Some(batch) = &release.batch {
-            assert!(journal.holds(batch), "a zombie releases batch {}, which is not durable", batch.no.0);
+            assert!(
+                journal.holds(batch),
+                "a zombie releases batch {}, which is not durable",
+                batch.no.0
+            );
         }
         for action in release.actions {
-            let Action::Reply(ticket, reply) = action else { continue };
-            let Some(pending) = callers.pending.remove(&ticket) else { continue };
+            let Action::Reply(ticket, reply) = action else {
+                continue;
+            };
+            let Some(pending) = callers.pending.remove(&ticket) else {
+                continue;
+            };
             if matches!(reply, Reply::Submitted { .. } | Reply::Scheduler(_)) {
                 checks::answered(journal, callers, &pending, &reply);
             }
@@ -80,6 +105,11 @@ impl Zombie {
 fn refused(journal: &mut Journal, batch: &Batch) -> Fate {
     let before = journal.last_batch();
     let fate = journal.append(batch);
-    assert_eq!(journal.last_batch(), before, "a zombie writes batch {}", batch.no.0);
+    assert_eq!(
+        journal.last_batch(),
+        before,
+        "a zombie writes batch {}",
+        batch.no.0
+    );
     fate
 }

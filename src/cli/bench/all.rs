@@ -11,8 +11,15 @@ use tokio::process::Command;
 pub async fn run(into: &Path, only: &[Name], runs: u64, most: Option<u64>) -> Result<Vec<String>> {
     let machine = Machine::here().await?;
     let (mut found, mut failed) = (Vec::new(), Vec::new());
-    for name in Name::value_variants().iter().filter(|name| name.is_measured() && (only.is_empty() || only.contains(name))) {
-        let name = name.to_possible_value().context("every bench has a name")?.get_name().to_owned();
+    for name in Name::value_variants()
+        .iter()
+        .filter(|name| name.is_measured() && (only.is_empty() || only.contains(name)))
+    {
+        let name = name
+            .to_possible_value()
+            .context("every bench has a name")?
+            .get_name()
+            .to_owned();
         eprintln!("measuring {name} …");
         match measure(&name, runs, most).await {
             Ok(result) => found.push(result),
@@ -23,7 +30,10 @@ pub async fn run(into: &Path, only: &[Name], runs: u64, most: Option<u64>) -> Re
         }
     }
     fs::create_dir_all(into).with_context(|| format!("cannot make {}", into.display()))?;
-    fs::write(into.join("RESULTS.md"), results::page(&machine, runs, &found, &failed))?;
+    fs::write(
+        into.join("RESULTS.md"),
+        results::page(&machine, runs, &found, &failed),
+    )?;
     for (name, picture) in found.iter().filter_map(results::picture) {
         fs::write(into.join(name), picture)?;
     }
@@ -36,7 +46,12 @@ async fn measure(name: &str, runs: u64, most: Option<u64>) -> Result<Value> {
     if let Some(most) = most {
         command.args(["--most", &most.to_string()]);
     }
-    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true).output().await?;
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .kill_on_drop(true)
+        .output()
+        .await?;
     ensure!(output.status.success(), "it ended with {}", output.status);
     serde_json::from_slice(&output.stdout).context("what it printed is no result")
 }

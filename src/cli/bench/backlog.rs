@@ -30,12 +30,19 @@ pub async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> {
         place.checkpoint().await?;
         last = Duel::fight(&empty.address, &loaded.address, 2 * runs + 1, total).await?;
         let mut point = last.point(step);
-        point.values.extend([("resident_mib", usage.mib()), ("peak_mib", usage.peak_mib())]);
+        point.values.extend([
+            ("resident_mib", usage.mib()),
+            ("peak_mib", usage.peak_mib()),
+        ]);
         points.push(point);
     }
     drop((empty, loaded));
     let one_by_one = singly(&place, most / 10).await?;
-    Ok(Measured { report: report(last, &points, total, queued, one_by_one), by: "queued", points })
+    Ok(Measured {
+        report: report(last, &points, total, queued, one_by_one),
+        by: "queued",
+        points,
+    })
 }
 
 /// The most memory of a server whose backlog was submitted one by one, MiB.
@@ -48,14 +55,19 @@ async fn singly(place: &Place, total: u64) -> Result<f64> {
 fn report(last: Duel, points: &[Point], total: u64, queued: u64, one_by_one: f64) -> Report {
     let (figure, yardstick) = (median(&last.loaded.rates), median(&last.empty.rates));
     let of_last = |name: &str| {
-        let last = points.last().and_then(|point| point.values.iter().find(|(n, _)| *n == name));
+        let last = points
+            .last()
+            .and_then(|point| point.values.iter().find(|(n, _)| *n == name));
         last.map_or(f64::NAN, |(_, value)| *value)
     };
     Report {
         name: "backlog",
         figure,
         unit: "tasks/s",
-        yardstick: ("the same load on an empty server beside it, turn by turn", yardstick),
+        yardstick: (
+            "the same load on an empty server beside it, turn by turn",
+            yardstick,
+        ),
         ratio: duel::ratio(&last.loaded.rates, &last.empty.rates),
         runs: last.loaded.rates,
         also: ["p99_us", "empty_p99_us", "p99_ratio", "resident_mib"]

@@ -2,7 +2,9 @@
 //! does nothing with it.
 
 use super::load;
-use crate::api::{ExecAsyncRequest, ExecAsyncResponse, scheduler_service_client::SchedulerServiceClient};
+use crate::api::{
+    ExecAsyncRequest, ExecAsyncResponse, scheduler_service_client::SchedulerServiceClient,
+};
 use anyhow::Result;
 use std::{
     convert::Infallible,
@@ -38,7 +40,11 @@ impl UnaryService<ExecAsyncRequest> for Bare {
 
     fn call(&mut self, request: Request<ExecAsyncRequest>) -> Self::Future {
         let count = request.get_ref().tasks.len() as i32;
-        ready(Ok(Response::new(ExecAsyncResponse { first_seq: 1, count, done_no: 0 })))
+        ready(Ok(Response::new(ExecAsyncResponse {
+            first_seq: 1,
+            count,
+            done_no: 0,
+        })))
     }
 }
 
@@ -61,7 +67,10 @@ pub async fn serve() -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     eprintln!("listening on http://{}", listener.local_addr()?);
     let connections = TcpIncoming::from(listener).with_nodelay(Some(true));
-    Ok(transport::Server::builder().add_service(Bare).serve_with_incoming(connections).await?)
+    Ok(transport::Server::builder()
+        .add_service(Bare)
+        .serve_with_incoming(connections)
+        .await?)
 }
 
 /// `total` calls with one task each.
@@ -70,15 +79,27 @@ pub fn requests(handle: &str, total: u64) -> Vec<ExecAsyncRequest> {
 }
 
 /// Has `callers` make the calls, one at a time each.
-pub async fn call_all(channel: Channel, requests: Vec<ExecAsyncRequest>, callers: u64) -> Result<()> {
+pub async fn call_all(
+    channel: Channel,
+    requests: Vec<ExecAsyncRequest>,
+    callers: u64,
+) -> Result<()> {
     let requests = Arc::new(Mutex::new(requests.into_iter()));
     let mut calling = JoinSet::new();
     for _ in 0..callers {
-        let (mut client, requests) = (SchedulerServiceClient::new(channel.clone()), requests.clone());
+        let (mut client, requests) = (
+            SchedulerServiceClient::new(channel.clone()),
+            requests.clone(),
+        );
         calling.spawn(async move {
             loop {
-                let next = requests.lock().unwrap_or_else(PoisonError::into_inner).next();
-                let Some(request) = next else { return Ok::<_, Status>(()) };
+                let next = requests
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .next();
+                let Some(request) = next else {
+                    return Ok::<_, Status>(());
+                };
                 client.exec_async(request).await?;
             }
         });
@@ -98,7 +119,10 @@ pub struct Caller {
 impl Caller {
     /// To the process that listens there.
     pub async fn connect(address: &str) -> Result<Self> {
-        Ok(Caller { client: SchedulerServiceClient::new(channel(address).await?), handle: Uuid::now_v7().to_string() })
+        Ok(Caller {
+            client: SchedulerServiceClient::new(channel(address).await?),
+            handle: Uuid::now_v7().to_string(),
+        })
     }
 
     /// Microseconds of each of `count` calls.
@@ -116,10 +140,17 @@ impl Caller {
 
 fn request(handle: &str, number: u64) -> ExecAsyncRequest {
     let request_id = Uuid::now_v7().to_string();
-    ExecAsyncRequest { handle: handle.to_owned(), request_id, tasks: vec![load::task(number)] }
+    ExecAsyncRequest {
+        handle: handle.to_owned(),
+        request_id,
+        tasks: vec![load::task(number)],
+    }
 }
 
 /// A connection.
 pub async fn channel(address: &str) -> Result<Channel> {
-    Ok(Endpoint::from_shared(address.to_owned())?.tcp_nodelay(true).connect().await?)
+    Ok(Endpoint::from_shared(address.to_owned())?
+        .tcp_nodelay(true)
+        .connect()
+        .await?)
 }

@@ -21,9 +21,12 @@ const CALM: usize = 12;
 
 pub async fn run(total: u64, runs: usize) -> Result<Report> {
     let place = Place::new().await?;
-    let (mut calm, mut busy, mut acknowledged, mut rates) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut calm, mut busy, mut acknowledged, mut rates) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for run in 0..runs {
-        let server = place.server(&place.database(&format!("bench_{run}")).await?).await?;
+        let server = place
+            .server(&place.database(&format!("bench_{run}")).await?)
+            .await?;
         let backlog = fill::paused(&server.address).await?;
         fill::fill_with(&backlog, 0, total, PER_CALL, 8, task).await?;
         place.checkpoint().await?;
@@ -44,9 +47,15 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
         figure,
         unit: "us (p99)",
         runs: busy,
-        yardstick: ("tasks of other callers before the cancellation, same run", yardstick),
+        yardstick: (
+            "tasks of other callers before the cancellation, same run",
+            yardstick,
+        ),
         ratio: figure / yardstick,
-        also: vec![("acknowledged_ms", median(&acknowledged)), ("cancelled_per_s", median(&rates))],
+        also: vec![
+            ("acknowledged_ms", median(&acknowledged)),
+            ("cancelled_per_s", median(&rates)),
+        ],
         ran: format!(
             "{total} queued SQL tasks of 1 KiB in ascending orders and without, {PER_CALL} a call, cancelled by ReleaseScheduler, while \
              others run theirs one at a time"
@@ -68,5 +77,8 @@ async fn until_over(server: &Server, backlog: &Scheduler) -> Result<Vec<f64>> {
 /// Every third call has no order, the others have ascending ones.
 fn task(number: u64) -> Task {
     let call = number / PER_CALL;
-    Task { order: (!call.is_multiple_of(3)).then_some((call / 100) as i64), ..fill::sql(number) }
+    Task {
+        order: (!call.is_multiple_of(3)).then_some((call / 100) as i64),
+        ..fill::sql(number)
+    }
 }

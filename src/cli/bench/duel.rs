@@ -35,7 +35,10 @@ impl Duel {
             sides.rotate_left(turn % 2);
             for (address, side) in sides {
                 let took = load::drive(address, total, PER_CALL, CALLERS).await?;
-                side.add(total as f64 / took.as_secs_f64(), &latency::tasks(address, ONE_BY_ONE).await?);
+                side.add(
+                    total as f64 / took.as_secs_f64(),
+                    &latency::tasks(address, ONE_BY_ONE).await?,
+                );
             }
         }
         Ok(duel)
@@ -49,7 +52,10 @@ impl Duel {
         let values = vec![
             ("tasks_per_s", rate),
             ("empty_tasks_per_s", empty_rate),
-            ("throughput_ratio", ratio(&self.loaded.rates, &self.empty.rates)),
+            (
+                "throughput_ratio",
+                ratio(&self.loaded.rates, &self.empty.rates),
+            ),
             ("p50_us", p50),
             ("empty_p50_us", empty_p50),
             ("p50_ratio", ratio(&self.loaded.p50s, &self.empty.p50s)),
@@ -63,7 +69,13 @@ impl Duel {
 
 /// The median of the turns' ratios: what slows a whole turn down slows both sides of it.
 pub fn ratio(loaded: &[f64], empty: &[f64]) -> f64 {
-    median(&loaded.iter().zip(empty).map(|(loaded, empty)| loaded / empty).collect::<Vec<_>>())
+    median(
+        &loaded
+            .iter()
+            .zip(empty)
+            .map(|(loaded, empty)| loaded / empty)
+            .collect::<Vec<_>>(),
+    )
 }
 
 impl Side {

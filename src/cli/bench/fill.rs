@@ -16,13 +16,22 @@ const BODY: usize = 1_024;
 
 /// A scheduler that is paused, and so keeps what it is given.
 pub async fn paused(address: &str) -> Result<Scheduler> {
-    let scheduler = Client::connect(address).await?.open(SchedulerSettings::default()).await?;
+    let scheduler = Client::connect(address)
+        .await?
+        .open(SchedulerSettings::default())
+        .await?;
     scheduler.pause().await?;
     Ok(scheduler)
 }
 
 /// Submits SQL tasks with bodies of 1 KiB until `scheduler`, which has `from`, has `to`: `per_call` a call.
-pub async fn fill(scheduler: &Scheduler, from: u64, to: u64, per_call: u64, callers: u64) -> Result<()> {
+pub async fn fill(
+    scheduler: &Scheduler,
+    from: u64,
+    to: u64,
+    per_call: u64,
+    callers: u64,
+) -> Result<()> {
     fill_with(scheduler, from, to, per_call, callers, sql).await
 }
 
@@ -45,7 +54,9 @@ pub async fn fill_with(
                 if first >= to {
                     return Ok::<_, crate::client::Error>(());
                 }
-                scheduler.exec((first..(first + per_call).min(to)).map(task).collect()).await?;
+                scheduler
+                    .exec((first..(first + per_call).min(to)).map(task).collect())
+                    .await?;
             }
         });
     }
@@ -58,8 +69,18 @@ pub async fn fill_with(
 /// A statement of 1 KiB. It compresses well, as statements of one program do, and so does not fill the disk.
 pub fn sql(number: u64) -> Task {
     let mut statement = format!("select {number} /*");
-    statement.extend(std::iter::repeat_n(" the same words again and again", BODY / 31 + 1));
+    statement.extend(std::iter::repeat_n(
+        " the same words again and again",
+        BODY / 31 + 1,
+    ));
     statement.truncate(BODY - 2);
     statement.push_str("*/");
-    Task { kind: Some(Kind::Sql(SqlTask { statement, ..Default::default() })), order: None, options: None }
+    Task {
+        kind: Some(Kind::Sql(SqlTask {
+            statement,
+            ..Default::default()
+        })),
+        order: None,
+        options: None,
+    }
 }

@@ -26,7 +26,8 @@ pub async fn run(count: u64, runs: usize) -> Result<Report> {
     let mut commits = Commits::open(&place, &database).await?;
     let mut calls = bare::Caller::connect(&nothing.address).await?;
     tasks.run(count / 4).await?;
-    let (mut p50s, mut p99s, mut commit_p50s, mut call_p50s) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut p50s, mut p99s, mut commit_p50s, mut call_p50s) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..runs {
         let (mut task_us, mut commit_us, mut call_us) = (Vec::new(), Vec::new(), Vec::new());
         while (task_us.len() as u64) < count {
@@ -76,8 +77,13 @@ struct Tasks {
 
 impl Tasks {
     async fn open(address: &str) -> Result<Self> {
-        let scheduler = Client::connect(address).await?.open(SchedulerSettings::default()).await?;
-        let stream = scheduler.synchronize(0, Some(until::Kind::Forever(Default::default()))).await?;
+        let scheduler = Client::connect(address)
+            .await?
+            .open(SchedulerSettings::default())
+            .await?;
+        let stream = scheduler
+            .synchronize(0, Some(until::Kind::Forever(Default::default())))
+            .await?;
         Ok(Tasks { scheduler, stream })
     }
 
@@ -86,7 +92,8 @@ impl Tasks {
         for number in 0..count {
             let task = load::task(number);
             let start = Instant::now();
-            let (submitted, done) = tokio::join!(self.scheduler.exec(vec![task]), next(&mut self.stream));
+            let (submitted, done) =
+                tokio::join!(self.scheduler.exec(vec![task]), next(&mut self.stream));
             latencies.push(start.elapsed().as_secs_f64() * 1e6);
             submitted?;
             done?;
@@ -96,7 +103,12 @@ impl Tasks {
 }
 
 async fn next(stream: &mut DoneStream) -> Result<()> {
-    while stream.next().await?.context("the stream has ended")?.is_empty() {}
+    while stream
+        .next()
+        .await?
+        .context("the stream has ended")?
+        .is_empty()
+    {}
     Ok(())
 }
 
@@ -117,7 +129,10 @@ impl Commits {
         for number in 0..count {
             let body = load::body(number).to_vec();
             let start = Instant::now();
-            sqlx::query("insert into bench_row (body) values ($1)").bind(body).execute(&mut self.connection).await?;
+            sqlx::query("insert into bench_row (body) values ($1)")
+                .bind(body)
+                .execute(&mut self.connection)
+                .await?;
             latencies.push(start.elapsed().as_secs_f64() * 1e6);
         }
         Ok(latencies)
@@ -128,5 +143,8 @@ impl Commits {
 pub fn at(latencies: &[f64], share: f64) -> f64 {
     let mut sorted = latencies.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    sorted.get((sorted.len() as f64 * share) as usize).copied().unwrap_or_default()
+    sorted
+        .get((sorted.len() as f64 * share) as usize)
+        .copied()
+        .unwrap_or_default()
 }

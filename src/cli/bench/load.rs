@@ -19,7 +19,13 @@ const WINDOW: u32 = 20_000;
 
 /// A no-op task with a body of 200 bytes that looks like SQL and does not compress away.
 pub fn task(number: u64) -> Task {
-    Task { kind: Some(Kind::Noop(api::NoopTask { payload: body(number) })), order: None, options: None }
+    Task {
+        kind: Some(Kind::Noop(api::NoopTask {
+            payload: body(number),
+        })),
+        order: None,
+        options: None,
+    }
 }
 
 /// The body alone.
@@ -44,13 +50,27 @@ pub async fn drive(address: &str, total: u64, per_call: u64, callers: u64) -> Re
 }
 
 /// The same; also says which scheduler it was.
-pub async fn drive_named(address: &str, total: u64, per_call: u64, callers: u64) -> Result<(String, Duration)> {
-    let scheduler = Client::connect(address).await?.open(SchedulerSettings::default()).await?;
-    let mut stream = scheduler.synchronize(0, Some(until::Kind::Forever(api::Unit {}))).await?;
+pub async fn drive_named(
+    address: &str,
+    total: u64,
+    per_call: u64,
+    callers: u64,
+) -> Result<(String, Duration)> {
+    let scheduler = Client::connect(address)
+        .await?
+        .open(SchedulerSettings::default())
+        .await?;
+    let mut stream = scheduler
+        .synchronize(0, Some(until::Kind::Forever(api::Unit {})))
+        .await?;
     let room = Arc::new(Semaphore::new(WINDOW as usize));
     // Made before the clock starts, as the rows of the yardstick are.
     let calls: Vec<Vec<Task>> = (0..total.div_ceil(per_call))
-        .map(|call| (call * per_call..((call + 1) * per_call).min(total)).map(task).collect())
+        .map(|call| {
+            (call * per_call..((call + 1) * per_call).min(total))
+                .map(task)
+                .collect()
+        })
         .collect();
     let calls = Arc::new(Mutex::new(calls.into_iter()));
     let start = Instant::now();
@@ -59,7 +79,10 @@ pub async fn drive_named(address: &str, total: u64, per_call: u64, callers: u64)
         let (scheduler, room, calls) = (scheduler.clone(), room.clone(), calls.clone());
         submitting.spawn(async move {
             while let Some(tasks) = next_call(&calls) {
-                room.acquire_many(tasks.len() as u32).await.expect("never closed").forget();
+                room.acquire_many(tasks.len() as u32)
+                    .await
+                    .expect("never closed")
+                    .forget();
                 scheduler.exec(tasks).await?;
             }
             Ok::<_, crate::client::Error>(())
@@ -74,7 +97,11 @@ pub async fn drive_named(address: &str, total: u64, per_call: u64, callers: u64)
     while let Some(ended) = submitting.join_next().await {
         ended??;
     }
-    anyhow::ensure!(stream.cursor() == total as i64, "{} of {total} tasks are done", stream.cursor());
+    anyhow::ensure!(
+        stream.cursor() == total as i64,
+        "{} of {total} tasks are done",
+        stream.cursor()
+    );
     Ok((scheduler.handle().to_owned(), took))
 }
 

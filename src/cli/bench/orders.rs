@@ -31,7 +31,8 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
     let place = Place::new().await?;
     let server = place.server(&place.database("bench").await?).await?;
     load::drive(&server.address, total, 100, 64).await?;
-    let (mut flat, mut one, mut serial, mut many) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut flat, mut one, mut serial, mut many) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..2 * runs - 1 {
         flat.push(side_by_side(&server, total, |_| None).await?);
         one.push(side_by_side(&server, total, |_| Some(100)).await?);
@@ -40,14 +41,18 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
         many.push(one_by_one(&server, total, None, |number| Some(number as i64)).await?);
     }
     let wall = |costs: &[Cost]| median(&costs.iter().map(|cost| cost.wall).collect::<Vec<_>>());
-    let processor = |costs: &[Cost]| median(&costs.iter().map(|cost| cost.processor).collect::<Vec<_>>());
+    let processor =
+        |costs: &[Cost]| median(&costs.iter().map(|cost| cost.processor).collect::<Vec<_>>());
     let submit = |costs: &[Cost]| median(&costs.iter().map(|cost| cost.submit).collect::<Vec<_>>());
     Ok(Report {
         name: "orders",
         figure: wall(&many),
         unit: "us/task",
         runs: many.iter().map(|cost| cost.wall).collect(),
-        yardstick: ("as many tasks without order, one at a time by max_parallelism", wall(&serial)),
+        yardstick: (
+            "as many tasks without order, one at a time by max_parallelism",
+            wall(&serial),
+        ),
         ratio: wall(&many) / wall(&serial),
         also: vec![
             ("processor_us_per_task", processor(&many)),
@@ -69,7 +74,10 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
 
 /// All tasks may run at once: from the first call to the last AsyncDone.
 async fn side_by_side(server: &Server, total: u64, order: fn(u64) -> Option<i64>) -> Result<Cost> {
-    let scheduler = Client::connect(&server.address).await?.open(SchedulerSettings::default()).await?;
+    let scheduler = Client::connect(&server.address)
+        .await?
+        .open(SchedulerSettings::default())
+        .await?;
     let before = server.usage()?.processor;
     let start = Instant::now();
     submit(&scheduler, total, 8, order).await?;
@@ -78,9 +86,20 @@ async fn side_by_side(server: &Server, total: u64, order: fn(u64) -> Option<i64>
 }
 
 /// Tasks that run one after the other, however many wait behind them. What it takes to submit them is counted by itself.
-async fn one_by_one(server: &Server, total: u64, limit: Option<i32>, order: fn(u64) -> Option<i64>) -> Result<Cost> {
-    let settings = SchedulerSettings { max_parallelism: limit, ..Default::default() };
-    let scheduler = Client::connect(&server.address).await?.open(settings).await?;
+async fn one_by_one(
+    server: &Server,
+    total: u64,
+    limit: Option<i32>,
+    order: fn(u64) -> Option<i64>,
+) -> Result<Cost> {
+    let settings = SchedulerSettings {
+        max_parallelism: limit,
+        ..Default::default()
+    };
+    let scheduler = Client::connect(&server.address)
+        .await?
+        .open(settings)
+        .await?;
     scheduler.pause().await?;
     // In their sequence, so that none comes late.
     let start = Instant::now();
@@ -93,17 +112,28 @@ async fn one_by_one(server: &Server, total: u64, limit: Option<i32>, order: fn(u
     wait(&scheduler, waited).await?;
     let cost = Cost::since(start, before, server, waited)?;
     scheduler.release(ReleaseMode::Cancel, true).await?;
-    Ok(Cost { submit: submitting, ..cost })
+    Ok(Cost {
+        submit: submitting,
+        ..cost
+    })
 }
 
 /// By so many callers.
-async fn submit(scheduler: &Scheduler, total: u64, callers: u64, order: fn(u64) -> Option<i64>) -> Result<()> {
+async fn submit(
+    scheduler: &Scheduler,
+    total: u64,
+    callers: u64,
+    order: fn(u64) -> Option<i64>,
+) -> Result<()> {
     let mut calling = JoinSet::new();
     for caller in 0..callers {
         let scheduler = scheduler.clone();
         calling.spawn(async move {
             for first in (caller * PER_CALL..total).step_by((callers * PER_CALL) as usize) {
-                let tasks = (first..(first + PER_CALL).min(total)).map(|n| Task { order: order(n), ..load::task(n) });
+                let tasks = (first..(first + PER_CALL).min(total)).map(|n| Task {
+                    order: order(n),
+                    ..load::task(n)
+                });
                 scheduler.exec(tasks.collect()).await?;
             }
             Ok::<_, crate::client::Error>(())
@@ -117,10 +147,15 @@ async fn submit(scheduler: &Scheduler, total: u64, callers: u64, order: fn(u64) 
 
 /// Until so many have ended.
 async fn wait(scheduler: &Scheduler, count: u64) -> Result<()> {
-    let mut stream = scheduler.synchronize(0, Some(until::Kind::Count(count as i64))).await?;
+    let mut stream = scheduler
+        .synchronize(0, Some(until::Kind::Count(count as i64)))
+        .await?;
     while stream.next().await?.is_some() {}
     let end = stream.end().context("the stream has an end")?;
-    anyhow::ensure!(end.reason() == api::end::Reason::Goal, "the stream ended early");
+    anyhow::ensure!(
+        end.reason() == api::end::Reason::Goal,
+        "the stream ended early"
+    );
     Ok(())
 }
 
@@ -128,6 +163,10 @@ impl Cost {
     fn since(start: Instant, processor: f64, server: &Server, tasks: u64) -> Result<Cost> {
         let per_task = 1e6 / tasks as f64;
         let wall = start.elapsed().as_secs_f64() * per_task;
-        Ok(Cost { wall, processor: (server.usage()?.processor - processor) * per_task, submit: 0.0 })
+        Ok(Cost {
+            wall,
+            processor: (server.usage()?.processor - processor) * per_task,
+            submit: 0.0,
+        })
     }
 }

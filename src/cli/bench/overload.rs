@@ -51,10 +51,13 @@ type Calm = Vec<(Instant, f64)>;
 pub async fn run(runs: usize) -> Result<Report> {
     let place = Place::new().await?;
     let options = ["--max-queued-tasks", QUEUED, "--trusted-namespace-metadata"];
-    let (mut best, mut flooded, mut offered, mut refused) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut best, mut flooded, mut offered, mut refused) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut before, mut during, mut back, mut peak) = (Vec::new(), Vec::new(), Vec::new(), 0f64);
     for run in 0..runs {
-        let server = place.server_with(&place.database(&format!("bench_{run}")).await?, &options).await?;
+        let server = place
+            .server_with(&place.database(&format!("bench_{run}")).await?, &options)
+            .await?;
         let load = Load::open(&server).await?;
         let calm = tokio::spawn(calm(server.address.clone(), SUSTAINED + FLOOD + AFTER));
         let rate = load.sustain().await?;
@@ -98,12 +101,25 @@ pub async fn run(runs: usize) -> Result<Report> {
 impl Load {
     async fn open(server: &Server) -> Result<Load> {
         // Refusals are counted, not waited out.
-        let client = Client::connect(&server.address).await?.with_patience(Duration::ZERO);
-        let scheduler = client.with_namespace("flood")?.open(SchedulerSettings::default()).await?;
+        let client = Client::connect(&server.address)
+            .await?
+            .with_patience(Duration::ZERO);
+        let scheduler = client
+            .with_namespace("flood")?
+            .open(SchedulerSettings::default())
+            .await?;
         let count = || Arc::new(AtomicU64::new(0));
-        let load = Load { scheduler, offered: count(), refused: count(), done: count() };
+        let load = Load {
+            scheduler,
+            offered: count(),
+            refused: count(),
+            done: count(),
+        };
         let reading = load.clone();
-        let mut stream = reading.scheduler.synchronize(0, Some(until::Kind::Forever(api::Unit {}))).await?;
+        let mut stream = reading
+            .scheduler
+            .synchronize(0, Some(until::Kind::Forever(api::Unit {})))
+            .await?;
         tokio::spawn(async move {
             // It ends with the server.
             while let Ok(Some(done)) = stream.next().await {
@@ -157,8 +173,14 @@ impl Load {
 }
 
 async fn calm(address: String, time: Duration) -> Result<Calm> {
-    let scheduler = Client::connect(&address).await?.with_namespace("calm")?.open(SchedulerSettings::default()).await?;
-    let mut stream = scheduler.synchronize(0, Some(until::Kind::Forever(api::Unit {}))).await?;
+    let scheduler = Client::connect(&address)
+        .await?
+        .with_namespace("calm")?
+        .open(SchedulerSettings::default())
+        .await?;
+    let mut stream = scheduler
+        .synchronize(0, Some(until::Kind::Forever(api::Unit {})))
+        .await?;
     let (mut seen, end) = (Vec::new(), Instant::now() + time);
     while Instant::now() < end {
         let start = Instant::now();
@@ -172,7 +194,10 @@ async fn calm(address: String, time: Duration) -> Result<Calm> {
 
 fn between(calm: &Calm, from: Option<Instant>, to: Option<Instant>) -> Vec<f64> {
     let within = |at: &Instant| from.is_none_or(|from| *at >= from) && to.is_none_or(|to| *at < to);
-    calm.iter().filter(|(at, _)| within(at)).map(|(_, took)| *took).collect()
+    calm.iter()
+        .filter(|(at, _)| within(at))
+        .map(|(_, took)| *took)
+        .collect()
 }
 
 /// Seconds from `end` until the end of the last stretch of time in which one task in ten took more than twice the usual 99th
@@ -191,5 +216,11 @@ fn tasks() -> Vec<Task> {
 }
 
 fn task() -> Task {
-    Task { kind: Some(Kind::Sql(SqlTask { statement: "select 1".into(), ..Default::default() })), ..Task::default() }
+    Task {
+        kind: Some(Kind::Sql(SqlTask {
+            statement: "select 1".into(),
+            ..Default::default()
+        })),
+        ..Task::default()
+    }
 }

@@ -22,7 +22,11 @@ pub struct Picture<'a> {
 impl Picture<'_> {
     /// As the text of an SVG file. The places are evenly spaced, because sizes grow by factors.
     pub fn svg(&self) -> String {
-        let most = self.lines.iter().flat_map(|(_, _, values)| values).fold(1.0, |most: f64, value| most.max(*value));
+        let most = self
+            .lines
+            .iter()
+            .flat_map(|(_, _, values)| values)
+            .fold(1.0, |most: f64, value| most.max(*value));
         let top = ceiling(most);
         let mut out = String::new();
         // Writing to a string cannot fail.
@@ -53,11 +57,23 @@ impl Picture<'_> {
         }
         for (index, place) in self.places.iter().enumerate() {
             let (x, y) = (self.x(index), HEIGHT - BOTTOM + 18.0);
-            writeln!(out, r##"<text x="{x:.1}" y="{y}" text-anchor="middle" fill="#555555">{}</text>"##, short(*place))?;
+            writeln!(
+                out,
+                r##"<text x="{x:.1}" y="{y}" text-anchor="middle" fill="#555555">{}</text>"##,
+                short(*place)
+            )?;
         }
         let (middle, bottom) = ((LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 12.0);
-        writeln!(out, r##"<text x="{middle}" y="{bottom}" text-anchor="middle" fill="#111111">{}</text>"##, self.below)?;
-        writeln!(out, r##"<text x="{LEFT}" y="40" fill="#555555">{}</text>"##, self.beside)?;
+        writeln!(
+            out,
+            r##"<text x="{middle}" y="{bottom}" text-anchor="middle" fill="#111111">{}</text>"##,
+            self.below
+        )?;
+        writeln!(
+            out,
+            r##"<text x="{LEFT}" y="40" fill="#555555">{}</text>"##,
+            self.beside
+        )?;
         for (index, line) in self.lines.iter().enumerate() {
             self.line(index, line, top, out)?;
         }
@@ -71,11 +87,25 @@ impl Picture<'_> {
         top: f64,
         out: &mut String,
     ) -> std::fmt::Result {
-        let points: Vec<(f64, f64)> = values.iter().enumerate().map(|(at, value)| (self.x(at), y(*value, top))).collect();
-        let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        writeln!(out, r##"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="2"/>"##, path.join(" "))?;
+        let points: Vec<(f64, f64)> = values
+            .iter()
+            .enumerate()
+            .map(|(at, value)| (self.x(at), y(*value, top)))
+            .collect();
+        let path: Vec<String> = points
+            .iter()
+            .map(|(x, y)| format!("{x:.1},{y:.1}"))
+            .collect();
+        writeln!(
+            out,
+            r##"<polyline points="{}" fill="none" stroke="{colour}" stroke-width="2"/>"##,
+            path.join(" ")
+        )?;
         for (x, y) in points {
-            writeln!(out, r##"<circle cx="{x:.1}" cy="{y:.1}" r="3.5" fill="{colour}"/>"##)?;
+            writeln!(
+                out,
+                r##"<circle cx="{x:.1}" cy="{y:.1}" r="3.5" fill="{colour}"/>"##
+            )?;
         }
         let x = WIDTH - RIGHT - 190.0;
         let y = TOP - 30.0 + 18.0 * index as f64;
@@ -101,7 +131,11 @@ fn y(value: f64, top: f64) -> f64 {
 /// The next round number: 1, 2, 4 or 8 times a power of ten.
 fn ceiling(most: f64) -> f64 {
     let power = 10f64.powf(most.log10().floor());
-    [1.0, 2.0, 4.0, 8.0, 10.0].map(|step| step * power).into_iter().find(|top| *top >= most).unwrap_or(most)
+    [1.0, 2.0, 4.0, 8.0, 10.0]
+        .map(|step| step * power)
+        .into_iter()
+        .find(|top| *top >= most)
+        .unwrap_or(most)
 }
 
 fn short(value: f64) -> String {
@@ -118,12 +152,28 @@ mod tests {
 
     #[test]
     fn every_value_is_a_point_within_the_frame() {
-        let lines = vec![("loaded", "#000000", vec![0.0, 3.0e5]), ("empty", "#ffffff", vec![4.0e5, 1.0])];
-        let picture = Picture { title: "t", below: "queued", beside: "tasks/s", places: vec![0.0, 1e6], lines };
+        let lines = vec![
+            ("loaded", "#000000", vec![0.0, 3.0e5]),
+            ("empty", "#ffffff", vec![4.0e5, 1.0]),
+        ];
+        let picture = Picture {
+            title: "t",
+            below: "queued",
+            beside: "tasks/s",
+            places: vec![0.0, 1e6],
+            lines,
+        };
         let svg = picture.svg();
         assert_eq!(svg.matches("<circle").count(), 4);
         assert!(svg.contains(">400 k<") && svg.contains(">1 M<"), "{svg}");
-        let heights = svg.split(r#"cy=""#).skip(1).map(|rest| rest.split('"').next().expect("a number"));
-        assert!(heights.map(|y| y.parse::<f64>().expect("a number")).all(|y| (TOP..=HEIGHT - BOTTOM).contains(&y)));
+        let heights = svg
+            .split(r#"cy=""#)
+            .skip(1)
+            .map(|rest| rest.split('"').next().expect("a number"));
+        assert!(
+            heights
+                .map(|y| y.parse::<f64>().expect("a number"))
+                .all(|y| (TOP..=HEIGHT - BOTTOM).contains(&y))
+        );
     }
 }

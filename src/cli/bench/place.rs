@@ -42,8 +42,16 @@ impl Place {
 
     /// Starts the Postgres, with settings besides the usual ones.
     pub async fn with(more: &[(&str, &str)]) -> Result<Self> {
-        let settings = SETTINGS.iter().chain(more).map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        let options = Options { data_dir: None, durable: true, settings };
+        let settings = SETTINGS
+            .iter()
+            .chain(more)
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        let options = Options {
+            data_dir: None,
+            durable: true,
+            settings,
+        };
         let postgres = tokio::task::spawn_blocking(|| PrivatePostgres::start(options)).await??;
         Ok(Place { postgres })
     }
@@ -73,8 +81,14 @@ impl Place {
     /// The journal in `database`.
     pub async fn journal(&self, database: &str) -> Result<Journal> {
         let options = PgConnectOptions::from_str(database)?;
-        Ok(Journal::open(JournalConfig { options, shard: ShardId(0), allow_unsafe: false, readers: 1, retention_days: 30 })
-            .await?)
+        Ok(Journal::open(JournalConfig {
+            options,
+            shard: ShardId(0),
+            allow_unsafe: false,
+            readers: 1,
+            retention_days: 30,
+        })
+        .await?)
     }
 
     /// A connection for the yardsticks.
@@ -92,7 +106,9 @@ impl Place {
 
     /// Has Postgres write down what it holds back, so that it does not do so in the middle of a measurement.
     pub async fn checkpoint(&self) -> Result<()> {
-        sqlx::query("checkpoint").execute(&mut self.admin().await?).await?;
+        sqlx::query("checkpoint")
+            .execute(&mut self.admin().await?)
+            .await?;
         Ok(())
     }
 
@@ -105,7 +121,15 @@ impl Place {
 impl Server {
     async fn start(database: &str, target: &str, more: &[&str]) -> Result<Self> {
         let target = format!("app={target}");
-        let usual = ["serve", "--listen", "127.0.0.1:0", "--database", database, "--target", &target];
+        let usual = [
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--database",
+            database,
+            "--target",
+            &target,
+        ];
         let server = Self::spawn(&[&usual, more].concat()).await?;
         server.ready().await?;
         Ok(server)
@@ -149,7 +173,9 @@ impl Server {
         let mut said = String::new();
         let address = loop {
             let line = lines.next_line().await?;
-            let Some(line) = line else { anyhow::bail!("the server ended: {said}") };
+            let Some(line) = line else {
+                anyhow::bail!("the server ended: {said}")
+            };
             if let Some(address) = line.strip_prefix("listening on ") {
                 break address.to_owned();
             }
@@ -165,7 +191,9 @@ impl Server {
     }
 
     async fn ready(&self) -> Result<()> {
-        let client = Client::connect(&self.address).await?.with_patience(Duration::from_secs(30));
+        let client = Client::connect(&self.address)
+            .await?
+            .with_patience(Duration::from_secs(30));
         client.status().await?;
         Ok(())
     }

@@ -4,8 +4,8 @@
 use super::{load, place::Place};
 use crate::{
     core::{
-        Attempt, BatchNo, CompletionRecord, Done, DoneNo, Handle, Outcome, Packed, Records, Run, Seq, ShardId, Spec,
-        SubmissionRecord, Submit, Time, Work,
+        Attempt, BatchNo, CompletionRecord, Done, DoneNo, Handle, Outcome, Packed, Records, Run,
+        Seq, ShardId, Spec, SubmissionRecord, Submit, Time, Work,
     },
     journal::{Batch, Claim, Fate, Replica, TakeOver},
 };
@@ -17,10 +17,23 @@ use std::{
 use uuid::Uuid;
 
 /// Appends `total` tasks and their outcomes in batches of about `per_batch` tasks, `per_call` a call; tasks per second.
-pub async fn append(place: &Place, database: &str, total: u64, per_batch: u64, per_call: u64) -> Result<f64> {
+pub async fn append(
+    place: &Place,
+    database: &str,
+    total: u64,
+    per_batch: u64,
+    per_call: u64,
+) -> Result<f64> {
     let journal = place.journal(database).await?;
-    let replica = Replica { id: Uuid::now_v7(), name: "bench".into(), address: None };
-    let TakeOver::Owned(owned) = journal.take_over(&replica, Claim::Start, Duration::from_secs(5)).await? else {
+    let replica = Replica {
+        id: Uuid::now_v7(),
+        name: "bench".into(),
+        address: None,
+    };
+    let TakeOver::Owned(owned) = journal
+        .take_over(&replica, Claim::Start, Duration::from_secs(5))
+        .await?
+    else {
         bail!("somebody else owns a fresh journal")
     };
     let handle = Handle::new(ShardId(0), (owned.now.0 / 1_000) as u64, [1; 10]);
@@ -32,11 +45,22 @@ pub async fn append(place: &Place, database: &str, total: u64, per_batch: u64, p
         let tasks = (calls_per_batch * per_call).min(total - first);
         let submissions = (0..tasks.div_ceil(per_call)).map(|call| {
             let from = first + call * per_call;
-            submission(handle, owned.now, from, per_call.min(total - from), previous.map_or(0, |(from, count)| from + count))
+            submission(
+                handle,
+                owned.now,
+                from,
+                per_call.min(total - from),
+                previous.map_or(0, |(from, count)| from + count),
+            )
         });
-        let completions = previous.map(|(from, count)| Arc::new(completion(handle, owned.now, from, count, per_call)));
+        let completions = previous
+            .map(|(from, count)| Arc::new(completion(handle, owned.now, from, count, per_call)));
         let submissions = submissions.collect();
-        batches.push(Records { submissions, completions: completions.into_iter().collect(), ..Records::default() });
+        batches.push(Records {
+            submissions,
+            completions: completions.into_iter().collect(),
+            ..Records::default()
+        });
         previous = (tasks > 0).then_some((first, tasks));
         first += tasks;
     }
@@ -44,7 +68,15 @@ pub async fn append(place: &Place, database: &str, total: u64, per_batch: u64, p
     let start = Instant::now();
     for (at, records) in batches.into_iter().enumerate() {
         let no = BatchNo(owned.last_batch.0 + 1 + at as i64);
-        let fate = writer.append(&Batch { shard: ShardId(0), epoch: owned.epoch, no, day: owned.now.day(), records }).await;
+        let fate = writer
+            .append(&Batch {
+                shard: ShardId(0),
+                epoch: owned.epoch,
+                no,
+                day: owned.now.day(),
+                records,
+            })
+            .await;
         ensure!(fate == Fate::Durable, "batch {}: {fate:?}", no.0);
     }
     Ok(total as f64 / start.elapsed().as_secs_f64())
@@ -52,7 +84,10 @@ pub async fn append(place: &Place, database: &str, total: u64, per_batch: u64, p
 
 fn submission(handle: Handle, at: Time, from: u64, count: u64, done: u64) -> SubmissionRecord {
     let bodies: Vec<_> = (from..from + count).map(load::body).collect();
-    let spec = Arc::new(Spec { work: Work::Noop, options: Default::default() });
+    let spec = Arc::new(Spec {
+        work: Work::Noop,
+        options: Default::default(),
+    });
     SubmissionRecord {
         handle,
         first_seq: Seq(from as i64 + 1),
@@ -60,7 +95,11 @@ fn submission(handle: Handle, at: Time, from: u64, count: u64, done: u64) -> Sub
         done_no: DoneNo(done as i64),
         submit: Arc::new(Submit {
             request: None,
-            runs: vec![Run { count: count as u32, order: None, spec: spec.clone() }],
+            runs: vec![Run {
+                count: count as u32,
+                order: None,
+                spec: spec.clone(),
+            }],
             bodies: Packed::new(bodies.iter().map(|body| &body[..])),
             params: Packed::default(),
         }),
@@ -82,5 +121,9 @@ fn completion(handle: Handle, at: Time, from: u64, count: u64, per_call: u64) ->
         error: None,
         result: None,
     });
-    CompletionRecord { handle, first_done_no: DoneNo(from as i64 + 1), done: done.collect() }
+    CompletionRecord {
+        handle,
+        first_done_no: DoneNo(from as i64 + 1),
+        done: done.collect(),
+    }
 }

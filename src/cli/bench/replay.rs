@@ -36,7 +36,10 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
     let place = Place::new().await?;
     let database = place.database("bench").await?;
     let server = place.server(&database).await?;
-    let scheduler = Client::connect(&server.address).await?.open(SchedulerSettings::default()).await?;
+    let scheduler = Client::connect(&server.address)
+        .await?
+        .open(SchedulerSettings::default())
+        .await?;
     finish(&scheduler, total).await?;
     place.checkpoint().await?;
     let reader = place.journal(&database).await?.reader();
@@ -56,7 +59,10 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
         figure,
         unit: "events/s",
         runs: rates,
-        yardstick: ("reading the same rows on one connection and taking them apart, no service", yardstick),
+        yardstick: (
+            "reading the same rows on one connection and taking them apart, no service",
+            yardstick,
+        ),
         ratio: figure / yardstick,
         also,
         ran: format!(
@@ -76,7 +82,15 @@ async fn finish(scheduler: &Scheduler, total: u64) -> Result<()> {
     scheduler.pause().await?;
     fill::fill_with(scheduler, half, most, PER_CALL, CALLERS, of_one_order).await?;
     let oldest = most + (total - most) / 100;
-    fill::fill_with(scheduler, most, oldest, PER_CALL, CALLERS, of_many_orders_and_the_rare_one).await?;
+    fill::fill_with(
+        scheduler,
+        most,
+        oldest,
+        PER_CALL,
+        CALLERS,
+        of_many_orders_and_the_rare_one,
+    )
+    .await?;
     fill::fill_with(scheduler, oldest, total, PER_CALL, CALLERS, of_many_orders).await?;
     scheduler.resume(false).await?;
     done(scheduler, total).await
@@ -91,7 +105,10 @@ async fn done(scheduler: &Scheduler, count: u64) -> Result<()> {
 }
 
 fn of_one_order(number: u64) -> Task {
-    Task { order: Some(one_order(number)), ..load::task(number) }
+    Task {
+        order: Some(one_order(number)),
+        ..load::task(number)
+    }
 }
 
 fn one_order(number: u64) -> i64 {
@@ -101,25 +118,41 @@ fn one_order(number: u64) -> i64 {
 /// Ten tasks of an order, ten of the next one, and so on: all but the rare one.
 fn of_many_orders(number: u64) -> Task {
     let order = MANY + (number / 10 % 10) as i64;
-    Task { order: Some(if order == RARE { MANY } else { order }), ..load::task(number) }
+    Task {
+        order: Some(if order == RARE { MANY } else { order }),
+        ..load::task(number)
+    }
 }
 
 fn of_many_orders_and_the_rare_one(number: u64) -> Task {
-    Task { order: Some(MANY + (number / 10 % 10) as i64), ..load::task(number) }
+    Task {
+        order: Some(MANY + (number / 10 % 10) as i64),
+        ..load::task(number)
+    }
 }
 
 /// Events per second of a stream of `count` events from the one after `after` on.
 async fn replay(scheduler: &Scheduler, after: u64, count: u64) -> Result<f64> {
     let start = Instant::now();
-    let mut stream = scheduler.synchronize(after as i64, Some(Kind::Count(count as i64))).await?;
+    let mut stream = scheduler
+        .synchronize(after as i64, Some(Kind::Count(count as i64)))
+        .await?;
     let mut next = after as i64 + 1;
     while let Some(events) = stream.next().await? {
         for event in &events {
-            ensure!(event.done_no == next, "event {} where {next} was due", event.done_no);
+            ensure!(
+                event.done_no == next,
+                "event {} where {next} was due",
+                event.done_no
+            );
             next += 1;
         }
     }
-    ensure!(next == (after + count) as i64 + 1, "{} of {count} events came", next - 1 - after as i64);
+    ensure!(
+        next == (after + count) as i64 + 1,
+        "{} of {count} events came",
+        next - 1 - after as i64
+    );
     Ok(count as f64 / start.elapsed().as_secs_f64())
 }
 
@@ -149,21 +182,49 @@ async fn first_pages(scheduler: &Scheduler, total: u64) -> Result<Vec<(&'static 
         ("list_order_ms", TaskState::Unspecified, Some(one)),
         ("list_done_order_ms", TaskState::Done, Some(one)),
         ("list_queued_order_ms", TaskState::Queued, Some(one)),
-        ("list_common_of_many_orders_ms", TaskState::Unspecified, Some(MANY)),
-        ("list_rare_of_many_orders_ms", TaskState::Unspecified, Some(RARE)),
-        ("list_done_rare_of_many_orders_ms", TaskState::Done, Some(RARE)),
-        ("list_order_of_nobody_ms", TaskState::Unspecified, Some(nobodys)),
+        (
+            "list_common_of_many_orders_ms",
+            TaskState::Unspecified,
+            Some(MANY),
+        ),
+        (
+            "list_rare_of_many_orders_ms",
+            TaskState::Unspecified,
+            Some(RARE),
+        ),
+        (
+            "list_done_rare_of_many_orders_ms",
+            TaskState::Done,
+            Some(RARE),
+        ),
+        (
+            "list_order_of_nobody_ms",
+            TaskState::Unspecified,
+            Some(nobodys),
+        ),
     ] {
         let mut took = Vec::new();
         for _ in 0..PAGES {
             let start = Instant::now();
             let handle = scheduler.handle().to_owned();
-            let page = scheduler.tasks(ListTasksRequest { handle, state: state.into(), order, ..Default::default() }).await?;
+            let page = scheduler
+                .tasks(ListTasksRequest {
+                    handle,
+                    state: state.into(),
+                    order,
+                    ..Default::default()
+                })
+                .await?;
             took.push(start.elapsed().as_secs_f64() * 1e3);
             let wanted = |order| {
-                matches!(state, TaskState::Unspecified | TaskState::Done) && order != Some(RARE) && order != Some(nobodys)
+                matches!(state, TaskState::Unspecified | TaskState::Done)
+                    && order != Some(RARE)
+                    && order != Some(nobodys)
             };
-            ensure!(!page.tasks.is_empty() || !wanted(order), "{name}: the page is empty");
+            ensure!(
+                !page.tasks.is_empty() || !wanted(order),
+                "{name}: the page is empty"
+            );
         }
         slowest = took.iter().copied().fold(slowest, f64::max);
         figures.push((name, median(&took)));
@@ -171,7 +232,9 @@ async fn first_pages(scheduler: &Scheduler, total: u64) -> Result<Vec<(&'static 
     let mut took = Vec::new();
     for part in 0..PAGES as u64 {
         let start = Instant::now();
-        scheduler.task((1 + part * total / PAGES as u64) as i64).await?;
+        scheduler
+            .task((1 + part * total / PAGES as u64) as i64)
+            .await?;
         took.push(start.elapsed().as_secs_f64() * 1e3);
     }
     slowest = took.iter().copied().fold(slowest, f64::max);

@@ -44,9 +44,26 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let runs: Vec<String> = self.runs.iter().map(|run| format!("{}", round(*run))).collect();
-        writeln!(f, "{}: {} {} (median of {})", self.name, round(self.figure), self.unit, runs.join(", "))?;
-        writeln!(f, "yardstick: {} {} ({})", round(self.yardstick.1), self.unit, self.yardstick.0)?;
+        let runs: Vec<String> = self
+            .runs
+            .iter()
+            .map(|run| format!("{}", round(*run)))
+            .collect();
+        writeln!(
+            f,
+            "{}: {} {} (median of {})",
+            self.name,
+            round(self.figure),
+            self.unit,
+            runs.join(", ")
+        )?;
+        writeln!(
+            f,
+            "yardstick: {} {} ({})",
+            round(self.yardstick.1),
+            self.unit,
+            self.yardstick.0
+        )?;
         writeln!(f, "ratio: {}", round(self.ratio))?;
         for (name, value) in &self.also {
             writeln!(f, "{name}: {}", round(*value))?;
@@ -64,5 +81,9 @@ pub fn median(values: &[f64]) -> f64 {
 
 /// Three digits after the point are enough for a ratio; none for a rate.
 pub fn round(value: f64) -> f64 {
-    if value.abs() >= 1_000.0 { value.round() } else { (value * 1_000.0).round() / 1_000.0 }
+    if value.abs() >= 1_000.0 {
+        value.round()
+    } else {
+        (value * 1_000.0).round() / 1_000.0
+    }
 }

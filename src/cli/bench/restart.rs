@@ -75,7 +75,10 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
             ("many_schedulers_s", median(&many.starts)),
             ("many_schedulers_in_use_s", median(&in_use)),
             ("one_by_one_s", median(&single.starts)),
-            ("slowest_s", slowest(&[&single.starts, &old.starts, &many.starts, &in_use])),
+            (
+                "slowest_s",
+                slowest(&[&single.starts, &old.starts, &many.starts, &in_use]),
+            ),
             ("schedulers", open as f64),
             ("submitted_one_by_one", singles as f64),
         ],
@@ -89,11 +92,21 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
 
 impl Side {
     async fn new(place: &Place, name: &str) -> Result<Side> {
-        Ok(Side { database: place.database(name).await?, backlog: None, starts: Vec::new() })
+        Ok(Side {
+            database: place.database(name).await?,
+            backlog: None,
+            starts: Vec::new(),
+        })
     }
 
     /// Queues `total` statements in a scheduler that is paused.
-    async fn queue(&mut self, place: &Place, total: u64, per_call: u64, callers: u64) -> Result<()> {
+    async fn queue(
+        &mut self,
+        place: &Place,
+        total: u64,
+        per_call: u64,
+        callers: u64,
+    ) -> Result<()> {
         let server = place.server(&self.database).await?;
         let scheduler = fill::paused(&server.address).await?;
         self.backlog = Some(scheduler.handle().to_owned());
@@ -118,7 +131,10 @@ impl Side {
             }
         };
         let mut stream = scheduler.synchronize(after, Some(Kind::Count(1))).await?;
-        stream.next().await?.context("the stream ended before the first event")?;
+        stream
+            .next()
+            .await?
+            .context("the stream ended before the first event")?;
         self.starts.push(start.elapsed().as_secs_f64());
         if self.backlog.is_some() {
             scheduler.pause().await?;
@@ -129,10 +145,21 @@ impl Side {
 
 /// A scheduler whose first task waits for a day, and `total` tasks after it that end.
 async fn one_open(server: &Server, total: u64) -> Result<()> {
-    let scheduler = Client::connect(&server.address).await?.open(SchedulerSettings::default()).await?;
+    let scheduler = Client::connect(&server.address)
+        .await?
+        .open(SchedulerSettings::default())
+        .await?;
     let tomorrow = SystemTime::now() + Duration::from_secs(86_400);
-    let options = TaskOptions { not_before: Some(tomorrow.into()), ..Default::default() };
-    scheduler.exec(vec![Task { options: Some(options), ..sql(0) }]).await?;
+    let options = TaskOptions {
+        not_before: Some(tomorrow.into()),
+        ..Default::default()
+    };
+    scheduler
+        .exec(vec![Task {
+            options: Some(options),
+            ..sql(0)
+        }])
+        .await?;
     fill::fill_with(&scheduler, 0, total, PER_CALL, CALLERS, load::task).await?;
     while scheduler.describe().await?.done < total as i64 {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -159,7 +186,12 @@ async fn few_each(server: &Server, count: u64) -> Result<()> {
         ended??;
     }
     let client = Client::connect(&server.address).await?;
-    while client.status().await?.backlog.is_none_or(|backlog| backlog.queued + backlog.running > 0) {
+    while client
+        .status()
+        .await?
+        .backlog
+        .is_none_or(|backlog| backlog.queued + backlog.running > 0)
+    {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     Ok(())
@@ -171,6 +203,13 @@ fn slowest(sides: &[&[f64]]) -> f64 {
 
 /// A short statement.
 fn sql(number: u64) -> Task {
-    let sql = SqlTask { statement: format!("select {number}"), ..Default::default() };
-    Task { kind: Some(task::Kind::Sql(sql)), order: None, options: None }
+    let sql = SqlTask {
+        statement: format!("select {number}"),
+        ..Default::default()
+    };
+    Task {
+        kind: Some(task::Kind::Sql(sql)),
+        order: None,
+        options: None,
+    }
 }

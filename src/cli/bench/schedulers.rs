@@ -30,7 +30,9 @@ const ONE_BY_ONE: usize = 1_000;
 /// How long nobody asks for anything, while statements are counted.
 const IDLE: Duration = Duration::from_secs(30);
 /// Until what went before has left no trace: schedulers out of use have been written down as such.
-const SETTLED: Duration = REST.saturating_mul(2).saturating_add(REST_STEP.saturating_mul(3));
+const SETTLED: Duration = REST
+    .saturating_mul(2)
+    .saturating_add(REST_STEP.saturating_mul(3));
 
 pub async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> {
     let place = Place::with(&[("shared_preload_libraries", "pg_stat_statements")]).await?;
@@ -49,17 +51,27 @@ pub async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> {
         last = fight(&few, &many, 2 * runs + 1, total).await?;
         let mut point = last.point(step);
         // Of those opened since the last step: the first ones live in memory that the load before them has left.
-        let bytes =
-            before.replace((step, resident)).map_or(f64::NAN, |(opened, used)| (resident - used) / (step - opened) as f64);
+        let bytes = before
+            .replace((step, resident))
+            .map_or(f64::NAN, |(opened, used)| {
+                (resident - used) / (step - opened) as f64
+            });
         point.values.push(("bytes_per_scheduler", bytes));
         points.push(point);
     }
     drop(empty);
     tokio::time::sleep(SETTLED).await;
     let per_s = statements(&place).await?;
-    let bytes = points.last().and_then(|point| point.values.last()).map_or(f64::NAN, |(_, bytes)| *bytes);
+    let bytes = points
+        .last()
+        .and_then(|point| point.values.last())
+        .map_or(f64::NAN, |(_, bytes)| *bytes);
     let report = report(last, many.len(), total, per_s, bytes);
-    Ok(Measured { report, by: "open_schedulers", points })
+    Ok(Measured {
+        report,
+        by: "open_schedulers",
+        points,
+    })
 }
 
 /// Opens `count` schedulers.
@@ -71,7 +83,12 @@ pub(super) async fn open(address: &str, count: u64) -> Result<Vec<Scheduler>> {
         let (client, left) = (client.clone(), left.clone());
         opening.spawn(async move {
             let mut opened = Vec::new();
-            while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
+            while left
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                    left.checked_sub(1)
+                })
+                .is_ok()
+            {
                 opened.push(client.open(SchedulerSettings::default()).await?);
             }
             Ok::<_, crate::client::Error>(opened)
@@ -108,7 +125,13 @@ async fn drive(schedulers: &[Scheduler], turn: usize, total: u64) -> Result<f64>
         driving.spawn(async move {
             let after = scheduler.describe().await?.done;
             for call in 0..calls {
-                scheduler.exec((call * PER_CALL..(call + 1) * PER_CALL).map(super::load::task).collect()).await?;
+                scheduler
+                    .exec(
+                        (call * PER_CALL..(call + 1) * PER_CALL)
+                            .map(super::load::task)
+                            .collect(),
+                    )
+                    .await?;
             }
             let mut stream = scheduler.synchronize(after, None).await?;
             while stream.next().await?.is_some() {}
@@ -144,8 +167,12 @@ fn spread(schedulers: &[Scheduler], number: usize) -> &Scheduler {
 /// Statements per second that reach Postgres, its own bookkeeping and ours left out, while nobody asks for anything.
 async fn statements(place: &Place) -> Result<f64> {
     let mut admin = place.admin().await?;
-    sqlx::query("create extension if not exists pg_stat_statements").execute(&mut admin).await?;
-    sqlx::query("select pg_stat_statements_reset()").execute(&mut admin).await?;
+    sqlx::query("create extension if not exists pg_stat_statements")
+        .execute(&mut admin)
+        .await?;
+    sqlx::query("select pg_stat_statements_reset()")
+        .execute(&mut admin)
+        .await?;
     let start = Instant::now();
     tokio::time::sleep(IDLE).await;
     let calls = "select coalesce(sum(calls), 0)::float8 from pg_stat_statements where userid <> current_user::regrole";
@@ -153,7 +180,13 @@ async fn statements(place: &Place) -> Result<f64> {
     Ok(calls / start.elapsed().as_secs_f64())
 }
 
-fn report(last: Duel, open: usize, total: u64, statements_per_s: f64, bytes_per_scheduler: f64) -> Report {
+fn report(
+    last: Duel,
+    open: usize,
+    total: u64,
+    statements_per_s: f64,
+    bytes_per_scheduler: f64,
+) -> Report {
     let (figure, yardstick) = (median(&last.loaded.rates), median(&last.empty.rates));
     let (p50, empty_p50) = (median(&last.loaded.p50s), median(&last.empty.p50s));
     let (p99, empty_p99) = (median(&last.loaded.p99s), median(&last.empty.p99s));
@@ -161,17 +194,26 @@ fn report(last: Duel, open: usize, total: u64, statements_per_s: f64, bytes_per_
         name: "schedulers",
         figure,
         unit: "tasks/s",
-        yardstick: ("the same load on an empty server beside it, turn by turn", yardstick),
+        yardstick: (
+            "the same load on an empty server beside it, turn by turn",
+            yardstick,
+        ),
         ratio: duel::ratio(&last.loaded.rates, &last.empty.rates),
         also: vec![
             ("statements_per_s", statements_per_s),
             ("bytes_per_scheduler", bytes_per_scheduler),
             ("p50_us", p50),
             ("empty_p50_us", empty_p50),
-            ("p50_ratio", duel::ratio(&last.loaded.p50s, &last.empty.p50s)),
+            (
+                "p50_ratio",
+                duel::ratio(&last.loaded.p50s, &last.empty.p50s),
+            ),
             ("p99_us", p99),
             ("empty_p99_us", empty_p99),
-            ("p99_ratio", duel::ratio(&last.loaded.p99s, &last.empty.p99s)),
+            (
+                "p99_ratio",
+                duel::ratio(&last.loaded.p99s, &last.empty.p99s),
+            ),
         ],
         runs: last.loaded.rates,
         ran: format!(

@@ -25,7 +25,11 @@ impl Measured {
     pub fn json(&self) -> Value {
         let mut all = self.report.json();
         if !self.points.is_empty() {
-            all["series"] = self.points.iter().map(|point| point.json(self.by)).collect();
+            all["series"] = self
+                .points
+                .iter()
+                .map(|point| point.json(self.by))
+                .collect();
         }
         all
     }
@@ -34,14 +38,22 @@ impl Measured {
 impl Point {
     fn json(&self, by: &str) -> Value {
         let mut fields = Map::from_iter([(by.to_owned(), json!(self.at))]);
-        fields.extend(self.values.iter().map(|(name, value)| (name.to_string(), json!(round(*value)))));
+        fields.extend(
+            self.values
+                .iter()
+                .map(|(name, value)| (name.to_string(), json!(round(*value)))),
+        );
         Value::Object(fields)
     }
 }
 
 impl From<Report> for Measured {
     fn from(report: Report) -> Self {
-        Measured { report, by: "", points: Vec::new() }
+        Measured {
+            report,
+            by: "",
+            points: Vec::new(),
+        }
     }
 }
 
@@ -49,7 +61,11 @@ impl fmt::Display for Measured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.report.fmt(f)?;
         for point in &self.points {
-            let values: Vec<String> = point.values.iter().map(|(name, value)| format!("{name} {}", round(*value))).collect();
+            let values: Vec<String> = point
+                .values
+                .iter()
+                .map(|(name, value)| format!("{name} {}", round(*value)))
+                .collect();
             writeln!(f, "{} {}: {}", point.at, self.by, values.join(", "))?;
         }
         Ok(())

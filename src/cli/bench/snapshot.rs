@@ -41,8 +41,16 @@ struct Figures {
 /// Each disturbance lasts for so many batches.
 pub async fn run(batches: u64) -> Result<Report> {
     let place = Place::new().await?;
-    let (quiet, database) = (place.database("bench_alone").await?, place.database("bench_disturbed").await?);
-    let sides = Sides { alone: place.server(&quiet).await?, disturbed: place.server(&database).await?, database, place };
+    let (quiet, database) = (
+        place.database("bench_alone").await?,
+        place.database("bench_disturbed").await?,
+    );
+    let sides = Sides {
+        alone: place.server(&quiet).await?,
+        disturbed: place.server(&database).await?,
+        database,
+        place,
+    };
     for server in [&sides.alone, &sides.disturbed] {
         load::drive(&server.address, TOGETHER, 1, CALLERS).await?;
     }
@@ -61,7 +69,10 @@ pub async fn run(batches: u64) -> Result<Report> {
         name: "snapshot",
         figure: median(&held.rates),
         unit: "tasks/s",
-        yardstick: ("the same load on a server that is left alone, turn by turn", median(&held.alone)),
+        yardstick: (
+            "the same load on a server that is left alone, turn by turn",
+            median(&held.alone),
+        ),
         ratio: held.rate_ratio,
         also: vec![
             ("p99_us", held.p99),
@@ -96,7 +107,10 @@ impl Sides {
             sides.rotate_left(self.batches().await? as usize % 2);
             for (server, side) in sides {
                 let took = load::drive(&server.address, TOGETHER, 1, CALLERS).await?;
-                side.add(TOGETHER as f64 / took.as_secs_f64(), &latency::tasks(&server.address, ONE_BY_ONE).await?);
+                side.add(
+                    TOGETHER as f64 / took.as_secs_f64(),
+                    &latency::tasks(&server.address, ONE_BY_ONE).await?,
+                );
             }
             written = self.batches().await? - before;
         }
@@ -111,12 +125,22 @@ impl Sides {
     }
 
     async fn batches(&self) -> Result<f64> {
-        Ok(self.place.journal(&self.database).await?.reader().status().await?.last_batch.0 as f64)
+        Ok(self
+            .place
+            .journal(&self.database)
+            .await?
+            .reader()
+            .status()
+            .await?
+            .last_batch
+            .0 as f64)
     }
 }
 
 async fn look(session: &mut PgConnection) -> Result<()> {
-    session.execute("begin isolation level repeatable read; select 1 from execution_log limit 1").await?;
+    session
+        .execute("begin isolation level repeatable read; select 1 from execution_log limit 1")
+        .await?;
     Ok(())
 }
 
@@ -145,7 +169,9 @@ async fn turn_days(mut session: PgConnection, mut stopped: watch::Receiver<bool>
     let mut turned = 0;
     while !*stopped.borrow_and_update() {
         let began = Instant::now();
-        session.execute("create table if not exists submission_far (like submission including all)").await?;
+        session
+            .execute("create table if not exists submission_far (like submission including all)")
+            .await?;
         // It stands already when an open reader has kept the last one from going.
         let _ = session.execute(ATTACH).await;
         turned += u32::from(let_go(&mut session).await?);
@@ -159,12 +185,19 @@ async fn turn_days(mut session: PgConnection, mut stopped: watch::Receiver<bool>
 
 /// Detaches the day and drops it; says whether it is gone. An open reader keeps it, and then nobody waits behind.
 async fn let_go(session: &mut PgConnection) -> Result<bool> {
-    let there = "select exists (select from pg_inherits where inhrelid = to_regclass('submission_far'))";
-    let _ = session.execute("alter table submission detach partition submission_far concurrently").await;
-    let _ = session.execute("alter table submission detach partition submission_far finalize").await;
+    let there =
+        "select exists (select from pg_inherits where inhrelid = to_regclass('submission_far'))";
+    let _ = session
+        .execute("alter table submission detach partition submission_far concurrently")
+        .await;
+    let _ = session
+        .execute("alter table submission detach partition submission_far finalize")
+        .await;
     if sqlx::query_scalar(there).fetch_one(&mut *session).await? {
         return Ok(false);
     }
-    session.execute("drop table if exists submission_far").await?;
+    session
+        .execute("drop table if exists submission_far")
+        .await?;
     Ok(true)
 }

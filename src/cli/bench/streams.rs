@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     api::{
-        self, NoopTask, SchedulerSettings, SynchronizationRequest, SynchronizationResponse, Task, TaskOptions, Until,
-        scheduler_service_client::SchedulerServiceClient, task, until::Kind,
+        self, NoopTask, SchedulerSettings, SynchronizationRequest, SynchronizationResponse, Task,
+        TaskOptions, Until, scheduler_service_client::SchedulerServiceClient, task, until::Kind,
     },
     client::{Client, DoneStream, Scheduler},
 };
@@ -64,7 +64,10 @@ pub async fn run(streams: u64, events: u64) -> Result<Report> {
     let (mut free, mut burdened) = (Vec::new(), Vec::new());
     let (mut without, mut memory) = (Vec::new(), Vec::new());
     for turn in 0..turns {
-        let mut sides = [(&mut alone, &mut free, &mut without), (&mut beside, &mut burdened, &mut memory)];
+        let mut sides = [
+            (&mut alone, &mut free, &mut without),
+            (&mut beside, &mut burdened, &mut memory),
+        ];
         sides.rotate_left(turn as usize % 2);
         for (side, rates, memory) in sides {
             rates.push(side.turn(each).await?);
@@ -80,7 +83,10 @@ pub async fn run(streams: u64, events: u64) -> Result<Report> {
         figure: median(&burdened),
         unit: "events/s",
         ratio: ratio(&burdened, &free),
-        yardstick: ("the reading streams of a server without stalled ones, turn by turn", median(&free)),
+        yardstick: (
+            "the reading streams of a server without stalled ones, turn by turn",
+            median(&free),
+        ),
         runs: burdened,
         also: vec![
             ("resident_mib_at_start", memory[0]),
@@ -108,17 +114,33 @@ impl Side {
         let mut schedulers = Vec::new();
         for at in 0..SCHEDULERS {
             let readers = share(readers, at);
-            let scheduler = Client::connect(&server.address).await?.open(SchedulerSettings::default()).await?;
+            let scheduler = Client::connect(&server.address)
+                .await?
+                .open(SchedulerSettings::default())
+                .await?;
             for first in (0..readers).step_by(PER_CONNECTION as usize) {
-                let own = Client::connect(&server.address).await?.scheduler(scheduler.handle());
+                let own = Client::connect(&server.address)
+                    .await?
+                    .scheduler(scheduler.handle());
                 for _ in first..(first + PER_CONNECTION).min(readers) {
-                    reading.spawn(read(own.synchronize(0, Some(forever())).await?, heard.clone()));
+                    reading.spawn(read(
+                        own.synchronize(0, Some(forever())).await?,
+                        heard.clone(),
+                    ));
                 }
             }
             schedulers.push(scheduler);
         }
         let asleep = stall(&server, &schedulers[0], stalled).await?;
-        Ok(Side { server, schedulers, readers, submitted: 0, heard, reading, _asleep: asleep })
+        Ok(Side {
+            server,
+            schedulers,
+            readers,
+            submitted: 0,
+            heard,
+            reading,
+            _asleep: asleep,
+        })
     }
 
     /// Gives the busy scheduler so many tasks; events per second that the reading streams get in all.
@@ -127,7 +149,15 @@ impl Side {
         for (at, scheduler) in self.schedulers.iter().enumerate() {
             let share = if at == 0 { 1 } else { CALM };
             scheduler.pause().await?;
-            fill::fill_with(scheduler, from / share, to / share, PER_CALL, CALLERS, single).await?;
+            fill::fill_with(
+                scheduler,
+                from / share,
+                to / share,
+                PER_CALL,
+                CALLERS,
+                single,
+            )
+            .await?;
         }
         let told = self.deliveries(to) - self.deliveries(from);
         let start = Instant::now();
@@ -152,7 +182,11 @@ impl Side {
 /// How many of the reading streams read a scheduler.
 fn share(readers: u64, at: u64) -> u64 {
     let busy = readers / BUSY;
-    if at == 0 { busy } else { (readers - busy) / (SCHEDULERS - 1) }
+    if at == 0 {
+        busy
+    } else {
+        (readers - busy) / (SCHEDULERS - 1)
+    }
 }
 
 /// Reads on and on, and counts.
@@ -160,7 +194,11 @@ async fn read(mut stream: DoneStream, heard: Arc<Semaphore>) -> Result<()> {
     let mut next = 1;
     while let Some(events) = stream.next().await? {
         for event in &events {
-            ensure!(event.done_no == next, "event {} where {next} was due", event.done_no);
+            ensure!(
+                event.done_no == next,
+                "event {} where {next} was due",
+                event.done_no
+            );
             next += 1;
         }
         heard.add_permits(events.len());
@@ -169,13 +207,27 @@ async fn read(mut stream: DoneStream, heard: Arc<Semaphore>) -> Result<()> {
 }
 
 /// Opens streams that nobody reads, with the windows of a client that sets none.
-async fn stall(server: &Server, scheduler: &Scheduler, count: u64) -> Result<Vec<Streaming<SynchronizationResponse>>> {
+async fn stall(
+    server: &Server,
+    scheduler: &Scheduler,
+    count: u64,
+) -> Result<Vec<Streaming<SynchronizationResponse>>> {
     let mut asleep = Vec::new();
     for _ in 0..count.div_ceil(PER_CONNECTION) {
-        let mut calls = SchedulerServiceClient::new(Endpoint::from_shared(server.address.clone())?.connect().await?);
+        let mut calls = SchedulerServiceClient::new(
+            Endpoint::from_shared(server.address.clone())?
+                .connect()
+                .await?,
+        );
         for _ in 0..PER_CONNECTION.min(count - asleep.len() as u64) {
-            let until = Some(Until { kind: Some(forever()) });
-            let request = SynchronizationRequest { handle: scheduler.handle().to_owned(), until, ..Default::default() };
+            let until = Some(Until {
+                kind: Some(forever()),
+            });
+            let request = SynchronizationRequest {
+                handle: scheduler.handle().to_owned(),
+                until,
+                ..Default::default()
+            };
             asleep.push(calls.synchronization(request).await?.into_inner());
         }
     }
@@ -189,6 +241,13 @@ fn forever() -> Kind {
 /// A task that is unlike its neighbours: its event stands alone from the queue to the stream.
 fn single(number: u64) -> Task {
     let labels = HashMap::from([("half".to_owned(), (number % 2).to_string())]);
-    let options = Some(TaskOptions { labels, ..TaskOptions::default() });
-    Task { kind: Some(task::Kind::Noop(NoopTask::default())), order: None, options }
+    let options = Some(TaskOptions {
+        labels,
+        ..TaskOptions::default()
+    });
+    Task {
+        kind: Some(task::Kind::Noop(NoopTask::default())),
+        order: None,
+        options,
+    }
 }

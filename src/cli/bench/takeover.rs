@@ -85,13 +85,27 @@ struct Replicas {
 
 impl Replicas {
     async fn start(place: &Place, database: &str) -> Result<Replicas> {
-        let mut replicas = Replicas { servers: Vec::new(), addresses: Vec::new(), arguments: Vec::new() };
+        let mut replicas = Replicas {
+            servers: Vec::new(),
+            addresses: Vec::new(),
+            arguments: Vec::new(),
+        };
         for index in 0..REPLICAS {
             let (listen, peer, name) = (free_address()?, free_address()?, format!("r{index}"));
             let target = format!("app={}", place.target());
-            let at = ["serve", "--listen", &listen, "--peer-listen", &peer, "--replica-name", &name];
+            let at = [
+                "serve",
+                "--listen",
+                &listen,
+                "--peer-listen",
+                &peer,
+                "--replica-name",
+                &name,
+            ];
             let on = ["--database", database, "--target", &target];
-            replicas.arguments.push(at.iter().chain(&on).map(|text| text.to_string()).collect());
+            replicas
+                .arguments
+                .push(at.iter().chain(&on).map(|text| text.to_string()).collect());
             replicas.addresses.push(format!("http://{listen}"));
             replicas.servers.push(None);
             replicas.restart(index).await?;
@@ -103,7 +117,10 @@ impl Replicas {
     async fn restart(&mut self, index: usize) -> Result<()> {
         let arguments: Vec<&str> = self.arguments[index].iter().map(String::as_str).collect();
         self.servers[index] = Some(Server::spawn(&arguments).await?);
-        Client::connect(&self.addresses[index]).await?.status().await?;
+        Client::connect(&self.addresses[index])
+            .await?
+            .status()
+            .await?;
         Ok(())
     }
 
@@ -148,9 +165,18 @@ impl Load {
         let mut tasks = JoinSet::new();
         tasks.spawn(listen(scheduler.clone(), Arc::clone(&heard)));
         for _ in 0..CALLERS {
-            tasks.spawn(submit(scheduler.clone(), Arc::clone(&calls), Arc::clone(&failed)));
+            tasks.spawn(submit(
+                scheduler.clone(),
+                Arc::clone(&calls),
+                Arc::clone(&failed),
+            ));
         }
-        Ok(Load { heard, calls, failed, _tasks: tasks })
+        Ok(Load {
+            heard,
+            calls,
+            failed,
+            _tasks: tasks,
+        })
     }
 
     /// How long after a kill the first event came that was not on its way already.
@@ -167,20 +193,36 @@ impl Load {
     }
 
     fn longest_silence(&self, since: Instant) -> Duration {
-        let moments: Vec<Instant> = self.moments().into_iter().filter(|moment| *moment > since).collect();
-        moments.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or_default()
+        let moments: Vec<Instant> = self
+            .moments()
+            .into_iter()
+            .filter(|moment| *moment > since)
+            .collect();
+        moments
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .max()
+            .unwrap_or_default()
     }
 
     fn moments(&self) -> Vec<Instant> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.heard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
 async fn listen(scheduler: Scheduler, heard: Arc<Mutex<Vec<Instant>>>) {
     let until = Some(Kind::Forever(Unit {}));
-    let Ok(mut stream) = scheduler.synchronize(0, until).await else { return };
+    let Ok(mut stream) = scheduler.synchronize(0, until).await else {
+        return;
+    };
     while let Ok(Some(_)) = stream.next().await {
-        heard.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
+        heard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Instant::now());
     }
 }
 

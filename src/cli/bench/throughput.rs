@@ -13,13 +13,17 @@ const CALLERS: u64 = 64;
 
 pub async fn run(total: u64, runs: usize) -> Result<Report> {
     let place = Place::new().await?;
-    let (mut rates, mut raw_rates, mut wal, mut per_batch) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut rates, mut raw_rates, mut wal, mut per_batch) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for run in 0..runs {
         let database = place.database(&format!("bench_{run}")).await?;
         let server = place.server(&database).await?;
         // The first tasks warm up connections and plans.
         load::drive(&server.address, total / 20, PER_CALL, CALLERS).await?;
-        let (before, batches_before) = (place.wal_bytes().await?, last_batch(&place, &database).await?);
+        let (before, batches_before) = (
+            place.wal_bytes().await?,
+            last_batch(&place, &database).await?,
+        );
         let took = load::drive(&server.address, total, PER_CALL, CALLERS).await?;
         let batches = last_batch(&place, &database).await? - batches_before;
         wal.push((place.wal_bytes().await? - before) / total as f64);
@@ -27,7 +31,16 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
         per_batch.push(total as f64 / batches);
         drop(server);
         let database = place.database(&format!("bench_raw_{run}")).await?;
-        raw_rates.push(raw::append(&place, &database, total, median(&per_batch) as u64, PER_CALL).await?);
+        raw_rates.push(
+            raw::append(
+                &place,
+                &database,
+                total,
+                median(&per_batch) as u64,
+                PER_CALL,
+            )
+            .await?,
+        );
     }
     let (figure, yardstick) = (median(&rates), median(&raw_rates));
     Ok(Report {
@@ -35,10 +48,18 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
         figure,
         unit: "tasks/s",
         runs: rates,
-        yardstick: ("raw append of the same rows on one connection, no service", yardstick),
+        yardstick: (
+            "raw append of the same rows on one connection, no service",
+            yardstick,
+        ),
         ratio: figure / yardstick,
-        also: vec![("wal_bytes_per_task", median(&wal)), ("tasks_per_batch", median(&per_batch))],
-        ran: format!("{total} no-op tasks with 200-byte bodies, {PER_CALL} a call, {CALLERS} callers, one scheduler, durable"),
+        also: vec![
+            ("wal_bytes_per_task", median(&wal)),
+            ("tasks_per_batch", median(&per_batch)),
+        ],
+        ran: format!(
+            "{total} no-op tasks with 200-byte bodies, {PER_CALL} a call, {CALLERS} callers, one scheduler, durable"
+        ),
     })
 }
 

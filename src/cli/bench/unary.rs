@@ -42,7 +42,10 @@ pub async fn run(total: u64, runs: usize) -> Result<Report> {
         figure,
         unit: "calls/s",
         runs: rates,
-        yardstick: ("the same calls answered at once by a process that does nothing with them", yardstick),
+        yardstick: (
+            "the same calls answered at once by a process that does nothing with them",
+            yardstick,
+        ),
         ratio: figure / yardstick,
         also: Vec::new(),
         ran: format!(
@@ -60,9 +63,18 @@ struct Service {
 
 impl Service {
     async fn open(address: &str) -> Result<Self> {
-        let scheduler = Client::connect(address).await?.open(SchedulerSettings::default()).await?;
-        let stream = scheduler.synchronize(0, Some(until::Kind::Forever(Unit {}))).await?;
-        Ok(Service { channel: bare::channel(address).await?, scheduler, stream })
+        let scheduler = Client::connect(address)
+            .await?
+            .open(SchedulerSettings::default())
+            .await?;
+        let stream = scheduler
+            .synchronize(0, Some(until::Kind::Forever(Unit {})))
+            .await?;
+        Ok(Service {
+            channel: bare::channel(address).await?,
+            scheduler,
+            stream,
+        })
     }
 
     fn requests(&self, count: u64) -> Vec<ExecAsyncRequest> {
@@ -78,7 +90,11 @@ impl Service {
         while self.stream.cursor() < last && self.stream.next().await?.is_some() {}
         let took = start.elapsed();
         calling.await??;
-        ensure!(self.stream.cursor() == last, "{} of {last} tasks are done", self.stream.cursor());
+        ensure!(
+            self.stream.cursor() == last,
+            "{} of {last} tasks are done",
+            self.stream.cursor()
+        );
         Ok(took)
     }
 }

@@ -41,7 +41,10 @@ impl Usage {
 }
 
 fn kibibytes(status: &str, name: &str) -> Result<f64> {
-    let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name} in /proc"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .with_context(|| format!("no {name} in /proc"))?;
     Ok(line.trim().trim_end_matches(" kB").parse()?)
 }
 

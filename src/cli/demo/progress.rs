@@ -25,7 +25,11 @@ impl Lines {
         let multi = MultiProgress::new();
         let line = |(index, task): (usize, &Sleep)| {
             let bar = ProgressBar::new(task.time.as_millis().max(1) as u64).with_style(style());
-            let bar = multi.add(bar.with_prefix(format!("order {:<4} task {:>2}", task.order, index + 1)));
+            let bar = multi.add(bar.with_prefix(format!(
+                "order {:<4} task {:>2}",
+                task.order,
+                index + 1
+            )));
             bar.set_message("waiting");
             bar.tick();
             Line { bar, started: None }
@@ -36,7 +40,10 @@ impl Lines {
 
     /// Takes what the server says about the tasks.
     pub fn seen(&mut self, tasks: &[TaskView]) {
-        for task in tasks.iter().filter(|task| task.state() == TaskState::Running) {
+        for task in tasks
+            .iter()
+            .filter(|task| task.state() == TaskState::Running)
+        {
             if let Some(line) = line(&mut self.lines, task.id.as_ref().map_or(0, |id| id.seq)) {
                 line.started.get_or_insert_with(Instant::now);
             }
@@ -56,7 +63,11 @@ impl Lines {
     /// A task has ended.
     pub fn done(&mut self, done: &AsyncDone, took_us: i64) {
         let took = clock::duration(took_us);
-        let word = if done.outcome() == Outcome::Succeeded { "✓" } else { "✗" };
+        let word = if done.outcome() == Outcome::Succeeded {
+            "✓"
+        } else {
+            "✗"
+        };
         if let Some(line) = line(&mut self.lines, done.seq) {
             line.bar.set_position(line.bar.length().unwrap_or(0));
             line.bar.abandon_with_message(format!("{word} {took}"));

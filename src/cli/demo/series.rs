@@ -4,7 +4,13 @@ use crate::api::{SqlTask, Task, task::Kind};
 use std::time::Duration;
 
 /// Tasks of one order: how many, and how many tenths of a second each sleeps at scale 1.
-const SERIES: [(i64, usize, u32); 5] = [(100, 4, 101), (200, 2, 92), (300, 1, 83), (400, 2, 74), (500, 1, 65)];
+const SERIES: [(i64, usize, u32); 5] = [
+    (100, 4, 101),
+    (200, 2, 92),
+    (300, 1, 83),
+    (400, 2, 74),
+    (500, 1, 65),
+];
 
 /// One task of the series.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +29,15 @@ impl Sleep {
 
     /// The task that runs it.
     pub fn task(&self) -> Task {
-        let sql = SqlTask { statement: self.statement(), ..SqlTask::default() };
-        Task { kind: Some(Kind::Sql(sql)), order: Some(self.order), options: None }
+        let sql = SqlTask {
+            statement: self.statement(),
+            ..SqlTask::default()
+        };
+        Task {
+            kind: Some(Kind::Sql(sql)),
+            order: Some(self.order),
+            options: None,
+        }
     }
 }
 
@@ -32,15 +45,30 @@ impl Sleep {
 pub fn tasks(scale: f64) -> Vec<Sleep> {
     let tasks = SERIES.iter().flat_map(|(order, count, tenths)| {
         let time = Duration::from_micros((f64::from(*tenths) * 100_000.0 * scale).round() as u64);
-        std::iter::repeat_n(Sleep { order: *order, time }, *count)
+        std::iter::repeat_n(
+            Sleep {
+                order: *order,
+                time,
+            },
+            *count,
+        )
     });
     tasks.collect()
 }
 
 /// What the series takes when nothing is lost between orders: the sum of the longest of each.
 pub fn expected(tasks: &[Sleep]) -> Duration {
-    let longest = |order: i64| tasks.iter().filter(|task| task.order == order).map(|task| task.time).max();
-    SERIES.iter().filter_map(|(order, ..)| longest(*order)).sum()
+    let longest = |order: i64| {
+        tasks
+            .iter()
+            .filter(|task| task.order == order)
+            .map(|task| task.time)
+            .max()
+    };
+    SERIES
+        .iter()
+        .filter_map(|(order, ..)| longest(*order))
+        .sum()
 }
 
 #[cfg(test)]

@@ -20,8 +20,16 @@ pub struct Verdict {
 impl Verdict {
     /// From the tasks in ascending order of submission.
     pub fn new(tasks: Vec<TaskView>, expected: Duration) -> Verdict {
-        let zero_us = tasks.iter().map(|task| clock::micros(task.submitted_at.as_ref())).min().unwrap_or(0);
-        Verdict { tasks, zero_us, expected }
+        let zero_us = tasks
+            .iter()
+            .map(|task| clock::micros(task.submitted_at.as_ref()))
+            .min()
+            .unwrap_or(0);
+        Verdict {
+            tasks,
+            zero_us,
+            expected,
+        }
     }
 
     /// All tasks succeeded and no two orders overlapped.
@@ -31,11 +39,20 @@ impl Verdict {
 
     /// From the submission to the last end.
     fn total_us(&self) -> i64 {
-        self.tasks.iter().map(|task| log::span(task).1).max().unwrap_or(0) - self.zero_us
+        self.tasks
+            .iter()
+            .map(|task| log::span(task).1)
+            .max()
+            .unwrap_or(0)
+            - self.zero_us
     }
 
     fn failed(&self) -> usize {
-        let succeeded = |task: &&TaskView| task.done.as_ref().is_some_and(|done| done.outcome() == Outcome::Succeeded);
+        let succeeded = |task: &&TaskView| {
+            task.done
+                .as_ref()
+                .is_some_and(|done| done.outcome() == Outcome::Succeeded)
+        };
         self.tasks.len() - self.tasks.iter().filter(succeeded).count()
     }
 
@@ -43,22 +60,34 @@ impl Verdict {
     fn overlaps(&self) -> usize {
         let run = |task: &TaskView| (task.effective_order, log::span(task));
         let runs: Vec<_> = self.tasks.iter().map(run).collect();
-        let overlap = |(a, (a_start, a_end)): &(Option<i64>, (i64, i64)), (b, (b_start, b_end)): &(Option<i64>, (i64, i64))| {
+        let overlap = |(a, (a_start, a_end)): &(Option<i64>, (i64, i64)),
+                       (b, (b_start, b_end)): &(Option<i64>, (i64, i64))| {
             a < b && a_start < b_end && b_start < a_end
         };
-        runs.iter().map(|a| runs.iter().filter(|b| overlap(a, b)).count()).sum()
+        runs.iter()
+            .map(|a| runs.iter().filter(|b| overlap(a, b)).count())
+            .sum()
     }
 
     /// The time line, the log, and the sentence.
     pub fn print(&self) {
-        output::line(output::paint("Time line: tasks of one order run together, the next order waits for all of them", BOLD));
+        output::line(output::paint(
+            "Time line: tasks of one order run together, the next order waits for all of them",
+            BOLD,
+        ));
         timeline::print(&self.spans());
         output::line("");
-        output::line(output::paint("Execution log, as it stands in Postgres", BOLD));
+        output::line(output::paint(
+            "Execution log, as it stands in Postgres",
+            BOLD,
+        ));
         log::print(&self.tasks);
         output::line("");
         output::line(self.sentence());
-        output::line(output::paint("expected: the longest task of each order, added up", DIM));
+        output::line(output::paint(
+            "expected: the longest task of each order, added up",
+            DIM,
+        ));
     }
 
     fn spans(&self) -> Vec<Span> {
@@ -68,8 +97,14 @@ impl Verdict {
             let (start, end) = log::span(task);
             let seq = task.id.as_ref().map_or(0, |id| id.seq);
             Span {
-                label: format!("order {:<4} task {seq:>2}", task.effective_order.unwrap_or_default()),
-                group: orders.iter().position(|order| *order == task.effective_order).unwrap_or(0),
+                label: format!(
+                    "order {:<4} task {seq:>2}",
+                    task.effective_order.unwrap_or_default()
+                ),
+                group: orders
+                    .iter()
+                    .position(|order| *order == task.effective_order)
+                    .unwrap_or(0),
                 start_us: start - self.zero_us,
                 end_us: end - self.zero_us,
                 note: clock::duration(task.done.as_ref().map_or(0, event::run_time_us)),
@@ -123,19 +158,34 @@ mod tests {
     use crate::api::AsyncDone;
 
     fn task(order: i64, started_us: i64, ended_us: i64) -> TaskView {
-        let done = AsyncDone { outcome: Outcome::Succeeded.into(), started_us, ended_us, ..AsyncDone::default() };
-        TaskView { effective_order: Some(order), done: Some(done), ..TaskView::default() }
+        let done = AsyncDone {
+            outcome: Outcome::Succeeded.into(),
+            started_us,
+            ended_us,
+            ..AsyncDone::default()
+        };
+        TaskView {
+            effective_order: Some(order),
+            done: Some(done),
+            ..TaskView::default()
+        }
     }
 
     #[test]
     fn orders_that_touch_do_not_overlap() {
-        let verdict = Verdict::new(vec![task(100, 1, 5), task(100, 2, 6), task(200, 6, 9)], Duration::from_micros(8));
+        let verdict = Verdict::new(
+            vec![task(100, 1, 5), task(100, 2, 6), task(200, 6, 9)],
+            Duration::from_micros(8),
+        );
         assert!(verdict.good());
     }
 
     #[test]
     fn an_overlap_is_seen() {
-        let verdict = Verdict::new(vec![task(100, 1, 5), task(100, 2, 7), task(200, 6, 9)], Duration::from_micros(8));
+        let verdict = Verdict::new(
+            vec![task(100, 1, 5), task(100, 2, 7), task(200, 6, 9)],
+            Duration::from_micros(8),
+        );
         assert_eq!(verdict.overlaps(), 1);
         assert!(!verdict.good());
     }

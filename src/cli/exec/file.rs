@@ -17,7 +17,11 @@ pub struct Line {
 
 /// Reads a file; `-` is stdin.
 pub fn read(path: &Path) -> Result<Vec<Line>, Failure> {
-    let name = if path.as_os_str() == "-" { "stdin".to_owned() } else { path.display().to_string() };
+    let name = if path.as_os_str() == "-" {
+        "stdin".to_owned()
+    } else {
+        path.display().to_string()
+    };
     let text = match name.as_str() {
         "stdin" => {
             let mut text = String::new();
@@ -35,7 +39,10 @@ pub fn read(path: &Path) -> Result<Vec<Line>, Failure> {
 
 /// The tasks of a text, or the number of the first bad line and what is wrong with it.
 fn parse(text: &str) -> Result<Vec<Line>, (usize, String)> {
-    let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
+    let lines = text
+        .lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line.trim()));
     lines
         .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
         .map(|(number, line)| one(line).map_err(|why| (number, why)))
@@ -50,9 +57,16 @@ fn one(line: &str) -> Result<Line, String> {
     }
     let order = match order {
         "" => None,
-        order => Some(order.parse::<i64>().map_err(|_| format!("`{order}` is no order: it must be a whole number"))?),
+        order => Some(
+            order
+                .parse::<i64>()
+                .map_err(|_| format!("`{order}` is no order: it must be a whole number"))?,
+        ),
     };
-    Ok(Line { order, statement: statement.to_owned() })
+    Ok(Line {
+        order,
+        statement: statement.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -60,20 +74,36 @@ mod tests {
     use super::*;
 
     fn line(order: Option<i64>, statement: &str) -> Line {
-        Line { order, statement: statement.to_owned() }
+        Line {
+            order,
+            statement: statement.to_owned(),
+        }
     }
 
     #[test]
     fn lines_have_an_order_and_a_statement_that_may_hold_commas() {
         let text = "# nightly\n\n100, select f(1, 2)\n  200,select 3  \n, vacuum\n";
         let lines = parse(text).unwrap();
-        assert_eq!(lines, [line(Some(100), "select f(1, 2)"), line(Some(200), "select 3"), line(None, "vacuum")]);
+        assert_eq!(
+            lines,
+            [
+                line(Some(100), "select f(1, 2)"),
+                line(Some(200), "select 3"),
+                line(None, "vacuum")
+            ]
+        );
     }
 
     #[test]
     fn a_bad_line_is_named() {
         assert_eq!(parse("100, select 1\nselect 1").unwrap_err().0, 2);
-        assert_eq!(parse("select 1, 2").unwrap_err(), (1, "`select 1` is no order: it must be a whole number".to_owned()));
+        assert_eq!(
+            parse("select 1, 2").unwrap_err(),
+            (
+                1,
+                "`select 1` is no order: it must be a whole number".to_owned()
+            )
+        );
         assert_eq!(parse("\n\n100,").unwrap_err().0, 3);
     }
 }

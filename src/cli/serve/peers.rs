@@ -13,10 +13,21 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 #[command(next_help_heading = "Replicas")]
 pub struct Peers {
     /// Address to listen on for other replicas (port 0: any free one); without it this server is alone
-    #[arg(long, env = "RALLYPOINT_PEER_LISTEN", hide_env_values = true, value_name = "ADDRESS")]
+    #[arg(
+        long,
+        env = "RALLYPOINT_PEER_LISTEN",
+        hide_env_values = true,
+        value_name = "ADDRESS"
+    )]
     peer_listen: Option<SocketAddr>,
     /// Where other replicas reach this one, as HOST:PORT [default: where it listens]
-    #[arg(long, env = "RALLYPOINT_PEER_ADVERTISE", hide_env_values = true, requires = "peer_listen", value_name = "HOST:PORT")]
+    #[arg(
+        long,
+        env = "RALLYPOINT_PEER_ADVERTISE",
+        hide_env_values = true,
+        requires = "peer_listen",
+        value_name = "HOST:PORT"
+    )]
     peer_advertise: Option<String>,
     /// Certificate of this replica for the others (PEM)
     #[arg(
@@ -28,10 +39,22 @@ pub struct Peers {
     )]
     peer_cert: Option<PathBuf>,
     /// Its key (PEM)
-    #[arg(long, env = "RALLYPOINT_PEER_KEY", hide_env_values = true, requires = "peer_cert", value_name = "FILE")]
+    #[arg(
+        long,
+        env = "RALLYPOINT_PEER_KEY",
+        hide_env_values = true,
+        requires = "peer_cert",
+        value_name = "FILE"
+    )]
     peer_key: Option<PathBuf>,
     /// The authority that signs the certificates of all replicas (PEM)
-    #[arg(long, env = "RALLYPOINT_PEER_CA", hide_env_values = true, requires = "peer_cert", value_name = "FILE")]
+    #[arg(
+        long,
+        env = "RALLYPOINT_PEER_CA",
+        hide_env_values = true,
+        requires = "peer_cert",
+        value_name = "FILE"
+    )]
     peer_ca: Option<PathBuf>,
     /// Seconds after which another replica takes over from one that is not heard of; the same for all replicas
     #[arg(
@@ -53,21 +76,32 @@ impl Peers {
 
     /// The port, when there is to be one; its certificates are read.
     pub fn config(self) -> Result<Option<PeerConfig>, Failure> {
-        let Some(listen) = self.peer_listen else { return Ok(None) };
+        let Some(listen) = self.peer_listen else {
+            return Ok(None);
+        };
         if listen.ip().is_unspecified() && self.peer_advertise.is_none() {
             let next = "say with --peer-advertise HOST:PORT where the others reach this replica";
             return Err(Failure::new(format!("{listen} is no address to call back")).next(next));
         }
         let tls = match (self.peer_cert, self.peer_key, self.peer_ca) {
-            (Some(cert), Some(key), Some(ca)) => Some(Tls::read(&TlsFiles { cert, key, ca }).map_err(unreadable)?),
+            (Some(cert), Some(key), Some(ca)) => {
+                Some(Tls::read(&TlsFiles { cert, key, ca }).map_err(unreadable)?)
+            }
             _ => None,
         };
-        Ok(Some(PeerConfig { listen, advertise: self.peer_advertise, tls }))
+        Ok(Some(PeerConfig {
+            listen,
+            advertise: self.peer_advertise,
+            tls,
+        }))
     }
 }
 
 fn lease(text: &str) -> Result<f64, String> {
-    let seconds = text.parse().ok().filter(|seconds| (0.5..=60.0).contains(seconds));
+    let seconds = text
+        .parse()
+        .ok()
+        .filter(|seconds| (0.5..=60.0).contains(seconds));
     seconds.ok_or_else(|| "from 0.5 to 60 seconds".to_owned())
 }
 

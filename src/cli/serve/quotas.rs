@@ -8,13 +8,31 @@ use clap::Args;
 #[command(next_help_heading = "Quotas of each namespace")]
 pub struct Quotas {
     /// Open schedulers
-    #[arg(long, env = "RALLYPOINT_MAX_SCHEDULERS", hide_env_values = true, default_value_t = 1_000_000, value_name = "N")]
+    #[arg(
+        long,
+        env = "RALLYPOINT_MAX_SCHEDULERS",
+        hide_env_values = true,
+        default_value_t = 1_000_000,
+        value_name = "N"
+    )]
     max_schedulers: u32,
     /// Unfinished tasks
-    #[arg(long, env = "RALLYPOINT_MAX_QUEUED_TASKS", hide_env_values = true, default_value_t = 50_000_000, value_name = "N")]
+    #[arg(
+        long,
+        env = "RALLYPOINT_MAX_QUEUED_TASKS",
+        hide_env_values = true,
+        default_value_t = 50_000_000,
+        value_name = "N"
+    )]
     max_queued_tasks: u32,
     /// MiB of the statements and payloads of unfinished tasks; a task counts in whole KiB
-    #[arg(long, env = "RALLYPOINT_MAX_QUEUED_MIB", hide_env_values = true, default_value_t = 262_144, value_name = "MIB")]
+    #[arg(
+        long,
+        env = "RALLYPOINT_MAX_QUEUED_MIB",
+        hide_env_values = true,
+        default_value_t = 262_144,
+        value_name = "MIB"
+    )]
     max_queued_mib: u32,
     /// Tasks submitted a second, a second's worth at once [default: any number]
     #[arg(
@@ -26,7 +44,13 @@ pub struct Quotas {
     )]
     max_submit_rate: Option<u32>,
     /// Open streams
-    #[arg(long, env = "RALLYPOINT_MAX_STREAMS", hide_env_values = true, default_value_t = 100_000, value_name = "N")]
+    #[arg(
+        long,
+        env = "RALLYPOINT_MAX_STREAMS",
+        hide_env_values = true,
+        default_value_t = 100_000,
+        value_name = "N"
+    )]
     max_streams: u32,
 }
 

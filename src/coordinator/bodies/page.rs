@@ -41,8 +41,16 @@ impl Page {
         let mut index = 0;
         for run in &submit.runs {
             if run.spec.work != Work::Noop {
-                let later = run.spec.options.not_before.is_some_and(|not_before| not_before > at);
-                let rank = if later { i64::MAX } else { run.order.map_or(-1, |order| order.0) };
+                let later = run
+                    .spec
+                    .options
+                    .not_before
+                    .is_some_and(|not_before| not_before > at);
+                let rank = if later {
+                    i64::MAX
+                } else {
+                    run.order.map_or(-1, |order| order.0)
+                };
                 page.rank = page.rank.min(Rank(rank));
                 page.need(index, run.count as usize);
             }
@@ -54,7 +62,12 @@ impl Page {
 
     /// Bodies that were read back: all of them are asked for.
     pub fn of_chunk(chunk: BodyChunk, rank: Rank) -> Self {
-        let BodyChunk { first, bodies, params, .. } = chunk;
+        let BodyChunk {
+            first,
+            bodies,
+            params,
+            ..
+        } = chunk;
         let count = bodies.len();
         let mut page = Page::new(first, rank, Source::Chunk { bodies, params });
         page.need(0, count);
@@ -62,7 +75,14 @@ impl Page {
     }
 
     fn new(first: Seq, rank: Rank, source: Source) -> Self {
-        let mut page = Page { first, rank, bytes: 0, source, needed: Vec::new(), left: 0 };
+        let mut page = Page {
+            first,
+            rank,
+            bytes: 0,
+            source,
+            needed: Vec::new(),
+            left: 0,
+        };
         let (bodies, params) = page.packed();
         let count = bodies.len();
         let memory = |packed: &Packed| packed.bytes.len() + packed.ends.len() * size_of::<u32>();
@@ -98,13 +118,20 @@ impl Page {
     /// The body of a task, in memory of its own: a slice would keep the whole page. `None`: it is not here.
     pub fn body(&self, seq: Seq) -> Option<Body> {
         let (bodies, params) = self.packed();
-        let index = usize::try_from(seq.0 - self.first.0).ok().filter(|index| *index < bodies.len())?;
+        let index = usize::try_from(seq.0 - self.first.0)
+            .ok()
+            .filter(|index| *index < bodies.len())?;
         let own = |packed: &Packed| match packed.len() {
             1 => packed.get(index),
             _ => Bytes::copy_from_slice(packed.slice(index)),
         };
-        let params = (!params.is_empty()).then(|| own(params)).filter(|params| !params.is_empty());
-        Some(Body { payload: own(bodies), params })
+        let params = (!params.is_empty())
+            .then(|| own(params))
+            .filter(|params| !params.is_empty());
+        Some(Body {
+            payload: own(bodies),
+            params,
+        })
     }
 
     /// The tasks `first..=last` will not be asked for any more.

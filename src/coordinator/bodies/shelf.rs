@@ -58,7 +58,9 @@ impl Shelf {
         }
         let asked: Vec<Seq> = overlapping(&self.asked, first, last, |asked| asked.last).collect();
         for at in asked {
-            self.asked.entry(at).and_modify(|asked| asked.gone.push((first, last)));
+            self.asked
+                .entry(at)
+                .and_modify(|asked| asked.gone.push((first, last)));
         }
     }
 
@@ -77,7 +79,9 @@ impl Shelf {
 
     /// Drops all pages. What is on its way is only for those who wait for it now.
     pub fn clear(&mut self) {
-        self.asked.values_mut().for_each(|asked| asked.gone = vec![(Seq(0), asked.last)]);
+        self.asked
+            .values_mut()
+            .for_each(|asked| asked.gone = vec![(Seq(0), asked.last)]);
         self.pages.clear();
         self.by_rank.clear();
         self.bytes = 0;
@@ -92,10 +96,22 @@ impl Shelf {
                 next = last.plus(1);
                 continue;
             }
-            let page = self.pages.range(next..).next().map(|(first, _)| first.0 - 1);
-            let asked = self.asked.range(next..).next().map(|(first, _)| first.0 - 1);
+            let page = self
+                .pages
+                .range(next..)
+                .next()
+                .map(|(first, _)| first.0 - 1);
+            let asked = self
+                .asked
+                .range(next..)
+                .next()
+                .map(|(first, _)| first.0 - 1);
             let last = Seq([page, asked].into_iter().flatten().fold(end.0, i64::min));
-            parts.push(Stretch { first: next, last, ..*stretch });
+            parts.push(Stretch {
+                first: next,
+                last,
+                ..*stretch
+            });
             next = last.plus(1);
         }
         parts
@@ -115,20 +131,38 @@ impl Shelf {
 
     /// Notes that a stretch is on its way.
     pub fn ask(&mut self, stretch: &Stretch) {
-        self.asked.insert(stretch.first, Asked { last: stretch.last, gone: Vec::new() });
+        self.asked.insert(
+            stretch.first,
+            Asked {
+                last: stretch.last,
+                gone: Vec::new(),
+            },
+        );
     }
 
     /// The stretch has arrived, or will not. Says which of its tasks are not needed any more.
     pub fn answered(&mut self, stretch: &Stretch) -> Vec<(Seq, Seq)> {
-        self.asked.remove(&stretch.first).map(|asked| asked.gone).unwrap_or_default()
+        self.asked
+            .remove(&stretch.first)
+            .map(|asked| asked.gone)
+            .unwrap_or_default()
     }
 
     fn page_of(&self, seq: Seq) -> Option<&Page> {
-        self.pages.range(..=seq).next_back().map(|(_, page)| page).filter(|page| seq <= page.last())
+        self.pages
+            .range(..=seq)
+            .next_back()
+            .map(|(_, page)| page)
+            .filter(|page| seq <= page.last())
     }
 
     fn covered_until(&self, seq: Seq) -> Option<Seq> {
-        let asked = self.asked.range(..=seq).next_back().map(|(_, asked)| asked.last).filter(|last| seq <= *last);
+        let asked = self
+            .asked
+            .range(..=seq)
+            .next_back()
+            .map(|(_, asked)| asked.last)
+            .filter(|last| seq <= *last);
         asked.or_else(|| self.page_of(seq).map(Page::last))
     }
 
@@ -141,7 +175,18 @@ impl Shelf {
 }
 
 /// Keys of the entries that overlap `first..=last`.
-fn overlapping<T>(map: &BTreeMap<Seq, T>, first: Seq, last: Seq, end: impl Fn(&T) -> Seq) -> impl Iterator<Item = Seq> {
-    let before = map.range(..first).next_back().filter(|(_, entry)| end(entry) >= first);
-    before.into_iter().chain(map.range(first..=last)).map(|(at, _)| *at)
+fn overlapping<T>(
+    map: &BTreeMap<Seq, T>,
+    first: Seq,
+    last: Seq,
+    end: impl Fn(&T) -> Seq,
+) -> impl Iterator<Item = Seq> {
+    let before = map
+        .range(..first)
+        .next_back()
+        .filter(|(_, entry)| end(entry) >= first);
+    before
+        .into_iter()
+        .chain(map.range(first..=last))
+        .map(|(at, _)| *at)
 }

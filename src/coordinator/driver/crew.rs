@@ -23,17 +23,40 @@ impl Loop {
             std::mem::take(&mut self.era).cancel();
             works.extend(roll.executor.capacity().into_iter().map(|(work, _)| work));
             let era = self.era.clone();
-            self.driver.others.spawn(era.run_until_cancelled_owned(roll.clone().call(epoch, works)));
+            self.driver
+                .others
+                .spawn(era.run_until_cancelled_owned(roll.clone().call(epoch, works)));
         }
         let mut commands = vec![roll.pool.own_slots()];
         if roll.pool.is_empty() {
             let member = roll.pool.new_member();
-            let host = Host { replica: self.driver.replica.id, incarnation: roll.sessions.incarnation() };
-            let link = Link { epoch, member, out: self.driver.reports.0.clone() };
+            let host = Host {
+                replica: self.driver.replica.id,
+                incarnation: roll.sessions.incarnation(),
+            };
+            let link = Link {
+                epoch,
+                member,
+                out: self.driver.reports.0.clone(),
+            };
             if let Some(snapshot) = roll.executor.attach(link) {
-                let (name, route) = (self.driver.replica.name.clone(), Route::Local(roll.executor.clone()));
+                let (name, route) = (
+                    self.driver.replica.name.clone(),
+                    Route::Local(roll.executor.clone()),
+                );
                 commands.extend(
-                    roll.pool.join(Joining { member, host, epoch, session: 0, name, snapshot, route }).into_iter().flatten(),
+                    roll.pool
+                        .join(Joining {
+                            member,
+                            host,
+                            epoch,
+                            session: 0,
+                            name,
+                            snapshot,
+                            route,
+                        })
+                        .into_iter()
+                        .flatten(),
                 );
             }
         }
@@ -48,7 +71,9 @@ impl Loop {
             Change::Join(..) if self.driver.machine.stands_by() => Vec::new(),
             // After a crash a process finds the owner it was in the journal, at its own address, and reports to itself. What it
             // said is older than what it has been given here meanwhile.
-            Change::Join(joining, _) if joining.host.replica == self.driver.replica.id => Vec::new(),
+            Change::Join(joining, _) if joining.host.replica == self.driver.replica.id => {
+                Vec::new()
+            }
             Change::Join(joining, answer) => {
                 let told = roll.pool.join(joining);
                 if !matches!(told, Err(Refusal::Stale)) {
@@ -61,11 +86,18 @@ impl Loop {
                 let (host, commands) = roll.pool.leave(member);
                 if let Some(host) = host {
                     let gone = roll.clone().gone(host);
-                    self.driver.others.spawn(self.era.clone().run_until_cancelled_owned(gone));
+                    self.driver
+                        .others
+                        .spawn(self.era.clone().run_until_cancelled_owned(gone));
                 }
                 commands
             }
-            Change::Fenced { host, work, began, taken } => {
+            Change::Fenced {
+                host,
+                work,
+                began,
+                taken,
+            } => {
                 let commands = roll.pool.fenced(host, &work, began);
                 // It goes on waiting for what follows.
                 let _ = taken.send(());

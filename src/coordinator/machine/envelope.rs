@@ -18,7 +18,10 @@ const TASK_BYTES: usize = 64;
 /// What a command weighs in its batch.
 pub fn bytes(command: &Command) -> usize {
     match command {
-        Command::Call { verb: Verb::Submit(submit), .. } => {
+        Command::Call {
+            verb: Verb::Submit(submit),
+            ..
+        } => {
             submit.bodies.bytes.len() + submit.params.bytes.len() + submit.bodies.len() * TASK_BYTES
         }
         Command::Completed(completions) => completions.iter().map(|c| c.report.bytes()).sum(),
@@ -28,7 +31,10 @@ pub fn bytes(command: &Command) -> usize {
 
 /// Told by an executor, who will not say it again.
 pub fn survives(command: &Command) -> bool {
-    matches!(command, Command::Completed(_) | Command::Slots { .. } | Command::StreamClosed(_))
+    matches!(
+        command,
+        Command::Completed(_) | Command::Slots { .. } | Command::StreamClosed(_)
+    )
 }
 
 /// One completion per command, so that one of them can be the culprit.
@@ -37,9 +43,15 @@ pub fn split(commands: Vec<Envelope>) -> Vec<Envelope> {
     for envelope in commands {
         match envelope.command {
             Command::Completed(completions) if completions.len() > 1 => {
-                out.extend(completions.into_iter().map(|c| Envelope { ticket: None, command: Command::Completed(vec![c]) }))
+                out.extend(completions.into_iter().map(|c| Envelope {
+                    ticket: None,
+                    command: Command::Completed(vec![c]),
+                }))
             }
-            command => out.push(Envelope { command, ..envelope }),
+            command => out.push(Envelope {
+                command,
+                ..envelope
+            }),
         }
     }
     out
@@ -47,7 +59,15 @@ pub fn split(commands: Vec<Envelope>) -> Vec<Envelope> {
 
 /// What becomes of the culprit: a completion fails as `RESULT_UNSTORABLE`, anything else has been answered.
 pub fn storable(envelope: Envelope) -> Option<Envelope> {
-    let Command::Completed(completions) = envelope.command else { return None };
-    let completions: Vec<_> = completions.into_iter().filter_map(|completion| completion.without_payload()).collect();
-    (!completions.is_empty()).then_some(Envelope { ticket: None, command: Command::Completed(completions) })
+    let Command::Completed(completions) = envelope.command else {
+        return None;
+    };
+    let completions: Vec<_> = completions
+        .into_iter()
+        .filter_map(|completion| completion.without_payload())
+        .collect();
+    (!completions.is_empty()).then_some(Envelope {
+        ticket: None,
+        command: Command::Completed(completions),
+    })
 }

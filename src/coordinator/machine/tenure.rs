@@ -9,7 +9,12 @@ impl Machine {
     pub(super) fn inherit(&mut self, window: Option<Window>, epoch: Epoch) {
         let Some(window) = window else { return };
         self.told.inherit(window, epoch);
-        let stale = |command: &Command| matches!(command, Command::Completed(_) | Command::Slots { .. } | Command::Reported(_));
+        let stale = |command: &Command| {
+            matches!(
+                command,
+                Command::Completed(_) | Command::Slots { .. } | Command::Reported(_)
+            )
+        };
         self.inbox.retain(|envelope| !stale(&envelope.command));
         self.suspects.retain(|envelope| !stale(&envelope.command));
     }
@@ -36,7 +41,13 @@ impl Machine {
     }
 
     /// Rebuilds the core. What executors still run for this loop, or have reported and not seen durable, goes on.
-    pub(super) fn recover(&mut self, now: Time, schedulers: Vec<RecoveredScheduler>, epoch: Epoch, last_batch: BatchNo) {
+    pub(super) fn recover(
+        &mut self,
+        now: Time,
+        schedulers: Vec<RecoveredScheduler>,
+        epoch: Epoch,
+        last_batch: BatchNo,
+    ) {
         let mut core = Shard::restore(self.limits, now, schedulers, self.told.window());
         for command in self.told.again() {
             core.apply(now, None, &command, &mut self.open);
@@ -52,7 +63,9 @@ mod tests {
     use super::*;
     use crate::{
         coordinator::machine::Event,
-        core::{Action, Caller, Handle, Namespace, Settings, ShardId, Ticket, Verb, limits::Limits},
+        core::{
+            Action, Caller, Handle, Namespace, Settings, ShardId, Ticket, Verb, limits::Limits,
+        },
         journal::Fate,
     };
     use std::sync::Arc;
@@ -61,20 +74,38 @@ mod tests {
 
     fn owner() -> Machine {
         let mut machine = Machine::new(ShardId(0), Limits::default()).0;
-        let recovered = Event::Recovered { schedulers: Vec::new(), epoch: Epoch(1), last_batch: BatchNo(0), window: None };
+        let recovered = Event::Recovered {
+            schedulers: Vec::new(),
+            epoch: Epoch(1),
+            last_batch: BatchNo(0),
+            window: None,
+        };
         machine.step(NOW, [recovered]);
         machine
     }
 
     fn asked(ticket: u64, command: Command) -> Event {
-        Event::Command(Envelope { ticket: Some(Ticket(ticket)), command })
+        Event::Command(Envelope {
+            ticket: Some(Ticket(ticket)),
+            command,
+        })
     }
 
     /// Leaves a record.
     fn open() -> Command {
-        let caller = Caller { namespace: Namespace::default_namespace(), name: "test".into() };
-        let verb = Verb::Open { settings: Arc::new(Settings::default()), request: None };
-        Command::Call { caller, handle: Handle::new(ShardId(0), 1, [7; 10]), verb }
+        let caller = Caller {
+            namespace: Namespace::default_namespace(),
+            name: "test".into(),
+        };
+        let verb = Verb::Open {
+            settings: Arc::new(Settings::default()),
+            request: None,
+        };
+        Command::Call {
+            caller,
+            handle: Handle::new(ShardId(0), 1, [7; 10]),
+            verb,
+        }
     }
 
     fn answered(effects: Vec<Effect>) -> Vec<u64> {
@@ -82,7 +113,13 @@ mod tests {
             Effect::Release(release) => Some(release.actions),
             _ => None,
         });
-        let ticket = |action: Action| if let Action::Reply(ticket, _) = action { Some(ticket.0) } else { None };
+        let ticket = |action: Action| {
+            if let Action::Reply(ticket, _) = action {
+                Some(ticket.0)
+            } else {
+                None
+            }
+        };
         actions.flatten().filter_map(ticket).collect()
     }
 
@@ -100,8 +137,13 @@ mod tests {
     fn a_durable_batch_is_as_good_as_the_lease() {
         let mut machine = owner();
         machine.set_lease(false);
-        assert!(answered(machine.step(NOW, [asked(1, Command::Status), asked(2, open())])).is_empty());
-        assert_eq!(answered(machine.step(NOW, [Event::Fate(BatchNo(1), Fate::Durable)])), [1, 2]);
+        assert!(
+            answered(machine.step(NOW, [asked(1, Command::Status), asked(2, open())])).is_empty()
+        );
+        assert_eq!(
+            answered(machine.step(NOW, [Event::Fate(BatchNo(1), Fate::Durable)])),
+            [1, 2]
+        );
     }
 
     #[test]
@@ -109,7 +151,10 @@ mod tests {
         let mut machine = owner();
         machine.step(NOW, [asked(1, open())]);
         let effects = machine.step(NOW, [Event::Deposed, asked(2, Command::Status)]);
-        assert!(matches!(effects.as_slice(), [Effect::StandBy]), "{effects:?}");
+        assert!(
+            matches!(effects.as_slice(), [Effect::StandBy]),
+            "{effects:?}"
+        );
         assert!(answered(machine.step(NOW, [Event::Fate(BatchNo(1), Fate::Durable)])).is_empty());
         assert!(machine.core().is_none() && machine.next_due() == Time::NEVER);
     }

@@ -77,7 +77,13 @@ pub(super) struct Member {
 
 impl Member {
     pub fn new(host: Host, name: Arc<str>, route: Route, slots: &[(Work, u32)]) -> Self {
-        Member { host, name, slots: slots.iter().cloned().collect(), busy: BTreeMap::new(), route }
+        Member {
+            host,
+            name,
+            slots: slots.iter().cloned().collect(),
+            busy: BTreeMap::new(),
+            route,
+        }
     }
 
     pub fn is_local(&self) -> bool {
@@ -90,7 +96,10 @@ impl Member {
             return None;
         }
         let busy = self.busy.get(work).copied().unwrap_or(0);
-        self.slots.get(work).and_then(|total| total.checked_sub(busy)).filter(|free| *free > 0)
+        self.slots
+            .get(work)
+            .and_then(|total| total.checked_sub(busy))
+            .filter(|free| *free > 0)
     }
 
     pub fn vacate(&mut self, work: &Work) {

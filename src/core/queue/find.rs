@@ -26,16 +26,29 @@ impl Queue {
     }
 
     /// What waits for its turn in one group up to `newest`, for each kind newest first.
-    pub fn newest_of(&self, order: Option<Order>, newest: Seq) -> impl Iterator<Item = impl Iterator<Item = Piece>> {
-        self.group_of(order).into_iter().flat_map(move |group| group.newest(newest))
+    pub fn newest_of(
+        &self,
+        order: Option<Order>,
+        newest: Seq,
+    ) -> impl Iterator<Item = impl Iterator<Item = Piece>> {
+        self.group_of(order)
+            .into_iter()
+            .flat_map(move |group| group.newest(newest))
     }
 
     /// Delayed tasks up to `newest`, newest first; of those that are not `wanted` the places.
-    pub fn newest_delayed(&self, newest: Seq, wanted: impl Fn(&Delayed) -> bool) -> impl Iterator<Item = Piece> {
-        self.delayed_at.range(..=newest).rev().map(move |(first, at)| match &self.delayed[&(*at, *first)] {
-            delayed if wanted(delayed) => Piece::new(*first, delayed.span.last().min(newest)),
-            _ => Piece::nothing(*first),
-        })
+    pub fn newest_delayed(
+        &self,
+        newest: Seq,
+        wanted: impl Fn(&Delayed) -> bool,
+    ) -> impl Iterator<Item = Piece> {
+        self.delayed_at
+            .range(..=newest)
+            .rev()
+            .map(move |(first, at)| match &self.delayed[&(*at, *first)] {
+                delayed if wanted(delayed) => Piece::new(*first, delayed.span.last().min(newest)),
+                _ => Piece::nothing(*first),
+            })
     }
 
     fn group_of(&self, order: Option<Order>) -> Option<&Group> {

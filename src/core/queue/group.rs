@@ -16,12 +16,16 @@ pub(super) struct Group {
 
 impl Group {
     fn lane(&mut self, kind: KindId) -> &mut Lane {
-        let at = self.lanes.iter().position(|lane| lane.kind == kind).unwrap_or_else(|| {
-            // There are many groups, and few of them have a second kind.
-            self.lanes.reserve_exact(1);
-            self.lanes.push(Lane::new(kind));
-            self.lanes.len() - 1
-        });
+        let at = self
+            .lanes
+            .iter()
+            .position(|lane| lane.kind == kind)
+            .unwrap_or_else(|| {
+                // There are many groups, and few of them have a second kind.
+                self.lanes.reserve_exact(1);
+                self.lanes.push(Lane::new(kind));
+                self.lanes.len() - 1
+            });
         &mut self.lanes[at]
     }
 
@@ -63,7 +67,9 @@ impl Group {
 
     /// The first `most` spans of each kind.
     pub fn first_spans(&self, most: usize) -> impl Iterator<Item = &Span> {
-        self.lanes.iter().flat_map(move |lane| lane.spans().take(most))
+        self.lanes
+            .iter()
+            .flat_map(move |lane| lane.spans().take(most))
     }
 
     /// Takes up to `max` tasks of a kind, those with the lowest numbers.
@@ -76,8 +82,13 @@ impl Group {
     /// Takes out the waiting tasks among `first..=last`.
     pub fn remove(&mut self, first: Seq, last: Seq, out: &mut Vec<Span>) {
         let from = out.len();
-        self.lanes.iter_mut().for_each(|lane| lane.remove(first, last, out));
-        self.waiting -= out[from..].iter().map(|span| i64::from(span.count)).sum::<i64>();
+        self.lanes
+            .iter_mut()
+            .for_each(|lane| lane.remove(first, last, out));
+        self.waiting -= out[from..]
+            .iter()
+            .map(|span| i64::from(span.count))
+            .sum::<i64>();
     }
 
     /// Takes up to `max` waiting tasks with a number up to `up_to`, lowest lanes first.
@@ -89,7 +100,9 @@ impl Group {
                 && front.first <= up_to
             {
                 let (_, reach) = front.parts(front.first, up_to);
-                let Some(span) = lane.take(reach.min(max - taken)) else { break };
+                let Some(span) = lane.take(reach.min(max - taken)) else {
+                    break;
+                };
                 taken += span.count;
                 out.push(span);
             }

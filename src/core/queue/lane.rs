@@ -20,7 +20,11 @@ pub(super) struct Lane {
 
 impl Lane {
     pub fn new(kind: KindId) -> Self {
-        Lane { kind, spans: VecDeque::with_capacity(1), holes: 0 }
+        Lane {
+            kind,
+            spans: VecDeque::with_capacity(1),
+            holes: 0,
+        }
     }
 
     pub fn front(&self) -> Option<&Span> {
@@ -39,7 +43,11 @@ impl Lane {
     /// Its tasks up to `newest`, newest first.
     pub fn newest(&self, newest: Seq) -> impl Iterator<Item = Piece> {
         let until = self.spans.partition_point(|span| span.first <= newest);
-        let spans = self.spans.range(..until).rev().filter(|span| span.count > 0);
+        let spans = self
+            .spans
+            .range(..until)
+            .rev()
+            .filter(|span| span.count > 0);
         spans.map(move |span| Piece::new(span.first, span.last().min(newest)))
     }
 

@@ -27,7 +27,10 @@ impl Span {
 
     /// Cuts the first `count` tasks off; `self` keeps the rest, perhaps none.
     pub fn cut(&mut self, count: u32) -> Span {
-        let head = Span { count, ..self.clone() };
+        let head = Span {
+            count,
+            ..self.clone()
+        };
         self.first = self.first.plus(count);
         self.count -= count;
         head

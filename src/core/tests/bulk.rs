@@ -18,7 +18,11 @@ fn a_cancel_release_ends_a_backlog_in_slices() {
     assert_eq!(w.stops.len(), 2);
     let mut cancelled = w.last_batch;
     while cancelled < 3498 {
-        assert!((1..=i64::from(SLICE)).contains(&w.last_batch), "{} outcomes in one batch", w.last_batch);
+        assert!(
+            (1..=i64::from(SLICE)).contains(&w.last_batch),
+            "{} outcomes in one batch",
+            w.last_batch
+        );
         w.commands([]);
         cancelled += w.last_batch;
     }
@@ -26,7 +30,11 @@ fn a_cancel_release_ends_a_backlog_in_slices() {
         w.report(s, seq, Report::Stopped);
     }
     assert_eq!(w.remembered.image(s).state, SchedulerState::Released);
-    assert!(w.outcomes(s).iter().all(|(_, outcome)| *outcome == Outcome::Cancelled));
+    assert!(
+        w.outcomes(s)
+            .iter()
+            .all(|(_, outcome)| *outcome == Outcome::Cancelled)
+    );
 }
 
 #[test]
@@ -45,7 +53,11 @@ fn slices_leave_room_while_others_ask() {
     w.now = w.shard.next_due();
     for _ in 0..2 {
         w.commands([]);
-        assert_eq!(w.last_batch, i64::from(SLICE), "as fast as can be when nobody asks");
+        assert_eq!(
+            w.last_batch,
+            i64::from(SLICE),
+            "as fast as can be when nobody asks"
+        );
     }
 }
 
@@ -54,7 +66,10 @@ fn slices_hold_for_tasks_that_wait_for_their_time() {
     let mut w = World::new(2);
     let s = w.open(plain);
     let later = w.now + Duration::from_secs(3600);
-    w.submit(s, vec![free().with(|o| o.not_before = Some(later)); 2 * SLICE as usize + SLICE as usize / 2]);
+    w.submit(
+        s,
+        vec![free().with(|o| o.not_before = Some(later)); 2 * SLICE as usize + SLICE as usize / 2],
+    );
     w.release(s, ReleaseMode::Cancel);
     let mut sizes = vec![w.last_batch];
     while w.progress(s).pending > 0 {
@@ -125,7 +140,10 @@ fn a_released_scheduler_takes_no_tasks_and_finishes_those_it_has() {
     let s = w.open(plain);
     w.submit(s, [order(1), order(2)]);
     w.release(s, ReleaseMode::Finish);
-    assert_eq!(w.try_submit(s, None, [free()]), Err(crate::core::Reject::Released));
+    assert_eq!(
+        w.try_submit(s, None, [free()]),
+        Err(crate::core::Reject::Released)
+    );
     w.succeed(s, [1, 2]);
     assert_eq!(w.remembered.image(s).state, SchedulerState::Released);
 }

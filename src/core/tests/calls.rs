@@ -2,13 +2,20 @@
 
 use super::world::{World, free, order, plain, request};
 use crate::core::{
-    Caller, Command, DoneNo, Namespace, Order, Reject, ReleaseMode, Reply, Request, Settings, Until, Verb,
+    Caller, Command, DoneNo, Namespace, Order, Reject, ReleaseMode, Reply, Request, Settings,
+    Until, Verb,
     limits::{Limit, Limits},
 };
 use std::sync::Arc;
 
 fn open(handle: crate::core::Handle, request: Option<Request>) -> Command {
-    World::say(handle, Verb::Open { settings: Arc::new(Settings::default()), request })
+    World::say(
+        handle,
+        Verb::Open {
+            settings: Arc::new(Settings::default()),
+            request,
+        },
+    )
 }
 
 fn opened(reply: Option<Reply>) -> Result<crate::core::Handle, Reject> {
@@ -20,8 +27,19 @@ fn opened(reply: Option<Reply>) -> Result<crate::core::Handle, Reject> {
 }
 
 fn outstanding(w: &mut World, s: crate::core::Handle, until: Until) -> (i64, i64) {
-    match w.call(s, Verb::Watch { after: DoneNo(0), until, last_seq: None }) {
-        Reply::Watching { outstanding, last_seq, .. } => (outstanding, last_seq.0),
+    match w.call(
+        s,
+        Verb::Watch {
+            after: DoneNo(0),
+            until,
+            last_seq: None,
+        },
+    ) {
+        Reply::Watching {
+            outstanding,
+            last_seq,
+            ..
+        } => (outstanding, last_seq.0),
         other => panic!("a watch was answered with {other:?}"),
     }
 }
@@ -35,7 +53,10 @@ fn a_repeated_submit_gets_the_same_ids_even_after_a_recovery() {
     assert_eq!(w.try_submit(s, request(1, 5), [order(1), order(2)]), first);
     w.crash();
     assert_eq!(w.try_submit(s, request(1, 5), [order(1), order(2)]), first);
-    assert_eq!(w.try_submit(s, request(1, 6), [order(1)]), Err(Reject::RequestIdReused));
+    assert_eq!(
+        w.try_submit(s, request(1, 6), [order(1)]),
+        Err(Reject::RequestIdReused)
+    );
     assert_eq!(w.submit(s, [order(2)]), 3);
 }
 
@@ -68,7 +89,10 @@ fn a_repeated_open_gets_the_same_scheduler_even_after_a_recovery() {
     assert_eq!(opened(w.command(open(b, request(1, 5)))), Ok(a));
     w.crash();
     assert_eq!(opened(w.command(open(b, request(1, 5)))), Ok(a));
-    assert_eq!(opened(w.command(open(b, request(1, 6)))), Err(Reject::RequestIdReused));
+    assert_eq!(
+        opened(w.command(open(b, request(1, 6)))),
+        Err(Reject::RequestIdReused)
+    );
 }
 
 #[test]
@@ -84,27 +108,65 @@ fn a_handle_is_never_given_to_two_schedulers() {
 fn another_namespace_sees_what_is_not_there() {
     let mut w = World::new(10);
     let s = w.open_in("theirs", plain);
-    for verb in [Verb::Describe, Verb::Pause, Verb::Release(ReleaseMode::Cancel), Verb::Cancel(w.remembered.place(s, 1))] {
-        assert!(matches!(w.call(s, verb), Reply::Rejected(Reject::UnknownHandle)));
+    for verb in [
+        Verb::Describe,
+        Verb::Pause,
+        Verb::Release(ReleaseMode::Cancel),
+        Verb::Cancel(w.remembered.place(s, 1)),
+    ] {
+        assert!(matches!(
+            w.call(s, verb),
+            Reply::Rejected(Reject::UnknownHandle)
+        ));
     }
-    let caller = Caller { namespace: Namespace("theirs".into()), name: "t".into() };
-    let own = w.command(Command::Call { caller, handle: s, verb: Verb::Describe });
+    let caller = Caller {
+        namespace: Namespace("theirs".into()),
+        name: "t".into(),
+    };
+    let own = w.command(Command::Call {
+        caller,
+        handle: s,
+        verb: Verb::Describe,
+    });
     assert!(matches!(own, Some(Reply::Scheduler(_))));
 }
 
 #[test]
 fn over_a_limit_nothing_is_half_done() {
-    let limits = Limits { open_schedulers: 1, queued_tasks: 3, unfinished_orders: 2, ..Limits::default() };
+    let limits = Limits {
+        open_schedulers: 1,
+        queued_tasks: 3,
+        unfinished_orders: 2,
+        ..Limits::default()
+    };
     let mut w = World::limited(0, limits);
     let s = w.open(plain);
     let second = w.new_handle();
-    assert!(matches!(opened(w.command(open(second, None))), Err(Reject::LimitReached { limit: Limit::OpenSchedulers, .. })));
+    assert!(matches!(
+        opened(w.command(open(second, None))),
+        Err(Reject::LimitReached {
+            limit: Limit::OpenSchedulers,
+            ..
+        })
+    ));
     w.submit(s, [free(), free()]);
     let full = w.try_submit(s, None, [free(), free()]);
-    assert!(matches!(full, Err(Reject::LimitReached { limit: Limit::QueuedTasks, .. })), "{full:?}");
+    assert!(
+        matches!(
+            full,
+            Err(Reject::LimitReached {
+                limit: Limit::QueuedTasks,
+                ..
+            })
+        ),
+        "{full:?}"
+    );
     w.cancel(s, 1);
     let orders = w.try_submit(s, None, [order(1), order(2), order(3)]);
-    assert!(matches!(orders, Err(Reject::LimitReached { .. })), "{orders:?}");
+    assert!(
+        matches!(orders, Err(Reject::LimitReached { .. })),
+        "{orders:?}"
+    );
     assert_eq!(w.submit(s, [order(1), order(2)]), 3);
 }
 
@@ -127,12 +189,25 @@ fn the_goal_of_a_stream_counts_its_orders_only() {
     assert_eq!(outstanding(&mut w, s, Until::Order(Order(2))).0, 3);
     w.succeed(s, [1]);
     assert_eq!(outstanding(&mut w, s, Until::Order(Order(2))).0, 2);
-    let resumed = Verb::Watch { after: DoneNo(1), until: Until::All, last_seq: Some(crate::core::Seq(3)) };
-    let Reply::Watching { outstanding, .. } = w.call(s, resumed) else { panic!("watching") };
+    let resumed = Verb::Watch {
+        after: DoneNo(1),
+        until: Until::All,
+        last_seq: Some(crate::core::Seq(3)),
+    };
+    let Reply::Watching { outstanding, .. } = w.call(s, resumed) else {
+        panic!("watching")
+    };
     assert_eq!(outstanding, 2, "a resumed stream keeps its goal");
-    let resumed = |until| Verb::Watch { after: DoneNo(1), until, last_seq: Some(crate::core::Seq(3)) };
+    let resumed = |until| Verb::Watch {
+        after: DoneNo(1),
+        until,
+        last_seq: Some(crate::core::Seq(3)),
+    };
     for (order, expected) in [(1, 1), (2, 2), (3, 2)] {
-        let Reply::Watching { outstanding, .. } = w.call(s, resumed(Until::Order(Order(order)))) else { panic!("watching") };
+        let Reply::Watching { outstanding, .. } = w.call(s, resumed(Until::Order(Order(order))))
+        else {
+            panic!("watching")
+        };
         assert_eq!(outstanding, expected, "up to order {order}");
     }
 }
@@ -141,6 +216,16 @@ fn the_goal_of_a_stream_counts_its_orders_only() {
 fn a_cursor_beyond_the_last_event_is_refused() {
     let mut w = World::new(10);
     let s = w.open(plain);
-    let reply = w.call(s, Verb::Watch { after: DoneNo(1), until: Until::All, last_seq: None });
-    assert!(matches!(reply, Reply::Rejected(Reject::CursorAhead { last: DoneNo(0) })));
+    let reply = w.call(
+        s,
+        Verb::Watch {
+            after: DoneNo(1),
+            until: Until::All,
+            last_seq: None,
+        },
+    );
+    assert!(matches!(
+        reply,
+        Reply::Rejected(Reject::CursorAhead { last: DoneNo(0) })
+    ));
 }

@@ -8,7 +8,12 @@ use crate::core::{
 
 /// Events after the checkpoints of all schedulers.
 fn read_again(w: &World) -> u64 {
-    w.remembered.recovered().iter().flat_map(|one| &one.outcomes).map(|outcome| u64::from(outcome.count)).sum()
+    w.remembered
+        .recovered()
+        .iter()
+        .flat_map(|one| &one.outcomes)
+        .map(|outcome| u64::from(outcome.count))
+        .sum()
 }
 
 /// Everything that runs succeeds, and what follows, until nothing runs.
@@ -32,7 +37,10 @@ fn the_finished_work_of_all_schedulers_together_that_recovery_reads_is_bounded()
     let before = w.remembered.checkpoints;
     w.crash();
     w.commands([]);
-    assert!(w.remembered.checkpoints - before < 100, "a new owner knows how far it is behind");
+    assert!(
+        w.remembered.checkpoints - before < 100,
+        "a new owner knows how far it is behind"
+    );
 }
 
 #[test]
@@ -51,7 +59,11 @@ fn a_new_owner_catches_up_with_what_an_earlier_one_left() {
         w.submit(s, vec![free().noop(); each]);
         finish_all(&mut w, s);
     }
-    assert!(left > BEHIND / 4 && read_again(&w) <= BEHIND, "{left} {}", read_again(&w));
+    assert!(
+        left > BEHIND / 4 && read_again(&w) <= BEHIND,
+        "{left} {}",
+        read_again(&w)
+    );
 }
 
 #[test]
@@ -79,7 +91,11 @@ fn a_ragged_backlog_is_not_written_again_and_again() {
     finish_all(&mut w, s);
     let work = 3 * calls * (1 + ROW as usize);
     assert!(w.remembered.checkpoints > 2, "{}", w.remembered.checkpoints);
-    assert!(w.remembered.ranges * RANGE as usize <= work, "{} ranges", w.remembered.ranges);
+    assert!(
+        w.remembered.ranges * RANGE as usize <= work,
+        "{} ranges",
+        w.remembered.ranges
+    );
 }
 
 #[test]
@@ -89,10 +105,22 @@ fn only_a_checkpoint_says_what_is_unfinished() {
     w.submit(s, vec![free(); 3]);
     w.succeed(s, [1]);
     w.commands([Command::Checkpoint(vec![s]), World::say(s, Verb::Pause)]);
-    assert_eq!((w.remembered.checkpoints, w.remembered.ranges), (1, 1), "with a pause in the same batch");
-    w.call(s, Verb::Resume { ignore_failures: false });
+    assert_eq!(
+        (w.remembered.checkpoints, w.remembered.ranges),
+        (1, 1),
+        "with a pause in the same batch"
+    );
+    w.call(
+        s,
+        Verb::Resume {
+            ignore_failures: false,
+        },
+    );
     assert_eq!(w.remembered.checkpoints, 1);
-    assert_eq!(w.remembered.image(s).checkpoint.unfinished, [(Seq(2), Seq(3))]);
+    assert_eq!(
+        w.remembered.image(s).checkpoint.unfinished,
+        [(Seq(2), Seq(3))]
+    );
     assert!(!w.remembered.image(s).paused);
 }
 
@@ -128,11 +156,16 @@ fn a_scheduler_that_is_not_in_use_comes_to_rest_and_recovery_reads_its_row_alone
     w.submit(busy, [free()]);
     w.succeed(s, [1, 2]);
     w.advance(REST);
-    assert!(w.remembered.image(s).checkpoint.resting && !w.remembered.image(busy).checkpoint.resting);
+    assert!(
+        w.remembered.image(s).checkpoint.resting && !w.remembered.image(busy).checkpoint.resting
+    );
     assert_eq!(read_again(&w), 0);
     w.crash();
     assert_eq!(w.submit(s, [free()]), 3);
-    assert!(!w.remembered.image(s).checkpoint.resting, "the first task is seen again");
+    assert!(
+        !w.remembered.image(s).checkpoint.resting,
+        "the first task is seen again"
+    );
     w.submit(s, [free()]);
     w.crash();
     assert_eq!((w.progress(s).pending, w.progress(s).done_no.0), (2, 2));
@@ -144,7 +177,12 @@ fn schedulers_come_to_rest_a_slice_at_a_time() {
     let most = CATCH_UP / 100;
     let schedulers: Vec<Handle> = (0..most + most / 2).map(|_| w.open(plain)).collect();
     w.now = w.now + REST;
-    let resting = |w: &World| schedulers.iter().filter(|s| w.remembered.image(**s).checkpoint.resting).count();
+    let resting = |w: &World| {
+        schedulers
+            .iter()
+            .filter(|s| w.remembered.image(**s).checkpoint.resting)
+            .count()
+    };
     let mut seen = Vec::new();
     while w.shard.next_due() <= w.now {
         w.commands([]);

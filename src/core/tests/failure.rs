@@ -37,9 +37,19 @@ fn a_halt_survives_a_recovery_and_is_lifted_by_resume_ignoring_failures() {
     w.fail(s, 1);
     w.crash();
     assert_eq!(w.running(s), NONE);
-    w.call(s, Verb::Resume { ignore_failures: false });
+    w.call(
+        s,
+        Verb::Resume {
+            ignore_failures: false,
+        },
+    );
     assert_eq!(w.running(s), NONE);
-    w.call(s, Verb::Resume { ignore_failures: true });
+    w.call(
+        s,
+        Verb::Resume {
+            ignore_failures: true,
+        },
+    );
     assert_eq!(w.running(s), [2]);
     assert_eq!(w.view(s).image.halt, None);
 }
@@ -60,7 +70,10 @@ fn a_failure_without_order_and_a_cancelled_task_halt_nothing() {
 fn halt_counts_timeouts_and_exhausted_tasks_as_failures() {
     let mut w = World::new(100);
     let s = w.open(on_failure(OnFailure::Halt));
-    w.submit(s, [order(1).with(|o| o.retry.max_losses = Some(1)), order(2)]);
+    w.submit(
+        s,
+        [order(1).with(|o| o.retry.max_losses = Some(1)), order(2)],
+    );
     w.lose(s, 1);
     assert_eq!(w.outcome(s, 1), Some(Outcome::Exhausted));
     assert_eq!(w.running(s), NONE);
@@ -88,7 +101,11 @@ fn cancel_rest_cancels_the_later_orders_and_nothing_else() {
     assert_eq!(w.outcome(s, 5), Some(Outcome::Cancelled));
     w.submit(s, [order(2)]);
     w.succeed(s, [2]);
-    assert_eq!(w.running(s), [4, 6], "what comes later is not part of the rest");
+    assert_eq!(
+        w.running(s),
+        [4, 6],
+        "what comes later is not part of the rest"
+    );
 }
 
 #[test]
@@ -101,7 +118,10 @@ fn a_finish_release_cancels_what_a_halt_blocks_and_the_scheduler_ends() {
     assert_eq!(w.outcome(s, 3), Some(Outcome::Cancelled));
     w.succeed(s, [2]);
     assert_eq!(w.outcome(s, 2), Some(Outcome::Succeeded));
-    assert_eq!(w.remembered.image(s).state, crate::core::SchedulerState::Released);
+    assert_eq!(
+        w.remembered.image(s).state,
+        crate::core::SchedulerState::Released
+    );
 }
 
 #[test]
@@ -111,6 +131,12 @@ fn a_halt_after_a_finish_release_cancels_what_it_blocks() {
     w.submit(s, [order(1), order(2)]);
     w.release(s, ReleaseMode::Finish);
     w.fail(s, 1);
-    assert_eq!(w.outcomes(s), [(1, Outcome::Failed), (2, Outcome::Cancelled)]);
-    assert_eq!(w.remembered.image(s).state, crate::core::SchedulerState::Released);
+    assert_eq!(
+        w.outcomes(s),
+        [(1, Outcome::Failed), (2, Outcome::Cancelled)]
+    );
+    assert_eq!(
+        w.remembered.image(s).state,
+        crate::core::SchedulerState::Released
+    );
 }

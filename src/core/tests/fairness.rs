@@ -20,7 +20,13 @@ struct Pool {
 impl Pool {
     fn new(slots: u32, lasts: fn(Handle, i64) -> Duration) -> Self {
         let (ends, begun, used) = (BinaryHeap::new(), BTreeMap::new(), BTreeMap::new());
-        Pool { world: World::new(slots), ends, begun, lasts, used }
+        Pool {
+            world: World::new(slots),
+            ends,
+            begun,
+            lasts,
+            used,
+        }
     }
 
     /// Lets everything go on for so long.
@@ -28,7 +34,10 @@ impl Pool {
         let until = self.world.now + by;
         loop {
             self.take_dispatched();
-            let end = self.ends.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
+            let end = self
+                .ends
+                .peek()
+                .map_or(Time::NEVER, |Reverse((at, ..))| *at);
             let next = end.min(self.world.shard.next_due());
             if next > until {
                 break;
@@ -37,9 +46,11 @@ impl Pool {
             let over = (end <= self.world.now).then(|| self.ends.pop()).flatten();
             let report = over.map(|Reverse((_, handle, seq, attempt))| {
                 self.charge(handle, seq);
-                self.world.stale(handle, seq, attempt, Report::Succeeded(None))
+                self.world
+                    .stale(handle, seq, attempt, Report::Succeeded(None))
             });
-            self.world.commands(report.map(|report| Command::Completed(vec![report])));
+            self.world
+                .commands(report.map(|report| Command::Completed(vec![report])));
         }
         self.world.now = until;
     }
@@ -49,7 +60,8 @@ impl Pool {
             let (handle, seq) = (assignment.handle, assignment.first.0);
             self.begun.insert((handle, seq), self.world.now);
             let end = self.world.now + (self.lasts)(handle, seq);
-            self.ends.push(Reverse((end, handle, seq, assignment.attempt.0)));
+            self.ends
+                .push(Reverse((end, handle, seq, assignment.attempt.0)));
         }
     }
 
@@ -62,22 +74,31 @@ impl Pool {
     fn seconds(&self, of: &[Handle]) -> Vec<f64> {
         let running = |handle: &Handle| {
             let mine = self.begun.iter().filter(|((h, _), _)| h == handle);
-            mine.map(|(_, begun)| self.world.now.since(*begun).as_secs_f64()).sum::<f64>()
+            mine.map(|(_, begun)| self.world.now.since(*begun).as_secs_f64())
+                .sum::<f64>()
         };
-        of.iter().map(|h| self.used.get(h).map_or(0.0, Duration::as_secs_f64) + running(h)).collect()
+        of.iter()
+            .map(|h| self.used.get(h).map_or(0.0, Duration::as_secs_f64) + running(h))
+            .collect()
     }
 }
 
 /// 0.1 to 2 s, mixed differently for every scheduler.
 fn mixed(handle: Handle, seq: i64) -> Duration {
     let salt = handle.uuid().as_u128() as u64 ^ (handle.uuid().as_u128() >> 64) as u64;
-    let hash = (seq as u64 ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let hash = (seq as u64 ^ salt)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(29)
+        .wrapping_mul(0xbf58_476d_1ce4_e5b9);
     Duration::from_millis(100 + (hash >> 33) % 1_901)
 }
 
 #[track_caller]
 fn assert_within(share: f64, expected: f64, tolerance: f64, all: &[f64]) {
-    assert!((share / expected - 1.0).abs() < tolerance, "{share} instead of {expected}, all: {all:?}");
+    assert!(
+        (share / expected - 1.0).abs() < tolerance,
+        "{share} instead of {expected}, all: {all:?}"
+    );
 }
 
 #[test]
@@ -95,7 +116,11 @@ fn a_newcomer_starts_at_once_while_another_floods_the_pool_with_long_tasks() {
 #[test]
 fn a_newcomer_of_another_namespace_starts_at_once_too() {
     let mut w = World::new(20);
-    let flood = [w.open_in("flood", plain), w.open_in("flood", plain), w.open_in("flood", plain)];
+    let flood = [
+        w.open_in("flood", plain),
+        w.open_in("flood", plain),
+        w.open_in("flood", plain),
+    ];
     for s in flood {
         w.command(submit_in("flood", s, 100));
     }
@@ -115,10 +140,18 @@ fn six_schedulers_with_equal_backlogs_get_equal_slot_time_and_none_starves() {
     for _ in 0..20 {
         pool.run(Duration::from_secs(10));
         let now = pool.seconds(&all);
-        assert!(now.iter().zip(&before).all(|(now, before)| now - before > 3.0), "somebody starves: {before:?} → {now:?}");
+        assert!(
+            now.iter()
+                .zip(&before)
+                .all(|(now, before)| now - before > 3.0),
+            "somebody starves: {before:?} → {now:?}"
+        );
         before = now;
     }
-    let (least, most) = (before.iter().copied().fold(f64::MAX, f64::min), before.iter().copied().fold(0.0, f64::max));
+    let (least, most) = (
+        before.iter().copied().fold(f64::MAX, f64::min),
+        before.iter().copied().fold(0.0, f64::max),
+    );
     assert!(most / least < 1.10, "{before:?}");
     assert_within(before.iter().sum(), 5.0 * 200.0, 0.01, &before);
 }
@@ -127,7 +160,10 @@ fn six_schedulers_with_equal_backlogs_get_equal_slot_time_and_none_starves() {
 fn weights_of_one_to_three_give_slot_time_of_one_to_three() {
     let mut pool = Pool::new(5, mixed);
     let weights = [1.0, 3.0, 1.0, 3.0, 1.0, 3.0];
-    let all: Vec<Handle> = weights.iter().map(|weight| pool.world.open(|settings| settings.weight = *weight)).collect();
+    let all: Vec<Handle> = weights
+        .iter()
+        .map(|weight| pool.world.open(|settings| settings.weight = *weight))
+        .collect();
     for s in &all {
         pool.world.submit(*s, vec![free(); 1000]);
     }
@@ -141,13 +177,22 @@ fn weights_of_one_to_three_give_slot_time_of_one_to_three() {
 #[test]
 fn a_namespace_with_a_thousand_busy_schedulers_and_one_with_a_single_one_get_half_each() {
     let mut pool = Pool::new(20, mixed);
-    let many: Vec<Handle> = (0..1000).map(|_| pool.world.open_in("many", plain)).collect();
+    let many: Vec<Handle> = (0..1000)
+        .map(|_| pool.world.open_in("many", plain))
+        .collect();
     let single = pool.world.open_in("single", plain);
-    pool.world.commands(many.iter().map(|s| submit_in("many", *s, 20)));
+    pool.world
+        .commands(many.iter().map(|s| submit_in("many", *s, 20)));
     pool.world.command(submit_in("single", single, 5_000));
     pool.run(Duration::from_secs(200));
-    let (one, all) = (pool.seconds(&[single])[0], pool.seconds(&many).iter().sum::<f64>());
-    assert!(one + all >= 18.0 * 200.0, "all slots but the reserve are busy: {one} + {all}");
+    let (one, all) = (
+        pool.seconds(&[single])[0],
+        pool.seconds(&many).iter().sum::<f64>(),
+    );
+    assert!(
+        one + all >= 18.0 * 200.0,
+        "all slots but the reserve are busy: {one} + {all}"
+    );
     assert_within(one, (one + all) / 2.0, 0.05, &[one, all]);
 }
 
@@ -168,6 +213,13 @@ fn one_who_returns_gets_its_share_and_no_arrears() {
 
 fn submit_in(namespace: &str, handle: Handle, count: usize) -> Command {
     let submit = super::world::submission(None, vec![free(); count]);
-    let caller = crate::core::Caller { namespace: crate::core::Namespace(namespace.into()), name: "t".into() };
-    Command::Call { caller, handle, verb: crate::core::Verb::Submit(std::sync::Arc::new(submit)) }
+    let caller = crate::core::Caller {
+        namespace: crate::core::Namespace(namespace.into()),
+        name: "t".into(),
+    };
+    Command::Call {
+        caller,
+        handle,
+        verb: crate::core::Verb::Submit(std::sync::Arc::new(submit)),
+    }
 }

@@ -2,7 +2,8 @@
 
 use super::world::{World, free, order, plain, request, submission};
 use crate::core::{
-    Caller, Command, DoneNo, Namespace, Outcome, Reject, ReleaseMode, Reply, SchedulerState, Until, Verb,
+    Caller, Command, DoneNo, Namespace, Outcome, Reject, ReleaseMode, Reply, SchedulerState, Until,
+    Verb,
     limits::{Limits, SLICE, TIMERS},
 };
 use std::{sync::Arc, time::Duration};
@@ -12,7 +13,14 @@ fn ten_seconds(settings: &mut crate::core::Settings) {
 }
 
 fn watch(w: &mut World, s: crate::core::Handle) {
-    let reply = w.call(s, Verb::Watch { after: DoneNo(0), until: Until::Forever, last_seq: None });
+    let reply = w.call(
+        s,
+        Verb::Watch {
+            after: DoneNo(0),
+            until: Until::Forever,
+            last_seq: None,
+        },
+    );
     assert!(matches!(reply, Reply::Watching { .. }), "{reply:?}");
 }
 
@@ -66,7 +74,13 @@ fn an_abandoned_scheduler_can_cancel_what_it_has() {
     });
     w.submit(s, [order(1), order(2)]);
     w.seconds(10.1);
-    assert_eq!(w.outcomes(s).iter().filter(|(_, outcome)| *outcome == Outcome::Cancelled).count(), 2);
+    assert_eq!(
+        w.outcomes(s)
+            .iter()
+            .filter(|(_, outcome)| *outcome == Outcome::Cancelled)
+            .count(),
+        2
+    );
     assert_eq!(w.remembered.image(s).state, SchedulerState::Released);
 }
 
@@ -79,7 +93,10 @@ fn schedulers_that_fall_idle_together_are_released_in_slices() {
     let mut open = all.len();
     while open > 0 {
         w.commands([]);
-        let still = all.iter().filter(|s| w.remembered.image(**s).state == SchedulerState::Open).count();
+        let still = all
+            .iter()
+            .filter(|s| w.remembered.image(**s).state == SchedulerState::Open)
+            .count();
         assert_eq!(open - still, SLICE as usize, "of {open}");
         open = still;
     }
@@ -94,7 +111,10 @@ fn one_that_is_used_again_before_its_slice_is_not_released() {
     w.commands([]);
     w.call(last, Verb::Pause);
     w.commands([]);
-    let open: Vec<_> = all.iter().filter(|s| w.remembered.image(**s).state == SchedulerState::Open).collect();
+    let open: Vec<_> = all
+        .iter()
+        .filter(|s| w.remembered.image(**s).state == SchedulerState::Open)
+        .collect();
     assert_eq!(open, [&last]);
     w.seconds(10.0);
     assert_eq!(w.remembered.image(last).state, SchedulerState::Released);
@@ -116,7 +136,13 @@ fn many_timers_at_once_are_spread_over_batches() {
 }
 
 fn remembers(ended_schedulers: usize) -> World {
-    World::limited(10, Limits { ended_schedulers, ..Limits::default() })
+    World::limited(
+        10,
+        Limits {
+            ended_schedulers,
+            ..Limits::default()
+        },
+    )
 }
 
 #[test]
@@ -128,12 +154,23 @@ fn of_the_ended_schedulers_the_oldest_leave_memory() {
     }
     w.call(all[3], Verb::Describe);
     w.commands([]);
-    let kept = |w: &World| all.iter().map(|s| w.shard.progress(*s).is_some()).collect::<Vec<_>>();
+    let kept = |w: &World| {
+        all.iter()
+            .map(|s| w.shard.progress(*s).is_some())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(kept(&w), [false, true, true, false, true]);
-    assert!(matches!(w.call(all[3], Verb::Describe), Reply::Rejected(Reject::UnknownHandle)));
+    assert!(matches!(
+        w.call(all[3], Verb::Describe),
+        Reply::Rejected(Reject::UnknownHandle)
+    ));
     w.seconds(100_000.0);
     w.crash();
-    assert_eq!(kept(&w), [false; 5], "the journal answers for them, and the last one was released as nobody used it");
+    assert_eq!(
+        kept(&w),
+        [false; 5],
+        "the journal answers for them, and the last one was released as nobody used it"
+    );
 }
 
 #[test]
@@ -172,7 +209,10 @@ fn a_stream_opened_after_the_end_keeps_it_in_memory_too() {
     assert!(w.shard.progress(s).is_some());
     w.command(Command::StreamClosed(s));
     w.commands([]);
-    assert!(w.shard.progress(s).is_some() && w.shard.progress(other).is_none(), "it is the youngest now");
+    assert!(
+        w.shard.progress(s).is_some() && w.shard.progress(other).is_none(),
+        "it is the youngest now"
+    );
 }
 
 #[test]
@@ -189,12 +229,28 @@ fn a_repeated_submit_is_answered_when_its_scheduler_has_left_memory() {
         }
         assert!(w.shard.progress(s).is_none());
         assert_eq!(w.try_submit(s, request(1, 1), [free()]), first);
-        assert_eq!(w.try_submit(s, request(1, 2), [free()]), Err(Reject::RequestIdReused));
-        assert_eq!(w.try_submit(s, request(2, 1), [free()]), Err(Reject::UnknownHandle));
-        let caller = Caller { namespace: Namespace("other".into()), name: "test".into() };
+        assert_eq!(
+            w.try_submit(s, request(1, 2), [free()]),
+            Err(Reject::RequestIdReused)
+        );
+        assert_eq!(
+            w.try_submit(s, request(2, 1), [free()]),
+            Err(Reject::UnknownHandle)
+        );
+        let caller = Caller {
+            namespace: Namespace("other".into()),
+            name: "test".into(),
+        };
         let verb = Verb::Submit(Arc::new(submission(request(1, 1), [free()])));
-        let reply = w.command(Command::Call { caller, handle: s, verb });
-        assert!(matches!(reply, Some(Reply::Rejected(Reject::UnknownHandle))), "{reply:?}");
+        let reply = w.command(Command::Call {
+            caller,
+            handle: s,
+            verb,
+        });
+        assert!(
+            matches!(reply, Some(Reply::Rejected(Reject::UnknownHandle))),
+            "{reply:?}"
+        );
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::world::{World, free, order, plain, sql};
 use crate::core::{
-    Command, DoneNo, Handle, LateOrder, Load, OnFailure, Order, Outcome, Phase, Reject, ReleaseMode, Reply, Report,
-    SchedulerState, Seq, Settings, SettingsField, Update, Verb,
+    Command, DoneNo, Handle, LateOrder, Load, OnFailure, Order, Outcome, Phase, Reject,
+    ReleaseMode, Reply, Report, SchedulerState, Seq, Settings, SettingsField, Update, Verb,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -49,7 +49,9 @@ struct Model {
 
 impl Model {
     fn unfinished(&self) -> impl Iterator<Item = &Task> {
-        self.tasks.iter().filter(|task| !matches!(task.state, State::Ended(_)))
+        self.tasks
+            .iter()
+            .filter(|task| !matches!(task.state, State::Ended(_)))
     }
 
     fn current(&self) -> Option<i64> {
@@ -57,27 +59,40 @@ impl Model {
     }
 
     fn running(&self) -> Vec<i64> {
-        let running = |(at, task): (usize, &Task)| matches!(task.state, State::Running { .. }).then_some(at as i64 + 1);
+        let running = |(at, task): (usize, &Task)| {
+            matches!(task.state, State::Running { .. }).then_some(at as i64 + 1)
+        };
         self.tasks.iter().enumerate().filter_map(running).collect()
     }
 
     /// Starts whatever may start, lowest numbers first.
     fn start(&mut self) {
-        let reserve = if self.slots < 4 { 0 } else { (self.slots / 10).max(1) };
+        let reserve = if self.slots < 4 {
+            0
+        } else {
+            (self.slots / 10).max(1)
+        };
         loop {
             let running = self.running().len() as u32;
             // The reserve is for schedulers that run nothing.
-            let slots = if running == 0 { self.slots } else { self.slots - reserve };
+            let slots = if running == 0 {
+                self.slots
+            } else {
+                self.slots - reserve
+            };
             if self.paused || running >= slots.min(self.limit.unwrap_or(u32::MAX)) {
                 return;
             }
             let current = self.current();
             let may = |task: &Task| {
                 let turn = task.order.is_none() || task.order == current;
-                let halted = matches!((task.order, self.halt), (Some(order), Some(halt)) if order > halt);
+                let halted =
+                    matches!((task.order, self.halt), (Some(order), Some(halt)) if order > halt);
                 task.state == State::Waiting && turn && !halted
             };
-            let Some(at) = self.tasks.iter().position(may) else { return };
+            let Some(at) = self.tasks.iter().position(may) else {
+                return;
+            };
             self.tasks[at].state = State::Running { cancel: false };
         }
     }
@@ -85,7 +100,9 @@ impl Model {
     fn end(&mut self, at: usize, outcome: Outcome) {
         self.tasks[at].state = State::Ended(outcome);
         self.ended += 1;
-        let (true, Some(order)) = (outcome.is_failure(), self.tasks[at].order) else { return };
+        let (true, Some(order)) = (outcome.is_failure(), self.tasks[at].order) else {
+            return;
+        };
         match self.on_failure {
             OnFailure::Continue => {}
             OnFailure::CancelRest => self.cancel_above(order),
@@ -100,7 +117,9 @@ impl Model {
 
     fn cancel_above(&mut self, above: i64) {
         for at in 0..self.tasks.len() {
-            if self.tasks[at].state == State::Waiting && self.tasks[at].order.is_some_and(|order| order > above) {
+            if self.tasks[at].state == State::Waiting
+                && self.tasks[at].order.is_some_and(|order| order > above)
+            {
                 self.end(at, Outcome::Cancelled);
             }
         }
@@ -114,13 +133,18 @@ impl Model {
         }
         for order in orders {
             let order = if late(order) { current } else { *order };
-            self.tasks.push(Task { order, state: State::Waiting });
+            self.tasks.push(Task {
+                order,
+                state: State::Waiting,
+            });
         }
         Ok(first)
     }
 
     fn release(&mut self, mode: ReleaseMode) {
-        if self.released.is_some() && (mode == ReleaseMode::Finish || self.released == Some(ReleaseMode::Cancel)) {
+        if self.released.is_some()
+            && (mode == ReleaseMode::Finish || self.released == Some(ReleaseMode::Cancel))
+        {
             return;
         }
         self.released = Some(mode);
@@ -163,14 +187,24 @@ fn apply(w: &mut World, s: Handle, model: &mut Model, step: &Step) {
             let tasks = orders.iter().map(|o| o.map_or_else(free, order));
             let answer = w.try_submit(s, None, tasks);
             if let Err(reject) = &answer {
-                assert!(matches!(reject, Reject::OrderClosed { .. } | Reject::Released), "{reject:?}");
+                assert!(
+                    matches!(reject, Reject::OrderClosed { .. } | Reject::Released),
+                    "{reject:?}"
+                );
             }
-            assert_eq!(answer.map(|(first, _)| first).map_err(drop), model.submit(orders));
+            assert_eq!(
+                answer.map(|(first, _)| first).map_err(drop),
+                model.submit(orders)
+            );
         }
         Step::Report(at, _) | Step::Stop(at) => report(w, s, model, *at, step),
         Step::Cancel(seq) => {
             let reply = w.call(s, Verb::Cancel(w.remembered.place(s, *seq)));
-            match model.tasks.get_mut(*seq as usize - 1).map(|task| &mut task.state) {
+            match model
+                .tasks
+                .get_mut(*seq as usize - 1)
+                .map(|task| &mut task.state)
+            {
                 None => assert!(matches!(reply, Reply::Rejected(Reject::UnknownTask))),
                 Some(State::Running { cancel }) => *cancel = true,
                 Some(State::Waiting) => model.end(*seq as usize - 1, Outcome::Cancelled),
@@ -182,21 +216,42 @@ fn apply(w: &mut World, s: Handle, model: &mut Model, step: &Step) {
             model.paused = true;
         }
         Step::Resume(ignore_failures) => {
-            w.call(s, Verb::Resume { ignore_failures: *ignore_failures });
+            w.call(
+                s,
+                Verb::Resume {
+                    ignore_failures: *ignore_failures,
+                },
+            );
             model.paused = false;
             model.halt = model.halt.filter(|_| !ignore_failures);
         }
         Step::Limit(limit) => {
-            let settings = Settings { max_parallelism: *limit, ..Settings::default() };
-            w.call(s, Verb::Update(Arc::new(Update { settings, fields: vec![SettingsField::MaxParallelism] })));
+            let settings = Settings {
+                max_parallelism: *limit,
+                ..Settings::default()
+            };
+            w.call(
+                s,
+                Verb::Update(Arc::new(Update {
+                    settings,
+                    fields: vec![SettingsField::MaxParallelism],
+                })),
+            );
             model.limit = *limit;
         }
         Step::Slots(total) => {
-            w.command(Command::Slots { work: sql(), total: *total });
+            w.command(Command::Slots {
+                work: sql(),
+                total: *total,
+            });
             model.slots = *total;
         }
         Step::Release(cancel) => {
-            let mode = if *cancel { ReleaseMode::Cancel } else { ReleaseMode::Finish };
+            let mode = if *cancel {
+                ReleaseMode::Cancel
+            } else {
+                ReleaseMode::Finish
+            };
             w.release(s, mode);
             model.release(mode);
         }
@@ -206,13 +261,19 @@ fn apply(w: &mut World, s: Handle, model: &mut Model, step: &Step) {
 
 fn report(w: &mut World, s: Handle, model: &mut Model, at: usize, step: &Step) {
     let running = model.running();
-    let Some(seq) = running.get(at % running.len().max(1)) else { return };
+    let Some(seq) = running.get(at % running.len().max(1)) else {
+        return;
+    };
     let task = *seq as usize - 1;
     let cancel = model.tasks[task].state == State::Running { cancel: true };
     match step {
         Step::Stop(_) => {
             w.report(s, *seq, Report::Stopped);
-            if cancel { model.end(task, Outcome::Cancelled) } else { model.tasks[task].state = State::Waiting }
+            if cancel {
+                model.end(task, Outcome::Cancelled)
+            } else {
+                model.tasks[task].state = State::Waiting
+            }
         }
         Step::Report(_, true) => {
             w.succeed(s, [*seq]);
@@ -220,7 +281,14 @@ fn report(w: &mut World, s: Handle, model: &mut Model, at: usize, step: &Step) {
         }
         _ => {
             w.fail(s, *seq);
-            model.end(task, if cancel { Outcome::Cancelled } else { Outcome::Failed });
+            model.end(
+                task,
+                if cancel {
+                    Outcome::Cancelled
+                } else {
+                    Outcome::Failed
+                },
+            );
         }
     }
 }
@@ -233,18 +301,38 @@ fn compare(w: &mut World, s: Handle, model: &Model) {
         State::Ended(outcome) => Some((at as i64 + 1, outcome)),
         _ => None,
     };
-    assert_eq!(outcomes, model.tasks.iter().enumerate().filter_map(ended).collect::<Vec<_>>());
+    assert_eq!(
+        outcomes,
+        model
+            .tasks
+            .iter()
+            .enumerate()
+            .filter_map(ended)
+            .collect::<Vec<_>>()
+    );
     let unfinished = model.unfinished().count() as i64;
     let progress = w.progress(s);
-    assert_eq!((progress.done_no, progress.pending), (DoneNo(model.ended), unfinished));
+    assert_eq!(
+        (progress.done_no, progress.pending),
+        (DoneNo(model.ended), unfinished)
+    );
     let blocked = |task: &&Task| matches!((task.order, model.halt), (Some(order), Some(halt)) if order > halt);
-    assert_eq!(progress.blocked, model.unfinished().filter(blocked).count() as i64);
+    assert_eq!(
+        progress.blocked,
+        model.unfinished().filter(blocked).count() as i64
+    );
     let view = w.view(s);
     assert_eq!(view.current_order.map(|order| order.0), model.current());
     let counts = view.counts;
-    assert_eq!(counts.blocked + counts.queued + counts.running + counts.retrying, unfinished);
+    assert_eq!(
+        counts.blocked + counts.queued + counts.running + counts.retrying,
+        unfinished
+    );
     let status = w.status();
-    assert_eq!((status.counts, status.oldest_queued.is_some()), (counts, counts.queued > 0));
+    assert_eq!(
+        (status.counts, status.oldest_queued.is_some()),
+        (counts, counts.queued > 0)
+    );
     let state = match (model.released, unfinished) {
         (None, _) => SchedulerState::Open,
         (Some(_), 0) => SchedulerState::Released,
@@ -254,7 +342,13 @@ fn compare(w: &mut World, s: Handle, model: &Model) {
     compare_standings(w, s, model);
     // Every body counts for one KiB.
     let namespace = w.shard.fair.namespace(&view.image.namespace);
-    assert_eq!(w.shard.quotas.load(namespace), Load { tasks: unfinished, bytes: unfinished << 10 });
+    assert_eq!(
+        w.shard.quotas.load(namespace),
+        Load {
+            tasks: unfinished,
+            bytes: unfinished << 10
+        }
+    );
 }
 
 /// Each task stands where it should, and each phase has the tasks it should, as a whole and from any place on.
@@ -265,29 +359,69 @@ fn compare_standings(w: &mut World, s: Handle, model: &Model) {
         match task.state {
             State::Ended(_) => Phase::Done,
             State::Running { .. } => Phase::Running,
-            State::Waiting if (task.order.is_none() || task.order == current) && !halted => Phase::Queued,
+            State::Waiting if (task.order.is_none() || task.order == current) && !halted => {
+                Phase::Queued
+            }
             State::Waiting => Phase::Blocked,
         }
     };
-    let places = (1..=model.tasks.len() as i64).map(|seq| w.remembered.place(s, seq)).collect();
-    let Reply::Located(found) = w.call(s, Verb::Locate(places)) else { panic!("located") };
-    let found: Vec<_> = found.into_iter().map(|found| found.map_or(Phase::Done, |(standing, _)| standing.phase())).collect();
+    let places = (1..=model.tasks.len() as i64)
+        .map(|seq| w.remembered.place(s, seq))
+        .collect();
+    let Reply::Located(found) = w.call(s, Verb::Locate(places)) else {
+        panic!("located")
+    };
+    let found: Vec<_> = found
+        .into_iter()
+        .map(|found| found.map_or(Phase::Done, |(standing, _)| standing.phase()))
+        .collect();
     assert_eq!(found, model.tasks.iter().map(phase).collect::<Vec<_>>());
     let (before, limit) = (Seq(1 + model.ended % 40), 1 + model.ended as usize % 7);
-    for wanted in [Phase::Blocked, Phase::Queued, Phase::Running, Phase::Retrying, Phase::Done] {
+    for wanted in [
+        Phase::Blocked,
+        Phase::Queued,
+        Phase::Running,
+        Phase::Retrying,
+        Phase::Done,
+    ] {
         for order in [None, current.map(Order), Some(Order(3))] {
             if wanted == Phase::Done && order.is_some() {
                 continue;
             }
-            let is = |task: &Task| phase(task) == wanted && (order.is_none() || task.order.map(Order) == order);
-            let all = model.tasks.iter().enumerate().rev().filter(|(_, task)| is(task)).map(|(at, _)| Seq(at as i64 + 1));
-            let (all, some): (Vec<_>, Vec<_>) = (all.clone().collect(), all.filter(|seq| *seq < before).take(limit).collect());
+            let is = |task: &Task| {
+                phase(task) == wanted && (order.is_none() || task.order.map(Order) == order)
+            };
+            let all = model
+                .tasks
+                .iter()
+                .enumerate()
+                .rev()
+                .filter(|(_, task)| is(task))
+                .map(|(at, _)| Seq(at as i64 + 1));
+            let (all, some): (Vec<_>, Vec<_>) = (
+                all.clone().collect(),
+                all.filter(|seq| *seq < before).take(limit).collect(),
+            );
             for (before, limit, expected) in [(Seq(i64::MAX), 1_000, all), (before, limit, some)] {
-                let Reply::Selected { seqs, next } = w.call(s, Verb::Select { before, phase: wanted, order, limit }) else {
+                let Reply::Selected { seqs, next } = w.call(
+                    s,
+                    Verb::Select {
+                        before,
+                        phase: wanted,
+                        order,
+                        limit,
+                    },
+                ) else {
                     panic!("selected")
                 };
                 assert_eq!(seqs, expected, "{wanted:?} {order:?}");
-                assert_eq!(next, expected.last().copied().filter(|last| expected.len() == limit && last.0 > 1));
+                assert_eq!(
+                    next,
+                    expected
+                        .last()
+                        .copied()
+                        .filter(|last| expected.len() == limit && last.0 > 1)
+                );
             }
         }
     }

@@ -51,7 +51,12 @@ fn a_pause_starts_nothing_and_running_work_goes_on() {
     assert_eq!(w.running(s), [1]);
     w.succeed(s, [1]);
     assert_eq!(w.running(s), NONE);
-    w.call(s, Verb::Resume { ignore_failures: false });
+    w.call(
+        s,
+        Verb::Resume {
+            ignore_failures: false,
+        },
+    );
     assert_eq!(w.running(s), [2]);
 }
 
@@ -63,7 +68,12 @@ fn a_paused_scheduler_stays_paused_through_a_recovery() {
     w.submit(s, [free()]);
     w.crash();
     assert_eq!(w.running(s), NONE);
-    w.call(s, Verb::Resume { ignore_failures: false });
+    w.call(
+        s,
+        Verb::Resume {
+            ignore_failures: false,
+        },
+    );
     assert_eq!(w.running(s), [1]);
 }
 

@@ -2,7 +2,8 @@
 
 use super::world::{Task, World, free, order, plain, request};
 use crate::core::{
-    Caller, Command, DoneNo, Handle, Namespace, OnFailure, Reject, ReleaseMode, Reply, Settings, Until, Verb,
+    Caller, Command, DoneNo, Handle, Namespace, OnFailure, Reject, ReleaseMode, Reply, Settings,
+    Until, Verb,
     limits::{Limit, Limits},
 };
 use std::{sync::Arc, time::Duration};
@@ -12,7 +13,9 @@ type Refused = Option<(Limit, i64, Option<f64>)>;
 
 fn refused<T>(result: Result<T, Reject>) -> Refused {
     match result.err()? {
-        Reject::LimitReached { limit, value, wait, .. } => Some((limit, value, wait.map(|wait| wait.as_secs_f64()))),
+        Reject::LimitReached {
+            limit, value, wait, ..
+        } => Some((limit, value, wait.map(|wait| wait.as_secs_f64()))),
         other => panic!("refused with {other:?}"),
     }
 }
@@ -22,7 +25,14 @@ fn submit(w: &mut World, handle: Handle, tasks: impl IntoIterator<Item = Task>) 
 }
 
 fn watch(w: &mut World, handle: Handle) -> Refused {
-    match w.call(handle, Verb::Watch { after: DoneNo(0), until: Until::Forever, last_seq: None }) {
+    match w.call(
+        handle,
+        Verb::Watch {
+            after: DoneNo(0),
+            until: Until::Forever,
+            last_seq: None,
+        },
+    ) {
         Reply::Rejected(reject) => refused::<()>(Err(reject)),
         _ => None,
     }
@@ -30,8 +40,18 @@ fn watch(w: &mut World, handle: Handle) -> Refused {
 
 fn open(w: &mut World, namespace: &str) -> Refused {
     let (handle, settings) = (w.new_handle(), Arc::new(Settings::default()));
-    let caller = Caller { namespace: Namespace(namespace.into()), name: "test".into() };
-    match w.command(Command::Call { caller, handle, verb: Verb::Open { settings, request: None } }) {
+    let caller = Caller {
+        namespace: Namespace(namespace.into()),
+        name: "test".into(),
+    };
+    match w.command(Command::Call {
+        caller,
+        handle,
+        verb: Verb::Open {
+            settings,
+            request: None,
+        },
+    }) {
         Some(Reply::Rejected(reject)) => refused::<()>(Err(reject)),
         _ => None,
     }
@@ -39,7 +59,10 @@ fn open(w: &mut World, namespace: &str) -> Refused {
 
 /// Tests' bodies are shorter than a KiB, so each counts as one.
 fn kib(count: i64) -> Limits {
-    Limits { queued_bytes: count << 10, ..Limits::default() }
+    Limits {
+        queued_bytes: count << 10,
+        ..Limits::default()
+    }
 }
 
 const FULL: Refused = Some((Limit::QueuedBytes, 4 << 10, Some(1.0)));
@@ -64,7 +87,11 @@ fn bytes_of_cancelled_released_and_blocked_tasks_are_given_back() {
     w.cancel(s, 3);
     w.fail(s, 1);
     let other = w.open(plain);
-    assert_eq!(submit(&mut w, other, [free(), free(), free(), free()]), None, "everything else was cancelled");
+    assert_eq!(
+        submit(&mut w, other, [free(), free(), free(), free()]),
+        None,
+        "everything else was cancelled"
+    );
     w.release(other, ReleaseMode::Cancel);
     w.report(other, 1, crate::core::Report::Stopped);
     assert_eq!(submit(&mut w, s, [free(), free(), free(), free()]), None);
@@ -92,28 +119,57 @@ fn a_crash_forgets_no_byte_and_invents_none() {
 fn a_call_that_can_never_fit_is_not_told_to_wait() {
     let mut w = World::limited(0, kib(4));
     let s = w.open(plain);
-    assert_eq!(submit(&mut w, s, (0..5).map(|_| free())), Some((Limit::QueuedBytes, 4 << 10, None)));
+    assert_eq!(
+        submit(&mut w, s, (0..5).map(|_| free())),
+        Some((Limit::QueuedBytes, 4 << 10, None))
+    );
 }
 
 #[test]
 fn a_namespace_submits_at_its_rate_and_saves_up_a_second() {
-    let mut w = World::limited(0, Limits { submit_rate: Some(10), ..Limits::default() });
+    let mut w = World::limited(
+        0,
+        Limits {
+            submit_rate: Some(10),
+            ..Limits::default()
+        },
+    );
     let s = w.open(plain);
     w.seconds(100.0);
     let tasks = |count: usize| std::iter::repeat_n(free(), count);
     assert_eq!(submit(&mut w, s, tasks(10)), None);
-    assert_eq!(submit(&mut w, s, tasks(5)), None, "the call that crosses the line is taken whole");
-    assert_eq!(submit(&mut w, s, tasks(1)), Some((Limit::SubmitRate, 10, Some(0.5))));
+    assert_eq!(
+        submit(&mut w, s, tasks(5)),
+        None,
+        "the call that crosses the line is taken whole"
+    );
+    assert_eq!(
+        submit(&mut w, s, tasks(1)),
+        Some((Limit::SubmitRate, 10, Some(0.5)))
+    );
     w.seconds(0.4);
-    assert_eq!(submit(&mut w, s, tasks(1)), Some((Limit::SubmitRate, 10, Some(0.1))), "a refusal costs nothing");
+    assert_eq!(
+        submit(&mut w, s, tasks(1)),
+        Some((Limit::SubmitRate, 10, Some(0.1))),
+        "a refusal costs nothing"
+    );
     w.seconds(0.1);
     assert_eq!(submit(&mut w, s, tasks(1)), None);
-    assert_eq!(submit(&mut w, s, tasks(1)), Some((Limit::SubmitRate, 10, Some(0.1))));
+    assert_eq!(
+        submit(&mut w, s, tasks(1)),
+        Some((Limit::SubmitRate, 10, Some(0.1)))
+    );
 }
 
 #[test]
 fn over_an_hour_a_namespace_gets_its_rate_and_no_more() {
-    let mut w = World::limited(0, Limits { submit_rate: Some(7), ..Limits::default() });
+    let mut w = World::limited(
+        0,
+        Limits {
+            submit_rate: Some(7),
+            ..Limits::default()
+        },
+    );
     let s = w.open(plain);
     let mut accepted = 0;
     for _ in 0..36_000 {
@@ -125,16 +181,31 @@ fn over_an_hour_a_namespace_gets_its_rate_and_no_more() {
 
 #[test]
 fn a_repeated_call_is_answered_whatever_the_limits_say() {
-    let mut w = World::limited(0, Limits { submit_rate: Some(1), queued_tasks: 2, ..Limits::default() });
+    let mut w = World::limited(
+        0,
+        Limits {
+            submit_rate: Some(1),
+            queued_tasks: 2,
+            ..Limits::default()
+        },
+    );
     let s = w.open(plain);
-    let first = w.try_submit(s, request(1, 1), [free(), free()]).expect("accepted");
+    let first = w
+        .try_submit(s, request(1, 1), [free(), free()])
+        .expect("accepted");
     assert_eq!(w.try_submit(s, request(1, 1), [free(), free()]), Ok(first));
     assert!(submit(&mut w, s, [free()]).is_some());
 }
 
 #[test]
 fn streams_are_counted_while_they_are_open() {
-    let mut w = World::limited(0, Limits { streams: 2, ..Limits::default() });
+    let mut w = World::limited(
+        0,
+        Limits {
+            streams: 2,
+            ..Limits::default()
+        },
+    );
     let (s, t) = (w.open(plain), w.open(plain));
     assert_eq!((watch(&mut w, s), watch(&mut w, t)), (None, None));
     assert_eq!(watch(&mut w, s), Some((Limit::Streams, 2, Some(1.0))));
@@ -144,7 +215,13 @@ fn streams_are_counted_while_they_are_open() {
 
 #[test]
 fn streams_that_outlive_a_core_give_nothing_back_twice() {
-    let mut w = World::limited(0, Limits { streams: 1, ..Limits::default() });
+    let mut w = World::limited(
+        0,
+        Limits {
+            streams: 1,
+            ..Limits::default()
+        },
+    );
     let s = w.open(plain);
     watch(&mut w, s);
     w.rebuild();
@@ -155,12 +232,24 @@ fn streams_that_outlive_a_core_give_nothing_back_twice() {
 
 #[test]
 fn one_namespace_at_its_limits_takes_nothing_from_another() {
-    let limits = Limits { open_schedulers: 1, queued_tasks: 1, submit_rate: Some(1), streams: 1, ..Limits::default() };
+    let limits = Limits {
+        open_schedulers: 1,
+        queued_tasks: 1,
+        submit_rate: Some(1),
+        streams: 1,
+        ..Limits::default()
+    };
     let mut w = World::limited(0, limits);
     for namespace in ["default", "other"] {
         assert_eq!(open(&mut w, namespace), None);
-        assert_eq!(open(&mut w, namespace), Some((Limit::OpenSchedulers, 1, Some(1.0))));
+        assert_eq!(
+            open(&mut w, namespace),
+            Some((Limit::OpenSchedulers, 1, Some(1.0)))
+        );
     }
     w.crash();
-    assert_eq!(open(&mut w, "other"), Some((Limit::OpenSchedulers, 1, Some(1.0))));
+    assert_eq!(
+        open(&mut w, "other"),
+        Some((Limit::OpenSchedulers, 1, Some(1.0)))
+    );
 }

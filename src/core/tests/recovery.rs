@@ -12,7 +12,13 @@ fn orders_limits_and_numbers_go_on_after_a_crash() {
     w.crash();
     assert_eq!(w.running(s), [1, 3]);
     w.succeed(s, [3, 1, 4]);
-    assert_eq!(w.outcomes(s).iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [2, 3, 1, 4]);
+    assert_eq!(
+        w.outcomes(s)
+            .iter()
+            .map(|(seq, _)| *seq)
+            .collect::<Vec<_>>(),
+        [2, 3, 1, 4]
+    );
     assert_eq!(w.submit(s, [order(1)]), 5);
 }
 
@@ -42,8 +48,16 @@ fn a_task_that_kills_its_host_ends_exhausted() {
         w.commands([]);
     }
     assert_eq!(w.outcome(s, 1), Some(Outcome::Exhausted));
-    let lost = w.remembered.attempts(s, 1).iter().filter(|a| matches!(a.what, AttemptEvent::Lost { .. })).count();
-    assert_eq!(lost, 2, "the log tells of the lost attempts before the last one");
+    let lost = w
+        .remembered
+        .attempts(s, 1)
+        .iter()
+        .filter(|a| matches!(a.what, AttemptEvent::Lost { .. }))
+        .count();
+    assert_eq!(
+        lost, 2,
+        "the log tells of the lost attempts before the last one"
+    );
 }
 
 #[test]
@@ -93,7 +107,13 @@ fn a_task_that_was_being_cancelled_when_its_host_died_is_cancelled() {
 fn a_lost_at_most_once_task_halts_like_any_failure() {
     let mut w = World::new(10);
     let s = w.open(on_failure(OnFailure::Halt));
-    w.submit(s, [order(1).with(|o| o.delivery = Some(crate::core::Delivery::AtMostOnce)), order(2)]);
+    w.submit(
+        s,
+        [
+            order(1).with(|o| o.delivery = Some(crate::core::Delivery::AtMostOnce)),
+            order(2),
+        ],
+    );
     w.crash();
     assert_eq!(w.outcomes(s), [(1, Outcome::Exhausted)]);
     assert_eq!(w.running(s), NONE);
@@ -103,16 +123,35 @@ fn a_lost_at_most_once_task_halts_like_any_failure() {
 fn running_attempts_survive_a_rebuild_of_the_core() {
     let mut w = World::new(2);
     let s = w.open(|settings| settings.max_parallelism = Some(2));
-    w.submit(s, [order(1), order(1).with(|o| o.retry.max_attempts = Some(2)), order(1), order(2)]);
+    w.submit(
+        s,
+        [
+            order(1),
+            order(1).with(|o| o.retry.max_attempts = Some(2)),
+            order(1),
+            order(2),
+        ],
+    );
     w.fail(s, 2);
     w.seconds(1.5);
     w.rebuild();
-    assert_eq!(w.running(s), [1, 3], "nothing is started twice and the limit holds");
+    assert_eq!(
+        w.running(s),
+        [1, 3],
+        "nothing is started twice and the limit holds"
+    );
     w.succeed(s, [1, 3]);
     w.rebuild();
     assert_eq!((w.running(s), w.attempt(s, 2)), (vec![2], 2));
     w.seconds(1.0);
-    w.report(s, 2, Report::Failed { error: error("22012"), transient: false });
+    w.report(
+        s,
+        2,
+        Report::Failed {
+            error: error("22012"),
+            transient: false,
+        },
+    );
     assert_eq!(w.outcome(s, 2), Some(Outcome::Failed));
     assert_eq!(w.running(s), [4]);
 }
@@ -123,7 +162,11 @@ fn attempts_without_a_row_survive_a_rebuild_whatever_their_order() {
     let s = w.open(plain);
     w.submit(s, [order(1), order(1), free(), order(2)]);
     w.rebuild();
-    assert_eq!((w.running(s), w.view(s).counts.running), (vec![1, 2, 3], 3), "nothing is started twice");
+    assert_eq!(
+        (w.running(s), w.view(s).counts.running),
+        (vec![1, 2, 3], 3),
+        "nothing is started twice"
+    );
     w.succeed(s, [1, 2, 3, 4]);
     assert_eq!(w.outcomes(s).len(), 4);
 }
@@ -184,7 +227,11 @@ fn after_a_crash_the_first_tasks_with_an_order_and_the_first_without_are_suspect
     w.submit(s, [order(1), order(2), order(2), free(), free()]);
     w.succeed(s, [1]);
     w.crash();
-    let attempts: Vec<i32> = w.running(s).into_iter().map(|seq| w.attempt(s, seq)).collect();
+    let attempts: Vec<i32> = w
+        .running(s)
+        .into_iter()
+        .map(|seq| w.attempt(s, seq))
+        .collect();
     assert_eq!(attempts, [2, 2]);
     w.succeed(s, [2, 3]);
     assert_eq!((w.attempt(s, 4), w.attempt(s, 5)), (2, 2));

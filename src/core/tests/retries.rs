@@ -7,7 +7,10 @@ use crate::core::{AttemptEvent, Delivery, Outcome, Report, Verb};
 fn a_failed_attempt_is_repeated_after_its_backoff_up_to_max_attempts() {
     let mut w = World::new(100);
     let s = w.open(plain);
-    w.submit(s, [free().with(|o| (o.retry.max_attempts, o.retry.jitter) = (Some(3), Some(0.0)))]);
+    w.submit(
+        s,
+        [free().with(|o| (o.retry.max_attempts, o.retry.jitter) = (Some(3), Some(0.0)))],
+    );
     w.fail(s, 1);
     w.seconds(0.99);
     assert_eq!(w.running(s), NONE);
@@ -25,7 +28,12 @@ fn a_failed_attempt_is_repeated_after_its_backoff_up_to_max_attempts() {
 fn an_error_that_must_not_be_retried_ends_the_task_at_once() {
     let mut w = World::new(100);
     let s = w.open(plain);
-    w.submit(s, [free().with(|o| (o.retry.max_attempts, o.retry.non_retryable) = (Some(9), vec!["42601".into()]))]);
+    w.submit(
+        s,
+        [free().with(|o| {
+            (o.retry.max_attempts, o.retry.non_retryable) = (Some(9), vec!["42601".into()])
+        })],
+    );
     w.fail(s, 1);
     assert_eq!(w.outcomes(s), [(1, Outcome::Failed)]);
 }
@@ -70,7 +78,9 @@ fn an_attempt_that_was_handed_back_half_way_keeps_its_number() {
 fn at_most_once_is_recorded_before_it_starts_and_never_repeated() {
     let mut w = World::new(100);
     let s = w.open(plain);
-    let once = || free().with(|o| (o.delivery, o.retry.max_attempts) = (Some(Delivery::AtMostOnce), Some(5)));
+    let once = || {
+        free().with(|o| (o.delivery, o.retry.max_attempts) = (Some(Delivery::AtMostOnce), Some(5)))
+    };
     w.submit(s, [once(), once(), once(), once()]);
     assert_eq!(w.remembered.attempts(s, 1)[0].what, AttemptEvent::Start);
     w.fail(s, 1);
@@ -79,7 +89,12 @@ fn at_most_once_is_recorded_before_it_starts_and_never_repeated() {
     w.crash();
     w.seconds(600.0);
     assert_eq!(w.running(s), NONE);
-    let ends = [(1, Outcome::Failed), (2, Outcome::Exhausted), (3, Outcome::Exhausted), (4, Outcome::Exhausted)];
+    let ends = [
+        (1, Outcome::Failed),
+        (2, Outcome::Exhausted),
+        (3, Outcome::Exhausted),
+        (4, Outcome::Exhausted),
+    ];
     assert_eq!(w.outcomes(s), ends);
 }
 
@@ -87,7 +102,10 @@ fn at_most_once_is_recorded_before_it_starts_and_never_repeated() {
 fn at_most_once_may_start_when_its_attempt_never_began() {
     let mut w = World::new(100);
     let s = w.open(plain);
-    w.submit(s, [free().with(|o| o.delivery = Some(Delivery::AtMostOnce))]);
+    w.submit(
+        s,
+        [free().with(|o| o.delivery = Some(Delivery::AtMostOnce))],
+    );
     w.report(s, 1, Report::NotStarted);
     assert_eq!(w.attempt(s, 1), 2);
 }
@@ -127,7 +145,14 @@ fn a_waiting_a_running_and_an_ended_task_can_be_cancelled() {
     assert_eq!(w.cancel(s, 1), (true, false));
     assert_eq!(w.cancel(s, 1), (true, false), "asking again is no error");
     assert_eq!(w.stops, [(1, 1)]);
-    w.report(s, 1, Report::Failed { error: error("57014"), transient: true });
+    w.report(
+        s,
+        1,
+        Report::Failed {
+            error: error("57014"),
+            transient: true,
+        },
+    );
     assert_eq!(w.outcome(s, 1), Some(Outcome::Cancelled));
     assert_eq!(w.cancel(s, 1), (false, false));
 }
@@ -161,6 +186,12 @@ fn an_unknown_task_cannot_be_cancelled() {
     w.submit(s, [free()]);
     for seq in [-1, 0, 2] {
         let reply = w.call(s, Verb::Cancel(w.remembered.place(s, seq)));
-        assert!(matches!(reply, crate::core::Reply::Rejected(crate::core::Reject::UnknownTask)), "{reply:?}");
+        assert!(
+            matches!(
+                reply,
+                crate::core::Reply::Rejected(crate::core::Reject::UnknownTask)
+            ),
+            "{reply:?}"
+        );
     }
 }

@@ -34,21 +34,42 @@ fn a_reported_attempt_goes_on_and_is_not_started_again() {
     assert_eq!((w.attempt(s, 1), w.attempt(s, 2)), (1, 2));
     w.succeed(s, [2, 1]);
     assert_eq!(w.running(s), [3], "the barrier has held, and opens");
-    assert_eq!(w.outcomes(s), [(2, Outcome::Succeeded), (1, Outcome::Succeeded)]);
+    assert_eq!(
+        w.outcomes(s),
+        [(2, Outcome::Succeeded), (1, Outcome::Succeeded)]
+    );
 }
 
 #[test]
 fn when_everybody_has_reported_nothing_counts_as_lost() {
     let mut w = World::new(2);
     let s = w.open(plain);
-    w.submit(s, [free().with(|o| o.delivery = Some(Delivery::AtMostOnce)), free()]);
+    w.submit(
+        s,
+        [
+            free().with(|o| o.delivery = Some(Delivery::AtMostOnce)),
+            free(),
+        ],
+    );
     w.running.clear();
     w.take_over();
     w.clear(false);
-    assert_eq!((w.attempt(s, 1), w.attempt(s, 2)), (2, 1), "a number on record is spent");
+    assert_eq!(
+        (w.attempt(s, 1), w.attempt(s, 2)),
+        (2, 1),
+        "a number on record is spent"
+    );
     w.succeed(s, [1, 2]);
-    assert_eq!(w.outcomes(s), [(1, Outcome::Succeeded), (2, Outcome::Succeeded)]);
-    assert!(w.remembered.attempts(s, 1).iter().any(|record| record.what == AttemptEvent::HandedBack));
+    assert_eq!(
+        w.outcomes(s),
+        [(1, Outcome::Succeeded), (2, Outcome::Succeeded)]
+    );
+    assert!(
+        w.remembered
+            .attempts(s, 1)
+            .iter()
+            .any(|record| record.what == AttemptEvent::HandedBack)
+    );
 }
 
 #[test]
@@ -89,7 +110,10 @@ fn a_suspect_that_is_cancelled_is_stopped_when_it_is_reported_and_cancelled_when
     let survivor = w.assignment(s, 1).clone();
     w.running.clear();
     w.take_over();
-    assert_eq!((w.cancel(s, 1), w.cancel(s, 2)), ((true, false), (true, false)));
+    assert_eq!(
+        (w.cancel(s, 1), w.cancel(s, 2)),
+        ((true, false), (true, false))
+    );
     w.stops.clear();
     w.reported(&[survivor]);
     assert_eq!(w.stops, [(1, 1)]);
@@ -126,7 +150,15 @@ fn a_task_that_waited_for_its_time_has_a_row_and_is_a_suspect_wherever_it_stands
     let mut w = World::new(2);
     let s = w.open(plain);
     let at = w.now + Duration::from_secs(5);
-    w.submit(s, [free(), free(), free(), free().with(|o| o.not_before = Some(at))]);
+    w.submit(
+        s,
+        [
+            free(),
+            free(),
+            free(),
+            free().with(|o| o.not_before = Some(at)),
+        ],
+    );
     w.succeed(s, [1]);
     w.limit(s, Some(1));
     w.seconds(6.0);
@@ -144,7 +176,10 @@ fn a_task_that_waited_for_its_time_has_a_row_and_is_a_suspect_wherever_it_stands
 fn a_deadline_that_passes_while_nobody_knows_ends_the_task_when_it_is_known_not_to_run() {
     let mut w = World::new(1);
     let s = w.open(plain);
-    w.submit(s, [free().with(|o| o.deadline = Some(Duration::from_secs(3)))]);
+    w.submit(
+        s,
+        [free().with(|o| o.deadline = Some(Duration::from_secs(3)))],
+    );
     w.running.clear();
     w.take_over();
     w.seconds(5.0);

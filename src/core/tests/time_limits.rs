@@ -29,12 +29,23 @@ fn an_attempt_is_told_the_nearer_of_its_timeout_and_its_deadline() {
     let mut w = World::new(100);
     let s = w.open(plain);
     let both = |timeout| {
-        free().with(move |o| (o.timeout, o.deadline) = (Some(Duration::from_secs(timeout)), Some(Duration::from_secs(10))))
+        free().with(move |o| {
+            (o.timeout, o.deadline) = (
+                Some(Duration::from_secs(timeout)),
+                Some(Duration::from_secs(10)),
+            )
+        })
     };
     let (submitted, limit) = (w.now, |w: &World, seq| w.assignment(s, seq).time_limit);
     w.submit(s, [both(5), both(20)]);
-    assert_eq!(limit(&w, 1), Some(TimeLimit::Timeout(Duration::from_secs(5))));
-    assert_eq!(limit(&w, 2), Some(TimeLimit::Deadline(submitted + Duration::from_secs(10))));
+    assert_eq!(
+        limit(&w, 1),
+        Some(TimeLimit::Timeout(Duration::from_secs(5)))
+    );
+    assert_eq!(
+        limit(&w, 2),
+        Some(TimeLimit::Deadline(submitted + Duration::from_secs(10)))
+    );
 }
 
 #[test]
@@ -78,7 +89,10 @@ fn a_deadline_that_passed_while_the_attempt_ran_is_not_forgotten() {
     w.seconds(11.0);
     w.fail(s, 1);
     w.report(s, 2, Report::NotStarted);
-    assert_eq!(w.outcomes(s), [(1, Outcome::TimedOut), (2, Outcome::TimedOut)]);
+    assert_eq!(
+        w.outcomes(s),
+        [(1, Outcome::TimedOut), (2, Outcome::TimedOut)]
+    );
     assert_eq!(w.running(s), [3]);
 }
 
@@ -107,10 +121,17 @@ fn a_backlog_whose_deadlines_have_passed_ends_in_slices_and_nothing_of_it_starts
             w.clear(false);
         }
         w.commands([]);
-        assert_eq!(w.last_batch, i64::from(SLICE).min(overdue - w.outcomes(s).len() as i64 + w.last_batch));
+        assert_eq!(
+            w.last_batch,
+            i64::from(SLICE).min(overdue - w.outcomes(s).len() as i64 + w.last_batch)
+        );
         ended = w.outcomes(s).len() as i64;
     }
-    assert!(w.outcomes(s).iter().all(|(_, outcome)| *outcome == Outcome::TimedOut));
+    assert!(
+        w.outcomes(s)
+            .iter()
+            .all(|(_, outcome)| *outcome == Outcome::TimedOut)
+    );
     assert_eq!(w.running(s), [overdue + 1]);
 }
 

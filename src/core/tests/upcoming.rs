@@ -5,12 +5,18 @@ use crate::core::Work;
 
 /// A task for a target without a slot.
 fn elsewhere() -> Task {
-    free().work(Work::Sql { target: "elsewhere".into() })
+    free().work(Work::Sql {
+        target: "elsewhere".into(),
+    })
 }
 
 /// The first and last tasks of the stretches to be read.
 fn upcoming(w: &World, handle: crate::core::Handle, tasks: u32, spans: usize) -> Vec<(i64, i64)> {
-    w.shard.upcoming(handle, tasks, spans).iter().map(|stretch| (stretch.first.0, stretch.last.0)).collect()
+    w.shard
+        .upcoming(handle, tasks, spans)
+        .iter()
+        .map(|stretch| (stretch.first.0, stretch.last.0))
+        .collect()
 }
 
 #[test]

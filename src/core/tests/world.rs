@@ -2,10 +2,10 @@
 
 use super::remembered::Remembered;
 use crate::core::{
-    Action, Assignment, Attempt, Caller, Command, Completion, CoreStatus, Epoch, Handle, LateOrder, Namespace, OnFailure, Order,
-    Outcome, Output, Packed, Progress, Reject, ReleaseMode, Reply, Report, Request, Run, Running, SchedulerView, Seq, Settings,
-    SettingsField, Shard, ShardId, Spec, Submit, TaskError, TaskOptions, Ticket, Time, Update, Verb, Window, Work,
-    limits::Limits,
+    Action, Assignment, Attempt, Caller, Command, Completion, CoreStatus, Epoch, Handle, LateOrder,
+    Namespace, OnFailure, Order, Outcome, Output, Packed, Progress, Reject, ReleaseMode, Reply,
+    Report, Request, Run, Running, SchedulerView, Seq, Settings, SettingsField, Shard, ShardId,
+    Spec, Submit, TaskError, TaskOptions, Ticket, Time, Update, Verb, Window, Work, limits::Limits,
 };
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
@@ -64,12 +64,17 @@ impl Task {
 
 /// The kind of work the tests use.
 pub fn sql() -> Work {
-    Work::Sql { target: "app".into() }
+    Work::Sql {
+        target: "app".into(),
+    }
 }
 
 /// A request with this payload hash.
 pub fn request(id: u128, hash: i64) -> Option<Request> {
-    Some(Request { id: Uuid::from_u128(id), hash })
+    Some(Request {
+        id: Uuid::from_u128(id),
+        hash,
+    })
 }
 
 impl World {
@@ -99,7 +104,10 @@ impl World {
     pub fn set_slots(&mut self, total: u32) {
         self.slots = total;
         self.command(Command::Slots { work: sql(), total });
-        self.command(Command::Slots { work: Work::Noop, total: 100 });
+        self.command(Command::Slots {
+            work: Work::Noop,
+            total: 100,
+        });
     }
 
     /// One command as a batch of its own.
@@ -111,7 +119,8 @@ impl World {
     pub fn commands(&mut self, commands: impl IntoIterator<Item = Command>) -> Vec<Reply> {
         let mut out = Output::default();
         for command in commands {
-            self.shard.apply(self.now, Some(Ticket(0)), &command, &mut out);
+            self.shard
+                .apply(self.now, Some(Ticket(0)), &command, &mut out);
         }
         self.shard.settle(self.now, &mut out);
         let mut replies = Vec::new();
@@ -122,7 +131,12 @@ impl World {
                 Action::Stop { first, attempt, .. } => self.stops.push((first.0, attempt.0)),
             }
         }
-        self.last_batch = out.records.completions.iter().map(|record| i64::from(record.count())).sum();
+        self.last_batch = out
+            .records
+            .completions
+            .iter()
+            .map(|record| i64::from(record.count()))
+            .sum();
         self.remembered.add(out.records);
         replies
     }
@@ -137,9 +151,19 @@ impl World {
         let handle = self.new_handle();
         let mut settings = Settings::default();
         set(&mut settings);
-        let verb = Verb::Open { settings: Arc::new(settings), request: None };
-        let caller = Caller { namespace: Namespace(namespace.into()), name: "test".into() };
-        self.command(Command::Call { caller, handle, verb });
+        let verb = Verb::Open {
+            settings: Arc::new(settings),
+            request: None,
+        };
+        let caller = Caller {
+            namespace: Namespace(namespace.into()),
+            name: "test".into(),
+        };
+        self.command(Command::Call {
+            caller,
+            handle,
+            verb,
+        });
         handle
     }
 
@@ -151,17 +175,27 @@ impl World {
 
     /// A caller's command about a scheduler of the default namespace.
     pub fn say(handle: Handle, verb: Verb) -> Command {
-        Command::Call { caller: Caller { namespace: Namespace("default".into()), name: "test".into() }, handle, verb }
+        Command::Call {
+            caller: Caller {
+                namespace: Namespace("default".into()),
+                name: "test".into(),
+            },
+            handle,
+            verb,
+        }
     }
 
     /// Says it as a batch of its own.
     pub fn call(&mut self, handle: Handle, verb: Verb) -> Reply {
-        self.command(World::say(handle, verb)).expect("every call is answered")
+        self.command(World::say(handle, verb))
+            .expect("every call is answered")
     }
 
     /// Submits tasks; the number of the first one.
     pub fn submit(&mut self, handle: Handle, tasks: impl IntoIterator<Item = Task>) -> i64 {
-        self.try_submit(handle, None, tasks).expect("the tasks are accepted").0
+        self.try_submit(handle, None, tasks)
+            .expect("the tasks are accepted")
+            .0
     }
 
     /// Submits tasks: number of the first one, and the last event before it.
@@ -172,7 +206,9 @@ impl World {
         tasks: impl IntoIterator<Item = Task>,
     ) -> Result<(i64, i64), Reject> {
         match self.call(handle, Verb::Submit(Arc::new(submission(request, tasks)))) {
-            Reply::Submitted { first_seq, done_no, .. } => Ok((first_seq.0, done_no.0)),
+            Reply::Submitted {
+                first_seq, done_no, ..
+            } => Ok((first_seq.0, done_no.0)),
             Reply::Rejected(reject) => Err(reject),
             other => panic!("a submit was answered with {other:?}"),
         }
@@ -181,7 +217,9 @@ impl World {
     /// The tasks of a scheduler that run, by number.
     pub fn running(&self, handle: Handle) -> Vec<i64> {
         let mine = self.running.iter().filter(|a| a.handle == handle);
-        let mut seqs: Vec<i64> = mine.flat_map(|a| a.first.0..a.first.0 + i64::from(a.count)).collect();
+        let mut seqs: Vec<i64> = mine
+            .flat_map(|a| a.first.0..a.first.0 + i64::from(a.count))
+            .collect();
         seqs.sort_unstable();
         seqs
     }
@@ -193,7 +231,10 @@ impl World {
 
     /// The running assignment that begins with a task.
     pub fn assignment(&self, handle: Handle, seq: i64) -> &Assignment {
-        self.running.iter().find(|a| a.handle == handle && a.first == Seq(seq)).expect("the task runs")
+        self.running
+            .iter()
+            .find(|a| a.handle == handle && a.first == Seq(seq))
+            .expect("the task runs")
     }
 
     /// The executor reports what became of the assignment that begins with `seq`.
@@ -204,7 +245,11 @@ impl World {
 
     /// What the executor would report; the assignment counts as over.
     pub fn completion(&mut self, handle: Handle, seq: i64, report: Report) -> Completion {
-        let at = self.running.iter().position(|a| a.handle == handle && a.first == Seq(seq)).expect("the task runs");
+        let at = self
+            .running
+            .iter()
+            .position(|a| a.handle == handle && a.first == Seq(seq))
+            .expect("the task runs");
         let attempt = self.running.remove(at).attempt;
         self.stale(handle, seq, attempt.0, report)
     }
@@ -212,7 +257,16 @@ impl World {
     /// A report about any attempt.
     pub fn stale(&self, handle: Handle, seq: i64, attempt: i32, report: Report) -> Completion {
         let (started, ended) = (Time(0), self.now);
-        Completion { handle, first: Seq(seq), attempt: Attempt(attempt), report, started, ended, slot: 1, backend_pid: 7 }
+        Completion {
+            handle,
+            first: Seq(seq),
+            attempt: Attempt(attempt),
+            report,
+            started,
+            ended,
+            slot: 1,
+            backend_pid: 7,
+        }
     }
 
     /// It succeeded.
@@ -224,12 +278,26 @@ impl World {
 
     /// It reported an error.
     pub fn fail(&mut self, handle: Handle, seq: i64) {
-        self.report(handle, seq, Report::Failed { error: error("42601"), transient: false });
+        self.report(
+            handle,
+            seq,
+            Report::Failed {
+                error: error("42601"),
+                transient: false,
+            },
+        );
     }
 
     /// It was lost to a transient error.
     pub fn lose(&mut self, handle: Handle, seq: i64) {
-        self.report(handle, seq, Report::Failed { error: error("08006"), transient: true });
+        self.report(
+            handle,
+            seq,
+            Report::Failed {
+                error: error("08006"),
+                transient: true,
+            },
+        );
     }
 
     /// Time passes, timer by timer.
@@ -255,7 +323,10 @@ impl World {
 
     /// How one task ended.
     pub fn outcome(&self, handle: Handle, seq: i64) -> Option<Outcome> {
-        self.outcomes(handle).iter().find(|(s, _)| *s == seq).map(|(_, outcome)| *outcome)
+        self.outcomes(handle)
+            .iter()
+            .find(|(s, _)| *s == seq)
+            .map(|(_, outcome)| *outcome)
     }
 
     pub fn view(&mut self, handle: Handle) -> SchedulerView {
@@ -270,19 +341,29 @@ impl World {
     }
 
     pub fn progress(&self, handle: Handle) -> Progress {
-        self.shard.progress(handle).expect("the scheduler is in memory")
+        self.shard
+            .progress(handle)
+            .expect("the scheduler is in memory")
     }
 
     pub fn release(&mut self, handle: Handle, mode: ReleaseMode) -> (bool, i64) {
         match self.call(handle, Verb::Release(mode)) {
-            Reply::Released { already, pending, .. } => (already, pending),
+            Reply::Released {
+                already, pending, ..
+            } => (already, pending),
             other => panic!("a release was answered with {other:?}"),
         }
     }
 
     pub fn limit(&mut self, handle: Handle, max: Option<u32>) -> SchedulerView {
-        let settings = Settings { max_parallelism: max, ..Settings::default() };
-        let update = Update { settings, fields: vec![SettingsField::MaxParallelism] };
+        let settings = Settings {
+            max_parallelism: max,
+            ..Settings::default()
+        };
+        let update = Update {
+            settings,
+            fields: vec![SettingsField::MaxParallelism],
+        };
         view(self.call(handle, Verb::Update(Arc::new(update))))
     }
 
@@ -309,32 +390,63 @@ impl World {
     /// An executor reports that it still runs these, which it was given by an earlier owner.
     pub fn reported(&mut self, survivors: &[Assignment]) {
         self.running.extend_from_slice(survivors);
-        let running = survivors.iter().map(|survivor| self.survives(survivor)).collect();
+        let running = survivors
+            .iter()
+            .map(|survivor| self.survives(survivor))
+            .collect();
         self.command(Command::Reported(running));
     }
 
     /// Every executor has reported, or is fenced (`lost`: at least one is).
     pub fn clear(&mut self, lost: bool) {
-        self.command(Command::Cleared { work: Some(sql()), lost, since: Epoch(0) });
+        self.command(Command::Cleared {
+            work: Some(sql()),
+            lost,
+            since: Epoch(0),
+        });
     }
 
     /// The core is rebuilt; the executors of this process go on.
     pub fn rebuild(&mut self) {
-        let running: Vec<Running> = self.running.iter().map(|running| self.survives(running)).collect();
+        let running: Vec<Running> = self
+            .running
+            .iter()
+            .map(|running| self.survives(running))
+            .collect();
         self.restore(&Window::new());
-        self.commands([Command::Reported(running), Command::Cleared { work: None, lost: false, since: Epoch(0) }]);
+        self.commands([
+            Command::Reported(running),
+            Command::Cleared {
+                work: None,
+                lost: false,
+                since: Epoch(0),
+            },
+        ]);
     }
 
     fn survives(&self, assignment: &Assignment) -> Running {
-        let Assignment { handle, first, count, attempt, .. } = *assignment;
-        Running { handle, first, count, attempt, since: self.now }
+        let Assignment {
+            handle,
+            first,
+            count,
+            attempt,
+            ..
+        } = *assignment;
+        Running {
+            handle,
+            first,
+            count,
+            attempt,
+            since: self.now,
+        }
     }
 
     fn restore(&mut self, window: &Window) {
         self.shard = Shard::restore(self.limits, self.now, self.remembered.recovered(), window);
         let mut slots = Output::default();
         for (work, total) in [(sql(), self.slots), (Work::Noop, 100)] {
-            self.shard.apply(self.now, None, &Command::Slots { work, total }, &mut slots);
+            self.shard
+                .apply(self.now, None, &Command::Slots { work, total }, &mut slots);
         }
     }
 }
@@ -346,15 +458,33 @@ pub fn submission(request: Option<Request>, tasks: impl IntoIterator<Item = Task
     for Task(order, options, work) in tasks {
         count += 1;
         match runs.last_mut() {
-            Some(last) if last.order == order && last.spec.options == options && last.spec.work == work => last.count += 1,
-            _ => runs.push(Run { count: 1, order, spec: Arc::new(Spec { work, options }) }),
+            Some(last)
+                if last.order == order
+                    && last.spec.options == options
+                    && last.spec.work == work =>
+            {
+                last.count += 1
+            }
+            _ => runs.push(Run {
+                count: 1,
+                order,
+                spec: Arc::new(Spec { work, options }),
+            }),
         }
     }
-    Submit { request, runs, bodies: Packed::new((0..count).map(|_| &b"select"[..])), params: Packed::default() }
+    Submit {
+        request,
+        runs,
+        bodies: Packed::new((0..count).map(|_| &b"select"[..])),
+        params: Packed::default(),
+    }
 }
 
 pub fn error(code: &str) -> Arc<TaskError> {
-    Arc::new(TaskError { code: code.into(), message: "as the test says".into() })
+    Arc::new(TaskError {
+        code: code.into(),
+        message: "as the test says".into(),
+    })
 }
 
 pub fn on_failure(on_failure: OnFailure) -> impl FnOnce(&mut Settings) {

@@ -71,7 +71,9 @@ impl Attempts {
 
 fn columns(what: &AttemptEvent) -> (Option<Time>, Option<&TaskError>) {
     match what {
-        AttemptEvent::Start | AttemptEvent::CancelRequested | AttemptEvent::HandedBack => (None, None),
+        AttemptEvent::Start | AttemptEvent::CancelRequested | AttemptEvent::HandedBack => {
+            (None, None)
+        }
         AttemptEvent::Lost { next_at, error } => (Some(*next_at), error.as_deref()),
         AttemptEvent::Failed { next_at, error } => (Some(*next_at), Some(error)),
     }

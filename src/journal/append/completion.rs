@@ -98,7 +98,11 @@ impl Completions {
             self.add_done(done);
             self.add_error(done, &mut error_bytes);
             self.add_result(done, &mut result_bytes);
-            failed += if done.outcome.is_failure() { done.count as i32 } else { 0 };
+            failed += if done.outcome.is_failure() {
+                done.count as i32
+            } else {
+                0
+            };
         }
         self.count.push(self.seq.row().len() as i32);
         self.failed.push(failed);
@@ -108,15 +112,27 @@ impl Completions {
     fn add_done(&mut self, done: &Done) {
         let first = done.first.0;
         self.seq.extend(first..first + i64::from(done.count));
-        self.task_order.repeat(done.order.map_or(-1, |order| order.0), done.count);
+        self.task_order
+            .repeat(done.order.map_or(-1, |order| order.0), done.count);
         self.outcome.repeat(done.outcome as i16, done.count);
         self.attempt.repeat(done.attempt.0, done.count);
-        self.started.repeat(done.started.map_or(0, |Time(us)| us), done.count);
+        self.started
+            .repeat(done.started.map_or(0, |Time(us)| us), done.count);
         self.ended.repeat(done.ended.0, done.count);
         self.slot.repeat(done.slot as i32, done.count);
         self.backend_pid.repeat(done.backend_pid, done.count);
-        self.rows_affected.repeat(done.result.as_ref().map_or(-1, |result| result.rows_affected.max(0)), done.count);
-        self.truncated.repeat(done.result.as_ref().map_or(0, |result| i16::from(result.truncated)), done.count);
+        self.rows_affected.repeat(
+            done.result
+                .as_ref()
+                .map_or(-1, |result| result.rows_affected.max(0)),
+            done.count,
+        );
+        self.truncated.repeat(
+            done.result
+                .as_ref()
+                .map_or(0, |result| i16::from(result.truncated)),
+            done.count,
+        );
     }
 
     /// Repeats the error for each task, so that every event stands on its own.
@@ -135,7 +151,11 @@ impl Completions {
     }
 
     fn add_result(&mut self, done: &Done, bytes: &mut i32) {
-        let Some(result) = done.result.as_ref().filter(|result| !result.rows_json.is_empty()) else {
+        let Some(result) = done
+            .result
+            .as_ref()
+            .filter(|result| !result.rows_json.is_empty())
+        else {
             return self.result_ends.repeat(*bytes, done.count);
         };
         for _ in 0..done.count {
@@ -148,8 +168,10 @@ impl Completions {
     fn end_row(&mut self, any_error: bool, any_result: bool) {
         let seqs = self.seq.row();
         let ascending = seqs.windows(2).all(|pair| pair[1] == pair[0] + 1);
-        self.min_seq.push(seqs.iter().copied().min().unwrap_or_default());
-        self.max_seq.push(seqs.iter().copied().max().unwrap_or_default());
+        self.min_seq
+            .push(seqs.iter().copied().min().unwrap_or_default());
+        self.max_seq
+            .push(seqs.iter().copied().max().unwrap_or_default());
         self.seq.end_row(!ascending);
         self.task_order.end_row_unless(-1);
         self.outcome.end_row_unless(1);

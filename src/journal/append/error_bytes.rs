@@ -16,7 +16,10 @@ pub(in crate::journal) fn take_error(bytes: &[u8]) -> Option<TaskError> {
     let (length, rest) = bytes.split_first()?;
     let (code, message) = rest.split_at_checked(usize::from(*length))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Some(TaskError { code: text(code), message: text(message) })
+    Some(TaskError {
+        code: text(code),
+        message: text(message),
+    })
 }
 
 #[cfg(test)]
@@ -25,10 +28,15 @@ mod tests {
 
     #[test]
     fn an_error_survives_and_a_long_code_is_cut_at_a_character() {
-        let error = |code: String| TaskError { code, message: "nul \0 and ü".into() };
-        for (code, expected) in
-            [("23505".to_owned(), "23505".to_owned()), ("ü".repeat(200), "ü".repeat(127)), (String::new(), String::new())]
-        {
+        let error = |code: String| TaskError {
+            code,
+            message: "nul \0 and ü".into(),
+        };
+        for (code, expected) in [
+            ("23505".to_owned(), "23505".to_owned()),
+            ("ü".repeat(200), "ü".repeat(127)),
+            (String::new(), String::new()),
+        ] {
             let mut bytes = Vec::new();
             put_error(&error(code), &mut bytes);
             assert_eq!(take_error(&bytes), Some(error(expected)));

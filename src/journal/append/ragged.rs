@@ -15,7 +15,11 @@ pub(super) struct Ragged<T> {
 
 impl<T> Default for Ragged<T> {
     fn default() -> Self {
-        Ragged { flat: Vec::new(), starts: Vec::new(), open: 0 }
+        Ragged {
+            flat: Vec::new(),
+            starts: Vec::new(),
+            open: 0,
+        }
     }
 }
 
@@ -72,7 +76,11 @@ impl<T: Element + PartialEq> Ragged<T> {
             Rows::One => arguments.add(Flat(&self.flat)),
             _ => {
                 arguments.add(Flat(&self.flat))?;
-                arguments.add(Flat(if self.flat.is_empty() { &[] } else { self.starts.as_slice() }))
+                arguments.add(Flat(if self.flat.is_empty() {
+                    &[]
+                } else {
+                    self.starts.as_slice()
+                }))
             }
         }
     }

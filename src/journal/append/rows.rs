@@ -37,7 +37,11 @@ impl Rows {
     }
 
     /// Binds a column that may be null.
-    pub fn bind_nullable<T>(self, column: &[Option<T>], arguments: &mut PgArguments) -> Result<(), BoxDynError>
+    pub fn bind_nullable<T>(
+        self,
+        column: &[Option<T>],
+        arguments: &mut PgArguments,
+    ) -> Result<(), BoxDynError>
     where
         T: Copy + Type<Postgres> + PgHasArrayType + for<'q> Encode<'q, Postgres>,
     {
@@ -48,7 +52,11 @@ impl Rows {
     }
 
     /// Binds a column of byte strings.
-    pub fn bind_blobs(self, column: &Blobs, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
+    pub fn bind_blobs(
+        self,
+        column: &Blobs,
+        arguments: &mut PgArguments,
+    ) -> Result<(), BoxDynError> {
         match self {
             Rows::One => arguments.add(column.only()),
             _ => arguments.add(column),

@@ -65,25 +65,37 @@ pub(super) struct Schedulers {
 
 impl Schedulers {
     /// Adds a row for each image. `days`: where rows are.
-    pub fn fill(&mut self, images: &BTreeMap<Handle, SchedulerImage>, days: &Days) -> Result<(), BoxDynError> {
+    pub fn fill(
+        &mut self,
+        images: &BTreeMap<Handle, SchedulerImage>,
+        days: &Days,
+    ) -> Result<(), BoxDynError> {
         for image in images.values() {
             self.handle.push(image.handle.uuid());
-            self.namespace.row(Some(Bytes::copy_from_slice(image.namespace.0.as_bytes())));
-            self.caller.row(Some(Bytes::copy_from_slice(image.caller.as_bytes())));
-            self.request_id.push(image.request.map(|request| request.id));
-            self.request_hash.push(image.request.map(|request| request.hash));
+            self.namespace
+                .row(Some(Bytes::copy_from_slice(image.namespace.0.as_bytes())));
+            self.caller
+                .row(Some(Bytes::copy_from_slice(image.caller.as_bytes())));
+            self.request_id
+                .push(image.request.map(|request| request.id));
+            self.request_hash
+                .push(image.request.map(|request| request.hash));
             self.settings.row(Some(json(&image.settings)?));
             self.state.push(image.state as i16);
-            self.release_mode.push(image.release_mode.map(release_mode_number));
+            self.release_mode
+                .push(image.release_mode.map(release_mode_number));
             self.paused.push(image.paused);
             self.halt.row(image.halt.as_ref().map(json).transpose()?);
-            self.cancel_rest.row(image.cancel_rest.as_ref().map(json).transpose()?);
+            self.cancel_rest
+                .row(image.cancel_rest.as_ref().map(json).transpose()?);
             self.opened_at.push(Stamp(image.opened_at));
             self.released_at.push(image.released_at.map(Stamp));
-            self.first_day.push(Date(days.lowest(image.checkpoint.first_day)));
+            self.first_day
+                .push(Date(days.lowest(image.checkpoint.first_day)));
             self.highest_seq.push(image.checkpoint.highest_seq.0);
             self.done_no.push(image.checkpoint.done_no.0);
-            self.unfinished.push(multirange(&image.checkpoint.unfinished));
+            self.unfinished
+                .push(multirange(&image.checkpoint.unfinished));
             self.resting.push(image.checkpoint.resting);
         }
         Ok(())
@@ -164,6 +176,9 @@ mod tests {
     #[test]
     fn ranges_become_a_literal() {
         assert_eq!(multirange(&[]), "{}");
-        assert_eq!(multirange(&[(Seq(1), Seq(1)), (Seq(7), Seq(9))]), "{[1,1],[7,9]}");
+        assert_eq!(
+            multirange(&[(Seq(1), Seq(1)), (Seq(7), Seq(9))]),
+            "{[1,1],[7,9]}"
+        );
     }
 }

@@ -51,8 +51,14 @@ impl Shape {
     }
 
     fn from_number(number: usize) -> Self {
-        let (submissions, completions, tables) = (Rows::ALL[number % 3], Rows::ALL[number / 3 % 3], number / 9);
-        Shape { submissions, completions, attempts: tables & 1 != 0, schedulers: tables & 2 != 0 }
+        let (submissions, completions, tables) =
+            (Rows::ALL[number % 3], Rows::ALL[number / 3 % 3], number / 9);
+        Shape {
+            submissions,
+            completions,
+            attempts: tables & 1 != 0,
+            schedulers: tables & 2 != 0,
+        }
     }
 
     fn build(self) -> String {
@@ -62,8 +68,14 @@ impl Shape {
             Rows::Many => Some(many),
         };
         let fragments = [
-            ("submitted", by_rows(self.submissions, submission::SQL_ONE, submission::SQL)),
-            ("completed", by_rows(self.completions, completion::SQL_ONE, completion::SQL)),
+            (
+                "submitted",
+                by_rows(self.submissions, submission::SQL_ONE, submission::SQL),
+            ),
+            (
+                "completed",
+                by_rows(self.completions, completion::SQL_ONE, completion::SQL),
+            ),
             ("attempted", self.attempts.then_some(attempt::SQL)),
             ("changed", self.schedulers.then_some(scheduler::SQL)),
         ];
@@ -100,7 +112,10 @@ mod tests {
 
     #[test]
     fn parameters_are_shifted() {
-        assert_eq!(shift("a = $1 and b = ($12::int8[])", 3), ("a = $4 and b = ($15::int8[])".to_owned(), 15));
+        assert_eq!(
+            shift("a = $1 and b = ($12::int8[])", 3),
+            ("a = $4 and b = ($15::int8[])".to_owned(), 15)
+        );
         assert_eq!(shift("none", 3), ("none".to_owned(), 3));
     }
 

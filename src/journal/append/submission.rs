@@ -114,7 +114,10 @@ impl Submissions {
     }
 
     fn continues(&self, previous: &SubmissionRecord, record: &SubmissionRecord) -> bool {
-        let next = self.first_seq.last().map_or(0, |first| first + i64::from(self.row.tasks));
+        let next = self
+            .first_seq
+            .last()
+            .map_or(0, |first| first + i64::from(self.row.tasks));
         previous.handle == record.handle
             && next == record.first_seq.0
             && self.row.body_bytes as usize + record.submit.bodies.bytes.len() <= ROW_BYTES
@@ -131,15 +134,24 @@ impl Submissions {
     fn add_call(&mut self, record: &SubmissionRecord) -> Result<(), BoxDynError> {
         let submit = &record.submit;
         for (run, (effective, spec)) in submit.runs.iter().zip(&record.resolved) {
-            self.asked.repeat(run.order.map_or(-1, |order| order.0), run.count);
-            self.effective.repeat(effective.map_or(-1, |order| order.0), run.count);
+            self.asked
+                .repeat(run.order.map_or(-1, |order| order.0), run.count);
+            self.effective
+                .repeat(effective.map_or(-1, |order| order.0), run.count);
             self.kind.repeat(kind_number(&spec.work), run.count);
             let index = self.row.spec_index(spec);
             self.spec.repeat(index, run.count);
         }
         let count = self.asked.row().len() as u32 - self.row.tasks;
-        if submit.bodies.len() != count as usize || !(submit.params.is_empty() || submit.params.len() == count as usize) {
-            return Err(format!("{}: {count} tasks with {} bodies", record.handle, submit.bodies.len()).into());
+        if submit.bodies.len() != count as usize
+            || !(submit.params.is_empty() || submit.params.len() == count as usize)
+        {
+            return Err(format!(
+                "{}: {count} tasks with {} bodies",
+                record.handle,
+                submit.bodies.len()
+            )
+            .into());
         }
         self.add_bytes(record, count);
         self.add_request(record, count);
@@ -151,14 +163,16 @@ impl Submissions {
     fn add_bytes(&mut self, record: &SubmissionRecord, count: u32) {
         let (bodies, params) = (&record.submit.bodies, &record.submit.params);
         let start = self.row.body_bytes;
-        self.body_ends.extend(bodies.ends.iter().map(|end| start + *end as i32));
+        self.body_ends
+            .extend(bodies.ends.iter().map(|end| start + *end as i32));
         self.row.body_bytes += bodies.bytes.len() as i32;
         self.bodies.chunk(bodies.bytes.clone());
         let start = self.row.params_bytes;
         if params.is_empty() {
             self.params_ends.repeat(start, count);
         } else {
-            self.params_ends.extend(params.ends.iter().map(|end| start + *end as i32));
+            self.params_ends
+                .extend(params.ends.iter().map(|end| start + *end as i32));
             self.row.params_bytes += params.bytes.len() as i32;
             self.row.any_params = true;
             self.params.chunk(params.bytes.clone());
@@ -170,8 +184,10 @@ impl Submissions {
         self.row.any_request |= request.is_some();
         self.call_counts.push(count as i32);
         self.call_times.push(record.submitted_at.0);
-        self.request_ids.push(request.map_or(Uuid::nil(), |request| request.id));
-        self.request_hashes.push(request.map_or(0, |request| request.hash));
+        self.request_ids
+            .push(request.map_or(Uuid::nil(), |request| request.id));
+        self.request_hashes
+            .push(request.map_or(0, |request| request.hash));
         self.done_nos.push(record.done_no.0);
     }
 
@@ -181,10 +197,17 @@ impl Submissions {
         }
         self.count.push(self.row.tasks as i32);
         self.calls.push(self.row.calls);
-        self.specs.row(Some(Bytes::from(serde_json::to_vec(&self.row.specs)?)));
+        self.specs
+            .row(Some(Bytes::from(serde_json::to_vec(&self.row.specs)?)));
         self.bodies.end_row(true);
         self.params.end_row(self.row.any_params);
-        let orders = || self.effective.row().iter().copied().filter(|order| *order >= 0);
+        let orders = || {
+            self.effective
+                .row()
+                .iter()
+                .copied()
+                .filter(|order| *order >= 0)
+        };
         let (lowest, highest) = (orders().min().unwrap_or(-1), orders().max().unwrap_or(-1));
         self.lowest_order.push(lowest);
         self.highest_order.push(highest);
@@ -195,7 +218,8 @@ impl Submissions {
         self.spec.end_row_unless(0);
         self.body_ends.end_row(true);
         self.params_ends.end_row(self.row.any_params);
-        self.call_counts.end_row(self.row.calls > 1 || self.row.any_request);
+        self.call_counts
+            .end_row(self.row.calls > 1 || self.row.any_request);
         let first = self.call_times.row()[0];
         self.call_times.end_row_unless(first);
         self.request_ids.end_row(self.row.any_request);

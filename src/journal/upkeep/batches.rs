@@ -17,8 +17,13 @@ impl Upkeep {
         let mut connection = self.connect().await?;
         self.ensure_batches(&mut connection).await?;
         let every_shard = last_batches(&mut connection).await?;
-        let Some(first) = every_shard.iter().min().map(|last| last / RANGE - BEHIND) else { return self.close(connection).await };
-        partition::finish(&mut connection, "batch", |name| number(name).is_some_and(|number| number < first)).await?;
+        let Some(first) = every_shard.iter().min().map(|last| last / RANGE - BEHIND) else {
+            return self.close(connection).await;
+        };
+        partition::finish(&mut connection, "batch", |name| {
+            number(name).is_some_and(|number| number < first)
+        })
+        .await?;
         for partition in partition::attached(&mut connection, "batch").await? {
             if number(&partition.name).is_some_and(|number| number < first) {
                 partition::remove(&mut connection, "batch", &partition.name).await?;
@@ -33,7 +38,10 @@ impl Upkeep {
         BatchNo((last.0 / RANGE + 1) * RANGE)
     }
 
-    pub(super) async fn ensure_batches(&self, connection: &mut PgConnection) -> Result<(), JournalError> {
+    pub(super) async fn ensure_batches(
+        &self,
+        connection: &mut PgConnection,
+    ) -> Result<(), JournalError> {
         let last: Option<i64> = sqlx::query_scalar(
             "-- last_batch_of_shard
              select max(batch_no)
@@ -48,7 +56,10 @@ impl Upkeep {
         for range in present..=present + AHEAD {
             let name = format!("batch_{range}");
             if !attached.iter().any(|partition| partition.name == name) {
-                let (from, to) = ((range * RANGE).to_string(), ((range + 1) * RANGE).to_string());
+                let (from, to) = (
+                    (range * RANGE).to_string(),
+                    ((range + 1) * RANGE).to_string(),
+                );
                 partition::make(connection, "batch", &name, &from, &to).await?;
             }
         }
@@ -69,7 +80,8 @@ async fn last_batches(connection: &mut PgConnection) -> Result<Vec<i64>, Journal
 }
 
 fn number(name: &str) -> Option<i64> {
-    name.strip_prefix("batch_").and_then(|number| number.parse().ok())
+    name.strip_prefix("batch_")
+        .and_then(|number| number.parse().ok())
 }
 
 #[cfg(test)]
@@ -78,6 +90,9 @@ mod tests {
 
     #[test]
     fn it_is_time_again_when_a_range_is_full() {
-        assert_eq!([0, 999_999, 1_000_000].map(|last| Upkeep::next_turn(BatchNo(last)).0), [1_000_000, 1_000_000, 2_000_000]);
+        assert_eq!(
+            [0, 999_999, 1_000_000].map(|last| Upkeep::next_turn(BatchNo(last)).0),
+            [1_000_000, 1_000_000, 2_000_000]
+        );
     }
 }

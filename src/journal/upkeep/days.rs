@@ -148,7 +148,8 @@ impl Upkeep {
         let mut connection = self.connect().await?;
         let today = today(&mut connection).await?;
         for table in TABLES {
-            let old = |name: &str| day_of(table, name).is_some_and(|day| self.is_over(table, day, today));
+            let old =
+                |name: &str| day_of(table, name).is_some_and(|day| self.is_over(table, day, today));
             partition::finish(&mut connection, table, old).await?;
         }
         let present = Days::read(&mut connection).await?.place(today);
@@ -159,7 +160,10 @@ impl Upkeep {
             }
             match table {
                 "submission" => self.move_needed_rows(&mut connection, day, present).await?,
-                "attempt" => self.move_needed_attempts(&mut connection, day, present).await?,
+                "attempt" => {
+                    self.move_needed_attempts(&mut connection, day, present)
+                        .await?
+                }
                 _ => {}
             }
             partition::remove(&mut connection, table, &name_of(table, day)?).await?;
@@ -171,12 +175,22 @@ impl Upkeep {
     }
 
     /// Partitions that are due to go, the oldest day first.
-    async fn expired(&self, connection: &mut PgConnection, today: Day) -> Result<Vec<(&'static str, Day)>, JournalError> {
+    async fn expired(
+        &self,
+        connection: &mut PgConnection,
+        today: Day,
+    ) -> Result<Vec<(&'static str, Day)>, JournalError> {
         let mut expired = Vec::new();
         for table in TABLES {
             let days = partition::attached(connection, table).await?;
-            let days = days.iter().filter(|partition| !partition.pending).filter_map(|partition| day_of(table, &partition.name));
-            expired.extend(days.filter(|day| self.is_over(table, *day, today)).map(|day| (table, day)));
+            let days = days
+                .iter()
+                .filter(|partition| !partition.pending)
+                .filter_map(|partition| day_of(table, &partition.name));
+            expired.extend(
+                days.filter(|day| self.is_over(table, *day, today))
+                    .map(|day| (table, day)),
+            );
         }
         expired.sort_by_key(|(_, day)| *day);
         Ok(expired)
@@ -187,7 +201,12 @@ impl Upkeep {
         i64::from(day.0) + days < i64::from(today.0)
     }
 
-    async fn stale(&self, connection: &mut PgConnection, day: Day, limit: u32) -> Result<Vec<Handle>, JournalError> {
+    async fn stale(
+        &self,
+        connection: &mut PgConnection,
+        day: Day,
+        limit: u32,
+    ) -> Result<Vec<Handle>, JournalError> {
         let handles: Vec<Uuid> = sqlx::query_scalar(
             "-- stale_checkpoints
              select r.handle
@@ -222,17 +241,28 @@ impl Upkeep {
         Ok(handles.into_iter().map(Handle::from_uuid).collect())
     }
 
-    async fn move_needed_rows(&self, connection: &mut PgConnection, day: Day, to: Day) -> Result<(), JournalError> {
+    async fn move_needed_rows(
+        &self,
+        connection: &mut PgConnection,
+        day: Day,
+        to: Day,
+    ) -> Result<(), JournalError> {
         let mut above = Uuid::nil();
         while let Some(up_to) = self.next_schedulers(connection, day, above).await? {
-            self.move_needed_rows_of(connection, day, to, (above, up_to)).await?;
+            self.move_needed_rows_of(connection, day, to, (above, up_to))
+                .await?;
             above = up_to;
         }
         Ok(())
     }
 
     /// The last one of the next schedulers that have rows of a day; `None`: there are no more.
-    async fn next_schedulers(&self, connection: &mut PgConnection, day: Day, above: Uuid) -> Result<Option<Uuid>, JournalError> {
+    async fn next_schedulers(
+        &self,
+        connection: &mut PgConnection,
+        day: Day,
+        above: Uuid,
+    ) -> Result<Option<Uuid>, JournalError> {
         let last = sqlx::query_scalar(
             "-- next_schedulers
              select h.handle
@@ -306,7 +336,12 @@ impl Upkeep {
         Ok(rows)
     }
 
-    async fn move_needed_attempts(&self, connection: &mut PgConnection, day: Day, to: Day) -> Result<(), JournalError> {
+    async fn move_needed_attempts(
+        &self,
+        connection: &mut PgConnection,
+        day: Day,
+        to: Day,
+    ) -> Result<(), JournalError> {
         sqlx::query(
             "-- move_attempts
              update attempt a
@@ -342,7 +377,12 @@ async fn today(connection: &mut PgConnection) -> Result<Day, JournalError> {
 
 /// The day a partition of `table` is named after.
 fn day_of(table: &str, name: &str) -> Option<Day> {
-    let date: jiff::civil::Date = name.strip_prefix(table)?.strip_prefix('_')?.replace('_', "-").parse().ok()?;
+    let date: jiff::civil::Date = name
+        .strip_prefix(table)?
+        .strip_prefix('_')?
+        .replace('_', "-")
+        .parse()
+        .ok()?;
     let epoch = jiff::civil::date(1970, 1, 1);
     Some(Day(date.since(epoch).ok()?.get_days()))
 }
@@ -353,7 +393,10 @@ mod tests {
 
     #[test]
     fn a_day_is_read_from_the_name_of_its_partition() {
-        assert_eq!(day_of("submission", "submission_2026_11_21"), Some(Day(20_778)));
+        assert_eq!(
+            day_of("submission", "submission_2026_11_21"),
+            Some(Day(20_778))
+        );
         assert_eq!(day_of("submission", "submission_of_mine"), None);
         assert_eq!(day_of("attempt", "submission_2026_11_21"), None);
     }

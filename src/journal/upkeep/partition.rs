@@ -16,7 +16,10 @@ pub(super) struct Partition {
 }
 
 /// The partitions of `table`, by name.
-pub(super) async fn attached(connection: &mut PgConnection, table: &str) -> Result<Vec<Partition>, JournalError> {
+pub(super) async fn attached(
+    connection: &mut PgConnection,
+    table: &str,
+) -> Result<Vec<Partition>, JournalError> {
     let partitions = sqlx::query_as(
         "-- attached_partitions
          select c.relname::text as name, i.inhdetachpending as pending
@@ -40,7 +43,9 @@ pub(super) async fn make(
     to: &str,
 ) -> Result<(), JournalError> {
     let create = format!("create table if not exists {name} (like {table} including all)");
-    let attach = format!("alter table {table} attach partition {name} for values from ('{from}') to ('{to}')");
+    let attach = format!(
+        "alter table {table} attach partition {name} for values from ('{from}') to ('{to}')"
+    );
     connection.execute(AssertSqlSafe(create)).await?;
     connection.execute(AssertSqlSafe(attach)).await?;
     Ok(())
@@ -48,16 +53,36 @@ pub(super) async fn make(
 
 /// Detaches a partition and drops it. When that fails half-way (an open reader holds it for longer than the lock timeout),
 /// nobody sees the partition any more, and [`finish`] does the rest another time.
-pub(super) async fn remove(connection: &mut PgConnection, table: &str, name: &str) -> Result<(), JournalError> {
-    connection.execute(AssertSqlSafe(format!("alter table {table} detach partition {name} concurrently"))).await?;
+pub(super) async fn remove(
+    connection: &mut PgConnection,
+    table: &str,
+    name: &str,
+) -> Result<(), JournalError> {
+    connection
+        .execute(AssertSqlSafe(format!(
+            "alter table {table} detach partition {name} concurrently"
+        )))
+        .await?;
     discard(connection, name).await
 }
 
 /// Finishes what was interrupted: detaches that are pending, and detached tables that `old` knows by their names.
-pub(super) async fn finish(connection: &mut PgConnection, table: &str, old: impl Fn(&str) -> bool) -> Result<(), JournalError> {
-    for partition in attached(connection, table).await?.into_iter().filter(|partition| partition.pending) {
+pub(super) async fn finish(
+    connection: &mut PgConnection,
+    table: &str,
+    old: impl Fn(&str) -> bool,
+) -> Result<(), JournalError> {
+    for partition in attached(connection, table)
+        .await?
+        .into_iter()
+        .filter(|partition| partition.pending)
+    {
         let name = partition.name;
-        connection.execute(AssertSqlSafe(format!("alter table {table} detach partition {name} finalize"))).await?;
+        connection
+            .execute(AssertSqlSafe(format!(
+                "alter table {table} detach partition {name} finalize"
+            )))
+            .await?;
     }
     let detached: Vec<String> = sqlx::query_scalar(
         "-- detached_partitions
@@ -78,6 +103,8 @@ pub(super) async fn finish(connection: &mut PgConnection, table: &str, old: impl
 }
 
 async fn discard(connection: &mut PgConnection, name: &str) -> Result<(), JournalError> {
-    connection.execute(AssertSqlSafe(format!("drop table {name}"))).await?;
+    connection
+        .execute(AssertSqlSafe(format!("drop table {name}")))
+        .await?;
     Ok(())
 }

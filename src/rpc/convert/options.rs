@@ -23,7 +23,8 @@ pub fn settings(settings: &Settings) -> api::SchedulerSettings {
             LateOrder::Join => api::LateOrder::Join,
         }
         .into(),
-        default_options: (!settings.default_options.is_default()).then(|| options(&settings.default_options)),
+        default_options: (!settings.default_options.is_default())
+            .then(|| options(&settings.default_options)),
         idle_timeout: Some(duration(settings.idle_timeout)),
         on_abandon: match settings.on_abandon {
             ReleaseMode::Finish => api::ReleaseMode::Finish,
@@ -36,7 +37,10 @@ pub fn settings(settings: &Settings) -> api::SchedulerSettings {
 
 /// Labels.
 pub fn labels(labels: &BTreeMap<String, String>) -> HashMap<String, String> {
-    labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    labels
+        .iter()
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 fn options(options: &TaskOptions) -> api::TaskOptions {
@@ -69,5 +73,8 @@ fn retry(retry: &RetryPolicy) -> api::RetryPolicy {
 }
 
 fn duration(duration: Duration) -> prost_types::Duration {
-    prost_types::Duration { seconds: duration.as_secs() as i64, nanos: duration.subsec_nanos() as i32 }
+    prost_types::Duration {
+        seconds: duration.as_secs() as i64,
+        nanos: duration.subsec_nanos() as i32,
+    }
 }

@@ -44,5 +44,8 @@ pub fn settled(image: &SchedulerImage) -> api::Scheduler {
 
 /// Why later orders are blocked.
 pub fn halt(halt: &Halt) -> api::Halt {
-    api::Halt { order: halt.order.0, failed: halt.failed.iter().map(|seq| seq.0).collect() }
+    api::Halt {
+        order: halt.order.0,
+        failed: halt.failed.iter().map(|seq| seq.0).collect(),
+    }
 }

@@ -15,13 +15,17 @@ type Where = Option<(Standing, Attempt)>;
 /// whatever its size.
 pub fn event(done_no: DoneNo, done: &Done, index: u32, whole: bool) -> api::AsyncDone {
     let result = done.result.as_deref();
-    let omitted = !whole && result.is_some_and(|result| result.rows_json.len() > EVENT_RESULT_BYTES);
+    let omitted =
+        !whole && result.is_some_and(|result| result.rows_json.len() > EVENT_RESULT_BYTES);
     api::AsyncDone {
         done_no: done_no.0 + i64::from(index),
         seq: done.first.plus(index).0,
         order: done.order.map(|order| order.0),
         outcome: outcome(done.outcome).into(),
-        error: done.error.as_ref().map(|e| api::TaskError { code: e.code.clone(), message: e.message.clone() }),
+        error: done.error.as_ref().map(|e| api::TaskError {
+            code: e.code.clone(),
+            message: e.message.clone(),
+        }),
         attempt: done.attempt.0,
         started_us: done.started.map_or(0, |time| time.0),
         ended_us: done.ended.0,
@@ -36,21 +40,34 @@ pub fn task_view(handle: Handle, task: &StoredTask, standing: Where, whole: bool
         Work::Noop => ("noop", String::new()),
         Work::Sql { target } => ("sql", target.to_string()),
     };
-    let done = task.done.as_ref().map(|(done_no, done)| event(*done_no, done, 0, whole));
+    let done = task
+        .done
+        .as_ref()
+        .map(|(done_no, done)| event(*done_no, done, 0, whole));
     let (started, next) = times(standing.filter(|_| done.is_none()));
     api::TaskView {
-        id: Some(api::TaskId { handle: handle.to_string(), seq: task.seq.0 }),
+        id: Some(api::TaskId {
+            handle: handle.to_string(),
+            seq: task.seq.0,
+        }),
         kind: kind.into(),
         target,
         order: task.order.map(|order| order.0),
         effective_order: task.effective.map(|order| order.0),
         state: state(task, standing).into(),
-        attempt: done.as_ref().map_or_else(|| standing.map_or(0, |(_, attempt)| attempt.0), |done| done.attempt),
+        attempt: done.as_ref().map_or_else(
+            || standing.map_or(0, |(_, attempt)| attempt.0),
+            |done| done.attempt,
+        ),
         submitted_at: Some(timestamp(task.submitted_at)),
         started_at: started.map(timestamp),
         next_at: next.map(timestamp),
         done,
-        body: task.body.as_ref().map(|body| body.body.clone()).unwrap_or_default(),
+        body: task
+            .body
+            .as_ref()
+            .map(|body| body.body.clone())
+            .unwrap_or_default(),
         labels: options::labels(&task.spec.options.labels),
         params: task.body.as_ref().map(params).unwrap_or_default(),
     }
@@ -88,12 +105,26 @@ fn outcome(outcome: Outcome) -> api::Outcome {
 }
 
 fn task_result(result: &TaskResult) -> api::TaskResult {
-    let TaskResult { rows_affected, rows_json, truncated } = result;
-    api::TaskResult { rows_affected: *rows_affected, rows_json: rows_json.clone(), truncated: *truncated }
+    let TaskResult {
+        rows_affected,
+        rows_json,
+        truncated,
+    } = result;
+    api::TaskResult {
+        rows_affected: *rows_affected,
+        rows_json: rows_json.clone(),
+        truncated: *truncated,
+    }
 }
 
 fn params(body: &Body) -> Vec<api::SqlValue> {
-    let texts: Vec<Option<String>> =
-        body.params.as_ref().and_then(|params| serde_json::from_slice(params).ok()).unwrap_or_default();
-    texts.into_iter().map(|text| api::SqlValue { text }).collect()
+    let texts: Vec<Option<String>> = body
+        .params
+        .as_ref()
+        .and_then(|params| serde_json::from_slice(params).ok())
+        .unwrap_or_default();
+    texts
+        .into_iter()
+        .map(|text| api::SqlValue { text })
+        .collect()
 }

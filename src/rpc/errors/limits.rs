@@ -8,19 +8,34 @@ use tonic::{Code, Status};
 use tonic_types::{QuotaViolation, StatusExt};
 
 /// `limit` of `namespace`, or of the scheduler `handle`, is reached. `wait`: when to try again.
-pub fn reached(limit: Limit, namespace: &Namespace, value: i64, wait: Option<Duration>, handle: Handle) -> Status {
+pub fn reached(
+    limit: Limit,
+    namespace: &Namespace,
+    value: i64,
+    wait: Option<Duration>,
+    handle: Handle,
+) -> Status {
     let (name, reason) = (name(limit), reason(limit));
     let subject = match limit {
         Limit::UnfinishedOrders => format!("scheduler:{handle}"),
         _ => format!("namespace:{}", namespace.0),
     };
-    let mut details = info(reason, &[("limit", name.into()), ("value", value.to_string()), ("subject", subject.clone())]);
-    let mut violation = QuotaViolation::new(subject.clone(), format!("{name}: the limit is {value}"));
+    let mut details = info(
+        reason,
+        &[
+            ("limit", name.into()),
+            ("value", value.to_string()),
+            ("subject", subject.clone()),
+        ],
+    );
+    let mut violation =
+        QuotaViolation::new(subject.clone(), format!("{name}: the limit is {value}"));
     violation.quota_metric = name.into();
     violation.quota_value = value;
     details.set_quota_failure(vec![violation]);
     details.set_retry_info(wait);
-    let message = format!("the limit {name} ({value}) of {subject} is reached; nothing was accepted");
+    let message =
+        format!("the limit {name} ({value}) of {subject} is reached; nothing was accepted");
     Status::with_error_details(Code::ResourceExhausted, message, details)
 }
 

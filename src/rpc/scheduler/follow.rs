@@ -38,17 +38,30 @@ enum Source {
 
 impl Follow {
     /// Opens it at the owner.
-    pub async fn open(schedulers: Schedulers, caller: Caller, watch: Watch) -> Result<Follow, Status> {
+    pub async fn open(
+        schedulers: Schedulers,
+        caller: Caller,
+        watch: Watch,
+    ) -> Result<Follow, Status> {
         let mut looks = LOOKS.into_iter();
         loop {
             let status = match source(&schedulers, &caller, &watch).await {
                 Ok(source) => {
-                    return Ok(Follow { schedulers, caller, watch, source, goal_told: false, over: false });
+                    return Ok(Follow {
+                        schedulers,
+                        caller,
+                        watch,
+                        source,
+                        goal_told: false,
+                        over: false,
+                    });
                 }
                 Err(status) => status,
             };
             match (looks.next(), &schedulers.route) {
-                (Some(longest), Some(route)) if is_elsewhere(&status) => route.look_again(longest).await,
+                (Some(longest), Some(route)) if is_elsewhere(&status) => {
+                    route.look_again(longest).await
+                }
                 _ => return Err(status),
             }
         }
@@ -64,14 +77,20 @@ impl Follow {
             message = self.message() => message,
             () = stopping.cancelled() => Err(errors::stopping()),
         };
-        self.over = message.as_ref().map_or(true, |message| message.end.is_some());
+        self.over = message
+            .as_ref()
+            .map_or(true, |message| message.end.is_some());
         Some(message)
     }
 
     async fn message(&mut self) -> Result<api::SynchronizationResponse, Status> {
         loop {
             let heard = match &mut self.source {
-                Source::Here(events) => events.next().await.map(message).map_err(|error| errors::call(error, self.watch.handle)),
+                Source::Here(events) => events
+                    .next()
+                    .await
+                    .map(message)
+                    .map_err(|error| errors::call(error, self.watch.handle)),
                 Source::There(stream, owner) => there(stream, owner, &self.schedulers).await,
             };
             match heard {
@@ -93,7 +112,10 @@ impl Follow {
         if !std::mem::replace(&mut self.goal_told, true) {
             if let Source::Here(events) = &self.source {
                 self.watch.last_seq = Some(events.last_seq);
-                message.goal = Some(api::Goal { until: Some(until(self.watch.until)), last_seq: events.last_seq.0 });
+                message.goal = Some(api::Goal {
+                    until: Some(until(self.watch.until)),
+                    last_seq: events.last_seq.0,
+                });
             }
         } else {
             message.goal = None;
@@ -106,7 +128,9 @@ impl Follow {
 
     /// Opens the stream again, where the shard is now.
     async fn go_on(&mut self, mut status: Status) -> Result<(), Status> {
-        let Some(route) = self.schedulers.route.clone() else { return Err(status) };
+        let Some(route) = self.schedulers.route.clone() else {
+            return Err(status);
+        };
         let begun = Instant::now();
         let mut looks = LOOKS.into_iter();
         while is_elsewhere(&status) && begun.elapsed() < PATIENCE {
@@ -117,7 +141,9 @@ impl Follow {
                 }
                 Err(error) => status = error,
             }
-            route.look_again(looks.next().unwrap_or(LOOKS[LOOKS.len() - 1])).await;
+            route
+                .look_again(looks.next().unwrap_or(LOOKS[LOOKS.len() - 1]))
+                .await;
         }
         Err(status)
     }
@@ -127,14 +153,27 @@ impl Follow {
 async fn source(schedulers: &Schedulers, caller: &Caller, watch: &Watch) -> Result<Source, Status> {
     match schedulers.route.as_ref().map(|route| route.way()) {
         None | Some(Way::Here) => {
-            let opened =
-                schedulers.coordinator.watch(caller.clone(), watch.handle, watch.after, watch.until, watch.last_seq).await;
-            Ok(Source::Here(opened.map_err(|error| errors::call(error, watch.handle))?))
+            let opened = schedulers
+                .coordinator
+                .watch(
+                    caller.clone(),
+                    watch.handle,
+                    watch.after,
+                    watch.until,
+                    watch.last_seq,
+                )
+                .await;
+            Ok(Source::Here(
+                opened.map_err(|error| errors::call(error, watch.handle))?,
+            ))
         }
         Some(Way::There(owner)) => {
             let mut client = SchedulerServiceClient::new(owner.channel.clone());
             let request = route::envelope(request(watch), caller)?;
-            Ok(Source::There(Box::new(client.synchronization(request).await?.into_inner()), owner))
+            Ok(Source::There(
+                Box::new(client.synchronization(request).await?.into_inner()),
+                owner,
+            ))
         }
         Some(Way::Nowhere) => Err(errors::not_owner()),
     }
@@ -142,8 +181,16 @@ async fn source(schedulers: &Schedulers, caller: &Caller, watch: &Watch) -> Resu
 
 fn request(watch: &Watch) -> api::SynchronizationRequest {
     let until = Some(until(watch.until));
-    let resume = watch.last_seq.map(|last_seq| api::Goal { until, last_seq: last_seq.0 });
-    api::SynchronizationRequest { handle: watch.handle.to_string(), after: watch.after.0, until, resume }
+    let resume = watch.last_seq.map(|last_seq| api::Goal {
+        until,
+        last_seq: last_seq.0,
+    });
+    api::SynchronizationRequest {
+        handle: watch.handle.to_string(),
+        after: watch.after.0,
+        until,
+        resume,
+    }
 }
 
 async fn there(

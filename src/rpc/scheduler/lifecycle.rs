@@ -13,13 +13,27 @@ use tonic::Status;
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 impl Schedulers {
-    pub(super) async fn open(&self, caller: Caller, request: &api::GetSchedulerRequest) -> Result<api::Scheduler, Status> {
+    pub(super) async fn open(
+        &self,
+        caller: Caller,
+        request: &api::GetSchedulerRequest,
+    ) -> Result<api::Scheduler, Status> {
         let (settings, request) = validate::get_scheduler(request)?;
-        self.scheduler(caller, self.coordinator.new_handle(), Verb::Open { settings, request }).await
+        self.scheduler(
+            caller,
+            self.coordinator.new_handle(),
+            Verb::Open { settings, request },
+        )
+        .await
     }
 
     /// Open, describe, update, pause, resume: answered with the scheduler.
-    pub(super) async fn scheduler(&self, caller: Caller, handle: Handle, verb: Verb) -> Result<api::Scheduler, Status> {
+    pub(super) async fn scheduler(
+        &self,
+        caller: Caller,
+        handle: Handle,
+        verb: Verb,
+    ) -> Result<api::Scheduler, Status> {
         match self.ask(caller, handle, verb).await? {
             Reply::Scheduler(view) => Ok(convert::scheduler(&view)),
             other => Err(errors::bug(&other)),
@@ -32,7 +46,8 @@ impl Schedulers {
         request: &api::ReleaseSchedulerRequest,
     ) -> Result<api::ReleaseSchedulerResponse, Status> {
         let (handle, mode) = validate::release(request)?;
-        let (already_released, mut pending, mut done_no) = self.released(&caller, handle, mode).await?;
+        let (already_released, mut pending, mut done_no) =
+            self.released(&caller, handle, mode).await?;
         while request.wait && pending > 0 {
             tokio::select! {
                 ended = self.coordinator.wait_done(caller.clone(), handle, done_no) => match ended {
@@ -47,13 +62,28 @@ impl Schedulers {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         }
-        Ok(api::ReleaseSchedulerResponse { already_released, pending })
+        Ok(api::ReleaseSchedulerResponse {
+            already_released,
+            pending,
+        })
     }
 
     /// Whether it had been released before, its unfinished tasks, its last event.
-    async fn released(&self, caller: &Caller, handle: Handle, mode: ReleaseMode) -> Result<(bool, i64, DoneNo), Status> {
-        match self.ask(caller.clone(), handle, Verb::Release(mode)).await? {
-            Reply::Released { already, pending, done_no } => Ok((already, pending, done_no)),
+    async fn released(
+        &self,
+        caller: &Caller,
+        handle: Handle,
+        mode: ReleaseMode,
+    ) -> Result<(bool, i64, DoneNo), Status> {
+        match self
+            .ask(caller.clone(), handle, Verb::Release(mode))
+            .await?
+        {
+            Reply::Released {
+                already,
+                pending,
+                done_no,
+            } => Ok((already, pending, done_no)),
             other => Err(errors::bug(&other)),
         }
     }

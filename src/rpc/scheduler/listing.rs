@@ -25,13 +25,23 @@ impl Schedulers {
         request: &api::ListSchedulersRequest,
     ) -> Result<api::ListSchedulersResponse, Status> {
         let ask = ListSchedulers::new(request, &caller.namespace)?;
-        let images = self.reader.schedulers(&caller.namespace, ask.before, ask.state, ask.size as u32 + 1).await;
+        let images = self
+            .reader
+            .schedulers(
+                &caller.namespace,
+                ask.before,
+                ask.state,
+                ask.size as u32 + 1,
+            )
+            .await;
         let images = images.map_err(errors::journal)?;
         let found = images.len();
         let mut page = api::ListSchedulersResponse::default();
         let mut last = None;
         let mut bytes = 0;
-        let mut shown = stream::iter(images.into_iter().take(ask.size)).map(|image| self.shown(&caller, image)).buffered(AT_ONCE);
+        let mut shown = stream::iter(images.into_iter().take(ask.size))
+            .map(|image| self.shown(&caller, image))
+            .buffered(AT_ONCE);
         while let Some((handle, scheduler)) = shown.next().await {
             last = Some(handle);
             bytes += scheduler.encoded_len();
@@ -50,7 +60,11 @@ impl Schedulers {
     async fn shown(&self, caller: &Caller, image: SchedulerImage) -> (Handle, api::Scheduler) {
         let lives = image.state != SchedulerState::Released;
         let reply = match lives {
-            true => self.coordinator.call(caller.clone(), image.handle, Verb::Describe).await.ok(),
+            true => self
+                .coordinator
+                .call(caller.clone(), image.handle, Verb::Describe)
+                .await
+                .ok(),
             false => None,
         };
         match reply {

@@ -12,10 +12,15 @@ use std::pin::Pin;
 use tonic::Status;
 
 /// The messages of a stream.
-pub type DoneStream = Pin<Box<dyn Stream<Item = Result<api::SynchronizationResponse, Status>> + Send>>;
+pub type DoneStream =
+    Pin<Box<dyn Stream<Item = Result<api::SynchronizationResponse, Status>> + Send>>;
 
 impl Schedulers {
-    pub(super) async fn synchronize(&self, caller: Caller, request: &api::SynchronizationRequest) -> Result<DoneStream, Status> {
+    pub(super) async fn synchronize(
+        &self,
+        caller: Caller,
+        request: &api::SynchronizationRequest,
+    ) -> Result<DoneStream, Status> {
         let watch = validate::synchronization(request)?;
         let follow = Follow::open(self.clone(), caller, watch).await?;
         Ok(Box::pin(stream::unfold(follow, |mut follow| async move {
@@ -31,17 +36,30 @@ pub(super) fn message(page: Page) -> api::SynchronizationResponse {
     for (done_no, events) in &page.done {
         done.extend((0..events.count).map(|index| convert::event(*done_no, events, index, false)));
     }
-    api::SynchronizationResponse { done, pending: page.pending, end: page.end.map(end), ..Default::default() }
+    api::SynchronizationResponse {
+        done,
+        pending: page.pending,
+        end: page.end.map(end),
+        ..Default::default()
+    }
 }
 
 fn end(end: End) -> api::End {
     let (reason, blocked, halt) = match end {
         End::Goal => (api::end::Reason::Goal, 0, None),
         End::Failure => (api::end::Reason::Failure, 0, None),
-        End::Halted { blocked, halt } => (api::end::Reason::Halted, blocked, Some(convert::halt(&halt))),
+        End::Halted { blocked, halt } => (
+            api::end::Reason::Halted,
+            blocked,
+            Some(convert::halt(&halt)),
+        ),
         End::Released => (api::end::Reason::Released, 0, None),
     };
-    api::End { reason: reason.into(), blocked, halt }
+    api::End {
+        reason: reason.into(),
+        blocked,
+        halt,
+    }
 }
 
 /// As the API says it.

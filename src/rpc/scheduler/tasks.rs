@@ -25,18 +25,44 @@ const READS: usize = 8;
 const READ_TASKS: usize = 1_000;
 
 impl Schedulers {
-    pub(super) async fn cancel(&self, caller: Caller, id: TaskId) -> Result<api::CancelTaskResponse, Status> {
-        let done = |outcome| api::CancelTaskResponse { state: api::TaskState::Done.into(), outcome };
-        let Some(order) = self.reader.effective_order(id.handle, id.seq).await.map_err(errors::journal)? else {
+    pub(super) async fn cancel(
+        &self,
+        caller: Caller,
+        id: TaskId,
+    ) -> Result<api::CancelTaskResponse, Status> {
+        let done = |outcome| api::CancelTaskResponse {
+            state: api::TaskState::Done.into(),
+            outcome,
+        };
+        let Some(order) = self
+            .reader
+            .effective_order(id.handle, id.seq)
+            .await
+            .map_err(errors::journal)?
+        else {
             return Err(self.gone(caller, id).await?);
         };
-        match self.ask(caller, id.handle, Verb::Cancel(Place { seq: id.seq, order })).await? {
-            Reply::Cancelling { running: true, .. } => {
-                Ok(api::CancelTaskResponse { state: api::TaskState::Running.into(), outcome: 0 })
-            }
-            Reply::Cancelling { cancelled: true, .. } => Ok(done(api::Outcome::Cancelled.into())),
+        match self
+            .ask(
+                caller,
+                id.handle,
+                Verb::Cancel(Place { seq: id.seq, order }),
+            )
+            .await?
+        {
+            Reply::Cancelling { running: true, .. } => Ok(api::CancelTaskResponse {
+                state: api::TaskState::Running.into(),
+                outcome: 0,
+            }),
+            Reply::Cancelling {
+                cancelled: true, ..
+            } => Ok(done(api::Outcome::Cancelled.into())),
             Reply::Cancelling { .. } => {
-                let outcomes = self.reader.outcomes(id.handle, &[id.seq]).await.map_err(errors::journal)?;
+                let outcomes = self
+                    .reader
+                    .outcomes(id.handle, &[id.seq])
+                    .await
+                    .map_err(errors::journal)?;
                 let (done_no, event) = outcomes.get(&id.seq).ok_or_else(errors::task_not_found)?;
                 Ok(done(convert::event(*done_no, event, 0, false).outcome))
             }
@@ -45,11 +71,23 @@ impl Schedulers {
     }
 
     pub(super) async fn task(&self, caller: Caller, id: TaskId) -> Result<api::TaskView, Status> {
-        let Some(mut task) = self.reader.task(id.handle, id.seq).await.map_err(errors::journal)? else {
+        let Some(mut task) = self
+            .reader
+            .task(id.handle, id.seq)
+            .await
+            .map_err(errors::journal)?
+        else {
             return Err(self.gone(caller, id).await?);
         };
-        let standings = self.standings(&caller, id.handle, std::slice::from_mut(&mut task)).await?;
-        Ok(convert::task_view(id.handle, &task, standings.get(&id.seq).copied(), true))
+        let standings = self
+            .standings(&caller, id.handle, std::slice::from_mut(&mut task))
+            .await?;
+        Ok(convert::task_view(
+            id.handle,
+            &task,
+            standings.get(&id.seq).copied(),
+            true,
+        ))
     }
 
     /// Why there is no such task: it never was, or it is older than the retention.
@@ -60,21 +98,37 @@ impl Schedulers {
         if id.seq > view.image.checkpoint.highest_seq {
             return Ok(errors::task_not_found());
         }
-        let oldest = self.reader.oldest_task(id.handle).await.map_err(errors::journal)?;
-        Ok(errors::truncated("id.seq", oldest.map_or(view.image.checkpoint.highest_seq.0 + 1, |seq| seq.0)))
+        let oldest = self
+            .reader
+            .oldest_task(id.handle)
+            .await
+            .map_err(errors::journal)?;
+        Ok(errors::truncated(
+            "id.seq",
+            oldest.map_or(view.image.checkpoint.highest_seq.0 + 1, |seq| seq.0),
+        ))
     }
 
-    pub(super) async fn tasks(&self, caller: Caller, request: &api::ListTasksRequest) -> Result<api::ListTasksResponse, Status> {
+    pub(super) async fn tasks(
+        &self,
+        caller: Caller,
+        request: &api::ListTasksRequest,
+    ) -> Result<api::ListTasksResponse, Status> {
         let ask = ListTasks::new(request, &caller.namespace)?;
         let mut list = api::ListTasksResponse::default();
         let mut before = ask.before;
         let mut bytes = 0;
         for _ in 0..READS {
-            let (page, standings) = self.page(&caller, before, &ask, ask.size - list.tasks.len()).await?;
+            let (page, standings) = self
+                .page(&caller, before, &ask, ask.size - list.tasks.len())
+                .await?;
             before = page.next;
             for task in &page.tasks {
                 let standing = standings.get(&task.seq).copied();
-                if ask.state.is_some_and(|state| state != convert::state(task, standing)) {
+                if ask
+                    .state
+                    .is_some_and(|state| state != convert::state(task, standing))
+                {
                     continue;
                 }
                 let view = listed(convert::task_view(ask.handle, task, standing, true));
@@ -89,7 +143,9 @@ impl Schedulers {
                 break;
             }
         }
-        list.next_page_token = before.map(|seq| ask.token.after(seq.0 as u128)).unwrap_or_default();
+        list.next_page_token = before
+            .map(|seq| ask.token.after(seq.0 as u128))
+            .unwrap_or_default();
         Ok(list)
     }
 
@@ -103,10 +159,19 @@ impl Schedulers {
         limit: usize,
     ) -> Result<(TaskPage, Standings), Status> {
         let mut page = match ask.state.and_then(phase) {
-            Some(phase) if phase != Phase::Done || ask.order.is_none() => self.picked(caller, before, ask, phase, limit).await?,
+            Some(phase) if phase != Phase::Done || ask.order.is_none() => {
+                self.picked(caller, before, ask, phase, limit).await?
+            }
             looked_through => {
-                let limit = if looked_through.is_some() { READ_TASKS } else { limit };
-                self.reader.tasks(ask.handle, before, ask.order, limit).await.map_err(errors::journal)?
+                let limit = if looked_through.is_some() {
+                    READ_TASKS
+                } else {
+                    limit
+                };
+                self.reader
+                    .tasks(ask.handle, before, ask.order, limit)
+                    .await
+                    .map_err(errors::journal)?
             }
         };
         let standings = self.standings(caller, ask.handle, &mut page.tasks).await?;
@@ -122,12 +187,21 @@ impl Schedulers {
         phase: Phase,
         limit: usize,
     ) -> Result<TaskPage, Status> {
-        let verb = Verb::Select { before: before.unwrap_or(Seq(i64::MAX)), phase, order: ask.order, limit };
+        let verb = Verb::Select {
+            before: before.unwrap_or(Seq(i64::MAX)),
+            phase,
+            order: ask.order,
+            limit,
+        };
         let (seqs, next) = match self.ask(caller.clone(), ask.handle, verb).await? {
             Reply::Selected { seqs, next } => (seqs, next),
             other => return Err(errors::bug(&other)),
         };
-        let tasks = self.reader.tasks_of(ask.handle, &seqs).await.map_err(errors::journal)?;
+        let tasks = self
+            .reader
+            .tasks_of(ask.handle, &seqs)
+            .await
+            .map_err(errors::journal)?;
         // Where rows are missing the retention ends: nothing older is there.
         let next = next.filter(|_| tasks.len() == seqs.len());
         Ok(TaskPage { tasks, next })
@@ -135,20 +209,49 @@ impl Schedulers {
 
     /// Where those of `tasks` stand that have no outcome; those that have ended since they were read get theirs. The core is
     /// asked in any case: it knows who may ask.
-    async fn standings(&self, caller: &Caller, handle: Handle, tasks: &mut [StoredTask]) -> Result<Standings, Status> {
-        let open: Vec<&mut StoredTask> = tasks.iter_mut().filter(|task| task.done.is_none()).collect();
-        let places: Vec<Place> = open.iter().map(|task| Place { seq: task.seq, order: task.effective }).collect();
-        let found = match self.ask(caller.clone(), handle, Verb::Locate(places)).await? {
+    async fn standings(
+        &self,
+        caller: &Caller,
+        handle: Handle,
+        tasks: &mut [StoredTask],
+    ) -> Result<Standings, Status> {
+        let open: Vec<&mut StoredTask> = tasks
+            .iter_mut()
+            .filter(|task| task.done.is_none())
+            .collect();
+        let places: Vec<Place> = open
+            .iter()
+            .map(|task| Place {
+                seq: task.seq,
+                order: task.effective,
+            })
+            .collect();
+        let found = match self
+            .ask(caller.clone(), handle, Verb::Locate(places))
+            .await?
+        {
             Reply::Located(found) => found,
             other => return Err(errors::bug(&other)),
         };
-        let (here, ended): (Vec<_>, Vec<_>) = open.into_iter().zip(found).partition(|(_, standing)| standing.is_some());
+        let (here, ended): (Vec<_>, Vec<_>) = open
+            .into_iter()
+            .zip(found)
+            .partition(|(_, standing)| standing.is_some());
         if !ended.is_empty() {
             let seqs: Vec<Seq> = ended.iter().map(|(task, _)| task.seq).collect();
-            let mut outcomes = self.reader.outcomes(handle, &seqs).await.map_err(errors::journal)?;
-            ended.into_iter().for_each(|(task, _)| task.done = outcomes.remove(&task.seq));
+            let mut outcomes = self
+                .reader
+                .outcomes(handle, &seqs)
+                .await
+                .map_err(errors::journal)?;
+            ended
+                .into_iter()
+                .for_each(|(task, _)| task.done = outcomes.remove(&task.seq));
         }
-        Ok(here.into_iter().filter_map(|(task, standing)| Some((task.seq, standing?))).collect())
+        Ok(here
+            .into_iter()
+            .filter_map(|(task, standing)| Some((task.seq, standing?)))
+            .collect())
     }
 }
 

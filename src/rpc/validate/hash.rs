@@ -50,7 +50,9 @@ impl PayloadHash {
 
     /// Options of a task.
     pub fn options(&mut self, options: Option<&api::TaskOptions>) {
-        let Some(options) = options else { return self.number(0) };
+        let Some(options) = options else {
+            return self.number(0);
+        };
         let mut rest = options.clone();
         let labels = std::mem::take(&mut rest.labels);
         self.number(1);
@@ -99,7 +101,15 @@ mod tests {
 
     #[test]
     fn where_a_piece_ends_counts() {
-        let all = [of(&[]), of(&[""]), of(&["", ""]), of(&["ab", "c"]), of(&["a", "bc"]), of(&["abc"]), of(&["abc\0"])];
+        let all = [
+            of(&[]),
+            of(&[""]),
+            of(&["", ""]),
+            of(&["ab", "c"]),
+            of(&["a", "bc"]),
+            of(&["abc"]),
+            of(&["abc\0"]),
+        ];
         for (index, one) in all.iter().enumerate() {
             assert!(!all[..index].contains(one), "{index}");
         }
@@ -107,8 +117,15 @@ mod tests {
 
     #[test]
     fn the_order_of_labels_does_not_count() {
-        let labels = |n: u32| (0..n).map(|i| (format!("k{i}"), format!("v{i}"))).collect::<HashMap<_, _>>();
-        let settings = |n| api::SchedulerSettings { labels: labels(n), ..Default::default() };
+        let labels = |n: u32| {
+            (0..n)
+                .map(|i| (format!("k{i}"), format!("v{i}")))
+                .collect::<HashMap<_, _>>()
+        };
+        let settings = |n| api::SchedulerSettings {
+            labels: labels(n),
+            ..Default::default()
+        };
         let hash = |settings: &api::SchedulerSettings| {
             let mut hash = PayloadHash::new("GetScheduler");
             hash.settings(settings);

@@ -27,13 +27,24 @@ const CODE_BYTES: RangeInclusive<usize> = 1..=64;
 pub fn task_options(v: &mut Violations, path: Path<'_>, options: &api::TaskOptions) -> TaskOptions {
     let rows = options.result_rows;
     if rows.is_some_and(|rows| !RESULT_ROWS.contains(&rows)) {
-        v.add(path.field("result_rows"), Reason::RESULT_ROWS_OUT_OF_RANGE, "must be 0 to 10000");
+        v.add(
+            path.field("result_rows"),
+            Reason::RESULT_ROWS_OUT_OF_RANGE,
+            "must be 0 to 10000",
+        );
     }
     TaskOptions {
-        not_before: options.not_before.as_ref().and_then(|time| scalar::time(v, path.field("not_before"), time)),
+        not_before: options
+            .not_before
+            .as_ref()
+            .and_then(|time| scalar::time(v, path.field("not_before"), time)),
         timeout: duration(v, path.field("timeout"), &options.timeout, TIMEOUT),
         deadline: duration(v, path.field("deadline"), &options.deadline, DEADLINE),
-        retry: options.retry.as_ref().map(|retry| retry_policy(v, path.field("retry"), retry)).unwrap_or_default(),
+        retry: options
+            .retry
+            .as_ref()
+            .map(|retry| retry_policy(v, path.field("retry"), retry))
+            .unwrap_or_default(),
         delivery: delivery(v, path.field("delivery"), options.delivery),
         result_rows: rows.map(|rows| rows.max(0) as u32),
         labels: scalar::labels(v, path.field("labels"), &options.labels),
@@ -50,8 +61,16 @@ fn retry_policy(v: &mut Violations, path: Path<'_>, retry: &api::RetryPolicy) ->
         jitter: number(v, path.field("jitter"), retry.jitter, 0.0..=1.0),
         non_retryable: retry.non_retryable.clone(),
     };
-    if policy.max.zip(policy.initial).is_some_and(|(max, initial)| max < initial) {
-        v.add(path.field("max"), Reason::RETRY_OUT_OF_RANGE, "the longest wait must not be below the first (`initial`)");
+    if policy
+        .max
+        .zip(policy.initial)
+        .is_some_and(|(max, initial)| max < initial)
+    {
+        v.add(
+            path.field("max"),
+            Reason::RETRY_OUT_OF_RANGE,
+            "the longest wait must not be below the first (`initial`)",
+        );
     }
     non_retryable(v, path.field("non_retryable"), &retry.non_retryable);
     policy
@@ -59,7 +78,11 @@ fn retry_policy(v: &mut Violations, path: Path<'_>, retry: &api::RetryPolicy) ->
 
 fn non_retryable(v: &mut Violations, path: Path<'_>, codes: &[String]) {
     if codes.len() > NON_RETRYABLE {
-        v.add(path, Reason::NON_RETRYABLE_INVALID, format!("at most {NON_RETRYABLE} codes"));
+        v.add(
+            path,
+            Reason::NON_RETRYABLE_INVALID,
+            format!("at most {NON_RETRYABLE} codes"),
+        );
         return;
     }
     for (index, code) in codes.iter().enumerate() {
@@ -73,14 +96,27 @@ fn non_retryable(v: &mut Violations, path: Path<'_>, codes: &[String]) {
 
 fn attempts(v: &mut Violations, path: Path<'_>, attempts: Option<i32>) -> Option<u32> {
     if attempts.is_some_and(|attempts| !ATTEMPTS.contains(&attempts)) {
-        v.add(path, Reason::RETRY_OUT_OF_RANGE, "must be 1 to 1000 (1: no second one)");
+        v.add(
+            path,
+            Reason::RETRY_OUT_OF_RANGE,
+            "must be 1 to 1000 (1: no second one)",
+        );
     }
     attempts.map(|attempts| attempts.max(1) as u32)
 }
 
-fn number(v: &mut Violations, path: Path<'_>, number: Option<f64>, range: RangeInclusive<f64>) -> Option<f64> {
+fn number(
+    v: &mut Violations,
+    path: Path<'_>,
+    number: Option<f64>,
+    range: RangeInclusive<f64>,
+) -> Option<f64> {
     if number.is_some_and(|number| !range.contains(&number)) {
-        v.add(path, Reason::RETRY_OUT_OF_RANGE, format!("must be {} to {}", range.start(), range.end()));
+        v.add(
+            path,
+            Reason::RETRY_OUT_OF_RANGE,
+            format!("must be {} to {}", range.start(), range.end()),
+        );
     }
     number
 }
@@ -91,7 +127,9 @@ fn duration(
     duration: &Option<prost_types::Duration>,
     range: RangeInclusive<Duration>,
 ) -> Option<Duration> {
-    duration.as_ref().and_then(|duration| scalar::duration(v, path, duration, range))
+    duration
+        .as_ref()
+        .and_then(|duration| scalar::duration(v, path, duration, range))
 }
 
 fn delivery(v: &mut Violations, path: Path<'_>, number: i32) -> Option<Delivery> {

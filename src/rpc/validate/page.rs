@@ -70,13 +70,20 @@ impl PageToken {
         if text.is_empty() {
             return None;
         }
-        let good = text.len() == 48 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        let good = text.len() == 48
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
         let parts = good.then(|| text.split_at(16));
         let last = parts.filter(|(of, _)| u64::from_str_radix(of, 16) == Ok(self.0));
         let last = last.and_then(|(_, last)| u128::from_str_radix(last, 16).ok());
         if last.is_none() {
             let message = "pass `next_page_token` of the previous page, with the same filters";
-            v.add(Path::Root.field("page_token"), Reason::PAGE_TOKEN_INVALID, message);
+            v.add(
+                Path::Root.field("page_token"),
+                Reason::PAGE_TOKEN_INVALID,
+                message,
+            );
         }
         last
     }
@@ -84,7 +91,10 @@ impl PageToken {
 
 impl ListSchedulers {
     /// From the request of a caller of `namespace`.
-    pub fn new(request: &api::ListSchedulersRequest, namespace: &Namespace) -> Result<Self, Violations> {
+    pub fn new(
+        request: &api::ListSchedulersRequest,
+        namespace: &Namespace,
+    ) -> Result<Self, Violations> {
         let mut v = Violations::default();
         let size = size(&mut v, request.page_size);
         let state = match scalar::enumeration(&mut v, Path::Root.field("state"), request.state) {
@@ -94,8 +104,15 @@ impl ListSchedulers {
             Some(api::SchedulerState::Unspecified) | None => None,
         };
         let token = PageToken::new("ListSchedulers", namespace, &[i64::from(request.state)], "");
-        let before = token.read(&mut v, &request.page_token).map(|last| Handle::from_uuid(Uuid::from_u128(last)));
-        v.or_else(ListSchedulers { size, before, state, token })
+        let before = token
+            .read(&mut v, &request.page_token)
+            .map(|last| Handle::from_uuid(Uuid::from_u128(last)));
+        v.or_else(ListSchedulers {
+            size,
+            before,
+            state,
+            token,
+        })
     }
 }
 
@@ -107,11 +124,22 @@ impl ListTasks {
         let size = size(&mut v, request.page_size);
         let state = scalar::enumeration(&mut v, Path::Root.field("state"), request.state)
             .filter(|state| *state != api::TaskState::Unspecified);
-        let order = request.order.map(|order| scalar::order(&mut v, Path::Root.field("order"), order));
+        let order = request
+            .order
+            .map(|order| scalar::order(&mut v, Path::Root.field("order"), order));
         let question = [i64::from(request.state), request.order.unwrap_or(-1)];
         let token = PageToken::new("ListTasks", namespace, &question, &request.handle);
-        let before = token.read(&mut v, &request.page_token).map(|last| Seq(last as i64));
-        v.or_else(ListTasks { handle, size, before, state, order, token })
+        let before = token
+            .read(&mut v, &request.page_token)
+            .map(|last| Seq(last as i64));
+        v.or_else(ListTasks {
+            handle,
+            size,
+            before,
+            state,
+            order,
+            token,
+        })
     }
 }
 
@@ -120,7 +148,11 @@ fn size(v: &mut Violations, size: i32) -> usize {
         0 => DEFAULT_SIZE,
         1..=MAX_SIZE => size as usize,
         _ => {
-            v.add(Path::Root.field("page_size"), Reason::PAGE_SIZE_OUT_OF_RANGE, "must be 1 to 1000, or 0 for 100");
+            v.add(
+                Path::Root.field("page_size"),
+                Reason::PAGE_SIZE_OUT_OF_RANGE,
+                "must be 1 to 1000, or 0 for 100",
+            );
             DEFAULT_SIZE
         }
     }

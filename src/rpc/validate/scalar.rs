@@ -24,10 +24,11 @@ const LAST_SECOND: i64 = 253_402_300_799;
 
 /// A scheduler's handle.
 pub fn handle(v: &mut Violations, path: Path<'_>, text: &str) -> Handle {
-    text.parse().unwrap_or_else(|malformed: crate::core::MalformedHandle| {
-        v.add(path, Reason::ID_MALFORMED, malformed.to_string());
-        Handle::new(ShardId(0), 0, [0; 10])
-    })
+    text.parse()
+        .unwrap_or_else(|malformed: crate::core::MalformedHandle| {
+            v.add(path, Reason::ID_MALFORMED, malformed.to_string());
+            Handle::new(ShardId(0), 0, [0; 10])
+        })
 }
 
 /// A request id; empty: none.
@@ -36,9 +37,15 @@ pub fn request_id(v: &mut Violations, path: Path<'_>, text: &str) -> Option<Uuid
         return None;
     }
     let canonical = text.len() == 36 && !text.bytes().any(|b| b.is_ascii_uppercase());
-    let id = Uuid::try_parse(text).ok().filter(|id| canonical && !id.is_nil());
+    let id = Uuid::try_parse(text)
+        .ok()
+        .filter(|id| canonical && !id.is_nil());
     if id.is_none() {
-        v.add(path, Reason::REQUEST_ID_MALFORMED, "expected a UUID of your choice, 36 characters in lower case, not nil");
+        v.add(
+            path,
+            Reason::REQUEST_ID_MALFORMED,
+            "expected a UUID of your choice, 36 characters in lower case, not nil",
+        );
     }
     id
 }
@@ -54,7 +61,11 @@ pub fn seq(v: &mut Violations, path: Path<'_>, seq: i64) -> Seq {
 /// A task's order.
 pub fn order(v: &mut Violations, path: Path<'_>, order: i64) -> Order {
     if !(0..=limits::MAX_ORDER).contains(&order) {
-        v.add(path, Reason::ORDER_OUT_OF_RANGE, format!("must be 0 to {}", limits::MAX_ORDER));
+        v.add(
+            path,
+            Reason::ORDER_OUT_OF_RANGE,
+            format!("must be 0 to {}", limits::MAX_ORDER),
+        );
     }
     Order(order)
 }
@@ -70,7 +81,11 @@ pub fn duration(
     let value = well_formed.then(|| Duration::new(duration.seconds as u64, duration.nanos as u32));
     let value = value.filter(|value| range.contains(value));
     if value.is_none() {
-        v.add(path, Reason::DURATION_OUT_OF_RANGE, format!("must be {:?} to {}", range.start(), days(*range.end())));
+        v.add(
+            path,
+            Reason::DURATION_OUT_OF_RANGE,
+            format!("must be {:?} to {}", range.start(), days(*range.end())),
+        );
     }
     value
 }
@@ -85,33 +100,63 @@ fn days(duration: Duration) -> String {
 /// A time from 1970 to 9999.
 pub fn time(v: &mut Violations, path: Path<'_>, time: &prost_types::Timestamp) -> Option<Time> {
     if !(0..=LAST_SECOND).contains(&time.seconds) || !(0..1_000_000_000).contains(&time.nanos) {
-        v.add(path, Reason::TIMESTAMP_OUT_OF_RANGE, "must be 1970-01-01T00:00:00Z to 9999-12-31T23:59:59Z, nanos 0 to 999999999");
+        v.add(
+            path,
+            Reason::TIMESTAMP_OUT_OF_RANGE,
+            "must be 1970-01-01T00:00:00Z to 9999-12-31T23:59:59Z, nanos 0 to 999999999",
+        );
         return None;
     }
-    Some(Time(time.seconds * 1_000_000 + i64::from(time.nanos) / 1_000))
+    Some(Time(
+        time.seconds * 1_000_000 + i64::from(time.nanos) / 1_000,
+    ))
 }
 
 /// A value of a proto enumeration. An unknown one is never taken for the default.
 pub fn enumeration<E: TryFrom<i32>>(v: &mut Violations, path: Path<'_>, number: i32) -> Option<E> {
     let value = E::try_from(number).ok();
     if value.is_none() {
-        v.add(path, Reason::ENUM_UNKNOWN, format!("{number} is not a value this server knows"));
+        v.add(
+            path,
+            Reason::ENUM_UNKNOWN,
+            format!("{number} is not a value this server knows"),
+        );
     }
     value
 }
 
 /// Labels. Keys are printable ASCII, so that two that look alike are alike.
-pub fn labels(v: &mut Violations, path: Path<'_>, labels: &HashMap<String, String>) -> BTreeMap<String, String> {
+pub fn labels(
+    v: &mut Violations,
+    path: Path<'_>,
+    labels: &HashMap<String, String>,
+) -> BTreeMap<String, String> {
     if labels.len() > LABELS {
-        v.add(path, Reason::LABELS_INVALID, format!("at most {LABELS} labels"));
+        v.add(
+            path,
+            Reason::LABELS_INVALID,
+            format!("at most {LABELS} labels"),
+        );
         return BTreeMap::new();
     }
     for (key, value) in labels {
-        if !(1..=LABEL_KEY_BYTES).contains(&key.len()) || !key.bytes().all(|b| b.is_ascii_graphic()) {
-            v.add(path.key(key), Reason::LABELS_INVALID, "a key is 1 to 63 printable ASCII characters without blanks");
+        if !(1..=LABEL_KEY_BYTES).contains(&key.len()) || !key.bytes().all(|b| b.is_ascii_graphic())
+        {
+            v.add(
+                path.key(key),
+                Reason::LABELS_INVALID,
+                "a key is 1 to 63 printable ASCII characters without blanks",
+            );
         } else if value.len() > LABEL_VALUE_BYTES || value.chars().any(char::is_control) {
-            v.add(path.key(key), Reason::LABELS_INVALID, "a value is up to 255 bytes without control characters");
+            v.add(
+                path.key(key),
+                Reason::LABELS_INVALID,
+                "a value is up to 255 bytes without control characters",
+            );
         }
     }
-    labels.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    labels
+        .iter()
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }

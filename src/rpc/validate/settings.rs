@@ -37,11 +37,17 @@ pub fn settings(v: &mut Violations, path: Path<'_>, settings: &api::SchedulerSet
     let idle = settings.idle_timeout.as_ref();
     Settings {
         display_name: display_name(v, path.field("display_name"), &settings.display_name),
-        max_parallelism: max_parallelism(v, path.field("max_parallelism"), settings.max_parallelism),
+        max_parallelism: max_parallelism(
+            v,
+            path.field("max_parallelism"),
+            settings.max_parallelism,
+        ),
         weight: weight(v, path.field("weight"), settings.weight).unwrap_or(default.weight),
         on_failure: on_failure(v, path.field("on_failure"), settings.on_failure),
         late_order: late_order(v, path.field("late_order"), settings.late_order),
-        default_options: options.map(|o| options::task_options(v, path.field("default_options"), o)).unwrap_or_default(),
+        default_options: options
+            .map(|o| options::task_options(v, path.field("default_options"), o))
+            .unwrap_or_default(),
         idle_timeout: idle
             .and_then(|idle| scalar::duration(v, path.field("idle_timeout"), idle, IDLE))
             .unwrap_or(default.idle_timeout),
@@ -51,30 +57,50 @@ pub fn settings(v: &mut Violations, path: Path<'_>, settings: &api::SchedulerSet
 }
 
 /// The fields an update takes.
-pub fn mask(v: &mut Violations, path: Path<'_>, mask: Option<&prost_types::FieldMask>) -> Vec<SettingsField> {
+pub fn mask(
+    v: &mut Violations,
+    path: Path<'_>,
+    mask: Option<&prost_types::FieldMask>,
+) -> Vec<SettingsField> {
     let mut fields = Vec::new();
     let paths = mask.map(|mask| mask.paths.as_slice()).unwrap_or_default();
     if paths.is_empty() {
-        v.add(path, Reason::MASK_EMPTY, format!("name the settings to change: {}", FIELDS.map(|(name, _)| name).join(", ")));
+        v.add(
+            path,
+            Reason::MASK_EMPTY,
+            format!(
+                "name the settings to change: {}",
+                FIELDS.map(|(name, _)| name).join(", ")
+            ),
+        );
     }
     let list = path.field("paths");
     for (index, name) in paths.iter().enumerate() {
         match FIELDS.iter().find(|(known, _)| known == name) {
             Some((_, field)) if !fields.contains(field) => fields.push(*field),
             Some(_) => {}
-            None => v.add(list.index(index), Reason::MASK_UNKNOWN_FIELD, "not a setting (whole settings only, without prefix)"),
+            None => v.add(
+                list.index(index),
+                Reason::MASK_UNKNOWN_FIELD,
+                "not a setting (whole settings only, without prefix)",
+            ),
         }
     }
     fields
 }
 
 /// `settings` with everything outside `fields` left out.
-pub fn masked(settings: api::SchedulerSettings, fields: &[SettingsField]) -> api::SchedulerSettings {
+pub fn masked(
+    settings: api::SchedulerSettings,
+    fields: &[SettingsField],
+) -> api::SchedulerSettings {
     let mut kept = api::SchedulerSettings::default();
     let mut from = settings;
     for field in fields {
         match field {
-            SettingsField::DisplayName => kept.display_name = std::mem::take(&mut from.display_name),
+            SettingsField::DisplayName => {
+                kept.display_name = std::mem::take(&mut from.display_name)
+            }
             SettingsField::MaxParallelism => kept.max_parallelism = from.max_parallelism,
             SettingsField::Weight => kept.weight = from.weight,
             SettingsField::OnFailure => kept.on_failure = from.on_failure,
@@ -92,25 +118,43 @@ pub fn masked(settings: api::SchedulerSettings, fields: &[SettingsField]) -> api
 pub fn release_mode(v: &mut Violations, path: Path<'_>, number: i32) -> ReleaseMode {
     match scalar::enumeration(v, path, number) {
         Some(api::ReleaseMode::Cancel) => ReleaseMode::Cancel,
-        Some(api::ReleaseMode::Finish | api::ReleaseMode::Unspecified) | None => ReleaseMode::Finish,
+        Some(api::ReleaseMode::Finish | api::ReleaseMode::Unspecified) | None => {
+            ReleaseMode::Finish
+        }
     }
 }
 
 fn display_name(v: &mut Violations, path: Path<'_>, name: &str) -> String {
     if name.len() > NAME_BYTES {
-        v.add(path, Reason::NAME_TOO_LONG, format!("at most {NAME_BYTES} bytes"));
+        v.add(
+            path,
+            Reason::NAME_TOO_LONG,
+            format!("at most {NAME_BYTES} bytes"),
+        );
         return String::new();
     }
     if name.chars().any(char::is_control) {
-        v.add(path, Reason::NAME_INVALID, "must not hold control characters");
+        v.add(
+            path,
+            Reason::NAME_INVALID,
+            "must not hold control characters",
+        );
     }
     name.to_owned()
 }
 
 fn max_parallelism(v: &mut Violations, path: Path<'_>, limit: Option<i32>) -> Option<u32> {
     match limit? {
-        0 => v.add(path, Reason::LIMIT_ZERO, "must be at least 1; to start nothing more, use PauseScheduler"),
-        ..0 => v.add(path, Reason::LIMIT_OUT_OF_RANGE, "must be at least 1; leave it out for no limit of its own"),
+        0 => v.add(
+            path,
+            Reason::LIMIT_ZERO,
+            "must be at least 1; to start nothing more, use PauseScheduler",
+        ),
+        ..0 => v.add(
+            path,
+            Reason::LIMIT_OUT_OF_RANGE,
+            "must be at least 1; leave it out for no limit of its own",
+        ),
         1.. => {}
     }
     limit.map(|limit| limit.max(1) as u32)
@@ -119,7 +163,11 @@ fn max_parallelism(v: &mut Violations, path: Path<'_>, limit: Option<i32>) -> Op
 fn weight(v: &mut Violations, path: Path<'_>, weight: Option<f64>) -> Option<f64> {
     let good = weight.filter(|weight| WEIGHT.contains(weight));
     if weight.is_some() && good.is_none() {
-        v.add(path, Reason::WEIGHT_OUT_OF_RANGE, format!("must be {} to {}", WEIGHT.start(), WEIGHT.end()));
+        v.add(
+            path,
+            Reason::WEIGHT_OUT_OF_RANGE,
+            format!("must be {} to {}", WEIGHT.start(), WEIGHT.end()),
+        );
     }
     good
 }

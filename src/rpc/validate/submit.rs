@@ -20,7 +20,10 @@ use std::sync::Arc;
 const PARAMS: usize = 65_535;
 
 /// The scheduler and what is submitted to it.
-pub fn exec_async(request: &api::ExecAsyncRequest, targets: &Targets) -> Result<(Handle, Arc<Submit>), Violations> {
+pub fn exec_async(
+    request: &api::ExecAsyncRequest,
+    targets: &Targets,
+) -> Result<(Handle, Arc<Submit>), Violations> {
     let mut v = Violations::default();
     let handle = scalar::handle(&mut v, Path::Root.field("handle"), &request.handle);
     let id = scalar::request_id(&mut v, Path::Root.field("request_id"), &request.request_id);
@@ -29,7 +32,14 @@ pub fn exec_async(request: &api::ExecAsyncRequest, targets: &Targets) -> Result<
         0 => v.add(path, Reason::TASKS_EMPTY, "at least one task"),
         1..=limits::TASKS_PER_CALL => {}
         _ => {
-            v.add(path, Reason::TOO_MANY_TASKS, format!("at most {} tasks a call; make several calls", limits::TASKS_PER_CALL));
+            v.add(
+                path,
+                Reason::TOO_MANY_TASKS,
+                format!(
+                    "at most {} tasks a call; make several calls",
+                    limits::TASKS_PER_CALL
+                ),
+            );
             return Err(v);
         }
     }
@@ -37,10 +47,22 @@ pub fn exec_async(request: &api::ExecAsyncRequest, targets: &Targets) -> Result<
     let bodies = bodies(&mut v, path, &request.tasks);
     let params = params(&mut v, path, &request.tasks);
     if bodies.bytes.len() + params.bytes.len() > limits::CALL_BYTES {
-        v.add(path, Reason::CALL_TOO_LARGE, "at most 4 MiB of statements, parameters and payloads a call; make several calls");
+        v.add(
+            path,
+            Reason::CALL_TOO_LARGE,
+            "at most 4 MiB of statements, parameters and payloads a call; make several calls",
+        );
     }
-    let mut submit = v.or_else(Submit { request: None, runs, bodies, params })?;
-    submit.request = id.map(|id| Request { id, hash: hash(request, &submit) });
+    let mut submit = v.or_else(Submit {
+        request: None,
+        runs,
+        bodies,
+        params,
+    })?;
+    submit.request = id.map(|id| Request {
+        id,
+        hash: hash(request, &submit),
+    });
     Ok((handle, Arc::new(submit)))
 }
 
@@ -69,12 +91,18 @@ fn alike(a: &api::Task, b: &api::Task) -> bool {
 
 fn run(v: &mut Violations, path: Path<'_>, task: &api::Task, targets: &Targets) -> Run {
     let work = work(v, path, task, targets);
-    let order = task.order.map(|order| scalar::order(v, path.field("order"), order));
+    let order = task
+        .order
+        .map(|order| scalar::order(v, path.field("order"), order));
     let options = match &task.options {
         Some(options) => options::task_options(v, path.field("options"), options),
         None => TaskOptions::default(),
     };
-    Run { count: 1, order, spec: Arc::new(Spec { work, options }) }
+    Run {
+        count: 1,
+        order,
+        spec: Arc::new(Spec { work, options }),
+    }
 }
 
 fn work(v: &mut Violations, path: Path<'_>, task: &api::Task, targets: &Targets) -> Work {
@@ -82,9 +110,17 @@ fn work(v: &mut Violations, path: Path<'_>, task: &api::Task, targets: &Targets)
         Some(Kind::Noop(_)) => return Work::Noop,
         Some(Kind::Sql(sql)) => match targets.find(&sql.target) {
             Some(target) => return Work::Sql { target },
-            None => v.add(path.field("sql").field("target"), Reason::TARGET_UNKNOWN, targets.unknown()),
+            None => v.add(
+                path.field("sql").field("target"),
+                Reason::TARGET_UNKNOWN,
+                targets.unknown(),
+            ),
         },
-        None => v.add(path, Reason::KIND_MISSING, "say what to run: `sql` or `noop`"),
+        None => v.add(
+            path,
+            Reason::KIND_MISSING,
+            "say what to run: `sql` or `noop`",
+        ),
     }
     Work::Noop
 }
@@ -99,7 +135,10 @@ fn bodies(v: &mut Violations, path: Path<'_>, tasks: &[api::Task]) -> Packed {
         bytes.extend_from_slice(body);
         ends.push(bytes.len() as u32);
     }
-    Packed { bytes: bytes.into(), ends }
+    Packed {
+        bytes: bytes.into(),
+        ends,
+    }
 }
 
 fn body(task: &api::Task) -> &[u8] {
@@ -114,12 +153,21 @@ fn check_body(v: &mut Violations, path: Path<'_>, task: &api::Task, body: &[u8])
     let is_sql = matches!(task.kind, Some(Kind::Sql(_)));
     let found = match () {
         () if body.len() > limits::BODY_BYTES => (Reason::BODY_TOO_LARGE, "at most 1 MiB"),
-        () if is_sql && body.trim_ascii().is_empty() => (Reason::BODY_EMPTY, "the statement is empty"),
-        () if is_sql && body.contains(&0) => (Reason::BODY_NUL, "must not hold a NUL character: Postgres cannot take it"),
+        () if is_sql && body.trim_ascii().is_empty() => {
+            (Reason::BODY_EMPTY, "the statement is empty")
+        }
+        () if is_sql && body.contains(&0) => (
+            Reason::BODY_NUL,
+            "must not hold a NUL character: Postgres cannot take it",
+        ),
         () => return,
     };
     let kind = path.field(if is_sql { "sql" } else { "noop" });
-    v.add(kind.field(if is_sql { "statement" } else { "payload" }), found.0, found.1);
+    v.add(
+        kind.field(if is_sql { "statement" } else { "payload" }),
+        found.0,
+        found.1,
+    );
 }
 
 fn params_of(task: &api::Task) -> &[api::SqlValue] {
@@ -140,27 +188,43 @@ fn params(v: &mut Violations, path: Path<'_>, tasks: &[api::Task]) -> Packed {
         let values = params_of(task);
         check_params(v, path.index(index), values);
         if !values.is_empty() {
-            let texts: Vec<Option<&str>> = values.iter().map(|value| value.text.as_deref()).collect();
+            let texts: Vec<Option<&str>> =
+                values.iter().map(|value| value.text.as_deref()).collect();
             bytes.extend_from_slice(serde_json::json!(texts).to_string().as_bytes());
         }
         ends.push(bytes.len() as u32);
     }
-    Packed { bytes: bytes.into(), ends }
+    Packed {
+        bytes: bytes.into(),
+        ends,
+    }
 }
 
 fn check_params(v: &mut Violations, task: Path<'_>, values: &[api::SqlValue]) {
     let sql = task.field("sql");
     let path = sql.field("params");
     if values.len() > PARAMS {
-        return v.add(path, Reason::TOO_MANY_PARAMS, format!("at most {PARAMS} parameters"));
+        return v.add(
+            path,
+            Reason::TOO_MANY_PARAMS,
+            format!("at most {PARAMS} parameters"),
+        );
     }
-    let size: usize = values.iter().flat_map(|value| &value.text).map(String::len).sum();
+    let size: usize = values
+        .iter()
+        .flat_map(|value| &value.text)
+        .map(String::len)
+        .sum();
     if size > limits::BODY_BYTES {
         v.add(path, Reason::BODY_TOO_LARGE, "at most 1 MiB in all");
     }
     for (index, value) in values.iter().enumerate() {
         if value.text.as_ref().is_some_and(|text| text.contains('\0')) {
-            v.add(path.index(index), Reason::BODY_NUL, "must not hold a NUL character: Postgres cannot take it");
+            v.add(
+                path.index(index),
+                Reason::BODY_NUL,
+                "must not hold a NUL character: Postgres cannot take it",
+            );
         }
     }
 }
@@ -179,7 +243,10 @@ fn hash(request: &api::ExecAsyncRequest, submit: &Submit) -> i64 {
     }
     for packed in [&submit.bodies, &submit.params] {
         hash.bytes(&packed.bytes);
-        packed.ends.iter().for_each(|end| hash.number(i64::from(*end)));
+        packed
+            .ends
+            .iter()
+            .for_each(|end| hash.number(i64::from(*end)));
     }
     hash.finish()
 }

@@ -12,7 +12,13 @@ pub fn every_task_has_one_outcome(facts: &Facts, verdict: &mut Verdict) {
         for (row, next) in rows.iter().zip(rows[1..].iter().map(Some).chain([None])) {
             let one = row.done.is_some() && next.is_none_or(|next| next.seq > row.seq);
             verdict.expect("every task has exactly one outcome", one, || {
-                format!("{}/{}: {:?}, then {:?}", row.handle, row.seq, row.done, next.map(|next| next.seq))
+                format!(
+                    "{}/{}: {:?}, then {:?}",
+                    row.handle,
+                    row.seq,
+                    row.done,
+                    next.map(|next| next.seq)
+                )
             });
         }
     }
@@ -20,29 +26,49 @@ pub fn every_task_has_one_outcome(facts: &Facts, verdict: &mut Verdict) {
 
 pub fn events_are_numbered_without_a_gap(facts: &Facts, verdict: &mut Verdict) {
     for (handle, rows) in &facts.log {
-        let mut numbers: Vec<i64> = rows.iter().filter_map(|row| row.done.as_ref()).map(|done| done.done_no).collect();
+        let mut numbers: Vec<i64> = rows
+            .iter()
+            .filter_map(|row| row.done.as_ref())
+            .map(|done| done.done_no)
+            .collect();
         numbers.sort_unstable();
         for (number, wanted) in numbers.into_iter().zip(1..) {
-            verdict.expect("events are numbered without a gap", number == wanted, || {
-                format!("{handle} has number {number} in the place of {wanted}")
-            });
+            verdict.expect(
+                "events are numbered without a gap",
+                number == wanted,
+                || format!("{handle} has number {number} in the place of {wanted}"),
+            );
         }
     }
 }
 
 pub fn orders_never_overlap(facts: &Facts, verdict: &mut Verdict) {
     for (handle, rows) in &facts.log {
-        let ran = |row: &&Logged| row.done.as_ref().is_some_and(|done| done.order.is_some() && done.started > 0);
+        let ran = |row: &&Logged| {
+            row.done
+                .as_ref()
+                .is_some_and(|done| done.order.is_some() && done.started > 0)
+        };
         let mut ran: Vec<&Logged> = rows.iter().filter(ran).collect();
         ran.sort_by_key(|row| row.done.as_ref().map(|done| done.order));
         for (at, high) in ran.iter().enumerate() {
             let started = high.done.as_ref().map_or(0, |done| done.started);
             let order = high.done.as_ref().and_then(|done| done.order);
-            let lower =
-                |low: &&&Logged| low.done.as_ref().is_some_and(|done| done.order < order && done.ended > started + CLOCKS_US);
-            let early = ran[..at].iter().filter(lower).find(|low| low.submitted < started - CLOCKS_US);
+            let lower = |low: &&&Logged| {
+                low.done
+                    .as_ref()
+                    .is_some_and(|done| done.order < order && done.ended > started + CLOCKS_US)
+            };
+            let early = ran[..at]
+                .iter()
+                .filter(lower)
+                .find(|low| low.submitted < started - CLOCKS_US);
             verdict.expect("orders never overlap in the log", early.is_none(), || {
-                format!("{handle}/{} of order {order:?} starts before {}", high.seq, early.map_or(0, |low| low.seq))
+                format!(
+                    "{handle}/{} of order {order:?} starts before {}",
+                    high.seq,
+                    early.map_or(0, |low| low.seq)
+                )
             });
         }
     }
@@ -53,17 +79,28 @@ pub fn batches_follow_one_another(facts: &Facts, verdict: &mut Verdict) {
     for (at, (first, last, rows, epoch)) in facts.batches.iter().enumerate() {
         let whole = last - first + 1 == *rows;
         let follows = at == 0 || facts.batches[at - 1].1 + 1 == *first;
-        verdict.expect("batches follow one another, epoch by epoch", whole && follows, || {
-            format!("epoch {epoch}: batches {first} to {last} ({rows}) after {:?}", facts.batches.get(at.wrapping_sub(1)))
-        });
+        verdict.expect(
+            "batches follow one another, epoch by epoch",
+            whole && follows,
+            || {
+                format!(
+                    "epoch {epoch}: batches {first} to {last} ({rows}) after {:?}",
+                    facts.batches.get(at.wrapping_sub(1))
+                )
+            },
+        );
     }
 }
 
 pub fn everything_is_well_in_the_end(facts: &Facts, verdict: &mut Verdict) {
     let promise = "everything is well after the last fault";
     let idle = facts.idle_in_transaction;
-    verdict.expect(promise, idle == 0, || format!("{idle} sessions idle in a transaction"));
+    verdict.expect(promise, idle == 0, || {
+        format!("{idle} sessions idle in a transaction")
+    });
     for (server, answer) in &facts.tails {
-        verdict.expect(promise, *answer == Answer::Ok(()), || format!("server {server}: {answer:?}"));
+        verdict.expect(promise, *answer == Answer::Ok(()), || {
+            format!("server {server}: {answer:?}")
+        });
     }
 }

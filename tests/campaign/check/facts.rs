@@ -89,23 +89,80 @@ impl Facts {
     fn take(&mut self, entry: Entry) {
         match entry {
             Entry::Opened { handle, limit } => _ = self.limits.insert(handle, limit),
-            Entry::Submit { begun, ended, handle, request, tasks, answer } => {
-                self.asked.extend(tasks.iter().filter(|asked| asked.token > 0).map(|asked| (asked.token, *asked)));
+            Entry::Submit {
+                begun,
+                ended,
+                handle,
+                request,
+                tasks,
+                answer,
+            } => {
+                self.asked.extend(
+                    tasks
+                        .iter()
+                        .filter(|asked| asked.token > 0)
+                        .map(|asked| (asked.token, *asked)),
+                );
                 let request = self.requests.entry(request).or_default();
                 request.handle = handle;
                 request.tasks.extend(tasks);
-                request.tries.push(Try { begun, ended, answer });
+                request.tries.push(Try {
+                    begun,
+                    ended,
+                    answer,
+                });
             }
-            Entry::Twisted { handle, request, answer } => self.twisted.push((handle, request, answer)),
-            Entry::Cancel { ended, handle, seq, answer: Answer::Ok(outcome), .. } => {
-                self.cancels.push(Cancel { handle, seq, ended, outcome });
+            Entry::Twisted {
+                handle,
+                request,
+                answer,
+            } => self.twisted.push((handle, request, answer)),
+            Entry::Cancel {
+                ended,
+                handle,
+                seq,
+                answer: Answer::Ok(outcome),
+                ..
+            } => {
+                self.cancels.push(Cancel {
+                    handle,
+                    seq,
+                    ended,
+                    outcome,
+                });
             }
             Entry::Cancel { .. } => {}
-            Entry::Patron { call, begun, answer, .. } => self.patrons.push((call, begun, answer)),
-            Entry::Release { ended, handle, answer: Answer::Ok(()), .. } => _ = self.released.entry(handle).or_insert(ended),
+            Entry::Patron {
+                call,
+                begun,
+                answer,
+                ..
+            } => self.patrons.push((call, begun, answer)),
+            Entry::Release {
+                ended,
+                handle,
+                answer: Answer::Ok(()),
+                ..
+            } => _ = self.released.entry(handle).or_insert(ended),
             Entry::Release { .. } => {}
-            Entry::Stream { id, begun, handle, after, all } => {
-                self.streams.insert(id, Stream { handle, begun, after, all, done: Vec::new(), answer: None });
+            Entry::Stream {
+                id,
+                begun,
+                handle,
+                after,
+                all,
+            } => {
+                self.streams.insert(
+                    id,
+                    Stream {
+                        handle,
+                        begun,
+                        after,
+                        all,
+                        done: Vec::new(),
+                        answer: None,
+                    },
+                );
             }
             Entry::Events { stream, at, done } => {
                 self.heard.push(at);
@@ -115,18 +172,43 @@ impl Facts {
             Entry::StreamEnd { stream, answer, .. } => {
                 self.streams.get_mut(&stream).expect("opened before").answer = Some(answer);
             }
-            Entry::Fault { kind, begun, ended, bites, hurt, .. } => {
-                self.faults.entry(kind).or_default().push(Fault { begun, ended, bites, hurt });
+            Entry::Fault {
+                kind,
+                begun,
+                ended,
+                bites,
+                hurt,
+                ..
+            } => {
+                self.faults.entry(kind).or_default().push(Fault {
+                    begun,
+                    ended,
+                    bites,
+                    hurt,
+                });
             }
             Entry::Stray { handle, token } => {
                 self.strays.insert(handle);
-                let asked = Asked { token, work: crate::history::Work::Failing, order: None, at_most_once: true, attempts: 1 };
+                let asked = Asked {
+                    token,
+                    work: crate::history::Work::Failing,
+                    order: None,
+                    at_most_once: true,
+                    attempts: 1,
+                };
                 self.asked.insert(token, asked);
             }
             Entry::Logged(row) => self.log.entry(row.handle.clone()).or_default().push(row),
             Entry::Mark(mark) => self.marks.entry(mark.token).or_default().push(mark),
-            Entry::Batch { first, last, rows, epoch } => self.batches.push((first, last, rows, epoch)),
-            Entry::Sessions { idle_in_transaction } => self.idle_in_transaction = idle_in_transaction,
+            Entry::Batch {
+                first,
+                last,
+                rows,
+                epoch,
+            } => self.batches.push((first, last, rows, epoch)),
+            Entry::Sessions {
+                idle_in_transaction,
+            } => self.idle_in_transaction = idle_in_transaction,
             Entry::Tail { server, answer } => self.tails.push((server, answer)),
             Entry::Attempts { kind, count } => _ = self.attempts.insert(kind, count),
         }
@@ -135,8 +217,16 @@ impl Facts {
     /// The longest time from a fault's beginning to a moment after its end in which nobody heard of any event.
     pub fn silence(&self, fault: &Fault) -> i64 {
         let after = |at: &&i64| **at >= fault.begun && **at <= fault.ended + AFTERMATH_US;
-        let heard: Vec<i64> = [fault.begun].iter().chain(self.heard.iter().filter(after)).copied().collect();
-        heard.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
+        let heard: Vec<i64> = [fault.begun]
+            .iter()
+            .chain(self.heard.iter().filter(after))
+            .copied()
+            .collect();
+        heard
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .max()
+            .unwrap_or(0)
     }
 
     /// Whether something happened to a server in this time that may have taken away what it ran.
@@ -146,7 +236,10 @@ impl Facts {
     }
 
     pub fn marks_of(&self, token: i64) -> &[Mark] {
-        self.marks.get(&token).map(Vec::as_slice).unwrap_or_default()
+        self.marks
+            .get(&token)
+            .map(Vec::as_slice)
+            .unwrap_or_default()
     }
 
     pub fn starts_of(&self, token: i64) -> impl Iterator<Item = &Mark> {
@@ -156,37 +249,60 @@ impl Facts {
     /// Starts and ends that belong together: of one session, one after the other.
     pub fn runs_of(&self, token: i64) -> impl Iterator<Item = Run> {
         let marks = self.marks_of(token);
-        marks.iter().enumerate().filter(|(_, mark)| mark.start).filter_map(move |(at, start)| {
-            let end = marks[at + 1..].iter().find(|mark| mark.pid == start.pid)?;
-            (!end.start).then_some(Run { start: start.at, end: end.at })
-        })
+        marks
+            .iter()
+            .enumerate()
+            .filter(|(_, mark)| mark.start)
+            .filter_map(move |(at, start)| {
+                let end = marks[at + 1..].iter().find(|mark| mark.pid == start.pid)?;
+                (!end.start).then_some(Run {
+                    start: start.at,
+                    end: end.at,
+                })
+            })
     }
 
     /// Logs of the conversations of which everything was recorded.
     pub fn conversations(&self) -> impl Iterator<Item = (&String, &Vec<Logged>)> {
-        self.log.iter().filter(|(handle, _)| !self.strays.contains(*handle))
+        self.log
+            .iter()
+            .filter(|(handle, _)| !self.strays.contains(*handle))
     }
 
     /// Calls that submit, by scheduler.
     pub fn requests_by_handle(&self) -> HashMap<&str, Vec<&Request>> {
         let mut by_handle: HashMap<&str, Vec<&Request>> = HashMap::new();
-        self.requests.values().for_each(|request| by_handle.entry(&request.handle).or_default().push(request));
+        self.requests
+            .values()
+            .for_each(|request| by_handle.entry(&request.handle).or_default().push(request));
         by_handle
     }
 
     /// A row of the log.
     pub fn logged(&self, handle: &str, seq: i64) -> Option<&Logged> {
         let rows = self.log.get(handle)?;
-        rows.binary_search_by_key(&seq, |row| row.seq).ok().map(|at| &rows[at])
+        rows.binary_search_by_key(&seq, |row| row.seq)
+            .ok()
+            .map(|at| &rows[at])
     }
 }
 
 impl Request {
     pub fn accepted(&self) -> Option<(i64, i32)> {
-        self.tries.iter().find_map(|one| if let Answer::Ok(ok) = one.answer { Some(ok) } else { None })
+        self.tries.iter().find_map(|one| {
+            if let Answer::Ok(ok) = one.answer {
+                Some(ok)
+            } else {
+                None
+            }
+        })
     }
 
     pub fn is_unknown(&self) -> bool {
-        self.accepted().is_none() && self.tries.iter().any(|one| matches!(one.answer, Answer::Unknown(_)))
+        self.accepted().is_none()
+            && self
+                .tries
+                .iter()
+                .any(|one| matches!(one.answer, Answer::Unknown(_)))
     }
 }

@@ -7,13 +7,29 @@ use rallypoint::api::end::Reason;
 pub fn streams_tell_what_the_log_tells(facts: &Facts, verdict: &mut Verdict) {
     for (id, stream) in &facts.streams {
         for ((_, done), wanted) in stream.done.iter().zip(stream.after + 1..) {
-            verdict.expect("streams tell every event once, in order", done.done_no == wanted, || {
-                format!("stream {id} of {} tells {} in the place of {wanted}", stream.handle, done.done_no)
-            });
-            let logged = facts.logged(&stream.handle, done.seq).and_then(|row| row.done.as_ref());
-            verdict.expect("streams tell what the log tells", logged == Some(done), || {
-                format!("stream {id} of {}: {done:?}, and the log has {logged:?}", stream.handle)
-            });
+            verdict.expect(
+                "streams tell every event once, in order",
+                done.done_no == wanted,
+                || {
+                    format!(
+                        "stream {id} of {} tells {} in the place of {wanted}",
+                        stream.handle, done.done_no
+                    )
+                },
+            );
+            let logged = facts
+                .logged(&stream.handle, done.seq)
+                .and_then(|row| row.done.as_ref());
+            verdict.expect(
+                "streams tell what the log tells",
+                logged == Some(done),
+                || {
+                    format!(
+                        "stream {id} of {}: {done:?}, and the log has {logged:?}",
+                        stream.handle
+                    )
+                },
+            );
         }
     }
 }
@@ -24,12 +40,22 @@ pub fn all_means_all(facts: &Facts, verdict: &mut Verdict) {
         if stream.answer != Some(Answer::Ok(Reason::Goal.into())) {
             continue;
         }
-        let last = stream.done.last().map_or(stream.after, |(_, done)| done.done_no);
+        let last = stream
+            .done
+            .last()
+            .map_or(stream.after, |(_, done)| done.done_no);
         for request in requests.get(stream.handle.as_str()).into_iter().flatten() {
-            let known = request.tries.iter().any(|one| one.ended < stream.begun && matches!(one.answer, Answer::Ok(_)));
-            let Some((first, count)) = request.accepted().filter(|_| known) else { continue };
+            let known = request
+                .tries
+                .iter()
+                .any(|one| one.ended < stream.begun && matches!(one.answer, Answer::Ok(_)));
+            let Some((first, count)) = request.accepted().filter(|_| known) else {
+                continue;
+            };
             let late = (first..first + i64::from(count)).find(|seq| {
-                let done = facts.logged(&stream.handle, *seq).and_then(|row| row.done.as_ref());
+                let done = facts
+                    .logged(&stream.handle, *seq)
+                    .and_then(|row| row.done.as_ref());
                 done.is_none_or(|done| done.done_no > last)
             });
             verdict.expect("a stream until ALL tells of all", late.is_none(), || {

@@ -6,15 +6,29 @@ use std::collections::{HashMap, HashSet};
 
 pub fn acknowledged_submits_are_kept(facts: &Facts, verdict: &mut Verdict) {
     for (id, request) in &facts.requests {
-        let Some((first, count)) = request.accepted() else { continue };
-        verdict.expect("an acknowledged submit is kept", count as usize == request.tasks.len(), || {
-            format!("request {id} brought {} tasks and was told of {count}", request.tasks.len())
-        });
+        let Some((first, count)) = request.accepted() else {
+            continue;
+        };
+        verdict.expect(
+            "an acknowledged submit is kept",
+            count as usize == request.tasks.len(),
+            || {
+                format!(
+                    "request {id} brought {} tasks and was told of {count}",
+                    request.tasks.len()
+                )
+            },
+        );
         for (seq, asked) in (first..).zip(&request.tasks) {
             let row = facts.logged(&request.handle, seq);
-            let same = row.is_some_and(|row| row.token == asked.token && (row.kind == "noop") == (asked.work == Work::Noop));
+            let same = row.is_some_and(|row| {
+                row.token == asked.token && (row.kind == "noop") == (asked.work == Work::Noop)
+            });
             verdict.expect("an acknowledged submit is kept", same, || {
-                format!("task {}/{seq} (request {id}, token {}) is not in the log: {row:?}", request.handle, asked.token)
+                format!(
+                    "task {}/{seq} (request {id}, token {}) is not in the log: {row:?}",
+                    request.handle, asked.token
+                )
             });
         }
     }
@@ -23,18 +37,36 @@ pub fn acknowledged_submits_are_kept(facts: &Facts, verdict: &mut Verdict) {
 pub fn repeated_submits_are_one(facts: &Facts, verdict: &mut Verdict) {
     let promise = "a repeated submit is one";
     for (id, request) in &facts.requests {
-        let told: HashSet<_> =
-            request.tries.iter().filter_map(|one| if let Answer::Ok(ok) = one.answer { Some(ok) } else { None }).collect();
-        verdict.expect(promise, told.len() <= 1, || format!("request {id} was told of {told:?}"));
+        let told: HashSet<_> = request
+            .tries
+            .iter()
+            .filter_map(|one| {
+                if let Answer::Ok(ok) = one.answer {
+                    Some(ok)
+                } else {
+                    None
+                }
+            })
+            .collect();
+        verdict.expect(promise, told.len() <= 1, || {
+            format!("request {id} was told of {told:?}")
+        });
     }
     let mut rows: HashMap<i64, (&str, i64)> = HashMap::new();
     for row in facts.log.values().flatten().filter(|row| row.token > 0) {
-        let other = rows.insert(row.token, (&row.handle, row.seq)).filter(|other| *other != (row.handle.as_str(), row.seq));
-        verdict.expect(promise, other.is_none(), || format!("{}/{} and {other:?} are one task", row.handle, row.seq));
+        let other = rows
+            .insert(row.token, (&row.handle, row.seq))
+            .filter(|other| *other != (row.handle.as_str(), row.seq));
+        verdict.expect(promise, other.is_none(), || {
+            format!("{}/{} and {other:?} are one task", row.handle, row.seq)
+        });
     }
     for (handle, id, answer) in &facts.twisted {
-        let fair = matches!(answer, Answer::Unknown(_)) || *answer == Answer::Refused("REQUEST_ID_REUSED".into());
-        verdict.expect(promise, fair, || format!("request {id} of {handle} with another payload: {answer:?}"));
+        let fair = matches!(answer, Answer::Unknown(_))
+            || *answer == Answer::Refused("REQUEST_ID_REUSED".into());
+        verdict.expect(promise, fair, || {
+            format!("request {id} of {handle} with another payload: {answer:?}")
+        });
     }
 }
 
@@ -42,9 +74,15 @@ pub fn refused_means_nothing_was_done(facts: &Facts, verdict: &mut Verdict) {
     let logged: HashSet<i64> = facts.log.values().flatten().map(|row| row.token).collect();
     for (id, request) in &facts.requests {
         if request.accepted().is_none() && !request.is_unknown() {
-            let done = request.tasks.iter().find(|asked| asked.token > 0 && logged.contains(&asked.token));
-            verdict
-                .expect("refused means that nothing was done", done.is_none(), || format!("request {id} was refused: {done:?}"));
+            let done = request
+                .tasks
+                .iter()
+                .find(|asked| asked.token > 0 && logged.contains(&asked.token));
+            verdict.expect(
+                "refused means that nothing was done",
+                done.is_none(),
+                || format!("request {id} was refused: {done:?}"),
+            );
         }
     }
 }
@@ -53,33 +91,54 @@ pub fn nothing_comes_from_nowhere(facts: &Facts, verdict: &mut Verdict) {
     let promise = "nothing comes from nowhere, or by half";
     let by_handle = facts.requests_by_handle();
     for (handle, rows) in facts.conversations() {
-        let requests = by_handle.get(handle.as_str()).map(Vec::as_slice).unwrap_or_default();
-        let covered: HashSet<i64> = requests.iter().filter_map(|r| r.accepted()).flat_map(|(f, n)| f..f + i64::from(n)).collect();
+        let requests = by_handle
+            .get(handle.as_str())
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let covered: HashSet<i64> = requests
+            .iter()
+            .filter_map(|r| r.accepted())
+            .flat_map(|(f, n)| f..f + i64::from(n))
+            .collect();
         let mut noops = 0;
         let mut present: HashSet<i64> = HashSet::new();
         for row in rows.iter().filter(|row| !covered.contains(&row.seq)) {
             let known = row.kind == "noop" || facts.asked.contains_key(&row.token);
-            verdict.expect(promise, known, || format!("{handle}/{} was never asked for", row.seq));
+            verdict.expect(promise, known, || {
+                format!("{handle}/{} was never asked for", row.seq)
+            });
             noops += usize::from(row.kind == "noop");
             present.insert(row.token);
         }
         let mut possible = 0;
         for request in requests.iter().filter(|request| request.is_unknown()) {
             let tokens = || request.tasks.iter().filter(|asked| asked.token > 0);
-            let there = tokens().filter(|asked| present.contains(&asked.token)).count();
-            verdict.expect(promise, there == 0 || there == tokens().count(), || format!("{handle} has {there} tasks of a call"));
+            let there = tokens()
+                .filter(|asked| present.contains(&asked.token))
+                .count();
+            verdict.expect(promise, there == 0 || there == tokens().count(), || {
+                format!("{handle} has {there} tasks of a call")
+            });
             possible += request.tasks.len() - tokens().count();
         }
-        verdict.expect(promise, noops <= possible, || format!("{handle} has {noops} no-op tasks nobody asked for"));
+        verdict.expect(promise, noops <= possible, || {
+            format!("{handle} has {noops} no-op tasks nobody asked for")
+        });
     }
 }
 
 pub fn nothing_is_accepted_after_a_release(facts: &Facts, verdict: &mut Verdict) {
     for (id, request) in &facts.requests {
-        let Some(released) = facts.released.get(&request.handle) else { continue };
+        let Some(released) = facts.released.get(&request.handle) else {
+            continue;
+        };
         if request.tries.iter().all(|one| one.begun > *released) {
             let accepted = request.accepted();
-            verdict.expect("nothing is accepted after a release", accepted.is_none(), || format!("request {id}: {accepted:?}"));
+            verdict.expect(
+                "nothing is accepted after a release",
+                accepted.is_none(),
+                || format!("request {id}: {accepted:?}"),
+            );
         }
     }
 }
@@ -87,8 +146,10 @@ pub fn nothing_is_accepted_after_a_release(facts: &Facts, verdict: &mut Verdict)
 /// Its patience is longer than any fault, and its callers ask for nothing that could be refused.
 pub fn the_client_never_fails(facts: &Facts, verdict: &mut Verdict) {
     for (call, begun, answer) in &facts.patrons {
-        verdict.expect("calls through the Rust client never fail", *answer == Answer::Ok(()), || {
-            format!("{call} begun at {begun}: {answer:?}")
-        });
+        verdict.expect(
+            "calls through the Rust client never fail",
+            *answer == Answer::Ok(()),
+            || format!("{call} begun at {begun}: {answer:?}"),
+        );
     }
 }

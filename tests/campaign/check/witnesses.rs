@@ -13,12 +13,16 @@ const SURROUNDINGS: [&str; 7] = ["08", "25", "53", "55", "57", "58", "XX"];
 
 pub fn outcomes_agree_with_the_witnesses(facts: &Facts, verdict: &mut Verdict) {
     for row in facts.log.values().flatten() {
-        let (Some(asked), Some(done)) = (facts.asked.get(&row.token), &row.done) else { continue };
+        let (Some(asked), Some(done)) = (facts.asked.get(&row.token), &row.done) else {
+            continue;
+        };
         if row.token == 0 || facts.strays.contains(&row.handle) {
             continue;
         }
         let ran = facts.runs_of(row.token).next().is_some();
-        let surroundings = SURROUNDINGS.iter().any(|class| done.error.starts_with(class));
+        let surroundings = SURROUNDINGS
+            .iter()
+            .any(|class| done.error.starts_with(class));
         let lost = done.outcome == Outcome::Exhausted as i32 && asked.at_most_once;
         let agrees = match (Outcome::try_from(done.outcome), asked.work) {
             (Ok(Outcome::Cancelled), _) => true,
@@ -28,15 +32,26 @@ pub fn outcomes_agree_with_the_witnesses(facts: &Facts, verdict: &mut Verdict) {
             _ => surroundings || lost,
         };
         verdict.expect("outcomes agree with the witnesses", agrees, || {
-            format!("{}/{}: {asked:?} {done:?} with marks {:?}", row.handle, row.seq, facts.marks_of(row.token))
+            format!(
+                "{}/{}: {asked:?} {done:?} with marks {:?}",
+                row.handle,
+                row.seq,
+                facts.marks_of(row.token)
+            )
         });
     }
 }
 
 pub fn at_most_once_is_at_most_once(facts: &Facts, verdict: &mut Verdict) {
-    for asked in facts.asked.values().filter(|asked| asked.at_most_once && asked.token > 0) {
+    for asked in facts
+        .asked
+        .values()
+        .filter(|asked| asked.at_most_once && asked.token > 0)
+    {
         let starts = facts.starts_of(asked.token).count();
-        verdict.expect("at most once is at most once", starts <= 1, || format!("task {} started {starts} times", asked.token));
+        verdict.expect("at most once is at most once", starts <= 1, || {
+            format!("task {} started {starts} times", asked.token)
+        });
     }
 }
 
@@ -45,12 +60,16 @@ pub fn at_most_once_is_at_most_once(facts: &Facts, verdict: &mut Verdict) {
 pub fn nothing_begins_again_without_a_reason(facts: &Facts, verdict: &mut Verdict) {
     for asked in facts.asked.values().filter(|asked| asked.token > 0) {
         let starts: Vec<&Mark> = facts.starts_of(asked.token).collect();
-        let again = starts.windows(2).filter(|pair| !facts.was_hurt(pair[0].server, pair[0].at, pair[1].at));
+        let again = starts
+            .windows(2)
+            .filter(|pair| !facts.was_hurt(pair[0].server, pair[0].at, pair[1].at));
         let groundless = again.count() as i32;
         if starts.len() > 1 {
-            verdict.expect("nothing begins again without a reason", groundless < asked.attempts, || {
-                format!("{asked:?} began again {groundless} times without a reason: {starts:?}")
-            });
+            verdict.expect(
+                "nothing begins again without a reason",
+                groundless < asked.attempts,
+                || format!("{asked:?} began again {groundless} times without a reason: {starts:?}"),
+            );
         }
     }
 }
@@ -58,9 +77,16 @@ pub fn nothing_begins_again_without_a_reason(facts: &Facts, verdict: &mut Verdic
 pub fn no_task_overlaps_itself(facts: &Facts, verdict: &mut Verdict) {
     for token in facts.marks.keys() {
         for run in facts.runs_of(*token) {
-            let other = facts.starts_of(*token).find(|start| run.start < start.at && start.at < run.end);
+            let other = facts
+                .starts_of(*token)
+                .find(|start| run.start < start.at && start.at < run.end);
             verdict.expect("no task runs twice at a time", other.is_none(), || {
-                format!("task {token} starts at {} while it runs from {} to {}", other.map_or(0, |o| o.at), run.start, run.end)
+                format!(
+                    "task {token} starts at {} while it runs from {} to {}",
+                    other.map_or(0, |o| o.at),
+                    run.start,
+                    run.end
+                )
             });
         }
     }
@@ -70,17 +96,30 @@ pub fn no_task_overlaps_itself(facts: &Facts, verdict: &mut Verdict) {
 pub fn orders_never_overlap(facts: &Facts, verdict: &mut Verdict) {
     for (handle, rows) in facts.conversations() {
         let order_of = |row: &Logged| row.done.as_ref().and_then(|done| done.order);
-        let ordered: Vec<(i64, &Logged)> = rows.iter().filter_map(|row| order_of(row).map(|order| (order, row))).collect();
-        let runs: Vec<(i64, &Logged, Run)> =
-            ordered.iter().flat_map(|(order, row)| facts.runs_of(row.token).map(move |run| (*order, *row, run))).collect();
+        let ordered: Vec<(i64, &Logged)> = rows
+            .iter()
+            .filter_map(|row| order_of(row).map(|order| (order, row)))
+            .collect();
+        let runs: Vec<(i64, &Logged, Run)> = ordered
+            .iter()
+            .flat_map(|(order, row)| facts.runs_of(row.token).map(move |run| (*order, *row, run)))
+            .collect();
         for (order, row) in &ordered {
             for start in facts.starts_of(row.token) {
                 let below = |(low, other, run): &&(i64, &Logged, Run)| {
-                    low < order && other.submitted <= run.start && run.start < start.at && start.at < run.end
+                    low < order
+                        && other.submitted <= run.start
+                        && run.start < start.at
+                        && start.at < run.end
                 };
                 let early = runs.iter().find(below);
                 verdict.expect("orders never overlap", early.is_none(), || {
-                    format!("{handle}/{} of order {order} starts at {} during {:?}", row.seq, start.at, early.map(|e| e.1.seq))
+                    format!(
+                        "{handle}/{} of order {order} starts at {} during {:?}",
+                        row.seq,
+                        start.at,
+                        early.map(|e| e.1.seq)
+                    )
                 });
             }
         }
@@ -90,17 +129,25 @@ pub fn orders_never_overlap(facts: &Facts, verdict: &mut Verdict) {
 /// No more tasks at any time than the scheduler's limit, and no more than there are slots.
 pub fn limits_hold(facts: &Facts, verdict: &mut Verdict) {
     for (handle, rows) in facts.conversations() {
-        let Some(Some(limit)) = facts.limits.get(handle) else { continue };
+        let Some(Some(limit)) = facts.limits.get(handle) else {
+            continue;
+        };
         let most = most_at_a_time(rows.iter().flat_map(|row| facts.runs_of(row.token)));
-        verdict.expect("limits hold", most <= *limit, || format!("{handle} ran {most} tasks at a time, {limit} are allowed"));
+        verdict.expect("limits hold", most <= *limit, || {
+            format!("{handle} ran {most} tasks at a time, {limit} are allowed")
+        });
     }
     let all = most_at_a_time(facts.marks.keys().flat_map(|token| facts.runs_of(*token)));
     let slots = SLOTS as i32 * facts.tails.len() as i32;
-    verdict.expect("limits hold", all <= slots, || format!("{all} tasks at a time on {slots} slots"));
+    verdict.expect("limits hold", all <= slots, || {
+        format!("{all} tasks at a time on {slots} slots")
+    });
 }
 
 fn most_at_a_time(runs: impl Iterator<Item = Run>) -> i32 {
-    let mut changes: Vec<(i64, i32)> = runs.flat_map(|run| [(run.start, 1), (run.end, -1)]).collect();
+    let mut changes: Vec<(i64, i32)> = runs
+        .flat_map(|run| [(run.start, 1), (run.end, -1)])
+        .collect();
     changes.sort_unstable();
     let mut running = 0;
     changes
@@ -117,13 +164,25 @@ fn most_at_a_time(runs: impl Iterator<Item = Run>) -> i32 {
 pub fn cancelled_means_cancelled(facts: &Facts, verdict: &mut Verdict) {
     let promise = "cancelled means cancelled";
     for cancel in facts.cancels.iter().filter(|cancel| cancel.outcome != 0) {
-        let Some(row) = facts.logged(&cancel.handle, cancel.seq) else { continue };
+        let Some(row) = facts.logged(&cancel.handle, cancel.seq) else {
+            continue;
+        };
         let outcome = row.done.as_ref().map(|done| done.outcome);
         verdict.expect(promise, outcome == Some(cancel.outcome), || {
-            format!("{}/{} was said to be {}, and is {outcome:?}", cancel.handle, cancel.seq, cancel.outcome)
+            format!(
+                "{}/{} was said to be {}, and is {outcome:?}",
+                cancel.handle, cancel.seq, cancel.outcome
+            )
         });
-        let late = facts.starts_of(row.token).find(|start| row.token > 0 && start.at > cancel.ended);
-        verdict.expect(promise, late.is_none(), || format!("{}/{} starts after its end: {late:?}", cancel.handle, cancel.seq));
+        let late = facts
+            .starts_of(row.token)
+            .find(|start| row.token > 0 && start.at > cancel.ended);
+        verdict.expect(promise, late.is_none(), || {
+            format!(
+                "{}/{} starts after its end: {late:?}",
+                cancel.handle, cancel.seq
+            )
+        });
     }
 }
 
@@ -131,13 +190,31 @@ pub fn cancelled_means_cancelled(facts: &Facts, verdict: &mut Verdict) {
 pub fn nothing_is_told_before_it_is_done(facts: &Facts, verdict: &mut Verdict) {
     let tokens: HashMap<(&str, i64), i64> = facts
         .conversations()
-        .flat_map(|(handle, rows)| rows.iter().map(move |row| ((handle.as_str(), row.seq), row.token)))
+        .flat_map(|(handle, rows)| {
+            rows.iter()
+                .map(move |row| ((handle.as_str(), row.seq), row.token))
+        })
         .collect();
-    for stream in facts.streams.values().filter(|stream| !matches!(stream.answer, Some(Answer::Refused(_)))) {
-        for (at, done) in stream.done.iter().filter(|(_, done)| done.outcome == Outcome::Succeeded as i32) {
-            let Some(token) = tokens.get(&(stream.handle.as_str(), done.seq)).filter(|token| **token > 0) else { continue };
+    for stream in facts
+        .streams
+        .values()
+        .filter(|stream| !matches!(stream.answer, Some(Answer::Refused(_))))
+    {
+        for (at, done) in stream
+            .done
+            .iter()
+            .filter(|(_, done)| done.outcome == Outcome::Succeeded as i32)
+        {
+            let Some(token) = tokens
+                .get(&(stream.handle.as_str(), done.seq))
+                .filter(|token| **token > 0)
+            else {
+                continue;
+            };
             let seen = facts.runs_of(*token).any(|run| run.end <= *at);
-            verdict.expect("nothing is told before it is done", seen, || format!("{}/{} at {at}", stream.handle, done.seq));
+            verdict.expect("nothing is told before it is done", seen, || {
+                format!("{}/{} at {at}", stream.handle, done.seq)
+            });
         }
     }
 }

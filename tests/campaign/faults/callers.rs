@@ -19,10 +19,16 @@ const READERS: usize = 24;
 impl Faults {
     /// Callers hang up 0 to 20 ms after they have called. What they asked for may be done, once, or not at all.
     pub(super) async fn callers_vanish(&self, fault: &Fault) -> Bite {
-        let Some(handle) = self.open_stray().await else { return Bite::new(0, "no scheduler") };
+        let Some(handle) = self.open_stray().await else {
+            return Bite::new(0, "no scheduler");
+        };
         let mut stormers = JoinSet::new();
         for number in 0..STORMERS {
-            stormers.spawn(self.clone().vanish(handle.clone(), fault.variant.wrapping_add(number), fault.lasts));
+            stormers.spawn(self.clone().vanish(
+                handle.clone(),
+                fault.variant.wrapping_add(number),
+                fault.lasts,
+            ));
         }
         let gone: u64 = stormers.join_all().await.into_iter().sum();
         self.release_stray(&handle).await;
@@ -33,12 +39,29 @@ impl Faults {
         let (mut dice, begun, mut gone) = (crate::dice::Dice::new(seed), Instant::now(), 0);
         while begun.elapsed() < lasts {
             let token = self.load.new_token();
-            self.rig.history.write(&Entry::Stray { handle: handle.clone(), token });
+            self.rig.history.write(&Entry::Stray {
+                handle: handle.clone(),
+                token,
+            });
             let statement = format!("insert into witness (token, start) values ({token}, true)");
-            let sql = api::task::Kind::Sql(api::SqlTask { statement, ..Default::default() });
-            let options = api::TaskOptions { delivery: api::Delivery::AtMostOnce.into(), ..Default::default() };
-            let tasks = vec![api::Task { kind: Some(sql), options: Some(options), ..Default::default() }];
-            let call = api::ExecAsyncRequest { handle: handle.clone(), request_id: Uuid::now_v7().to_string(), tasks };
+            let sql = api::task::Kind::Sql(api::SqlTask {
+                statement,
+                ..Default::default()
+            });
+            let options = api::TaskOptions {
+                delivery: api::Delivery::AtMostOnce.into(),
+                ..Default::default()
+            };
+            let tasks = vec![api::Task {
+                kind: Some(sql),
+                options: Some(options),
+                ..Default::default()
+            }];
+            let call = api::ExecAsyncRequest {
+                handle: handle.clone(),
+                request_id: Uuid::now_v7().to_string(),
+                tasks,
+            };
             let mut client = self.load.client(dice.place(60));
             let patience = Duration::from_micros(dice.below(20_000));
             gone += u64::from(timeout(patience, client.exec_async(call)).await.is_err());
@@ -48,23 +71,39 @@ impl Faults {
 
     /// They open streams over all there is to tell, and do not read while it lasts.
     pub(super) async fn slow_readers(&self, fault: &Fault) -> Bite {
-        let Some(handle) = self.open_stray().await else { return Bite::new(0, "no scheduler") };
+        let Some(handle) = self.open_stray().await else {
+            return Bite::new(0, "no scheduler");
+        };
         let mut streams = Vec::new();
         for reader in 0..READERS {
             let request = api::SynchronizationRequest {
                 handle: handle.clone(),
-                until: Some(api::Until { kind: Some(Kind::Forever(api::Unit {})) }),
+                until: Some(api::Until {
+                    kind: Some(Kind::Forever(api::Unit {})),
+                }),
                 ..Default::default()
             };
-            if let Ok(Ok(stream)) = timeout(Duration::from_secs(5), self.load.client(reader).synchronization(request)).await {
+            if let Ok(Ok(stream)) = timeout(
+                Duration::from_secs(5),
+                self.load.client(reader).synchronization(request),
+            )
+            .await
+            {
                 streams.push(stream.into_inner());
             }
         }
         let begun = Instant::now();
         while begun.elapsed() < fault.lasts {
-            let noop = api::Task { kind: Some(api::task::Kind::Noop(api::NoopTask::default())), ..Default::default() };
+            let noop = api::Task {
+                kind: Some(api::task::Kind::Noop(api::NoopTask::default())),
+                ..Default::default()
+            };
             let tasks = vec![noop; 200];
-            let call = api::ExecAsyncRequest { handle: handle.clone(), request_id: Uuid::now_v7().to_string(), tasks };
+            let call = api::ExecAsyncRequest {
+                handle: handle.clone(),
+                request_id: Uuid::now_v7().to_string(),
+                tasks,
+            };
             let _ = self.load.once(self.load.client(0).exec_async(call)).await;
             sleep(Duration::from_millis(20)).await;
         }
@@ -75,12 +114,23 @@ impl Faults {
     }
 
     async fn open_stray(&self) -> Option<String> {
-        let request = api::GetSchedulerRequest { request_id: Uuid::now_v7().to_string(), ..Default::default() };
+        let request = api::GetSchedulerRequest {
+            request_id: Uuid::now_v7().to_string(),
+            ..Default::default()
+        };
         for server in 0..50 {
-            let call = timeout(Duration::from_secs(5), async { self.load.client(server).get_scheduler(request.clone()).await });
+            let call = timeout(Duration::from_secs(5), async {
+                self.load
+                    .client(server)
+                    .get_scheduler(request.clone())
+                    .await
+            });
             if let Ok(Ok(response)) = call.await {
                 let handle = response.into_inner().scheduler?.handle;
-                self.rig.history.write(&Entry::Stray { handle: handle.clone(), token: 0 });
+                self.rig.history.write(&Entry::Stray {
+                    handle: handle.clone(),
+                    token: 0,
+                });
                 return Some(handle);
             }
             sleep(Duration::from_millis(200)).await;
@@ -91,12 +141,27 @@ impl Faults {
     async fn release_stray(&self, handle: &str) {
         for server in 0..200 {
             let mode = api::ReleaseMode::Finish.into();
-            let call = api::ReleaseSchedulerRequest { handle: handle.to_owned(), mode, wait: false };
-            let (begun, answer) = (now(), self.load.once(self.load.client(server).release_scheduler(call)).await);
+            let call = api::ReleaseSchedulerRequest {
+                handle: handle.to_owned(),
+                mode,
+                wait: false,
+            };
+            let (begun, answer) = (
+                now(),
+                self.load
+                    .once(self.load.client(server).release_scheduler(call))
+                    .await,
+            );
             if let crate::history::Answer::Ok(_) = answer {
                 let answer = answer.map(|_| ());
                 let handle = handle.to_owned();
-                self.rig.history.write(&Entry::Release { begun, ended: now(), handle, cancel: false, answer });
+                self.rig.history.write(&Entry::Release {
+                    begun,
+                    ended: now(),
+                    handle,
+                    cancel: false,
+                    answer,
+                });
                 return;
             }
             sleep(Duration::from_millis(200)).await;

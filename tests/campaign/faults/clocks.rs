@@ -18,8 +18,13 @@ impl Faults {
     /// fro, and in the end it is right.
     pub(super) async fn clock_jumps(&self, fault: &Fault) -> Bite {
         let server = self.rig.server(self.victim(fault).await);
-        let Some(clock) = &server.clock else { return Bite::new(0, "no libfaketime here") };
-        let (jump, restarts) = (JUMPS[(fault.variant / 4 % 4) as usize], (fault.variant / 16).is_multiple_of(3));
+        let Some(clock) = &server.clock else {
+            return Bite::new(0, "no libfaketime here");
+        };
+        let (jump, restarts) = (
+            JUMPS[(fault.variant / 4 % 4) as usize],
+            (fault.variant / 16).is_multiple_of(3),
+        );
         let before = server.log().len();
         clock.set(jump);
         if restarts {
@@ -29,10 +34,23 @@ impl Faults {
         has_it_log(server, fault.lasts).await;
         strobe(server, clock, jump, fault.lasts).await;
         clock.set(0);
-        let wrong = server.log()[before..].lines().filter(|line| is_wrong(line)).count();
-        let start = if restarts { "started anew with a clock" } else { "went on with a clock" };
-        Bite::new(wrong as u64, format!("server {} {start} {jump} s off; lines of its log with that time", server.number))
-            .hurting(restarts.then_some(server.number))
+        let wrong = server.log()[before..]
+            .lines()
+            .filter(|line| is_wrong(line))
+            .count();
+        let start = if restarts {
+            "started anew with a clock"
+        } else {
+            "went on with a clock"
+        };
+        Bite::new(
+            wrong as u64,
+            format!(
+                "server {} {start} {jump} s off; lines of its log with that time",
+                server.number
+            ),
+        )
+        .hurting(restarts.then_some(server.number))
     }
 }
 
@@ -55,7 +73,13 @@ async fn has_it_log(server: &Server, lasts: Duration) {
     while begun.elapsed() < lasts {
         let call = async {
             let mut client = SchedulerServiceClient::connect(server.url()).await.ok()?;
-            client.list_schedulers(ListSchedulersRequest { page_size: 1, ..Default::default() }).await.ok()
+            client
+                .list_schedulers(ListSchedulersRequest {
+                    page_size: 1,
+                    ..Default::default()
+                })
+                .await
+                .ok()
         };
         let _ = timeout(Duration::from_secs(1), call).await;
         sleep(STROBE).await;
@@ -65,6 +89,8 @@ async fn has_it_log(server: &Server, lasts: Duration) {
 /// A line of a log from another time.
 fn is_wrong(line: &str) -> bool {
     let fields: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
-    let time: Option<prost_types::Timestamp> = fields["timestamp"].as_str().and_then(|time| time.parse().ok());
+    let time: Option<prost_types::Timestamp> = fields["timestamp"]
+        .as_str()
+        .and_then(|time| time.parse().ok());
     time.is_some_and(|time| (time.seconds * 1_000_000 - now()).abs() > WRONG)
 }

@@ -15,7 +15,9 @@ impl Faults {
     pub(super) async fn postgres_crash(&self, fault: &Fault) -> Bite {
         let before = self.lost();
         let rig = self.rig.clone();
-        spawn_blocking(move || rig.postgres.immediate_stop()).await.expect("it stops");
+        spawn_blocking(move || rig.postgres.immediate_stop())
+            .await
+            .expect("it stops");
         sleep(fault.lasts).await;
         self.rig.revive_postgres().await;
         Bite::new(self.lost() - before, "Postgres crashed; connections lost")
@@ -30,13 +32,21 @@ impl Faults {
         let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
         sleep(fault.lasts).await;
         self.rig.revive_postgres().await;
-        Bite::new(self.lost() - before, "a backend was killed; connections lost")
+        Bite::new(
+            self.lost() - before,
+            "a backend was killed; connections lost",
+        )
     }
 
     pub(super) async fn sessions_ended(&self, fault: &Fault) -> Bite {
         let before = self.lost();
         let half = (fault.variant % 2) as i32;
-        for pid in self.backends().await.into_iter().filter(|pid| pid % 2 == half) {
+        for pid in self
+            .backends()
+            .await
+            .into_iter()
+            .filter(|pid| pid % 2 == half)
+        {
             self.end_session(pid).await;
         }
         sleep(fault.lasts).await;
@@ -99,25 +109,41 @@ impl Faults {
 
     /// Backends of the service, past all that is ours.
     async fn backends(&self) -> Vec<i32> {
-        let Ok(mut session) = self.rig.session("postgres").await else { return Vec::new() };
+        let Ok(mut session) = self.rig.session("postgres").await else {
+            return Vec::new();
+        };
         let query = "select pid from pg_stat_activity where usename in ('rallypoint', 'app') and client_addr is null
             and application_name like 'rallypoint%' order by pid";
-        sqlx::query_scalar(query).fetch_all(&mut session).await.unwrap_or_default()
+        sqlx::query_scalar(query)
+            .fetch_all(&mut session)
+            .await
+            .unwrap_or_default()
     }
 
     async fn end_session(&self, pid: i32) {
         if let Ok(mut session) = self.rig.session("postgres").await {
-            let _ = sqlx::query("select pg_terminate_backend($1)").bind(pid).execute(&mut session).await;
+            let _ = sqlx::query("select pg_terminate_backend($1)")
+                .bind(pid)
+                .execute(&mut session)
+                .await;
         }
     }
 
     /// Connections that Postgres closed so far.
     fn lost(&self) -> u64 {
-        self.rig.servers.iter().map(|server| server.proxy.counters().lost.load(Relaxed)).sum()
+        self.rig
+            .servers
+            .iter()
+            .map(|server| server.proxy.counters().lost.load(Relaxed))
+            .sum()
     }
 
     /// How often the servers were told that the disk is full.
     fn refusals_of_the_disk(&self) -> u64 {
-        self.rig.servers.iter().map(|server| server.says("No space left on device")).sum()
+        self.rig
+            .servers
+            .iter()
+            .map(|server| server.says("No space left on device"))
+            .sum()
     }
 }

@@ -23,13 +23,18 @@ impl Faults {
             server.release();
         });
         let harm = harm.await;
-        let what = format!("killed server {}; {harm} calls or streams were broken off; connections ended", server.number);
+        let what = format!(
+            "killed server {}; {harm} calls or streams were broken off; connections ended",
+            server.number
+        );
         Bite::new(connections() - before, what).hurting([server.number])
     }
 
     /// Whatever it asks for beyond what it has is too much, and it is given reasons to ask.
     pub(super) async fn memory_limit(&self, fault: &Fault) -> Bite {
-        let Some(trap) = Trap::set() else { return Bite::new(0, "no memory cgroup to be had") };
+        let Some(trap) = Trap::set() else {
+            return Bite::new(0, "no memory cgroup to be had");
+        };
         let server = self.rig.server(self.victim(fault).await);
         let harm = self.harm_while(async {
             tokio::select! {
@@ -40,7 +45,10 @@ impl Faults {
             server.release();
         });
         let harm = harm.await;
-        let what = format!("server {} ran out of memory; {harm} calls or streams were broken off; ended", server.number);
+        let what = format!(
+            "server {} ran out of memory; {harm} calls or streams were broken off; ended",
+            server.number
+        );
         Bite::new(trap.kills(), what).hurting([server.number])
     }
 
@@ -53,7 +61,10 @@ impl Faults {
             self.rig.server(server).signal(Signal::SIGCONT);
         });
         let harm = harm.await;
-        let what = format!("server {server} stood still; {} calls were answered meanwhile", self.load.answered() - answered);
+        let what = format!(
+            "server {server} stood still; {} calls were answered meanwhile",
+            self.load.answered() - answered
+        );
         Bite::new(harm, what).hurting([server])
     }
 
@@ -67,7 +78,12 @@ impl Faults {
             }
         });
         let (harm, servers) = (harm.await, self.rig.servers.len());
-        Bite::new(in_order, format!("{in_order} of {servers} stopped in good order; {harm} calls or streams were broken off"))
+        Bite::new(
+            in_order,
+            format!(
+                "{in_order} of {servers} stopped in good order; {harm} calls or streams were broken off"
+            ),
+        )
     }
 
     /// Mostly the owner of the shard, since the others have less to lose.
@@ -81,8 +97,15 @@ impl Faults {
 
     /// The number of the server that owns the shard.
     async fn owner(&self) -> Option<usize> {
-        let mut session = self.rig.session(rallypoint::postgres::COORDINATION).await.ok()?;
-        let owner: Option<String> = sqlx::query_scalar("select owner from shard").fetch_optional(&mut session).await.ok()??;
+        let mut session = self
+            .rig
+            .session(rallypoint::postgres::COORDINATION)
+            .await
+            .ok()?;
+        let owner: Option<String> = sqlx::query_scalar("select owner from shard")
+            .fetch_optional(&mut session)
+            .await
+            .ok()??;
         owner?.strip_prefix('r')?.parse().ok()
     }
 }
@@ -91,7 +114,12 @@ impl Faults {
 async fn says_much_to(server: &Server) {
     let call = async || {
         let mut client = SchedulerServiceClient::connect(server.url()).await.ok()?;
-        client.describe_scheduler(DescribeSchedulerRequest { handle: "0".repeat(2 << 20) }).await.ok()
+        client
+            .describe_scheduler(DescribeSchedulerRequest {
+                handle: "0".repeat(2 << 20),
+            })
+            .await
+            .ok()
     };
     loop {
         join_all((0..LARGE_CALLS).map(|_| timeout(Duration::from_secs(1), call()))).await;

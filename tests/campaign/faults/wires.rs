@@ -12,21 +12,35 @@ impl Faults {
     pub(super) async fn cut(&self, fault: &Fault, acknowledgement: bool) -> Bite {
         let counted = |server: &crate::server::Server| {
             let counters = server.proxy.counters();
-            let counter = if acknowledgement { &counters.acknowledgements_cut } else { &counters.statements_cut };
+            let counter = if acknowledgement {
+                &counters.acknowledgements_cut
+            } else {
+                &counters.statements_cut
+            };
             counter.load(Relaxed)
         };
         let all = || self.rig.servers.iter().map(counted).sum::<u64>();
         let (before, begun) = (all(), Instant::now());
-        while begun.elapsed() < fault.lasts || (all() == before && begun.elapsed() < 5 * fault.lasts) {
+        while begun.elapsed() < fault.lasts
+            || (all() == before && begun.elapsed() < 5 * fault.lasts)
+        {
             for server in &self.rig.servers {
                 let scissors = server.proxy.scissors();
-                let scissor = if acknowledgement { &scissors.acknowledgement } else { &scissors.statement };
+                let scissor = if acknowledgement {
+                    &scissors.acknowledgement
+                } else {
+                    &scissors.statement
+                };
                 scissor.store(true, Relaxed);
             }
             sleep(BETWEEN_CUTS).await;
         }
         for server in &self.rig.servers {
-            server.proxy.scissors().acknowledgement.store(false, Relaxed);
+            server
+                .proxy
+                .scissors()
+                .acknowledgement
+                .store(false, Relaxed);
             server.proxy.scissors().statement.store(false, Relaxed);
         }
         Bite::new(all() - before, "cuts")
@@ -48,12 +62,28 @@ impl Faults {
 
     pub(super) async fn latency(&self, fault: &Fault) -> Bite {
         let latency = Duration::from_millis([5, 20, 50, 150][(fault.variant % 4) as usize]);
-        let counters = || self.rig.servers.iter().map(|server| server.proxy.counters().delayed.load(Relaxed)).sum::<u64>();
+        let counters = || {
+            self.rig
+                .servers
+                .iter()
+                .map(|server| server.proxy.counters().delayed.load(Relaxed))
+                .sum::<u64>()
+        };
         let before = counters();
-        self.rig.servers.iter().for_each(|server| server.proxy.change(|weather| weather.latency = latency));
+        self.rig
+            .servers
+            .iter()
+            .for_each(|server| server.proxy.change(|weather| weather.latency = latency));
         sleep(fault.lasts).await;
-        self.rig.servers.iter().for_each(|server| server.proxy.change(|weather| weather.latency = Duration::ZERO));
-        Bite::new(counters() - before, format!("{} ms more for every piece", latency.as_millis()))
+        self.rig.servers.iter().for_each(|server| {
+            server
+                .proxy
+                .change(|weather| weather.latency = Duration::ZERO)
+        });
+        Bite::new(
+            counters() - before,
+            format!("{} ms more for every piece", latency.as_millis()),
+        )
     }
 
     /// What the service says to Postgres does not arrive.
@@ -86,6 +116,13 @@ async fn apart(proxy: &Proxy, fault: &Fault) -> Bite {
         weather.closed_below = if arrives { weather.closed_below } else { next };
         weather.silent_below = 0;
     });
-    let end = if arrives { "arrived late" } else { "was lost with its connections" };
-    Bite::new(proxy.counters().withheld.load(Relaxed) - before, format!("what was withheld {end}"))
+    let end = if arrives {
+        "arrived late"
+    } else {
+        "was lost with its connections"
+    };
+    Bite::new(
+        proxy.counters().withheld.load(Relaxed) - before,
+        format!("what was withheld {end}"),
+    )
 }

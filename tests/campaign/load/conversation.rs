@@ -37,7 +37,15 @@ impl Conversation {
     pub fn new(load: Arc<Load>, seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let (server, joins) = (dice.place(60), dice.percent(30));
-        Conversation { load, dice, server, handle: String::new(), joins, order: 100, last: 0 }
+        Conversation {
+            load,
+            dice,
+            server,
+            handle: String::new(),
+            joins,
+            order: 100,
+            last: 0,
+        }
     }
 
     pub async fn hold(mut self) {
@@ -65,7 +73,12 @@ impl Conversation {
         let limit = self.dice.percent(70).then(|| 1 + self.dice.below(5) as i32);
         let settings = api::SchedulerSettings {
             max_parallelism: limit,
-            late_order: if self.joins { api::LateOrder::Join } else { api::LateOrder::Reject }.into(),
+            late_order: if self.joins {
+                api::LateOrder::Join
+            } else {
+                api::LateOrder::Reject
+            }
+            .into(),
             on_failure: match self.dice.below(10) {
                 0..=1 => api::OnFailure::Halt,
                 2..=3 => api::OnFailure::CancelRest,
@@ -74,13 +87,22 @@ impl Conversation {
             .into(),
             ..Default::default()
         };
-        let request = api::GetSchedulerRequest { settings: Some(settings), request_id: Uuid::now_v7().to_string() };
+        let request = api::GetSchedulerRequest {
+            settings: Some(settings),
+            request_id: Uuid::now_v7().to_string(),
+        };
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
-            let answer = self.load.once(self.load.client(self.server).get_scheduler(request.clone())).await;
+            let answer = self
+                .load
+                .once(self.load.client(self.server).get_scheduler(request.clone()))
+                .await;
             if let Answer::Ok(response) = answer {
                 self.handle = response.scheduler.expect("a scheduler").handle;
-                self.load.history.write(&Entry::Opened { handle: self.handle.clone(), limit });
+                self.load.history.write(&Entry::Opened {
+                    handle: self.handle.clone(),
+                    limit,
+                });
                 return Some(());
             }
             self.elsewhere().await;
@@ -119,13 +141,21 @@ impl Conversation {
             request_id: submission.request.clone(),
             tasks: submission.tasks.clone(),
         };
-        let answer = self.load.once(self.load.client(self.server).exec_async(call)).await.map(|ok| (ok.first_seq, ok.count));
+        let answer = self
+            .load
+            .once(self.load.client(self.server).exec_async(call))
+            .await
+            .map(|ok| (ok.first_seq, ok.count));
         self.load.history.write(&Entry::Submit {
             begun,
             ended: now(),
             handle: self.handle.clone(),
             request: submission.request.clone(),
-            tasks: if first { submission.asked.clone() } else { Vec::new() },
+            tasks: if first {
+                submission.asked.clone()
+            } else {
+                Vec::new()
+            },
             answer: answer.clone(),
         });
         answer
@@ -142,8 +172,15 @@ impl Conversation {
             asked.push(work::asked(self.load.new_token(), order, &mut self.dice));
         }
         self.order += 100;
-        let tasks = asked.iter().map(|asked| work::task(asked, &mut self.dice)).collect();
-        Submission { request: Uuid::now_v7().to_string(), asked, tasks }
+        let tasks = asked
+            .iter()
+            .map(|asked| work::task(asked, &mut self.dice))
+            .collect();
+        Submission {
+            request: Uuid::now_v7().to_string(),
+            asked,
+            tasks,
+        }
     }
 
     /// Says what was accepted once more, or something else in its name.
@@ -152,11 +189,25 @@ impl Conversation {
             0..=1 => _ = self.try_submit(submission, false).await,
             2 => {
                 let mut tasks = submission.tasks.clone();
-                tasks.push(api::Task { kind: Some(api::task::Kind::Noop(api::NoopTask::default())), ..Default::default() });
+                tasks.push(api::Task {
+                    kind: Some(api::task::Kind::Noop(api::NoopTask::default())),
+                    ..Default::default()
+                });
                 let (handle, request) = (self.handle.clone(), submission.request.clone());
-                let call = api::ExecAsyncRequest { handle: handle.clone(), request_id: request.clone(), tasks };
-                let answer = self.load.once(self.load.client(self.server).exec_async(call)).await;
-                self.load.history.write(&Entry::Twisted { handle, request, answer: answer.map(|ok| (ok.first_seq, ok.count)) });
+                let call = api::ExecAsyncRequest {
+                    handle: handle.clone(),
+                    request_id: request.clone(),
+                    tasks,
+                };
+                let answer = self
+                    .load
+                    .once(self.load.client(self.server).exec_async(call))
+                    .await;
+                self.load.history.write(&Entry::Twisted {
+                    handle,
+                    request,
+                    answer: answer.map(|ok| (ok.first_seq, ok.count)),
+                });
             }
             _ => {}
         }
@@ -177,16 +228,39 @@ impl Conversation {
     /// Said once: a cancel of unknown fate is nobody's promise.
     async fn cancel(&self, seq: i64) {
         let (begun, handle) = (now(), self.handle.clone());
-        let id = Some(api::TaskId { handle: handle.clone(), seq });
-        let answer = self.load.once(self.load.client(self.server).cancel_task(api::CancelTaskRequest { id })).await;
+        let id = Some(api::TaskId {
+            handle: handle.clone(),
+            seq,
+        });
+        let answer = self
+            .load
+            .once(
+                self.load
+                    .client(self.server)
+                    .cancel_task(api::CancelTaskRequest { id }),
+            )
+            .await;
         // The outcome is told when the task had not started.
         let answer = answer.map(|response| response.outcome);
-        self.load.history.write(&Entry::Cancel { begun, ended: now(), handle, seq, answer });
+        self.load.history.write(&Entry::Cancel {
+            begun,
+            ended: now(),
+            handle,
+            seq,
+            answer,
+        });
     }
 
     async fn pause(&mut self) {
         let handle = self.handle.clone();
-        let _ = self.load.once(self.load.client(self.server).pause_scheduler(api::PauseSchedulerRequest { handle })).await;
+        let _ = self
+            .load
+            .once(
+                self.load
+                    .client(self.server)
+                    .pause_scheduler(api::PauseSchedulerRequest { handle }),
+            )
+            .await;
         sleep(Duration::from_millis(self.dice.below(200))).await;
         self.resume().await;
     }
@@ -194,8 +268,15 @@ impl Conversation {
     async fn resume(&mut self) {
         let begun = Instant::now();
         while begun.elapsed() < PATIENCE {
-            let request = api::ResumeSchedulerRequest { handle: self.handle.clone(), ignore_failures: true };
-            match self.load.once(self.load.client(self.server).resume_scheduler(request)).await {
+            let request = api::ResumeSchedulerRequest {
+                handle: self.handle.clone(),
+                ignore_failures: true,
+            };
+            match self
+                .load
+                .once(self.load.client(self.server).resume_scheduler(request))
+                .await
+            {
                 Answer::Unknown(_) => self.elsewhere().await,
                 Answer::Ok(_) | Answer::Refused(_) => return,
             }
@@ -213,10 +294,28 @@ impl Conversation {
         let started = Instant::now();
         while started.elapsed() < PATIENCE {
             let (begun, handle) = (now(), self.handle.clone());
-            let mode = if cancel { api::ReleaseMode::Cancel } else { api::ReleaseMode::Finish };
-            let call = api::ReleaseSchedulerRequest { handle: handle.clone(), mode: mode.into(), wait: false };
-            let answer = self.load.once(self.load.client(self.server).release_scheduler(call)).await.map(|_| ());
-            self.load.history.write(&Entry::Release { begun, ended: now(), handle, cancel, answer: answer.clone() });
+            let mode = if cancel {
+                api::ReleaseMode::Cancel
+            } else {
+                api::ReleaseMode::Finish
+            };
+            let call = api::ReleaseSchedulerRequest {
+                handle: handle.clone(),
+                mode: mode.into(),
+                wait: false,
+            };
+            let answer = self
+                .load
+                .once(self.load.client(self.server).release_scheduler(call))
+                .await
+                .map(|_| ());
+            self.load.history.write(&Entry::Release {
+                begun,
+                ended: now(),
+                handle,
+                cancel,
+                answer: answer.clone(),
+            });
             match answer {
                 Answer::Ok(()) => return,
                 _ => self.elsewhere().await,
@@ -227,7 +326,14 @@ impl Conversation {
 
     fn listener(&mut self, after: i64, until: Kind) -> Listener {
         let (load, handle) = (self.load.clone(), self.handle.clone());
-        Listener { load, handle, after, until, server: self.dice.place(60), patience: PATIENCE }
+        Listener {
+            load,
+            handle,
+            after,
+            until,
+            server: self.dice.place(60),
+            patience: PATIENCE,
+        }
     }
 
     async fn elsewhere(&mut self) {

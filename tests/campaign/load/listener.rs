@@ -48,10 +48,23 @@ impl Listener {
 
     async fn one_stream(&mut self, resume: &mut Option<api::Goal>) -> Answer<Reason> {
         let stream = self.load.next_stream.fetch_add(1, Relaxed);
-        let (handle, all) = (self.handle.clone(), self.until == Kind::All(api::Unit {}) && resume.is_none());
-        self.load.history.write(&Entry::Stream { id: stream, begun: now(), handle, after: self.after, all });
+        let (handle, all) = (
+            self.handle.clone(),
+            self.until == Kind::All(api::Unit {}) && resume.is_none(),
+        );
+        self.load.history.write(&Entry::Stream {
+            id: stream,
+            begun: now(),
+            handle,
+            after: self.after,
+            all,
+        });
         let answer = self.hear(stream, resume).await;
-        self.load.history.write(&Entry::StreamEnd { stream, at: now(), answer: answer.clone().map(|reason| reason as i32) });
+        self.load.history.write(&Entry::StreamEnd {
+            stream,
+            at: now(),
+            answer: answer.clone().map(|reason| reason as i32),
+        });
         answer
     }
 
@@ -59,10 +72,17 @@ impl Listener {
         let request = api::SynchronizationRequest {
             handle: self.handle.clone(),
             after: self.after,
-            until: Some(api::Until { kind: Some(self.until) }),
+            until: Some(api::Until {
+                kind: Some(self.until),
+            }),
             resume: *resume,
         };
-        let mut messages = match timeout(SILENCE, self.load.client(self.server).synchronization(request)).await {
+        let mut messages = match timeout(
+            SILENCE,
+            self.load.client(self.server).synchronization(request),
+        )
+        .await
+        {
             Ok(Ok(response)) => response.into_inner(),
             Ok(Err(status)) => return refused_or_unknown(status),
             Err(_) => return Answer::Unknown("no stream in time".into()),
@@ -80,7 +100,11 @@ impl Listener {
             if let Some(last) = message.done.last() {
                 self.after = last.done_no;
                 let done = message.done.iter().map(Done::from).collect();
-                self.load.history.write(&Entry::Events { stream, at: now(), done });
+                self.load.history.write(&Entry::Events {
+                    stream,
+                    at: now(),
+                    done,
+                });
             }
             if let Some(end) = message.end {
                 return Answer::Ok(end.reason());
@@ -99,7 +123,11 @@ impl From<&api::AsyncDone> for Done {
             attempt: done.attempt,
             started: done.started_us,
             ended: done.ended_us,
-            error: done.error.as_ref().map(|error| error.code.clone()).unwrap_or_default(),
+            error: done
+                .error
+                .as_ref()
+                .map(|error| error.code.clone())
+                .unwrap_or_default(),
         }
     }
 }

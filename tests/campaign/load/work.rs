@@ -17,29 +17,52 @@ pub fn asked(token: i64, order: Option<i64>, dice: &mut Dice) -> Asked {
     };
     let token = if work == Work::Noop { 0 } else { token };
     let at_most_once = work != Work::Noop && dice.percent(20);
-    let retried = !at_most_once && matches!(work, Work::Failing | Work::Endless) && dice.percent(50);
-    Asked { token, work, order, at_most_once, attempts: if retried { 2 } else { 1 } }
+    let retried =
+        !at_most_once && matches!(work, Work::Failing | Work::Endless) && dice.percent(50);
+    Asked {
+        token,
+        work,
+        order,
+        at_most_once,
+        attempts: if retried { 2 } else { 1 },
+    }
 }
 
 /// As the service takes it.
 pub fn task(asked: &Asked, dice: &mut Dice) -> api::Task {
     let kind = match asked.work {
         Work::Noop => Kind::Noop(api::NoopTask::default()),
-        _ => Kind::Sql(api::SqlTask { statement: statement(asked, dice), ..Default::default() }),
+        _ => Kind::Sql(api::SqlTask {
+            statement: statement(asked, dice),
+            ..Default::default()
+        }),
     };
     let at_most_once = api::Delivery::AtMostOnce;
     let options = api::TaskOptions {
         timeout: (asked.work == Work::Endless).then(|| duration(150)),
         retry: (!asked.at_most_once).then(|| retry(asked)),
-        delivery: if asked.at_most_once { at_most_once.into() } else { 0 },
+        delivery: if asked.at_most_once {
+            at_most_once.into()
+        } else {
+            0
+        },
         ..Default::default()
     };
-    api::Task { kind: Some(kind), order: asked.order, options: Some(options) }
+    api::Task {
+        kind: Some(kind),
+        order: asked.order,
+        options: Some(options),
+    }
 }
 
 /// The commits make marks count even when the task comes to nothing later.
 fn statement(asked: &Asked, dice: &mut Dice) -> String {
-    let mark = |start: bool| format!("insert into witness (token, start) values ({}, {start}); commit", asked.token);
+    let mark = |start: bool| {
+        format!(
+            "insert into witness (token, start) values ({}, {start}); commit",
+            asked.token
+        )
+    };
     let (start, end) = (mark(true), mark(false));
     match asked.work {
         Work::Failing => format!("{start}; select 1/0"),
@@ -65,5 +88,8 @@ fn retry(asked: &Asked) -> api::RetryPolicy {
 
 fn duration(ms: i64) -> prost_types::Duration {
     let whole = Duration::from_millis(ms as u64);
-    prost_types::Duration { seconds: whole.as_secs() as i64, nanos: whole.subsec_nanos() as i32 }
+    prost_types::Duration {
+        seconds: whole.as_secs() as i64,
+        nanos: whole.subsec_nanos() as i32,
+    }
 }

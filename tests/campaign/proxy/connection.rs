@@ -27,7 +27,12 @@ struct Over;
 
 impl Connection {
     /// Until one of the two hangs up, or the weather closes it.
-    pub async fn run(&self, client: TcpStream, server_in: impl AsyncRead + Unpin, server_out: impl AsyncWrite + Unpin) {
+    pub async fn run(
+        &self,
+        client: TcpStream,
+        server_in: impl AsyncRead + Unpin,
+        server_out: impl AsyncWrite + Unpin,
+    ) {
         let (client_in, client_out) = client.into_split();
         let writer = AtomicBool::new(false);
         tokio::select! {
@@ -46,7 +51,12 @@ impl Connection {
     }
 
     /// From the server to Postgres.
-    async fn forth(&self, mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, writer: &AtomicBool) {
+    async fn forth(
+        &self,
+        mut from: impl AsyncRead + Unpin,
+        mut to: impl AsyncWrite + Unpin,
+        writer: &AtomicBool,
+    ) {
         let (mut messages, mut out) = (Messages::of_client(), BytesMut::new());
         while let Ok(1..) = from.read_buf(&mut messages.bytes).await {
             if !self.understood {
@@ -56,7 +66,10 @@ impl Connection {
                 if message.opens_the_writer() {
                     writer.store(true, Relaxed);
                 }
-                if message.executes() && writer.load(Relaxed) && self.shared.scissors.statement.swap(false, Relaxed) {
+                if message.executes()
+                    && writer.load(Relaxed)
+                    && self.shared.scissors.statement.swap(false, Relaxed)
+                {
                     self.shared.counters.statements_cut.fetch_add(1, Relaxed);
                     return;
                 }
@@ -69,7 +82,12 @@ impl Connection {
     }
 
     /// From Postgres to the server.
-    async fn back(&self, mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, writer: &AtomicBool) {
+    async fn back(
+        &self,
+        mut from: impl AsyncRead + Unpin,
+        mut to: impl AsyncWrite + Unpin,
+        writer: &AtomicBool,
+    ) {
         let (mut messages, mut out, mut wrote) = (Messages::default(), BytesMut::new(), false);
         while let Ok(1..) = from.read_buf(&mut messages.bytes).await {
             if !self.understood {
@@ -91,14 +109,23 @@ impl Connection {
     }
 
     fn cuts(&self, message: &Message, wrote: bool) -> bool {
-        let cuts = wrote && message.is_ready() && self.shared.scissors.acknowledgement.swap(false, Relaxed);
+        let cuts = wrote
+            && message.is_ready()
+            && self.shared.scissors.acknowledgement.swap(false, Relaxed);
         if cuts {
-            self.shared.counters.acknowledgements_cut.fetch_add(1, Relaxed);
+            self.shared
+                .counters
+                .acknowledgements_cut
+                .fetch_add(1, Relaxed);
         }
         cuts
     }
 
-    async fn pass(&self, out: &mut BytesMut, to: &mut (impl AsyncWrite + Unpin)) -> Result<(), Over> {
+    async fn pass(
+        &self,
+        out: &mut BytesMut,
+        to: &mut (impl AsyncWrite + Unpin),
+    ) -> Result<(), Over> {
         if out.is_empty() {
             return Ok(());
         }
@@ -113,17 +140,26 @@ impl Connection {
     }
 
     /// Returns when this connection is not silent.
-    async fn wait_for_better(&self, weather: &mut watch::Receiver<super::Weather>) -> Result<(), Over> {
+    async fn wait_for_better(
+        &self,
+        weather: &mut watch::Receiver<super::Weather>,
+    ) -> Result<(), Over> {
         if self.number < weather.borrow_and_update().silent_below {
             self.shared.counters.withheld.fetch_add(1, Relaxed);
         }
-        weather.wait_for(|weather| self.number >= weather.silent_below).await.map(drop).map_err(|_| Over)
+        weather
+            .wait_for(|weather| self.number >= weather.silent_below)
+            .await
+            .map(drop)
+            .map_err(|_| Over)
     }
 
     /// Returns when the weather closes this connection.
     async fn closed(&self) {
         let mut weather = self.shared.weather.subscribe();
         // The sender lives as long as this connection.
-        let _ = weather.wait_for(|weather| self.number < weather.closed_below).await;
+        let _ = weather
+            .wait_for(|weather| self.number < weather.closed_below)
+            .await;
     }
 }

@@ -19,7 +19,10 @@ pub struct Message {
 
 impl Messages {
     pub fn of_client() -> Self {
-        Messages { headless: true, ..Messages::default() }
+        Messages {
+            headless: true,
+            ..Messages::default()
+        }
     }
 
     /// The next whole message.
@@ -31,7 +34,10 @@ impl Messages {
         }
         let kind = if self.headless { 0 } else { self.bytes[0] };
         self.headless = false;
-        Some(Message { kind, bytes: self.bytes.split_to(length).freeze() })
+        Some(Message {
+            kind,
+            bytes: self.bytes.split_to(length).freeze(),
+        })
     }
 }
 

@@ -2,7 +2,10 @@
 
 use crate::harness::postgres;
 use rallypoint::{
-    api::{self, scheduler_service_client::SchedulerServiceClient, status_service_client::StatusServiceClient},
+    api::{
+        self, scheduler_service_client::SchedulerServiceClient,
+        status_service_client::StatusServiceClient,
+    },
     client::Client,
     core::limits::Limits,
     postgres::COORDINATION,
@@ -30,7 +33,11 @@ pub type Schedulers = SchedulerServiceClient<Channel>;
 
 fn start() -> SocketAddr {
     let database = postgres::database(COORDINATION);
-    let target = Target { name: "app".into(), url: postgres::POSTGRES.target_url(), slots: 2 };
+    let target = Target {
+        name: "app".into(),
+        url: postgres::POSTGRES.target_url(),
+        slots: 2,
+    };
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.set_nonblocking(true).expect("a socket");
     let address = listener.local_addr().expect("an address");
@@ -52,7 +59,10 @@ fn start() -> SocketAddr {
     };
     thread::spawn(move || {
         let serving = async { serve(config, listener.try_into()?, pending()).await };
-        Runtime::new().expect("a runtime").block_on(serving).expect("it serves");
+        Runtime::new()
+            .expect("a runtime")
+            .block_on(serving)
+            .expect("it serves");
     });
     address
 }
@@ -66,7 +76,11 @@ pub async fn channel() -> Channel {
         .open(api::SchedulerSettings::default())
         .await
         .expect("it gets ready");
-    Channel::from_shared(url).expect("a URL").connect().await.expect("it listens")
+    Channel::from_shared(url)
+        .expect("a URL")
+        .connect()
+        .await
+        .expect("it listens")
 }
 
 pub async fn schedulers() -> Schedulers {
@@ -79,7 +93,10 @@ pub async fn statuses() -> StatusServiceClient<Channel> {
 
 /// A new scheduler's handle.
 pub async fn opened(client: &mut Schedulers, settings: api::SchedulerSettings) -> String {
-    let request = api::GetSchedulerRequest { settings: Some(settings), ..Default::default() };
+    let request = api::GetSchedulerRequest {
+        settings: Some(settings),
+        ..Default::default()
+    };
     let response = client.get_scheduler(request).await.expect("it opens");
     response.into_inner().scheduler.expect("a scheduler").handle
 }
@@ -87,26 +104,51 @@ pub async fn opened(client: &mut Schedulers, settings: api::SchedulerSettings) -
 /// `message` as a caller of `namespace` sends it.
 pub fn from<T>(namespace: &'static str, message: T) -> Request<T> {
     let mut request = Request::new(message);
-    request.metadata_mut().insert("rallypoint-namespace", namespace.parse().expect("ASCII"));
+    request
+        .metadata_mut()
+        .insert("rallypoint-namespace", namespace.parse().expect("ASCII"));
     request
 }
 
 pub fn noop(order: Option<i64>) -> api::Task {
-    api::Task { kind: Some(api::task::Kind::Noop(api::NoopTask::default())), order, options: None }
+    api::Task {
+        kind: Some(api::task::Kind::Noop(api::NoopTask::default())),
+        order,
+        options: None,
+    }
 }
 
 pub fn sql(statement: &str, order: Option<i64>) -> api::Task {
-    let sql = api::SqlTask { statement: statement.into(), ..Default::default() };
-    api::Task { kind: Some(api::task::Kind::Sql(sql)), order, options: None }
+    let sql = api::SqlTask {
+        statement: statement.into(),
+        ..Default::default()
+    };
+    api::Task {
+        kind: Some(api::task::Kind::Sql(sql)),
+        order,
+        options: None,
+    }
 }
 
 /// The server answers a good call.
 pub async fn still_answers() {
     let mut client = schedulers().await;
     let handle = opened(&mut client, Default::default()).await;
-    let request = api::ExecAsyncRequest { handle: handle.clone(), tasks: vec![noop(None)], ..Default::default() };
+    let request = api::ExecAsyncRequest {
+        handle: handle.clone(),
+        tasks: vec![noop(None)],
+        ..Default::default()
+    };
     client.exec_async(request).await.expect("it takes a task");
-    let release = api::ReleaseSchedulerRequest { handle, wait: true, ..Default::default() };
-    let released = client.release_scheduler(release).await.expect("it releases").into_inner();
+    let release = api::ReleaseSchedulerRequest {
+        handle,
+        wait: true,
+        ..Default::default()
+    };
+    let released = client
+        .release_scheduler(release)
+        .await
+        .expect("it releases")
+        .into_inner();
     assert_eq!(released.pending, 0);
 }

@@ -55,7 +55,13 @@ impl Decoder for Raw {
 async fn raw(path: &'static str, message: Vec<u8>) -> Result<Bytes, Status> {
     let mut grpc = Grpc::new(channel().await);
     grpc.ready().await.expect("connected");
-    let response = grpc.unary(Request::new(message.into()), PathAndQuery::from_static(path), Raw).await?;
+    let response = grpc
+        .unary(
+            Request::new(message.into()),
+            PathAndQuery::from_static(path),
+            Raw,
+        )
+        .await?;
     Ok(response.into_inner())
 }
 
@@ -64,10 +70,22 @@ async fn a_message_that_is_too_large_is_refused_with_a_reason() {
     let mut client = schedulers().await;
     let handle = opened(&mut client, Default::default()).await;
     let tasks = vec![sql(&"x".repeat(1 << 20), None); 6];
-    let request = api::ExecAsyncRequest { handle: handle.clone(), tasks, ..Default::default() };
-    assert_eq!(answer(client.exec_async(request).await), refusal(Code::InvalidArgument, "CALL_TOO_LARGE"));
-    let huge = api::DescribeSchedulerRequest { handle: "x".repeat(10_000_000) };
-    assert_eq!(answer(client.describe_scheduler(huge).await), refusal(Code::InvalidArgument, "CALL_TOO_LARGE"));
+    let request = api::ExecAsyncRequest {
+        handle: handle.clone(),
+        tasks,
+        ..Default::default()
+    };
+    assert_eq!(
+        answer(client.exec_async(request).await),
+        refusal(Code::InvalidArgument, "CALL_TOO_LARGE")
+    );
+    let huge = api::DescribeSchedulerRequest {
+        handle: "x".repeat(10_000_000),
+    };
+    assert_eq!(
+        answer(client.describe_scheduler(huge).await),
+        refusal(Code::InvalidArgument, "CALL_TOO_LARGE")
+    );
     still_answers().await;
 }
 
@@ -77,17 +95,33 @@ async fn bytes_that_are_no_message_are_refused_with_a_reason() {
     let wrong_wire_type = vec![0x08, 1];
     let truncated = vec![0x0a, 200, b'x'];
     let nested = [0x1a, 0x7f].repeat(200);
-    for message in [invalid_utf8, wrong_wire_type, truncated, nested, vec![0xff; 64]] {
+    for message in [
+        invalid_utf8,
+        wrong_wire_type,
+        truncated,
+        nested,
+        vec![0xff; 64],
+    ] {
         let result = raw("/rallypoint.v1.SchedulerService/ExecAsync", message.clone()).await;
-        assert_eq!(answer(result), refusal(Code::InvalidArgument, "MESSAGE_MALFORMED"), "{message:?}");
+        assert_eq!(
+            answer(result),
+            refusal(Code::InvalidArgument, "MESSAGE_MALFORMED"),
+            "{message:?}"
+        );
     }
     still_answers().await;
 }
 
 #[tokio::test]
 async fn unknown_methods_and_services_are_unimplemented() {
-    for path in ["/rallypoint.v1.SchedulerService/DropTables", "/rallypoint.v1.Nobody/Nothing", "/x"] {
-        let status = raw(path, Vec::new()).await.expect_err("there is no such method");
+    for path in [
+        "/rallypoint.v1.SchedulerService/DropTables",
+        "/rallypoint.v1.Nobody/Nothing",
+        "/x",
+    ] {
+        let status = raw(path, Vec::new())
+            .await
+            .expect_err("there is no such method");
         assert_eq!(status.code(), Code::Unimplemented, "{path}");
     }
 }
@@ -96,7 +130,9 @@ async fn unknown_methods_and_services_are_unimplemented() {
 async fn unknown_fields_are_ignored() {
     let mut message = vec![0xf8, 0x7f, 1];
     message.extend([0x9a, 0x3f, 3, b'a', b'b', b'c']);
-    raw("/rallypoint.v1.SchedulerService/GetScheduler", message).await.expect("it opens a scheduler");
+    raw("/rallypoint.v1.SchedulerService/GetScheduler", message)
+        .await
+        .expect("it opens a scheduler");
 }
 
 #[tokio::test]
@@ -104,17 +140,29 @@ async fn no_deadline_holds_or_harms_the_server() {
     let mut client = schedulers().await;
     let handle = opened(&mut client, Default::default()).await;
     for timeout in ["0n", "1n"] {
-        let exec = api::ExecAsyncRequest { handle: handle.clone(), tasks: vec![noop(None)], ..Default::default() };
+        let exec = api::ExecAsyncRequest {
+            handle: handle.clone(),
+            tasks: vec![noop(None)],
+            ..Default::default()
+        };
         let mut request = Request::new(exec);
-        request.metadata_mut().insert("grpc-timeout", timeout.parse().expect("ASCII"));
+        request
+            .metadata_mut()
+            .insert("grpc-timeout", timeout.parse().expect("ASCII"));
         // A call that is quicker than its deadline may also succeed.
         if let Err(status) = client.exec_async(request).await {
-            assert!(matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled), "{status:?}");
+            assert!(
+                matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled),
+                "{status:?}"
+            );
         }
     }
     let mut request = Request::new(api::DescribeSchedulerRequest { handle });
-    request.metadata_mut().insert("grpc-timeout", "99999999H".parse().expect("ASCII"));
-    let answer = tokio::time::timeout(Duration::from_secs(10), client.describe_scheduler(request)).await;
+    request
+        .metadata_mut()
+        .insert("grpc-timeout", "99999999H".parse().expect("ASCII"));
+    let answer =
+        tokio::time::timeout(Duration::from_secs(10), client.describe_scheduler(request)).await;
     answer.expect("it answers at once").expect("it answers");
     still_answers().await;
 }
@@ -123,7 +171,12 @@ async fn no_deadline_holds_or_harms_the_server() {
 async fn large_headers_do_not_reach_a_handler() {
     let mut client = schedulers().await;
     let mut request = Request::new(api::ListSchedulersRequest::default());
-    request.metadata_mut().insert("x-large", "x".repeat(64 << 10).parse().expect("ASCII"));
-    client.list_schedulers(request).await.expect_err("too large");
+    request
+        .metadata_mut()
+        .insert("x-large", "x".repeat(64 << 10).parse().expect("ASCII"));
+    client
+        .list_schedulers(request)
+        .await
+        .expect_err("too large");
     still_answers().await;
 }

@@ -13,52 +13,143 @@ async fn a_malformed_handle_is_named_by_every_call() {
     let mut client = schedulers().await;
     let expected = || invalid("handle", "ID_MALFORMED");
     let nested = || invalid("id.handle", "ID_MALFORMED");
-    for handle in ["", "00000000-0000-0000-0000-000000000000", "{01890a5d-ac96-7000-8000-000000000001}", "x' or '1'='1"] {
+    for handle in [
+        "",
+        "00000000-0000-0000-0000-000000000000",
+        "{01890a5d-ac96-7000-8000-000000000001}",
+        "x' or '1'='1",
+    ] {
         let handle = handle.to_owned();
-        let id = Some(api::TaskId { handle: handle.clone(), seq: 1 });
-        let exec = api::ExecAsyncRequest { handle: handle.clone(), tasks: vec![noop(None)], ..Default::default() };
-        let watch = api::SynchronizationRequest { handle: handle.clone(), ..Default::default() };
-        let release = api::ReleaseSchedulerRequest { handle: handle.clone(), ..Default::default() };
-        let mask = Some(prost_types::FieldMask { paths: vec!["weight".into()] });
-        let update = api::UpdateSchedulerRequest { handle: handle.clone(), settings: None, update_mask: mask };
-        let resume = api::ResumeSchedulerRequest { handle: handle.clone(), ignore_failures: true };
-        let list = api::ListTasksRequest { handle: handle.clone(), ..Default::default() };
-        let describe = api::DescribeSchedulerRequest { handle: handle.clone() };
+        let id = Some(api::TaskId {
+            handle: handle.clone(),
+            seq: 1,
+        });
+        let exec = api::ExecAsyncRequest {
+            handle: handle.clone(),
+            tasks: vec![noop(None)],
+            ..Default::default()
+        };
+        let watch = api::SynchronizationRequest {
+            handle: handle.clone(),
+            ..Default::default()
+        };
+        let release = api::ReleaseSchedulerRequest {
+            handle: handle.clone(),
+            ..Default::default()
+        };
+        let mask = Some(prost_types::FieldMask {
+            paths: vec!["weight".into()],
+        });
+        let update = api::UpdateSchedulerRequest {
+            handle: handle.clone(),
+            settings: None,
+            update_mask: mask,
+        };
+        let resume = api::ResumeSchedulerRequest {
+            handle: handle.clone(),
+            ignore_failures: true,
+        };
+        let list = api::ListTasksRequest {
+            handle: handle.clone(),
+            ..Default::default()
+        };
+        let describe = api::DescribeSchedulerRequest {
+            handle: handle.clone(),
+        };
         assert_eq!(answer(client.exec_async(exec).await), expected());
         assert_eq!(answer(client.synchronization(watch).await), expected());
         assert_eq!(answer(client.release_scheduler(release).await), expected());
         assert_eq!(answer(client.update_scheduler(update).await), expected());
         assert_eq!(answer(client.resume_scheduler(resume).await), expected());
-        assert_eq!(answer(client.pause_scheduler(api::PauseSchedulerRequest { handle }).await), expected());
-        assert_eq!(answer(client.describe_scheduler(describe).await), expected());
+        assert_eq!(
+            answer(
+                client
+                    .pause_scheduler(api::PauseSchedulerRequest { handle })
+                    .await
+            ),
+            expected()
+        );
+        assert_eq!(
+            answer(client.describe_scheduler(describe).await),
+            expected()
+        );
         assert_eq!(answer(client.list_tasks(list).await), expected());
-        assert_eq!(answer(client.get_task(api::GetTaskRequest { id: id.clone() }).await), nested());
-        assert_eq!(answer(client.cancel_task(api::CancelTaskRequest { id }).await), nested());
+        assert_eq!(
+            answer(
+                client
+                    .get_task(api::GetTaskRequest { id: id.clone() })
+                    .await
+            ),
+            nested()
+        );
+        assert_eq!(
+            answer(client.cancel_task(api::CancelTaskRequest { id }).await),
+            nested()
+        );
     }
 }
 
 #[tokio::test]
 async fn wrong_fields_are_named_and_nothing_is_done() {
     let mut client = schedulers().await;
-    let settings = api::SchedulerSettings { max_parallelism: Some(0), ..Default::default() };
-    let open = api::GetSchedulerRequest { settings: Some(settings), ..Default::default() };
-    assert_eq!(answer(client.get_scheduler(open).await), invalid("settings.max_parallelism", "LIMIT_ZERO"));
+    let settings = api::SchedulerSettings {
+        max_parallelism: Some(0),
+        ..Default::default()
+    };
+    let open = api::GetSchedulerRequest {
+        settings: Some(settings),
+        ..Default::default()
+    };
+    assert_eq!(
+        answer(client.get_scheduler(open).await),
+        invalid("settings.max_parallelism", "LIMIT_ZERO")
+    );
 
     let handle = opened(&mut client, Default::default()).await;
-    let exec = |tasks| api::ExecAsyncRequest { handle: handle.clone(), tasks, ..Default::default() };
+    let exec = |tasks| api::ExecAsyncRequest {
+        handle: handle.clone(),
+        tasks,
+        ..Default::default()
+    };
     let table = [
         (exec(vec![]), "tasks", "TASKS_EMPTY"),
         (exec(vec![noop(None); 10_001]), "tasks", "TOO_MANY_TASKS"),
-        (exec(vec![noop(None), noop(Some(-1))]), "tasks[1].order", "ORDER_OUT_OF_RANGE"),
-        (exec(vec![noop(None), sql("", None)]), "tasks[1].sql.statement", "BODY_EMPTY"),
-        (exec(vec![sql("select '\0'", None)]), "tasks[0].sql.statement", "BODY_NUL"),
-        (exec(vec![sql(&"x".repeat((1 << 20) + 1), None)]), "tasks[0].sql.statement", "BODY_TOO_LARGE"),
+        (
+            exec(vec![noop(None), noop(Some(-1))]),
+            "tasks[1].order",
+            "ORDER_OUT_OF_RANGE",
+        ),
+        (
+            exec(vec![noop(None), sql("", None)]),
+            "tasks[1].sql.statement",
+            "BODY_EMPTY",
+        ),
+        (
+            exec(vec![sql("select '\0'", None)]),
+            "tasks[0].sql.statement",
+            "BODY_NUL",
+        ),
+        (
+            exec(vec![sql(&"x".repeat((1 << 20) + 1), None)]),
+            "tasks[0].sql.statement",
+            "BODY_TOO_LARGE",
+        ),
     ];
     for (request, field, reason) in table {
-        assert_eq!(answer(client.exec_async(request).await), invalid(field, reason));
+        assert_eq!(
+            answer(client.exec_async(request).await),
+            invalid(field, reason)
+        );
     }
-    let describe = api::DescribeSchedulerRequest { handle: handle.clone() };
-    let scheduler = client.describe_scheduler(describe).await.expect("it is there").into_inner().scheduler;
+    let describe = api::DescribeSchedulerRequest {
+        handle: handle.clone(),
+    };
+    let scheduler = client
+        .describe_scheduler(describe)
+        .await
+        .expect("it is there")
+        .into_inner()
+        .scheduler;
     assert_eq!(scheduler.map(|scheduler| scheduler.submitted), Some(0));
 }
 
@@ -66,32 +157,69 @@ async fn wrong_fields_are_named_and_nothing_is_done() {
 async fn thousands_of_faults_still_fit_into_an_answer() {
     let mut client = schedulers().await;
     let handle = opened(&mut client, Default::default()).await;
-    let request = api::ExecAsyncRequest { handle, tasks: vec![sql("", None); 10_000], ..Default::default() };
+    let request = api::ExecAsyncRequest {
+        handle,
+        tasks: vec![sql("", None); 10_000],
+        ..Default::default()
+    };
     let answer = answer(client.exec_async(request).await);
-    assert_eq!((answer.code, answer.reason.as_str()), (Code::InvalidArgument, "BODY_EMPTY"));
+    assert_eq!(
+        (answer.code, answer.reason.as_str()),
+        (Code::InvalidArgument, "BODY_EMPTY")
+    );
     assert_eq!(answer.fields[0], "tasks[0].sql.statement");
 }
 
 #[tokio::test]
 async fn wrong_pages_and_intervals_are_named() {
     let mut client = schedulers().await;
-    let page = api::ListSchedulersRequest { page_size: -1, ..Default::default() };
-    assert_eq!(answer(client.list_schedulers(page).await), invalid("page_size", "PAGE_SIZE_OUT_OF_RANGE"));
-    let page = api::ListSchedulersRequest { page_token: "((((".into(), ..Default::default() };
-    assert_eq!(answer(client.list_schedulers(page).await), invalid("page_token", "PAGE_TOKEN_INVALID"));
-    let page = api::ListSchedulersRequest { state: 17, ..Default::default() };
-    assert_eq!(answer(client.list_schedulers(page).await), invalid("state", "ENUM_UNKNOWN"));
+    let page = api::ListSchedulersRequest {
+        page_size: -1,
+        ..Default::default()
+    };
+    assert_eq!(
+        answer(client.list_schedulers(page).await),
+        invalid("page_size", "PAGE_SIZE_OUT_OF_RANGE")
+    );
+    let page = api::ListSchedulersRequest {
+        page_token: "((((".into(),
+        ..Default::default()
+    };
+    assert_eq!(
+        answer(client.list_schedulers(page).await),
+        invalid("page_token", "PAGE_TOKEN_INVALID")
+    );
+    let page = api::ListSchedulersRequest {
+        state: 17,
+        ..Default::default()
+    };
+    assert_eq!(
+        answer(client.list_schedulers(page).await),
+        invalid("state", "ENUM_UNKNOWN")
+    );
     let watch = api::WatchExecutionsRequest { interval_ms: 5 };
-    assert_eq!(answer(statuses().await.watch_executions(watch).await), invalid("interval_ms", "INTERVAL_OUT_OF_RANGE"));
+    assert_eq!(
+        answer(statuses().await.watch_executions(watch).await),
+        invalid("interval_ms", "INTERVAL_OUT_OF_RANGE")
+    );
 }
 
 #[tokio::test]
 async fn malformed_metadata_is_named() {
     let mut client = schedulers().await;
-    for (key, value) in [("rallypoint-namespace", "Not/A/Name"), ("rallypoint-caller", "\u{e9}")] {
+    for (key, value) in [
+        ("rallypoint-namespace", "Not/A/Name"),
+        ("rallypoint-caller", "\u{e9}"),
+    ] {
         let mut request = Request::new(api::ListSchedulersRequest::default());
-        request.metadata_mut().insert(key, MetadataValue::try_from(value.as_bytes()).expect("bytes of a header"));
-        assert_eq!(answer(client.list_schedulers(request).await), invalid(&format!("metadata.{key}"), "METADATA_INVALID"));
+        request.metadata_mut().insert(
+            key,
+            MetadataValue::try_from(value.as_bytes()).expect("bytes of a header"),
+        );
+        assert_eq!(
+            answer(client.list_schedulers(request).await),
+            invalid(&format!("metadata.{key}"), "METADATA_INVALID")
+        );
     }
     still_answers().await;
 }

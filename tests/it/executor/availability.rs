@@ -36,7 +36,10 @@ async fn a_target_that_goes_away_loses_its_slots_and_gets_them_back() {
     rig.silent(running).await;
     postgres.restart().expect("started again");
     assert_eq!(rig.slots().await, 2);
-    assert_eq!(failed(rig.ended(running).await.report), ("CONNECTION_LOST".into(), true));
+    assert_eq!(
+        failed(rig.ended(running).await.report),
+        ("CONNECTION_LOST".into(), true)
+    );
     assert_eq!(rig.value("select 1").await, "1");
     assert!(rig.executor.targets().remove(0).unavailable.is_none());
 }
@@ -47,10 +50,20 @@ async fn a_session_of_a_lost_executor_is_ended_when_its_target_can_be_reached() 
     let mut rig = Rig::on(postgres.options_for(TARGET, TARGET), 1);
     assert_eq!(rig.slots().await, 1);
     postgres.stop();
-    let gone = Session { target: "app".into(), slot: 1, pid: 1, backend_start: Time(1) };
+    let gone = Session {
+        target: "app".into(),
+        slot: 1,
+        pid: 1,
+        backend_start: Time(1),
+    };
     let executor = rig.executor.clone();
     let mut fence = tokio::spawn(async move { executor.end_session(&gone).await });
-    assert!(tokio::time::timeout(Duration::from_millis(300), &mut fence).await.is_err(), "nobody knows whether it has ended");
+    assert!(
+        tokio::time::timeout(Duration::from_millis(300), &mut fence)
+            .await
+            .is_err(),
+        "nobody knows whether it has ended"
+    );
     postgres.restart().expect("started");
     fence.await.expect("it is known");
 }
@@ -66,17 +79,26 @@ async fn what_a_lost_executor_began_is_ended_and_nobody_else() {
     let mut look = connect(&options).await;
     let after = Rig::on(options, 1);
     // The number alone is not enough: this process began at another time.
-    let bystander = Session { backend_start: Time(session.backend_start.0 + 1), ..session.clone() };
+    let bystander = Session {
+        backend_start: Time(session.backend_start.0 + 1),
+        ..session.clone()
+    };
     after.executor.end_session(&bystander).await;
     assert_eq!(sleeping(&mut look).await, 1);
     after.executor.end_session(&session).await;
     assert_eq!(sleeping(&mut look).await, 0);
-    assert_eq!(failed(before.ended(left).await.report), ("57P01".into(), true));
+    assert_eq!(
+        failed(before.ended(left).await.report),
+        ("57P01".into(), true)
+    );
 }
 
 async fn sleeping(session: &mut sqlx::PgConnection) -> i64 {
     let query = "select count(*) from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()";
-    sqlx::query_scalar(query).fetch_one(session).await.expect("a count")
+    sqlx::query_scalar(query)
+        .fetch_one(session)
+        .await
+        .expect("a count")
 }
 
 #[tokio::test]
@@ -88,7 +110,10 @@ async fn a_task_whose_connection_breaks_is_lost_only_when_its_backend_is_gone() 
     let seq = rig.start(sql("select pg_sleep(60)"));
     rig.asleep().await;
     network.cut();
-    assert_eq!(failed(rig.ended(seq).await.report), ("CONNECTION_LOST".into(), true));
+    assert_eq!(
+        failed(rig.ended(seq).await.report),
+        ("CONNECTION_LOST".into(), true)
+    );
     assert_eq!(sleeping(&mut connect(&options).await).await, 0);
     assert_eq!(rig.value("select 1").await, "1");
 }

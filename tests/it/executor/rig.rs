@@ -4,9 +4,13 @@ use crate::harness::postgres::{POSTGRES, connect, database};
 use rallypoint::{
     clock::Clock,
     core::{
-        Assignment, Attempt, Completion, Epoch, Handle, Report, Seq, ShardId, Spec, TaskOptions, TaskResult, TimeLimit, Work,
+        Assignment, Attempt, Completion, Epoch, Handle, Report, Seq, ShardId, Spec, TaskOptions,
+        TaskResult, TimeLimit, Work,
     },
-    executor::{Body, Event, Executor, ExecutorConfig, Link, MemberId, Order, Session, SessionNote, TargetConfig, Token, Told},
+    executor::{
+        Body, Event, Executor, ExecutorConfig, Link, MemberId, Order, Session, SessionNote,
+        TargetConfig, Token, Told,
+    },
     postgres::TARGET,
 };
 use sqlx::{PgConnection, postgres::PgConnectOptions};
@@ -51,34 +55,74 @@ impl Rig {
         let (out, events) = mpsc::channel(4);
         let (sessions, register) = mpsc::channel(100);
         let clock = Clock::new();
-        let target = TargetConfig { name: "app".into(), options: options.clone(), slots };
-        let config =
-            ExecutorConfig { targets: vec![target], clock: clock.clone(), sessions: Some(sessions), cancel_grace: GRACE };
+        let target = TargetConfig {
+            name: "app".into(),
+            options: options.clone(),
+            slots,
+        };
+        let config = ExecutorConfig {
+            targets: vec![target],
+            clock: clock.clone(),
+            sessions: Some(sessions),
+            cancel_grace: GRACE,
+        };
         let executor = Executor::start(config);
-        let link = Link { epoch: Epoch(1), member: MemberId(1), out };
+        let link = Link {
+            epoch: Epoch(1),
+            member: MemberId(1),
+            out,
+        };
         let snapshot = executor.attach(link).expect("nobody else owns it");
-        let waiting = snapshot.slots.into_iter().map(|(work, total)| Event::Slots { work, total }).collect();
+        let waiting = snapshot
+            .slots
+            .into_iter()
+            .map(|(work, total)| Event::Slots { work, total })
+            .collect();
         let handle = Handle::new(ShardId(0), 1_800_000_000_000, [7; 10]);
         let notes = registered(register);
-        Rig { executor, options, handle, clock, notes, events, waiting, next: Seq(1) }
+        Rig {
+            executor,
+            options,
+            handle,
+            clock,
+            notes,
+            events,
+            waiting,
+            next: Seq(1),
+        }
     }
 
     pub fn start(&mut self, task: Task) -> Seq {
         let first = self.next;
         self.next = first.plus(1);
-        let options = TaskOptions { result_rows: Some(task.rows), ..TaskOptions::default() };
+        let options = TaskOptions {
+            result_rows: Some(task.rows),
+            ..TaskOptions::default()
+        };
         let assignment = Assignment {
             handle: self.handle,
             first,
             count: 1,
             attempt: Attempt(1),
             order: None,
-            spec: Arc::new(Spec { work: Work::Sql { target: "app".into() }, options }),
+            spec: Arc::new(Spec {
+                work: Work::Sql {
+                    target: "app".into(),
+                },
+                options,
+            }),
             caller: "test".into(),
             time_limit: task.limit,
         };
-        let body = Body { payload: task.text.into(), params: task.params.map(Into::into) };
-        self.executor.dispatch(vec![Order { token: token(first), assignment, body }]);
+        let body = Body {
+            payload: task.text.into(),
+            params: task.params.map(Into::into),
+        };
+        self.executor.dispatch(vec![Order {
+            token: token(first),
+            assignment,
+            body,
+        }]);
         first
     }
 
@@ -95,7 +139,10 @@ impl Rig {
 
     /// The next announcement of slots.
     pub async fn slots(&mut self) -> u32 {
-        match self.event(|event| matches!(event, Event::Slots { .. })).await {
+        match self
+            .event(|event| matches!(event, Event::Slots { .. }))
+            .await
+        {
             Event::Slots { total, .. } => total,
             other => panic!("{other:?}"),
         }
@@ -103,11 +150,19 @@ impl Rig {
 
     async fn event(&mut self, wanted: impl Fn(&Event) -> bool) -> Event {
         loop {
-            if let Some(event) = self.waiting.iter().position(&wanted).and_then(|at| self.waiting.remove(at)) {
+            if let Some(event) = self
+                .waiting
+                .iter()
+                .position(&wanted)
+                .and_then(|at| self.waiting.remove(at))
+            {
                 return event;
             }
-            let more = timeout(PATIENCE, self.events.recv()).await.expect("an event in time");
-            self.waiting.extend(more.expect("the executor lives").events);
+            let more = timeout(PATIENCE, self.events.recv())
+                .await
+                .expect("an event in time");
+            self.waiting
+                .extend(more.expect("the executor lives").events);
         }
     }
 
@@ -133,7 +188,12 @@ impl Rig {
 
     /// The one value that a text returns, as it stands in the JSON.
     pub async fn value(&mut self, text: &str) -> String {
-        let result = self.result(Task { rows: 1, ..sql(&format!("select ({text})::text as v")) }).await;
+        let result = self
+            .result(Task {
+                rows: 1,
+                ..sql(&format!("select ({text})::text as v"))
+            })
+            .await;
         let rows: serde_json::Value = serde_json::from_slice(&result.rows_json).expect("JSON");
         rows[0]["v"].as_str().unwrap_or("null").to_owned()
     }
@@ -148,7 +208,10 @@ impl Rig {
         let mut session = self.session().await;
         loop {
             let query = "select pid from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()";
-            let pid: Option<i32> = sqlx::query_scalar(query).fetch_optional(&mut session).await.expect("a look");
+            let pid: Option<i32> = sqlx::query_scalar(query)
+                .fetch_optional(&mut session)
+                .await
+                .expect("a look");
             match pid {
                 Some(pid) => return pid,
                 None => tokio::time::sleep(Duration::from_millis(5)).await,
@@ -159,19 +222,32 @@ impl Rig {
 
 /// What the owner calls the attempt of a task.
 pub fn token(seq: Seq) -> Token {
-    Token { epoch: Epoch(1), serial: seq.0 as u64 }
+    Token {
+        epoch: Epoch(1),
+        serial: seq.0 as u64,
+    }
 }
 
 pub fn sql(text: &str) -> Task {
-    Task { text: text.into(), ..Task::default() }
+    Task {
+        text: text.into(),
+        ..Task::default()
+    }
 }
 
 pub fn with_params(text: &str, params: &'static str) -> Task {
-    Task { params: Some(params), rows: 10, ..sql(text) }
+    Task {
+        params: Some(params),
+        rows: 10,
+        ..sql(text)
+    }
 }
 
 pub fn limited(text: &str, limit: Duration) -> Task {
-    Task { limit: Some(TimeLimit::Timeout(limit)), ..sql(text) }
+    Task {
+        limit: Some(TimeLimit::Timeout(limit)),
+        ..sql(text)
+    }
 }
 
 pub fn succeeded(report: Report) -> TaskResult {

@@ -8,8 +8,14 @@ use rallypoint::{core::Report, postgres::SUPERUSER};
 async fn a_transaction_left_open_is_rolled_back_and_fails_its_task() {
     let mut rig = Rig::new(1).await;
     rig.result(sql("create table t (a int)")).await;
-    assert_eq!(failed(rig.text("begin; insert into t values (1)").await), ("TRANSACTION_LEFT_OPEN".into(), false));
-    assert_eq!(failed(rig.text("begin; select 1 / 0").await), ("22012".into(), false));
+    assert_eq!(
+        failed(rig.text("begin; insert into t values (1)").await),
+        ("TRANSACTION_LEFT_OPEN".into(), false)
+    );
+    assert_eq!(
+        failed(rig.text("begin; select 1 / 0").await),
+        ("22012".into(), false)
+    );
     assert_eq!(rig.value("select count(*) from t").await, "0");
 }
 
@@ -17,14 +23,24 @@ async fn a_transaction_left_open_is_rolled_back_and_fails_its_task() {
 async fn nothing_of_a_task_is_left_in_the_session_of_the_next() {
     let mut rig = Rig::new(1).await;
     let mut superuser = connect(&rig.options.clone().username(SUPERUSER)).await;
-    sqlx::raw_sql("create role guest; grant guest to app").execute(&mut superuser).await.expect("a role");
+    sqlx::raw_sql("create role guest; grant guest to app")
+        .execute(&mut superuser)
+        .await
+        .expect("a role");
     let result = rig.result(Task {
         rows: 1,
         ..sql("set search_path = x; set statement_timeout = 9999; set role guest; select current_user")
     });
     assert_eq!(json(&result.await), r#"[{"current_user":"guest"}]"#);
-    assert_eq!(rig.value("select current_setting('search_path')").await, r#""$user", public"#);
-    assert_eq!(rig.value("select current_setting('statement_timeout')").await, "0");
+    assert_eq!(
+        rig.value("select current_setting('search_path')").await,
+        r#""$user", public"#
+    );
+    assert_eq!(
+        rig.value("select current_setting('statement_timeout')")
+            .await,
+        "0"
+    );
     assert_eq!(rig.value("select current_user").await, "app");
     let text = "create temp table mine (a int); prepare p as select 1; listen c; select pg_advisory_lock(1);
         declare c cursor with hold for select 1";
@@ -34,13 +50,19 @@ async fn nothing_of_a_task_is_left_in_the_session_of_the_next() {
         (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()),
         (select count(*) from pg_listening_channels()), (select count(*) from pg_cursors where is_holdable))";
     assert_eq!(rig.value(left).await, "0000");
-    assert_eq!(rig.value("select pg_backend_pid()").await, pid, "the same session");
+    assert_eq!(
+        rig.value("select pg_backend_pid()").await,
+        pid,
+        "the same session"
+    );
 }
 
 #[tokio::test]
 async fn a_session_is_registered_before_its_first_task_and_named_after_each() {
     let mut rig = Rig::new(2).await;
-    let name = rig.value("select current_setting('application_name')").await;
+    let name = rig
+        .value("select current_setting('application_name')")
+        .await;
     assert_eq!(name, format!("rallypoint/{}/1", rig.handle));
     let session = rig.notes.recv().await.expect("registered");
     assert_eq!((session.target.as_ref(), session.slot), ("app", 1));
@@ -50,9 +72,18 @@ async fn a_session_is_registered_before_its_first_task_and_named_after_each() {
         session.pid, session.backend_start.0
     );
     assert_eq!(rig.value(&query).await, "1");
-    assert_eq!(rig.value("select current_setting('client_connection_check_interval')").await, "500ms");
+    assert_eq!(
+        rig.value("select current_setting('client_connection_check_interval')")
+            .await,
+        "500ms"
+    );
     let rows = rig.executor.executions();
-    assert_eq!(rows.iter().map(|row| (row.slot, row.backend_pid)).collect::<Vec<_>>(), [(1, session.pid), (2, 0)]);
+    assert_eq!(
+        rows.iter()
+            .map(|row| (row.slot, row.backend_pid))
+            .collect::<Vec<_>>(),
+        [(1, session.pid), (2, 0)]
+    );
 }
 
 #[tokio::test]
@@ -61,6 +92,10 @@ async fn a_session_that_died_in_its_sleep_costs_no_attempt() {
     let pid = rig.value("select pg_backend_pid()").await;
     let mut session = rig.session().await;
     let pid: i32 = pid.parse().expect("a number");
-    sqlx::query("select pg_terminate_backend($1, 5000)").bind(pid).execute(&mut session).await.expect("terminated");
+    sqlx::query("select pg_terminate_backend($1, 5000)")
+        .bind(pid)
+        .execute(&mut session)
+        .await
+        .expect("terminated");
     assert!(matches!(rig.text("select 1").await, Report::Succeeded(_)));
 }

@@ -42,8 +42,15 @@ const LEASE: &str = "2";
 impl Cluster {
     /// So many, all of them ready.
     pub async fn start(count: usize) -> Cluster {
-        let replica = |_| Replica { address: free_address(), peer: free_address(), child: None };
-        let mut cluster = Cluster { postgres: durable_postgres(), replicas: (0..count).map(replica).collect() };
+        let replica = |_| Replica {
+            address: free_address(),
+            peer: free_address(),
+            child: None,
+        };
+        let mut cluster = Cluster {
+            postgres: durable_postgres(),
+            replicas: (0..count).map(replica).collect(),
+        };
         for index in 0..count {
             cluster.restart(index);
             cluster.serves(index).await;
@@ -59,7 +66,10 @@ impl Cluster {
         let client = self.client(index);
         let names = async || {
             let rows = client.executions().await.expect("executions");
-            rows.into_iter().map(|row| row.replica).collect::<BTreeSet<_>>().len()
+            rows.into_iter()
+                .map(|row| row.replica)
+                .collect::<BTreeSet<_>>()
+                .len()
         };
         let wait = async {
             while names().await < count {
@@ -78,30 +88,63 @@ impl Cluster {
     pub fn restart(&mut self, index: usize) {
         let replica = &mut self.replicas[index];
         let mut command = Command::new(env!("CARGO_BIN_EXE_rallypoint"));
-        command.args(["serve", "--slots", "4", "--lease", LEASE, "--replica-name", &format!("r{index}")]);
-        command.args(["--listen", &replica.address.to_string(), "--peer-listen", &replica.peer.to_string()]);
+        command.args([
+            "serve",
+            "--slots",
+            "4",
+            "--lease",
+            LEASE,
+            "--replica-name",
+            &format!("r{index}"),
+        ]);
+        command.args([
+            "--listen",
+            &replica.address.to_string(),
+            "--peer-listen",
+            &replica.peer.to_string(),
+        ]);
         command.args(["--database", &self.postgres.coordination_url()]);
-        command.args(["--target", &format!("{TARGET}={}", self.postgres.target_url())]);
+        command.args([
+            "--target",
+            &format!("{TARGET}={}", self.postgres.target_url()),
+        ]);
         // RALLYPOINT_TEST_LOG=1 shows what it says.
-        let stderr = if std::env::var_os("RALLYPOINT_TEST_LOG").is_some() { Stdio::inherit() } else { Stdio::null() };
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn();
+        let stderr = if std::env::var_os("RALLYPOINT_TEST_LOG").is_some() {
+            Stdio::inherit()
+        } else {
+            Stdio::null()
+        };
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(stderr)
+            .spawn();
         replica.child = Some(child.expect("the program starts"));
     }
 
     /// Waits until it answers.
     pub async fn serves(&self, index: usize) {
-        self.client(index).schedulers(api::ListSchedulersRequest::default()).await.expect("it serves");
+        self.client(index)
+            .schedulers(api::ListSchedulersRequest::default())
+            .await
+            .expect("it serves");
     }
 
     /// A caller of one of them only.
     pub fn client(&self, index: usize) -> Client {
-        Client::connect_lazy(&self.url(index)).expect("a URL").with_patience(PATIENCE)
+        Client::connect_lazy(&self.url(index))
+            .expect("a URL")
+            .with_patience(PATIENCE)
     }
 
     /// A caller who knows all of them.
     pub fn client_of_all(&self) -> Client {
-        let urls: Vec<String> = (0..self.replicas.len()).map(|index| self.url(index)).collect();
-        Client::connect_lazy(&urls.join(",")).expect("URLs").with_patience(PATIENCE)
+        let urls: Vec<String> = (0..self.replicas.len())
+            .map(|index| self.url(index))
+            .collect();
+        Client::connect_lazy(&urls.join(","))
+            .expect("URLs")
+            .with_patience(PATIENCE)
     }
 
     pub fn url(&self, index: usize) -> String {
@@ -115,7 +158,10 @@ impl Cluster {
 
     /// The same scheduler, as another caller speaks with it.
     pub fn conversation(&self, client: &Client, handle: &str) -> Conversation {
-        Conversation { scheduler: client.scheduler(handle), journal: self.postgres.options_for(COORDINATION, COORDINATION) }
+        Conversation {
+            scheduler: client.scheduler(handle),
+            journal: self.postgres.options_for(COORDINATION, COORDINATION),
+        }
     }
 
     /// Who owns the shard, by the journal's word.
@@ -133,7 +179,11 @@ impl Cluster {
     /// The same, as one of them tells it.
     pub async fn owner_by(&self, client: &Client) -> usize {
         let status = client.status().await.expect("a status");
-        let row = status.replicas.iter().find(|row| row.owner).expect("an owner");
+        let row = status
+            .replicas
+            .iter()
+            .find(|row| row.owner)
+            .expect("an owner");
         row.name.trim_start_matches('r').parse().expect("a number")
     }
 
@@ -143,7 +193,10 @@ impl Cluster {
             from (select epoch, lag(epoch) over (order by batch_no) as before from batch where batch_no > 0) b
             where epoch <> before";
         let mut session = connect(&self.postgres.options_for(COORDINATION, COORDINATION)).await;
-        sqlx::query_scalar(query).fetch_one(&mut session).await.expect("counted")
+        sqlx::query_scalar(query)
+            .fetch_one(&mut session)
+            .await
+            .expect("counted")
     }
 
     /// Waits for a state, as any of them tells it.
@@ -154,7 +207,9 @@ impl Cluster {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        timeout(PATIENCE, wait).await.expect("the state comes about");
+        timeout(PATIENCE, wait)
+            .await
+            .expect("the state comes about");
     }
 
     /// Kills one as nothing else does.

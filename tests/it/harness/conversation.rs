@@ -36,8 +36,13 @@ impl Conversation {
         self.try_submit(work).await.expect("accepted").first_seq
     }
 
-    pub async fn try_submit(&self, work: impl IntoIterator<Item = Work>) -> client::Result<api::ExecAsyncResponse> {
-        self.scheduler.exec(work.into_iter().map(api::Task::from).collect()).await
+    pub async fn try_submit(
+        &self,
+        work: impl IntoIterator<Item = Work>,
+    ) -> client::Result<api::ExecAsyncResponse> {
+        self.scheduler
+            .exec(work.into_iter().map(api::Task::from).collect())
+            .await
     }
 
     /// All events so far and to come, until everything submitted has ended.
@@ -47,12 +52,23 @@ impl Conversation {
 
     /// A whole stream.
     pub async fn hear(&self, after: i64, until: Option<Kind>) -> Heard {
-        let mut stream = self.scheduler.synchronize(after, until).await.expect("a stream");
+        let mut stream = self
+            .scheduler
+            .synchronize(after, until)
+            .await
+            .expect("a stream");
         let mut done = Vec::new();
-        while let Some(events) = timeout(PATIENCE, stream.next()).await.expect("it says something").expect("it goes on") {
+        while let Some(events) = timeout(PATIENCE, stream.next())
+            .await
+            .expect("it says something")
+            .expect("it goes on")
+        {
             done.extend(events);
         }
-        Heard { done, end: stream.end().expect("a reason").clone() }
+        Heard {
+            done,
+            end: stream.end().expect("a reason").clone(),
+        }
     }
 
     /// Waits for a state.
@@ -66,7 +82,9 @@ impl Conversation {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        timeout(PATIENCE, wait).await.expect("the state comes about")
+        timeout(PATIENCE, wait)
+            .await
+            .expect("the state comes about")
     }
 
     pub async fn task(&self, seq: i64) -> api::TaskView {
@@ -74,7 +92,10 @@ impl Conversation {
     }
 
     pub async fn cancel_everything(&self) {
-        self.scheduler.release(api::ReleaseMode::Cancel, true).await.expect("released");
+        self.scheduler
+            .release(api::ReleaseMode::Cancel, true)
+            .await
+            .expect("released");
     }
 
     pub async fn log(&self) -> Log {

@@ -13,7 +13,10 @@ impl Gate {
     /// Closes the gate of a database.
     pub async fn close(database: &PgConnectOptions) -> Gate {
         let mut session = connect(database).await;
-        sqlx::raw_sql("select pg_advisory_lock(1)").execute(&mut session).await.expect("nobody else holds it");
+        sqlx::raw_sql("select pg_advisory_lock(1)")
+            .execute(&mut session)
+            .await
+            .expect("nobody else holds it");
         Gate(session)
     }
 

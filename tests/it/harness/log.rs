@@ -29,31 +29,45 @@ pub struct Log(pub Vec<Entry>);
 impl Log {
     /// Of one scheduler, or of all.
     pub async fn read(journal: &PgConnectOptions, handle: Option<&str>) -> Log {
-        let query = "select handle::text, seq, task_order, kind, outcome, done_no, attempt, error_code,
+        let query =
+            "select handle::text, seq, task_order, kind, outcome, done_no, attempt, error_code,
                 (extract(epoch from submitted_at) * 1000000)::int8 as submitted,
                 (extract(epoch from started_at) * 1000000)::int8 as started,
                 (extract(epoch from ended_at) * 1000000)::int8 as ended
             from execution_log
             where handle = $1::uuid or $1 is null
             order by handle, seq, done_no";
-        let rows = sqlx::query_as(query).bind(handle).fetch_all(&mut connect(journal).await).await;
+        let rows = sqlx::query_as(query)
+            .bind(handle)
+            .fetch_all(&mut connect(journal).await)
+            .await;
         Log(rows.expect("the log can be read"))
     }
 
     /// The rows of one scheduler.
     pub fn of(&self, handle: &str) -> Log {
-        Log(self.0.iter().filter(|entry| entry.handle == handle).cloned().collect())
+        Log(self
+            .0
+            .iter()
+            .filter(|entry| entry.handle == handle)
+            .cloned()
+            .collect())
     }
 
     pub fn entry(&self, seq: i64) -> &Entry {
-        self.0.iter().find(|entry| entry.seq == seq).expect("a row of the task")
+        self.0
+            .iter()
+            .find(|entry| entry.seq == seq)
+            .expect("a row of the task")
     }
 
     /// How many tasks ended how.
     pub fn outcomes(&self) -> BTreeMap<&str, usize> {
         let mut outcomes = BTreeMap::new();
         for entry in &self.0 {
-            *outcomes.entry(entry.outcome.as_deref().unwrap_or("none")).or_default() += 1;
+            *outcomes
+                .entry(entry.outcome.as_deref().unwrap_or("none"))
+                .or_default() += 1;
         }
         outcomes
     }
@@ -61,11 +75,23 @@ impl Log {
     /// Pairs of orders of which the higher one started before the lower one had ended.
     pub fn overlaps(&self) -> Vec<(i64, i64)> {
         let orders: BTreeSet<i64> = self.0.iter().filter_map(|entry| entry.task_order).collect();
-        let of = |order| self.0.iter().filter(move |entry| entry.task_order == Some(order));
+        let of = |order| {
+            self.0
+                .iter()
+                .filter(move |entry| entry.task_order == Some(order))
+        };
         let end = |order| of(order).filter_map(|entry| entry.ended).max();
         let start = |order| of(order).filter_map(|entry| entry.started).min();
-        let pairs = orders.iter().flat_map(|low| orders.range(low + 1..).map(|high| (*low, *high)));
-        pairs.filter(|(low, high)| end(*low).zip(start(*high)).is_some_and(|(end, start)| start < end)).collect()
+        let pairs = orders
+            .iter()
+            .flat_map(|low| orders.range(low + 1..).map(|high| (*low, *high)));
+        pairs
+            .filter(|(low, high)| {
+                end(*low)
+                    .zip(start(*high))
+                    .is_some_and(|(end, start)| start < end)
+            })
+            .collect()
     }
 
     /// The most tasks that ran at one time.
@@ -91,11 +117,17 @@ impl Log {
     /// When the first and when the last one started.
     pub fn starts(&self) -> (i64, i64) {
         let starts = || self.0.iter().filter_map(|entry| entry.started);
-        (starts().min().expect("something ran"), starts().max().expect("something ran"))
+        (
+            starts().min().expect("something ran"),
+            starts().max().expect("something ran"),
+        )
     }
 
     /// Starts and ends of what took any time.
     fn runs(&self) -> impl Iterator<Item = (i64, i64)> {
-        self.0.iter().filter_map(|entry| entry.started.zip(entry.ended)).filter(|(started, ended)| started < ended)
+        self.0
+            .iter()
+            .filter_map(|entry| entry.started.zip(entry.ended))
+            .filter(|(started, ended)| started < ended)
     }
 }

@@ -12,7 +12,12 @@ pub static POSTGRES: LazyLock<PrivatePostgres> = LazyLock::new(|| start(Vec::new
 
 /// A server of its own, for a test that stops it.
 pub fn start(settings: Vec<(String, String)>) -> PrivatePostgres {
-    PrivatePostgres::start(Options { durable: false, settings, ..Options::default() }).expect("a private Postgres")
+    PrivatePostgres::start(Options {
+        durable: false,
+        settings,
+        ..Options::default()
+    })
+    .expect("a private Postgres")
 }
 
 /// A new empty database of `owner` on the shared server; its name.
@@ -25,11 +30,16 @@ pub fn database(owner: &str) -> String {
 
 /// A session.
 pub async fn connect(options: &PgConnectOptions) -> PgConnection {
-    PgConnection::connect_with(options).await.expect("a session")
+    PgConnection::connect_with(options)
+        .await
+        .expect("a session")
 }
 
 /// The one value a query returns, as text.
 pub async fn value(connection: &mut PgConnection, query: &'static str) -> String {
-    let text: Option<String> = sqlx::query_scalar(query).fetch_one(connection).await.expect(query);
+    let text: Option<String> = sqlx::query_scalar(query)
+        .fetch_one(connection)
+        .await
+        .expect(query);
     text.unwrap_or_default()
 }

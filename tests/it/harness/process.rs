@@ -31,22 +31,55 @@ impl Process {
     /// Starts one on a durable Postgres of its own.
     pub async fn start() -> Process {
         let address = free_address();
-        let client = Client::connect_lazy(&format!("http://{address}")).expect("a URL").with_patience(PATIENCE);
-        let mut process = Process { address, postgres: durable_postgres(), child: None, client };
+        let client = Client::connect_lazy(&format!("http://{address}"))
+            .expect("a URL")
+            .with_patience(PATIENCE);
+        let mut process = Process {
+            address,
+            postgres: durable_postgres(),
+            child: None,
+            client,
+        };
         process.restart();
-        process.client.schedulers(api::ListSchedulersRequest::default()).await.expect("it serves");
+        process
+            .client
+            .schedulers(api::ListSchedulersRequest::default())
+            .await
+            .expect("it serves");
         process
     }
 
     /// Starts it again.
     pub fn restart(&mut self) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rallypoint"));
-        command.args(["serve", "--replica-name", "test", "--listen", &self.address.to_string(), "--slots", "8"]);
+        command.args([
+            "serve",
+            "--replica-name",
+            "test",
+            "--listen",
+            &self.address.to_string(),
+            "--slots",
+            "8",
+        ]);
         command.args(["--database", &self.postgres.coordination_url()]);
-        command.args(["--target", &format!("{TARGET}={}", self.postgres.target_url())]);
+        command.args([
+            "--target",
+            &format!("{TARGET}={}", self.postgres.target_url()),
+        ]);
         // RALLYPOINT_TEST_LOG=1 shows what it says.
-        let stderr = if std::env::var_os("RALLYPOINT_TEST_LOG").is_some() { Stdio::inherit() } else { Stdio::null() };
-        self.child = Some(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).spawn().expect("the program starts"));
+        let stderr = if std::env::var_os("RALLYPOINT_TEST_LOG").is_some() {
+            Stdio::inherit()
+        } else {
+            Stdio::null()
+        };
+        self.child = Some(
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(stderr)
+                .spawn()
+                .expect("the program starts"),
+        );
     }
 
     pub fn url(&self) -> String {
@@ -63,7 +96,10 @@ impl Process {
 
     pub async fn open(&self, settings: api::SchedulerSettings) -> Conversation {
         let scheduler = self.client.open(settings).await.expect("opened");
-        Conversation { scheduler, journal: self.postgres.options_for(COORDINATION, COORDINATION) }
+        Conversation {
+            scheduler,
+            journal: self.postgres.options_for(COORDINATION, COORDINATION),
+        }
     }
 }
 

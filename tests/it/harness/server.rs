@@ -60,14 +60,25 @@ impl Server {
     pub async fn with(setup: Setup<'_>) -> Server {
         let (home, names) = match setup.postgres {
             Some(own) => (own, (COORDINATION.to_owned(), TARGET.to_owned())),
-            None => (&*POSTGRES, (postgres::database(COORDINATION), postgres::database(TARGET))),
+            None => (
+                &*POSTGRES,
+                (postgres::database(COORDINATION), postgres::database(TARGET)),
+            ),
         };
         let slots = if setup.slots == 0 { 5 } else { setup.slots };
-        let mut targets = vec![Target { name: TARGET.into(), url: home.url_for(&names.1, TARGET), slots }];
+        let mut targets = vec![Target {
+            name: TARGET.into(),
+            url: home.url_for(&names.1, TARGET),
+            slots,
+        }];
         let mut others = Vec::new();
         for name in setup.others {
             let database = postgres::database(TARGET);
-            targets.push(Target { name: name.to_string(), url: POSTGRES.url_for(&database, TARGET), slots });
+            targets.push(Target {
+                name: name.to_string(),
+                url: POSTGRES.url_for(&database, TARGET),
+                slots,
+            });
             others.push(POSTGRES.options_for(&database, TARGET));
         }
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -80,7 +91,11 @@ impl Server {
             slots,
             noop_slots: 256,
             retention_days: 30,
-            body_bytes: if setup.body_bytes == 0 { 192 << 20 } else { setup.body_bytes },
+            body_bytes: if setup.body_bytes == 0 {
+                192 << 20
+            } else {
+                setup.body_bytes
+            },
             replica_name: "test".into(),
             peer: None,
             lease: LEASE,
@@ -89,11 +104,24 @@ impl Server {
             allow_unsafe_database: setup.postgres.is_none(),
         };
         let url = format!("http://{address}");
-        let client = Client::connect_lazy(&url).expect("a URL").with_patience(PATIENCE);
+        let client = Client::connect_lazy(&url)
+            .expect("a URL")
+            .with_patience(PATIENCE);
         let journal = home.options_for(&names.0, COORDINATION);
         let app = home.options_for(&names.1, TARGET);
-        let server = Server { url, client, journal, app, others, stop: Some(run(config, listener)) };
-        server.client.schedulers(api::ListSchedulersRequest::default()).await.expect("it serves");
+        let server = Server {
+            url,
+            client,
+            journal,
+            app,
+            others,
+            stop: Some(run(config, listener)),
+        };
+        server
+            .client
+            .schedulers(api::ListSchedulersRequest::default())
+            .await
+            .expect("it serves");
         server
     }
 
@@ -105,17 +133,25 @@ impl Server {
     /// The same, by another caller.
     pub async fn open_as(&self, client: &Client, settings: api::SchedulerSettings) -> Conversation {
         let scheduler = client.open(settings).await.expect("opened");
-        Conversation { scheduler, journal: self.journal.clone() }
+        Conversation {
+            scheduler,
+            journal: self.journal.clone(),
+        }
     }
 
     /// A caller in a namespace.
     pub fn of_namespace(&self, namespace: &str) -> Client {
-        self.client.clone().with_namespace(namespace).expect("a namespace")
+        self.client
+            .clone()
+            .with_namespace(namespace)
+            .expect("a namespace")
     }
 
     /// The calls as they are, without repetition.
     pub fn raw(&self) -> SchedulerServiceClient<Channel> {
-        let channel = Channel::from_shared(self.url.clone()).expect("a URL").connect_lazy();
+        let channel = Channel::from_shared(self.url.clone())
+            .expect("a URL")
+            .connect_lazy();
         SchedulerServiceClient::new(channel)
     }
 
@@ -155,5 +191,7 @@ fn run(config: Config, listener: TcpListener) -> oneshot::Sender<()> {
 
 /// An address nobody listens on.
 pub fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port")
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a port")
 }

@@ -9,7 +9,10 @@ pub struct Work(api::Task);
 
 /// SQL on the target `app`.
 pub fn sql(statement: impl Into<String>) -> Work {
-    of(Kind::Sql(api::SqlTask { statement: statement.into(), ..Default::default() }))
+    of(Kind::Sql(api::SqlTask {
+        statement: statement.into(),
+        ..Default::default()
+    }))
 }
 
 /// SQL that takes so long.
@@ -28,7 +31,10 @@ pub fn noop() -> Work {
 }
 
 fn of(kind: Kind) -> Work {
-    Work(api::Task { kind: Some(kind), ..Default::default() })
+    Work(api::Task {
+        kind: Some(kind),
+        ..Default::default()
+    })
 }
 
 impl Work {
@@ -60,7 +66,11 @@ impl Work {
     pub fn attempts(self, attempts: i32) -> Work {
         let initial = Some(duration(1));
         self.with(|options| {
-            options.retry = Some(api::RetryPolicy { max_attempts: Some(attempts), initial, ..Default::default() });
+            options.retry = Some(api::RetryPolicy {
+                max_attempts: Some(attempts),
+                initial,
+                ..Default::default()
+            });
         })
     }
 

@@ -9,12 +9,23 @@ pub fn handle() -> Handle {
 }
 
 pub fn sql() -> Arc<Spec> {
-    Arc::new(Spec { work: Work::Sql { target: "app".into() }, options: TaskOptions::default() })
+    Arc::new(Spec {
+        work: Work::Sql {
+            target: "app".into(),
+        },
+        options: TaskOptions::default(),
+    })
 }
 
 pub fn noop() -> Arc<Spec> {
     let labels = BTreeMap::from([("team".to_owned(), "a \0 b".to_owned())]);
-    Arc::new(Spec { work: Work::Noop, options: TaskOptions { labels, ..TaskOptions::default() } })
+    Arc::new(Spec {
+        work: Work::Noop,
+        options: TaskOptions {
+            labels,
+            ..TaskOptions::default()
+        },
+    })
 }
 
 pub fn image(handle: Handle, at: Time) -> SchedulerImage {
@@ -22,8 +33,15 @@ pub fn image(handle: Handle, at: Time) -> SchedulerImage {
         handle,
         namespace: Namespace("default".into()),
         caller: "alice \0 ü".into(),
-        request: Some(Request { id: Uuid::from_u128(7), hash: -5 }),
-        settings: Arc::new(Settings { display_name: "nul \0 too".into(), max_parallelism: Some(3), ..Settings::default() }),
+        request: Some(Request {
+            id: Uuid::from_u128(7),
+            hash: -5,
+        }),
+        settings: Arc::new(Settings {
+            display_name: "nul \0 too".into(),
+            max_parallelism: Some(3),
+            ..Settings::default()
+        }),
         state: SchedulerState::Open,
         release_mode: None,
         paused: false,
@@ -38,7 +56,13 @@ pub fn image(handle: Handle, at: Time) -> SchedulerImage {
 /// As it is read again: rows are looked for three days further back, since a day may have been missing.
 pub fn read_again(image: SchedulerImage) -> SchedulerImage {
     let first_day = Day(image.checkpoint.first_day.0 - 3);
-    SchedulerImage { checkpoint: Checkpoint { first_day, ..image.checkpoint }, ..image }
+    SchedulerImage {
+        checkpoint: Checkpoint {
+            first_day,
+            ..image.checkpoint
+        },
+        ..image
+    }
 }
 
 /// More calls than a test makes.
@@ -48,10 +72,22 @@ pub const ENOUGH: usize = 1_000;
 pub type Tasks = (u32, Option<i64>, Option<i64>, Arc<Spec>);
 
 /// A call: runs of tasks, with bodies `body 1`, `body 2`, … by task number.
-pub fn call(handle: Handle, first: i64, at: Time, request: Option<Request>, runs: &[Tasks]) -> SubmissionRecord {
+pub fn call(
+    handle: Handle,
+    first: i64,
+    at: Time,
+    request: Option<Request>,
+    runs: &[Tasks],
+) -> SubmissionRecord {
     let count: u32 = runs.iter().map(|run| run.0).sum();
-    let bodies: Vec<String> = (0..count).map(|i| format!("body {}", first + i64::from(i))).collect();
-    let run = |(count, order, _, spec): &Tasks| Run { count: *count, order: order.map(Order), spec: spec.clone() };
+    let bodies: Vec<String> = (0..count)
+        .map(|i| format!("body {}", first + i64::from(i)))
+        .collect();
+    let run = |(count, order, _, spec): &Tasks| Run {
+        count: *count,
+        order: order.map(Order),
+        spec: spec.clone(),
+    };
     SubmissionRecord {
         handle,
         first_seq: Seq(first),
@@ -63,12 +99,21 @@ pub fn call(handle: Handle, first: i64, at: Time, request: Option<Request>, runs
             bodies: Packed::new(bodies.iter().map(String::as_bytes)),
             params: Packed::default(),
         }),
-        resolved: runs.iter().map(|(_, _, effective, spec)| (effective.map(Order), spec.clone())).collect(),
+        resolved: runs
+            .iter()
+            .map(|(_, _, effective, spec)| (effective.map(Order), spec.clone()))
+            .collect(),
     }
 }
 
 /// A call of `count` SQL tasks of one order.
-pub fn plain(handle: Handle, first: i64, count: u32, order: Option<i64>, at: Time) -> SubmissionRecord {
+pub fn plain(
+    handle: Handle,
+    first: i64,
+    count: u32,
+    order: Option<i64>,
+    at: Time,
+) -> SubmissionRecord {
     call(handle, first, at, None, &[(count, order, order, sql())])
 }
 
@@ -89,14 +134,22 @@ pub fn done(first: i64, count: u32, at: Time) -> Done {
 }
 
 pub fn completion(handle: Handle, first_done_no: i64, done: Vec<Done>) -> Arc<CompletionRecord> {
-    Arc::new(CompletionRecord { handle, first_done_no: DoneNo(first_done_no), done })
+    Arc::new(CompletionRecord {
+        handle,
+        first_done_no: DoneNo(first_done_no),
+        done,
+    })
 }
 
 /// `done` one by one.
 pub fn singly(done: &[Done]) -> Vec<Done> {
     let each = |done: &Done| {
         let done = done.clone();
-        (0..done.count).map(move |i| Done { first: done.first.plus(i), count: 1, ..done.clone() })
+        (0..done.count).map(move |i| Done {
+            first: done.first.plus(i),
+            count: 1,
+            ..done.clone()
+        })
     };
     done.iter().flat_map(each).collect()
 }

@@ -14,20 +14,24 @@ use uuid::Uuid;
 const BIN: &str = "/usr/lib/postgresql/15/bin";
 
 /// The shell that owns the server: it stops it when its input ends, which is when this process does.
-static SERVER: LazyLock<(PgConnectOptions, Option<Child>)> = LazyLock::new(|| match std::env::var("TEST_DATABASE_URL") {
-    Ok(url) => (url.parse().expect("TEST_DATABASE_URL"), None),
-    Err(_) => {
-        let (options, child) = start();
-        (options, Some(child))
-    }
-});
+static SERVER: LazyLock<(PgConnectOptions, Option<Child>)> =
+    LazyLock::new(|| match std::env::var("TEST_DATABASE_URL") {
+        Ok(url) => (url.parse().expect("TEST_DATABASE_URL"), None),
+        Err(_) => {
+            let (options, child) = start();
+            (options, Some(child))
+        }
+    });
 
 /// A new, empty database.
 pub async fn database() -> PgConnectOptions {
     let server = SERVER.0.clone();
     let name = format!("t_{}", Uuid::now_v7().simple());
     let mut connection = connect(&server).await;
-    connection.execute(AssertSqlSafe(format!("create database {name}"))).await.expect("create database");
+    connection
+        .execute(AssertSqlSafe(format!("create database {name}")))
+        .await
+        .expect("create database");
     server.database(&name)
 }
 
@@ -38,7 +42,9 @@ async fn connect(server: &PgConnectOptions) -> PgConnection {
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    PgConnection::connect_with(server).await.expect("the server is up")
+    PgConnection::connect_with(server)
+        .await
+        .expect("the server is up")
 }
 
 fn start() -> (PgConnectOptions, Child) {
@@ -49,20 +55,48 @@ fn start() -> (PgConnectOptions, Child) {
         chown(&base, Some(uid), Some(gid)).expect("chown");
     }
     let mut initdb = as_account(&format!("{BIN}/initdb"), account, &base);
-    let status = initdb.args(["-D", "data", "-U", "app", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"]).status();
+    let status = initdb
+        .args([
+            "-D",
+            "data",
+            "-U",
+            "app",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--locale=C",
+            "--no-sync",
+        ])
+        .status();
     assert!(status.expect("initdb").success());
     let script = format!(
         "{BIN}/postgres -D data -k {dir} -c listen_addresses= -c fsync=off -c full_page_writes=off & server=$!
          cat; kill -INT $server; wait $server; rm -rf {dir}",
         dir = base.display()
     );
-    let child = as_account("/bin/sh", account, &base).args(["-c", &script]).stdin(Stdio::piped()).spawn().expect("sh");
-    (PgConnectOptions::new_without_pgpass().socket(&base).username("app").database("postgres"), child)
+    let child = as_account("/bin/sh", account, &base)
+        .args(["-c", &script])
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("sh");
+    (
+        PgConnectOptions::new_without_pgpass()
+            .socket(&base)
+            .username("app")
+            .database("postgres"),
+        child,
+    )
 }
 
 fn as_account(program: &str, account: Option<(u32, u32)>, base: &Path) -> Command {
     let mut command = Command::new(program);
-    command.current_dir(base).env_clear().env("TZ", "UTC").env("LC_ALL", "C").env("PATH", "/usr/bin:/bin");
+    command
+        .current_dir(base)
+        .env_clear()
+        .env("TZ", "UTC")
+        .env("LC_ALL", "C")
+        .env("PATH", "/usr/bin:/bin");
     command.stdout(Stdio::null()).stderr(Stdio::null());
     if let Some((uid, gid)) = account {
         command.uid(uid).gid(gid);
@@ -75,5 +109,7 @@ fn as_account(program: &str, account: Option<(u32, u32)>, base: &Path) -> Comman
 /// Postgres does not run as root: then it is the `postgres` account.
 fn account() -> Option<(u32, u32)> {
     let user = nix::unistd::User::from_name("postgres").ok().flatten()?;
-    nix::unistd::geteuid().is_root().then(|| (user.uid.as_raw(), user.gid.as_raw()))
+    nix::unistd::geteuid()
+        .is_root()
+        .then(|| (user.uid.as_raw(), user.gid.as_raw()))
 }

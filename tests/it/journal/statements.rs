@@ -4,11 +4,24 @@
 use rallypoint::journal::statements;
 use std::{fs, path::Path};
 
-const TABLES: [&str; 8] = ["shard", "batch", "replica", "session", "scheduler", "submission", "completion", "attempt"];
+const TABLES: [&str; 8] = [
+    "shard",
+    "batch",
+    "replica",
+    "session",
+    "scheduler",
+    "submission",
+    "completion",
+    "attempt",
+];
 /// Housekeeping over all shards, which may be slow.
 const CROSS_SHARD: [&str; 1] = ["last_batches"];
 /// Where statements are put together: from names of partitions, and from the fragments of the writer.
-const BUILDERS: [&str; 3] = ["src/journal/upkeep/partition.rs", "src/journal/append.rs", "src/journal/append/shape.rs"];
+const BUILDERS: [&str; 3] = [
+    "src/journal/upkeep/partition.rs",
+    "src/journal/append.rs",
+    "src/journal/append/shape.rs",
+];
 
 struct Statement {
     name: String,
@@ -21,14 +34,30 @@ fn every_table_is_read_and_written_within_a_shard() {
     check(|statement| {
         let tables = references(&statement.text);
         let within = |(table, alias): &(String, String)| {
-            let column = if alias.is_empty() { "shard".to_owned() } else { format!("{alias}.shard") };
-            let inserted = statement.text.contains(&format!("insert into {table} (shard, "));
+            let column = if alias.is_empty() {
+                "shard".to_owned()
+            } else {
+                format!("{alias}.shard")
+            };
+            let inserted = statement
+                .text
+                .contains(&format!("insert into {table} (shard, "));
             inserted
-                || words(&statement.text).windows(2).any(|pair| pair[0] == column && pair[1] == "=")
-                || words(&statement.text).windows(2).any(|pair| pair[0] == "=" && pair[1] == column)
+                || words(&statement.text)
+                    .windows(2)
+                    .any(|pair| pair[0] == column && pair[1] == "=")
+                || words(&statement.text)
+                    .windows(2)
+                    .any(|pair| pair[0] == "=" && pair[1] == column)
         };
-        let bound = ["= $1", "values ($1", "select $1"].iter().any(|given| statement.text.contains(given));
-        let missing: Vec<String> = tables.iter().filter(|table| !within(table)).map(|(table, _)| table.clone()).collect();
+        let bound = ["= $1", "values ($1", "select $1"]
+            .iter()
+            .any(|given| statement.text.contains(given));
+        let missing: Vec<String> = tables
+            .iter()
+            .filter(|table| !within(table))
+            .map(|(table, _)| table.clone())
+            .collect();
         match () {
             _ if CROSS_SHARD.contains(&statement.name.as_str()) || tables.is_empty() => None,
             _ if !missing.is_empty() => Some(format!("no shard for {missing:?}")),
@@ -41,17 +70,35 @@ fn every_table_is_read_and_written_within_a_shard() {
 #[test]
 fn a_changed_row_never_depends_on_when_or_where_it_is_changed() {
     check(|statement| {
-        let changes = ["insert into ", "update ", "delete from "].iter().any(|verb| statement.text.contains(verb));
-        let volatile = ["random(", "gen_random_uuid(", "nextval(", "statement_timestamp("];
-        let after = |word: &str| statement.text.split_once(word).map(|(_, after)| after).unwrap_or_default();
-        let end_of_change = |text: &str| text.split([')', ';']).next().unwrap_or_default().to_owned();
+        let changes = ["insert into ", "update ", "delete from "]
+            .iter()
+            .any(|verb| statement.text.contains(verb));
+        let volatile = [
+            "random(",
+            "gen_random_uuid(",
+            "nextval(",
+            "statement_timestamp(",
+        ];
+        let after = |word: &str| {
+            statement
+                .text
+                .split_once(word)
+                .map(|(_, after)| after)
+                .unwrap_or_default()
+        };
+        let end_of_change =
+            |text: &str| text.split([')', ';']).next().unwrap_or_default().to_owned();
         match () {
             _ if !changes => None,
-            _ if volatile.iter().any(|call| statement.text.contains(call)) => Some("a volatile function in a change".to_owned()),
+            _ if volatile.iter().any(|call| statement.text.contains(call)) => {
+                Some("a volatile function in a change".to_owned())
+            }
             _ if after("do update").contains("now(") && !after("do update").contains("select") => {
                 Some("the time in `do update`: insert it, and take `excluded`".to_owned())
             }
-            _ if end_of_change(after(" returning ")).contains('(') => Some("a function in `returning`".to_owned()),
+            _ if end_of_change(after(" returning ")).contains('(') => {
+                Some("a function in `returning`".to_owned())
+            }
             _ if statement.text.contains("set shard") || statement.text.contains(", shard = ") => {
                 Some("a row never changes its shard".to_owned())
             }
@@ -62,10 +109,21 @@ fn a_changed_row_never_depends_on_when_or_where_it_is_changed() {
 
 #[test]
 fn nothing_is_said_that_another_engine_does_not_know() {
-    let banned =
-        ["ctid", "listen", "notify", "pg_notify", "cursor", "trigger", "rollup", "pg_advisory_lock", "pg_try_advisory_lock"];
+    let banned = [
+        "ctid",
+        "listen",
+        "notify",
+        "pg_notify",
+        "cursor",
+        "trigger",
+        "rollup",
+        "pg_advisory_lock",
+        "pg_try_advisory_lock",
+    ];
     check(|statement| {
-        let said = words(&statement.text).into_iter().find(|word| banned.contains(word));
+        let said = words(&statement.text)
+            .into_iter()
+            .find(|word| banned.contains(word));
         said.map(|word| format!("says `{word}`"))
     });
 }
@@ -75,58 +133,111 @@ fn a_choice_never_depends_on_the_clock() {
     check(|statement| {
         let calls = |call: &str| {
             statement.text.match_indices(call).any(|(at, _)| {
-                let inside = statement.text[at + call.len()..].split(')').next().unwrap_or_default();
+                let inside = statement.text[at + call.len()..]
+                    .split(')')
+                    .next()
+                    .unwrap_or_default();
                 inside.contains("now(") || inside.contains("clock_timestamp(")
             })
         };
-        (calls("coalesce(") || calls("case when")).then(|| "the time in `coalesce` or `case`".to_owned())
+        (calls("coalesce(") || calls("case when"))
+            .then(|| "the time in `coalesce` or `case`".to_owned())
     });
 }
 
 #[test]
 fn every_key_and_index_begins_with_the_shard() {
     let schema = one_line(&fs::read_to_string(top().join("migrations/0001_journal.sql")).unwrap());
-    let keys = schema.split("primary key (").skip(1).filter(|key| !key.starts_with("shard")).count();
+    let keys = schema
+        .split("primary key (")
+        .skip(1)
+        .filter(|key| !key.starts_with("shard"))
+        .count();
     assert_eq!(keys, 0);
     for index in schema.split(" index ").skip(1) {
         let on = index.split(';').next().unwrap_or_default();
-        assert!(on.contains(" (shard, ") || on.contains("using brin"), "{on}");
+        assert!(
+            on.contains(" (shard, ") || on.contains("using brin"),
+            "{on}"
+        );
     }
-    assert!(!schema.contains("references") && !schema.contains("serial") && !schema.contains("identity"));
+    assert!(
+        !schema.contains("references")
+            && !schema.contains("serial")
+            && !schema.contains("identity")
+    );
 }
 
 #[test]
 fn every_statement_stands_in_the_sources_under_a_name() {
-    let mut names: Vec<String> = sources().iter().flat_map(|(_, text)| literal_statements(text)).map(|s| s.name).collect();
-    assert!(names.len() > 30, "the reader of the sources finds them: {names:?}");
+    let mut names: Vec<String> = sources()
+        .iter()
+        .flat_map(|(_, text)| literal_statements(text))
+        .map(|s| s.name)
+        .collect();
+    assert!(
+        names.len() > 30,
+        "the reader of the sources finds them: {names:?}"
+    );
     names.sort_unstable();
     let twice: Vec<&[String]> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
     assert!(twice.is_empty(), "{twice:?}");
-    for (path, text) in sources().iter().filter(|(path, _)| !BUILDERS.contains(&path.as_str())) {
+    for (path, text) in sources()
+        .iter()
+        .filter(|(path, _)| !BUILDERS.contains(&path.as_str()))
+    {
         let asked = text.matches("sqlx::query").count();
-        assert_eq!(asked, literal_statements(text).len(), "{path}: a statement without a name, or not spelled out");
-        assert!(!text.contains("AssertSqlSafe"), "{path}: statements are put together in {BUILDERS:?} only");
+        assert_eq!(
+            asked,
+            literal_statements(text).len(),
+            "{path}: a statement without a name, or not spelled out"
+        );
+        assert!(
+            !text.contains("AssertSqlSafe"),
+            "{path}: statements are put together in {BUILDERS:?} only"
+        );
     }
 }
 
 #[test]
 fn the_reader_of_statements_sees_tables_and_their_names() {
-    let text =
-        one_line("with a as (select 1 from scheduler r join batch on true) insert into session (shard, x) select 1 from a");
+    let text = one_line(
+        "with a as (select 1 from scheduler r join batch on true) insert into session (shard, x) select 1 from a",
+    );
     let found: Vec<(String, String)> = references(&text);
     let pair = |table: &str, alias: &str| (table.to_owned(), alias.to_owned());
-    assert_eq!(found, [pair("scheduler", "r"), pair("batch", ""), pair("session", "")]);
-    let source = "sqlx::query(concat!(\"-- one\n select \", columns!(), \" from shard\nwhere shard = $1\"))";
+    assert_eq!(
+        found,
+        [
+            pair("scheduler", "r"),
+            pair("batch", ""),
+            pair("session", "")
+        ]
+    );
+    let source =
+        "sqlx::query(concat!(\"-- one\n select \", columns!(), \" from shard\nwhere shard = $1\"))";
     let statements = literal_statements(source);
-    assert_eq!((statements[0].name.as_str(), statements[0].text.as_str()), ("one", "select from shard where shard = $1"));
+    assert_eq!(
+        (statements[0].name.as_str(), statements[0].text.as_str()),
+        ("one", "select from shard where shard = $1")
+    );
 }
 
 /// Every statement, those of the writer included.
 #[track_caller]
 fn check(fault: impl Fn(&Statement) -> Option<String>) {
-    let mut all: Vec<Statement> = sources().iter().flat_map(|(_, text)| literal_statements(text)).collect();
-    all.extend(statements().map(|text| Statement { name: "append".to_owned(), text: one_line(text) }));
-    let faults: Vec<String> = all.iter().filter_map(|s| Some(format!("{}: {}\n    {}", s.name, fault(s)?, s.text))).collect();
+    let mut all: Vec<Statement> = sources()
+        .iter()
+        .flat_map(|(_, text)| literal_statements(text))
+        .collect();
+    all.extend(statements().map(|text| Statement {
+        name: "append".to_owned(),
+        text: one_line(text),
+    }));
+    let faults: Vec<String> = all
+        .iter()
+        .filter_map(|s| Some(format!("{}: {}\n    {}", s.name, fault(s)?, s.text)))
+        .collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
@@ -135,8 +246,8 @@ fn references(text: &str) -> Vec<(String, String)> {
     let words = words(text);
     let verbs = ["from", "join", "using", "into", "update"];
     let no_alias = [
-        "where", "join", "left", "cross", "full", "on", "set", "order", "for", "group", "select", "values", "using", "limit",
-        "and", "as", "or", "union", "offset", "lateral",
+        "where", "join", "left", "cross", "full", "on", "set", "order", "for", "group", "select",
+        "values", "using", "limit", "and", "as", "or", "union", "offset", "lateral",
     ];
     let mut found = Vec::new();
     for pair in words.windows(3) {
@@ -144,20 +255,35 @@ fn references(text: &str) -> Vec<(String, String)> {
         if verbs.contains(&pair[0]) && TABLES.contains(&pair[1]) {
             let alias = pair[2];
             let inserted = pair[0] == "into" || text.contains(&format!("{} ({alias}", pair[1]));
-            found
-                .push((pair[1].to_owned(), if inserted || no_alias.contains(&alias) { String::new() } else { alias.to_owned() }));
+            found.push((
+                pair[1].to_owned(),
+                if inserted || no_alias.contains(&alias) {
+                    String::new()
+                } else {
+                    alias.to_owned()
+                },
+            ));
         }
     }
     found
 }
 
 fn words(text: &str) -> Vec<&str> {
-    text.split(|c: char| !(c.is_alphanumeric() || "_.$=<>".contains(c))).filter(|word| !word.is_empty()).collect()
+    text.split(|c: char| !(c.is_alphanumeric() || "_.$=<>".contains(c)))
+        .filter(|word| !word.is_empty())
+        .collect()
 }
 
 fn one_line(text: &str) -> String {
-    let lines = text.lines().map(|line| line.split("--").next().unwrap_or_default().trim());
-    lines.collect::<Vec<_>>().join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
+    let lines = text
+        .lines()
+        .map(|line| line.split("--").next().unwrap_or_default().trim());
+    lines
+        .collect::<Vec<_>>()
+        .join(" ")
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The statements a source spells out: literals that begin with a comment that names them, joined by `concat!` to others.
@@ -172,17 +298,28 @@ fn literal_statements(source: &str) -> Vec<Statement> {
             text.push_str(&rest[..end]);
             rest = &rest[(end + 1).min(rest.len())..];
             // the next literal of a `concat!`, unless its bracket closes first
-            let Some(next) = rest.find('"').filter(|_| joined) else { break };
+            let Some(next) = rest.find('"').filter(|_| joined) else {
+                break;
+            };
             if rest[..next].replace("()", "").contains(')') {
                 break;
             }
             text.push(' ');
             rest = &rest[next + 1..];
         }
-        let name = text.lines().next().unwrap_or_default().trim_start_matches("-- ").trim().to_owned();
+        let name = text
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("-- ")
+            .trim()
+            .to_owned();
         let body: Vec<&str> = text.lines().skip(1).collect();
         if !body.is_empty() {
-            found.push(Statement { name, text: one_line(&body.join("\n")) });
+            found.push(Statement {
+                name,
+                text: one_line(&body.join("\n")),
+            });
         }
     }
     found
@@ -196,13 +333,24 @@ fn sources() -> Vec<(String, String)> {
     let mut files = Vec::new();
     let mut folders = vec![top().join("src/journal")];
     while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        for entry in fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+        {
             match entry.extension() {
                 None => folders.push(entry),
                 Some(_) => files.push(entry),
             }
         }
     }
-    let name = |path: &Path| path.strip_prefix(top()).unwrap().to_string_lossy().into_owned();
-    files.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect()
+    let name = |path: &Path| {
+        path.strip_prefix(top())
+            .unwrap()
+            .to_string_lossy()
+            .into_owned()
+    };
+    files
+        .iter()
+        .map(|path| (name(path), fs::read_to_string(path).unwrap()))
+        .collect()
 }

@@ -5,7 +5,9 @@ use crate::state::{Batch, Owner, REPLICAS, Record, State, View, Work};
 
 impl Protocol {
     pub fn take_over(&self, state: &mut State, one: usize) -> Option<()> {
-        let owns = state.replicas[one].owner.is_some_and(|owner| owner.epoch == state.epoch);
+        let owns = state.replicas[one]
+            .owner
+            .is_some_and(|owner| owner.epoch == state.epoch);
         if owns || state.epoch == self.epochs {
             return None;
         }
@@ -20,7 +22,14 @@ impl Protocol {
             (false, false) => View::Unknown,
         };
         let durable = state.journal.len() as u8;
-        let owner = Owner { epoch: state.epoch, durable, in_flight: None, task, cleared: [false; REPLICAS], dead_cleared: false };
+        let owner = Owner {
+            epoch: state.epoch,
+            durable,
+            in_flight: None,
+            task,
+            cleared: [false; REPLICAS],
+            dead_cleared: false,
+        };
         state.replicas[one].owner = Some(owner);
         Some(())
     }
@@ -28,7 +37,11 @@ impl Protocol {
     pub fn send(&self, state: &mut State, one: usize, fate: Fate) -> Option<()> {
         let owner = state.replicas[one].owner?;
         let record = owner.in_flight?;
-        let batch = Batch { no: owner.durable + 1, epoch: owner.epoch, record };
+        let batch = Batch {
+            no: owner.durable + 1,
+            epoch: owner.epoch,
+            record,
+        };
         if !self.rules.durable_first {
             told(state, record);
         }
@@ -39,7 +52,11 @@ impl Protocol {
             Fate::Answered if self.append(state, batch) => {
                 let owner = state.replicas[one].owner.as_mut()?;
                 (owner.durable, owner.in_flight) = (owner.durable + 1, None);
-                owner.task = if record == Record::Submitted { View::Queued } else { View::Ended };
+                owner.task = if record == Record::Submitted {
+                    View::Queued
+                } else {
+                    View::Ended
+                };
                 told(state, record);
             }
             Fate::Answered => {
@@ -58,7 +75,9 @@ impl Protocol {
             state.recognised |= known;
             return known;
         }
-        if self.rules.gate && (batch.epoch != state.epoch || (self.rules.recognise && batch.no != behind)) {
+        if self.rules.gate
+            && (batch.epoch != state.epoch || (self.rules.recognise && batch.no != behind))
+        {
             return false;
         }
         state.stale_write |= batch.epoch < state.epoch;
@@ -70,7 +89,9 @@ impl Protocol {
         let report = state.reports[other]?;
         let owner = current(state, one)?;
         owner.cleared[other] = true;
-        if let (Work::Running(token) | Work::Done(token), View::Suspect, true) = (report, owner.task, self.rules.adopt) {
+        if let (Work::Running(token) | Work::Done(token), View::Suspect, true) =
+            (report, owner.task, self.rules.adopt)
+        {
             owner.task = View::Running(other, token);
             state.adopted = true;
         }
@@ -91,7 +112,9 @@ impl Protocol {
         state.reports[other] = None;
         if self.rules.fence {
             let lost = state.backends.iter().any(|(_, whose)| *whose == other);
-            state.backends.retain(|(_, whose)| *whose % REPLICAS != other);
+            state
+                .backends
+                .retain(|(_, whose)| *whose % REPLICAS != other);
             // What it had done and not told is lost with it.
             state.losses += u8::from(lost || matches!(state.replicas[other].work, Work::Done(_)));
         }
@@ -112,7 +135,8 @@ impl Protocol {
     /// Suspects that nobody has are queued again.
     pub fn decide(&self, state: &mut State, one: usize) -> Option<()> {
         let owner = current(state, one)?;
-        (owner.task == View::Suspect && owner.dead_cleared && owner.cleared == [true; REPLICAS]).then_some(())?;
+        (owner.task == View::Suspect && owner.dead_cleared && owner.cleared == [true; REPLICAS])
+            .then_some(())?;
         owner.task = View::Queued;
         Some(())
     }
@@ -121,7 +145,11 @@ impl Protocol {
         let (token, many) = (state.next_token, state.starts);
         // An owner that was overtaken does not know it yet.
         let owner = state.replicas[one].owner.as_mut()?;
-        if owner.task != View::Queued || owner.in_flight.is_some() || state.dispatched.is_some() || many == self.starts {
+        if owner.task != View::Queued
+            || owner.in_flight.is_some()
+            || state.dispatched.is_some()
+            || many == self.starts
+        {
             return None;
         }
         owner.task = View::Running(other, token);
@@ -150,7 +178,9 @@ impl Protocol {
     }
 
     pub fn tell(&self, state: &mut State, other: usize, one: usize) -> Option<()> {
-        let Work::Done(token) = state.replicas[other].work else { return None };
+        let Work::Done(token) = state.replicas[other].work else {
+            return None;
+        };
         let owner = state.replicas[one].owner.as_mut()?;
         if owner.task == View::Ended {
             // Durable: the executor need not keep it.
@@ -180,7 +210,11 @@ impl Protocol {
         for (_, whose) in state.backends.iter_mut().filter(|(_, whose)| *whose == one) {
             *whose += REPLICAS;
         }
-        state.replicas.iter_mut().filter_map(|replica| replica.owner.as_mut()).for_each(|owner| owner.dead_cleared = false);
+        state
+            .replicas
+            .iter_mut()
+            .filter_map(|replica| replica.owner.as_mut())
+            .for_each(|owner| owner.dead_cleared = false);
         Some(())
     }
 }
@@ -202,7 +236,9 @@ pub fn report(state: &mut State, one: usize) -> Option<()> {
 
 /// The backend of an attempt comes to its end; one that was ended brings nothing.
 pub fn finish(state: &mut State, one: usize) -> Option<()> {
-    let Work::Running(token) = state.replicas[one].work else { return None };
+    let Work::Running(token) = state.replicas[one].work else {
+        return None;
+    };
     let ran = state.backends.contains(&(token, one));
     state.backends.retain(|backend| *backend != (token, one));
     state.replicas[one].work = if ran { Work::Done(token) } else { Work::None };
@@ -238,5 +274,8 @@ fn told(state: &mut State, record: Record) {
 /// The owner, if it is the present one: reports and fences are read and written under the epoch.
 fn current(state: &mut State, one: usize) -> Option<&mut Owner> {
     let epoch = state.epoch;
-    state.replicas[one].owner.as_mut().filter(|owner| owner.epoch == epoch)
+    state.replicas[one]
+        .owner
+        .as_mut()
+        .filter(|owner| owner.epoch == epoch)
 }

@@ -24,8 +24,16 @@ impl World<'_> {
                 break;
             }
             let tables = &self.journal.schedulers;
-            let call = self.callers.act(self.now, tables, self.palette, self.faults, &mut self.dice);
-            undead = zombie.act(self.now, call, &mut self.journal, &mut self.callers, &mut self.dice);
+            let call =
+                self.callers
+                    .act(self.now, tables, self.palette, self.faults, &mut self.dice);
+            undead = zombie.act(
+                self.now,
+                call,
+                &mut self.journal,
+                &mut self.callers,
+                &mut self.dice,
+            );
         }
         self.zombie = undead.then_some(zombie);
     }
@@ -48,9 +56,13 @@ impl World<'_> {
         {
             self.journal.append(&batch);
         }
-        let old = std::mem::replace(&mut self.machine, Machine::new(ShardId(0), Limits::default()).0);
+        let old = std::mem::replace(
+            &mut self.machine,
+            Machine::new(ShardId(0), Limits::default()).0,
+        );
         // Dead, or only paused.
-        self.zombie = (self.may(Fault::Zombies) && self.dice.percent(50)).then(|| Zombie::new(old, sent, &mut self.dice));
+        self.zombie = (self.may(Fault::Zombies) && self.dice.percent(50))
+            .then(|| Zombie::new(old, sent, &mut self.dice));
         let share = *self.dice.one_of(&[0, 50, 100]);
         let (lost, dice) = (share > 0 || self.is_lost(), &mut self.dice);
         self.roll = Some(self.executors.change_owner(lost, || dice.percent(share)));

@@ -25,8 +25,15 @@ const STEPS: usize = 1_500;
 
 #[test]
 fn lives_of_pool_and_desks_break_no_promise() {
-    let number = |name: &str| env::var(name).ok().and_then(|value| value.parse::<u64>().ok());
-    let (first, count) = (number("SEED").unwrap_or(1), number("POOL_LIVES").unwrap_or(LIVES));
+    let number = |name: &str| {
+        env::var(name)
+            .ok()
+            .and_then(|value| value.parse::<u64>().ok())
+    };
+    let (first, count) = (
+        number("SEED").unwrap_or(1),
+        number("POOL_LIVES").unwrap_or(LIVES),
+    );
     for seed in first..first + count {
         let life = panic::catch_unwind(|| world::World::new(seed).live(STEPS));
         if let Err(broken) = life {

@@ -40,37 +40,91 @@ pub struct Job {
 impl Executor {
     pub fn new(run: Uuid, slots: &BTreeMap<Work, u32>) -> Self {
         let desk = Desk::default();
-        slots.iter().for_each(|(work, total)| desk.slots(work.clone(), *total));
-        let free = slots.iter().map(|(work, total)| (work.clone(), vec![None; *total as usize])).collect();
+        slots
+            .iter()
+            .for_each(|(work, total)| desk.slots(work.clone(), *total));
+        let free = slots
+            .iter()
+            .map(|(work, total)| (work.clone(), vec![None; *total as usize]))
+            .collect();
         let (jobs, away, forgotten) = Default::default();
-        Executor { run, incarnation: 1, desk, jobs, free, away, carrying: None, giving_up: false, forgotten }
+        Executor {
+            run,
+            incarnation: 1,
+            desk,
+            jobs,
+            free,
+            away,
+            carrying: None,
+            giving_up: false,
+            forgotten,
+        }
     }
 
     /// Backends that run something.
     pub fn backends(&self) -> impl Iterator<Item = u32> {
-        self.jobs.values().filter(|job| job.began).filter_map(|job| job.session)
+        self.jobs
+            .values()
+            .filter(|job| job.began)
+            .filter_map(|job| job.session)
     }
 
     pub fn obey(&mut self, message: ToMember, outside: &mut Outside) {
         match message {
             ToMember::Run(order) => self.dispatch(*order, outside),
-            ToMember::Stop(token) => self.jobs.get_mut(&token).into_iter().for_each(|job| job.stop = true),
+            ToMember::Stop(token) => self
+                .jobs
+                .get_mut(&token)
+                .into_iter()
+                .for_each(|job| job.stop = true),
             ToMember::Acknowledge(tokens) => self.desk.acknowledge(&tokens),
         }
     }
 
     fn dispatch(&mut self, order: Order, outside: &mut Outside) {
-        let Order { token, assignment, .. } = order;
-        let Assignment { handle, first, count, attempt, .. } = assignment;
+        let Order {
+            token, assignment, ..
+        } = order;
+        let Assignment {
+            handle,
+            first,
+            count,
+            attempt,
+            ..
+        } = assignment;
         let work = assignment.spec.work.clone();
-        let running = Running { handle, first, count, attempt, since: outside.now };
-        if !self.desk.take(Kept { token, running, work: work.clone() }) {
+        let running = Running {
+            handle,
+            first,
+            count,
+            attempt,
+            since: outside.now,
+        };
+        if !self.desk.take(Kept {
+            token,
+            running,
+            work: work.clone(),
+        }) {
             return;
         }
-        let slot = if self.away.contains(&work) { None } else { self.free.get_mut(&work).and_then(Vec::pop) };
+        let slot = if self.away.contains(&work) {
+            None
+        } else {
+            self.free.get_mut(&work).and_then(Vec::pop)
+        };
         match slot {
-            Some(session) => drop(self.jobs.insert(token, Job { assignment, session, began: false, stop: false })),
-            None => self.desk.completed(token, completion(&assignment, Report::NotStarted, outside)),
+            Some(session) => drop(self.jobs.insert(
+                token,
+                Job {
+                    assignment,
+                    session,
+                    began: false,
+                    stop: false,
+                },
+            )),
+            None => self
+                .desk
+                .completed(token, completion(&assignment, Report::NotStarted, outside)),
         }
     }
 
@@ -95,7 +149,10 @@ impl Executor {
     /// Carries to the owner what the link had no room for, as the desk's own task does.
     fn forward(&mut self) {
         while let Some((link, events)) = self.carrying.take().or_else(|| self.desk.next()) {
-            if let Err(TrySendError::Full(told)) = link.out.try_send(Told { member: link.member, events }) {
+            if let Err(TrySendError::Full(told)) = link.out.try_send(Told {
+                member: link.member,
+                events,
+            }) {
                 self.carrying = Some((link, told.events));
                 return;
             }
@@ -117,7 +174,9 @@ impl Executor {
         }
         if job.session.is_none() {
             let can = !outside.chance(15);
-            job.session = can.then(|| outside.journal.register(self.run, self.incarnation, &work)).flatten();
+            job.session = can
+                .then(|| outside.journal.register(self.run, self.incarnation, &work))
+                .flatten();
         }
         match job.session {
             None => {
@@ -129,13 +188,19 @@ impl Executor {
             Some(pid) => {
                 job.began = true;
                 let at_most_once = job.assignment.spec.options.at_most_once();
-                outside.rules.begins(pid, job.assignment.first, token, at_most_once);
+                outside
+                    .rules
+                    .begins(pid, job.assignment.first, token, at_most_once);
             }
         }
     }
 
     fn end(&mut self, token: Token, report: Report, outside: &mut Outside) {
-        let Job { assignment, mut session, .. } = self.jobs.remove(&token).expect("it was here");
+        let Job {
+            assignment,
+            mut session,
+            ..
+        } = self.jobs.remove(&token).expect("it was here");
         if let Some(pid) = session
             && (outside.dead.contains(&pid) || matches!(report, Report::TimedOut(_)))
         {
@@ -144,8 +209,12 @@ impl Executor {
             self.forgotten.insert(0, pid);
             session = None;
         }
-        self.free.get_mut(&assignment.spec.work).expect("a known kind").push(session);
-        self.desk.completed(token, completion(&assignment, report, outside));
+        self.free
+            .get_mut(&assignment.spec.work)
+            .expect("a known kind")
+            .push(session);
+        self.desk
+            .completed(token, completion(&assignment, report, outside));
     }
 
     /// If it is fenced, it gives everything up, and begins afresh when nothing runs any more. Says whether that is done.
@@ -165,29 +234,61 @@ impl Executor {
     }
 
     fn readmit(&mut self, outside: &mut Outside) {
-        self.free.values_mut().flatten().filter_map(Option::take).for_each(|pid| outside.kill(pid));
+        self.free
+            .values_mut()
+            .flatten()
+            .filter_map(Option::take)
+            .for_each(|pid| outside.kill(pid));
         self.incarnation = outside.journal.readmit(self.run);
     }
 }
 
 /// How a text that runs ends.
 fn outcome(job: &Job, outside: &mut Outside) -> Report {
-    let error = |code: &str| Arc::new(TaskError { code: code.into(), message: "so it is".into() });
+    let error = |code: &str| {
+        Arc::new(TaskError {
+            code: code.into(),
+            message: "so it is".into(),
+        })
+    };
     let pid = job.session.expect("it began in one");
     if outside.rules.running.remove(&pid).is_none() {
-        return Report::Failed { error: error("CONNECTION_LOST"), transient: true };
+        return Report::Failed {
+            error: error("CONNECTION_LOST"),
+            transient: true,
+        };
     }
     match outside.dice.below(20) {
         _ if job.stop && outside.dice.percent(80) => Report::Stopped,
-        0..=1 => Report::Failed { error: error("22012"), transient: false },
-        2 => Report::Failed { error: error("40001"), transient: true },
+        0..=1 => Report::Failed {
+            error: error("22012"),
+            transient: false,
+        },
+        2 => Report::Failed {
+            error: error("40001"),
+            transient: true,
+        },
         3..=4 => Report::TimedOut(error("TIMEOUT")),
         _ => Report::Succeeded(None),
     }
 }
 
 fn completion(assignment: &Assignment, report: Report, outside: &Outside) -> Completion {
-    let Assignment { handle, first, attempt, .. } = *assignment;
+    let Assignment {
+        handle,
+        first,
+        attempt,
+        ..
+    } = *assignment;
     let (started, ended) = (outside.now, outside.now);
-    Completion { handle, first, attempt, report, started, ended, slot: 1, backend_pid: 1 }
+    Completion {
+        handle,
+        first,
+        attempt,
+        report,
+        started,
+        ended,
+        slot: 1,
+        backend_pid: 1,
+    }
 }

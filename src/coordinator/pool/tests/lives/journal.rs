@@ -3,8 +3,8 @@
 use crate::{
     coordinator::pool::Host,
     core::{
-        AttemptRecord, CompletionRecord, DoneNo, Epoch, Records, RecoveredOutcome, RecoveredRun, RecoveredScheduler,
-        SchedulerImage, Seq, SubmissionRecord, Work,
+        AttemptRecord, CompletionRecord, DoneNo, Epoch, Records, RecoveredOutcome, RecoveredRun,
+        RecoveredScheduler, SchedulerImage, Seq, SubmissionRecord, Work,
     },
     journal::{Batch, Fate},
 };
@@ -63,7 +63,11 @@ impl Journal {
             return Fate::NotOwner;
         }
         if let Some(epoch) = self.batches.get(at) {
-            return if *epoch == batch.epoch { Fate::Durable } else { Fate::NotOwner };
+            return if *epoch == batch.epoch {
+                Fate::Durable
+            } else {
+                Fate::NotOwner
+            };
         }
         self.batches.push(batch.epoch);
         self.write(&batch.records);
@@ -72,13 +76,23 @@ impl Journal {
 
     fn write(&mut self, records: &Records) {
         // Recovery reads everything: the first image, of an empty scheduler, goes with that.
-        let empty = |image: &SchedulerImage| SchedulerImage { checkpoint: Default::default(), ..image.clone() };
-        self.image = self.image.take().or_else(|| records.schedulers.values().next().map(empty));
+        let empty = |image: &SchedulerImage| SchedulerImage {
+            checkpoint: Default::default(),
+            ..image.clone()
+        };
+        self.image = self
+            .image
+            .take()
+            .or_else(|| records.schedulers.values().next().map(empty));
         self.calls.extend(records.submissions.iter().cloned());
         for record in &records.completions {
             for done in &record.done {
                 for at in 0..done.count {
-                    assert!(self.ended.insert(done.first.plus(at)), "task {} has two outcomes", done.first.0);
+                    assert!(
+                        self.ended.insert(done.first.plus(at)),
+                        "task {} has two outcomes",
+                        done.first.0
+                    );
                 }
             }
             self.completions.push(record.clone());
@@ -91,13 +105,23 @@ impl Journal {
     }
 
     pub fn recover(&self) -> Vec<RecoveredScheduler> {
-        let Some(image) = self.image.clone() else { return Vec::new() };
+        let Some(image) = self.image.clone() else {
+            return Vec::new();
+        };
         let mut runs = Vec::new();
         for call in &self.calls {
             let mut first = call.first_seq;
             for (run, (order, spec)) in call.submit.runs.iter().zip(&call.resolved) {
-                let (count, order, spec, submitted_at) = (run.count, *order, spec.clone(), call.submitted_at);
-                runs.push(RecoveredRun { first, count, order, spec, submitted_at, blocks: call.submit.blocks() });
+                let (count, order, spec, submitted_at) =
+                    (run.count, *order, spec.clone(), call.submitted_at);
+                runs.push(RecoveredRun {
+                    first,
+                    count,
+                    order,
+                    spec,
+                    submitted_at,
+                    blocks: call.submit.blocks(),
+                });
                 first = first.plus(count);
             }
         }
@@ -106,17 +130,35 @@ impl Journal {
             let mut done_no = record.first_done_no.0;
             for done in &record.done {
                 let (first, count, outcome) = (done.first, done.count, done.outcome);
-                outcomes.push(RecoveredOutcome { done_no: DoneNo(done_no), first, count, outcome });
+                outcomes.push(RecoveredOutcome {
+                    done_no: DoneNo(done_no),
+                    first,
+                    count,
+                    outcome,
+                });
                 done_no += i64::from(count);
             }
         }
         let mut attempts = self.attempts.clone();
-        attempts.sort_by_key(|record| (record.at, record.seq, record.attempt, record.what.number()));
-        vec![RecoveredScheduler { image, runs, outcomes, attempts, requests: Vec::new() }]
+        attempts
+            .sort_by_key(|record| (record.at, record.seq, record.attempt, record.what.number()));
+        vec![RecoveredScheduler {
+            image,
+            runs,
+            outcomes,
+            attempts,
+            requests: Vec::new(),
+        }]
     }
 
     pub fn enrol(&mut self, run: Uuid) {
-        self.enrolled.insert(run, Enrolled { incarnation: 1, fenced: 0 });
+        self.enrolled.insert(
+            run,
+            Enrolled {
+                incarnation: 1,
+                fenced: 0,
+            },
+        );
     }
 
     pub fn is_fenced(&self, run: Uuid, incarnation: i32) -> bool {
@@ -144,22 +186,42 @@ impl Journal {
             return None;
         }
         self.last_pid += 1;
-        self.sessions.insert(self.last_pid, Session { replica, incarnation, work: work.clone() });
+        self.sessions.insert(
+            self.last_pid,
+            Session {
+                replica,
+                incarnation,
+                work: work.clone(),
+            },
+        );
         Some(self.last_pid)
     }
 
     /// Its executor has no more use for a session; the last one of a kind stays, as a sign that something may have run.
     pub fn let_go(&mut self, pid: u32) {
-        let Some(Session { replica, incarnation, work }) = self.sessions.get(&pid).cloned() else { return };
-        let like =
-            |(other, s): (&u32, &Session)| *other != pid && (s.replica, s.incarnation, &s.work) == (replica, incarnation, &work);
+        let Some(Session {
+            replica,
+            incarnation,
+            work,
+        }) = self.sessions.get(&pid).cloned()
+        else {
+            return;
+        };
+        let like = |(other, s): (&u32, &Session)| {
+            *other != pid && (s.replica, s.incarnation, &s.work) == (replica, incarnation, &work)
+        };
         if self.sessions.iter().any(like) {
             self.sessions.remove(&pid);
         }
     }
 
     pub fn of_fenced(&self) -> Vec<(u32, Session)> {
-        let fenced = |(_, session): &(&u32, &Session)| self.is_fenced(session.replica, session.incarnation);
-        self.sessions.iter().filter(fenced).map(|(pid, session)| (*pid, session.clone())).collect()
+        let fenced =
+            |(_, session): &(&u32, &Session)| self.is_fenced(session.replica, session.incarnation);
+        self.sessions
+            .iter()
+            .filter(fenced)
+            .map(|(pid, session)| (*pid, session.clone()))
+            .collect()
     }
 }

@@ -30,17 +30,51 @@ pub struct Outside {
 impl Outside {
     pub fn new(seed: u64) -> Self {
         let (mut dice, now) = (Dice::new(seed), Time(1_800_000_000_000_000));
-        let works = ["a", "b"].map(|target| Work::Sql { target: target.into() });
-        let slots = works.iter().map(|work| (work.clone(), 1 + dice.below(2) as u32)).collect();
-        let retry = RetryPolicy { max_attempts: Some(3), max_losses: Some(5), ..RetryPolicy::default() };
-        let kinds = [Delivery::AtLeastOnce, Delivery::AtLeastOnce, Delivery::AtMostOnce];
-        let spec = |(work, delivery): (&Work, Delivery)| {
-            let options = TaskOptions { delivery: Some(delivery), retry: retry.clone(), ..TaskOptions::default() };
-            Arc::new(Spec { work: work.clone(), options })
+        let works = ["a", "b"].map(|target| Work::Sql {
+            target: target.into(),
+        });
+        let slots = works
+            .iter()
+            .map(|work| (work.clone(), 1 + dice.below(2) as u32))
+            .collect();
+        let retry = RetryPolicy {
+            max_attempts: Some(3),
+            max_losses: Some(5),
+            ..RetryPolicy::default()
         };
-        let specs = works.iter().flat_map(|work| kinds.iter().map(move |kind| (work, *kind))).map(spec).collect();
+        let kinds = [
+            Delivery::AtLeastOnce,
+            Delivery::AtLeastOnce,
+            Delivery::AtMostOnce,
+        ];
+        let spec = |(work, delivery): (&Work, Delivery)| {
+            let options = TaskOptions {
+                delivery: Some(delivery),
+                retry: retry.clone(),
+                ..TaskOptions::default()
+            };
+            Arc::new(Spec {
+                work: work.clone(),
+                options,
+            })
+        };
+        let specs = works
+            .iter()
+            .flat_map(|work| kinds.iter().map(move |kind| (work, *kind)))
+            .map(spec)
+            .collect();
         let (journal, rules, dead) = Default::default();
-        Outside { dice, now, clock: Clock::still(now), journal, rules, dead, slots, specs, faults: true }
+        Outside {
+            dice,
+            now,
+            clock: Clock::still(now),
+            journal,
+            rules,
+            dead,
+            slots,
+            specs,
+            faults: true,
+        }
     }
 
     /// Whether something goes wrong.
@@ -56,8 +90,14 @@ impl Outside {
 
     /// The parts of a snapshot are in no order; what never began is not among them.
     pub fn mix(&mut self, snapshot: &mut Snapshot) {
-        let never = snapshot.completions.iter().find(|(_, completion)| completion.report == Report::NotStarted);
-        assert!(never.is_none(), "what never began is reported to an owner: {never:?}");
+        let never = snapshot
+            .completions
+            .iter()
+            .find(|(_, completion)| completion.report == Report::NotStarted);
+        assert!(
+            never.is_none(),
+            "what never began is reported to an owner: {never:?}"
+        );
         snapshot.attempts.sort_by_key(|kept| kept.token);
         shuffle(&mut self.dice, &mut snapshot.attempts);
         snapshot.completions.sort_by_key(|(token, _)| *token);

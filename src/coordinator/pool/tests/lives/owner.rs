@@ -133,8 +133,12 @@ impl Loop {
     }
 
     pub fn is_quiet(&self) -> bool {
-        let idle = self.sent.is_none() && self.machine.backlog() == 0 && !self.machine.waits_for_lease();
-        let empty = self.changes.is_empty() && self.arriving.is_empty() && self.ops.is_empty() && self.asked.is_empty();
+        let idle =
+            self.sent.is_none() && self.machine.backlog() == 0 && !self.machine.waits_for_lease();
+        let empty = self.changes.is_empty()
+            && self.arriving.is_empty()
+            && self.ops.is_empty()
+            && self.asked.is_empty();
         idle && empty && !self.pool.has_done() && self.reports.1.is_empty()
     }
 
@@ -150,10 +154,19 @@ impl Loop {
                 }
             }
             Keeper::Claimed { anew: true, .. } if !executor.begins_afresh(outside) => {}
-            Keeper::Claimed { epoch, last_batch, anew } => {
+            Keeper::Claimed {
+                epoch,
+                last_batch,
+                anew,
+            } => {
                 let window = anew.then(|| window(outside));
                 let schedulers = outside.journal.recover();
-                self.arriving.push_back(Event::Recovered { schedulers, epoch, last_batch: BatchNo(last_batch), window });
+                self.arriving.push_back(Event::Recovered {
+                    schedulers,
+                    epoch,
+                    last_batch: BatchNo(last_batch),
+                    window,
+                });
                 self.keeper = Keeper::Serving(epoch);
             }
             Keeper::Serving(_) if self.rebuild => self.claim(false, outside),
@@ -164,7 +177,11 @@ impl Loop {
     pub fn claim(&mut self, anew: bool, outside: &mut Outside) {
         self.rebuild = false;
         let epoch = outside.journal.take_over(self.run);
-        self.keeper = Keeper::Claimed { epoch, last_batch: outside.journal.last_batch(), anew };
+        self.keeper = Keeper::Claimed {
+            epoch,
+            last_batch: outside.journal.last_batch(),
+            anew,
+        };
     }
 
     /// Once around: something happens, and everything that has arrived is taken with it.
@@ -200,7 +217,12 @@ impl Loop {
             let commands = self.pool.told(told);
             events.extend(self.heard(commands, executor, outside));
         }
-        let done = self.pool.take_done().into_iter().map(|completion| Command::Completed(vec![completion])).collect();
+        let done = self
+            .pool
+            .take_done()
+            .into_iter()
+            .map(|completion| Command::Completed(vec![completion]))
+            .collect();
         events.extend(self.heard(done, executor, outside));
         for (no, command) in mem::take(&mut self.asked) {
             if self.machine.stands_by() {
@@ -214,10 +236,25 @@ impl Loop {
     }
 
     /// What the pool says to the core; the executor of this process has heard by then what it was told.
-    fn heard(&mut self, commands: Vec<Command>, executor: &mut Executor, outside: &mut Outside) -> Vec<Event> {
-        outside.rules.said(self.run, self.ownership, &self.pool, &commands);
+    fn heard(
+        &mut self,
+        commands: Vec<Command>,
+        executor: &mut Executor,
+        outside: &mut Outside,
+    ) -> Vec<Event> {
+        outside
+            .rules
+            .said(self.run, self.ownership, &self.pool, &commands);
         self.tell_local(executor, outside);
-        commands.into_iter().map(|command| Event::Command(Envelope { ticket: None, command })).collect()
+        commands
+            .into_iter()
+            .map(|command| {
+                Event::Command(Envelope {
+                    ticket: None,
+                    command,
+                })
+            })
+            .collect()
     }
 
     fn tell_local(&mut self, executor: &mut Executor, outside: &mut Outside) {
@@ -227,18 +264,26 @@ impl Loop {
     }
 
     fn step(&mut self, mut events: Vec<Event>, executor: &mut Executor, outside: &mut Outside) {
-        if let Some(end) = events.iter().position(|event| matches!(event, Event::Deposed)).filter(|end| end + 1 < events.len()) {
+        if let Some(end) = events
+            .iter()
+            .position(|event| matches!(event, Event::Deposed))
+            .filter(|end| end + 1 < events.len())
+        {
             let later = events.split_off(end + 1);
             self.step(events, executor, outside);
             return self.step(later, executor, outside);
         }
         let holds = match self.keeper {
-            Keeper::Claimed { epoch, .. } | Keeper::Serving(epoch) => epoch == outside.journal.epoch,
+            Keeper::Claimed { epoch, .. } | Keeper::Serving(epoch) => {
+                epoch == outside.journal.epoch
+            }
             Keeper::Standby => false,
         };
         self.machine.set_lease(holds);
         let begun = events.iter().find_map(|event| match event {
-            Event::Recovered { epoch, window, .. } => Some((*epoch, window.as_ref().map(|w| w.keys().cloned().collect()))),
+            Event::Recovered { epoch, window, .. } => {
+                Some((*epoch, window.as_ref().map(|w| w.keys().cloned().collect())))
+            }
             _ => None,
         });
         if let Some((epoch, inherited)) = begun {
@@ -269,14 +314,20 @@ impl Loop {
     }
 
     fn release(&mut self, release: Release, executor: &mut Executor, outside: &mut Outside) {
-        outside.rules.settled(self.run, self.ownership, &release.over);
+        outside
+            .rules
+            .settled(self.run, self.ownership, &release.over);
         self.pool.over(&release.over);
         let mut work = Vec::new();
         for action in release.actions {
             match action {
                 Action::Reply(ticket, _) => self.answered.extend(self.waiting.remove(&ticket)),
                 Action::Dispatch(assignment) => work.push((assignment, None)),
-                Action::Stop { handle, first, attempt } => self.pool.stop(handle, first, attempt),
+                Action::Stop {
+                    handle,
+                    first,
+                    attempt,
+                } => self.pool.stop(handle, first, attempt),
             }
         }
         self.pool.dispatch(work);
@@ -294,28 +345,53 @@ impl Loop {
         if let Some(mut works) = inherited {
             works.extend(outside.slots.keys().cloned());
             self.ownership += 1;
-            self.ops = vec![Op::Call { since: epoch, works, others: None }];
+            self.ops = vec![Op::Call {
+                since: epoch,
+                works,
+                others: None,
+            }];
         }
         let mut commands = vec![self.pool.own_slots()];
         if self.pool.is_empty() {
             let member = self.pool.new_member();
-            let host = Host { replica: self.run, incarnation: executor.incarnation };
-            let link = Link { epoch, member, out: self.reports.0.clone() };
+            let host = Host {
+                replica: self.run,
+                incarnation: executor.incarnation,
+            };
+            let link = Link {
+                epoch,
+                member,
+                out: self.reports.0.clone(),
+            };
             if let Some(mut snapshot) = executor.desk.attach(link) {
                 outside.mix(&mut snapshot);
                 let (out, local) = mpsc::channel(1_024);
                 self.local = Some(local);
-                let joining =
-                    Joining { member, host, epoch, session: 0, name: "here".into(), snapshot, route: Route::Remote(out) };
+                let joining = Joining {
+                    member,
+                    host,
+                    epoch,
+                    session: 0,
+                    name: "here".into(),
+                    snapshot,
+                    route: Route::Remote(out),
+                };
                 commands.extend(self.pool.join(joining).into_iter().flatten());
             }
         }
         self.heard(commands, executor, outside)
     }
 
-    fn change(&mut self, change: Change, executor: &mut Executor, outside: &mut Outside) -> Vec<Event> {
+    fn change(
+        &mut self,
+        change: Change,
+        executor: &mut Executor,
+        outside: &mut Outside,
+    ) -> Vec<Event> {
         let commands = match change {
-            Change::Join(joining, session) if self.machine.stands_by() || joining.host.replica == self.run => {
+            Change::Join(joining, session)
+                if self.machine.stands_by() || joining.host.replica == self.run =>
+            {
                 self.answers.push((session, Answer::NotNow));
                 Vec::new()
             }
@@ -332,10 +408,19 @@ impl Loop {
             }
             Change::Leave(member) => {
                 let (host, commands) = self.pool.leave(member);
-                self.ops.extend(host.map(|host| Op::Gone { host, shut: false, fenced: false }));
+                self.ops.extend(host.map(|host| Op::Gone {
+                    host,
+                    shut: false,
+                    fenced: false,
+                }));
                 commands
             }
-            Change::Fenced { host, work, began, no } => {
+            Change::Fenced {
+                host,
+                work,
+                began,
+                no,
+            } => {
                 self.taken.insert(no);
                 self.pool.fenced(host, &work, began)
             }
@@ -347,11 +432,17 @@ impl Loop {
 /// How much earlier owners may have handed out, as the register says.
 fn window(outside: &Outside) -> Window {
     let hosts = outside.journal.enrolled.len() as u32;
-    outside.slots.iter().map(|(work, total)| (work.clone(), hosts * total)).collect()
+    outside
+        .slots
+        .iter()
+        .map(|(work, total)| (work.clone(), hosts * total))
+        .collect()
 }
 
 fn fate(batch: &Arc<Batch>, outside: &mut Outside) -> Fate {
-    let unknown = Fate::Unknown { message: "no answer".into() };
+    let unknown = Fate::Unknown {
+        message: "no answer".into(),
+    };
     if outside.chance(10) {
         return unknown;
     }

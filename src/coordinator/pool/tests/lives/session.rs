@@ -50,13 +50,29 @@ pub enum Stands {
 
 impl Session {
     /// An executor begins to work for an owner; `None`: it works for a younger one.
-    pub fn open(no: u64, executor: &Executor, epoch: Epoch, to: Uuid, outside: &mut Outside) -> Option<Session> {
+    pub fn open(
+        no: u64,
+        executor: &Executor,
+        epoch: Epoch,
+        to: Uuid,
+        outside: &mut Outside,
+    ) -> Option<Session> {
         let (out, desk) = mpsc::channel(2);
-        let mut snapshot = executor.desk.attach(Link { epoch, member: MemberId::default(), out })?;
+        let mut snapshot = executor.desk.attach(Link {
+            epoch,
+            member: MemberId::default(),
+            out,
+        })?;
         outside.mix(&mut snapshot);
         let completions = std::mem::take(&mut snapshot.completions);
-        let up = completions.into_iter().map(|(token, completion)| Event::Completed(token, completion)).collect();
-        let host = Host { replica: executor.run, incarnation: executor.incarnation };
+        let up = completions
+            .into_iter()
+            .map(|(token, completion)| Event::Completed(token, completion))
+            .collect();
+        let host = Host {
+            replica: executor.run,
+            incarnation: executor.incarnation,
+        };
         Some(Session {
             no,
             from: executor.run,
@@ -84,7 +100,8 @@ impl Session {
 
     pub fn is_quiet(&self) -> bool {
         let told = self.desk.as_ref().is_some_and(|desk| desk.is_empty()) && self.up.is_empty();
-        told && matches!(self.answer, Some(Answer::Admitted(_))) && self.down.as_ref().is_some_and(|down| down.is_empty())
+        told && matches!(self.answer, Some(Answer::Admitted(_)))
+            && self.down.as_ref().is_some_and(|down| down.is_empty())
     }
 
     /// The executor's side ends.
@@ -116,9 +133,12 @@ impl Session {
 
     /// The executor's side goes on.
     pub fn at_the_executor(&mut self, executor: &mut Executor, outside: &mut Outside) -> Stands {
-        let Some(desk) = &mut self.desk else { return Stands::Closed };
+        let Some(desk) = &mut self.desk else {
+            return Stands::Closed;
+        };
         if self.up.len() < ON_THE_WAY {
-            self.up.extend(desk.try_recv().into_iter().flat_map(|told| told.events));
+            self.up
+                .extend(desk.try_recv().into_iter().flat_map(|told| told.events));
         }
         match self.answer {
             None => return Stands::Open,
@@ -141,11 +161,17 @@ impl Session {
         }
         if let Some(Answer::Admitted(member)) = self.answer {
             if let Some(event) = self.up.pop_front() {
-                if let Err(error) = owner.reports.0.try_send(Told { member, events: vec![event] }) {
+                if let Err(error) = owner.reports.0.try_send(Told {
+                    member,
+                    events: vec![event],
+                }) {
                     let told = match error {
-                        mpsc::error::TrySendError::Full(told) | mpsc::error::TrySendError::Closed(told) => told,
+                        mpsc::error::TrySendError::Full(told)
+                        | mpsc::error::TrySendError::Closed(told) => told,
                     };
-                    told.events.into_iter().for_each(|event| self.up.push_front(event));
+                    told.events
+                        .into_iter()
+                        .for_each(|event| self.up.push_front(event));
                 }
             } else if self.desk.is_none() {
                 self.hang_up(owner);
@@ -154,7 +180,10 @@ impl Session {
             let present = owner.pool.epoch();
             if present == Epoch(0) || self.epoch > present {
                 self.answered(Answer::NotNow);
-            } else if outside.journal.is_fenced(self.host.replica, self.host.incarnation) {
+            } else if outside
+                .journal
+                .is_fenced(self.host.replica, self.host.incarnation)
+            {
                 self.answered(Answer::Fenced);
             }
             self.checked = true;
