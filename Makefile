@@ -24,19 +24,18 @@ demo: setup
 	@$(TARGET)/debug/rallypoint demo
 
 test: setup-test
-	@cargo test
+	@cargo test --workspace
 
 check: setup-check
 	@cargo fmt --all --check
-	@cargo clippy --all-targets -- -D warnings
-	@RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --quiet
+	@cargo clippy --workspace --all-targets -- -D warnings
+	@RUSTDOCFLAGS=-Dwarnings cargo doc --workspace --no-deps --quiet
 	@cargo test --quiet --test it tidy
 	@cargo build --quiet --bin rallypoint
 	@.ci/manifests $(TARGET)
 
 bench: setup
-	@cargo build --release --bin rallypoint
-	@$(TARGET)/release/rallypoint bench all --runs $(RUNS) $(if $(BENCH),--only $(BENCH))
+	@cargo bench --bench rallypoint -- all --runs $(RUNS) $(if $(BENCH),--only $(BENCH))
 
 campaign: setup-test
 	@MINUTES=$(MINUTES) SEED=$(SEED) REPLICAS=$(REPLICAS) FAULTS=$(FAULTS) \

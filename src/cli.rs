@@ -3,15 +3,16 @@
 //! Data goes to stdout, progress and errors to stderr. Exit codes: 0 all went well, 1 it did not, 2 the command line was
 //! wrong, 3 a task did not succeed. A verb translates and prints; it decides nothing the server should decide.
 
-mod bench;
 mod cancel;
 mod clock;
 mod connect;
 mod demo;
+mod error;
 mod event;
 mod exec;
-mod failure;
+mod gantt;
 mod health;
+mod labels;
 mod log;
 mod migrate;
 mod output;
@@ -21,12 +22,10 @@ mod serve;
 mod status;
 mod submit;
 mod table;
-mod timeline;
-mod words;
 
 use clap::{Parser, Subcommand};
 use connect::Server;
-use failure::Failure;
+use error::Failure;
 use std::process::ExitCode;
 
 /// Coordinates parallel work on Postgres: tasks in orders, told as each is done.
@@ -63,8 +62,6 @@ enum Verb {
     Migrate(migrate::Migrate),
     /// Ask a server whether it is ready (for probes)
     Health(health::Health),
-    /// Measure one figure and its yardstick, on a private Postgres
-    Bench(bench::Bench),
 }
 
 /// Reads the command line, runs the verb, and says how it went.
@@ -93,7 +90,6 @@ async fn run(Cli { server, verb }: Cli) -> Result<ExitCode, Failure> {
         Verb::Release(verb) => verb.run(&server).await,
         Verb::Migrate(verb) => verb.run().await,
         Verb::Health(verb) => verb.run(&server).await,
-        Verb::Bench(verb) => verb.run().await,
     }
 }
 

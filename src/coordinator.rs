@@ -3,50 +3,42 @@
 //!
 //! [`Coordinator`] is the door for the edges: a command in, an answer out, and never an answer before it is durable.
 
-pub mod bodies;
+mod admission;
+pub mod body_cache;
+pub(crate) mod commands;
 mod driver;
-mod ended;
-mod entrance;
-mod feed;
-mod health;
-mod heart;
-mod housekeeping;
-mod library;
 pub mod machine;
-mod membership;
-mod owner;
-mod pace;
-pub mod pool;
-mod roll;
-mod room;
-mod stream;
+mod maintenance;
+mod ownership;
+pub(crate) mod streams;
 
-pub use entrance::{Admission, Entrance};
-pub use health::{Health, JournalHealth, Standing};
-pub use stream::{EVENT_RESULT_BYTES, End, EventStream, Page};
+pub use crate::hub::registration::{Admission, Entrance};
+pub use ownership::role::{Health, JournalHealth, Standing};
+pub use streams::cursor::{EVENT_RESULT_BYTES, End, EventStream, Page};
 
+use crate::hub::fencing::Roll;
+use crate::hub::pool::Pool;
 use crate::{
     clock::Clock,
     core::{
         Caller, Command, CoreStatus, DoneNo, Handle, Reject, Reply, Seq, ShardId, Until, Verb,
-        limits::{CALL_BYTES, Limits},
+        model::limits::{CALL_BYTES, Limits},
     },
     executor::Executor,
     journal::{Journal, JournalError, Membership, Reader, Replica, Sessions},
 };
-use driver::{Asked, Driver};
-use ended::EndedStreams;
-use feed::Feeds;
-use heart::Nudge;
-use library::Library;
+use admission::{Load, Place, Room};
+use body_cache::prefetch::Library;
+use commands::Asked;
+use driver::Driver;
 use machine::Machine;
-use owner::{Owner, Wish};
-use pace::Pace;
-use pool::Pool;
-use roll::Roll;
-use room::{Load, Place, Room};
+use ownership::heartbeat::Nudge;
+use ownership::lease_watch::Pace;
+use ownership::{Owner, Wish};
 use std::time::Duration;
-use stream::Goal;
+use streams::cursor::Goal;
+use streams::ended::EndedStreams;
+use streams::event_buffer::Feeds;
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
@@ -202,7 +194,7 @@ impl Coordinator {
             Nudge::default(),
             Pace::new(lease),
         );
-        tokio::spawn(housekeeping::keep(
+        tokio::spawn(maintenance::keep(
             journal.upkeep(),
             health.clone(),
             commands.downgrade(),

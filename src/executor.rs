@@ -4,26 +4,20 @@
 //! backend is known not to run it any more; it is kept until it is acknowledged as durable. The executor decides nothing: what follows from a completion is the core's
 //! business. Text and results of tasks are never logged.
 
-mod admin;
-mod attempt;
-mod desk;
-mod failure;
-mod rows;
-mod session;
-mod statement;
-mod target;
+mod outbox;
+pub(crate) mod sql;
 
 use crate::{
+    assignment::{Body, Kept, Link, Order, Snapshot, Token},
     clock::Clock,
-    core::{Assignment, Completion, Epoch, Report, Running, TaskError, Time, Work},
+    core::{Assignment, Completion, Report, Running, TaskError, Time, Work},
 };
-use bytes::Bytes;
 #[cfg(test)]
-pub(crate) use desk::Desk;
+pub(crate) use outbox::Desk;
 #[cfg(not(test))]
-use desk::Desk;
-pub use desk::{Kept, Link, MemberId, Snapshot, Told};
-pub use session::{Session, SessionNote};
+use outbox::Desk;
+pub use sql::session::{Session, SessionNote};
+use sql::target::{Slot, Target};
 use sqlx::postgres::PgConnectOptions;
 use std::{
     collections::HashMap,
@@ -33,7 +27,6 @@ use std::{
     },
     time::Duration,
 };
-use target::{Slot, Target};
 use tokio::{
     sync::mpsc,
     time::{sleep, timeout},
@@ -69,49 +62,6 @@ pub struct TargetConfig {
     pub options: PgConnectOptions,
     /// Tasks at any time.
     pub slots: u32,
-}
-
-/// What an owner calls an assignment: nobody else's has the same, in this ownership or another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Token {
-    /// The ownership.
-    pub epoch: Epoch,
-    /// Its number there.
-    pub serial: u64,
-}
-
-/// An assignment for an executor.
-#[derive(Clone, Debug)]
-pub struct Order {
-    /// As the owner calls it.
-    pub token: Token,
-    /// What is to be run.
-    pub assignment: Assignment,
-    /// The statement.
-    pub body: Body,
-}
-
-/// What a task brings besides its assignment.
-#[derive(Clone, Debug, Default)]
-pub struct Body {
-    /// The statement.
-    pub payload: Bytes,
-    /// JSON array of text or null, one per parameter.
-    pub params: Option<Bytes>,
-}
-
-/// What the executor tells.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Event {
-    /// It has so many slots (0: the target is away).
-    Slots {
-        /// For what.
-        work: Work,
-        /// How many, busy ones included.
-        total: u32,
-    },
-    /// An assignment has ended.
-    Completed(Token, Completion),
 }
 
 /// What a slot does.
@@ -350,7 +300,8 @@ impl Executor {
         let running = async move {
             let (number, started) = (slot.number, this.0.clock.now());
             target.begin(number, &assignment, started);
-            let attempt = attempt::run(Arc::clone(&target), slot, assignment.clone(), body, stop);
+            let attempt =
+                sql::attempt::run(Arc::clone(&target), slot, assignment.clone(), body, stop);
             let (slot, report, pid) = match tokio::spawn(attempt).await {
                 Ok(ended) => ended,
                 Err(_) => target.salvage(number, panicked()).await,

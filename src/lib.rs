@@ -1,15 +1,28 @@
-//! Rallypoint coordinates parallel work on Postgres. `ARCHITECTURE.md` is the map; the modules below are its rooms.
+//! Rallypoint coordinates parallel work on Postgres. `ARCHITECTURE.md` is the map; the modules below
+//! are its rooms. The package is a program: what is public here serves its tests and benches. Callers
+//! in Rust use the crate `rallypoint-client`.
 
-pub mod api;
+#[doc(hidden)]
+pub mod assignment;
+pub(crate) mod backoff;
+#[doc(hidden)]
 pub mod cli;
-pub mod client;
+#[doc(hidden)]
 pub mod clock;
+#[doc(hidden)]
 pub mod coordinator;
+#[doc(hidden)]
 pub mod core;
+#[doc(hidden)]
 pub mod executor;
+#[doc(hidden)]
+pub mod hub;
+#[doc(hidden)]
 pub mod journal;
+#[doc(hidden)]
 pub mod peer;
+#[doc(hidden)]
 pub mod postgres;
-pub mod remote;
-pub mod rpc;
-pub mod serve;
+pub(crate) mod rpc;
+#[doc(hidden)]
+pub mod server;

@@ -7,20 +7,20 @@
 //! which names its own database.
 
 mod account;
-mod child;
+mod binaries;
 mod cluster;
-mod orphan;
-mod place;
-mod programs;
+mod data_dir;
+mod process;
 mod sql;
+mod stale_server;
 
 use account::Account;
 use anyhow::{Context, Result, bail};
-use child::Child;
+use binaries::Programs;
+use data_dir::Place;
+pub use data_dir::default_data_dir;
 use nix::sys::signal::Signal;
-use place::Place;
-pub use place::default_data_dir;
-use programs::Programs;
+use process::Child;
 use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use std::{
     fmt,

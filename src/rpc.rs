@@ -4,21 +4,13 @@
 mod auth;
 mod convert;
 mod errors;
-mod executions;
-mod forward;
-mod peers;
-mod readiness;
-mod reason;
-mod refusal;
-mod route;
+pub(crate) mod forwarding;
 mod scheduler;
 mod server;
 mod status;
 mod validate;
-mod violations;
 
-pub use executions::Probes;
-pub use peers::poke;
-pub use reason::Reason;
-pub use server::{Config, peer_routes, serve};
-pub use validate::Targets;
+pub(crate) use forwarding::peer_service::poke;
+pub(crate) use server::{Config, peer_routes, serve};
+pub(crate) use status::executions::Probes;
+pub(crate) use validate::Targets;

@@ -1,13 +1,13 @@
 //! `cancel HANDLE/SEQ`: cancels one task.
 
-use super::{Failure, connect::Server, output, words};
-use crate::api::TaskState;
+use super::{connect::Server, error::Failure, labels, output};
 use clap::Args;
+use rallypoint_client::api::TaskState;
 use std::process::ExitCode;
 
 /// Arguments of `cancel`.
 #[derive(Args, Debug)]
-pub struct Cancel {
+pub(super) struct Cancel {
     /// The task: its scheduler's handle, a slash, its number there
     #[arg(value_parser = parse, value_name = "HANDLE/SEQ")]
     task: Task,
@@ -15,13 +15,13 @@ pub struct Cancel {
 
 impl Cancel {
     /// Asks for it and says what became of it.
-    pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
         let Task { handle, seq } = self.task;
         let what = format!("cannot cancel task {handle}/{seq}");
         let answer = server.client().await?.scheduler(handle).cancel(seq).await;
         let answer = answer.map_err(|error| Failure::call(what, &error))?;
         output::line(match answer.state() {
-            TaskState::Done => format!("ended: {}", words::outcome(answer.outcome())),
+            TaskState::Done => format!("ended: {}", labels::outcome(answer.outcome())),
             _ => "it runs, and is being stopped".to_owned(),
         });
         Ok(ExitCode::SUCCESS)

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use std::{str::FromStr, time::Duration};
 
 /// `2026-03-01 12:00:00.123Z`, or `-`.
-pub fn time(us: i64) -> String {
+pub(super) fn time(us: i64) -> String {
     match Timestamp::from_microsecond(us) {
         Ok(time) if us != 0 => time.strftime("%Y-%m-%d %H:%M:%S%.3fZ").to_string(),
         _ => "-".to_owned(),
@@ -12,7 +12,7 @@ pub fn time(us: i64) -> String {
 }
 
 /// The time in RFC 3339, or null.
-pub fn rfc3339(us: i64) -> serde_json::Value {
+pub(super) fn rfc3339(us: i64) -> serde_json::Value {
     Timestamp::from_microsecond(us)
         .ok()
         .filter(|_| us != 0)
@@ -20,7 +20,7 @@ pub fn rfc3339(us: i64) -> serde_json::Value {
 }
 
 /// Microseconds since 1970 of a message's timestamp; absent: 0.
-pub fn micros(time: Option<&prost_types::Timestamp>) -> i64 {
+pub(super) fn micros(time: Option<&prost_types::Timestamp>) -> i64 {
     time.map_or(0, |time| {
         time.seconds
             .saturating_mul(1_000_000)
@@ -29,7 +29,7 @@ pub fn micros(time: Option<&prost_types::Timestamp>) -> i64 {
 }
 
 /// `0.013 s`, `41.512 s`, `12 min 03 s`, `5 h 07 min`, `3 d 02 h`.
-pub fn duration(us: i64) -> String {
+pub(super) fn duration(us: i64) -> String {
     let seconds = us / 1_000_000;
     match seconds {
         ..60 => format!("{:.3} s", us as f64 / 1e6),
@@ -40,7 +40,7 @@ pub fn duration(us: i64) -> String {
 }
 
 /// How long ago, by this machine's clock.
-pub fn ago(us: i64) -> String {
+pub(super) fn ago(us: i64) -> String {
     if us == 0 {
         return "-".to_owned();
     }
@@ -53,12 +53,12 @@ pub fn ago(us: i64) -> String {
 }
 
 /// Seconds of a duration in microseconds, to the microsecond.
-pub fn seconds(us: i64) -> f64 {
+pub(super) fn seconds(us: i64) -> f64 {
     us as f64 / 1e6
 }
 
 /// Reads `90`, `0.5` (seconds), `500ms`, `2m`, `1h 30m`.
-pub fn parse(text: &str) -> Result<Duration, String> {
+pub(super) fn parse(text: &str) -> Result<Duration, String> {
     let plain = text
         .parse::<f64>()
         .ok()

@@ -2,14 +2,14 @@
 //!
 //! Connecting is tried once and fails at once: a person who mistyped an address must not wait.
 
-use super::Failure;
-use crate::client::Client;
+use super::error::Failure;
 use clap::Args;
+use rallypoint_client::Client;
 use std::net::SocketAddr;
 
 /// Which server to talk to.
 #[derive(Args, Clone, Debug)]
-pub struct Server {
+pub(super) struct Server {
     /// Address of the server; of several replicas: all of them, with commas between
     #[arg(
         long = "server",
@@ -25,14 +25,14 @@ pub struct Server {
 
 impl Server {
     /// The server listening at this address.
-    pub fn at(address: SocketAddr) -> Server {
+    pub(super) fn at(address: SocketAddr) -> Server {
         Server {
             address: format!("http://{address}"),
         }
     }
 
     /// A connection, or why there is none. The log shows the account of whoever sits here as the caller.
-    pub async fn client(&self) -> Result<Client, Failure> {
+    pub(super) async fn client(&self) -> Result<Client, Failure> {
         let what = || format!("cannot reach the server at {}", self.address);
         let client = Client::connect(&self.address)
             .await

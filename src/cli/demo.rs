@@ -8,21 +8,23 @@ mod series;
 mod verdict;
 
 use super::{
-    Failure,
     connect::Server,
+    error::Failure,
     event, health, log,
     output::{self, BOLD, DIM, Output},
     submit::submit,
 };
 use crate::{
-    api::{ListTasksRequest, ReleaseMode, SchedulerSettings},
-    client::{DoneStream, Error, Scheduler},
-    core::limits::Limits,
-    serve::{Config, LEASE, serve},
+    core::model::limits::Limits,
+    server::{Config, LEASE, serve},
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use progress::Lines;
+use rallypoint_client::{
+    DoneStream, Error, Scheduler,
+    api::{ListTasksRequest, ReleaseMode, SchedulerSettings},
+};
 use series::Sleep;
 use std::{net::Ipv4Addr, path::PathBuf, process::ExitCode, time::Duration};
 use tokio::{net::TcpListener, task::JoinHandle, time};
@@ -34,7 +36,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Arguments of `demo`.
 #[derive(Args, Debug)]
-pub struct Demo {
+pub(super) struct Demo {
     /// Factor on the series' times; 1 takes 41.5 s
     #[arg(long, env = "SCALE", hide_env_values = true, default_value_t = 0.1, value_parser = scale, value_name = "FACTOR")]
     scale: f64,
@@ -44,7 +46,7 @@ pub struct Demo {
 
 impl Demo {
     /// Runs the series and judges it.
-    pub async fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
         let host = Host::start().await?;
         let judged = self.series(&host.server).await;
         host.stop().await?;

@@ -1,16 +1,15 @@
 //! One AsyncDone as a line for people and as JSON for programs.
 
 use super::{
-    clock,
+    clock, labels,
     output::{self, GREEN, RED},
     table::plain,
-    words,
 };
-use crate::api::{AsyncDone, Outcome, TaskResult};
+use rallypoint_client::api::{AsyncDone, Outcome, TaskResult};
 use serde_json::{Value, json};
 
 /// Time from start to outcome; 0: never started.
-pub fn run_time_us(done: &AsyncDone) -> i64 {
+pub(super) fn run_time_us(done: &AsyncDone) -> i64 {
     if done.started_us == 0 {
         0
     } else {
@@ -19,16 +18,16 @@ pub fn run_time_us(done: &AsyncDone) -> i64 {
 }
 
 /// `3/10  task 3  order 100  succeeded  1.013 s  select …`, coloured by outcome.
-pub fn line(done: &AsyncDone, total: usize, statement: &str) -> String {
+pub(super) fn line(done: &AsyncDone, total: usize, statement: &str) -> String {
     let digits = total.to_string().len();
     let head = format!(
         "{:>digits$}/{total}  task {:<digits$}  order {:<5}",
         done.done_no,
         done.seq,
-        words::order(done.order),
+        labels::order(done.order),
         digits = digits
     );
-    let word = format!("{:<9}", words::outcome(done.outcome()));
+    let word = format!("{:<9}", labels::outcome(done.outcome()));
     let word = output::paint(
         &word,
         if done.outcome() == Outcome::Succeeded {
@@ -67,12 +66,12 @@ fn remark(done: &AsyncDone, statement: &str) -> String {
 }
 
 /// The event as one JSON object.
-pub fn to_json(done: &AsyncDone) -> Value {
+pub(super) fn to_json(done: &AsyncDone) -> Value {
     json!({
         "done_no": done.done_no,
         "seq": done.seq,
         "order": done.order,
-        "outcome": words::outcome(done.outcome()),
+        "outcome": labels::outcome(done.outcome()),
         "attempt": done.attempt,
         "started_at": clock::rfc3339(done.started_us),
         "ended_at": clock::rfc3339(done.ended_us),
@@ -92,6 +91,6 @@ fn result(result: &TaskResult) -> Value {
 }
 
 /// The kept rows; null when none were asked for.
-pub fn rows(result: &TaskResult) -> Value {
+pub(super) fn rows(result: &TaskResult) -> Value {
     serde_json::from_slice(&result.rows_json).unwrap_or(Value::Null)
 }

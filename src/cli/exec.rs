@@ -6,29 +6,30 @@
 mod file;
 
 use super::{
-    Failure, TASK_FAILED, clock,
+    TASK_FAILED, clock,
     connect::Server,
+    error::Failure,
     event,
+    labels::FailurePolicy,
     output::{self, Output},
     progress::Bars,
     submit::submit,
-    words::FailurePolicy,
 };
-use crate::{
+use clap::Args;
+use file::Line;
+use rallypoint_client::{
+    Error, Scheduler,
     api::{
         AsyncDone, End, Outcome, ReleaseMode, RetryPolicy, SchedulerSettings, SqlTask, Task,
         TaskOptions, end, task::Kind,
     },
-    client::{Error, Scheduler},
 };
-use clap::Args;
-use file::Line;
 use std::{path::PathBuf, pin::pin, process::ExitCode, time::Duration};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Arguments of `exec`.
 #[derive(Args, Debug)]
-pub struct Exec {
+pub(super) struct Exec {
     /// SQL statements, a task each (or use --file)
     #[arg(required_unless_present = "file", value_name = "SQL")]
     statements: Vec<String>,
@@ -67,7 +68,7 @@ pub struct Exec {
 
 impl Exec {
     /// Opens a scheduler, submits, prints, releases.
-    pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
         let lines = self.lines()?;
         let statements = lines.iter().map(|line| line.statement.clone()).collect();
         let mut interrupts = signal(SignalKind::interrupt()).map_err(anyhow::Error::from)?;
@@ -119,7 +120,7 @@ impl Exec {
         SchedulerSettings {
             display_name: "rallypoint exec".to_owned(),
             max_parallelism: self.max_parallelism,
-            on_failure: crate::api::OnFailure::from(self.on_failure).into(),
+            on_failure: rallypoint_client::api::OnFailure::from(self.on_failure).into(),
             ..SchedulerSettings::default()
         }
     }

@@ -1,8 +1,8 @@
 //! `health`: asks a server's `grpc.health.v1` whether it is ready; for probes and scripts.
 
-use super::{Failure, connect::Server, output};
-use crate::client::Error;
+use super::{connect::Server, error::Failure, output};
 use clap::Args;
+use rallypoint_client::Error;
 use std::process::ExitCode;
 use tonic::transport::Endpoint;
 use tonic_health::pb::{
@@ -11,7 +11,7 @@ use tonic_health::pb::{
 
 /// Arguments of `health`.
 #[derive(Args, Debug)]
-pub struct Health {
+pub(super) struct Health {
     /// The service to ask about [default: the whole server]
     #[arg(long, default_value = "", hide_default_value = true)]
     service: String,
@@ -19,7 +19,7 @@ pub struct Health {
 
 impl Health {
     /// Prints `serving` and exits 0, or exits 1.
-    pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
         let answer = serving(server, self.service).await;
         let what = || format!("the server at {} did not say how it is", server.address);
         if answer.map_err(|error| Failure::call(what(), &error))? {
@@ -32,7 +32,7 @@ impl Health {
 }
 
 /// The server says that it serves. Asked once: a probe wants to know how it is now.
-pub async fn serving(server: &Server, service: String) -> Result<bool, Error> {
+pub(super) async fn serving(server: &Server, service: String) -> Result<bool, Error> {
     let channel = Endpoint::from_shared(server.address.clone())?
         .connect()
         .await?;

@@ -1,18 +1,18 @@
 //! `log HANDLE`: the story of a scheduler, task by task.
 
 use super::{
-    Failure, clock,
+    clock,
     connect::Server,
-    event,
+    error::Failure,
+    event, labels,
     output::{self, Output},
     table::{Table, plain},
-    words,
-};
-use crate::{
-    api::{ListTasksRequest, TaskState, TaskView},
-    client::Scheduler,
 };
 use clap::{Args, ValueEnum};
+use rallypoint_client::{
+    Scheduler,
+    api::{ListTasksRequest, TaskState, TaskView},
+};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
@@ -21,7 +21,7 @@ const PAGE: i32 = 1000;
 
 /// Arguments of `log`.
 #[derive(Args, Debug)]
-pub struct Log {
+pub(super) struct Log {
     /// The scheduler
     handle: String,
     /// Only tasks that stand here
@@ -48,7 +48,7 @@ enum State {
 
 impl Log {
     /// Reads the tasks and prints them, oldest first.
-    pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
         let (tasks, more) = read(
             &server.client().await?.scheduler(&self.handle),
             self.query(),
@@ -84,7 +84,7 @@ impl Log {
 }
 
 /// The newest `limit` tasks, oldest first, and whether there are older ones.
-pub async fn read(
+pub(super) async fn read(
     scheduler: &Scheduler,
     mut query: ListTasksRequest,
     limit: usize,
@@ -113,7 +113,7 @@ pub async fn read(
 }
 
 /// The tasks as a table; times are relative to the first submission, which stands above it.
-pub fn print(tasks: &[TaskView]) {
+pub(super) fn print(tasks: &[TaskView]) {
     let Some(zero) = tasks
         .iter()
         .map(|task| clock::micros(task.submitted_at.as_ref()))
@@ -133,8 +133,8 @@ pub fn print(tasks: &[TaskView]) {
         let (started, ended) = span(task);
         table.row([
             task.id.as_ref().map_or(0, |id| id.seq).to_string(),
-            words::order(task.effective_order),
-            words::standing(task).to_owned(),
+            labels::order(task.effective_order),
+            labels::standing(task).to_owned(),
             task.attempt.to_string(),
             since(zero, clock::micros(task.submitted_at.as_ref())),
             since(zero, started),
@@ -151,7 +151,7 @@ pub fn print(tasks: &[TaskView]) {
 }
 
 /// Start and end of a task's last attempt in microseconds; 0: not yet.
-pub fn span(task: &TaskView) -> (i64, i64) {
+pub(super) fn span(task: &TaskView) -> (i64, i64) {
     match &task.done {
         Some(done) => (done.started_us, done.ended_us),
         None => (clock::micros(task.started_at.as_ref()), 0),
@@ -180,7 +180,7 @@ fn remark(task: &TaskView) -> String {
 }
 
 /// One task as JSON.
-pub fn to_json(task: &TaskView) -> Value {
+pub(super) fn to_json(task: &TaskView) -> Value {
     let (started, _) = span(task);
     json!({
         "seq": task.id.as_ref().map_or(0, |id| id.seq),
@@ -188,7 +188,7 @@ pub fn to_json(task: &TaskView) -> Value {
         "target": task.target,
         "order": task.order,
         "effective_order": task.effective_order,
-        "state": words::standing(task),
+        "state": labels::standing(task),
         "attempt": task.attempt,
         "submitted_at": clock::rfc3339(clock::micros(task.submitted_at.as_ref())),
         "started_at": clock::rfc3339(started),

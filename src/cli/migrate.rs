@@ -1,6 +1,6 @@
 //! `migrate`: brings the schema of a coordination database up to date, and does nothing when it is.
 
-use super::{Failure, output};
+use super::{error::Failure, output};
 use crate::{
     core::ShardId,
     journal::{Journal, JournalConfig},
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 /// Arguments of `migrate`.
 #[derive(Args, Debug)]
-pub struct Migrate {
+pub(super) struct Migrate {
     /// URL of the coordination database
     #[arg(
         long,
@@ -23,7 +23,7 @@ pub struct Migrate {
 
 impl Migrate {
     /// Migrates, or says why not.
-    pub async fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
         let options = self.database.parse().map_err(|error| {
             Failure::new("the URL of the database cannot be read")
                 .why(error)

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 
 /// How to print.
 #[derive(Args, Clone, Copy, Debug)]
-pub struct Output {
+pub(super) struct Output {
     /// Print a table or JSON
     #[arg(short = 'o', long = "output", value_enum, default_value_t = Format::Table)]
     format: Format,
@@ -20,35 +20,35 @@ enum Format {
 
 impl Output {
     /// A program reads it.
-    pub fn json(self) -> bool {
+    pub(super) fn json(self) -> bool {
         self.format == Format::Json
     }
 }
 
 /// Writes a line on stdout. A reader that has gone (`| head`) ends the program quietly, as it does `cat`.
-pub fn line(text: impl AsRef<str>) {
+pub(super) fn line(text: impl AsRef<str>) {
     if writeln!(io::stdout().lock(), "{}", text.as_ref()).is_err() {
         std::process::exit(0);
     }
 }
 
 /// Writes one JSON value as one line.
-pub fn json(value: &Value) {
+pub(super) fn json(value: &Value) {
     line(value.to_string());
 }
 
 /// Columns of the terminal behind stdout; `None`: it is no terminal, and nothing needs to be cut.
-pub fn width() -> Option<usize> {
+pub(super) fn width() -> Option<usize> {
     terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0).max(40))
 }
 
 /// The text, cut where the terminal ends.
-pub fn fit(text: &str) -> String {
+pub(super) fn fit(text: &str) -> String {
     width().map_or_else(|| text.to_owned(), |width| cut(text, width))
 }
 
 /// The text, at most so many characters of it.
-pub fn cut(text: &str, width: usize) -> String {
+pub(super) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
@@ -59,12 +59,12 @@ pub fn cut(text: &str, width: usize) -> String {
 }
 
 /// Stdout is a terminal whose owner has nothing against colour.
-pub fn colour() -> bool {
+pub(super) fn colour() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// The text in an ANSI style, where colour is wanted.
-pub fn paint(text: &str, style: &str) -> String {
+pub(super) fn paint(text: &str, style: &str) -> String {
     if colour() {
         format!("\x1b[{style}m{text}\x1b[0m")
     } else {
@@ -73,13 +73,13 @@ pub fn paint(text: &str, style: &str) -> String {
 }
 
 /// ANSI style of headings.
-pub const BOLD: &str = "1";
+pub(super) const BOLD: &str = "1";
 /// ANSI style of what is beside the point.
-pub const DIM: &str = "2";
+pub(super) const DIM: &str = "2";
 /// ANSI style of what went well.
-pub const GREEN: &str = "32";
+pub(super) const GREEN: &str = "32";
 /// ANSI style of what did not.
-pub const RED: &str = "31";
+pub(super) const RED: &str = "31";
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 //! Progress is never data: nothing here writes on stdout, and lines that go there pass through `aside`, so that they do
 //! not run into the bars.
 
-use super::words;
+use super::labels;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, time::Duration};
 const MOST_BARS: usize = 10;
 
 /// The bars of a run.
-pub struct Bars {
+pub(super) struct Bars {
     multi: MultiProgress,
     orders: BTreeMap<Option<i64>, Count>,
     bars: BTreeMap<Option<i64>, ProgressBar>,
@@ -28,7 +28,7 @@ struct Count {
 
 impl Bars {
     /// A bar for each of these orders (one item per task).
-    pub fn new(tasks: impl Iterator<Item = Option<i64>>) -> Bars {
+    pub(super) fn new(tasks: impl Iterator<Item = Option<i64>>) -> Bars {
         let mut orders: BTreeMap<Option<i64>, Count> = BTreeMap::new();
         for order in tasks {
             orders.entry(order).or_default().total += 1;
@@ -55,7 +55,7 @@ impl Bars {
     }
 
     /// A task has ended.
-    pub fn done(&mut self, order: Option<i64>, good: bool) {
+    pub(super) fn done(&mut self, order: Option<i64>, good: bool) {
         let count = self.orders.entry(order).or_default();
         count.done += 1;
         count.bad += u64::from(!good);
@@ -87,12 +87,12 @@ impl Bars {
     }
 
     /// What speaks beside the bars, also while they are in other hands.
-    pub fn voice(&self) -> Voice {
+    pub(super) fn voice(&self) -> Voice {
         Voice(self.multi.clone())
     }
 
     /// Leaves the bars as they are and says how it ended.
-    pub fn finish(&self, text: impl AsRef<str>) {
+    pub(super) fn finish(&self, text: impl AsRef<str>) {
         for bar in self
             .bars
             .values()
@@ -116,16 +116,16 @@ impl Bars {
 }
 
 /// Writes without running into the bars.
-pub struct Voice(MultiProgress);
+pub(super) struct Voice(MultiProgress);
 
 impl Voice {
     /// Says something on stderr.
-    pub fn say(&self, text: impl AsRef<str>) {
+    pub(super) fn say(&self, text: impl AsRef<str>) {
         self.aside(|| eprintln!("{}", text.as_ref()));
     }
 
     /// Writes, on stdout too, while the bars stand aside.
-    pub fn aside(&self, write: impl FnOnce()) {
+    pub(super) fn aside(&self, write: impl FnOnce()) {
         self.0.suspend(write);
     }
 }
@@ -133,7 +133,7 @@ impl Voice {
 fn name(order: Option<i64>) -> String {
     order.map_or_else(
         || "no order".to_owned(),
-        |_| format!("order {}", words::order(order)),
+        |_| format!("order {}", labels::order(order)),
     )
 }
 

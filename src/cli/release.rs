@@ -1,13 +1,13 @@
 //! `release HANDLE`: ends a conversation.
 
-use super::{Failure, connect::Server, output};
-use crate::api::ReleaseMode;
+use super::{connect::Server, error::Failure, output};
 use clap::Args;
+use rallypoint_client::api::ReleaseMode;
 use std::process::ExitCode;
 
 /// Arguments of `release`.
 #[derive(Args, Debug)]
-pub struct Release {
+pub(super) struct Release {
     /// The scheduler
     handle: String,
     /// Cancel what has not ended, instead of letting it finish
@@ -20,7 +20,7 @@ pub struct Release {
 
 impl Release {
     /// Releases it and says what is left.
-    pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
         let mode = if self.cancel {
             ReleaseMode::Cancel
         } else {

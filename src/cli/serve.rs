@@ -5,8 +5,8 @@
 mod peers;
 mod quotas;
 
-use super::Failure;
-use crate::serve::{Config, Target};
+use super::error::Failure;
+use crate::server::{Config, Target};
 use clap::{Args, ValueEnum};
 use peers::Peers;
 use quotas::Quotas;
@@ -19,7 +19,7 @@ use tracing_subscriber::EnvFilter;
 
 /// Arguments of `serve`.
 #[derive(Args, Debug)]
-pub struct Serve {
+pub(super) struct Serve {
     /// Address to listen on (port 0: any free one)
     #[arg(
         long,
@@ -135,7 +135,7 @@ struct TargetOption {
 
 impl Serve {
     /// Serves until told to stop.
-    pub async fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
         log_to_stderr(self.log_format);
         let stop = Stop::new()?;
         let listener = TcpListener::bind(self.listen).await.map_err(|error| {
@@ -145,7 +145,7 @@ impl Serve {
         })?;
         let address = listener.local_addr().map_err(anyhow::Error::from)?;
         eprintln!("listening on http://{address}");
-        crate::serve::serve(self.config(address)?, listener, stop.wait()).await?;
+        crate::server::serve(self.config(address)?, listener, stop.wait()).await?;
         Ok(ExitCode::SUCCESS)
     }
 

@@ -1,17 +1,18 @@
 //! `status`: what the service is doing, once or again and again.
 
 use super::{
-    Failure, clock,
+    clock,
     connect::Server,
+    error::Failure,
+    labels,
     output::{self, BOLD, Output, RED},
     table::Table,
-    words,
-};
-use crate::{
-    api::{DayPin, Execution, GetStatusResponse, day_pin::Reason},
-    client::Error,
 };
 use clap::Args;
+use rallypoint_client::{
+    Error,
+    api::{DayPin, Execution, GetStatusResponse, day_pin::Reason},
+};
 use serde_json::{Value, json};
 use std::{
     io::{self, IsTerminal},
@@ -24,7 +25,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Arguments of `status`.
 #[derive(Args, Debug)]
-pub struct Status {
+pub(super) struct Status {
     /// One row per slot: what runs where
     #[arg(long)]
     executions: bool,
@@ -37,7 +38,7 @@ pub struct Status {
 
 impl Status {
     /// Asks and prints.
-    pub async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
         let client = server.client().await?;
         if self.watch {
             let mut stream = client.watch_executions(INTERVAL).await.map_err(refused)?;
@@ -210,7 +211,7 @@ fn print_executions(executions: &[Execution]) {
             } else {
                 format!("{}/{}", execution.handle, execution.seq)
             },
-            words::order(execution.order),
+            labels::order(execution.order),
             busy(execution.attempt.to_string()),
             busy(clock::duration(execution.elapsed_ms.saturating_mul(1000))),
             execution.caller.clone(),

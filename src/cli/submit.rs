@@ -1,12 +1,9 @@
 //! Many tasks, few calls: cuts what a file brings into calls that keep the service's limits.
 
-use super::Failure;
-use crate::{
-    api::Task,
-    client::{Error, Scheduler},
-    core::limits,
-};
+use super::error::Failure;
+use crate::core::model::limits;
 use prost::Message;
+use rallypoint_client::{Error, Scheduler, api::Task};
 use std::time::Duration;
 
 /// Bytes of tasks put into one call: room is left for the rest of the message.
@@ -16,7 +13,7 @@ const PATIENCE: u32 = 60;
 
 /// Submits tasks in as many calls as their size needs. A later call may bring no lower order than an earlier one, so the
 /// tasks must come in ascending order.
-pub async fn submit(scheduler: &Scheduler, tasks: Vec<Task>) -> Result<(), Failure> {
+pub(super) async fn submit(scheduler: &Scheduler, tasks: Vec<Task>) -> Result<(), Failure> {
     for call in calls(tasks) {
         exec(scheduler, call)
             .await
@@ -66,7 +63,7 @@ fn calls(tasks: Vec<Task>) -> Vec<Vec<Task>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{SqlTask, task::Kind};
+    use rallypoint_client::api::{SqlTask, task::Kind};
 
     fn task(bytes: usize) -> Task {
         let sql = SqlTask {

@@ -3,7 +3,7 @@
 use super::output::{self, DIM};
 
 /// A table under construction.
-pub struct Table {
+pub(super) struct Table {
     heads: Vec<&'static str>,
     rows: Vec<Vec<String>>,
 }
@@ -13,7 +13,7 @@ const GAP: &str = "  ";
 
 impl Table {
     /// A head that begins with `>` sets its column to the right.
-    pub fn new(heads: &[&'static str]) -> Table {
+    pub(super) fn new(heads: &[&'static str]) -> Table {
         Table {
             heads: heads.to_vec(),
             rows: Vec::new(),
@@ -21,19 +21,19 @@ impl Table {
     }
 
     /// Adds a row: one cell per head.
-    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
+    pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
         debug_assert_eq!(N, self.heads.len());
         self.rows
             .push(cells.into_iter().map(|cell| plain(&cell)).collect());
     }
 
     /// Nothing in it.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// Writes it on stdout.
-    pub fn print(&self) {
+    pub(super) fn print(&self) {
         for (index, text) in self.lines().into_iter().enumerate() {
             let text = output::fit(&text);
             output::line(if index == 0 {
@@ -82,7 +82,7 @@ impl Table {
 }
 
 /// The text on one line, without control characters: it comes from callers and databases.
-pub fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let spaced: String = text
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })

@@ -1,20 +1,19 @@
 //! Feeds the machine from tokio's channels and carries out what it says. It decides nothing.
 
-mod crew;
+mod executors;
 
 use super::{
-    feed::Feeds,
-    health::Health,
-    library::Library,
+    body_cache::prefetch::Library,
+    commands::Asked,
     machine::{Effect, Envelope, Event, Machine, Release},
-    owner::Wish,
-    roll::{Change, Roll},
-    room::Place,
+    ownership::{Wish, role::Health},
+    streams::event_buffer::Feeds,
 };
+use crate::hub::fencing::{Change, Roll};
 use crate::{
+    assignment::Told,
     clock::Clock,
     core::{Action, BatchNo, Command, Reply, Ticket, Time, Work},
-    executor::Told,
     journal::{Batch, Fate, Journal, Replica, Writer},
 };
 use futures_util::FutureExt;
@@ -32,15 +31,6 @@ const TAKEN: usize = 1_024;
 const UNDECIDED: usize = 4_096;
 /// The longest sleep: a bound on what a missed timer could cost.
 const NAP: Duration = Duration::from_secs(1);
-
-/// A command on its way to the loop.
-#[derive(Debug)]
-pub(super) struct Asked {
-    pub command: Command,
-    pub reply: oneshot::Sender<Reply>,
-    /// Its share of the queue.
-    pub _place: Option<Place>,
-}
 
 /// Everything the loop needs.
 pub(super) struct Driver {
@@ -101,7 +91,7 @@ type Flight = Pin<Box<dyn Future<Output = (Writer, BatchNo, Fate)> + Send>>;
 impl Driver {
     /// Runs on a thread of its own until the queue of commands is closed: the answer of the database is then taken up at
     /// once, however busy the threads of the connections are. What the loop spawns runs on `others`.
-    pub fn start(self, first: Effect) -> std::io::Result<()> {
+    pub(super) fn start(self, first: Effect) -> std::io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;

@@ -5,21 +5,21 @@
 //! executor reported is never dropped. No I/O, no clock: tokio feeds it in `driver`, the simulator in the tests.
 
 mod envelope;
-mod tenure;
-mod told;
+mod executor_state;
+mod ownership;
 
 use crate::{
     core::{
         Action, Attempt, BatchNo, Epoch, Handle, Output, Progress, RecoveredScheduler, Reject,
-        Reply, Seq, Shard, ShardId, Ticket, Time, Window, limits::Limits,
+        Reply, Seq, Shard, ShardId, Ticket, Time, Window, model::limits::Limits,
     },
     journal::{Batch, Fate},
 };
 pub use envelope::Envelope;
 use envelope::{bytes, split, storable, survives};
+use executor_state::Told;
 use rustc_hash::FxHashSet;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
-use told::Told;
 
 /// Commands and outcomes in one batch, about: what Postgres takes in one go without a stall.
 const BATCH_RECORDS: usize = 5_000;

@@ -23,7 +23,7 @@ impl Output {
     }
 
     /// Adds outcomes behind the last ones of their scheduler; says how many rows that makes.
-    pub(super) fn push_done(&mut self, handle: Handle, done_no: DoneNo, done: Done) -> u32 {
+    pub(crate) fn push_done(&mut self, handle: Handle, done_no: DoneNo, done: Done) -> u32 {
         let rows = &mut self.records.completions;
         if let Some(row) = self.rows.get(&handle).map(|at| &mut rows[*at])
             && let Some(row) = Arc::get_mut(row)

@@ -1,15 +1,23 @@
 //! One scheduler in memory: its row, its queue, what it runs, and the numbers it gives.
 
+pub(crate) mod body_sizes;
+pub(crate) mod queue;
+pub(crate) mod unfinished;
+
 use super::{
-    Attempt, CancelRest, Checkpoint, Counts, DoneNo, Gate, Handle, KindId, Order, Progress, Queue,
-    ReleaseMode, SchedulerImage, SchedulerState, SchedulerView, Seq, Share, Sizes, Span, Time,
-    Unfinished, totals,
+    Attempt, CancelRest, Checkpoint, Counts, DoneNo, Handle, Order, Progress, ReleaseMode,
+    SchedulerImage, SchedulerState, SchedulerView, Seq, Time,
+    fairness::fair_share::{KindId, Share},
+    shard::totals,
 };
+use body_sizes::Sizes;
+use queue::{Gate, Queue, Span};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use unfinished::Unfinished;
 
 #[derive(Debug)]
-pub(super) struct Scheduler {
+pub(crate) struct Scheduler {
     /// Without a checkpoint: that is made when it is written.
     pub image: SchedulerImage,
     pub highest_seq: Seq,
@@ -52,7 +60,7 @@ pub(super) struct Scheduler {
 
 /// An assignment that runs.
 #[derive(Debug)]
-pub(super) struct InFlight {
+pub(crate) struct InFlight {
     pub span: Span,
     pub attempt: Attempt,
     pub since: Time,
@@ -67,14 +75,14 @@ pub(super) struct InFlight {
 
 /// The attempts of one task so far.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct History {
+pub(crate) struct History {
     pub attempt: Attempt,
     pub failures: u32,
     pub losses: u32,
 }
 
 impl Scheduler {
-    pub fn new(mut image: SchedulerImage, share: Share, now: Time) -> Self {
+    pub(crate) fn new(mut image: SchedulerImage, share: Share, now: Time) -> Self {
         let checkpoint = std::mem::replace(&mut image.checkpoint, Checkpoint::NONE);
         Scheduler {
             highest_seq: checkpoint.highest_seq,
@@ -103,12 +111,12 @@ impl Scheduler {
         }
     }
 
-    pub fn handle(&self) -> Handle {
+    pub(crate) fn handle(&self) -> Handle {
         self.image.handle
     }
 
     /// Which orders may start tasks: none above a halt or a bulk cancellation under way.
-    pub fn gate(&self) -> Gate {
+    pub(crate) fn gate(&self) -> Gate {
         let halt = self.image.halt.as_ref().map(|halt| halt.order);
         match (self.image.cancel_rest, halt) {
             (Some(CancelRest { above: None, .. }), _) => Gate::Shut,
@@ -124,7 +132,7 @@ impl Scheduler {
     }
 
     /// How many more tasks it may start under its own limit.
-    pub fn room(&self) -> u32 {
+    pub(crate) fn room(&self) -> u32 {
         if self.image.paused || self.overdue {
             return 0;
         }
@@ -135,7 +143,7 @@ impl Scheduler {
     }
 
     /// The kinds it could use a slot of.
-    pub fn wanted(&self) -> Vec<KindId> {
+    pub(crate) fn wanted(&self) -> Vec<KindId> {
         if self.room() == 0 {
             return Vec::new();
         }
@@ -146,20 +154,20 @@ impl Scheduler {
     }
 
     /// The running assignment that holds `seq`.
-    pub fn in_flight_of(&self, seq: Seq) -> Option<(Seq, &InFlight)> {
+    pub(crate) fn in_flight_of(&self, seq: Seq) -> Option<(Seq, &InFlight)> {
         let (first, flight) = self.in_flight.range(..=seq).next_back()?;
         (seq <= flight.span.last()).then_some((*first, flight))
     }
 
     /// Unfinished tasks that its halt blocks.
-    pub fn blocked_by_halt(&self) -> i64 {
+    pub(crate) fn blocked_by_halt(&self) -> i64 {
         self.image
             .halt
             .as_ref()
             .map_or(0, |halt| self.queue.unfinished_above(halt.order))
     }
 
-    pub fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> Progress {
         Progress {
             done_no: self.done_no,
             pending: self.unfinished,
@@ -169,7 +177,7 @@ impl Scheduler {
         }
     }
 
-    pub fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         let (running, queued) = (i64::from(self.running), self.queue.startable(self.gate()));
         let retrying = self.queue.retrying();
         Counts {
@@ -180,7 +188,7 @@ impl Scheduler {
         }
     }
 
-    pub fn view(&self) -> SchedulerView {
+    pub(crate) fn view(&self) -> SchedulerView {
         let mut image = self.image.clone();
         image.checkpoint = Checkpoint {
             highest_seq: self.highest_seq,
@@ -199,7 +207,7 @@ impl Scheduler {
     }
 
     /// Unfinished tasks up to `last_seq` that count for a goal: those of `order` or lower, or all.
-    pub fn outstanding(&self, last_seq: Seq, order: Option<Order>) -> i64 {
+    pub(crate) fn outstanding(&self, last_seq: Seq, order: Option<Order>) -> i64 {
         if last_seq >= self.highest_seq {
             return order.map_or(self.unfinished, |order| self.queue.unfinished_up_to(order));
         }
@@ -221,7 +229,7 @@ impl Scheduler {
     }
 
     /// The state of now, for recovery to start from.
-    pub fn checkpoint(&self, now: Time) -> Checkpoint {
+    pub(crate) fn checkpoint(&self, now: Time) -> Checkpoint {
         Checkpoint {
             highest_seq: self.highest_seq,
             done_no: self.done_no,
@@ -235,7 +243,7 @@ impl Scheduler {
     }
 
     /// Intends to cancel the waiting tasks above `above` submitted so far, besides what is already intended.
-    pub fn intend_cancel(&mut self, above: Option<Order>) {
+    pub(crate) fn intend_cancel(&mut self, above: Option<Order>) {
         let above = match self.image.cancel_rest {
             Some(CancelRest {
                 above: Some(other), ..
@@ -250,7 +258,7 @@ impl Scheduler {
     }
 
     /// Notes the total deadline of new tasks.
-    pub fn note_deadline(&mut self, span: &Span) {
+    pub(crate) fn note_deadline(&mut self, span: &Span) {
         if let Some(deadline) = span.spec.options.deadline {
             self.deadlines.insert(
                 (span.submitted_at + deadline, span.first),
@@ -260,7 +268,7 @@ impl Scheduler {
     }
 
     /// Forgets the total deadline of tasks that have ended; of a call's tasks those in front.
-    pub fn forget_deadline(&mut self, span: &Span) {
+    pub(crate) fn forget_deadline(&mut self, span: &Span) {
         let Some(deadline) = span.spec.options.deadline else {
             return;
         };
@@ -273,7 +281,7 @@ impl Scheduler {
     }
 
     /// Whether the deadline of a task has passed that waits, or did when it was noted.
-    pub fn is_overdue(&self, now: Time) -> bool {
+    pub(crate) fn is_overdue(&self, now: Time) -> bool {
         self.deadlines
             .keys()
             .next()
@@ -281,7 +289,7 @@ impl Scheduler {
     }
 
     /// When it is idle for too long: no call, no stream, nothing running or retrying (design 4).
-    pub fn idle_at(&self) -> Time {
+    pub(crate) fn idle_at(&self) -> Time {
         let busy = self.streams > 0 || self.running > 0 || self.queue.retrying() > 0;
         if busy || self.image.state != SchedulerState::Open {
             return Time::NEVER;
@@ -290,12 +298,12 @@ impl Scheduler {
     }
 
     /// It is over, and nobody watches it.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.image.state == SchedulerState::Released && self.streams == 0
     }
 
     /// When the shard must look at it again.
-    pub fn next_due(&self) -> Time {
+    pub(crate) fn next_due(&self) -> Time {
         let delayed = self.queue.next_delayed().unwrap_or(Time::NEVER);
         if self.sliced {
             return delayed;
@@ -309,7 +317,7 @@ impl Scheduler {
     }
 
     /// The way it was released, or would be when abandoned.
-    pub fn abandon_mode(&self) -> ReleaseMode {
+    pub(crate) fn abandon_mode(&self) -> ReleaseMode {
         self.image.settings.on_abandon
     }
 }

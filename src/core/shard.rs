@@ -3,49 +3,72 @@
 //! `apply` decides one command. `settle` does what waits for no command: due timers, one slice of each bulk effect, and
 //! handing out free slots; the loop calls it before it seals a batch.
 
+pub(crate) mod checkpoints;
+pub(crate) mod complete;
+pub(crate) mod dispatch;
+pub(crate) mod finish;
+pub(crate) mod idempotency;
+pub(crate) mod in_doubt;
+pub(crate) mod incremental;
+pub(crate) mod interning;
+pub(crate) mod lifecycle;
+pub(crate) mod listing;
+pub(crate) mod lookahead;
+pub(crate) mod recovered;
+pub(crate) mod restore;
+pub(crate) mod submit;
+pub(crate) mod timers;
+pub(crate) mod totals;
+pub(crate) mod watch;
+
 use super::{
-    Action, Caller, Command, Fair, Handle, Namespace, Output, Over, Progress, Quotas, Reject,
-    Reply, Scheduler, Seq, Ticket, Time, Verb,
-    behind::Behind,
-    bulk::Bulk,
-    limits::Limits,
-    requests::{AcceptedCalls, Opened},
-    shared::Shared,
-    totals::Totals,
+    Action, Caller, Command, Handle, Namespace, Output, Progress, Reject, Reply, Seq, Ticket, Time,
+    Verb,
+    fairness::{
+        fair_share::Fair,
+        quota::{Over, Quotas},
+    },
+    model::limits::Limits,
+    scheduler::Scheduler,
 };
+use checkpoints::Behind;
+use idempotency::{AcceptedCalls, Opened};
+use incremental::Bulk;
+use interning::Shared;
 use rustc_hash::FxHashMap;
 use std::{
     cmp::Reverse,
     collections::{BTreeSet, BinaryHeap, VecDeque},
 };
+use totals::Totals;
 
 /// The state of one shard.
 #[derive(Debug, Default)]
 pub struct Shard {
-    pub(super) limits: Limits,
+    pub(crate) limits: Limits,
     /// Boxed: a table of large values doubles at a high price.
-    pub(super) schedulers: FxHashMap<Handle, Box<Scheduler>>,
-    pub(super) fair: Fair,
-    pub(super) quotas: Quotas,
-    pub(super) opened: Opened,
+    pub(crate) schedulers: FxHashMap<Handle, Box<Scheduler>>,
+    pub(crate) fair: Fair,
+    pub(crate) quotas: Quotas,
+    pub(crate) opened: Opened,
     /// Calls that may be repeated.
-    pub(super) accepted: AcceptedCalls,
+    pub(crate) accepted: AcceptedCalls,
     /// What schedulers have in common.
-    pub(super) shared: Shared,
+    pub(crate) shared: Shared,
     /// Sums over all schedulers.
-    pub(super) totals: Totals,
+    pub(crate) totals: Totals,
     /// When to look at a scheduler.
-    pub(super) timers: BTreeSet<(Time, Handle)>,
+    pub(crate) timers: BTreeSet<(Time, Handle)>,
     /// Attempts just begun: those that still run after `LONG_ATTEMPT` get a row.
-    pub(super) young: VecDeque<(Time, Handle, Seq)>,
+    pub(crate) young: VecDeque<(Time, Handle, Seq)>,
     /// Attempts that run for long: when to charge them again.
-    pub(super) charges: BinaryHeap<Reverse<(Time, Handle, Seq)>>,
+    pub(crate) charges: BinaryHeap<Reverse<(Time, Handle, Seq)>>,
     /// Schedulers with a bulk effect under way.
-    pub(super) bulk: Bulk,
+    pub(crate) bulk: Bulk,
     /// Schedulers that are over and nobody watches, oldest first.
-    pub(super) ended: VecDeque<Handle>,
+    pub(crate) ended: VecDeque<Handle>,
     /// Finished work that a recovery would read again.
-    pub(super) behind: Behind,
+    pub(crate) behind: Behind,
 }
 
 impl Shard {
@@ -129,7 +152,7 @@ impl Shard {
             .peek()
             .map_or(Time::NEVER, |Reverse((at, ..))| *at);
         let young = self.young.front().map_or(Time::NEVER, |(since, ..)| {
-            *since + super::limits::LONG_ATTEMPT
+            *since + super::model::limits::LONG_ATTEMPT
         });
         timer
             .min(charge)
@@ -192,7 +215,7 @@ impl Shard {
     }
 
     /// The answer to a call that a limit of its namespace forbids.
-    pub(super) fn over(namespace: &Namespace, over: Over) -> Reply {
+    pub(crate) fn over(namespace: &Namespace, over: Over) -> Reply {
         let Over { limit, value, wait } = over;
         Reply::Rejected(Reject::LimitReached {
             limit,
@@ -209,14 +232,14 @@ impl Shard {
     }
 
     /// The scheduler of `handle`, which the caller has made sure exists.
-    pub(super) fn scheduler_mut(&mut self, handle: Handle) -> &mut Scheduler {
+    pub(crate) fn scheduler_mut(&mut self, handle: Handle) -> &mut Scheduler {
         self.schedulers
             .get_mut(&handle)
             .expect("the scheduler is in memory")
     }
 
     /// Brings a scheduler's place in the fair share and its timer up to date after any change.
-    pub(super) fn refresh(&mut self, handle: Handle) {
+    pub(crate) fn refresh(&mut self, handle: Handle) {
         let Some(scheduler) = self.schedulers.get_mut(&handle) else {
             return;
         };
@@ -238,7 +261,7 @@ impl Shard {
     }
 
     /// Writes the scheduler's row with this batch.
-    pub(super) fn record(&mut self, handle: Handle, out: &mut Output) {
+    pub(crate) fn record(&mut self, handle: Handle, out: &mut Output) {
         let image = &self.scheduler_mut(handle).image;
         let image = out
             .records

@@ -15,7 +15,7 @@ mod submission;
 pub(super) use error_bytes::take_error;
 pub use shape::statements;
 
-use super::{connect::Duty, days::Days, error::connection_lost, wire::Date};
+use super::{connect::Duty, days::Days, encoding::Date, error::connection_lost};
 use crate::core::{BatchNo, Day, Epoch, Records, ShardId};
 use rows::Rows;
 use shape::Shape;

@@ -3,7 +3,7 @@
 //! A row lies in the partition of the day on which it was written. The writer uses days that exist: when the present one
 //! does not (nobody could make days for a week), the last one made takes its rows.
 
-use super::{JournalError, wire::Date};
+use super::{JournalError, encoding::Date};
 use crate::core::Day;
 use jiff::{ToSpan, civil};
 use sqlx::PgConnection;
@@ -20,7 +20,7 @@ pub(super) struct Days(Vec<Day>);
 
 impl Days {
     /// Those that every table has; one that is being detached does not count.
-    pub async fn read(connection: &mut PgConnection) -> Result<Self, JournalError> {
+    pub(super) async fn read(connection: &mut PgConnection) -> Result<Self, JournalError> {
         let days: Vec<Date> = sqlx::query_scalar(
             "-- days
              select to_date(right(c.relname, 10), 'YYYY_MM_DD') as day
@@ -37,20 +37,20 @@ impl Days {
     }
 
     /// Where rows of `day` go: to `day`, else to the last day before it, else to the first one there is.
-    pub fn place(&self, day: Day) -> Day {
+    pub(super) fn place(&self, day: Day) -> Day {
         let at = self.0.partition_point(|known| *known <= day);
         self.0.get(at.saturating_sub(1)).copied().unwrap_or(day)
     }
 
     /// A day before which no row lies that was written on `day` or later, whatever days there were then: a day that was missing
     /// is only made until the day after it.
-    pub fn lowest(&self, day: Day) -> Day {
+    pub(super) fn lowest(&self, day: Day) -> Day {
         let day = Day(day.0 - MADE_LATE);
         self.place(day).min(day)
     }
 
     /// Whether there is a partition for `day`.
-    pub fn has(&self, day: Day) -> bool {
+    pub(super) fn has(&self, day: Day) -> bool {
         self.0.binary_search(&day).is_ok()
     }
 }

@@ -3,8 +3,11 @@
 //! A directory with the name `data` is always complete: it is made under another name and renamed.
 
 use super::{
-    COORDINATION, Options, SUPERUSER, TARGET, account::Account, child::Child, place, place::Place,
-    programs::Programs,
+    COORDINATION, Options, SUPERUSER, TARGET,
+    account::Account,
+    binaries::Programs,
+    data_dir::{self, Place},
+    process::Child,
 };
 use anyhow::{Context, Result, bail};
 use std::{
@@ -170,7 +173,7 @@ fn template(programs: &Programs, account: &Account) -> Result<PathBuf> {
     // Processes that make it at the same time are told apart by their number, threads wait for each other here.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let root = place::temporary_root();
+    let root = data_dir::temporary_root();
     let name = format!(
         "rallypoint-template-{}-{TEMPLATE_VERSION}-{}",
         programs.major,

@@ -1,7 +1,7 @@
 //! Who calls. Authentication is off in this version: everybody is in the namespace `default`, unless the operator has
 //! declared that the metadata can be trusted (a gateway that authenticates stands in front).
 
-use super::{errors, reason::Reason};
+use super::errors::{self, reason::Reason};
 use crate::core::{Caller, Namespace};
 use std::{net::SocketAddr, sync::Arc};
 use tonic::{
@@ -20,14 +20,14 @@ const NAMESPACE_BYTES: usize = 63;
 
 /// Tells the caller of a request.
 #[derive(Clone, Debug)]
-pub struct Auth {
+pub(crate) struct Auth {
     default: Namespace,
     trusted_namespace_metadata: bool,
 }
 
 impl Auth {
     /// With `trusted_namespace_metadata` a request may name its namespace.
-    pub fn new(trusted_namespace_metadata: bool) -> Self {
+    pub(crate) fn new(trusted_namespace_metadata: bool) -> Self {
         Auth {
             default: Namespace::default_namespace(),
             trusted_namespace_metadata,
@@ -35,12 +35,12 @@ impl Auth {
     }
 
     /// Who sent `request`: the name it gives itself, else the address it came from.
-    pub fn caller<T>(&self, request: &tonic::Request<T>) -> Result<Caller, Status> {
+    pub(crate) fn caller<T>(&self, request: &tonic::Request<T>) -> Result<Caller, Status> {
         self.of_metadata(request.metadata(), request.remote_addr())
     }
 
     /// Who sent a request that no handler has taken yet.
-    pub fn caller_of(&self, parts: &Parts) -> Result<Caller, Status> {
+    pub(crate) fn caller_of(&self, parts: &Parts) -> Result<Caller, Status> {
         let peer = parts
             .extensions
             .get::<TcpConnectInfo>()

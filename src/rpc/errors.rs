@@ -3,19 +3,23 @@
 //! namespace's get the same bytes. Never says anything of a statement, a file or the database's own words.
 
 mod limits;
+pub(crate) mod reason;
+pub(crate) mod transport;
+pub(crate) mod violations;
 
-use super::{reason::Reason, violations::Violations};
 use crate::{
     coordinator::CallError,
-    core::{Handle, Reject, Reply, limits::CALL_BYTES},
+    core::{Handle, Reject, Reply, model::limits::CALL_BYTES},
     journal::JournalError,
 };
+use reason::Reason;
 use std::{collections::HashMap, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
+use violations::Violations;
 
 /// The domain of our reasons.
-pub const DOMAIN: &str = "rallypoint";
+pub(super) const DOMAIN: &str = "rallypoint";
 /// When to call again when the server cannot answer at the moment.
 const RETRY: Duration = Duration::from_secs(1);
 /// The same when the shard changes hands: that is quick, or has another server to look for it.
@@ -44,7 +48,7 @@ impl From<Violations> for Status {
 }
 
 /// A call about `handle` that the coordinator did not carry out.
-pub fn call(error: CallError, handle: Handle) -> Status {
+pub(super) fn call(error: CallError, handle: Handle) -> Status {
     match error {
         CallError::Rejected(reject) => rejected(reject, handle),
         CallError::NotOwner => not_owner(),
@@ -75,7 +79,7 @@ pub fn call(error: CallError, handle: Handle) -> Status {
 }
 
 /// Another replica owns the shard, or nobody does at the moment. The call had no effect.
-pub fn not_owner() -> Status {
+pub(super) fn not_owner() -> Status {
     let mut details = info(Reason::NOT_OWNER, &[]);
     details.set_retry_info(Some(RETRY_OWNER));
     Status::with_error_details(
@@ -86,7 +90,7 @@ pub fn not_owner() -> Status {
 }
 
 /// The shard changed hands while the call was under way.
-pub fn owner_changed() -> Status {
+pub(super) fn owner_changed() -> Status {
     let mut details = info(Reason::OWNER_CHANGED, &[]);
     details.set_retry_info(Some(RETRY_OWNER));
     let message = "the shard has changed hands: the call may or may not have had an effect; repeat it with the same request_id";
@@ -94,7 +98,7 @@ pub fn owner_changed() -> Status {
 }
 
 /// A call about `handle` that was decided against.
-pub fn rejected(reject: Reject, handle: Handle) -> Status {
+pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
     match reject {
         Reject::UnknownHandle => handle_not_found(),
         Reject::Released => released(handle),
@@ -140,7 +144,7 @@ pub fn rejected(reject: Reject, handle: Handle) -> Status {
 }
 
 /// What is asked for is older than the retention; `oldest` is the lowest value of `field` that can be answered.
-pub fn truncated(field: &str, oldest: i64) -> Status {
+pub(super) fn truncated(field: &str, oldest: i64) -> Status {
     let mut details = info(Reason::CURSOR_TRUNCATED, &[("oldest", oldest.to_string())]);
     let description = format!("older than the retention; begin at {oldest}");
     details.set_bad_request([violation(field, Reason::CURSOR_TRUNCATED, description)]);
@@ -152,7 +156,7 @@ pub fn truncated(field: &str, oldest: i64) -> Status {
 }
 
 /// Not there, or not the caller's: the same answer.
-pub fn handle_not_found() -> Status {
+pub(super) fn handle_not_found() -> Status {
     Status::with_error_details(
         Code::NotFound,
         "no such scheduler",
@@ -161,7 +165,7 @@ pub fn handle_not_found() -> Status {
 }
 
 /// No such task in a scheduler of the caller's.
-pub fn task_not_found() -> Status {
+pub(super) fn task_not_found() -> Status {
     Status::with_error_details(
         Code::NotFound,
         "no such task",
@@ -170,7 +174,7 @@ pub fn task_not_found() -> Status {
 }
 
 /// The scheduler is released.
-pub fn released(handle: Handle) -> Status {
+pub(super) fn released(handle: Handle) -> Status {
     let mut details = info(Reason::HANDLE_RELEASED, &[]);
     let description = "released schedulers take no tasks and no changes";
     details.add_precondition_failure_violation(
@@ -187,7 +191,7 @@ pub fn released(handle: Handle) -> Status {
 }
 
 /// A namespace was named where that is not trusted.
-pub fn namespace_not_trusted(key: &'static str) -> Status {
+pub(super) fn namespace_not_trusted(key: &'static str) -> Status {
     let details = info(Reason::NAMESPACE_NOT_TRUSTED, &[("metadata", key.into())]);
     let message =
         "this server does not take the namespace from metadata (it was not started to trust it)";
@@ -195,7 +199,7 @@ pub fn namespace_not_trusted(key: &'static str) -> Status {
 }
 
 /// A metadata entry is wrong.
-pub fn metadata(key: &'static str, reason: Reason, message: &str) -> Status {
+pub(super) fn metadata(key: &'static str, reason: Reason, message: &str) -> Status {
     let mut details = info(reason, &[("metadata", key.into())]);
     details.set_bad_request([violation(
         &format!("metadata.{key}"),
@@ -210,7 +214,7 @@ pub fn metadata(key: &'static str, reason: Reason, message: &str) -> Status {
 }
 
 /// The request is larger than the transport takes.
-pub fn call_too_large() -> Status {
+pub(super) fn call_too_large() -> Status {
     let details = info(
         Reason::CALL_TOO_LARGE,
         &[("limit_bytes", CALL_BYTES.to_string())],
@@ -223,7 +227,7 @@ pub fn call_too_large() -> Status {
 }
 
 /// The request cannot be decoded.
-pub fn message_malformed() -> Status {
+pub(super) fn message_malformed() -> Status {
     let details = info(Reason::MESSAGE_MALFORMED, &[]);
     Status::with_error_details(
         Code::InvalidArgument,
@@ -233,7 +237,7 @@ pub fn message_malformed() -> Status {
 }
 
 /// The journal could not be read. What the database says is for the operator only.
-pub fn journal(error: JournalError) -> Status {
+pub(super) fn journal(error: JournalError) -> Status {
     tracing::warn!(%error, "the journal could not be read for a caller");
     unavailable(
         "journal",
@@ -242,12 +246,12 @@ pub fn journal(error: JournalError) -> Status {
 }
 
 /// The server is going down; another one, or this one again, will answer.
-pub fn stopping() -> Status {
+pub(super) fn stopping() -> Status {
     unavailable(SHUTDOWN, "the server is going down; call again")
 }
 
 /// Whether that is what `status` says, of another replica.
-pub fn is_stopping(status: &Status) -> bool {
+pub(super) fn is_stopping(status: &Status) -> bool {
     let details = status.get_error_details();
     details.error_info().is_some_and(|info| {
         info.metadata
@@ -257,7 +261,7 @@ pub fn is_stopping(status: &Status) -> bool {
 }
 
 /// The coordinator answered another question.
-pub fn bug(reply: &Reply) -> Status {
+pub(super) fn bug(reply: &Reply) -> Status {
     let question = std::mem::discriminant(reply);
     tracing::error!(?question, "the coordinator's reply does not fit the call");
     Status::with_error_details(
@@ -302,7 +306,7 @@ fn info(reason: Reason, metadata: &[(&str, String)]) -> ErrorDetails {
     ErrorDetails::with_error_info(reason.as_str(), DOMAIN, metadata)
 }
 
-fn field_violation(found: &super::violations::Violation) -> FieldViolation {
+fn field_violation(found: &violations::Violation) -> FieldViolation {
     violation(&found.field, found.reason, found.message.clone())
 }
 

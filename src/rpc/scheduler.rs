@@ -1,31 +1,31 @@
 //! SchedulerService. One method per RPC, each the same walk: who calls, what is asked, ask the coordinator, translate. A
 //! handler may be dropped at any point: the coordinator has been asked or not, and nothing else is held.
 
-mod follow;
 mod lifecycle;
 mod listing;
+mod resumable_stream;
 mod synchronize;
 mod tasks;
 
 use super::{
     auth::Auth,
     errors,
-    route::Route,
+    forwarding::route::Route,
     validate::{self, Targets},
 };
 use crate::{
-    api::{self, scheduler_service_server::SchedulerService},
     coordinator::Coordinator,
     core::{Caller, Handle, Reply, Verb},
     journal::Reader,
 };
+use rallypoint_client::api::{self, scheduler_service_server::SchedulerService};
 use synchronize::DoneStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
 /// The service.
 #[derive(Clone)]
-pub struct Schedulers {
+pub(super) struct Schedulers {
     /// Decides.
     pub coordinator: Coordinator,
     /// Reads the log.

@@ -3,24 +3,24 @@
 
 use super::{
     auth::Auth,
-    executions::{Executions, Probes},
-    forward::ForwardLayer,
-    peers::Peering,
-    readiness, refusal,
-    route::Route,
+    errors,
+    forwarding::{layer::ForwardLayer, peer_service::Peering, route::Route},
     scheduler::Schedulers,
-    status::Statuses,
+    status::{
+        Statuses,
+        executions::{Executions, Probes},
+        readiness,
+    },
     validate::Targets,
 };
 use crate::{
-    api::{
-        self, peer::peer_service_server::PeerServiceServer,
-        scheduler_service_server::SchedulerServiceServer,
-        status_service_server::StatusServiceServer,
-    },
     coordinator::Coordinator,
-    core::limits,
+    core::model::limits,
     peer::{Peers, connections},
+};
+use rallypoint_client::api::{
+    self, peer::peer_service_server::PeerServiceServer,
+    scheduler_service_server::SchedulerServiceServer, status_service_server::StatusServiceServer,
 };
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -46,7 +46,7 @@ const DRAIN: Duration = Duration::from_secs(5);
 
 /// What the server needs besides the coordinator.
 #[derive(Clone)]
-pub struct Config {
+pub(crate) struct Config {
     /// Targets that SQL tasks may name.
     pub targets: Targets,
     /// What the executor tells about itself.
@@ -59,7 +59,7 @@ pub struct Config {
 
 /// The services, for other replicas: they have verified who calls, and say so in the metadata of each call. What is not
 /// here is nowhere: a call makes one hop.
-pub fn peer_routes(
+pub(crate) fn peer_routes(
     coordinator: &Coordinator,
     config: &Config,
     stopping: &CancellationToken,
@@ -103,7 +103,7 @@ fn services(
 }
 
 /// Serves until `shutdown`, then ends the streams with UNAVAILABLE and waits a little for the other calls.
-pub async fn serve(
+pub(crate) async fn serve(
     listener: TcpListener,
     coordinator: Coordinator,
     config: Config,
@@ -163,5 +163,7 @@ fn server() -> transport::Server<Stack<Refusals, Identity>> {
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(FRAME_BYTES)
-        .layer(MapResponseLayer::new(refusal::translate as fn(_) -> _))
+        .layer(MapResponseLayer::new(
+            errors::transport::translate as fn(_) -> _,
+        ))
 }

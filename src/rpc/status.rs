@@ -1,21 +1,26 @@
 //! StatusService: what the service is doing. A part that does not answer is named and is no error: this is what one reads
 //! when something is wrong.
 
+pub(crate) mod executions;
+pub(crate) mod readiness;
+
 use super::{
     convert::timestamp,
     errors,
-    executions::Executions,
-    route::{Route, Way},
+    forwarding::route::{Route, Way},
     validate,
 };
 use crate::{
-    api::{self, status_service_client::StatusServiceClient, status_service_server::StatusService},
     coordinator::{Coordinator, JournalHealth},
     core::{CoreStatus, Day},
     journal::{self, Reader},
 };
+use executions::Executions;
 use futures_util::{Stream, stream};
 use jiff::{ToSpan, civil::date};
+use rallypoint_client::api::{
+    self, status_service_client::StatusServiceClient, status_service_server::StatusService,
+};
 use std::{pin::Pin, time::Duration};
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
@@ -26,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The service.
 #[derive(Clone)]
-pub struct Statuses {
+pub(super) struct Statuses {
     /// Counts.
     pub coordinator: Coordinator,
     /// The journal and the replicas.

@@ -7,19 +7,19 @@ mod page;
 mod scalar;
 mod settings;
 mod submit;
+#[cfg(test)]
+mod tests;
 
-pub use page::{ListSchedulers, ListTasks};
-pub use submit::exec_async;
+pub(super) use page::{ListSchedulers, ListTasks};
+pub(super) use submit::exec_async;
 
-use super::{
+use super::errors::{
     reason::Reason,
     violations::{Path, Violations},
 };
-use crate::{
-    api::{self, until::Kind},
-    core::{DoneNo, Handle, ReleaseMode, Request, Seq, Settings, TaskId, Until, Update},
-};
+use crate::core::{DoneNo, Handle, ReleaseMode, Request, Seq, Settings, TaskId, Until, Update};
 use hash::PayloadHash;
+use rallypoint_client::api::{self, until::Kind};
 use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc, time::Duration};
 
 const INTERVAL_MS: RangeInclusive<i32> = 100..=60_000;
@@ -27,11 +27,11 @@ const DEFAULT_TARGET: &str = "app";
 
 /// Names of the configured targets.
 #[derive(Clone, Debug, Default)]
-pub struct Targets(Arc<BTreeSet<Arc<str>>>);
+pub(crate) struct Targets(Arc<BTreeSet<Arc<str>>>);
 
 impl Targets {
     /// These.
-    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+    pub(crate) fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         Targets(Arc::new(names.into_iter().map(Arc::from).collect()))
     }
 
@@ -56,7 +56,7 @@ impl Targets {
 
 /// What Synchronization asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Watch {
+pub(super) struct Watch {
     /// The scheduler.
     pub handle: Handle,
     /// The last event already seen.
@@ -68,7 +68,7 @@ pub struct Watch {
 }
 
 /// GetScheduler.
-pub fn get_scheduler(
+pub(super) fn get_scheduler(
     request: &api::GetSchedulerRequest,
 ) -> Result<(Arc<Settings>, Option<Request>), Violations> {
     let mut v = Violations::default();
@@ -89,14 +89,14 @@ pub fn get_scheduler(
 }
 
 /// The handle of a request that has nothing else to validate.
-pub fn handle(text: &str) -> Result<Handle, Violations> {
+pub(super) fn handle(text: &str) -> Result<Handle, Violations> {
     let mut v = Violations::default();
     let handle = scalar::handle(&mut v, Path::Root.field("handle"), text);
     v.or_else(handle)
 }
 
 /// CancelTask, GetTask.
-pub fn task_id(id: Option<&api::TaskId>) -> Result<TaskId, Violations> {
+pub(super) fn task_id(id: Option<&api::TaskId>) -> Result<TaskId, Violations> {
     let mut v = Violations::default();
     let path = Path::Root.field("id");
     let Some(id) = id else {
@@ -109,7 +109,7 @@ pub fn task_id(id: Option<&api::TaskId>) -> Result<TaskId, Violations> {
 }
 
 /// ReleaseScheduler.
-pub fn release(
+pub(super) fn release(
     request: &api::ReleaseSchedulerRequest,
 ) -> Result<(Handle, ReleaseMode), Violations> {
     let mut v = Violations::default();
@@ -119,7 +119,9 @@ pub fn release(
 }
 
 /// UpdateScheduler.
-pub fn update(request: api::UpdateSchedulerRequest) -> Result<(Handle, Arc<Update>), Violations> {
+pub(super) fn update(
+    request: api::UpdateSchedulerRequest,
+) -> Result<(Handle, Arc<Update>), Violations> {
     let mut v = Violations::default();
     let handle = scalar::handle(&mut v, Path::Root.field("handle"), &request.handle);
     let fields = settings::mask(
@@ -133,7 +135,7 @@ pub fn update(request: api::UpdateSchedulerRequest) -> Result<(Handle, Arc<Updat
 }
 
 /// Synchronization.
-pub fn synchronization(request: &api::SynchronizationRequest) -> Result<Watch, Violations> {
+pub(super) fn synchronization(request: &api::SynchronizationRequest) -> Result<Watch, Violations> {
     let mut v = Violations::default();
     let handle = scalar::handle(&mut v, Path::Root.field("handle"), &request.handle);
     if request.after < 0 {
@@ -159,7 +161,7 @@ pub fn synchronization(request: &api::SynchronizationRequest) -> Result<Watch, V
 }
 
 /// WatchExecutions.
-pub fn interval(request: &api::WatchExecutionsRequest) -> Result<Duration, Violations> {
+pub(super) fn interval(request: &api::WatchExecutionsRequest) -> Result<Duration, Violations> {
     let mut v = Violations::default();
     let ms = if request.interval_ms == 0 {
         1000
@@ -220,6 +222,3 @@ fn until(v: &mut Violations, path: Path<'_>, asked: Option<&api::Until>) -> Unti
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -6,7 +6,7 @@ mod streams;
 mod submits;
 mod witnesses;
 
-pub use facts::{Facts, Fault};
+pub(crate) use facts::{Facts, Fault};
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const KEPT: usize = 20;
 
 /// What came of judging.
 #[derive(Default)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// How many things were held against each promise.
     pub checked: BTreeMap<&'static str, u64>,
     /// What breaks which promise.
@@ -24,7 +24,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// Of a whole history.
-    pub fn of(facts: &Facts) -> Verdict {
+    pub(crate) fn of(facts: &Facts) -> Verdict {
         let mut verdict = Verdict::default();
         submits::acknowledged_submits_are_kept(facts, &mut verdict);
         submits::repeated_submits_are_one(facts, &mut verdict);
@@ -51,7 +51,12 @@ impl Verdict {
     }
 
     /// Holds one thing against a promise.
-    pub fn expect(&mut self, promise: &'static str, holds: bool, what: impl FnOnce() -> String) {
+    pub(crate) fn expect(
+        &mut self,
+        promise: &'static str,
+        holds: bool,
+        what: impl FnOnce() -> String,
+    ) {
         *self.checked.entry(promise).or_default() += 1;
         if !holds {
             let violations = self.violations.entry(promise).or_default();
@@ -61,7 +66,7 @@ impl Verdict {
         }
     }
 
-    pub fn operations(&self) -> u64 {
+    pub(crate) fn operations(&self) -> u64 {
         self.checked.values().sum()
     }
 }

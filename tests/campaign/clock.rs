@@ -13,7 +13,7 @@ const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
 
 /// What a server told the time asks.
 #[derive(Debug)]
-pub struct Clock {
+pub(crate) struct Clock {
     library: PathBuf,
     /// How wrong it is.
     file: PathBuf,
@@ -21,7 +21,7 @@ pub struct Clock {
 
 impl Clock {
     /// A right one; `None`: there is no libfaketime here.
-    pub fn new(file: PathBuf) -> Option<Clock> {
+    pub(crate) fn new(file: PathBuf) -> Option<Clock> {
         let clock = Clock {
             library: library()?,
             file,
@@ -31,7 +31,7 @@ impl Clock {
     }
 
     /// Has a program ask this one for the time.
-    pub fn give(&self, command: &mut Command) {
+    pub(crate) fn give(&self, command: &mut Command) {
         command
             .env("LD_PRELOAD", &self.library)
             .env("FAKETIME_TIMESTAMP_FILE", &self.file);
@@ -42,7 +42,7 @@ impl Clock {
     }
 
     /// So many seconds ahead of the right time, or behind it.
-    pub fn set(&self, ahead: i64) {
+    pub(crate) fn set(&self, ahead: i64) {
         let next = self.file.with_extension("next");
         fs::write(&next, format!("{ahead:+}\n")).expect("a file");
         fs::rename(next, &self.file).expect("a file");
@@ -50,7 +50,7 @@ impl Clock {
 }
 
 /// Where libfaketime is.
-pub fn library() -> Option<PathBuf> {
+pub(crate) fn library() -> Option<PathBuf> {
     let below = |place: &str| {
         fs::read_dir(place)
             .into_iter()

@@ -11,11 +11,11 @@ use std::{
 const NAME: &str = "rallypoint-campaign-";
 
 /// A mounted disk in memory. Gone when dropped.
-pub struct Disk(PathBuf);
+pub(crate) struct Disk(PathBuf);
 
 impl Disk {
     /// `None`: we may not mount.
-    pub fn mount(mebibytes: u64) -> Option<Disk> {
+    pub(crate) fn mount(mebibytes: u64) -> Option<Disk> {
         if !geteuid().is_root() {
             return None;
         }
@@ -39,12 +39,12 @@ impl Disk {
     }
 
     /// Where Postgres may keep its data.
-    pub fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.0.join("postgres")
     }
 
     /// Takes all the space there is; how many bytes that was.
-    pub fn fill(&self) -> u64 {
+    pub(crate) fn fill(&self) -> u64 {
         let ballast = fs::OpenOptions::new()
             .create(true)
             .append(true)
@@ -60,7 +60,7 @@ impl Disk {
     }
 
     /// Gives it back.
-    pub fn free(&self) {
+    pub(crate) fn free(&self) {
         let _ = fs::remove_file(self.0.join("ballast"));
     }
 }

@@ -1,8 +1,8 @@
 //! What is in the databases at the end, for the judge.
 
-use super::{
+use crate::{
+    fixture::Rig,
     history::{Done, Entry, Logged, Mark},
-    rig::Rig,
 };
 use rallypoint::postgres::{COORDINATION, TARGET};
 use sqlx::{Connection, FromRow, PgConnection};
@@ -28,7 +28,7 @@ struct Row {
 }
 
 /// Waits until every scheduler has ended, as long as patience lasts; whether they have.
-pub async fn settled(rig: &Rig) -> bool {
+pub(crate) async fn settled(rig: &Rig) -> bool {
     let mut journal = rig.session(COORDINATION).await.expect("the journal");
     let begun = tokio::time::Instant::now();
     while begun.elapsed() < PATIENCE {
@@ -42,7 +42,7 @@ pub async fn settled(rig: &Rig) -> bool {
 }
 
 /// Writes the log, the marks, and the numbers of the batches into the history.
-pub async fn dump(rig: &Rig) {
+pub(crate) async fn dump(rig: &Rig) {
     let mut journal = rig.session(COORDINATION).await.expect("the journal");
     // Compiling a query takes longer than running it for one scheduler of very many.
     sqlx::query("set jit = off")

@@ -3,15 +3,15 @@
 
 mod callers;
 mod clocks;
+mod network;
 mod postgres;
 mod processes;
-mod wires;
 
-use super::{
+use crate::{
+    fixture::Rig,
     history::{Entry, now},
     load::Load,
     plan::{Fault, Kind, Plan},
-    rig::Rig,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
@@ -21,13 +21,13 @@ const TRIES: usize = 3;
 
 /// A plan on its way.
 #[derive(Clone)]
-pub struct Faults {
+pub(crate) struct Faults {
     pub rig: Arc<Rig>,
     pub load: Arc<Load>,
 }
 
 /// What a fault came to.
-pub struct Bite {
+pub(crate) struct Bite {
     pub count: u64,
     /// Servers whose tasks it may have taken away.
     pub hurt: Vec<usize>,
@@ -35,7 +35,7 @@ pub struct Bite {
 }
 
 impl Bite {
-    pub fn new(count: u64, what: impl Into<String>) -> Bite {
+    pub(crate) fn new(count: u64, what: impl Into<String>) -> Bite {
         Bite {
             count,
             hurt: Vec::new(),
@@ -43,7 +43,7 @@ impl Bite {
         }
     }
 
-    pub fn hurting(self, hurt: impl IntoIterator<Item = usize>) -> Bite {
+    pub(crate) fn hurting(self, hurt: impl IntoIterator<Item = usize>) -> Bite {
         Bite {
             hurt: hurt.into_iter().collect(),
             ..self
@@ -53,7 +53,7 @@ impl Bite {
 
 impl Faults {
     /// All of a plan, from its first to its last; returns when everything is whole again.
-    pub async fn carry_out(&self, plan: &Plan) {
+    pub(crate) async fn carry_out(&self, plan: &Plan) {
         let mut running = JoinSet::new();
         for fault in &plan.faults {
             tokio::time::sleep(fault.wait).await;

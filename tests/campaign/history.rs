@@ -14,7 +14,7 @@ use std::{
 
 /// What a call came back with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Answer<T> {
+pub(crate) enum Answer<T> {
     Ok(T),
     /// An error of the service's own, which promises that nothing was done.
     Refused(String),
@@ -24,7 +24,7 @@ pub enum Answer<T> {
 
 /// What a task is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Work {
+pub(crate) enum Work {
     Noop,
     /// Marks its start and its end in the table of witnesses.
     Marked,
@@ -36,7 +36,7 @@ pub enum Work {
 
 /// A task as it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub(crate) struct Asked {
     /// Names it in the table of witnesses; 0 for work that leaves no mark.
     pub token: i64,
     pub work: Work,
@@ -48,7 +48,7 @@ pub struct Asked {
 
 /// An AsyncDone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Done {
+pub(crate) struct Done {
     pub done_no: i64,
     pub seq: i64,
     pub order: Option<i64>,
@@ -61,7 +61,7 @@ pub struct Done {
 
 /// A row of the execution log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Logged {
+pub(crate) struct Logged {
     pub handle: String,
     pub seq: i64,
     pub token: i64,
@@ -73,7 +73,7 @@ pub struct Logged {
 
 /// A row of the table of witnesses, written by a task itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Mark {
+pub(crate) struct Mark {
     pub token: i64,
     /// Of its start, or of its end.
     pub start: bool,
@@ -85,7 +85,7 @@ pub struct Mark {
 
 /// A line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Entry {
+pub(crate) enum Entry {
     Opened {
         handle: String,
         limit: Option<i32>,
@@ -181,20 +181,20 @@ pub enum Entry {
 }
 
 /// Where lines are written.
-pub struct History(Mutex<BufWriter<File>>);
+pub(crate) struct History(Mutex<BufWriter<File>>);
 
 impl History {
-    pub fn create(path: &Path) -> std::io::Result<History> {
+    pub(crate) fn create(path: &Path) -> std::io::Result<History> {
         Ok(History(Mutex::new(BufWriter::new(File::create(path)?))))
     }
 
-    pub fn write(&self, entry: &Entry) {
+    pub(crate) fn write(&self, entry: &Entry) {
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         serde_json::to_writer(&mut *file, entry).expect("the history can be written");
         file.write_all(b"\n").expect("the history can be written");
     }
 
-    pub fn flush(&self) {
+    pub(crate) fn flush(&self) {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -204,14 +204,14 @@ impl History {
 }
 
 /// The lines of a history.
-pub fn read(path: &Path) -> std::io::Result<impl Iterator<Item = Entry>> {
+pub(crate) fn read(path: &Path) -> std::io::Result<impl Iterator<Item = Entry>> {
     let lines = BufReader::new(File::open(path)?).lines();
     Ok(lines
         .map(|line| serde_json::from_str(&line.expect("a line")).expect("a line of the history")))
 }
 
 /// The time.
-pub fn now() -> i64 {
+pub(crate) fn now() -> i64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .expect("after 1970")

@@ -2,17 +2,17 @@
 //!
 //! A call of unknown fate is repeated under its request id, at any server, for as long as patience lasts.
 
+mod caller;
 mod conversation;
 mod listener;
-mod patron;
 mod work;
 
-use super::history::{Answer, Entry, History};
+use crate::history::{Answer, Entry, History};
+use caller::Patron;
 use conversation::Conversation;
-use patron::Patron;
-use rallypoint::{
+use rallypoint_client::{
+    self,
     api::{self, scheduler_service_client::SchedulerServiceClient},
-    client,
 };
 use std::{
     sync::{
@@ -28,7 +28,7 @@ use tonic::{
 };
 
 /// Conversations at any time.
-pub const CONVERSATIONS: u64 = 8;
+pub(crate) const CONVERSATIONS: u64 = 8;
 /// Every so many conversations one goes through the Rust client.
 const PATRONS: u64 = 4;
 /// How long a call may take before its caller gives up waiting for the answer.
@@ -37,7 +37,7 @@ const CALL: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What all callers share.
-pub struct Load {
+pub(crate) struct Load {
     pub channels: Vec<Channel>,
     addresses: Vec<String>,
     pub history: Arc<History>,
@@ -53,7 +53,7 @@ pub struct Load {
 }
 
 impl Load {
-    pub fn new(urls: impl Iterator<Item = String>, history: Arc<History>) -> Load {
+    pub(crate) fn new(urls: impl Iterator<Item = String>, history: Arc<History>) -> Load {
         let addresses: Vec<String> = urls.collect();
         let channels = addresses.iter().cloned().map(|url| {
             let endpoint = Endpoint::from_shared(url)
@@ -78,7 +78,7 @@ impl Load {
     }
 
     /// Holds conversations, one after the other, until told to stop.
-    pub async fn keep_talking(self: Arc<Self>, seed: u64) {
+    pub(crate) async fn keep_talking(self: Arc<Self>, seed: u64) {
         let mut number = 0;
         while !self.stopping.load(Relaxed) {
             number += 1;
@@ -90,29 +90,29 @@ impl Load {
         }
     }
 
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.stopping.store(true, Relaxed);
     }
 
-    pub fn harmed(&self) -> u64 {
+    pub(crate) fn harmed(&self) -> u64 {
         self.harmed.load(Relaxed)
     }
 
-    pub fn answered(&self) -> u64 {
+    pub(crate) fn answered(&self) -> u64 {
         self.answered.load(Relaxed)
     }
 
-    pub fn new_token(&self) -> i64 {
+    pub(crate) fn new_token(&self) -> i64 {
         self.next_token.fetch_add(1, Relaxed)
     }
 
-    pub fn client(&self, server: usize) -> SchedulerServiceClient<Channel> {
+    pub(crate) fn client(&self, server: usize) -> SchedulerServiceClient<Channel> {
         SchedulerServiceClient::new(self.channels[server % self.channels.len()].clone())
             .max_decoding_message_size(16 << 20)
     }
 
     /// One try of a call.
-    pub async fn once<T>(
+    pub(crate) async fn once<T>(
         &self,
         call: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Answer<T> {
@@ -128,12 +128,12 @@ impl Load {
         answer
     }
 
-    pub fn harm(&self) {
+    pub(crate) fn harm(&self) {
         self.harmed.fetch_add(1, Relaxed);
     }
 
     /// A last call to every server: all of them serve again.
-    pub async fn tail(&self) {
+    pub(crate) async fn tail(&self) {
         for server in 0..self.channels.len() {
             let begun = Instant::now();
             let answer = loop {
@@ -156,7 +156,7 @@ impl Load {
 }
 
 impl<T> Answer<T> {
-    pub fn ok(self) -> Option<T> {
+    pub(crate) fn ok(self) -> Option<T> {
         if let Answer::Ok(value) = self {
             Some(value)
         } else {
@@ -164,7 +164,7 @@ impl<T> Answer<T> {
         }
     }
 
-    pub fn map<U>(self, change: impl FnOnce(T) -> U) -> Answer<U> {
+    pub(crate) fn map<U>(self, change: impl FnOnce(T) -> U) -> Answer<U> {
         match self {
             Answer::Ok(value) => Answer::Ok(change(value)),
             Answer::Refused(reason) => Answer::Refused(reason),
@@ -174,11 +174,11 @@ impl<T> Answer<T> {
 }
 
 /// An error is definite only if it carries a reason of the service's own.
-pub fn refused_or_unknown<T>(status: Status) -> Answer<T> {
-    answered(client::Error::from(status))
+pub(crate) fn refused_or_unknown<T>(status: Status) -> Answer<T> {
+    answered(rallypoint_client::Error::from(status))
 }
 
-fn answered<T>(error: client::Error) -> Answer<T> {
+fn answered<T>(error: rallypoint_client::Error) -> Answer<T> {
     match (&error.reason, error.is_unknown()) {
         (Some(reason), false) => Answer::Refused(reason.clone()),
         (reason, _) => Answer::Unknown(format!(

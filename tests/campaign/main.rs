@@ -6,29 +6,34 @@
 
 mod check;
 mod clock;
-#[path = "../sim/dice.rs"]
-#[allow(dead_code)]
-mod dice;
 mod disk;
 mod dump;
 mod faults;
+mod fixture;
 mod history;
 mod load;
 mod memory;
 mod plan;
 mod proxy;
 mod report;
-mod rig;
 mod server;
+
+#[path = "../sim/rng.rs"]
+#[allow(dead_code)]
+mod rng;
 
 use check::{Facts, Verdict};
 use faults::Faults;
+use fixture::Rig;
 use history::History;
 use load::{CONVERSATIONS, Load};
 use plan::{KINDS, Kind, Plan};
 use report::Result;
-use rig::Rig;
-use std::{path::PathBuf, sync::Arc, sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
 use tokio::task::JoinSet;
 
 fn from_environment<T: std::str::FromStr>(name: &str, default: T) -> T {

@@ -33,7 +33,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A cgroup. Gone when dropped.
 #[derive(Debug)]
-pub struct Trap {
+pub(crate) struct Trap {
     folder: PathBuf,
     /// Says how many processes were ended.
     count: PathBuf,
@@ -41,7 +41,7 @@ pub struct Trap {
 
 impl Trap {
     /// `None`: we may not make any.
-    pub fn set() -> Option<Trap> {
+    pub(crate) fn set() -> Option<Trap> {
         VERSIONS.into_iter().find_map(Trap::of)
     }
 
@@ -67,12 +67,12 @@ impl Trap {
     }
 
     /// Puts a process into it.
-    pub fn catch(&self, pid: Pid) -> io::Result<()> {
+    pub(crate) fn catch(&self, pid: Pid) -> io::Result<()> {
         fs::write(self.folder.join("cgroup.procs"), pid.to_string())
     }
 
     /// How many processes the kernel has ended in it, by its own count.
-    pub fn kills(&self) -> u64 {
+    pub(crate) fn kills(&self) -> u64 {
         let count = fs::read_to_string(&self.count).unwrap_or_default();
         count
             .lines()

@@ -1,11 +1,11 @@
 //! What goes wrong, when, and where: all from the seed, before anything is started.
 
-use crate::dice::Dice;
+use crate::rng::Dice;
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A server dies at once.
     Kill,
     /// A server stands still for longer than its lease, and goes on as if nothing had been.
@@ -46,7 +46,7 @@ pub enum Kind {
     RollingRestart,
 }
 
-pub const KINDS: [Kind; 19] = [
+pub(crate) const KINDS: [Kind; 19] = [
     Kind::Kill,
     Kind::Pause,
     Kind::PostgresCrash,
@@ -70,7 +70,7 @@ pub const KINDS: [Kind; 19] = [
 
 /// One fault to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub(crate) struct Fault {
     pub kind: Kind,
     /// Quiet before it.
     pub wait: Duration,
@@ -85,13 +85,13 @@ pub struct Fault {
 }
 
 /// What is done in this run, in this order.
-pub struct Plan {
+pub(crate) struct Plan {
     pub faults: Vec<Fault>,
 }
 
 impl Plan {
     /// Rounds of all kinds, shuffled, until the time is filled.
-    pub fn new(seed: u64, length: Duration, only: &[Kind]) -> Plan {
+    pub(crate) fn new(seed: u64, length: Duration, only: &[Kind]) -> Plan {
         let mut dice = Dice::new(seed);
         let kinds: &[Kind] = if only.is_empty() { &KINDS } else { only };
         let mut faults: Vec<Fault> = Vec::new();
@@ -110,7 +110,7 @@ impl Plan {
         Plan { faults }
     }
 
-    pub fn by_kind(&self) -> BTreeMap<Kind, usize> {
+    pub(crate) fn by_kind(&self) -> BTreeMap<Kind, usize> {
         let mut count = BTreeMap::new();
         self.faults
             .iter()

@@ -23,7 +23,7 @@ use tokio::{
 
 /// What the connections of a proxy are subject to now. Connections are numbered in the order of their opening.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Weather {
+pub(crate) struct Weather {
     /// Connections below this number are silent.
     pub silent_below: u64,
     /// Connections below this number are closed.
@@ -36,7 +36,7 @@ pub struct Weather {
 
 /// What has happened so far.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub(crate) struct Counters {
     /// Commits whose acknowledgement was cut off.
     pub acknowledgements_cut: AtomicU64,
     /// Statements that were cut off before Postgres had them.
@@ -55,7 +55,7 @@ pub struct Counters {
 
 /// The next of these is cut off.
 #[derive(Debug, Default)]
-pub struct Scissors {
+pub(crate) struct Scissors {
     /// A commit of the journal's writer that wrote a batch: Postgres is done, the server never hears of it.
     pub acknowledgement: AtomicBool,
     /// A statement of the journal's writer: Postgres never hears of it.
@@ -63,21 +63,21 @@ pub struct Scissors {
 }
 
 /// One way into something.
-pub struct Proxy {
+pub(crate) struct Proxy {
     pub address: SocketAddr,
     shared: Arc<Shared>,
 }
 
 /// What a proxy stands before.
 #[derive(Clone, Debug)]
-pub enum Behind {
+pub(crate) enum Behind {
     /// The socket of a Postgres, whose protocol is understood.
     Postgres(PathBuf),
     /// Anything else.
     Address(SocketAddr),
 }
 
-pub struct Shared {
+pub(crate) struct Shared {
     behind: Behind,
     next: AtomicU64,
     pub weather: watch::Sender<Weather>,
@@ -87,7 +87,7 @@ pub struct Shared {
 
 impl Proxy {
     /// Listens on a port of its own, in front of something.
-    pub async fn start(behind: Behind) -> std::io::Result<Proxy> {
+    pub(crate) async fn start(behind: Behind) -> std::io::Result<Proxy> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
@@ -101,25 +101,25 @@ impl Proxy {
         Ok(Proxy { address, shared })
     }
 
-    pub fn counters(&self) -> &Counters {
+    pub(crate) fn counters(&self) -> &Counters {
         &self.shared.counters
     }
 
-    pub fn scissors(&self) -> &Scissors {
+    pub(crate) fn scissors(&self) -> &Scissors {
         &self.shared.scissors
     }
 
     /// Changes the weather.
-    pub fn change(&self, change: impl FnOnce(&mut Weather)) {
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Weather)) {
         self.shared.weather.send_modify(change);
     }
 
     /// Above the numbers of all connections so far.
-    pub fn next_connection(&self) -> u64 {
+    pub(crate) fn next_connection(&self) -> u64 {
         self.shared.next.load(Relaxed)
     }
 
-    pub fn url(&self, database: &str, role: &str) -> String {
+    pub(crate) fn url(&self, database: &str, role: &str) -> String {
         format!(
             "postgres://{role}@{}/{database}?sslmode=disable",
             self.address

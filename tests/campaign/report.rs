@@ -1,8 +1,8 @@
 //! What a campaign came to, for people; and whether it proves anything.
 
-use super::{
+use crate::{
     check::{Facts, Fault, Verdict},
-    rig::Rig,
+    fixture::Rig,
 };
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -11,7 +11,7 @@ const LEAST_OPERATIONS: u64 = 1_000;
 
 /// What a run proves.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Result {
+pub(crate) enum Result {
     /// All promises held under faults that bit.
     Green,
     /// A promise was broken.
@@ -21,7 +21,7 @@ pub enum Result {
 }
 
 /// Prints what happened, and judges.
-pub fn report(rig: &Rig, facts: &Facts, verdict: &Verdict, given_up: u64) -> Result {
+pub(crate) fn report(rig: &Rig, facts: &Facts, verdict: &Verdict, given_up: u64) -> Result {
     println!(
         "faults (times it bit / times injected, bites; longest silence of the streams: median, longest, ms):"
     );
@@ -86,7 +86,7 @@ pub fn report(rig: &Rig, facts: &Facts, verdict: &Verdict, given_up: u64) -> Res
 }
 
 /// What was held against each promise.
-pub fn promises(verdict: &Verdict) {
+pub(crate) fn promises(verdict: &Verdict) {
     println!("promises (things held against them):");
     for (promise, count) in &verdict.checked {
         println!("  {promise:50} {count:9}");
@@ -94,7 +94,7 @@ pub fn promises(verdict: &Verdict) {
 }
 
 /// What broke which promise.
-pub fn broken(verdict: &Verdict) {
+pub(crate) fn broken(verdict: &Verdict) {
     for (promise, violations) in &verdict.violations {
         println!("BROKEN: {promise}");
         violations

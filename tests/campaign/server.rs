@@ -1,6 +1,6 @@
 //! A server process and the proxies around it: to Postgres, from its callers, from other servers. It is started again when it ends, as Kubernetes would.
 
-use super::{
+use crate::{
     clock::Clock,
     memory::Trap,
     proxy::{Behind, Proxy},
@@ -23,15 +23,15 @@ use std::{
 };
 
 /// Of each server.
-pub const SLOTS: u32 = 8;
+pub(crate) const SLOTS: u32 = 8;
 /// Shorter than usual, so that more of them end.
-pub const LEASE: Duration = Duration::from_secs(3);
+pub(crate) const LEASE: Duration = Duration::from_secs(3);
 /// From SIGTERM to SIGKILL.
 const STOP_PATIENCE: Duration = Duration::from_secs(45);
 /// Until it asks for memory that it cannot have.
 const STARVES: Duration = Duration::from_secs(20);
 
-pub struct Server {
+pub(crate) struct Server {
     pub number: usize,
     /// Where it listens for callers.
     address: SocketAddr,
@@ -53,7 +53,7 @@ pub struct Server {
 
 impl Server {
     /// Starts one; `alone` without the port of the replicas.
-    pub async fn new(
+    pub(crate) async fn new(
         number: usize,
         alone: bool,
         clock: Option<Clock>,
@@ -82,30 +82,30 @@ impl Server {
     }
 
     /// What callers call.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.callers.address)
     }
 
     /// What other servers reach it through.
-    pub fn peer_proxy(&self) -> Option<&Proxy> {
+    pub(crate) fn peer_proxy(&self) -> Option<&Proxy> {
         self.peers.as_ref().map(|(_, proxy)| proxy)
     }
 
     /// Process id, while it runs.
-    pub fn pid(&self) -> Option<Pid> {
+    pub(crate) fn pid(&self) -> Option<Pid> {
         self.child()
             .as_ref()
             .map(|child| Pid::from_raw(child.id() as i32))
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         if let Some(pid) = self.pid() {
             kill(pid, signal).expect("our own child");
         }
     }
 
     /// Dies at once, and stays dead until [`Server::release`].
-    pub fn kill(&self) {
+    pub(crate) fn kill(&self) {
         *self.held() += 1;
         if let Some(mut child) = self.child().take() {
             child.kill().expect("our own child");
@@ -114,7 +114,7 @@ impl Server {
     }
 
     /// Stops in good order; whether it ended in time and well. Stays stopped until [`Server::release`].
-    pub async fn terminate(&self) -> bool {
+    pub(crate) async fn terminate(&self) -> bool {
         *self.held() += 1;
         self.signal(Signal::SIGTERM);
         self.ends_within(STOP_PATIENCE)
@@ -123,7 +123,7 @@ impl Server {
     }
 
     /// Has no memory to take, until that ends it. Stays so until [`Server::release`].
-    pub async fn starve(&self, trap: &Trap) {
+    pub(crate) async fn starve(&self, trap: &Trap) {
         for _ in 0..500 {
             if self.pid().is_some() {
                 break;
@@ -156,13 +156,13 @@ impl Server {
     }
 
     /// It may run again.
-    pub fn release(&self) {
+    pub(crate) fn release(&self) {
         *self.held() -= 1;
         self.tend();
     }
 
     /// Starts it when it has ended and may run.
-    pub fn tend(&self) {
+    pub(crate) fn tend(&self) {
         let held = self.held();
         if *held > 0 {
             return;
@@ -183,12 +183,12 @@ impl Server {
     }
 
     /// What it has logged so far.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// How often its log holds a text.
-    pub fn says(&self, text: &str) -> u64 {
+    pub(crate) fn says(&self, text: &str) -> u64 {
         self.log()
             .lines()
             .filter(|line| line.contains(text))

@@ -1,6 +1,6 @@
 //! Wrong requests against a live server: each gets its code, its reason and the field at fault; none harms the server.
 
-pub mod live;
+pub(crate) mod live;
 mod state;
 mod transport;
 mod wire;
@@ -10,14 +10,14 @@ use tonic_types::StatusExt;
 
 /// What a caller's program sees of an error.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub code: Code,
     pub reason: String,
     pub fields: Vec<String>,
 }
 
 /// The error that a call came back with.
-pub fn answer<T: std::fmt::Debug>(result: Result<T, Status>) -> Answer {
+pub(crate) fn answer<T: std::fmt::Debug>(result: Result<T, Status>) -> Answer {
     let status = result.expect_err("the request is wrong");
     let details = status.get_error_details();
     let info = details
@@ -36,7 +36,7 @@ pub fn answer<T: std::fmt::Debug>(result: Result<T, Status>) -> Answer {
 }
 
 /// A code and a reason that name no field.
-pub fn refusal(code: Code, reason: &str) -> Answer {
+pub(crate) fn refusal(code: Code, reason: &str) -> Answer {
     Answer {
         code,
         reason: reason.to_owned(),
@@ -45,7 +45,7 @@ pub fn refusal(code: Code, reason: &str) -> Answer {
 }
 
 /// INVALID_ARGUMENT for one field.
-pub fn invalid(field: &str, reason: &str) -> Answer {
+pub(crate) fn invalid(field: &str, reason: &str) -> Answer {
     Answer {
         fields: vec![field.to_owned()],
         ..refusal(Code::InvalidArgument, reason)

@@ -1,9 +1,9 @@
 //! What the Rust client promises when connections break: every call has its effect once, every event comes once.
 
 use crate::bad_input::live;
-use rallypoint::{
+use rallypoint_client::{
+    Client,
     api::{self, end::Reason},
-    client::Client,
 };
 use std::{
     sync::{Arc, Mutex},

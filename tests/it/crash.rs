@@ -10,12 +10,10 @@ use crate::harness::{
     server::{Server, Setup},
     work::{Work, noop, sleep as sleep_for, sql},
 };
-use rallypoint::{
-    api::{
-        ExecAsyncRequest, ExecAsyncResponse, ReleaseMode, SchedulerSettings, SchedulerState, Task,
-        scheduler_service_client::SchedulerServiceClient,
-    },
-    postgres::PrivatePostgres,
+use rallypoint::postgres::PrivatePostgres;
+use rallypoint_client::api::{
+    ExecAsyncRequest, ExecAsyncResponse, ReleaseMode, SchedulerSettings, SchedulerState, Task,
+    scheduler_service_client::SchedulerServiceClient,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};

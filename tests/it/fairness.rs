@@ -10,7 +10,7 @@ use crate::harness::{
     server::{Server, Setup},
     work::{Work, sleep},
 };
-use rallypoint::{api::SchedulerSettings, client::Client};
+use rallypoint_client::{Client, api::SchedulerSettings};
 
 #[tokio::test]
 async fn a_newcomer_starts_at_once_while_others_flood_the_pool() {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// A journal of its own, owned by this test.
-pub struct Owned {
+pub(crate) struct Owned {
     pub options: PgConnectOptions,
     pub journal: Journal,
     pub writer: Writer,
@@ -26,7 +26,7 @@ pub struct Owned {
     pub now: Time,
 }
 
-pub fn config(options: &PgConnectOptions) -> JournalConfig {
+pub(crate) fn config(options: &PgConnectOptions) -> JournalConfig {
     JournalConfig {
         options: options.clone(),
         shard: ShardId(0),
@@ -36,7 +36,7 @@ pub fn config(options: &PgConnectOptions) -> JournalConfig {
     }
 }
 
-pub fn replica(name: &str) -> Replica {
+pub(crate) fn replica(name: &str) -> Replica {
     Replica {
         id: Uuid::now_v7(),
         name: name.into(),
@@ -44,7 +44,7 @@ pub fn replica(name: &str) -> Replica {
     }
 }
 
-pub async fn take_over(journal: &Journal, replica: &Replica) -> Ownership {
+pub(crate) async fn take_over(journal: &Journal, replica: &Replica) -> Ownership {
     match journal
         .take_over(replica, Claim::Start, Duration::from_secs(5))
         .await
@@ -56,7 +56,7 @@ pub async fn take_over(journal: &Journal, replica: &Replica) -> Ownership {
 }
 
 impl Owned {
-    pub async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let options = server::database().await;
         let journal = Journal::open(config(&options)).await.unwrap();
         let replica = replica("one");
@@ -79,7 +79,7 @@ impl Owned {
         }
     }
 
-    pub fn batch(&self, records: Records) -> Batch {
+    pub(crate) fn batch(&self, records: Records) -> Batch {
         Batch {
             shard: ShardId(0),
             epoch: self.epoch,
@@ -90,7 +90,7 @@ impl Owned {
     }
 
     /// Appends as if `days` ago.
-    pub async fn write_ago(&mut self, days: i32, records: Records) {
+    pub(crate) async fn write_ago(&mut self, days: i32, records: Records) {
         let batch = Batch {
             day: self.days_ago(days),
             ..self.batch(records)
@@ -99,12 +99,12 @@ impl Owned {
         self.next.0 += 1;
     }
 
-    pub fn days_ago(&self, days: i32) -> Day {
+    pub(crate) fn days_ago(&self, days: i32) -> Day {
         Day(self.now.day().0 - days)
     }
 
     /// Appends, and goes on to the next number when it is durable.
-    pub async fn append(&mut self, records: Records) -> Fate {
+    pub(crate) async fn append(&mut self, records: Records) -> Fate {
         let fate = self.writer.append(&self.batch(records)).await;
         if fate == Fate::Durable {
             self.next.0 += 1;
@@ -112,15 +112,15 @@ impl Owned {
         fate
     }
 
-    pub async fn write(&mut self, records: Records) {
+    pub(crate) async fn write(&mut self, records: Records) {
         assert_eq!(self.append(records).await, Fate::Durable);
     }
 
-    pub async fn psql(&self) -> PgConnection {
+    pub(crate) async fn psql(&self) -> PgConnection {
         PgConnection::connect_with(&self.options).await.unwrap()
     }
 
-    pub async fn count(&self, sql: &'static str) -> i64 {
+    pub(crate) async fn count(&self, sql: &'static str) -> i64 {
         sqlx::query_scalar(sql)
             .fetch_one(&mut self.psql().await)
             .await

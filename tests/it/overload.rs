@@ -9,12 +9,12 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use rallypoint::{
+use rallypoint_client::{
+    Error,
     api::{
         ExecAsyncRequest, NoopTask, SchedulerSettings, Task,
         scheduler_service_client::SchedulerServiceClient, task::Kind,
     },
-    client::Error,
 };
 use sqlx::{Connection, Executor, PgConnection};
 use std::time::Duration;

@@ -9,15 +9,12 @@ use crate::harness::{
     work::{Work, sql},
 };
 use nix::sys::signal::Signal;
-use rallypoint::{
-    api::{
-        AsyncDone, Outcome, SchedulerSettings,
-        peer::{
-            FromExecutor, Hello, executor_service_client::ExecutorServiceClient,
-            from_executor::Message,
-        },
+use rallypoint::postgres::{COORDINATION, TARGET};
+use rallypoint_client::api::{
+    AsyncDone, Outcome, SchedulerSettings,
+    peer::{
+        FromExecutor, Hello, executor_service_client::ExecutorServiceClient, from_executor::Message,
     },
-    postgres::{COORDINATION, TARGET},
 };
 use sqlx::postgres::PgConnectOptions;
 use std::{

@@ -6,7 +6,7 @@ use crate::harness::{
     work::{noop, sql},
 };
 use nix::sys::signal::Signal;
-use rallypoint::api::{
+use rallypoint_client::api::{
     SchedulerSettings, SynchronizationRequest, Unit, Until,
     scheduler_service_client::SchedulerServiceClient, until::Kind,
 };

@@ -18,7 +18,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_rallypoint");
 const READY: Duration = Duration::from_secs(60);
 
 /// A running server.
-pub struct Served {
+pub(crate) struct Served {
     child: Child,
     folder: PathBuf,
     /// `http://127.0.0.1:PORT`
@@ -27,7 +27,7 @@ pub struct Served {
 
 impl Served {
     /// Starts one and waits until it serves.
-    pub fn start() -> Served {
+    pub(crate) fn start() -> Served {
         let folder = folder();
         let mut child = Command::new(PROGRAM)
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
@@ -46,7 +46,7 @@ impl Served {
     }
 
     /// Runs the program as a caller of this server.
-    pub fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         Command::new(PROGRAM)
             .args(["--server", &self.url])
             .args(arguments)

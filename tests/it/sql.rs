@@ -4,7 +4,7 @@ use crate::harness::{
     server::{Server, Setup},
     work::{Work, sleep, sql},
 };
-use rallypoint::api::{AsyncDone, Outcome, SchedulerSettings};
+use rallypoint_client::api::{AsyncDone, Outcome, SchedulerSettings};
 
 #[tokio::test]
 async fn sql_that_fails_says_its_sqlstate() {

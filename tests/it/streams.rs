@@ -7,12 +7,10 @@ use crate::harness::{
     work::{failing, noop, sleep, sql},
 };
 use prost::Message;
-use rallypoint::{
-    api::{
-        AsyncDone, OnFailure, Outcome, ReleaseMode, SchedulerSettings, SynchronizationRequest,
-        Unit, Until, end::Reason, until::Kind,
-    },
-    postgres::{COORDINATION, Options, PrivatePostgres, SUPERUSER},
+use rallypoint::postgres::{COORDINATION, Options, PrivatePostgres, SUPERUSER};
+use rallypoint_client::api::{
+    AsyncDone, OnFailure, Outcome, ReleaseMode, SchedulerSettings, SynchronizationRequest, Unit,
+    Until, end::Reason, until::Kind,
 };
 
 /// The largest message, whatever comes in it.

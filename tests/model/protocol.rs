@@ -2,13 +2,13 @@
 
 mod steps;
 
-use super::state::{REPLICAS, Record, State};
+use crate::state::{REPLICAS, Record, State};
 use stateright::{Model, Property};
 use steps::{finish, rejoin, report, submit};
 
 /// What holds the protocol together. Each can be left out.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules {
+pub(crate) struct Rules {
     /// A batch is taken only from the present epoch and behind its predecessor.
     pub gate: bool,
     /// A batch that is sent again is recognised by its number.
@@ -32,7 +32,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    pub fn all() -> Rules {
+    pub(crate) fn all() -> Rules {
         Rules {
             gate: true,
             recognise: true,
@@ -49,7 +49,7 @@ impl Rules {
 }
 
 /// The protocol, and how much may go wrong.
-pub struct Protocol {
+pub(crate) struct Protocol {
     rules: Rules,
     epochs: u8,
     starts: u8,
@@ -59,7 +59,7 @@ pub struct Protocol {
 }
 
 impl Protocol {
-    pub fn small(rules: Rules) -> Protocol {
+    pub(crate) fn small(rules: Rules) -> Protocol {
         Protocol {
             rules,
             epochs: 2,
@@ -69,7 +69,7 @@ impl Protocol {
         }
     }
 
-    pub fn examples() -> Protocol {
+    pub(crate) fn examples() -> Protocol {
         Protocol {
             examples: true,
             ..Protocol::small(Rules::all())
@@ -79,7 +79,7 @@ impl Protocol {
 
 /// What becomes of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fate {
+pub(crate) enum Fate {
     Answered,
     /// It arrived, the answer did not.
     Unanswered,
@@ -89,7 +89,7 @@ pub enum Fate {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Action {
+pub(crate) enum Action {
     TakeOver(usize),
     Submit(usize),
     Send(usize, Fate),

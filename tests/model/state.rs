@@ -1,11 +1,11 @@
 //! What there is: the database, the replicas, what is on its way between them, and one task.
 
 /// Replicas.
-pub const REPLICAS: usize = 2;
+pub(crate) const REPLICAS: usize = 2;
 
 /// A line of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Record {
+pub(crate) enum Record {
     Submitted,
     /// By the attempt with this token.
     Ended(u8),
@@ -13,7 +13,7 @@ pub enum Record {
 
 /// A batch of one record, under its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Batch {
+pub(crate) struct Batch {
     pub no: u8,
     pub epoch: u8,
     pub record: Record,
@@ -21,7 +21,7 @@ pub struct Batch {
 
 /// What an owner thinks of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum View {
+pub(crate) enum View {
     Unknown,
     /// It may run somewhere.
     Suspect,
@@ -33,7 +33,7 @@ pub enum View {
 
 /// An owner, or one that thinks it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Owner {
+pub(crate) struct Owner {
     pub epoch: u8,
     /// Batches known to be in the journal.
     pub durable: u8,
@@ -48,7 +48,7 @@ pub struct Owner {
 
 /// What an executor has of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Work {
+pub(crate) enum Work {
     None,
     /// Under a token; its backend may have been ended.
     Running(u8),
@@ -57,7 +57,7 @@ pub enum Work {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Replica {
+pub(crate) struct Replica {
     pub owner: Option<Owner>,
     pub work: Work,
     /// The epoch in which it last reported.
@@ -66,7 +66,7 @@ pub struct Replica {
 
 /// Everything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct State {
+pub(crate) struct State {
     pub epoch: u8,
     pub journal: Vec<Batch>,
     /// Reports of the present epoch.
@@ -102,7 +102,7 @@ pub struct State {
 
 impl State {
     /// The first replica owns the shard, and everybody knows.
-    pub fn new() -> State {
+    pub(crate) fn new() -> State {
         let owner = Owner {
             epoch: 1,
             durable: 0,
@@ -141,7 +141,7 @@ impl State {
         }
     }
 
-    pub fn holds(&self, wanted: impl Fn(&Record) -> bool) -> bool {
+    pub(crate) fn holds(&self, wanted: impl Fn(&Record) -> bool) -> bool {
         self.journal.iter().any(|batch| wanted(&batch.record))
     }
 }

@@ -2,8 +2,8 @@
 //! nobody told them what became of it. What they are told is judged in `checks`.
 
 use crate::{
-    dice::Dice,
-    palette::{Palette, settings},
+    fixtures::{Palette, settings},
+    rng::Dice,
     tables::Tables,
 };
 use rallypoint::{
@@ -23,7 +23,7 @@ const AGAIN: usize = 8;
 
 /// A call whose answer is still to come.
 #[derive(Clone)]
-pub struct Pending {
+pub(crate) struct Pending {
     pub handle: Handle,
     pub verb: Verb,
     pub poisoned: bool,
@@ -33,7 +33,7 @@ pub struct Pending {
     pub old: bool,
 }
 
-pub struct Callers {
+pub(crate) struct Callers {
     namespaces: [Namespace; 2],
     name: Arc<str>,
     next: u64,
@@ -51,7 +51,7 @@ pub struct Callers {
 }
 
 impl Callers {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Callers {
             namespaces: [Namespace("one".into()), Namespace("two".into())],
             name: "caller".into(),
@@ -67,7 +67,7 @@ impl Callers {
     }
 
     /// Something a caller does now.
-    pub fn act(
+    pub(crate) fn act(
         &mut self,
         now: Time,
         journal: &[Tables],
@@ -117,7 +117,7 @@ impl Callers {
     }
 
     /// Ends pauses and halts, and releases everything: after this nothing keeps a task from ending.
-    pub fn wind_up(&mut self, mode: ReleaseMode) -> Vec<Envelope> {
+    pub(crate) fn wind_up(&mut self, mode: ReleaseMode) -> Vec<Envelope> {
         let verbs = [
             Verb::Resume {
                 ignore_failures: true,
@@ -143,7 +143,7 @@ impl Callers {
     }
 
     /// Whoever waits for an answer that no longer comes tries again, or gives up.
-    pub fn answers_lost(&mut self, still_undecided: &FxHashSet<Ticket>) {
+    pub(crate) fn answers_lost(&mut self, still_undecided: &FxHashSet<Ticket>) {
         let mut lost: Vec<Ticket> = self
             .pending
             .keys()
@@ -155,7 +155,7 @@ impl Callers {
     }
 
     /// The answers to these calls no longer come.
-    pub fn lose(&mut self, lost: &[Ticket]) {
+    pub(crate) fn lose(&mut self, lost: &[Ticket]) {
         for ticket in lost {
             let Some(pending) = self.pending.remove(ticket) else {
                 continue;
@@ -176,7 +176,7 @@ impl Callers {
     }
 
     /// Calls too old to be repeated are given up.
-    pub fn give_up(&mut self) {
+    pub(crate) fn give_up(&mut self) {
         self.unknown.clear();
         self.pending
             .values_mut()
@@ -330,7 +330,7 @@ fn limit(poisoned: bool, dice: &mut Dice) -> Verb {
     };
     let mut fields = vec![SettingsField::MaxParallelism];
     if poisoned {
-        settings.display_name = crate::palette::POISON.into();
+        settings.display_name = crate::fixtures::POISON.into();
         fields.push(SettingsField::DisplayName);
     }
     Verb::Update(Arc::new(Update { settings, fields }))

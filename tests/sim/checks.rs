@@ -17,7 +17,7 @@ use rallypoint::{
 };
 
 /// What a batch released rests on the batch.
-pub fn released(journal: &Journal, release: &Release) {
+pub(crate) fn released(journal: &Journal, release: &Release) {
     if let Some(batch) = &release.batch {
         assert!(
             journal.holds(batch),
@@ -47,7 +47,7 @@ fn check_progress(tables: &Tables, progress: &Progress) {
 }
 
 /// A task may start: barrier, limit, slots, pause, halt, attempt, at most once.
-pub fn dispatched(
+pub(crate) fn dispatched(
     journal: &mut Journal,
     executors: &Executors,
     slots: i64,
@@ -109,7 +109,7 @@ pub fn dispatched(
 }
 
 /// It begins, or never will.
-pub fn begun(journal: &mut Journal, handle: Handle, first: Seq, count: u32, begins: bool) {
+pub(crate) fn begun(journal: &mut Journal, handle: Handle, first: Seq, count: u32, begins: bool) {
     let tables = journal.tables_mut(handle).expect("just dispatched");
     for at in 0..count {
         let task = tables.task_mut(first.plus(at));
@@ -124,7 +124,7 @@ pub fn begun(journal: &mut Journal, handle: Handle, first: Seq, count: u32, begi
 }
 
 /// An answer is true.
-pub fn answered(journal: &Journal, callers: &mut Callers, pending: &Pending, reply: &Reply) {
+pub(crate) fn answered(journal: &Journal, callers: &mut Callers, pending: &Pending, reply: &Reply) {
     let handle = pending.handle;
     match (&pending.verb, reply) {
         (Verb::Open { request, .. }, Reply::Scheduler(view)) => {
@@ -284,7 +284,7 @@ fn outstanding_after(tables: &Tables, until: Until, last_seq: Seq, done_no: Done
 }
 
 /// After the last fault and with every scheduler released: everything has ended, and no definite refusal had an effect.
-pub fn at_the_end(journal: &Journal, callers: &Callers) {
+pub(crate) fn at_the_end(journal: &Journal, callers: &Callers) {
     for tables in &journal.schedulers {
         let known = callers.known.contains(&tables.handle());
         let unfinished = tables.tasks.iter().position(|task| task.ended.is_none());

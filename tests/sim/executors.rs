@@ -2,7 +2,7 @@
 //! it twice. They keep a completion until it is durable. A crash of the owner takes those with it that ran in its process; the
 //! others report to the next one.
 
-use crate::{dice::Dice, palette::Palette};
+use crate::{fixtures::Palette, rng::Dice};
 use rallypoint::core::{
     Assignment, Attempt, Completion, Handle, Report, Running, Seq, Time, TimeLimit, Work,
 };
@@ -13,7 +13,7 @@ const LONGEST: Duration = Duration::from_millis(1_500);
 const OLD: usize = 6;
 
 #[derive(Default)]
-pub struct Executors {
+pub(crate) struct Executors {
     pub running: Vec<Job>,
     /// Handed out, and waiting for their body.
     pub awaiting: Vec<Assignment>,
@@ -27,14 +27,14 @@ pub struct Executors {
 }
 
 /// What a new owner will be told: what goes on, and whether a host was lost.
-pub struct Roll {
+pub(crate) struct Roll {
     pub survivors: Vec<Running>,
     pub lost: bool,
     /// The last word is said, and perhaps not yet durable.
     pub said: bool,
 }
 
-pub struct Job {
+pub(crate) struct Job {
     pub assignment: Assignment,
     began: Time,
     ends: Time,
@@ -43,7 +43,7 @@ pub struct Job {
 
 impl Executors {
     /// Takes an assignment on; says whether it begins.
-    pub fn start(
+    pub(crate) fn start(
         &mut self,
         now: Time,
         assignment: Assignment,
@@ -82,20 +82,20 @@ impl Executors {
     }
 
     /// An assignment has got its body.
-    pub fn awaited(&mut self, assignment: &Assignment) {
+    pub(crate) fn awaited(&mut self, assignment: &Assignment) {
         self.awaiting
             .retain(|other| (other.handle, other.first) != (assignment.handle, assignment.first));
     }
 
     /// An assignment will not begin after all.
-    pub fn decline(&mut self, now: Time, assignment: &Assignment) {
+    pub(crate) fn decline(&mut self, now: Time, assignment: &Assignment) {
         self.awaited(assignment);
         self.outbox
             .push(completion(assignment, Report::NotStarted, now, now));
     }
 
     /// Stops an assignment; what came first counts.
-    pub fn stop(
+    pub(crate) fn stop(
         &mut self,
         now: Time,
         handle: Handle,
@@ -115,13 +115,13 @@ impl Executors {
     }
 
     /// Their completion is durable.
-    pub fn acknowledged(&mut self, over: &[(Handle, Seq, Attempt)]) {
+    pub(crate) fn acknowledged(&mut self, over: &[(Handle, Seq, Attempt)]) {
         self.unacknowledged
             .retain(|c| !over.contains(&(c.handle, c.first, c.attempt)));
     }
 
     /// Another owner takes over; `dies` says which assignments ran in a process that is no more.
-    pub fn change_owner(&mut self, lost: bool, mut dies: impl FnMut() -> bool) -> Roll {
+    pub(crate) fn change_owner(&mut self, lost: bool, mut dies: impl FnMut() -> bool) -> Roll {
         self.awaiting.clear();
         self.old.clear();
         self.running
@@ -178,7 +178,7 @@ impl Executors {
     }
 
     /// These are told to the new owner; what becomes of them follows.
-    pub fn reported(&mut self, told: &[Running]) {
+    pub(crate) fn reported(&mut self, told: &[Running]) {
         self.unreported.retain(|one| !told.contains(one));
         let (silent, loud) = std::mem::take(&mut self.silent)
             .into_iter()
@@ -201,7 +201,7 @@ impl Executors {
     }
 
     /// The next end of a job.
-    pub fn next_end(&self) -> Time {
+    pub(crate) fn next_end(&self) -> Time {
         self.running
             .iter()
             .map(|job| job.ends)
@@ -210,7 +210,7 @@ impl Executors {
     }
 
     /// Takes in what has ended by now.
-    pub fn finish(&mut self, now: Time) {
+    pub(crate) fn finish(&mut self, now: Time) {
         let mut at = 0;
         while at < self.running.len() {
             if self.running[at].ends <= now {
@@ -233,12 +233,12 @@ impl Executors {
         }
     }
 
-    pub fn has_reports(&self) -> bool {
+    pub(crate) fn has_reports(&self) -> bool {
         !self.outbox.is_empty()
     }
 
     /// Some of the reports that wait, in any order, and perhaps an old one again.
-    pub fn reports(&mut self, faults: bool, dice: &mut Dice) -> Vec<Completion> {
+    pub(crate) fn reports(&mut self, faults: bool, dice: &mut Dice) -> Vec<Completion> {
         let mut told = Vec::new();
         for _ in 0..=dice.below(3).min(self.outbox.len() as u64) {
             if !self.outbox.is_empty() {
@@ -270,7 +270,7 @@ impl Executors {
     }
 
     /// Tasks that run now.
-    pub fn tasks_of(&self, handle: Handle) -> i64 {
+    pub(crate) fn tasks_of(&self, handle: Handle) -> i64 {
         self.all()
             .filter(|assignment| assignment.handle == handle)
             .map(|assignment| i64::from(assignment.count))
@@ -278,7 +278,7 @@ impl Executors {
     }
 
     /// Tasks of a kind that run now.
-    pub fn busy(&self, work: &Work) -> i64 {
+    pub(crate) fn busy(&self, work: &Work) -> i64 {
         self.all()
             .filter(|assignment| assignment.spec.work == *work)
             .map(|assignment| i64::from(assignment.count))
@@ -286,7 +286,7 @@ impl Executors {
     }
 
     /// Whether one of these tasks runs now.
-    pub fn runs(&self, handle: Handle, first: Seq, count: u32) -> bool {
+    pub(crate) fn runs(&self, handle: Handle, first: Seq, count: u32) -> bool {
         self.all().any(|a| {
             a.handle == handle && a.first < first.plus(count) && first < a.first.plus(a.count)
         })

@@ -2,13 +2,13 @@
 //!
 //! A batch is written as a whole or not at all, only under the present epoch, only behind its predecessor, only once.
 
-use crate::{palette::POISON, tables::Tables};
+use crate::{fixtures::POISON, tables::Tables};
 use rallypoint::{
     core::{AttemptEvent, Epoch, Handle, Records},
     journal::{Batch, Fate},
 };
 
-pub struct Journal {
+pub(crate) struct Journal {
     pub epoch: Epoch,
     /// Epoch of each batch; the place is its number.
     batches: Vec<Epoch>,
@@ -17,7 +17,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Journal {
             epoch: Epoch(0),
             batches: vec![Epoch(0)],
@@ -26,40 +26,40 @@ impl Journal {
         }
     }
 
-    pub fn last_batch(&self) -> i64 {
+    pub(crate) fn last_batch(&self) -> i64 {
         self.batches.len() as i64 - 1
     }
 
     /// Whether this very batch is durable.
-    pub fn holds(&self, batch: &Batch) -> bool {
+    pub(crate) fn holds(&self, batch: &Batch) -> bool {
         self.batches.get(batch.no.0 as usize) == Some(&batch.epoch)
     }
 
-    pub fn tables(&self, handle: Handle) -> Option<&Tables> {
+    pub(crate) fn tables(&self, handle: Handle) -> Option<&Tables> {
         self.schedulers
             .iter()
             .find(|tables| tables.handle() == handle)
     }
 
-    pub fn tables_mut(&mut self, handle: Handle) -> Option<&mut Tables> {
+    pub(crate) fn tables_mut(&mut self, handle: Handle) -> Option<&mut Tables> {
         self.schedulers
             .iter_mut()
             .find(|tables| tables.handle() == handle)
     }
 
     /// A new owner.
-    pub fn take_over(&mut self) -> Epoch {
+    pub(crate) fn take_over(&mut self) -> Epoch {
         self.epoch.0 += 1;
         self.epoch
     }
 
     /// Another owner takes the shard and writes something of its own.
-    pub fn foreign_batch(&mut self) {
+    pub(crate) fn foreign_batch(&mut self) {
         let epoch = self.take_over();
         self.batches.push(epoch);
     }
 
-    pub fn append(&mut self, batch: &Batch) -> Fate {
+    pub(crate) fn append(&mut self, batch: &Batch) -> Fate {
         let no = batch.no.0 as usize;
         if batch.epoch != self.epoch || no == 0 || no > self.batches.len() {
             return Fate::NotOwner;

@@ -7,18 +7,18 @@
 
 mod callers;
 mod checks;
-mod dice;
 mod executors;
+mod fixtures;
 mod journal;
-mod library;
-mod life;
-mod palette;
+mod prefetch;
 mod recover;
+mod rng;
+mod scenario;
 mod tables;
 mod world;
 mod zombie;
 
-use life::Life;
+use scenario::Life;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicU64, Ordering},
@@ -38,7 +38,7 @@ const REPORTED: usize = 10;
 fn simulate(schedules: u64, seed: u64) -> (Vec<(u64, String)>, u64) {
     let (next, seconds) = (AtomicU64::new(0), AtomicU64::new(0));
     let work = || {
-        let (palette, mut violations) = (palette::Palette::new(), Vec::new());
+        let (palette, mut violations) = (fixtures::Palette::new(), Vec::new());
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             if at >= schedules {
@@ -64,7 +64,7 @@ fn simulate(schedules: u64, seed: u64) -> (Vec<(u64, String)>, u64) {
 }
 
 /// What happens in a life, or what it breaks.
-fn lived(life: Life, palette: &palette::Palette) -> Result<Lived, String> {
+fn lived(life: Life, palette: &fixtures::Palette) -> Result<Lived, String> {
     catch_unwind(AssertUnwindSafe(|| world::live(life, palette)))
         .map_err(|panic| message(panic.as_ref()))
 }
@@ -72,7 +72,7 @@ fn lived(life: Life, palette: &palette::Palette) -> Result<Lived, String> {
 /// A whole life, or the part of it that is asked for.
 fn life(seed: u64) -> Life {
     let (steps, without) = (
-        from_environment("STEPS", life::STEPS),
+        from_environment("STEPS", scenario::STEPS),
         from_environment("WITHOUT", 0),
     );
     Life {
@@ -115,7 +115,7 @@ fn simulate_crashes_and_keep_every_promise() {
         seconds as f64 / 60.0 / took,
         violations.len()
     );
-    let palette = palette::Palette::new();
+    let palette = fixtures::Palette::new();
     for (seed, violation) in violations.iter().take(REPORTED) {
         let Life { steps, without, .. } = life(*seed).shrunk(|life| lived(life, &palette).is_err());
         println!("  SEED={seed} (STEPS={steps} WITHOUT={without}): {violation}");
@@ -129,7 +129,7 @@ fn simulate_crashes_and_keep_every_promise() {
 
 #[test]
 fn a_seed_always_lives_the_same_life() {
-    let palette = palette::Palette::new();
+    let palette = fixtures::Palette::new();
     for seed in 0..20 {
         assert_eq!(
             world::live(Life::of(seed), &palette),

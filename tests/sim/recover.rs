@@ -6,13 +6,13 @@ use crate::{
 };
 use rallypoint::core::{
     DoneNo, RecoveredOutcome, RecoveredRequest, RecoveredRun, RecoveredScheduler, Seq, Time,
-    limits::REQUEST_MEMORY,
+    model::limits::REQUEST_MEMORY,
 };
 
 /// Whether recovery brings schedulers back that have ended but whose calls may still be repeated.
-pub const REMEMBERS_ENDED: bool = true;
+pub(crate) const REMEMBERS_ENDED: bool = true;
 
-pub fn recover(journal: &Journal, now: Time) -> Vec<RecoveredScheduler> {
+pub(crate) fn recover(journal: &Journal, now: Time) -> Vec<RecoveredScheduler> {
     let kept = |tables: &&Tables| {
         !tables.ended() || (REMEMBERS_ENDED && tables.repeatable(now - REQUEST_MEMORY))
     };

@@ -9,7 +9,7 @@ use rallypoint::core::{
 };
 use std::sync::Arc;
 
-pub struct Tables {
+pub(crate) struct Tables {
     pub image: SchedulerImage,
     pub calls: Vec<Call>,
     pub completions: Vec<Arc<CompletionRecord>>,
@@ -22,14 +22,14 @@ pub struct Tables {
 }
 
 /// An accepted call. Calls of one batch share a row.
-pub struct Call {
+pub(crate) struct Call {
     pub record: SubmissionRecord,
     pub count: u32,
     pub row: i64,
 }
 
 /// The truth about a task.
-pub struct Task {
+pub(crate) struct Task {
     pub order: Option<i64>,
     pub at_most_once: bool,
     pub ended: Option<(Outcome, i64)>,
@@ -42,7 +42,7 @@ pub struct Task {
 }
 
 impl Tables {
-    pub fn new(image: SchedulerImage) -> Self {
+    pub(crate) fn new(image: SchedulerImage) -> Self {
         let (calls, completions, attempts, tasks, open_orders) = Default::default();
         Tables {
             image,
@@ -55,23 +55,23 @@ impl Tables {
         }
     }
 
-    pub fn handle(&self) -> Handle {
+    pub(crate) fn handle(&self) -> Handle {
         self.image.handle
     }
 
-    pub fn highest(&self) -> i64 {
+    pub(crate) fn highest(&self) -> i64 {
         self.tasks.len() as i64
     }
 
-    pub fn unfinished(&self) -> i64 {
+    pub(crate) fn unfinished(&self) -> i64 {
         self.highest() - self.done_no
     }
 
-    pub fn ended(&self) -> bool {
+    pub(crate) fn ended(&self) -> bool {
         self.image.state == SchedulerState::Released
     }
 
-    pub fn task(&self, seq: Seq) -> &Task {
+    pub(crate) fn task(&self, seq: Seq) -> &Task {
         let task = (seq.0 - 1)
             .try_into()
             .ok()
@@ -79,7 +79,7 @@ impl Tables {
         task.unwrap_or_else(|| panic!("task {}/{} is not in the journal", self.handle(), seq.0))
     }
 
-    pub fn task_mut(&mut self, seq: Seq) -> &mut Task {
+    pub(crate) fn task_mut(&mut self, seq: Seq) -> &mut Task {
         let handle = self.handle();
         let task = (seq.0 - 1)
             .try_into()
@@ -89,11 +89,11 @@ impl Tables {
     }
 
     /// The lowest order with an unfinished task.
-    pub fn current_order(&self) -> Option<i64> {
+    pub(crate) fn current_order(&self) -> Option<i64> {
         self.open_orders.iter().map(|(order, _)| *order).min()
     }
 
-    pub fn unfinished_above(&self, order: i64) -> i64 {
+    pub(crate) fn unfinished_above(&self, order: i64) -> i64 {
         self.open_orders
             .iter()
             .filter(|(o, _)| *o > order)
@@ -101,7 +101,7 @@ impl Tables {
             .sum()
     }
 
-    pub fn call_of(&self, request: Request) -> Option<&Call> {
+    pub(crate) fn call_of(&self, request: Request) -> Option<&Call> {
         self.calls.iter().find(|call| {
             call.record
                 .submit
@@ -110,7 +110,7 @@ impl Tables {
         })
     }
 
-    pub fn submit(&mut self, record: SubmissionRecord, row: i64) {
+    pub(crate) fn submit(&mut self, record: SubmissionRecord, row: i64) {
         assert_eq!(
             record.first_seq.0,
             self.highest() + 1,
@@ -141,7 +141,7 @@ impl Tables {
         self.calls.push(Call { record, count, row });
     }
 
-    pub fn complete(&mut self, record: Arc<CompletionRecord>) {
+    pub(crate) fn complete(&mut self, record: Arc<CompletionRecord>) {
         assert_eq!(
             record.first_done_no.0,
             self.done_no + 1,
@@ -176,7 +176,7 @@ impl Tables {
         self.completions.push(record);
     }
 
-    pub fn attempt(&mut self, record: AttemptRecord) {
+    pub(crate) fn attempt(&mut self, record: AttemptRecord) {
         let same = |other: &AttemptRecord| {
             other.seq == record.seq
                 && other.attempt == record.attempt
@@ -190,7 +190,7 @@ impl Tables {
     }
 
     /// How many calls with a request were accepted since.
-    pub fn calls_since(&self, since: Time) -> impl Iterator<Item = &Call> {
+    pub(crate) fn calls_since(&self, since: Time) -> impl Iterator<Item = &Call> {
         let at = self
             .calls
             .partition_point(|call| call.record.submitted_at < since);

@@ -5,22 +5,22 @@ mod others;
 use crate::{
     callers::Callers,
     checks,
-    dice::Dice,
     executors::{Executors, Roll},
+    fixtures::Palette,
     journal::Journal,
-    library::{self, Library},
-    life::{Fault, Life},
-    palette::Palette,
+    prefetch::{self, Library},
     recover::recover,
+    rng::Dice,
+    scenario::{Fault, Life},
     zombie::Zombie,
 };
 use rallypoint::{
+    assignment::Body,
     coordinator::machine::{Effect, Envelope, Event, Machine, Release},
     core::{
         Action, Assignment, BatchNo, Command, Epoch, ReleaseMode, ShardId, Ticket, Time, Window,
-        Work, limits::Limits,
+        Work, model::limits::Limits,
     },
-    executor::Body,
     journal::{Batch, Fate},
 };
 use std::{sync::Arc, time::Duration};
@@ -60,7 +60,7 @@ struct World<'a> {
 
 /// What happened in a life, in short.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Lived {
+pub(crate) struct Lived {
     pub batches: i64,
     pub owners: i64,
     pub tasks: i64,
@@ -68,7 +68,7 @@ pub struct Lived {
 }
 
 /// Lives the life of a seed. Panics when a rule is broken.
-pub fn live(life: Life, palette: &Palette) -> Lived {
+pub(crate) fn live(life: Life, palette: &Palette) -> Lived {
     let mut world = World::new(life, palette);
     let begun = world.now;
     for _ in 0..life.steps {
@@ -246,7 +246,7 @@ impl<'a> World<'a> {
     }
 
     fn begin_with(&mut self, assignment: Assignment, body: Option<Body>) {
-        library::check(&self.journal, &assignment, body.as_ref());
+        prefetch::check(&self.journal, &assignment, body.as_ref());
         self.executors.awaited(&assignment);
         self.begin(assignment);
     }

@@ -2,7 +2,7 @@
 //!
 //! It must write nothing, accept nothing, and step down when it finds out.
 
-use crate::{callers::Callers, checks, dice::Dice, journal::Journal};
+use crate::{callers::Callers, checks, journal::Journal, rng::Dice};
 use rallypoint::{
     coordinator::machine::{Effect, Envelope, Event, Machine, Release},
     core::{Action, Reply, Ticket, Time},
@@ -12,7 +12,7 @@ use std::{sync::Arc, time::Duration};
 
 const SKEW: Duration = Duration::from_secs(5);
 
-pub struct Zombie {
+pub(crate) struct Zombie {
     pub machine: Machine,
     /// What it had sent when it was paused.
     pub sent: Option<Arc<Batch>>,
@@ -23,7 +23,7 @@ pub struct Zombie {
 }
 
 impl Zombie {
-    pub fn new(machine: Machine, sent: Option<Arc<Batch>>, dice: &mut Dice) -> Self {
+    pub(crate) fn new(machine: Machine, sent: Option<Arc<Batch>>, dice: &mut Dice) -> Self {
         Zombie {
             machine,
             sent,
@@ -34,7 +34,7 @@ impl Zombie {
     }
 
     /// It acts; false: it knows that it owns nothing any more, and has told nobody anything wrong.
-    pub fn act(
+    pub(crate) fn act(
         &mut self,
         now: Time,
         call: Option<Envelope>,
@@ -74,7 +74,7 @@ impl Zombie {
     }
 
     /// It is gone, and with it the answers it owed.
-    pub fn end(&self, callers: &mut Callers) {
+    pub(crate) fn end(&self, callers: &mut Callers) {
         callers.lose(&self.asked);
     }
 

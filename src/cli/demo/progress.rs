@@ -2,14 +2,14 @@
 //!
 //! That a task runs is what the server says, not what a clock here supposes.
 
-use super::super::clock;
 use super::series::Sleep;
-use crate::api::{AsyncDone, Outcome, TaskState, TaskView};
+use crate::cli::clock;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use rallypoint_client::api::{AsyncDone, Outcome, TaskState, TaskView};
 use std::time::Instant;
 
 /// A line per task.
-pub struct Lines {
+pub(super) struct Lines {
     multi: MultiProgress,
     lines: Vec<Line>,
 }
@@ -21,7 +21,7 @@ struct Line {
 
 impl Lines {
     /// A waiting line for each task.
-    pub fn new(tasks: &[Sleep]) -> Lines {
+    pub(super) fn new(tasks: &[Sleep]) -> Lines {
         let multi = MultiProgress::new();
         let line = |(index, task): (usize, &Sleep)| {
             let bar = ProgressBar::new(task.time.as_millis().max(1) as u64).with_style(style());
@@ -39,7 +39,7 @@ impl Lines {
     }
 
     /// Takes what the server says about the tasks.
-    pub fn seen(&mut self, tasks: &[TaskView]) {
+    pub(super) fn seen(&mut self, tasks: &[TaskView]) {
         for task in tasks
             .iter()
             .filter(|task| task.state() == TaskState::Running)
@@ -51,7 +51,7 @@ impl Lines {
     }
 
     /// Moves the bars of what runs.
-    pub fn tick(&self) {
+    pub(super) fn tick(&self) {
         for line in self.lines.iter().filter(|line| !line.bar.is_finished()) {
             if let Some(started) = line.started {
                 line.bar.set_message("running");
@@ -61,7 +61,7 @@ impl Lines {
     }
 
     /// A task has ended.
-    pub fn done(&mut self, done: &AsyncDone, took_us: i64) {
+    pub(super) fn done(&mut self, done: &AsyncDone, took_us: i64) {
         let took = clock::duration(took_us);
         let word = if done.outcome() == Outcome::Succeeded {
             "✓"
@@ -78,7 +78,7 @@ impl Lines {
     }
 
     /// Leaves the lines as they are, and a blank one below them.
-    pub fn finish(self) {
+    pub(super) fn finish(self) {
         eprint!("{}", if self.multi.is_hidden() { "\n" } else { "\n\n" });
     }
 }

@@ -1,6 +1,6 @@
 //! The demo's tasks: the test series of the articles Rallypoint descends from.
 
-use crate::api::{SqlTask, Task, task::Kind};
+use rallypoint_client::api::{SqlTask, Task, task::Kind};
 use std::time::Duration;
 
 /// Tasks of one order: how many, and how many tenths of a second each sleeps at scale 1.
@@ -14,7 +14,7 @@ const SERIES: [(i64, usize, u32); 5] = [
 
 /// One task of the series.
 #[derive(Clone, Copy, Debug)]
-pub struct Sleep {
+pub(super) struct Sleep {
     /// Its order.
     pub order: i64,
     /// How long it sleeps.
@@ -23,12 +23,12 @@ pub struct Sleep {
 
 impl Sleep {
     /// The SQL that sleeps so long.
-    pub fn statement(&self) -> String {
+    pub(super) fn statement(&self) -> String {
         format!("select pg_sleep({})", self.time.as_secs_f64())
     }
 
     /// The task that runs it.
-    pub fn task(&self) -> Task {
+    pub(super) fn task(&self) -> Task {
         let sql = SqlTask {
             statement: self.statement(),
             ..SqlTask::default()
@@ -42,7 +42,7 @@ impl Sleep {
 }
 
 /// The ten tasks, in order.
-pub fn tasks(scale: f64) -> Vec<Sleep> {
+pub(super) fn tasks(scale: f64) -> Vec<Sleep> {
     let tasks = SERIES.iter().flat_map(|(order, count, tenths)| {
         let time = Duration::from_micros((f64::from(*tenths) * 100_000.0 * scale).round() as u64);
         std::iter::repeat_n(
@@ -57,7 +57,7 @@ pub fn tasks(scale: f64) -> Vec<Sleep> {
 }
 
 /// What the series takes when nothing is lost between orders: the sum of the longest of each.
-pub fn expected(tasks: &[Sleep]) -> Duration {
+pub(super) fn expected(tasks: &[Sleep]) -> Duration {
     let longest = |order: i64| {
         tasks
             .iter()

@@ -1,17 +1,18 @@
 //! What the demo proves, read from the log and from nothing else: that no two orders overlapped, that every task
 //! succeeded, and how long it took.
 
-use super::super::{
-    clock, event, log,
+use crate::cli::{
+    clock, event,
+    gantt::{self, Span},
+    log,
     output::{self, BOLD, DIM, GREEN, RED},
-    timeline::{self, Span},
 };
-use crate::api::{Outcome, TaskView};
+use rallypoint_client::api::{Outcome, TaskView};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 /// The log of the series, judged.
-pub struct Verdict {
+pub(super) struct Verdict {
     tasks: Vec<TaskView>,
     zero_us: i64,
     expected: Duration,
@@ -19,7 +20,7 @@ pub struct Verdict {
 
 impl Verdict {
     /// From the tasks in ascending order of submission.
-    pub fn new(tasks: Vec<TaskView>, expected: Duration) -> Verdict {
+    pub(super) fn new(tasks: Vec<TaskView>, expected: Duration) -> Verdict {
         let zero_us = tasks
             .iter()
             .map(|task| clock::micros(task.submitted_at.as_ref()))
@@ -33,7 +34,7 @@ impl Verdict {
     }
 
     /// All tasks succeeded and no two orders overlapped.
-    pub fn good(&self) -> bool {
+    pub(super) fn good(&self) -> bool {
         self.failed() == 0 && self.overlaps() == 0
     }
 
@@ -70,12 +71,12 @@ impl Verdict {
     }
 
     /// The time line, the log, and the sentence.
-    pub fn print(&self) {
+    pub(super) fn print(&self) {
         output::line(output::paint(
             "Time line: tasks of one order run together, the next order waits for all of them",
             BOLD,
         ));
-        timeline::print(&self.spans());
+        gantt::print(&self.spans());
         output::line("");
         output::line(output::paint(
             "Execution log, as it stands in Postgres",
@@ -140,7 +141,7 @@ impl Verdict {
     }
 
     /// The verdict as one JSON object.
-    pub fn to_json(&self) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         json!({
             "total_s": clock::seconds(self.total_us()),
             "expected_s": clock::seconds(self.expected_us()),
@@ -155,7 +156,7 @@ impl Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::AsyncDone;
+    use rallypoint_client::api::AsyncDone;
 
     fn task(order: i64, started_us: i64, ended_us: i64) -> TaskView {
         let done = AsyncDone {

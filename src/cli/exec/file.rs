@@ -3,12 +3,12 @@
 //! The first comma ends the order, so the statement may hold commas. Nothing is guessed: a line without an order is an
 //! error that names the line.
 
-use super::Failure;
+use crate::cli::error::Failure;
 use std::{io::Read, path::Path};
 
 /// One task of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub(super) struct Line {
     /// Its order; `None`: outside all barriers.
     pub order: Option<i64>,
     /// Its SQL.
@@ -16,7 +16,7 @@ pub struct Line {
 }
 
 /// Reads a file; `-` is stdin.
-pub fn read(path: &Path) -> Result<Vec<Line>, Failure> {
+pub(super) fn read(path: &Path) -> Result<Vec<Line>, Failure> {
     let name = if path.as_os_str() == "-" {
         "stdin".to_owned()
     } else {

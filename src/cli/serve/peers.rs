@@ -1,9 +1,9 @@
 //! Options of the port of the replicas.
 
 use crate::{
-    cli::Failure,
+    cli::error::Failure,
     peer::{PeerConfig, Tls, TlsFiles},
-    serve::LEASE,
+    server::LEASE,
 };
 use clap::Args;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -11,7 +11,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 /// Where other replicas reach this one, and how they know each other.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Replicas")]
-pub struct Peers {
+pub(super) struct Peers {
     /// Address to listen on for other replicas (port 0: any free one); without it this server is alone
     #[arg(
         long,
@@ -70,12 +70,12 @@ pub struct Peers {
 
 impl Peers {
     /// How long an ownership lasts without a heartbeat.
-    pub fn lease(&self) -> Duration {
+    pub(super) fn lease(&self) -> Duration {
         Duration::from_secs_f64(self.lease)
     }
 
     /// The port, when there is to be one; its certificates are read.
-    pub fn config(self) -> Result<Option<PeerConfig>, Failure> {
+    pub(super) fn config(self) -> Result<Option<PeerConfig>, Failure> {
         let Some(listen) = self.peer_listen else {
             return Ok(None);
         };

@@ -1,12 +1,12 @@
 //! What one namespace may have, as options of `serve`.
 
-use crate::core::limits::Limits;
+use crate::core::model::limits::Limits;
 use clap::Args;
 
 /// Options that limit each namespace.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Quotas of each namespace")]
-pub struct Quotas {
+pub(super) struct Quotas {
     /// Open schedulers
     #[arg(
         long,
@@ -56,7 +56,7 @@ pub struct Quotas {
 
 impl Quotas {
     /// As the core takes them.
-    pub fn limits(&self) -> Limits {
+    pub(super) fn limits(&self) -> Limits {
         Limits {
             open_schedulers: self.max_schedulers as usize,
             queued_tasks: self.max_queued_tasks.into(),

@@ -16,7 +16,7 @@ pub struct Envelope {
 const TASK_BYTES: usize = 64;
 
 /// What a command weighs in its batch.
-pub fn bytes(command: &Command) -> usize {
+pub(super) fn bytes(command: &Command) -> usize {
     match command {
         Command::Call {
             verb: Verb::Submit(submit),
@@ -30,7 +30,7 @@ pub fn bytes(command: &Command) -> usize {
 }
 
 /// Told by an executor, who will not say it again.
-pub fn survives(command: &Command) -> bool {
+pub(super) fn survives(command: &Command) -> bool {
     matches!(
         command,
         Command::Completed(_) | Command::Slots { .. } | Command::StreamClosed(_)
@@ -38,7 +38,7 @@ pub fn survives(command: &Command) -> bool {
 }
 
 /// One completion per command, so that one of them can be the culprit.
-pub fn split(commands: Vec<Envelope>) -> Vec<Envelope> {
+pub(super) fn split(commands: Vec<Envelope>) -> Vec<Envelope> {
     let mut out = Vec::with_capacity(commands.len());
     for envelope in commands {
         match envelope.command {
@@ -58,7 +58,7 @@ pub fn split(commands: Vec<Envelope>) -> Vec<Envelope> {
 }
 
 /// What becomes of the culprit: a completion fails as `RESULT_UNSTORABLE`, anything else has been answered.
-pub fn storable(envelope: Envelope) -> Option<Envelope> {
+pub(super) fn storable(envelope: Envelope) -> Option<Envelope> {
     let Command::Completed(completions) = envelope.command else {
         return None;
     };

@@ -4,7 +4,7 @@ use super::world::{World, free, order, plain, request};
 use crate::core::{
     Caller, Command, DoneNo, Namespace, Order, Reject, ReleaseMode, Reply, Request, Settings,
     Until, Verb,
-    limits::{Limit, Limits},
+    model::limits::{Limit, Limits},
 };
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use super::world::{World, free, order, plain};
 use crate::core::{
     Command, Handle, Seq, Verb,
-    limits::{BEHIND, CATCH_UP, CHECKPOINT, RANGE, REST, ROW},
+    model::limits::{BEHIND, CATCH_UP, CHECKPOINT, RANGE, REST, ROW},
 };
 
 /// Events after the checkpoints of all schedulers.

@@ -4,7 +4,7 @@ use super::world::{World, free, order, plain, request, submission};
 use crate::core::{
     Caller, Command, DoneNo, Namespace, Outcome, Reject, ReleaseMode, Reply, SchedulerState, Until,
     Verb,
-    limits::{Limits, SLICE, TIMERS},
+    model::limits::{Limits, SLICE, TIMERS},
 };
 use std::{sync::Arc, time::Duration};
 

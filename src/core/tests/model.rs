@@ -2,8 +2,9 @@
 
 use super::world::{World, free, order, plain, sql};
 use crate::core::{
-    Command, DoneNo, Handle, LateOrder, Load, OnFailure, Order, Outcome, Phase, Reject,
-    ReleaseMode, Reply, Report, SchedulerState, Seq, Settings, SettingsField, Update, Verb,
+    Command, DoneNo, Handle, LateOrder, OnFailure, Order, Outcome, Phase, Reject, ReleaseMode,
+    Reply, Report, SchedulerState, Seq, Settings, SettingsField, Update, Verb,
+    fairness::quota::Load,
 };
 use proptest::prelude::*;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use super::world::{Task, World, free, order, plain, request};
 use crate::core::{
     Caller, Command, DoneNo, Handle, Namespace, OnFailure, Reject, ReleaseMode, Reply, Settings,
     Until, Verb,
-    limits::{Limit, Limits},
+    model::limits::{Limit, Limits},
 };
 use std::{sync::Arc, time::Duration};
 

@@ -1,7 +1,7 @@
 //! What a crash leaves behind.
 
 use super::world::{NONE, World, error, free, on_failure, order, plain};
-use crate::core::{AttemptEvent, OnFailure, Outcome, Report, limits::CHECKPOINT};
+use crate::core::{AttemptEvent, OnFailure, Outcome, Report, model::limits::CHECKPOINT};
 
 #[test]
 fn orders_limits_and_numbers_go_on_after_a_crash() {

@@ -3,7 +3,7 @@
 use super::world::{NONE, World, error, free, order, plain};
 use crate::core::{
     Outcome, Report, TimeLimit,
-    limits::{SLICE, TIMERS},
+    model::limits::{SLICE, TIMERS},
 };
 use std::time::Duration;
 

@@ -1,17 +1,18 @@
 //! A shard, its virtual time, and executors that do what the test says.
 
-use super::remembered::Remembered;
+use super::idempotency::Remembered;
 use crate::core::{
     Action, Assignment, Attempt, Caller, Command, Completion, CoreStatus, Epoch, Handle, LateOrder,
     Namespace, OnFailure, Order, Outcome, Output, Packed, Progress, Reject, ReleaseMode, Reply,
     Report, Request, Run, Running, SchedulerView, Seq, Settings, SettingsField, Shard, ShardId,
-    Spec, Submit, TaskError, TaskOptions, Ticket, Time, Update, Verb, Window, Work, limits::Limits,
+    Spec, Submit, TaskError, TaskOptions, Ticket, Time, Update, Verb, Window, Work,
+    model::limits::Limits,
 };
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
 /// A shard as the tests drive it. Every verb is a batch of its own: applied, settled, remembered, released.
-pub struct World {
+pub(crate) struct World {
     pub shard: Shard,
     pub now: Time,
     /// Released assignments that were not reported yet.
@@ -27,50 +28,50 @@ pub struct World {
 }
 
 /// No tasks.
-pub const NONE: [i64; 0] = [];
+pub(crate) const NONE: [i64; 0] = [];
 
 /// A task to submit.
 #[derive(Clone)]
-pub struct Task(Option<Order>, TaskOptions, Work);
+pub(crate) struct Task(Option<Order>, TaskOptions, Work);
 
 /// A task of this order.
-pub fn order(order: i64) -> Task {
+pub(crate) fn order(order: i64) -> Task {
     Task(Some(Order(order)), TaskOptions::default(), sql())
 }
 
 /// A task outside all barriers.
-pub fn free() -> Task {
+pub(crate) fn free() -> Task {
     Task(None, TaskOptions::default(), sql())
 }
 
 impl Task {
     /// With options.
-    pub fn with(mut self, set: impl FnOnce(&mut TaskOptions)) -> Self {
+    pub(crate) fn with(mut self, set: impl FnOnce(&mut TaskOptions)) -> Self {
         set(&mut self.1);
         self
     }
 
     /// Work without a session.
-    pub fn noop(self) -> Self {
+    pub(crate) fn noop(self) -> Self {
         self.work(Work::Noop)
     }
 
     /// Work of another kind.
-    pub fn work(mut self, work: Work) -> Self {
+    pub(crate) fn work(mut self, work: Work) -> Self {
         self.2 = work;
         self
     }
 }
 
 /// The kind of work the tests use.
-pub fn sql() -> Work {
+pub(crate) fn sql() -> Work {
     Work::Sql {
         target: "app".into(),
     }
 }
 
 /// A request with this payload hash.
-pub fn request(id: u128, hash: i64) -> Option<Request> {
+pub(crate) fn request(id: u128, hash: i64) -> Option<Request> {
     Some(Request {
         id: Uuid::from_u128(id),
         hash,
@@ -79,12 +80,12 @@ pub fn request(id: u128, hash: i64) -> Option<Request> {
 
 impl World {
     /// With so many slots for SQL.
-    pub fn new(slots: u32) -> Self {
+    pub(crate) fn new(slots: u32) -> Self {
         World::limited(slots, Limits::default())
     }
 
     /// With limits.
-    pub fn limited(slots: u32, limits: Limits) -> Self {
+    pub(crate) fn limited(slots: u32, limits: Limits) -> Self {
         let mut world = World {
             shard: Shard::new(limits),
             now: Time(1_800_000_000_000_000),
@@ -101,7 +102,7 @@ impl World {
     }
 
     /// The executor has so many slots now.
-    pub fn set_slots(&mut self, total: u32) {
+    pub(crate) fn set_slots(&mut self, total: u32) {
         self.slots = total;
         self.command(Command::Slots { work: sql(), total });
         self.command(Command::Slots {
@@ -111,12 +112,12 @@ impl World {
     }
 
     /// One command as a batch of its own.
-    pub fn command(&mut self, command: Command) -> Option<Reply> {
+    pub(crate) fn command(&mut self, command: Command) -> Option<Reply> {
         self.commands([command]).pop()
     }
 
     /// Several commands as one batch.
-    pub fn commands(&mut self, commands: impl IntoIterator<Item = Command>) -> Vec<Reply> {
+    pub(crate) fn commands(&mut self, commands: impl IntoIterator<Item = Command>) -> Vec<Reply> {
         let mut out = Output::default();
         for command in commands {
             self.shard
@@ -142,12 +143,12 @@ impl World {
     }
 
     /// Opens a scheduler for the default namespace.
-    pub fn open(&mut self, set: impl FnOnce(&mut Settings)) -> Handle {
+    pub(crate) fn open(&mut self, set: impl FnOnce(&mut Settings)) -> Handle {
         self.open_in("default", set)
     }
 
     /// Opens a scheduler for a namespace.
-    pub fn open_in(&mut self, namespace: &str, set: impl FnOnce(&mut Settings)) -> Handle {
+    pub(crate) fn open_in(&mut self, namespace: &str, set: impl FnOnce(&mut Settings)) -> Handle {
         let handle = self.new_handle();
         let mut settings = Settings::default();
         set(&mut settings);
@@ -168,13 +169,13 @@ impl World {
     }
 
     /// A handle nobody has.
-    pub fn new_handle(&mut self) -> Handle {
+    pub(crate) fn new_handle(&mut self) -> Handle {
         self.opened += 1;
         Handle::new(ShardId(0), 1_800_000_000_000 + self.opened, [7; 10])
     }
 
     /// A caller's command about a scheduler of the default namespace.
-    pub fn say(handle: Handle, verb: Verb) -> Command {
+    pub(crate) fn say(handle: Handle, verb: Verb) -> Command {
         Command::Call {
             caller: Caller {
                 namespace: Namespace("default".into()),
@@ -186,20 +187,20 @@ impl World {
     }
 
     /// Says it as a batch of its own.
-    pub fn call(&mut self, handle: Handle, verb: Verb) -> Reply {
+    pub(crate) fn call(&mut self, handle: Handle, verb: Verb) -> Reply {
         self.command(World::say(handle, verb))
             .expect("every call is answered")
     }
 
     /// Submits tasks; the number of the first one.
-    pub fn submit(&mut self, handle: Handle, tasks: impl IntoIterator<Item = Task>) -> i64 {
+    pub(crate) fn submit(&mut self, handle: Handle, tasks: impl IntoIterator<Item = Task>) -> i64 {
         self.try_submit(handle, None, tasks)
             .expect("the tasks are accepted")
             .0
     }
 
     /// Submits tasks: number of the first one, and the last event before it.
-    pub fn try_submit(
+    pub(crate) fn try_submit(
         &mut self,
         handle: Handle,
         request: Option<Request>,
@@ -215,7 +216,7 @@ impl World {
     }
 
     /// The tasks of a scheduler that run, by number.
-    pub fn running(&self, handle: Handle) -> Vec<i64> {
+    pub(crate) fn running(&self, handle: Handle) -> Vec<i64> {
         let mine = self.running.iter().filter(|a| a.handle == handle);
         let mut seqs: Vec<i64> = mine
             .flat_map(|a| a.first.0..a.first.0 + i64::from(a.count))
@@ -225,12 +226,12 @@ impl World {
     }
 
     /// The running attempt of a task.
-    pub fn attempt(&self, handle: Handle, seq: i64) -> i32 {
+    pub(crate) fn attempt(&self, handle: Handle, seq: i64) -> i32 {
         self.assignment(handle, seq).attempt.0
     }
 
     /// The running assignment that begins with a task.
-    pub fn assignment(&self, handle: Handle, seq: i64) -> &Assignment {
+    pub(crate) fn assignment(&self, handle: Handle, seq: i64) -> &Assignment {
         self.running
             .iter()
             .find(|a| a.handle == handle && a.first == Seq(seq))
@@ -238,13 +239,13 @@ impl World {
     }
 
     /// The executor reports what became of the assignment that begins with `seq`.
-    pub fn report(&mut self, handle: Handle, seq: i64, report: Report) {
+    pub(crate) fn report(&mut self, handle: Handle, seq: i64, report: Report) {
         let completion = self.completion(handle, seq, report);
         self.command(Command::Completed(vec![completion]));
     }
 
     /// What the executor would report; the assignment counts as over.
-    pub fn completion(&mut self, handle: Handle, seq: i64, report: Report) -> Completion {
+    pub(crate) fn completion(&mut self, handle: Handle, seq: i64, report: Report) -> Completion {
         let at = self
             .running
             .iter()
@@ -255,7 +256,13 @@ impl World {
     }
 
     /// A report about any attempt.
-    pub fn stale(&self, handle: Handle, seq: i64, attempt: i32, report: Report) -> Completion {
+    pub(crate) fn stale(
+        &self,
+        handle: Handle,
+        seq: i64,
+        attempt: i32,
+        report: Report,
+    ) -> Completion {
         let (started, ended) = (Time(0), self.now);
         Completion {
             handle,
@@ -270,14 +277,14 @@ impl World {
     }
 
     /// It succeeded.
-    pub fn succeed(&mut self, handle: Handle, seqs: impl IntoIterator<Item = i64>) {
+    pub(crate) fn succeed(&mut self, handle: Handle, seqs: impl IntoIterator<Item = i64>) {
         for seq in seqs {
             self.report(handle, seq, Report::Succeeded(None));
         }
     }
 
     /// It reported an error.
-    pub fn fail(&mut self, handle: Handle, seq: i64) {
+    pub(crate) fn fail(&mut self, handle: Handle, seq: i64) {
         self.report(
             handle,
             seq,
@@ -289,7 +296,7 @@ impl World {
     }
 
     /// It was lost to a transient error.
-    pub fn lose(&mut self, handle: Handle, seq: i64) {
+    pub(crate) fn lose(&mut self, handle: Handle, seq: i64) {
         self.report(
             handle,
             seq,
@@ -301,7 +308,7 @@ impl World {
     }
 
     /// Time passes, timer by timer.
-    pub fn advance(&mut self, by: Duration) {
+    pub(crate) fn advance(&mut self, by: Duration) {
         let until = self.now + by;
         while self.shard.next_due() <= until {
             self.now = self.now.max(self.shard.next_due());
@@ -312,41 +319,41 @@ impl World {
     }
 
     /// As [`World::advance`].
-    pub fn seconds(&mut self, seconds: f64) {
+    pub(crate) fn seconds(&mut self, seconds: f64) {
         self.advance(Duration::from_secs_f64(seconds));
     }
 
     /// How the tasks of a scheduler ended, in the order of their events.
-    pub fn outcomes(&self, handle: Handle) -> Vec<(i64, Outcome)> {
+    pub(crate) fn outcomes(&self, handle: Handle) -> Vec<(i64, Outcome)> {
         self.remembered.outcomes(handle)
     }
 
     /// How one task ended.
-    pub fn outcome(&self, handle: Handle, seq: i64) -> Option<Outcome> {
+    pub(crate) fn outcome(&self, handle: Handle, seq: i64) -> Option<Outcome> {
         self.outcomes(handle)
             .iter()
             .find(|(s, _)| *s == seq)
             .map(|(_, outcome)| *outcome)
     }
 
-    pub fn view(&mut self, handle: Handle) -> SchedulerView {
+    pub(crate) fn view(&mut self, handle: Handle) -> SchedulerView {
         view(self.call(handle, Verb::Describe))
     }
 
-    pub fn status(&mut self) -> CoreStatus {
+    pub(crate) fn status(&mut self) -> CoreStatus {
         match self.command(Command::Status) {
             Some(Reply::Status(status)) => *status,
             other => panic!("a status was answered with {other:?}"),
         }
     }
 
-    pub fn progress(&self, handle: Handle) -> Progress {
+    pub(crate) fn progress(&self, handle: Handle) -> Progress {
         self.shard
             .progress(handle)
             .expect("the scheduler is in memory")
     }
 
-    pub fn release(&mut self, handle: Handle, mode: ReleaseMode) -> (bool, i64) {
+    pub(crate) fn release(&mut self, handle: Handle, mode: ReleaseMode) -> (bool, i64) {
         match self.call(handle, Verb::Release(mode)) {
             Reply::Released {
                 already, pending, ..
@@ -355,7 +362,7 @@ impl World {
         }
     }
 
-    pub fn limit(&mut self, handle: Handle, max: Option<u32>) -> SchedulerView {
+    pub(crate) fn limit(&mut self, handle: Handle, max: Option<u32>) -> SchedulerView {
         let settings = Settings {
             max_parallelism: max,
             ..Settings::default()
@@ -368,7 +375,7 @@ impl World {
     }
 
     /// Whether it is being stopped, and whether it was cancelled by this call.
-    pub fn cancel(&mut self, handle: Handle, seq: i64) -> (bool, bool) {
+    pub(crate) fn cancel(&mut self, handle: Handle, seq: i64) -> (bool, bool) {
         match self.call(handle, Verb::Cancel(self.remembered.place(handle, seq))) {
             Reply::Cancelling { running, cancelled } => (running, cancelled),
             other => panic!("a cancel was answered with {other:?}"),
@@ -376,19 +383,19 @@ impl World {
     }
 
     /// The process dies with everything that runs in it; another one recovers from what is remembered.
-    pub fn crash(&mut self) {
+    pub(crate) fn crash(&mut self) {
         self.running.clear();
         self.take_over();
         self.clear(true);
     }
 
     /// Another process recovers from what is remembered, and knows of nobody who runs anything.
-    pub fn take_over(&mut self) {
+    pub(crate) fn take_over(&mut self) {
         self.restore(&Window::from([(sql(), self.slots)]));
     }
 
     /// An executor reports that it still runs these, which it was given by an earlier owner.
-    pub fn reported(&mut self, survivors: &[Assignment]) {
+    pub(crate) fn reported(&mut self, survivors: &[Assignment]) {
         self.running.extend_from_slice(survivors);
         let running = survivors
             .iter()
@@ -398,7 +405,7 @@ impl World {
     }
 
     /// Every executor has reported, or is fenced (`lost`: at least one is).
-    pub fn clear(&mut self, lost: bool) {
+    pub(crate) fn clear(&mut self, lost: bool) {
         self.command(Command::Cleared {
             work: Some(sql()),
             lost,
@@ -407,7 +414,7 @@ impl World {
     }
 
     /// The core is rebuilt; the executors of this process go on.
-    pub fn rebuild(&mut self) {
+    pub(crate) fn rebuild(&mut self) {
         let running: Vec<Running> = self
             .running
             .iter()
@@ -452,7 +459,10 @@ impl World {
 }
 
 /// The whole of a call.
-pub fn submission(request: Option<Request>, tasks: impl IntoIterator<Item = Task>) -> Submit {
+pub(crate) fn submission(
+    request: Option<Request>,
+    tasks: impl IntoIterator<Item = Task>,
+) -> Submit {
     let mut runs: Vec<Run> = Vec::new();
     let mut count = 0;
     for Task(order, options, work) in tasks {
@@ -480,22 +490,22 @@ pub fn submission(request: Option<Request>, tasks: impl IntoIterator<Item = Task
     }
 }
 
-pub fn error(code: &str) -> Arc<TaskError> {
+pub(crate) fn error(code: &str) -> Arc<TaskError> {
     Arc::new(TaskError {
         code: code.into(),
         message: "as the test says".into(),
     })
 }
 
-pub fn on_failure(on_failure: OnFailure) -> impl FnOnce(&mut Settings) {
+pub(crate) fn on_failure(on_failure: OnFailure) -> impl FnOnce(&mut Settings) {
     move |settings| settings.on_failure = on_failure
 }
 
-pub fn join(settings: &mut Settings) {
+pub(crate) fn join(settings: &mut Settings) {
     settings.late_order = LateOrder::Join;
 }
 
-pub fn plain(_: &mut Settings) {}
+pub(crate) fn plain(_: &mut Settings) {}
 
 fn view(reply: Reply) -> SchedulerView {
     match reply {

@@ -1,8 +1,8 @@
 //! Rows of `attempt`: one per record.
 
-use super::super::wire::{Blobs, Flat, Stamp};
 use super::error_bytes::put_error;
 use crate::core::{AttemptEvent, AttemptRecord, TaskError, Time};
+use crate::journal::encoding::{Blobs, Flat, Stamp};
 use bytes::Bytes;
 use sqlx::{Arguments, error::BoxDynError, postgres::PgArguments};
 use uuid::Uuid;
@@ -29,7 +29,7 @@ pub(super) struct Attempts {
 
 impl Attempts {
     /// Adds a row for each record.
-    pub fn fill(&mut self, records: &[AttemptRecord]) {
+    pub(super) fn fill(&mut self, records: &[AttemptRecord]) {
         for record in records {
             let (next_at, error) = columns(&record.what);
             self.handle.push(record.handle.uuid());
@@ -47,7 +47,7 @@ impl Attempts {
     }
 
     /// Binds the parameters of [`SQL`].
-    pub fn bind(&self, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
+    pub(super) fn bind(&self, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
         arguments.add(Flat(&self.handle))?;
         arguments.add(Flat(&self.seq))?;
         arguments.add(Flat(&self.attempt))?;
@@ -58,7 +58,7 @@ impl Attempts {
     }
 
     /// Forgets all rows.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.handle.clear();
         self.seq.clear();
         self.attempt.clear();

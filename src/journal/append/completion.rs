@@ -1,9 +1,9 @@
 //! Rows of `completion`: one per record. What `count` tasks share is repeated for each; whatever all events of a row
 //! share with the default is left out.
 
-use super::super::wire::{Blobs, Stamp};
 use super::{error_bytes::put_error, ragged::Ragged, rows::Rows};
 use crate::core::{CompletionRecord, Done, Time};
+use crate::journal::encoding::{Blobs, Stamp};
 use bytes::Bytes;
 use sqlx::{error::BoxDynError, postgres::PgArguments};
 use std::sync::Arc;
@@ -81,7 +81,7 @@ pub(super) struct Completions {
 
 impl Completions {
     /// Adds a row for each record.
-    pub fn fill(&mut self, records: &[Arc<CompletionRecord>]) {
+    pub(super) fn fill(&mut self, records: &[Arc<CompletionRecord>]) {
         for record in records.iter().filter(|record| !record.done.is_empty()) {
             self.add_row(record);
         }
@@ -190,12 +190,12 @@ impl Completions {
     }
 
     /// How many rows.
-    pub fn rows(&self) -> Rows {
+    pub(super) fn rows(&self) -> Rows {
         Rows::of(self.handle.len())
     }
 
     /// Binds the parameters of [`SQL`], or of [`SQL_ONE`].
-    pub fn bind(&self, rows: Rows, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
+    pub(super) fn bind(&self, rows: Rows, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
         rows.bind(&self.handle, arguments)?;
         rows.bind(&self.first_done_no, arguments)?;
         rows.bind(&self.count, arguments)?;
@@ -221,7 +221,7 @@ impl Completions {
     }
 
     /// Forgets all rows.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.handle.clear();
         self.first_done_no.clear();
         self.count.clear();

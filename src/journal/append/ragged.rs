@@ -1,8 +1,8 @@
 //! Arrays of different lengths, one per row, sent as one flat array and the place where each row's part starts; the
 //! statement cuts them out again. A row whose elements are all the default has no part, and its column is null.
 
-use super::super::wire::{Element, Flat};
 use super::rows::Rows;
+use crate::journal::encoding::{Element, Flat};
 use sqlx::{Arguments, error::BoxDynError, postgres::PgArguments};
 
 /// One ragged column of all rows of a batch.
@@ -25,27 +25,27 @@ impl<T> Default for Ragged<T> {
 
 impl<T: Element + PartialEq> Ragged<T> {
     /// Adds an element to the row under way.
-    pub fn push(&mut self, value: T) {
+    pub(super) fn push(&mut self, value: T) {
         self.flat.push(value);
     }
 
     /// Adds an element `count` times.
-    pub fn repeat(&mut self, value: T, count: u32) {
+    pub(super) fn repeat(&mut self, value: T, count: u32) {
         self.flat.resize(self.flat.len() + count as usize, value);
     }
 
     /// Adds elements.
-    pub fn extend(&mut self, values: impl Iterator<Item = T>) {
+    pub(super) fn extend(&mut self, values: impl Iterator<Item = T>) {
         self.flat.extend(values);
     }
 
     /// The elements of the row under way.
-    pub fn row(&self) -> &[T] {
+    pub(super) fn row(&self) -> &[T] {
         &self.flat[self.open..]
     }
 
     /// Ends the row; without `keep` its column is null.
-    pub fn end_row(&mut self, keep: bool) {
+    pub(super) fn end_row(&mut self, keep: bool) {
         if keep {
             self.starts.push(self.open as i32 + 1);
             self.open = self.flat.len();
@@ -56,13 +56,13 @@ impl<T: Element + PartialEq> Ragged<T> {
     }
 
     /// Ends the row; null when every element is `default`.
-    pub fn end_row_unless(&mut self, default: T) {
+    pub(super) fn end_row_unless(&mut self, default: T) {
         let keep = self.row().iter().any(|value| *value != default);
         self.end_row(keep);
     }
 
     /// Forgets all rows.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.flat.clear();
         self.starts.clear();
         self.open = 0;
@@ -70,7 +70,7 @@ impl<T: Element + PartialEq> Ragged<T> {
 
     /// Binds the flat array and the starts; no starts when no row has a part: beyond its end an
     /// array yields null. Of a single row: its part, or null.
-    pub fn bind(&self, rows: Rows, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
+    pub(super) fn bind(&self, rows: Rows, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
         match rows {
             Rows::One if self.starts == [0] => arguments.add(None::<Flat<'_, T>>),
             Rows::One => arguments.add(Flat(&self.flat)),

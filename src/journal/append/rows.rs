@@ -1,6 +1,6 @@
 //! How many rows a batch has for a table: a single one is bound as plain values, many as arrays.
 
-use super::super::wire::{Blobs, Element, Flat};
+use crate::journal::encoding::{Blobs, Element, Flat};
 use sqlx::{
     Arguments, Encode, Postgres, Type,
     error::BoxDynError,
@@ -18,15 +18,19 @@ pub(super) enum Rows {
 
 impl Rows {
     /// Every value.
-    pub const ALL: [Rows; 3] = [Rows::None, Rows::One, Rows::Many];
+    pub(super) const ALL: [Rows; 3] = [Rows::None, Rows::One, Rows::Many];
 
     /// For `count` rows.
-    pub fn of(count: usize) -> Self {
+    pub(super) fn of(count: usize) -> Self {
         Rows::ALL[count.min(2)]
     }
 
     /// Binds a column.
-    pub fn bind<T>(self, column: &[T], arguments: &mut PgArguments) -> Result<(), BoxDynError>
+    pub(super) fn bind<T>(
+        self,
+        column: &[T],
+        arguments: &mut PgArguments,
+    ) -> Result<(), BoxDynError>
     where
         T: Element + Type<Postgres> + for<'q> Encode<'q, Postgres>,
     {
@@ -37,7 +41,7 @@ impl Rows {
     }
 
     /// Binds a column that may be null.
-    pub fn bind_nullable<T>(
+    pub(super) fn bind_nullable<T>(
         self,
         column: &[Option<T>],
         arguments: &mut PgArguments,
@@ -52,7 +56,7 @@ impl Rows {
     }
 
     /// Binds a column of byte strings.
-    pub fn bind_blobs(
+    pub(super) fn bind_blobs(
         self,
         column: &Blobs,
         arguments: &mut PgArguments,

@@ -1,10 +1,10 @@
 //! Rows of `scheduler`: whole images, one upsert for all of a batch.
 
-use super::super::{
-    days::Days,
-    wire::{Blobs, Date, Flat, Stamp},
-};
 use crate::core::{Handle, ReleaseMode, SchedulerImage, Seq};
+use crate::journal::{
+    days::Days,
+    encoding::{Blobs, Date, Flat, Stamp},
+};
 use bytes::Bytes;
 use serde::Serialize;
 use sqlx::{Arguments, error::BoxDynError, postgres::PgArguments};
@@ -65,7 +65,7 @@ pub(super) struct Schedulers {
 
 impl Schedulers {
     /// Adds a row for each image. `days`: where rows are.
-    pub fn fill(
+    pub(super) fn fill(
         &mut self,
         images: &BTreeMap<Handle, SchedulerImage>,
         days: &Days,
@@ -102,7 +102,7 @@ impl Schedulers {
     }
 
     /// Binds the parameters of [`SQL`].
-    pub fn bind(&self, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
+    pub(super) fn bind(&self, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
         arguments.add(Flat(&self.handle))?;
         arguments.add(&self.namespace)?;
         arguments.add(&self.caller)?;
@@ -124,7 +124,7 @@ impl Schedulers {
     }
 
     /// Forgets all rows.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.handle.clear();
         self.namespace.clear();
         self.caller.clear();

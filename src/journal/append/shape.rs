@@ -41,7 +41,7 @@ pub fn statements() -> impl Iterator<Item = &'static str> {
 
 impl Shape {
     /// The statement of this shape.
-    pub fn statement(self) -> &'static str {
+    pub(super) fn statement(self) -> &'static str {
         &STATEMENTS[self.number()]
     }
 

@@ -1,9 +1,9 @@
 //! Rows of `submission`: all calls of one scheduler in a batch become one row, unless it grows too large to be
 //! read task by task.
 
-use super::super::wire::{Blobs, Stamp};
 use super::{ragged::Ragged, rows::Rows};
 use crate::core::{Spec, SubmissionRecord, Work};
+use crate::journal::encoding::{Blobs, Stamp};
 use bytes::Bytes;
 use sqlx::{error::BoxDynError, postgres::PgArguments};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ struct RowSoFar {
 
 impl Submissions {
     /// Packs `records` into rows.
-    pub fn fill(&mut self, records: &[SubmissionRecord]) -> Result<(), BoxDynError> {
+    pub(super) fn fill(&mut self, records: &[SubmissionRecord]) -> Result<(), BoxDynError> {
         let mut order = std::mem::take(&mut self.order);
         order.clear();
         order.extend(0..records.len() as u32);
@@ -229,12 +229,12 @@ impl Submissions {
     }
 
     /// How many rows.
-    pub fn rows(&self) -> Rows {
+    pub(super) fn rows(&self) -> Rows {
         Rows::of(self.handle.len())
     }
 
     /// Binds the parameters of [`SQL`], or of [`SQL_ONE`].
-    pub fn bind(&self, rows: Rows, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
+    pub(super) fn bind(&self, rows: Rows, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
         rows.bind(&self.handle, arguments)?;
         rows.bind(&self.first_seq, arguments)?;
         rows.bind(&self.count, arguments)?;
@@ -261,7 +261,7 @@ impl Submissions {
     }
 
     /// Forgets all rows.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.handle.clear();
         self.first_seq.clear();
         self.count.clear();

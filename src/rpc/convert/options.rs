@@ -1,13 +1,16 @@
 //! Options and settings, as the caller set them.
 
-use crate::{
-    api,
-    core::{Delivery, LateOrder, OnFailure, ReleaseMode, RetryPolicy, Settings, TaskOptions},
+use crate::core::{
+    Delivery, LateOrder, OnFailure, ReleaseMode, RetryPolicy, Settings, TaskOptions,
 };
-use std::{collections::BTreeMap, collections::HashMap, time::Duration};
+use rallypoint_client::api;
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 /// A scheduler's settings.
-pub fn settings(settings: &Settings) -> api::SchedulerSettings {
+pub(super) fn settings(settings: &Settings) -> api::SchedulerSettings {
     api::SchedulerSettings {
         display_name: settings.display_name.clone(),
         max_parallelism: settings.max_parallelism.map(|limit| limit as i32),
@@ -36,7 +39,7 @@ pub fn settings(settings: &Settings) -> api::SchedulerSettings {
 }
 
 /// Labels.
-pub fn labels(labels: &BTreeMap<String, String>) -> HashMap<String, String> {
+pub(super) fn labels(labels: &BTreeMap<String, String>) -> HashMap<String, String> {
     labels
         .iter()
         .map(|(key, value)| (key.clone(), value.clone()))

@@ -1,13 +1,11 @@
 //! A scheduler as the API shows it: from the core while it lives, from its last image in the journal after that.
 
 use super::{options, timestamp};
-use crate::{
-    api,
-    core::{Halt, SchedulerImage, SchedulerState, SchedulerView},
-};
+use crate::core::{Halt, SchedulerImage, SchedulerState, SchedulerView};
+use rallypoint_client::api;
 
 /// One that the core holds.
-pub fn scheduler(view: &SchedulerView) -> api::Scheduler {
+pub(crate) fn scheduler(view: &SchedulerView) -> api::Scheduler {
     api::Scheduler {
         blocked: view.counts.blocked,
         queued: view.counts.queued,
@@ -20,7 +18,7 @@ pub fn scheduler(view: &SchedulerView) -> api::Scheduler {
 }
 
 /// One as the journal knows it: without counts of unfinished tasks.
-pub fn settled(image: &SchedulerImage) -> api::Scheduler {
+pub(crate) fn settled(image: &SchedulerImage) -> api::Scheduler {
     api::Scheduler {
         handle: image.handle.to_string(),
         namespace: image.namespace.0.to_string(),
@@ -43,7 +41,7 @@ pub fn settled(image: &SchedulerImage) -> api::Scheduler {
 }
 
 /// Why later orders are blocked.
-pub fn halt(halt: &Halt) -> api::Halt {
+pub(crate) fn halt(halt: &Halt) -> api::Halt {
     api::Halt {
         order: halt.order.0,
         failed: halt.failed.iter().map(|seq| seq.0).collect(),

@@ -2,18 +2,18 @@
 
 use super::{options, timestamp};
 use crate::{
-    api,
     coordinator::EVENT_RESULT_BYTES,
     core::{Attempt, Done, DoneNo, Handle, Outcome, Standing, TaskResult, Work},
     journal::{Body, StoredTask},
 };
+use rallypoint_client::api;
 
 /// Where the core says an unfinished task stands, and attempts begun.
 type Where = Option<(Standing, Attempt)>;
 
 /// The `index`th of the tasks that ended as `done` says; `done_no` is the event of the first. `whole`: with the result
 /// whatever its size.
-pub fn event(done_no: DoneNo, done: &Done, index: u32, whole: bool) -> api::AsyncDone {
+pub(crate) fn event(done_no: DoneNo, done: &Done, index: u32, whole: bool) -> api::AsyncDone {
     let result = done.result.as_deref();
     let omitted =
         !whole && result.is_some_and(|result| result.rows_json.len() > EVENT_RESULT_BYTES);
@@ -35,7 +35,12 @@ pub fn event(done_no: DoneNo, done: &Done, index: u32, whole: bool) -> api::Asyn
 }
 
 /// What the journal has stored of a task, and where it stands.
-pub fn task_view(handle: Handle, task: &StoredTask, standing: Where, whole: bool) -> api::TaskView {
+pub(crate) fn task_view(
+    handle: Handle,
+    task: &StoredTask,
+    standing: Where,
+    whole: bool,
+) -> api::TaskView {
     let (kind, target) = match &task.spec.work {
         Work::Noop => ("noop", String::new()),
         Work::Sql { target } => ("sql", target.to_string()),
@@ -74,7 +79,7 @@ pub fn task_view(handle: Handle, task: &StoredTask, standing: Where, whole: bool
 }
 
 /// Where a task stands.
-pub fn state(task: &StoredTask, standing: Where) -> api::TaskState {
+pub(crate) fn state(task: &StoredTask, standing: Where) -> api::TaskState {
     match (&task.done, standing) {
         (Some(_), _) => api::TaskState::Done,
         (None, Some((Standing::Blocked { .. }, _))) => api::TaskState::Blocked,

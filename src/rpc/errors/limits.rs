@@ -1,14 +1,14 @@
 //! The answer to a call that a limit forbids: RESOURCE_EXHAUSTED with the limit, whose it is, its value, and when to try
 //! again. It means "no effect".
 
-use super::{Reason, info};
-use crate::core::{Handle, Namespace, limits::Limit};
+use super::{info, reason::Reason};
+use crate::core::{Handle, Namespace, model::limits::Limit};
 use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::{QuotaViolation, StatusExt};
 
 /// `limit` of `namespace`, or of the scheduler `handle`, is reached. `wait`: when to try again.
-pub fn reached(
+pub(super) fn reached(
     limit: Limit,
     namespace: &Namespace,
     value: i64,

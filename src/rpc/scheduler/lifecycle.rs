@@ -1,11 +1,12 @@
 //! A scheduler as a whole: open, describe, change, release.
 
-use super::{super::convert, Schedulers, errors, validate};
+use super::{Schedulers, validate};
+use crate::rpc::{convert, errors};
 use crate::{
-    api,
     coordinator::CallError,
     core::{Caller, DoneNo, Handle, Reject, ReleaseMode, Reply, Verb},
 };
+use rallypoint_client::api;
 use std::time::Duration;
 use tonic::Status;
 

@@ -1,16 +1,12 @@
 //! ListSchedulers: the rows come from the journal, the counts of those that live from the core. A page ends early rather
 //! than grow beyond what every client takes.
 
-use super::{
-    super::{convert, validate::ListSchedulers},
-    Schedulers, errors,
-};
-use crate::{
-    api,
-    core::{Caller, Handle, Reply, SchedulerImage, SchedulerState, Verb},
-};
+use super::Schedulers;
+use crate::core::{Caller, Handle, Reply, SchedulerImage, SchedulerState, Verb};
+use crate::rpc::{convert, errors, validate::ListSchedulers};
 use futures_util::{StreamExt, stream};
 use prost::Message;
+use rallypoint_client::api;
 use tonic::Status;
 
 /// Bytes of a page, about.

@@ -2,17 +2,14 @@
 //! is read first: the order of a task tells the core where to look for it. When the core no longer holds it, its outcome is
 //! durable, so the journal has it by then.
 
-use super::{
-    super::{convert, validate::ListTasks},
-    Schedulers, errors,
-    listing::PAGE_BYTES,
-};
+use super::{Schedulers, listing::PAGE_BYTES};
+use crate::rpc::{convert, errors, validate::ListTasks};
 use crate::{
-    api,
     core::{Attempt, Caller, Handle, Phase, Place, Reply, Seq, Standing, TaskId, Verb},
     journal::{StoredTask, TaskPage},
 };
 use prost::Message;
+use rallypoint_client::api;
 use std::collections::HashMap;
 use tonic::Status;
 

@@ -2,8 +2,8 @@
 //! depends on the payload alone: not on the process, the order of map entries or the version of a library. It is no
 //! defence: a caller who finds a collision deceives only itself.
 
-use crate::api;
 use prost::Message;
+use rallypoint_client::api;
 use std::collections::HashMap;
 
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -11,23 +11,23 @@ const FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
 
 /// Takes a payload piece by piece; where a piece ends is part of it.
 #[derive(Clone, Debug)]
-pub struct PayloadHash(u64);
+pub(super) struct PayloadHash(u64);
 
 impl PayloadHash {
     /// For the payload of `rpc`.
-    pub fn new(rpc: &str) -> Self {
+    pub(super) fn new(rpc: &str) -> Self {
         let mut hash = PayloadHash(SEED);
         hash.bytes(rpc.as_bytes());
         hash
     }
 
     /// A number.
-    pub fn number(&mut self, number: i64) {
+    pub(super) fn number(&mut self, number: i64) {
         self.word(number as u64);
     }
 
     /// A byte string.
-    pub fn bytes(&mut self, bytes: &[u8]) {
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.word(bytes.len() as u64);
         let (words, rest) = bytes.as_chunks::<8>();
         for word in words {
@@ -39,7 +39,7 @@ impl PayloadHash {
     }
 
     /// Settings; fields that are absent do not count, so a field added later changes nothing.
-    pub fn settings(&mut self, settings: &api::SchedulerSettings) {
+    pub(super) fn settings(&mut self, settings: &api::SchedulerSettings) {
         let mut rest = settings.clone();
         let labels = std::mem::take(&mut rest.labels);
         let options = rest.default_options.take();
@@ -49,7 +49,7 @@ impl PayloadHash {
     }
 
     /// Options of a task.
-    pub fn options(&mut self, options: Option<&api::TaskOptions>) {
+    pub(super) fn options(&mut self, options: Option<&api::TaskOptions>) {
         let Some(options) = options else {
             return self.number(0);
         };
@@ -61,7 +61,7 @@ impl PayloadHash {
     }
 
     /// The hash of all of it.
-    pub fn finish(self) -> i64 {
+    pub(super) fn finish(self) -> i64 {
         (self.0 ^ (self.0 >> 32)).wrapping_mul(FACTOR) as i64
     }
 

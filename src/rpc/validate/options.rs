@@ -1,16 +1,12 @@
 //! `TaskOptions` and `RetryPolicy`. What is absent stays absent: the core fills in the scheduler's defaults.
 
-use super::{
-    super::{
-        reason::Reason,
-        violations::{Path, Violations},
-    },
-    scalar,
+use super::scalar;
+use crate::core::{Delivery, RetryPolicy, TaskOptions};
+use crate::rpc::errors::{
+    reason::Reason,
+    violations::{Path, Violations},
 };
-use crate::{
-    api,
-    core::{Delivery, RetryPolicy, TaskOptions},
-};
+use rallypoint_client::api;
 use std::{ops::RangeInclusive, time::Duration};
 
 const SHORTEST: Duration = Duration::from_millis(1);
@@ -24,7 +20,11 @@ const NON_RETRYABLE: usize = 100;
 const CODE_BYTES: RangeInclusive<usize> = 1..=64;
 
 /// How to run a task.
-pub fn task_options(v: &mut Violations, path: Path<'_>, options: &api::TaskOptions) -> TaskOptions {
+pub(super) fn task_options(
+    v: &mut Violations,
+    path: Path<'_>,
+    options: &api::TaskOptions,
+) -> TaskOptions {
     let rows = options.result_rows;
     if rows.is_some_and(|rows| !RESULT_ROWS.contains(&rows)) {
         v.add(

@@ -1,18 +1,13 @@
 //! Pages of the lists. A page token names the last row shown and the question it belongs to: it is good for that question
 //! in that namespace only. It opens nothing: rows are always read within the caller's namespace.
 
-use super::{
-    super::{
-        reason::Reason,
-        violations::{Path, Violations},
-    },
-    hash::PayloadHash,
-    scalar,
+use super::{hash::PayloadHash, scalar};
+use crate::core::{Handle, Namespace, Order, SchedulerState, Seq};
+use crate::rpc::errors::{
+    reason::Reason,
+    violations::{Path, Violations},
 };
-use crate::{
-    api,
-    core::{Handle, Namespace, Order, SchedulerState, Seq},
-};
+use rallypoint_client::api;
 use uuid::Uuid;
 
 const DEFAULT_SIZE: usize = 100;
@@ -20,7 +15,7 @@ const MAX_SIZE: i32 = 1000;
 
 /// What ListSchedulers asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListSchedulers {
+pub(crate) struct ListSchedulers {
     /// At most so many.
     pub size: usize,
     /// Older than this one.
@@ -33,7 +28,7 @@ pub struct ListSchedulers {
 
 /// What ListTasks asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListTasks {
+pub(crate) struct ListTasks {
     /// Of this scheduler.
     pub handle: Handle,
     /// At most so many.
@@ -50,7 +45,7 @@ pub struct ListTasks {
 
 /// Makes and reads the page tokens of one question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PageToken(u64);
+pub(crate) struct PageToken(u64);
 
 impl PageToken {
     fn new(rpc: &str, namespace: &Namespace, question: &[i64], handle: &str) -> Self {
@@ -62,7 +57,7 @@ impl PageToken {
     }
 
     /// The token of the page after `last`.
-    pub fn after(self, last: u128) -> String {
+    pub(crate) fn after(self, last: u128) -> String {
         format!("{:016x}{last:032x}", self.0)
     }
 
@@ -91,7 +86,7 @@ impl PageToken {
 
 impl ListSchedulers {
     /// From the request of a caller of `namespace`.
-    pub fn new(
+    pub(crate) fn new(
         request: &api::ListSchedulersRequest,
         namespace: &Namespace,
     ) -> Result<Self, Violations> {
@@ -118,7 +113,10 @@ impl ListSchedulers {
 
 impl ListTasks {
     /// From the request of a caller of `namespace`.
-    pub fn new(request: &api::ListTasksRequest, namespace: &Namespace) -> Result<Self, Violations> {
+    pub(crate) fn new(
+        request: &api::ListTasksRequest,
+        namespace: &Namespace,
+    ) -> Result<Self, Violations> {
         let mut v = Violations::default();
         let handle = scalar::handle(&mut v, Path::Root.field("handle"), &request.handle);
         let size = size(&mut v, request.page_size);

@@ -1,11 +1,11 @@
 //! Ids, durations, times, enumerations and labels: the small things every request is made of. Each function returns a
 //! usable value even when it reports a violation, so that one pass finds all of them.
 
-use super::super::{
+use crate::core::{Handle, Order, Seq, ShardId, Time, model::limits};
+use crate::rpc::errors::{
     reason::Reason,
     violations::{Path, Violations},
 };
-use crate::core::{Handle, Order, Seq, ShardId, Time, limits};
 use std::{
     collections::{BTreeMap, HashMap},
     ops::RangeInclusive,
@@ -23,7 +23,7 @@ const LABEL_VALUE_BYTES: usize = 255;
 const LAST_SECOND: i64 = 253_402_300_799;
 
 /// A scheduler's handle.
-pub fn handle(v: &mut Violations, path: Path<'_>, text: &str) -> Handle {
+pub(super) fn handle(v: &mut Violations, path: Path<'_>, text: &str) -> Handle {
     text.parse()
         .unwrap_or_else(|malformed: crate::core::MalformedHandle| {
             v.add(path, Reason::ID_MALFORMED, malformed.to_string());
@@ -32,7 +32,7 @@ pub fn handle(v: &mut Violations, path: Path<'_>, text: &str) -> Handle {
 }
 
 /// A request id; empty: none.
-pub fn request_id(v: &mut Violations, path: Path<'_>, text: &str) -> Option<Uuid> {
+pub(super) fn request_id(v: &mut Violations, path: Path<'_>, text: &str) -> Option<Uuid> {
     if text.is_empty() {
         return None;
     }
@@ -51,7 +51,7 @@ pub fn request_id(v: &mut Violations, path: Path<'_>, text: &str) -> Option<Uuid
 }
 
 /// A task's number.
-pub fn seq(v: &mut Violations, path: Path<'_>, seq: i64) -> Seq {
+pub(super) fn seq(v: &mut Violations, path: Path<'_>, seq: i64) -> Seq {
     if seq < 1 {
         v.add(path, Reason::SEQ_OUT_OF_RANGE, "tasks are numbered from 1");
     }
@@ -59,7 +59,7 @@ pub fn seq(v: &mut Violations, path: Path<'_>, seq: i64) -> Seq {
 }
 
 /// A task's order.
-pub fn order(v: &mut Violations, path: Path<'_>, order: i64) -> Order {
+pub(super) fn order(v: &mut Violations, path: Path<'_>, order: i64) -> Order {
     if !(0..=limits::MAX_ORDER).contains(&order) {
         v.add(
             path,
@@ -71,7 +71,7 @@ pub fn order(v: &mut Violations, path: Path<'_>, order: i64) -> Order {
 }
 
 /// A duration within `range`.
-pub fn duration(
+pub(super) fn duration(
     v: &mut Violations,
     path: Path<'_>,
     duration: &prost_types::Duration,
@@ -98,7 +98,11 @@ fn days(duration: Duration) -> String {
 }
 
 /// A time from 1970 to 9999.
-pub fn time(v: &mut Violations, path: Path<'_>, time: &prost_types::Timestamp) -> Option<Time> {
+pub(super) fn time(
+    v: &mut Violations,
+    path: Path<'_>,
+    time: &prost_types::Timestamp,
+) -> Option<Time> {
     if !(0..=LAST_SECOND).contains(&time.seconds) || !(0..1_000_000_000).contains(&time.nanos) {
         v.add(
             path,
@@ -113,7 +117,11 @@ pub fn time(v: &mut Violations, path: Path<'_>, time: &prost_types::Timestamp) -
 }
 
 /// A value of a proto enumeration. An unknown one is never taken for the default.
-pub fn enumeration<E: TryFrom<i32>>(v: &mut Violations, path: Path<'_>, number: i32) -> Option<E> {
+pub(super) fn enumeration<E: TryFrom<i32>>(
+    v: &mut Violations,
+    path: Path<'_>,
+    number: i32,
+) -> Option<E> {
     let value = E::try_from(number).ok();
     if value.is_none() {
         v.add(
@@ -126,7 +134,7 @@ pub fn enumeration<E: TryFrom<i32>>(v: &mut Violations, path: Path<'_>, number: 
 }
 
 /// Labels. Keys are printable ASCII, so that two that look alike are alike.
-pub fn labels(
+pub(super) fn labels(
     v: &mut Violations,
     path: Path<'_>,
     labels: &HashMap<String, String>,

@@ -1,16 +1,12 @@
 //! `SchedulerSettings` and the mask of UpdateScheduler. Fields outside the mask are ignored, wrong or not.
 
-use super::{
-    super::{
-        reason::Reason,
-        violations::{Path, Violations},
-    },
-    options, scalar,
+use super::{options, scalar};
+use crate::core::{LateOrder, OnFailure, ReleaseMode, Settings, SettingsField};
+use crate::rpc::errors::{
+    reason::Reason,
+    violations::{Path, Violations},
 };
-use crate::{
-    api,
-    core::{LateOrder, OnFailure, ReleaseMode, Settings, SettingsField},
-};
+use rallypoint_client::api;
 use std::{ops::RangeInclusive, time::Duration};
 
 const NAME_BYTES: usize = 255;
@@ -31,7 +27,11 @@ const FIELDS: [(&str, SettingsField); 9] = [
 ];
 
 /// What a caller sets on a scheduler; what is absent gets its default.
-pub fn settings(v: &mut Violations, path: Path<'_>, settings: &api::SchedulerSettings) -> Settings {
+pub(super) fn settings(
+    v: &mut Violations,
+    path: Path<'_>,
+    settings: &api::SchedulerSettings,
+) -> Settings {
     let default = Settings::default();
     let options = settings.default_options.as_ref();
     let idle = settings.idle_timeout.as_ref();
@@ -57,7 +57,7 @@ pub fn settings(v: &mut Violations, path: Path<'_>, settings: &api::SchedulerSet
 }
 
 /// The fields an update takes.
-pub fn mask(
+pub(super) fn mask(
     v: &mut Violations,
     path: Path<'_>,
     mask: Option<&prost_types::FieldMask>,
@@ -90,7 +90,7 @@ pub fn mask(
 }
 
 /// `settings` with everything outside `fields` left out.
-pub fn masked(
+pub(super) fn masked(
     settings: api::SchedulerSettings,
     fields: &[SettingsField],
 ) -> api::SchedulerSettings {
@@ -115,7 +115,7 @@ pub fn masked(
 }
 
 /// How to release; unspecified: FINISH.
-pub fn release_mode(v: &mut Violations, path: Path<'_>, number: i32) -> ReleaseMode {
+pub(super) fn release_mode(v: &mut Violations, path: Path<'_>, number: i32) -> ReleaseMode {
     match scalar::enumeration(v, path, number) {
         Some(api::ReleaseMode::Cancel) => ReleaseMode::Cancel,
         Some(api::ReleaseMode::Finish | api::ReleaseMode::Unspecified) | None => {

@@ -1,26 +1,20 @@
 //! ExecAsync: the hot path. Tasks are taken over in one pass; consecutive ones that differ only in their bodies become
 //! one run with one spec, found by comparing what the caller sent, before anything is converted.
 
-use super::{
-    super::{
-        reason::Reason,
-        violations::{Path, Violations},
-    },
-    Targets,
-    hash::PayloadHash,
-    options, scalar,
+use super::{Targets, hash::PayloadHash, options, scalar};
+use crate::core::{Handle, Packed, Request, Run, Spec, Submit, TaskOptions, Work, model::limits};
+use crate::rpc::errors::{
+    reason::Reason,
+    violations::{Path, Violations},
 };
-use crate::{
-    api::{self, task::Kind},
-    core::{Handle, Packed, Request, Run, Spec, Submit, TaskOptions, Work, limits},
-};
+use rallypoint_client::api::{self, task::Kind};
 use std::sync::Arc;
 
 /// Parameters the wire protocol of Postgres can count.
 const PARAMS: usize = 65_535;
 
 /// The scheduler and what is submitted to it.
-pub fn exec_async(
+pub(crate) fn exec_async(
     request: &api::ExecAsyncRequest,
     targets: &Targets,
 ) -> Result<(Handle, Arc<Submit>), Violations> {

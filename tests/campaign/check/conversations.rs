@@ -7,7 +7,7 @@ use crate::history::{Answer, Logged};
 /// themselves bear witness of is judged without it.
 const CLOCKS_US: i64 = 400_000;
 
-pub fn every_task_has_one_outcome(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn every_task_has_one_outcome(facts: &Facts, verdict: &mut Verdict) {
     for rows in facts.log.values() {
         for (row, next) in rows.iter().zip(rows[1..].iter().map(Some).chain([None])) {
             let one = row.done.is_some() && next.is_none_or(|next| next.seq > row.seq);
@@ -24,7 +24,7 @@ pub fn every_task_has_one_outcome(facts: &Facts, verdict: &mut Verdict) {
     }
 }
 
-pub fn events_are_numbered_without_a_gap(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn events_are_numbered_without_a_gap(facts: &Facts, verdict: &mut Verdict) {
     for (handle, rows) in &facts.log {
         let mut numbers: Vec<i64> = rows
             .iter()
@@ -42,7 +42,7 @@ pub fn events_are_numbered_without_a_gap(facts: &Facts, verdict: &mut Verdict) {
     }
 }
 
-pub fn orders_never_overlap(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn orders_never_overlap(facts: &Facts, verdict: &mut Verdict) {
     for (handle, rows) in &facts.log {
         let ran = |row: &&Logged| {
             row.done
@@ -75,7 +75,7 @@ pub fn orders_never_overlap(facts: &Facts, verdict: &mut Verdict) {
 }
 
 /// Epochs rise, and no batch is missing or written twice.
-pub fn batches_follow_one_another(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn batches_follow_one_another(facts: &Facts, verdict: &mut Verdict) {
     for (at, (first, last, rows, epoch)) in facts.batches.iter().enumerate() {
         let whole = last - first + 1 == *rows;
         let follows = at == 0 || facts.batches[at - 1].1 + 1 == *first;
@@ -92,7 +92,7 @@ pub fn batches_follow_one_another(facts: &Facts, verdict: &mut Verdict) {
     }
 }
 
-pub fn everything_is_well_in_the_end(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn everything_is_well_in_the_end(facts: &Facts, verdict: &mut Verdict) {
     let promise = "everything is well after the last fault";
     let idle = facts.idle_in_transaction;
     verdict.expect(promise, idle == 0, || {

@@ -8,19 +8,19 @@ const AFTERMATH_US: i64 = 4_000_000;
 
 /// All tries of one call.
 #[derive(Default)]
-pub struct Request {
+pub(crate) struct Request {
     pub handle: String,
     pub tasks: Vec<Asked>,
     pub tries: Vec<Try>,
 }
 
-pub struct Try {
+pub(crate) struct Try {
     pub begun: i64,
     pub ended: i64,
     pub answer: Answer<(i64, i32)>,
 }
 
-pub struct Stream {
+pub(crate) struct Stream {
     pub handle: String,
     pub begun: i64,
     pub after: i64,
@@ -29,7 +29,7 @@ pub struct Stream {
     pub answer: Option<Answer<i32>>,
 }
 
-pub struct Cancel {
+pub(crate) struct Cancel {
     pub handle: String,
     pub seq: i64,
     pub ended: i64,
@@ -37,12 +37,12 @@ pub struct Cancel {
 }
 
 /// One undisturbed run of a task by its own word: from the mark of its start to that of its end.
-pub struct Run {
+pub(crate) struct Run {
     pub start: i64,
     pub end: i64,
 }
 
-pub struct Fault {
+pub(crate) struct Fault {
     pub begun: i64,
     pub ended: i64,
     pub bites: u64,
@@ -50,7 +50,7 @@ pub struct Fault {
 }
 
 #[derive(Default)]
-pub struct Facts {
+pub(crate) struct Facts {
     /// Limits by handle.
     pub limits: HashMap<String, Option<i32>>,
     pub requests: BTreeMap<String, Request>,
@@ -79,7 +79,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    pub fn gather(entries: impl Iterator<Item = Entry>) -> Facts {
+    pub(crate) fn gather(entries: impl Iterator<Item = Entry>) -> Facts {
         let mut facts = Facts::default();
         entries.for_each(|entry| facts.take(entry));
         facts.heard.sort_unstable();
@@ -215,7 +215,7 @@ impl Facts {
     }
 
     /// The longest time from a fault's beginning to a moment after its end in which nobody heard of any event.
-    pub fn silence(&self, fault: &Fault) -> i64 {
+    pub(crate) fn silence(&self, fault: &Fault) -> i64 {
         let after = |at: &&i64| **at >= fault.begun && **at <= fault.ended + AFTERMATH_US;
         let heard: Vec<i64> = [fault.begun]
             .iter()
@@ -230,24 +230,24 @@ impl Facts {
     }
 
     /// Whether something happened to a server in this time that may have taken away what it ran.
-    pub fn was_hurt(&self, server: usize, from: i64, to: i64) -> bool {
+    pub(crate) fn was_hurt(&self, server: usize, from: i64, to: i64) -> bool {
         let mut faults = self.faults.values().flatten();
         faults.any(|fault| fault.hurt.contains(&server) && fault.begun <= to && from <= fault.ended)
     }
 
-    pub fn marks_of(&self, token: i64) -> &[Mark] {
+    pub(crate) fn marks_of(&self, token: i64) -> &[Mark] {
         self.marks
             .get(&token)
             .map(Vec::as_slice)
             .unwrap_or_default()
     }
 
-    pub fn starts_of(&self, token: i64) -> impl Iterator<Item = &Mark> {
+    pub(crate) fn starts_of(&self, token: i64) -> impl Iterator<Item = &Mark> {
         self.marks_of(token).iter().filter(|mark| mark.start)
     }
 
     /// Starts and ends that belong together: of one session, one after the other.
-    pub fn runs_of(&self, token: i64) -> impl Iterator<Item = Run> {
+    pub(crate) fn runs_of(&self, token: i64) -> impl Iterator<Item = Run> {
         let marks = self.marks_of(token);
         marks
             .iter()
@@ -263,14 +263,14 @@ impl Facts {
     }
 
     /// Logs of the conversations of which everything was recorded.
-    pub fn conversations(&self) -> impl Iterator<Item = (&String, &Vec<Logged>)> {
+    pub(crate) fn conversations(&self) -> impl Iterator<Item = (&String, &Vec<Logged>)> {
         self.log
             .iter()
             .filter(|(handle, _)| !self.strays.contains(*handle))
     }
 
     /// Calls that submit, by scheduler.
-    pub fn requests_by_handle(&self) -> HashMap<&str, Vec<&Request>> {
+    pub(crate) fn requests_by_handle(&self) -> HashMap<&str, Vec<&Request>> {
         let mut by_handle: HashMap<&str, Vec<&Request>> = HashMap::new();
         self.requests
             .values()
@@ -279,7 +279,7 @@ impl Facts {
     }
 
     /// A row of the log.
-    pub fn logged(&self, handle: &str, seq: i64) -> Option<&Logged> {
+    pub(crate) fn logged(&self, handle: &str, seq: i64) -> Option<&Logged> {
         let rows = self.log.get(handle)?;
         rows.binary_search_by_key(&seq, |row| row.seq)
             .ok()
@@ -288,7 +288,7 @@ impl Facts {
 }
 
 impl Request {
-    pub fn accepted(&self) -> Option<(i64, i32)> {
+    pub(crate) fn accepted(&self) -> Option<(i64, i32)> {
         self.tries.iter().find_map(|one| {
             if let Answer::Ok(ok) = one.answer {
                 Some(ok)
@@ -298,7 +298,7 @@ impl Request {
         })
     }
 
-    pub fn is_unknown(&self) -> bool {
+    pub(crate) fn is_unknown(&self) -> bool {
         self.accepted().is_none()
             && self
                 .tries

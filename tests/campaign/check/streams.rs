@@ -2,9 +2,9 @@
 
 use super::{Facts, Verdict};
 use crate::history::Answer;
-use rallypoint::api::end::Reason;
+use rallypoint_client::api::end::Reason;
 
-pub fn streams_tell_what_the_log_tells(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn streams_tell_what_the_log_tells(facts: &Facts, verdict: &mut Verdict) {
     for (id, stream) in &facts.streams {
         for ((_, done), wanted) in stream.done.iter().zip(stream.after + 1..) {
             verdict.expect(
@@ -34,7 +34,7 @@ pub fn streams_tell_what_the_log_tells(facts: &Facts, verdict: &mut Verdict) {
     }
 }
 
-pub fn all_means_all(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn all_means_all(facts: &Facts, verdict: &mut Verdict) {
     let requests = facts.requests_by_handle();
     for (id, stream) in facts.streams.iter().filter(|(_, stream)| stream.all) {
         if stream.answer != Some(Answer::Ok(Reason::Goal.into())) {

@@ -4,7 +4,7 @@ use super::{Facts, Verdict};
 use crate::history::{Answer, Work};
 use std::collections::{HashMap, HashSet};
 
-pub fn acknowledged_submits_are_kept(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn acknowledged_submits_are_kept(facts: &Facts, verdict: &mut Verdict) {
     for (id, request) in &facts.requests {
         let Some((first, count)) = request.accepted() else {
             continue;
@@ -34,7 +34,7 @@ pub fn acknowledged_submits_are_kept(facts: &Facts, verdict: &mut Verdict) {
     }
 }
 
-pub fn repeated_submits_are_one(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn repeated_submits_are_one(facts: &Facts, verdict: &mut Verdict) {
     let promise = "a repeated submit is one";
     for (id, request) in &facts.requests {
         let told: HashSet<_> = request
@@ -70,7 +70,7 @@ pub fn repeated_submits_are_one(facts: &Facts, verdict: &mut Verdict) {
     }
 }
 
-pub fn refused_means_nothing_was_done(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn refused_means_nothing_was_done(facts: &Facts, verdict: &mut Verdict) {
     let logged: HashSet<i64> = facts.log.values().flatten().map(|row| row.token).collect();
     for (id, request) in &facts.requests {
         if request.accepted().is_none() && !request.is_unknown() {
@@ -87,7 +87,7 @@ pub fn refused_means_nothing_was_done(facts: &Facts, verdict: &mut Verdict) {
     }
 }
 
-pub fn nothing_comes_from_nowhere(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn nothing_comes_from_nowhere(facts: &Facts, verdict: &mut Verdict) {
     let promise = "nothing comes from nowhere, or by half";
     let by_handle = facts.requests_by_handle();
     for (handle, rows) in facts.conversations() {
@@ -127,7 +127,7 @@ pub fn nothing_comes_from_nowhere(facts: &Facts, verdict: &mut Verdict) {
     }
 }
 
-pub fn nothing_is_accepted_after_a_release(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn nothing_is_accepted_after_a_release(facts: &Facts, verdict: &mut Verdict) {
     for (id, request) in &facts.requests {
         let Some(released) = facts.released.get(&request.handle) else {
             continue;
@@ -144,7 +144,7 @@ pub fn nothing_is_accepted_after_a_release(facts: &Facts, verdict: &mut Verdict)
 }
 
 /// Its patience is longer than any fault, and its callers ask for nothing that could be refused.
-pub fn the_client_never_fails(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn the_client_never_fails(facts: &Facts, verdict: &mut Verdict) {
     for (call, begun, answer) in &facts.patrons {
         verdict.expect(
             "calls through the Rust client never fail",

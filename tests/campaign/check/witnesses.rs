@@ -5,13 +5,13 @@ use crate::{
     history::{Answer, Logged, Mark, Work},
     server::SLOTS,
 };
-use rallypoint::api::Outcome;
+use rallypoint_client::api::Outcome;
 use std::collections::HashMap;
 
 /// What is wrong with the surroundings and not with the task: connections, memory, disk, operator, system.
 const SURROUNDINGS: [&str; 7] = ["08", "25", "53", "55", "57", "58", "XX"];
 
-pub fn outcomes_agree_with_the_witnesses(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn outcomes_agree_with_the_witnesses(facts: &Facts, verdict: &mut Verdict) {
     for row in facts.log.values().flatten() {
         let (Some(asked), Some(done)) = (facts.asked.get(&row.token), &row.done) else {
             continue;
@@ -42,7 +42,7 @@ pub fn outcomes_agree_with_the_witnesses(facts: &Facts, verdict: &mut Verdict) {
     }
 }
 
-pub fn at_most_once_is_at_most_once(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn at_most_once_is_at_most_once(facts: &Facts, verdict: &mut Verdict) {
     for asked in facts
         .asked
         .values()
@@ -57,7 +57,7 @@ pub fn at_most_once_is_at_most_once(facts: &Facts, verdict: &mut Verdict) {
 
 /// What has begun begins again only as its policy says, or because something happened to the server it ran on: what others
 /// run outlives whoever gave it to them.
-pub fn nothing_begins_again_without_a_reason(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn nothing_begins_again_without_a_reason(facts: &Facts, verdict: &mut Verdict) {
     for asked in facts.asked.values().filter(|asked| asked.token > 0) {
         let starts: Vec<&Mark> = facts.starts_of(asked.token).collect();
         let again = starts
@@ -74,7 +74,7 @@ pub fn nothing_begins_again_without_a_reason(facts: &Facts, verdict: &mut Verdic
     }
 }
 
-pub fn no_task_overlaps_itself(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn no_task_overlaps_itself(facts: &Facts, verdict: &mut Verdict) {
     for token in facts.marks.keys() {
         for run in facts.runs_of(*token) {
             let other = facts
@@ -93,7 +93,7 @@ pub fn no_task_overlaps_itself(facts: &Facts, verdict: &mut Verdict) {
 }
 
 /// Nothing of a higher order starts while an earlier task of a lower one, by its own word, runs.
-pub fn orders_never_overlap(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn orders_never_overlap(facts: &Facts, verdict: &mut Verdict) {
     for (handle, rows) in facts.conversations() {
         let order_of = |row: &Logged| row.done.as_ref().and_then(|done| done.order);
         let ordered: Vec<(i64, &Logged)> = rows
@@ -127,7 +127,7 @@ pub fn orders_never_overlap(facts: &Facts, verdict: &mut Verdict) {
 }
 
 /// No more tasks at any time than the scheduler's limit, and no more than there are slots.
-pub fn limits_hold(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn limits_hold(facts: &Facts, verdict: &mut Verdict) {
     for (handle, rows) in facts.conversations() {
         let Some(Some(limit)) = facts.limits.get(handle) else {
             continue;
@@ -161,7 +161,7 @@ fn most_at_a_time(runs: impl Iterator<Item = Run>) -> i32 {
 }
 
 /// What was cancelled before it started does not start afterwards, and what a cancel was told is what the log says.
-pub fn cancelled_means_cancelled(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn cancelled_means_cancelled(facts: &Facts, verdict: &mut Verdict) {
     let promise = "cancelled means cancelled";
     for cancel in facts.cancels.iter().filter(|cancel| cancel.outcome != 0) {
         let Some(row) = facts.logged(&cancel.handle, cancel.seq) else {
@@ -187,7 +187,7 @@ pub fn cancelled_means_cancelled(facts: &Facts, verdict: &mut Verdict) {
 }
 
 /// Who hears that a task has succeeded can see what it did.
-pub fn nothing_is_told_before_it_is_done(facts: &Facts, verdict: &mut Verdict) {
+pub(super) fn nothing_is_told_before_it_is_done(facts: &Facts, verdict: &mut Verdict) {
     let tokens: HashMap<(&str, i64), i64> = facts
         .conversations()
         .flat_map(|(handle, rows)| {

@@ -5,7 +5,7 @@ use crate::{
     history::{Entry, now},
     plan::Fault,
 };
-use rallypoint::api::{self, until::Kind};
+use rallypoint_client::api::{self, until::Kind};
 use std::time::Duration;
 use tokio::{
     task::JoinSet,
@@ -36,7 +36,7 @@ impl Faults {
     }
 
     async fn vanish(self, handle: String, seed: u64, lasts: Duration) -> u64 {
-        let (mut dice, begun, mut gone) = (crate::dice::Dice::new(seed), Instant::now(), 0);
+        let (mut dice, begun, mut gone) = (crate::rng::Dice::new(seed), Instant::now(), 0);
         while begun.elapsed() < lasts {
             let token = self.load.new_token();
             self.rig.history.write(&Entry::Stray {

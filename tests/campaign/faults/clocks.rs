@@ -2,7 +2,9 @@
 
 use super::{Bite, Faults};
 use crate::{clock::Clock, history::now, plan::Fault, server::Server};
-use rallypoint::api::{ListSchedulersRequest, scheduler_service_client::SchedulerServiceClient};
+use rallypoint_client::api::{
+    ListSchedulersRequest, scheduler_service_client::SchedulerServiceClient,
+};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 

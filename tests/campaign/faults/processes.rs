@@ -4,7 +4,9 @@ use super::{Bite, Faults};
 use crate::{memory::Trap, plan::Fault, server::Server};
 use futures_util::future::join_all;
 use nix::sys::signal::Signal;
-use rallypoint::api::{DescribeSchedulerRequest, scheduler_service_client::SchedulerServiceClient};
+use rallypoint_client::api::{
+    DescribeSchedulerRequest, scheduler_service_client::SchedulerServiceClient,
+};
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 use tokio::time::{sleep, timeout};
 

@@ -2,10 +2,10 @@
 
 use super::{Load, PATIENCE, listener::Listener, work};
 use crate::{
-    dice::Dice,
     history::{Answer, Asked, Entry, now},
+    rng::Dice,
 };
-use rallypoint::api::{self, end::Reason, until::Kind};
+use rallypoint_client::api::{self, end::Reason, until::Kind};
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 const PAUSE_AFTER_UNKNOWN: Duration = Duration::from_millis(100);
 
-pub struct Conversation {
+pub(super) struct Conversation {
     load: Arc<Load>,
     dice: Dice,
     server: usize,
@@ -34,7 +34,7 @@ struct Submission {
 }
 
 impl Conversation {
-    pub fn new(load: Arc<Load>, seed: u64) -> Self {
+    pub(super) fn new(load: Arc<Load>, seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let (server, joins) = (dice.place(60), dice.percent(30));
         Conversation {
@@ -48,7 +48,7 @@ impl Conversation {
         }
     }
 
-    pub async fn hold(mut self) {
+    pub(super) async fn hold(mut self) {
         if self.open().await.is_none() {
             return;
         }

@@ -2,7 +2,7 @@
 
 use super::{Load, refused_or_unknown};
 use crate::history::{Answer, Done, Entry, now};
-use rallypoint::api::{self, end::Reason, until::Kind};
+use rallypoint_client::api::{self, end::Reason, until::Kind};
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 /// Longer than the service may be silent.
 const SILENCE: Duration = Duration::from_secs(30);
 
-pub struct Listener {
+pub(super) struct Listener {
     pub load: Arc<Load>,
     pub handle: String,
     pub after: i64,
@@ -25,7 +25,7 @@ pub struct Listener {
 
 impl Listener {
     /// Listens until the goal is met or patience is over.
-    pub async fn listen(mut self) -> Option<Reason> {
+    pub(super) async fn listen(mut self) -> Option<Reason> {
         let begun = Instant::now();
         let mut resume = None;
         while begun.elapsed() < self.patience {

@@ -1,14 +1,14 @@
 //! Tasks with witnesses: each marks its start and its end in a table, on its own, whatever the log says of it.
 
 use crate::{
-    dice::Dice,
     history::{Asked, Work},
+    rng::Dice,
 };
-use rallypoint::api::{self, task::Kind};
+use rallypoint_client::api::{self, task::Kind};
 use std::time::Duration;
 
 /// A task as chance will have it; `token` names it.
-pub fn asked(token: i64, order: Option<i64>, dice: &mut Dice) -> Asked {
+pub(super) fn asked(token: i64, order: Option<i64>, dice: &mut Dice) -> Asked {
     let work = match dice.below(100) {
         0..=34 => Work::Noop,
         35..=89 => Work::Marked,
@@ -29,7 +29,7 @@ pub fn asked(token: i64, order: Option<i64>, dice: &mut Dice) -> Asked {
 }
 
 /// As the service takes it.
-pub fn task(asked: &Asked, dice: &mut Dice) -> api::Task {
+pub(super) fn task(asked: &Asked, dice: &mut Dice) -> api::Task {
     let kind = match asked.work {
         Work::Noop => Kind::Noop(api::NoopTask::default()),
         _ => Kind::Sql(api::SqlTask {

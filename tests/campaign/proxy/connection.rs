@@ -15,7 +15,7 @@ use tokio::{
     sync::watch,
 };
 
-pub struct Connection {
+pub(super) struct Connection {
     pub number: u64,
     /// It speaks the protocol of Postgres.
     pub understood: bool,
@@ -27,7 +27,7 @@ struct Over;
 
 impl Connection {
     /// Until one of the two hangs up, or the weather closes it.
-    pub async fn run(
+    pub(super) async fn run(
         &self,
         client: TcpStream,
         server_in: impl AsyncRead + Unpin,

@@ -4,21 +4,21 @@ use bytes::{Buf, Bytes, BytesMut};
 
 /// Bytes that arrive, cut into messages.
 #[derive(Default)]
-pub struct Messages {
+pub(super) struct Messages {
     pub bytes: BytesMut,
     /// The first message of a client has no kind.
     headless: bool,
 }
 
 /// A whole message, with its head.
-pub struct Message {
+pub(super) struct Message {
     /// 0 for a client's first.
     pub kind: u8,
     pub bytes: Bytes,
 }
 
 impl Messages {
-    pub fn of_client() -> Self {
+    pub(super) fn of_client() -> Self {
         Messages {
             headless: true,
             ..Messages::default()
@@ -26,7 +26,7 @@ impl Messages {
     }
 
     /// The next whole message.
-    pub fn next(&mut self) -> Option<Message> {
+    pub(super) fn next(&mut self) -> Option<Message> {
         let head = usize::from(!self.headless);
         let length = self.bytes.get(head..head + 4)?.get_u32() as usize + head;
         if self.bytes.len() < length {
@@ -43,23 +43,23 @@ impl Messages {
 
 impl Message {
     /// A client's first message names the journal's writer.
-    pub fn opens_the_writer(&self) -> bool {
+    pub(super) fn opens_the_writer(&self) -> bool {
         let name = b"rallypoint journal writer";
         self.kind == 0 && self.bytes.windows(name.len()).any(|window| window == name)
     }
 
     /// Postgres says that a statement has written a batch: exactly one row.
-    pub fn wrote_a_batch(&self) -> bool {
+    pub(super) fn wrote_a_batch(&self) -> bool {
         self.kind == b'C' && self.bytes[5..].starts_with(b"INSERT 0 1\0")
     }
 
     /// Postgres has committed whatever there was to commit.
-    pub fn is_ready(&self) -> bool {
+    pub(super) fn is_ready(&self) -> bool {
         self.kind == b'Z'
     }
 
     /// A client wants a statement carried out.
-    pub fn executes(&self) -> bool {
+    pub(super) fn executes(&self) -> bool {
         self.kind == b'E'
     }
 }

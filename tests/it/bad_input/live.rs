@@ -2,14 +2,16 @@
 
 use crate::harness::postgres;
 use rallypoint::{
+    core::model::limits::Limits,
+    postgres::COORDINATION,
+    server::{Config, Target, serve},
+};
+use rallypoint_client::{
+    Client,
     api::{
         self, scheduler_service_client::SchedulerServiceClient,
         status_service_client::StatusServiceClient,
     },
-    client::Client,
-    core::limits::Limits,
-    postgres::COORDINATION,
-    serve::{Config, Target, serve},
 };
 use std::{
     future::pending,
@@ -25,11 +27,11 @@ use tonic::{Request, transport::Channel};
 static ADDRESS: LazyLock<SocketAddr> = LazyLock::new(start);
 
 /// Where it listens.
-pub fn address() -> SocketAddr {
+pub(crate) fn address() -> SocketAddr {
     *ADDRESS
 }
 
-pub type Schedulers = SchedulerServiceClient<Channel>;
+pub(crate) type Schedulers = SchedulerServiceClient<Channel>;
 
 fn start() -> SocketAddr {
     let database = postgres::database(COORDINATION);
@@ -52,7 +54,7 @@ fn start() -> SocketAddr {
         body_bytes: 1 << 20,
         replica_name: "bad-input".into(),
         peer: None,
-        lease: rallypoint::serve::LEASE,
+        lease: rallypoint::server::LEASE,
         trusted_namespace_metadata: true,
         limits: Limits::default(),
         allow_unsafe_database: true,
@@ -68,7 +70,7 @@ fn start() -> SocketAddr {
 }
 
 /// A connection, once the server answers. One per test: a connection belongs to the runtime that made it.
-pub async fn channel() -> Channel {
+pub(crate) async fn channel() -> Channel {
     let url = format!("http://{}", *ADDRESS);
     Client::connect_lazy(&url)
         .expect("a URL")
@@ -83,16 +85,16 @@ pub async fn channel() -> Channel {
         .expect("it listens")
 }
 
-pub async fn schedulers() -> Schedulers {
+pub(crate) async fn schedulers() -> Schedulers {
     SchedulerServiceClient::new(channel().await)
 }
 
-pub async fn statuses() -> StatusServiceClient<Channel> {
+pub(crate) async fn statuses() -> StatusServiceClient<Channel> {
     StatusServiceClient::new(channel().await)
 }
 
 /// A new scheduler's handle.
-pub async fn opened(client: &mut Schedulers, settings: api::SchedulerSettings) -> String {
+pub(crate) async fn opened(client: &mut Schedulers, settings: api::SchedulerSettings) -> String {
     let request = api::GetSchedulerRequest {
         settings: Some(settings),
         ..Default::default()
@@ -102,7 +104,7 @@ pub async fn opened(client: &mut Schedulers, settings: api::SchedulerSettings) -
 }
 
 /// `message` as a caller of `namespace` sends it.
-pub fn from<T>(namespace: &'static str, message: T) -> Request<T> {
+pub(crate) fn from<T>(namespace: &'static str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request
         .metadata_mut()
@@ -110,7 +112,7 @@ pub fn from<T>(namespace: &'static str, message: T) -> Request<T> {
     request
 }
 
-pub fn noop(order: Option<i64>) -> api::Task {
+pub(crate) fn noop(order: Option<i64>) -> api::Task {
     api::Task {
         kind: Some(api::task::Kind::Noop(api::NoopTask::default())),
         order,
@@ -118,7 +120,7 @@ pub fn noop(order: Option<i64>) -> api::Task {
     }
 }
 
-pub fn sql(statement: &str, order: Option<i64>) -> api::Task {
+pub(crate) fn sql(statement: &str, order: Option<i64>) -> api::Task {
     let sql = api::SqlTask {
         statement: statement.into(),
         ..Default::default()
@@ -131,7 +133,7 @@ pub fn sql(statement: &str, order: Option<i64>) -> api::Task {
 }
 
 /// The server answers a good call.
-pub async fn still_answers() {
+pub(crate) async fn still_answers() {
     let mut client = schedulers().await;
     let handle = opened(&mut client, Default::default()).await;
     let request = api::ExecAsyncRequest {

@@ -5,7 +5,7 @@ use super::{
     live::{Schedulers, from, noop, opened, schedulers, sql},
     refusal,
 };
-use rallypoint::api::{self, end::Reason};
+use rallypoint_client::api::{self, end::Reason};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 

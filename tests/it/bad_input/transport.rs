@@ -6,7 +6,7 @@ use super::{
     refusal,
 };
 use bytes::{Buf, BufMut, Bytes};
-use rallypoint::api;
+use rallypoint_client::api;
 use std::time::Duration;
 use tonic::{
     Code, Request, Status,

@@ -5,7 +5,7 @@ use super::{
     answer, invalid,
     live::{noop, opened, schedulers, sql, statuses, still_answers},
 };
-use rallypoint::api;
+use rallypoint_client::api;
 use tonic::{Code, Request, metadata::MetadataValue};
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Targets that are away, come back, or still run what a dead predecessor began.
 
-use super::rig::{Rig, failed, sql};
+use super::fixture::{Rig, failed, sql};
 use crate::harness::postgres::{POSTGRES, connect, database, start};
 use rallypoint::{
     core::{Report, Time},

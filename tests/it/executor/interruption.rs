@@ -1,6 +1,6 @@
 //! Attempts that are ended from outside.
 
-use super::rig::{GRACE, Rig, Task, failed, limited, sql, token};
+use super::fixture::{GRACE, Rig, Task, failed, limited, sql, token};
 use rallypoint::core::{Report, Seq, TimeLimit};
 use std::time::{Duration, Instant};
 

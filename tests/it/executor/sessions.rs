@@ -1,6 +1,6 @@
 //! A slot's session from task to task.
 
-use super::rig::{Rig, Task, failed, json, sql};
+use super::fixture::{Rig, Task, failed, json, sql};
 use crate::harness::postgres::connect;
 use rallypoint::{core::Report, postgres::SUPERUSER};
 

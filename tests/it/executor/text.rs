@@ -1,7 +1,7 @@
 //! What is reported of a text that runs to its end.
 
-use super::rig::{Rig, Task, failed, json, sql, succeeded, with_params};
-use rallypoint::core::{Report, limits::RESULT_BYTES};
+use super::fixture::{Rig, Task, failed, json, sql, succeeded, with_params};
+use rallypoint::core::{Report, model::limits::RESULT_BYTES};
 use std::{
     fs,
     sync::atomic::{AtomicU64, Ordering},

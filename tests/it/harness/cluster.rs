@@ -11,11 +11,8 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use rallypoint::{
-    api,
-    client::Client,
-    postgres::{COORDINATION, PrivatePostgres, TARGET},
-};
+use rallypoint::postgres::{COORDINATION, PrivatePostgres, TARGET};
+use rallypoint_client::{Client, api};
 use std::{
     collections::BTreeSet,
     net::SocketAddr,
@@ -25,7 +22,7 @@ use std::{
 use tokio::time::{sleep, timeout};
 
 /// Servers named `r0`, `r1`, … with a short lease.
-pub struct Cluster {
+pub(crate) struct Cluster {
     pub postgres: PrivatePostgres,
     replicas: Vec<Replica>,
 }
@@ -41,7 +38,7 @@ const LEASE: &str = "2";
 
 impl Cluster {
     /// So many, all of them ready.
-    pub async fn start(count: usize) -> Cluster {
+    pub(crate) async fn start(count: usize) -> Cluster {
         let replica = |_| Replica {
             address: free_address(),
             peer: free_address(),
@@ -80,12 +77,12 @@ impl Cluster {
     }
 
     /// How many there are.
-    pub fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         self.replicas.len()
     }
 
     /// Starts one, again or for the first time.
-    pub fn restart(&mut self, index: usize) {
+    pub(crate) fn restart(&mut self, index: usize) {
         let replica = &mut self.replicas[index];
         let mut command = Command::new(env!("CARGO_BIN_EXE_rallypoint"));
         command.args([
@@ -123,7 +120,7 @@ impl Cluster {
     }
 
     /// Waits until it answers.
-    pub async fn serves(&self, index: usize) {
+    pub(crate) async fn serves(&self, index: usize) {
         self.client(index)
             .schedulers(api::ListSchedulersRequest::default())
             .await
@@ -131,14 +128,14 @@ impl Cluster {
     }
 
     /// A caller of one of them only.
-    pub fn client(&self, index: usize) -> Client {
+    pub(crate) fn client(&self, index: usize) -> Client {
         Client::connect_lazy(&self.url(index))
             .expect("a URL")
             .with_patience(PATIENCE)
     }
 
     /// A caller who knows all of them.
-    pub fn client_of_all(&self) -> Client {
+    pub(crate) fn client_of_all(&self) -> Client {
         let urls: Vec<String> = (0..self.replicas.len())
             .map(|index| self.url(index))
             .collect();
@@ -147,17 +144,21 @@ impl Cluster {
             .with_patience(PATIENCE)
     }
 
-    pub fn url(&self, index: usize) -> String {
+    pub(crate) fn url(&self, index: usize) -> String {
         format!("http://{}", self.replicas[index].address)
     }
 
-    pub async fn open(&self, client: &Client, settings: api::SchedulerSettings) -> Conversation {
+    pub(crate) async fn open(
+        &self,
+        client: &Client,
+        settings: api::SchedulerSettings,
+    ) -> Conversation {
         let scheduler = client.open(settings).await.expect("opened");
         self.conversation(client, scheduler.handle())
     }
 
     /// The same scheduler, as another caller speaks with it.
-    pub fn conversation(&self, client: &Client, handle: &str) -> Conversation {
+    pub(crate) fn conversation(&self, client: &Client, handle: &str) -> Conversation {
         Conversation {
             scheduler: client.scheduler(handle),
             journal: self.postgres.options_for(COORDINATION, COORDINATION),
@@ -165,7 +166,7 @@ impl Cluster {
     }
 
     /// Who owns the shard, by the journal's word.
-    pub async fn owner(&self) -> usize {
+    pub(crate) async fn owner(&self) -> usize {
         let mut owner = None;
         self.until(|status| {
             let row = status.replicas.iter().find(|row| row.owner);
@@ -177,7 +178,7 @@ impl Cluster {
     }
 
     /// The same, as one of them tells it.
-    pub async fn owner_by(&self, client: &Client) -> usize {
+    pub(crate) async fn owner_by(&self, client: &Client) -> usize {
         let status = client.status().await.expect("a status");
         let row = status
             .replicas
@@ -188,7 +189,7 @@ impl Cluster {
     }
 
     /// How often the batches of the journal, in their order, change their epoch.
-    pub async fn changes_of_epoch(&self) -> i64 {
+    pub(crate) async fn changes_of_epoch(&self) -> i64 {
         let query = "select count(*)
             from (select epoch, lag(epoch) over (order by batch_no) as before from batch where batch_no > 0) b
             where epoch <> before";
@@ -200,7 +201,7 @@ impl Cluster {
     }
 
     /// Waits for a state, as any of them tells it.
-    pub async fn until(&self, mut wanted: impl FnMut(&api::GetStatusResponse) -> bool) {
+    pub(crate) async fn until(&self, mut wanted: impl FnMut(&api::GetStatusResponse) -> bool) {
         let client = self.client_of_all();
         let wait = async {
             while !client.status().await.is_ok_and(|status| wanted(&status)) {
@@ -213,7 +214,7 @@ impl Cluster {
     }
 
     /// Kills one as nothing else does.
-    pub fn kill_9(&mut self, index: usize) {
+    pub(crate) fn kill_9(&mut self, index: usize) {
         if let Some(mut child) = self.replicas[index].child.take() {
             child.kill().expect("killed");
             child.wait().expect("reaped");
@@ -221,13 +222,13 @@ impl Cluster {
     }
 
     /// Sends a signal.
-    pub fn signal(&self, index: usize, signal: Signal) {
+    pub(crate) fn signal(&self, index: usize, signal: Signal) {
         let child = self.replicas[index].child.as_ref().expect("it runs");
         kill(Pid::from_raw(child.id() as i32), signal).expect("signalled");
     }
 
     /// Tells one to go, and waits until it has gone.
-    pub async fn terminate(&mut self, index: usize) {
+    pub(crate) async fn terminate(&mut self, index: usize) {
         self.signal(index, Signal::SIGTERM);
         let mut child = self.replicas[index].child.take().expect("it runs");
         let ended = async {

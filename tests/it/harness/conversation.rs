@@ -1,57 +1,57 @@
 //! A scheduler as a test speaks with it. What must not fail here fails the test.
 
 use super::{log::Log, work::Work};
-use rallypoint::{
+use rallypoint_client::{
+    self,
     api::{self, end::Reason, until::Kind},
-    client,
 };
 use sqlx::postgres::PgConnectOptions;
 use std::time::Duration;
 use tokio::time::timeout;
 
 /// How long a state may take to come about.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An open scheduler and the journal that remembers it.
 #[derive(Clone)]
-pub struct Conversation {
-    pub scheduler: client::Scheduler,
+pub(crate) struct Conversation {
+    pub scheduler: rallypoint_client::Scheduler,
     pub journal: PgConnectOptions,
 }
 
 /// What a stream brought.
 #[derive(Debug)]
-pub struct Heard {
+pub(crate) struct Heard {
     pub done: Vec<api::AsyncDone>,
     pub end: api::End,
 }
 
 impl Conversation {
-    pub fn handle(&self) -> &str {
+    pub(crate) fn handle(&self) -> &str {
         self.scheduler.handle()
     }
 
     /// Submits tasks in one call; the number of the first.
-    pub async fn submit(&self, work: impl IntoIterator<Item = Work>) -> i64 {
+    pub(crate) async fn submit(&self, work: impl IntoIterator<Item = Work>) -> i64 {
         self.try_submit(work).await.expect("accepted").first_seq
     }
 
-    pub async fn try_submit(
+    pub(crate) async fn try_submit(
         &self,
         work: impl IntoIterator<Item = Work>,
-    ) -> client::Result<api::ExecAsyncResponse> {
+    ) -> rallypoint_client::Result<api::ExecAsyncResponse> {
         self.scheduler
             .exec(work.into_iter().map(api::Task::from).collect())
             .await
     }
 
     /// All events so far and to come, until everything submitted has ended.
-    pub async fn all_done(&self) -> Vec<api::AsyncDone> {
+    pub(crate) async fn all_done(&self) -> Vec<api::AsyncDone> {
         self.hear(0, None).await.done
     }
 
     /// A whole stream.
-    pub async fn hear(&self, after: i64, until: Option<Kind>) -> Heard {
+    pub(crate) async fn hear(&self, after: i64, until: Option<Kind>) -> Heard {
         let mut stream = self
             .scheduler
             .synchronize(after, until)
@@ -72,7 +72,7 @@ impl Conversation {
     }
 
     /// Waits for a state.
-    pub async fn until(&self, wanted: impl Fn(&api::Scheduler) -> bool) -> api::Scheduler {
+    pub(crate) async fn until(&self, wanted: impl Fn(&api::Scheduler) -> bool) -> api::Scheduler {
         let wait = async {
             loop {
                 let scheduler = self.scheduler.describe().await.expect("described");
@@ -87,28 +87,28 @@ impl Conversation {
             .expect("the state comes about")
     }
 
-    pub async fn task(&self, seq: i64) -> api::TaskView {
+    pub(crate) async fn task(&self, seq: i64) -> api::TaskView {
         self.scheduler.task(seq).await.expect("the task")
     }
 
-    pub async fn cancel_everything(&self) {
+    pub(crate) async fn cancel_everything(&self) {
         self.scheduler
             .release(api::ReleaseMode::Cancel, true)
             .await
             .expect("released");
     }
 
-    pub async fn log(&self) -> Log {
+    pub(crate) async fn log(&self) -> Log {
         Log::read(&self.journal, Some(self.handle())).await
     }
 }
 
 impl Heard {
-    pub fn numbers(&self) -> Vec<i64> {
+    pub(crate) fn numbers(&self) -> Vec<i64> {
         self.done.iter().map(|done| done.done_no).collect()
     }
 
-    pub fn reason(&self) -> Reason {
+    pub(crate) fn reason(&self) -> Reason {
         self.end.reason()
     }
 }

@@ -7,11 +7,11 @@ use super::{
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 
 /// A closed gate in a target's database. It also opens when it is dropped.
-pub struct Gate(PgConnection);
+pub(crate) struct Gate(PgConnection);
 
 impl Gate {
     /// Closes the gate of a database.
-    pub async fn close(database: &PgConnectOptions) -> Gate {
+    pub(crate) async fn close(database: &PgConnectOptions) -> Gate {
         let mut session = connect(database).await;
         sqlx::raw_sql("select pg_advisory_lock(1)")
             .execute(&mut session)
@@ -21,12 +21,12 @@ impl Gate {
     }
 
     /// A task that ends when the gate is open.
-    pub fn task(&self) -> Work {
+    pub(crate) fn task(&self) -> Work {
         sql("select pg_advisory_xact_lock_shared(1)")
     }
 
     /// Lets all tasks through.
-    pub async fn open(self) {
+    pub(crate) async fn open(self) {
         self.0.close().await.expect("closed");
     }
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A row. Times are microseconds since 1970.
 #[derive(Clone, Debug, FromRow)]
-pub struct Entry {
+pub(crate) struct Entry {
     pub handle: String,
     pub seq: i64,
     pub task_order: Option<i64>,
@@ -24,11 +24,11 @@ pub struct Entry {
 
 /// Some rows, in order of handle and task.
 #[derive(Clone, Debug)]
-pub struct Log(pub Vec<Entry>);
+pub(crate) struct Log(pub Vec<Entry>);
 
 impl Log {
     /// Of one scheduler, or of all.
-    pub async fn read(journal: &PgConnectOptions, handle: Option<&str>) -> Log {
+    pub(crate) async fn read(journal: &PgConnectOptions, handle: Option<&str>) -> Log {
         let query =
             "select handle::text, seq, task_order, kind, outcome, done_no, attempt, error_code,
                 (extract(epoch from submitted_at) * 1000000)::int8 as submitted,
@@ -45,7 +45,7 @@ impl Log {
     }
 
     /// The rows of one scheduler.
-    pub fn of(&self, handle: &str) -> Log {
+    pub(crate) fn of(&self, handle: &str) -> Log {
         Log(self
             .0
             .iter()
@@ -54,7 +54,7 @@ impl Log {
             .collect())
     }
 
-    pub fn entry(&self, seq: i64) -> &Entry {
+    pub(crate) fn entry(&self, seq: i64) -> &Entry {
         self.0
             .iter()
             .find(|entry| entry.seq == seq)
@@ -62,7 +62,7 @@ impl Log {
     }
 
     /// How many tasks ended how.
-    pub fn outcomes(&self) -> BTreeMap<&str, usize> {
+    pub(crate) fn outcomes(&self) -> BTreeMap<&str, usize> {
         let mut outcomes = BTreeMap::new();
         for entry in &self.0 {
             *outcomes
@@ -73,7 +73,7 @@ impl Log {
     }
 
     /// Pairs of orders of which the higher one started before the lower one had ended.
-    pub fn overlaps(&self) -> Vec<(i64, i64)> {
+    pub(crate) fn overlaps(&self) -> Vec<(i64, i64)> {
         let orders: BTreeSet<i64> = self.0.iter().filter_map(|entry| entry.task_order).collect();
         let of = |order| {
             self.0
@@ -95,7 +95,7 @@ impl Log {
     }
 
     /// The most tasks that ran at one time.
-    pub fn most_running(&self) -> i64 {
+    pub(crate) fn most_running(&self) -> i64 {
         let mut moments: Vec<(i64, i64)> = Vec::new();
         for (started, ended) in self.runs() {
             moments.extend([(started, 1), (ended, -1)]);
@@ -109,13 +109,13 @@ impl Log {
     }
 
     /// Slot time used within a window, in seconds.
-    pub fn slot_seconds(&self, from: i64, to: i64) -> f64 {
+    pub(crate) fn slot_seconds(&self, from: i64, to: i64) -> f64 {
         let within = |(started, ended): (i64, i64)| (ended.min(to) - started.max(from)).max(0);
         self.runs().map(within).sum::<i64>() as f64 / 1e6
     }
 
     /// When the first and when the last one started.
-    pub fn starts(&self) -> (i64, i64) {
+    pub(crate) fn starts(&self) -> (i64, i64) {
         let starts = || self.0.iter().filter_map(|entry| entry.started);
         (
             starts().min().expect("something ran"),

@@ -8,10 +8,10 @@ use std::sync::{
 };
 
 /// Shared by tests that do not stop it. Never dropped: it ends with this process and is swept by the next one.
-pub static POSTGRES: LazyLock<PrivatePostgres> = LazyLock::new(|| start(Vec::new()));
+pub(crate) static POSTGRES: LazyLock<PrivatePostgres> = LazyLock::new(|| start(Vec::new()));
 
 /// A server of its own, for a test that stops it.
-pub fn start(settings: Vec<(String, String)>) -> PrivatePostgres {
+pub(crate) fn start(settings: Vec<(String, String)>) -> PrivatePostgres {
     PrivatePostgres::start(Options {
         durable: false,
         settings,
@@ -21,7 +21,7 @@ pub fn start(settings: Vec<(String, String)>) -> PrivatePostgres {
 }
 
 /// A new empty database of `owner` on the shared server; its name.
-pub fn database(owner: &str) -> String {
+pub(crate) fn database(owner: &str) -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let name = format!("t{}", NUMBER.fetch_add(1, Ordering::Relaxed));
     POSTGRES.create_database(&name, owner).expect("a database");
@@ -29,14 +29,14 @@ pub fn database(owner: &str) -> String {
 }
 
 /// A session.
-pub async fn connect(options: &PgConnectOptions) -> PgConnection {
+pub(crate) async fn connect(options: &PgConnectOptions) -> PgConnection {
     PgConnection::connect_with(options)
         .await
         .expect("a session")
 }
 
 /// The one value a query returns, as text.
-pub async fn value(connection: &mut PgConnection, query: &'static str) -> String {
+pub(crate) async fn value(connection: &mut PgConnection, query: &'static str) -> String {
     let text: Option<String> = sqlx::query_scalar(query)
         .fetch_one(connection)
         .await

@@ -4,18 +4,15 @@ use super::{
     conversation::{Conversation, PATIENCE},
     server::free_address,
 };
-use rallypoint::{
-    api,
-    client::Client,
-    postgres::{COORDINATION, Options, PrivatePostgres, TARGET},
-};
+use rallypoint::postgres::{COORDINATION, Options, PrivatePostgres, TARGET};
+use rallypoint_client::{Client, api};
 use std::{
     net::SocketAddr,
     process::{Child, Command, Stdio},
 };
 
 /// A server process, running or not.
-pub struct Process {
+pub(crate) struct Process {
     address: SocketAddr,
     pub postgres: PrivatePostgres,
     child: Option<Child>,
@@ -23,13 +20,13 @@ pub struct Process {
 }
 
 /// A Postgres that keeps what it has acknowledged.
-pub fn durable_postgres() -> PrivatePostgres {
+pub(crate) fn durable_postgres() -> PrivatePostgres {
     PrivatePostgres::start(Options::default()).expect("a private Postgres")
 }
 
 impl Process {
     /// Starts one on a durable Postgres of its own.
-    pub async fn start() -> Process {
+    pub(crate) async fn start() -> Process {
         let address = free_address();
         let client = Client::connect_lazy(&format!("http://{address}"))
             .expect("a URL")
@@ -50,7 +47,7 @@ impl Process {
     }
 
     /// Starts it again.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rallypoint"));
         command.args([
             "serve",
@@ -82,19 +79,19 @@ impl Process {
         );
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Kills it as nothing else does: it gets no chance to say or write anything.
-    pub fn kill_9(&mut self) {
+    pub(crate) fn kill_9(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("killed");
             child.wait().expect("reaped");
         }
     }
 
-    pub async fn open(&self, settings: api::SchedulerSettings) -> Conversation {
+    pub(crate) async fn open(&self, settings: api::SchedulerSettings) -> Conversation {
         let scheduler = self.client.open(settings).await.expect("opened");
         Conversation {
             scheduler,

@@ -7,11 +7,13 @@ use super::{
     postgres::{self, POSTGRES},
 };
 use rallypoint::{
-    api::{self, scheduler_service_client::SchedulerServiceClient},
-    client::Client,
-    core::limits::Limits,
+    core::model::limits::Limits,
     postgres::{COORDINATION, PrivatePostgres, TARGET},
-    serve::{Config, LEASE, Target, serve},
+    server::{Config, LEASE, Target, serve},
+};
+use rallypoint_client::{
+    Client,
+    api::{self, scheduler_service_client::SchedulerServiceClient},
 };
 use sqlx::postgres::PgConnectOptions;
 use std::{
@@ -23,7 +25,7 @@ use tonic::transport::Channel;
 
 /// What a server of a test is like.
 #[derive(Default)]
-pub struct Setup<'a> {
+pub(crate) struct Setup<'a> {
     /// Of the target `app`; 0: five.
     pub slots: u32,
     /// Takes namespaces from metadata.
@@ -39,7 +41,7 @@ pub struct Setup<'a> {
 }
 
 /// A running server.
-pub struct Server {
+pub(crate) struct Server {
     pub url: String,
     pub client: Client,
     /// The coordination database.
@@ -53,11 +55,11 @@ pub struct Server {
 
 impl Server {
     /// One with five slots.
-    pub async fn start() -> Server {
+    pub(crate) async fn start() -> Server {
         Server::with(Setup::default()).await
     }
 
-    pub async fn with(setup: Setup<'_>) -> Server {
+    pub(crate) async fn with(setup: Setup<'_>) -> Server {
         let (home, names) = match setup.postgres {
             Some(own) => (own, (COORDINATION.to_owned(), TARGET.to_owned())),
             None => (
@@ -126,12 +128,16 @@ impl Server {
     }
 
     /// A scheduler with settings of its own.
-    pub async fn open(&self, settings: api::SchedulerSettings) -> Conversation {
+    pub(crate) async fn open(&self, settings: api::SchedulerSettings) -> Conversation {
         self.open_as(&self.client, settings).await
     }
 
     /// The same, by another caller.
-    pub async fn open_as(&self, client: &Client, settings: api::SchedulerSettings) -> Conversation {
+    pub(crate) async fn open_as(
+        &self,
+        client: &Client,
+        settings: api::SchedulerSettings,
+    ) -> Conversation {
         let scheduler = client.open(settings).await.expect("opened");
         Conversation {
             scheduler,
@@ -140,7 +146,7 @@ impl Server {
     }
 
     /// A caller in a namespace.
-    pub fn of_namespace(&self, namespace: &str) -> Client {
+    pub(crate) fn of_namespace(&self, namespace: &str) -> Client {
         self.client
             .clone()
             .with_namespace(namespace)
@@ -148,7 +154,7 @@ impl Server {
     }
 
     /// The calls as they are, without repetition.
-    pub fn raw(&self) -> SchedulerServiceClient<Channel> {
+    pub(crate) fn raw(&self) -> SchedulerServiceClient<Channel> {
         let channel = Channel::from_shared(self.url.clone())
             .expect("a URL")
             .connect_lazy();
@@ -156,12 +162,12 @@ impl Server {
     }
 
     /// Closes the gate of the target `app`.
-    pub async fn gate(&self) -> Gate {
+    pub(crate) async fn gate(&self) -> Gate {
         Gate::close(&self.app).await
     }
 
     /// The log of all schedulers.
-    pub async fn log(&self) -> Log {
+    pub(crate) async fn log(&self) -> Log {
         Log::read(&self.journal, None).await
     }
 }
@@ -190,7 +196,7 @@ fn run(config: Config, listener: TcpListener) -> oneshot::Sender<()> {
 }
 
 /// An address nobody listens on.
-pub fn free_address() -> SocketAddr {
+pub(crate) fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0")
         .and_then(|listener| listener.local_addr())
         .expect("a port")

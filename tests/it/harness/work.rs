@@ -1,6 +1,6 @@
 //! Tasks as tests write them down: what to run, then how.
 
-use rallypoint::api::{self, task::Kind};
+use rallypoint_client::api::{self, task::Kind};
 use std::time::Duration;
 
 /// A task in the making.
@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct Work(api::Task);
 
 /// SQL on the target `app`.
-pub fn sql(statement: impl Into<String>) -> Work {
+pub(crate) fn sql(statement: impl Into<String>) -> Work {
     of(Kind::Sql(api::SqlTask {
         statement: statement.into(),
         ..Default::default()
@@ -16,17 +16,17 @@ pub fn sql(statement: impl Into<String>) -> Work {
 }
 
 /// SQL that takes so long.
-pub fn sleep(ms: u64) -> Work {
+pub(crate) fn sleep(ms: u64) -> Work {
     sql(format!("select pg_sleep({})", ms as f64 / 1000.0))
 }
 
 /// SQL that fails with 22012.
-pub fn failing() -> Work {
+pub(crate) fn failing() -> Work {
     sql("select 1/0")
 }
 
 /// Nothing.
-pub fn noop() -> Work {
+pub(crate) fn noop() -> Work {
     of(Kind::Noop(api::NoopTask::default()))
 }
 

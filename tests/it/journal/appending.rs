@@ -162,8 +162,9 @@ async fn recovery_reads_only_what_the_checkpoint_leaves_open() {
     ended.state = SchedulerState::Released;
     ended.release_mode = Some(ReleaseMode::Cancel);
     // Longer ago than its calls may be repeated.
-    ended.released_at =
-        Some(now - rallypoint::core::limits::REQUEST_MEMORY - std::time::Duration::from_secs(1));
+    ended.released_at = Some(
+        now - rallypoint::core::model::limits::REQUEST_MEMORY - std::time::Duration::from_secs(1),
+    );
     ended.halt = Some(Halt {
         order: Order(1),
         failed: vec![Seq(4)],

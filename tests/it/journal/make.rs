@@ -4,11 +4,11 @@ use rallypoint::core::*;
 use std::{collections::BTreeMap, sync::Arc};
 use uuid::Uuid;
 
-pub fn handle() -> Handle {
+pub(super) fn handle() -> Handle {
     Handle::from_uuid(Uuid::now_v7())
 }
 
-pub fn sql() -> Arc<Spec> {
+pub(super) fn sql() -> Arc<Spec> {
     Arc::new(Spec {
         work: Work::Sql {
             target: "app".into(),
@@ -17,7 +17,7 @@ pub fn sql() -> Arc<Spec> {
     })
 }
 
-pub fn noop() -> Arc<Spec> {
+pub(super) fn noop() -> Arc<Spec> {
     let labels = BTreeMap::from([("team".to_owned(), "a \0 b".to_owned())]);
     Arc::new(Spec {
         work: Work::Noop,
@@ -28,7 +28,7 @@ pub fn noop() -> Arc<Spec> {
     })
 }
 
-pub fn image(handle: Handle, at: Time) -> SchedulerImage {
+pub(super) fn image(handle: Handle, at: Time) -> SchedulerImage {
     SchedulerImage {
         handle,
         namespace: Namespace("default".into()),
@@ -54,7 +54,7 @@ pub fn image(handle: Handle, at: Time) -> SchedulerImage {
 }
 
 /// As it is read again: rows are looked for three days further back, since a day may have been missing.
-pub fn read_again(image: SchedulerImage) -> SchedulerImage {
+pub(super) fn read_again(image: SchedulerImage) -> SchedulerImage {
     let first_day = Day(image.checkpoint.first_day.0 - 3);
     SchedulerImage {
         checkpoint: Checkpoint {
@@ -66,13 +66,13 @@ pub fn read_again(image: SchedulerImage) -> SchedulerImage {
 }
 
 /// More calls than a test makes.
-pub const ENOUGH: usize = 1_000;
+pub(super) const ENOUGH: usize = 1_000;
 
 /// A run: count, order asked for, order in force, spec.
-pub type Tasks = (u32, Option<i64>, Option<i64>, Arc<Spec>);
+pub(super) type Tasks = (u32, Option<i64>, Option<i64>, Arc<Spec>);
 
 /// A call: runs of tasks, with bodies `body 1`, `body 2`, … by task number.
-pub fn call(
+pub(super) fn call(
     handle: Handle,
     first: i64,
     at: Time,
@@ -107,7 +107,7 @@ pub fn call(
 }
 
 /// A call of `count` SQL tasks of one order.
-pub fn plain(
+pub(super) fn plain(
     handle: Handle,
     first: i64,
     count: u32,
@@ -117,7 +117,7 @@ pub fn plain(
     call(handle, first, at, None, &[(count, order, order, sql())])
 }
 
-pub fn done(first: i64, count: u32, at: Time) -> Done {
+pub(super) fn done(first: i64, count: u32, at: Time) -> Done {
     Done {
         first: Seq(first),
         count,
@@ -133,7 +133,11 @@ pub fn done(first: i64, count: u32, at: Time) -> Done {
     }
 }
 
-pub fn completion(handle: Handle, first_done_no: i64, done: Vec<Done>) -> Arc<CompletionRecord> {
+pub(super) fn completion(
+    handle: Handle,
+    first_done_no: i64,
+    done: Vec<Done>,
+) -> Arc<CompletionRecord> {
     Arc::new(CompletionRecord {
         handle,
         first_done_no: DoneNo(first_done_no),
@@ -142,7 +146,7 @@ pub fn completion(handle: Handle, first_done_no: i64, done: Vec<Done>) -> Arc<Co
 }
 
 /// `done` one by one.
-pub fn singly(done: &[Done]) -> Vec<Done> {
+pub(super) fn singly(done: &[Done]) -> Vec<Done> {
     let each = |done: &Done| {
         let done = done.clone();
         (0..done.count).map(move |i| Done {

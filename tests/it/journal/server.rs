@@ -24,7 +24,7 @@ static SERVER: LazyLock<(PgConnectOptions, Option<Child>)> =
     });
 
 /// A new, empty database.
-pub async fn database() -> PgConnectOptions {
+pub(super) async fn database() -> PgConnectOptions {
     let server = SERVER.0.clone();
     let name = format!("t_{}", Uuid::now_v7().simple());
     let mut connection = connect(&server).await;

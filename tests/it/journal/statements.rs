@@ -18,7 +18,7 @@ const TABLES: [&str; 8] = [
 const CROSS_SHARD: [&str; 1] = ["last_batches"];
 /// Where statements are put together: from names of partitions, and from the fragments of the writer.
 const BUILDERS: [&str; 3] = [
-    "src/journal/upkeep/partition.rs",
+    "src/journal/maintenance/partition.rs",
     "src/journal/append.rs",
     "src/journal/append/shape.rs",
 ];

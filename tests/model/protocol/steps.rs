@@ -4,7 +4,7 @@ use super::{Fate, Protocol};
 use crate::state::{Batch, Owner, REPLICAS, Record, State, View, Work};
 
 impl Protocol {
-    pub fn take_over(&self, state: &mut State, one: usize) -> Option<()> {
+    pub(crate) fn take_over(&self, state: &mut State, one: usize) -> Option<()> {
         let owns = state.replicas[one]
             .owner
             .is_some_and(|owner| owner.epoch == state.epoch);
@@ -34,7 +34,7 @@ impl Protocol {
         Some(())
     }
 
-    pub fn send(&self, state: &mut State, one: usize, fate: Fate) -> Option<()> {
+    pub(crate) fn send(&self, state: &mut State, one: usize, fate: Fate) -> Option<()> {
         let owner = state.replicas[one].owner?;
         let record = owner.in_flight?;
         let batch = Batch {
@@ -68,7 +68,7 @@ impl Protocol {
     }
 
     /// The one statement that writes; whether the batch is in the journal.
-    pub fn append(&self, state: &mut State, batch: Batch) -> bool {
+    pub(crate) fn append(&self, state: &mut State, batch: Batch) -> bool {
         let behind = state.journal.len() as u8 + 1;
         if self.rules.recognise && batch.no < behind {
             let known = state.journal[batch.no as usize - 1].epoch == batch.epoch;
@@ -85,7 +85,7 @@ impl Protocol {
         true
     }
 
-    pub fn read_report(&self, state: &mut State, one: usize, other: usize) -> Option<()> {
+    pub(crate) fn read_report(&self, state: &mut State, one: usize, other: usize) -> Option<()> {
         let report = state.reports[other]?;
         let owner = current(state, one)?;
         owner.cleared[other] = true;
@@ -99,7 +99,7 @@ impl Protocol {
     }
 
     /// Shows that nothing of a replica runs any more, alive or not: its heartbeats may merely be late.
-    pub fn fence(&self, state: &mut State, one: usize, other: usize) -> Option<()> {
+    pub(crate) fn fence(&self, state: &mut State, one: usize, other: usize) -> Option<()> {
         if one == other || state.fenced[other] {
             return None;
         }
@@ -122,7 +122,7 @@ impl Protocol {
     }
 
     /// Shows that nothing of runs that have ended goes on.
-    pub fn fence_dead(&self, state: &mut State, one: usize) -> Option<()> {
+    pub(crate) fn fence_dead(&self, state: &mut State, one: usize) -> Option<()> {
         let owner = current(state, one)?;
         (!owner.dead_cleared).then_some(())?;
         owner.dead_cleared = true;
@@ -133,7 +133,7 @@ impl Protocol {
     }
 
     /// Suspects that nobody has are queued again.
-    pub fn decide(&self, state: &mut State, one: usize) -> Option<()> {
+    pub(crate) fn decide(&self, state: &mut State, one: usize) -> Option<()> {
         let owner = current(state, one)?;
         (owner.task == View::Suspect && owner.dead_cleared && owner.cleared == [true; REPLICAS])
             .then_some(())?;
@@ -141,7 +141,7 @@ impl Protocol {
         Some(())
     }
 
-    pub fn dispatch(&self, state: &mut State, one: usize, other: usize) -> Option<()> {
+    pub(crate) fn dispatch(&self, state: &mut State, one: usize, other: usize) -> Option<()> {
         let (token, many) = (state.next_token, state.starts);
         // An owner that was overtaken does not know it yet.
         let owner = state.replicas[one].owner.as_mut()?;
@@ -159,7 +159,7 @@ impl Protocol {
     }
 
     /// An executor takes work on, if it gets a session.
-    pub fn deliver(&self, state: &mut State) -> Option<()> {
+    pub(crate) fn deliver(&self, state: &mut State) -> Option<()> {
         let (one, marked) = state.dispatched?;
         let (token, epoch) = (marked / 8, marked % 8);
         state.dispatched = None;
@@ -177,7 +177,7 @@ impl Protocol {
         Some(())
     }
 
-    pub fn tell(&self, state: &mut State, other: usize, one: usize) -> Option<()> {
+    pub(crate) fn tell(&self, state: &mut State, other: usize, one: usize) -> Option<()> {
         let Work::Done(token) = state.replicas[other].work else {
             return None;
         };
@@ -196,7 +196,7 @@ impl Protocol {
         Some(())
     }
 
-    pub fn crash(&self, state: &mut State, one: usize) -> Option<()> {
+    pub(crate) fn crash(&self, state: &mut State, one: usize) -> Option<()> {
         (state.crashes < self.crashes).then_some(())?;
         state.crashes += 1;
         lose_message(state, one);
@@ -219,7 +219,7 @@ impl Protocol {
     }
 }
 
-pub fn submit(state: &mut State, one: usize) -> Option<()> {
+pub(super) fn submit(state: &mut State, one: usize) -> Option<()> {
     let owner = state.replicas[one].owner.as_mut()?;
     (owner.task == View::Unknown && owner.in_flight.is_none()).then_some(())?;
     owner.in_flight = Some(Record::Submitted);
@@ -227,7 +227,7 @@ pub fn submit(state: &mut State, one: usize) -> Option<()> {
 }
 
 /// In its heartbeat a replica sees a new epoch, and writes down what it has.
-pub fn report(state: &mut State, one: usize) -> Option<()> {
+pub(super) fn report(state: &mut State, one: usize) -> Option<()> {
     (state.replicas[one].seen < state.epoch && !state.fenced[one]).then_some(())?;
     state.replicas[one].seen = state.epoch;
     state.reports[one] = Some(state.replicas[one].work);
@@ -235,7 +235,7 @@ pub fn report(state: &mut State, one: usize) -> Option<()> {
 }
 
 /// The backend of an attempt comes to its end; one that was ended brings nothing.
-pub fn finish(state: &mut State, one: usize) -> Option<()> {
+pub(super) fn finish(state: &mut State, one: usize) -> Option<()> {
     let Work::Running(token) = state.replicas[one].work else {
         return None;
     };
@@ -246,7 +246,7 @@ pub fn finish(state: &mut State, one: usize) -> Option<()> {
 }
 
 /// A replica that was fenced gives up what it had and takes another name.
-pub fn rejoin(state: &mut State, one: usize) -> Option<()> {
+pub(super) fn rejoin(state: &mut State, one: usize) -> Option<()> {
     state.fenced[one].then_some(())?;
     state.fenced[one] = false;
     lose_message(state, one);

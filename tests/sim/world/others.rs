@@ -1,10 +1,10 @@
 //! What befalls the owner: it dies or is paused, others own the shard, and it wakes up as a zombie.
 
 use super::World;
-use crate::{life::Fault, zombie::Zombie};
+use crate::{scenario::Fault, zombie::Zombie};
 use rallypoint::{
     coordinator::machine::Machine,
-    core::{ShardId, limits::Limits},
+    core::{ShardId, model::limits::Limits},
 };
 
 impl World<'_> {

@@ -1,0 +1,84 @@
+//! What a backlog costs others: the same load on an empty server and on one where another scheduler has tasks queued by the
+//! million; and the memory the backlog takes.
+
+use crate::{
+    environment::Place,
+    fill, load,
+    paired::{self, Duel},
+    report::{Report, median},
+    series::{Measured, Point},
+};
+use anyhow::Result;
+
+/// Tasks queued, step by step.
+const STEPS: [u64; 4] = [0, 100_000, 1_000_000, 10_000_000];
+const PER_CALL: u64 = 1_000;
+
+pub(crate) async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> {
+    let place = Place::new().await?;
+    let empty = place.server(&place.database("bench_empty").await?).await?;
+    let loaded = place.server(&place.database("bench_loaded").await?).await?;
+    for address in [&empty.address, &loaded.address] {
+        load::drive(address, total / 4, 100, 64).await?;
+    }
+    let backlog = fill::paused(&loaded.address).await?;
+    let (mut points, mut last, mut queued) = (Vec::new(), Duel::default(), 0);
+    for step in STEPS.into_iter().filter(|step| *step <= most) {
+        fill::fill(&backlog, queued, step, PER_CALL, 8).await?;
+        queued = step;
+        let usage = loaded.usage()?;
+        place.checkpoint().await?;
+        last = Duel::fight(&empty.address, &loaded.address, 2 * runs + 1, total).await?;
+        let mut point = last.point(step);
+        point.values.extend([
+            ("resident_mib", usage.mib()),
+            ("peak_mib", usage.peak_mib()),
+        ]);
+        points.push(point);
+    }
+    drop((empty, loaded));
+    let one_by_one = singly(&place, most / 10).await?;
+    Ok(Measured {
+        report: report(last, &points, total, queued, one_by_one),
+        by: "queued",
+        points,
+    })
+}
+
+/// The most memory of a server whose backlog was submitted one by one, MiB.
+async fn singly(place: &Place, total: u64) -> Result<f64> {
+    let server = place.server(&place.database("bench_single").await?).await?;
+    fill::fill(&fill::paused(&server.address).await?, 0, total, 1, 64).await?;
+    Ok(server.usage()?.peak_mib())
+}
+
+fn report(last: Duel, points: &[Point], total: u64, queued: u64, one_by_one: f64) -> Report {
+    let (figure, yardstick) = (median(&last.loaded.rates), median(&last.empty.rates));
+    let of_last = |name: &str| {
+        let last = points
+            .last()
+            .and_then(|point| point.values.iter().find(|(n, _)| *n == name));
+        last.map_or(f64::NAN, |(_, value)| *value)
+    };
+    Report {
+        name: "backlog",
+        figure,
+        unit: "tasks/s",
+        yardstick: (
+            "the same load on an empty server beside it, turn by turn",
+            yardstick,
+        ),
+        ratio: paired::ratio(&last.loaded.rates, &last.empty.rates),
+        runs: last.loaded.rates,
+        also: ["p99_us", "empty_p99_us", "p99_ratio", "resident_mib"]
+            .map(|name| (name, of_last(name)))
+            .into_iter()
+            .chain([("peak_mib_one_by_one", one_by_one)])
+            .collect(),
+        ran: format!(
+            "{total} no-op tasks, 100 a call, and 1500 one at a time, while another scheduler has {queued} SQL tasks of 1 KiB \
+             queued ({PER_CALL} a call); then {} submitted one by one on another server",
+            queued / 10
+        ),
+    }
+}

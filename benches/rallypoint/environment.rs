@@ -1,0 +1,205 @@
+//! Where a bench runs: a durable private Postgres in a temporary folder, and a server process on it.
+
+use crate::usage::Usage;
+use anyhow::{Context, Result};
+use nix::{
+    sys::signal::{self, Signal},
+    unistd::Pid,
+};
+use rallypoint::{
+    core::ShardId,
+    journal::{Journal, JournalConfig},
+    postgres::{COORDINATION, Options, PrivatePostgres, SUPERUSER},
+};
+use rallypoint_client::Client;
+use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
+use std::{path::PathBuf, process::Stdio, str::FromStr, time::Duration};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader},
+    process::{Child, Command},
+};
+
+/// Settings of the server of a bench, those the rivals are measured with.
+const SETTINGS: [(&str, &str); 2] = [("shared_buffers", "1GB"), ("max_wal_size", "4GB")];
+
+/// A private Postgres and what it takes to use it.
+pub(crate) struct Place {
+    postgres: PrivatePostgres,
+}
+
+/// A server process; it ends with this value.
+pub(crate) struct Server {
+    process: Child,
+    /// Where it listens.
+    pub address: String,
+}
+
+impl Place {
+    /// Starts the Postgres.
+    pub(crate) async fn new() -> Result<Self> {
+        Self::with(&[]).await
+    }
+
+    /// Starts the Postgres, with settings besides the usual ones.
+    pub(crate) async fn with(more: &[(&str, &str)]) -> Result<Self> {
+        let settings = SETTINGS
+            .iter()
+            .chain(more)
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        let options = Options {
+            data_dir: None,
+            durable: true,
+            settings,
+        };
+        let postgres = tokio::task::spawn_blocking(|| PrivatePostgres::start(options)).await??;
+        Ok(Place { postgres })
+    }
+
+    /// A fresh database for one run, by the same role as the service's.
+    pub(crate) async fn database(&self, name: &str) -> Result<String> {
+        self.postgres.create_database(name, COORDINATION)?;
+        self.checkpoint().await?;
+        Ok(self.postgres.url_for(name, COORDINATION))
+    }
+
+    /// A server on `database`.
+    pub(crate) async fn server(&self, database: &str) -> Result<Server> {
+        self.server_with(database, &[]).await
+    }
+
+    /// A server on `database`, with options of `serve` besides the usual ones.
+    pub(crate) async fn server_with(&self, database: &str, more: &[&str]) -> Result<Server> {
+        Server::start(database, &self.postgres.target_url(), more).await
+    }
+
+    /// Where SQL tasks run.
+    pub(crate) fn target(&self) -> String {
+        self.postgres.target_url()
+    }
+
+    /// The journal in `database`.
+    pub(crate) async fn journal(&self, database: &str) -> Result<Journal> {
+        let options = PgConnectOptions::from_str(database)?;
+        Ok(Journal::open(JournalConfig {
+            options,
+            shard: ShardId(0),
+            allow_unsafe: false,
+            readers: 1,
+            retention_days: 30,
+        })
+        .await?)
+    }
+
+    /// A connection for the yardsticks.
+    pub(crate) async fn connect(&self, database: &str) -> Result<PgConnection> {
+        Ok(PgConnection::connect(database).await?)
+    }
+
+    /// Bytes of WAL written so far.
+    pub(crate) async fn wal_bytes(&self) -> Result<f64> {
+        let mut connection = self.admin().await?;
+        let bytes = "select (pg_current_wal_lsn() - '0/0'::pg_lsn)::float8";
+        let bytes: f64 = sqlx::query_scalar(bytes).fetch_one(&mut connection).await?;
+        Ok(bytes)
+    }
+
+    /// Has Postgres write down what it holds back, so that it does not do so in the middle of a measurement.
+    pub(crate) async fn checkpoint(&self) -> Result<()> {
+        sqlx::query("checkpoint")
+            .execute(&mut self.admin().await?)
+            .await?;
+        Ok(())
+    }
+
+    /// A connection of the superuser.
+    pub(crate) async fn admin(&self) -> Result<PgConnection> {
+        Ok(PgConnection::connect_with(&self.postgres.options_for("postgres", SUPERUSER)).await?)
+    }
+}
+
+impl Server {
+    async fn start(database: &str, target: &str, more: &[&str]) -> Result<Self> {
+        let target = format!("app={target}");
+        let usual = [
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--database",
+            database,
+            "--target",
+            &target,
+        ];
+        let server = Self::with(&[&usual, more].concat()).await?;
+        server.ready().await?;
+        Ok(server)
+    }
+
+    /// What its process uses.
+    pub(crate) fn usage(&self) -> Result<Usage> {
+        Usage::of(self.process.id().context("the server has ended")?)
+    }
+
+    /// A process that answers calls at once and does nothing with them.
+    pub(crate) async fn bare() -> Result<Self> {
+        Self::spawn(std::env::current_exe()?, &["null-server"]).await
+    }
+
+    /// Ends at once, and has no say in it.
+    pub(crate) async fn kill(mut self) -> Result<()> {
+        Ok(self.process.kill().await?)
+    }
+
+    /// Is told to go, and does.
+    pub(crate) async fn leave(mut self) -> Result<()> {
+        let id = self.process.id().context("the server has ended")?;
+        signal::kill(Pid::from_raw(id as i32), Signal::SIGTERM)?;
+        self.process.wait().await?;
+        Ok(())
+    }
+
+    /// The program under test, with these arguments.
+    pub(crate) async fn with(arguments: &[&str]) -> Result<Self> {
+        Self::spawn(env!("CARGO_BIN_EXE_rallypoint").into(), arguments).await
+    }
+
+    /// A process that tells where it listens.
+    async fn spawn(program: PathBuf, arguments: &[&str]) -> Result<Self> {
+        let mut process = Command::new(program)
+            .args(arguments)
+            .env("RUST_LOG", "warn")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let stderr = process.stderr.take().context("the server has no stderr")?;
+        let mut lines = BufReader::new(stderr).lines();
+        let mut said = String::new();
+        let address = loop {
+            let line = lines.next_line().await?;
+            let Some(line) = line else {
+                anyhow::bail!("the server ended: {said}")
+            };
+            if let Some(address) = line.strip_prefix("listening on ") {
+                break address.to_owned();
+            }
+            said.push_str(&line);
+        };
+        // Somebody must go on reading, or a full pipe would stop the server.
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = lines.next_line().await {
+                eprintln!("{line}");
+            }
+        });
+        Ok(Server { process, address })
+    }
+
+    async fn ready(&self) -> Result<()> {
+        let client = Client::connect(&self.address)
+            .await?
+            .with_patience(Duration::from_secs(30));
+        client.status().await?;
+        Ok(())
+    }
+}

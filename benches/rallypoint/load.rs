@@ -1,0 +1,115 @@
+//! Tasks for the benches, and the loop that submits them and waits for their events.
+
+use anyhow::Result;
+use bytes::Bytes;
+use rallypoint_client::{
+    Client,
+    api::{self, SchedulerSettings, Task, task::Kind, until},
+};
+use std::{
+    fmt::Write,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+    vec,
+};
+use tokio::{sync::Semaphore, task::JoinSet};
+
+/// Tasks submitted and not yet done, at most.
+const WINDOW: u32 = 20_000;
+
+/// A no-op task with a body of 200 bytes that looks like SQL and does not compress away.
+pub(crate) fn task(number: u64) -> Task {
+    Task {
+        kind: Some(Kind::Noop(api::NoopTask {
+            payload: body(number),
+        })),
+        order: None,
+        options: None,
+    }
+}
+
+/// The body alone.
+pub(crate) fn body(number: u64) -> Bytes {
+    let mut text = String::with_capacity(220);
+    text.push_str("insert into warehouse.fact_sales select * from staging.sales where key = '");
+    let mut x = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    while text.len() < 200 {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{x:016x}");
+    }
+    text.truncate(200);
+    text.into()
+}
+
+/// Has `callers` submit `total` tasks, `per_call` a call, on one scheduler, and waits until every AsyncDone has come.
+pub(crate) async fn drive(
+    address: &str,
+    total: u64,
+    per_call: u64,
+    callers: u64,
+) -> Result<Duration> {
+    Ok(drive_named(address, total, per_call, callers).await?.1)
+}
+
+/// The same; also says which scheduler it was.
+pub(crate) async fn drive_named(
+    address: &str,
+    total: u64,
+    per_call: u64,
+    callers: u64,
+) -> Result<(String, Duration)> {
+    let scheduler = Client::connect(address)
+        .await?
+        .open(SchedulerSettings::default())
+        .await?;
+    let mut stream = scheduler
+        .synchronize(0, Some(until::Kind::Forever(api::Unit {})))
+        .await?;
+    let room = Arc::new(Semaphore::new(WINDOW as usize));
+    // Made before the clock starts, as the rows of the yardstick are.
+    let calls: Vec<Vec<Task>> = (0..total.div_ceil(per_call))
+        .map(|call| {
+            (call * per_call..((call + 1) * per_call).min(total))
+                .map(task)
+                .collect()
+        })
+        .collect();
+    let calls = Arc::new(Mutex::new(calls.into_iter()));
+    let start = Instant::now();
+    let mut submitting = JoinSet::new();
+    for _ in 0..callers {
+        let (scheduler, room, calls) = (scheduler.clone(), room.clone(), calls.clone());
+        submitting.spawn(async move {
+            while let Some(tasks) = next_call(&calls) {
+                room.acquire_many(tasks.len() as u32)
+                    .await
+                    .expect("never closed")
+                    .forget();
+                scheduler.exec(tasks).await?;
+            }
+            Ok::<_, rallypoint_client::Error>(())
+        });
+    }
+    while stream.cursor() < total as i64
+        && let Some(done) = stream.next().await?
+    {
+        room.add_permits(done.len());
+    }
+    let took = start.elapsed();
+    while let Some(ended) = submitting.join_next().await {
+        ended??;
+    }
+    anyhow::ensure!(
+        stream.cursor() == total as i64,
+        "{} of {total} tasks are done",
+        stream.cursor()
+    );
+    Ok((scheduler.handle().to_owned(), took))
+}
+
+fn next_call(calls: &Mutex<vec::IntoIter<Vec<Task>>>) -> Option<Vec<Task>> {
+    calls.lock().unwrap_or_else(PoisonError::into_inner).next()
+}

@@ -1,0 +1,238 @@
+//! Three replicas under a steady load: the owner is killed, again and again, and the time until the next event is taken;
+//! then each is told to go and started again, and the longest silence is taken. Callers know all three addresses.
+
+use crate::{
+    environment::{Place, Server},
+    load,
+    report::{Report, median},
+};
+use anyhow::{Context, Result};
+use rallypoint::server::LEASE;
+use rallypoint_client::{
+    Client, Scheduler,
+    api::{SchedulerSettings, Unit, until::Kind},
+};
+use std::{
+    net::TcpListener,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+use tokio::{task::JoinSet, time::sleep};
+
+const REPLICAS: usize = 3;
+const CALLERS: u64 = 8;
+/// Between two calls of a caller.
+const PACE: Duration = Duration::from_millis(5);
+/// Load before the first fault and after each.
+const CALM: Duration = Duration::from_secs(2);
+/// The longest wait for an event.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) async fn run(kills: u64) -> Result<Report> {
+    let place = Place::new().await?;
+    let database = place.database("bench_takeover").await?;
+    let mut replicas = Replicas::start(&place, &database).await?;
+    let client = Client::connect_lazy(&replicas.addresses.join(","))?;
+    let load = Load::begin(&client).await?;
+    sleep(CALM).await;
+    let mut silences = Vec::new();
+    for _ in 0..kills {
+        let owner = replicas.owner(&client).await?;
+        let killed = Instant::now();
+        replicas.kill(owner).await?;
+        silences.push(load.next_after(killed).await?.as_secs_f64());
+        replicas.restart(owner).await?;
+        sleep(CALM).await;
+    }
+    let begun = Instant::now();
+    for index in 0..REPLICAS {
+        replicas.leave(index).await?;
+        replicas.restart(index).await?;
+        sleep(CALM).await;
+    }
+    let rolling = load.longest_silence(begun);
+    let (figure, lease) = (median(&silences), LEASE.as_secs_f64());
+    let slowest = silences.iter().copied().fold(0.0, f64::max);
+    Ok(Report {
+        name: "takeover",
+        figure,
+        unit: "s",
+        runs: silences,
+        yardstick: ("the lease", lease),
+        ratio: figure / lease,
+        also: vec![
+            ("slowest_s", slowest),
+            ("rolling_restart_longest_silence_s", rolling.as_secs_f64()),
+            ("calls_failed", load.failed.load(Ordering::Relaxed) as f64),
+            ("calls", load.calls.load(Ordering::Relaxed) as f64),
+        ],
+        ran: format!(
+            "from kill -9 of the owner of {REPLICAS} replicas to the next AsyncDone, no-op tasks, {CALLERS} callers; then each \
+             replica told to go and started again"
+        ),
+    })
+}
+
+/// Servers at addresses that stay the same.
+struct Replicas {
+    servers: Vec<Option<Server>>,
+    addresses: Vec<String>,
+    arguments: Vec<Vec<String>>,
+}
+
+impl Replicas {
+    async fn start(place: &Place, database: &str) -> Result<Replicas> {
+        let mut replicas = Replicas {
+            servers: Vec::new(),
+            addresses: Vec::new(),
+            arguments: Vec::new(),
+        };
+        for index in 0..REPLICAS {
+            let (listen, peer, name) = (free_address()?, free_address()?, format!("r{index}"));
+            let target = format!("app={}", place.target());
+            let at = [
+                "serve",
+                "--listen",
+                &listen,
+                "--peer-listen",
+                &peer,
+                "--replica-name",
+                &name,
+            ];
+            let on = ["--database", database, "--target", &target];
+            replicas
+                .arguments
+                .push(at.iter().chain(&on).map(|text| text.to_string()).collect());
+            replicas.addresses.push(format!("http://{listen}"));
+            replicas.servers.push(None);
+            replicas.restart(index).await?;
+        }
+        Ok(replicas)
+    }
+
+    /// Starts one and waits until it answers.
+    async fn restart(&mut self, index: usize) -> Result<()> {
+        let arguments: Vec<&str> = self.arguments[index].iter().map(String::as_str).collect();
+        self.servers[index] = Some(Server::with(&arguments).await?);
+        Client::connect(&self.addresses[index])
+            .await?
+            .status()
+            .await?;
+        Ok(())
+    }
+
+    async fn owner(&self, client: &Client) -> Result<usize> {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            let status = client.status().await?;
+            let owner = status.replicas.iter().find(|row| row.owner);
+            if let Some(index) = owner.and_then(|row| row.name.strip_prefix('r')?.parse().ok()) {
+                return Ok(index);
+            }
+            sleep(PACE).await;
+        }
+        anyhow::bail!("nobody owns the shard")
+    }
+
+    async fn kill(&mut self, index: usize) -> Result<()> {
+        self.servers[index].take().context("it runs")?.kill().await
+    }
+
+    async fn leave(&mut self, index: usize) -> Result<()> {
+        self.servers[index].take().context("it runs")?.leave().await
+    }
+}
+
+fn free_address() -> Result<String> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+}
+
+/// Callers that submit, and one that listens; they end with this value.
+struct Load {
+    heard: Arc<Mutex<Vec<Instant>>>,
+    calls: Arc<AtomicU64>,
+    failed: Arc<AtomicU64>,
+    _tasks: JoinSet<()>,
+}
+
+impl Load {
+    async fn begin(client: &Client) -> Result<Load> {
+        let scheduler = client.open(SchedulerSettings::default()).await?;
+        let (heard, calls, failed) = (Arc::default(), Arc::default(), Arc::default());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(listen(scheduler.clone(), Arc::clone(&heard)));
+        for _ in 0..CALLERS {
+            tasks.spawn(submit(
+                scheduler.clone(),
+                Arc::clone(&calls),
+                Arc::clone(&failed),
+            ));
+        }
+        Ok(Load {
+            heard,
+            calls,
+            failed,
+            _tasks: tasks,
+        })
+    }
+
+    /// How long after a kill the first event came that was not on its way already.
+    async fn next_after(&self, killed: Instant) -> Result<Duration> {
+        let begun = Instant::now();
+        while begun.elapsed() < PATIENCE {
+            let since = killed + Duration::from_millis(200);
+            if let Some(first) = self.moments().into_iter().find(|moment| *moment > since) {
+                return Ok(first - killed);
+            }
+            sleep(PACE).await;
+        }
+        anyhow::bail!("no event came after the owner was killed")
+    }
+
+    fn longest_silence(&self, since: Instant) -> Duration {
+        let moments: Vec<Instant> = self
+            .moments()
+            .into_iter()
+            .filter(|moment| *moment > since)
+            .collect();
+        moments
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .max()
+            .unwrap_or_default()
+    }
+
+    fn moments(&self) -> Vec<Instant> {
+        self.heard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+}
+
+async fn listen(scheduler: Scheduler, heard: Arc<Mutex<Vec<Instant>>>) {
+    let until = Some(Kind::Forever(Unit {}));
+    let Ok(mut stream) = scheduler.synchronize(0, until).await else {
+        return;
+    };
+    while let Ok(Some(_)) = stream.next().await {
+        heard
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Instant::now());
+    }
+}
+
+async fn submit(scheduler: Scheduler, calls: Arc<AtomicU64>, failed: Arc<AtomicU64>) {
+    for number in 0.. {
+        calls.fetch_add(1, Ordering::Relaxed);
+        if let Err(error) = scheduler.exec(vec![load::task(number)]).await {
+            eprintln!("a call failed: {error}");
+            failed.fetch_add(1, Ordering::Relaxed);
+        }
+        sleep(PACE).await;
+    }
+}

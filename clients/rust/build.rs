@@ -1,0 +1,33 @@
+//! Compiles `proto/` without protoc: the API's types and client stubs, and for the server (feature
+//! `server`) its stubs, the replicas' own protocol, and the descriptor for server reflection.
+
+use std::{env, error::Error, fs, path::PathBuf};
+
+const PROTO: &str = "../../proto";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed={PROTO}");
+    let server = env::var_os("CARGO_FEATURE_SERVER").is_some();
+    let api = [
+        "rallypoint/v1/scheduler.proto",
+        "rallypoint/v1/status.proto",
+    ];
+    let api = protox::compile(api, [PROTO])?;
+    if server {
+        let descriptor = PathBuf::from(env::var("OUT_DIR")?).join("descriptor.bin");
+        fs::write(descriptor, prost::Message::encode_to_vec(&api))?;
+        let peer = [
+            "rallypoint/peer/v1/peer.proto",
+            "rallypoint/peer/v1/executor.proto",
+        ];
+        let peer = protox::compile(peer, [PROTO])?;
+        tonic_prost_build::configure()
+            .bytes(".rallypoint.peer.v1")
+            .compile_fds(peer)?;
+    }
+    let generator = tonic_prost_build::configure()
+        .bytes(".rallypoint.v1")
+        .build_server(server);
+    generator.compile_fds(api)?;
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! The servers a client may speak to: one at a time, the next one when the present one cannot be reached or is going down.
+//! Any replica takes any call, so it does not matter which.
+
+use crate::error::{Error, Result};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tonic::transport::{Channel, Endpoint};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+const KEEPALIVE: Duration = Duration::from_secs(20);
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// With a choice of servers, one that does not answer is left sooner.
+const CHOICE_KEEPALIVE: Duration = Duration::from_secs(2);
+const STREAM_WINDOW: u32 = 4 << 20;
+const CONNECTION_WINDOW: u32 = 16 << 20;
+
+/// Channels to some servers, and the one in use. Clones share both.
+#[derive(Clone, Debug)]
+pub(crate) struct Servers {
+    channels: Arc<[Channel]>,
+    present: Arc<AtomicUsize>,
+}
+
+/// A server that was picked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pick(usize);
+
+impl Servers {
+    /// Connects to the first of `addresses` (separated by commas) that answers.
+    pub(crate) async fn connect(addresses: &str) -> Result<Servers> {
+        let endpoints = endpoints(addresses)?;
+        let mut failure = None;
+        for (index, endpoint) in endpoints.iter().enumerate() {
+            match endpoint.connect().await {
+                Ok(channel) => {
+                    let others = endpoints.iter().map(Endpoint::connect_lazy).enumerate();
+                    let channels =
+                        others.map(|(at, lazy)| if at == index { channel.clone() } else { lazy });
+                    return Ok(Servers {
+                        channels: channels.collect(),
+                        present: Arc::new(AtomicUsize::new(index)),
+                    });
+                }
+                Err(error) => failure = Some(Error::from(error)),
+            }
+        }
+        Err(failure.unwrap_or_else(no_address))
+    }
+
+    /// As [`Servers::connect`], but connects at the first call.
+    pub(crate) fn connect_lazy(addresses: &str) -> Result<Servers> {
+        let channels = endpoints(addresses)?
+            .iter()
+            .map(Endpoint::connect_lazy)
+            .collect();
+        Ok(Servers {
+            channels,
+            present: Arc::default(),
+        })
+    }
+
+    /// The server in use.
+    pub(crate) fn pick(&self) -> (Pick, Channel) {
+        let index = self.present.load(Ordering::Relaxed) % self.channels.len();
+        (Pick(index), self.channels[index].clone())
+    }
+
+    /// It is of no use at the moment: the next one is used, unless somebody has seen to that. Says whether there is another.
+    pub(crate) fn leave(&self, pick: Pick) -> bool {
+        let next = (pick.0 + 1) % self.channels.len();
+        // Failing means that another call has left it already.
+        let _ = self
+            .present
+            .compare_exchange(pick.0, next, Ordering::Relaxed, Ordering::Relaxed);
+        self.channels.len() > 1
+    }
+}
+
+fn endpoints(addresses: &str) -> Result<Vec<Endpoint>> {
+    let addresses: Vec<&str> = addresses
+        .split(',')
+        .map(str::trim)
+        .filter(|address| !address.is_empty())
+        .collect();
+    if addresses.is_empty() {
+        return Err(no_address());
+    }
+    addresses
+        .iter()
+        .map(|address| endpoint(address, addresses.len() > 1))
+        .collect()
+}
+
+fn no_address() -> Error {
+    tonic::Status::invalid_argument("no address of a server").into()
+}
+
+fn endpoint(address: &str, choice: bool) -> Result<Endpoint> {
+    let url = if address.contains("://") {
+        address.to_owned()
+    } else {
+        format!("http://{address}")
+    };
+    let (interval, timeout) = if choice {
+        (CHOICE_KEEPALIVE, CHOICE_KEEPALIVE)
+    } else {
+        (KEEPALIVE, KEEPALIVE_TIMEOUT)
+    };
+    Ok(Endpoint::from_shared(url)?
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .http2_keep_alive_interval(interval)
+        .keep_alive_timeout(timeout)
+        .keep_alive_while_idle(true)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW))
+}

@@ -1,0 +1,143 @@
+//! A Synchronization that lives through lost connections and server restarts: it knows the last event it has seen and the
+//! goal it was opened with, and goes on from there. Every event comes exactly once, in order.
+
+use crate::api::{self, until::Kind};
+use crate::{
+    Client,
+    backoff::Backoff,
+    error::{Error, Result},
+    servers::Pick,
+};
+use tonic::{Status, Streaming};
+
+/// The events of a scheduler until a goal is met.
+#[derive(Debug)]
+pub struct DoneStream {
+    client: Client,
+    handle: String,
+    cursor: i64,
+    until: Option<Kind>,
+    last_seq: Option<i64>,
+    pending: i64,
+    stream: Option<(Pick, Streaming<api::SynchronizationResponse>)>,
+    end: Option<api::End>,
+}
+
+impl DoneStream {
+    pub(super) async fn open(
+        client: Client,
+        handle: String,
+        after: i64,
+        until: Option<Kind>,
+    ) -> Result<Self> {
+        let until = until.or(Some(Kind::All(api::Unit {})));
+        let mut stream = DoneStream {
+            client,
+            handle,
+            cursor: after,
+            until,
+            last_seq: None,
+            pending: 0,
+            stream: None,
+            end: None,
+        };
+        stream.connect(None).await?;
+        Ok(stream)
+    }
+
+    /// The next events, never empty; `None`: the goal is met, see [`DoneStream::end`]. An error is final.
+    pub async fn next(&mut self) -> Result<Option<Vec<api::AsyncDone>>> {
+        while self.end.is_none() {
+            let done = match self.message().await {
+                Ok(message) => self.take(message),
+                Err(error) => {
+                    self.connect(Some(error)).await?;
+                    continue;
+                }
+            };
+            if !done.is_empty() {
+                return Ok(Some(done));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The last event seen: pass it as `after` to go on later.
+    pub fn cursor(&self) -> i64 {
+        self.cursor
+    }
+
+    /// Unfinished tasks of the scheduler, as of the last message.
+    pub fn pending(&self) -> i64 {
+        self.pending
+    }
+
+    /// Why the stream ended, when it has.
+    pub fn end(&self) -> Option<&api::End> {
+        self.end.as_ref()
+    }
+
+    async fn message(&mut self) -> Result<api::SynchronizationResponse> {
+        let Some((pick, stream)) = &mut self.stream else {
+            return Err(Status::unavailable("not connected").into());
+        };
+        let message = match stream.message().await {
+            Ok(Some(message)) => return Ok(message),
+            Ok(None) => Status::unavailable("the stream ended without a reason"),
+            Err(status) => status,
+        };
+        Err(self.client.failed(*pick, message))
+    }
+
+    fn take(&mut self, message: api::SynchronizationResponse) -> Vec<api::AsyncDone> {
+        if let Some(goal) = message.goal {
+            self.last_seq = Some(goal.last_seq);
+        }
+        self.pending = message.pending;
+        if let Some(last) = message.done.last() {
+            self.cursor = last.done_no;
+        }
+        if let Some(Kind::Count(left)) = &mut self.until {
+            *left -= message.done.len() as i64;
+        }
+        self.end = message.end;
+        message.done
+    }
+
+    /// Opens the stream (again, after `broken`), as often as the client's patience allows.
+    async fn connect(&mut self, broken: Option<Error>) -> Result<()> {
+        self.stream = None;
+        let mut backoff = Backoff::new(self.client.patience());
+        let mut failed = broken;
+        loop {
+            if let Some(error) = failed.take() {
+                backoff.wait(error).await?;
+            }
+            if let Some(Kind::Count(..=0)) = self.until {
+                self.end = Some(api::End {
+                    reason: api::end::Reason::Goal.into(),
+                    ..Default::default()
+                });
+                return Ok(());
+            }
+            match self.client.open_stream(self.request()).await {
+                Ok(stream) => {
+                    self.stream = Some(stream);
+                    return Ok(());
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+    }
+
+    fn request(&self) -> api::SynchronizationRequest {
+        let until = Some(api::Until { kind: self.until });
+        let resume = self.last_seq.map(|last_seq| api::Goal { until, last_seq });
+        api::SynchronizationRequest {
+            handle: self.handle.clone(),
+            after: self.cursor,
+            until,
+            resume,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! What an owner and its executors exchange: assignments one way, reports the other. Types only.
+
+use crate::core::{Assignment, Completion, Epoch, Running, Work};
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+/// What an owner calls an assignment: nobody else's has the same, in this ownership or another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Token {
+    /// The ownership.
+    pub epoch: Epoch,
+    /// Its number there.
+    pub serial: u64,
+}
+
+/// An assignment for an executor.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// As the owner calls it.
+    pub token: Token,
+    /// What is to be run.
+    pub assignment: Assignment,
+    /// The statement.
+    pub body: Body,
+}
+
+/// What a task brings besides its assignment.
+#[derive(Clone, Debug, Default)]
+pub struct Body {
+    /// The statement.
+    pub payload: Bytes,
+    /// JSON array of text or null, one per parameter.
+    pub params: Option<Bytes>,
+}
+
+/// What the executor tells.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// It has so many slots (0: the target is away).
+    Slots {
+        /// For what.
+        work: Work,
+        /// How many, busy ones included.
+        total: u32,
+    },
+    /// An assignment has ended.
+    Completed(Token, Completion),
+}
+
+/// Names an executor among those of an owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MemberId(pub u64);
+
+/// What an executor tells the owner.
+#[derive(Debug)]
+pub struct Told {
+    /// Who, as the owner calls it.
+    pub member: MemberId,
+    /// What.
+    pub events: Vec<Event>,
+}
+
+/// The way to the owner of the shard.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// The ownership. Assignments of an older one are not taken any more.
+    pub epoch: Epoch,
+    /// What the owner calls this executor.
+    pub member: MemberId,
+    /// Where it listens.
+    pub out: mpsc::Sender<Told>,
+}
+
+/// All that an owner must know of an executor.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Its slots, busy ones included.
+    pub slots: Vec<(Work, u32)>,
+    /// What it runs, or has done without an acknowledgement.
+    pub attempts: Vec<Kept>,
+    /// Of those, the completions.
+    pub completions: Vec<(Token, Completion)>,
+}
+
+/// An assignment that an executor keeps.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// As the owner called it.
+    pub token: Token,
+    /// Which tasks, and since when.
+    pub running: Running,
+    /// On which kind of slot.
+    pub work: Work,
+}

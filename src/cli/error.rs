@@ -1,0 +1,97 @@
+//! An error as a person wants it: what went wrong, why, and what to do next.
+//!
+//! Every verb ends in one of these or in an exit code; nothing else prints errors.
+
+use rallypoint_client::Error;
+use std::{fmt::Display, process::ExitCode};
+
+/// What went wrong, why, and the next step.
+#[derive(Debug)]
+pub(super) struct Failure {
+    what: String,
+    why: Vec<String>,
+    next: Option<String>,
+}
+
+impl Failure {
+    /// What the verb could not do.
+    pub(super) fn new(what: impl Into<String>) -> Failure {
+        Failure {
+            what: what.into(),
+            why: Vec::new(),
+            next: None,
+        }
+    }
+
+    /// Why: one line of it.
+    pub(super) fn why(mut self, why: impl Display) -> Failure {
+        self.why.push(why.to_string());
+        self
+    }
+
+    /// What the person can do about it.
+    pub(super) fn next(mut self, next: impl Into<String>) -> Failure {
+        self.next = Some(next.into());
+        self
+    }
+
+    /// A refused or lost call: its reason, every field at fault, and what helps.
+    pub(super) fn call(what: impl Into<String>, error: &Error) -> Failure {
+        let label = error
+            .reason
+            .clone()
+            .unwrap_or_else(|| format!("{:?}", error.code));
+        let mut failure = Failure::new(what).why(format!("{} ({label})", error.message));
+        // The message of a single fault names it already.
+        let faults = error
+            .violations
+            .iter()
+            .map(|(field, fault)| format!("{field}: {fault}"));
+        for fault in faults.filter(|fault| *fault != error.message) {
+            failure = failure.why(fault);
+        }
+        match remedy(error) {
+            Some(next) => failure.next(next),
+            None => failure,
+        }
+    }
+
+    /// Prints it on stderr and gives the exit code.
+    pub(super) fn report(self) -> ExitCode {
+        eprintln!("error: {}", self.what);
+        for why in &self.why {
+            eprintln!("  why:  {}", why.replace('\n', "\n        "));
+        }
+        if let Some(next) = &self.next {
+            eprintln!("  next: {next}");
+        }
+        ExitCode::FAILURE
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Failure {
+        error
+            .chain()
+            .skip(1)
+            .fold(Failure::new(error.to_string()), Failure::why)
+    }
+}
+
+/// What helps at a command line; else what helps any caller.
+fn remedy(error: &Error) -> Option<&'static str> {
+    match error.reason.as_deref() {
+        _ if error.transport => {
+            Some("start a server with `rallypoint serve`, or name one with --server URL")
+        }
+        Some("HANDLE_NOT_FOUND" | "ID_MALFORMED") => {
+            Some("check the handle: `rallypoint exec` prints it when it opens a scheduler")
+        }
+        Some("TASK_NOT_FOUND") => Some("`rallypoint log HANDLE` lists the tasks of the scheduler"),
+        Some("TARGET_UNKNOWN") => Some(
+            "`rallypoint status` lists the targets; `rallypoint serve --target NAME=URL` adds one",
+        ),
+        _ if error.is_unknown() => Some("see `rallypoint status`; the command may be repeated"),
+        _ => error.remedy(),
+    }
+}

@@ -1,0 +1,111 @@
+//! Fetches bodies from the journal, beside the loop: the loop takes what is here and never waits for the database.
+
+use super::Bodies;
+use crate::hub::pool::Pool;
+use crate::{
+    core::{Shard, Stretch},
+    journal::{Journal, Reader},
+};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::{runtime::Handle, sync::Notify, task::JoinSet};
+
+/// Reads at the same time.
+const READERS: usize = 2;
+/// Bytes of rows in one read, about.
+const READ_BYTES: usize = 4 << 20;
+/// Wait before a failed read is tried again, doubled up to the longest.
+const RETRY_MIN: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// The bodies, and those who fetch what is missing; they end with this value.
+pub(crate) struct Library {
+    shared: Arc<Shared>,
+    _readers: JoinSet<()>,
+}
+
+struct Shared {
+    bodies: Mutex<Bodies>,
+    wanted: Notify,
+}
+
+impl Library {
+    /// A library of `budget` bytes; its readers run on `runtime` and hand `pool` what waited for its body.
+    pub(crate) fn open(budget: usize, journal: &Journal, pool: &Pool, runtime: &Handle) -> Self {
+        let shared = Arc::new(Shared {
+            bodies: Mutex::new(Bodies::new(budget)),
+            wanted: Notify::new(),
+        });
+        let mut readers = JoinSet::new();
+        for _ in 0..READERS {
+            readers.spawn_on(
+                read_for_ever(shared.clone(), journal.reader(), pool.clone()),
+                runtime,
+            );
+        }
+        Library {
+            shared,
+            _readers: readers,
+        }
+    }
+
+    /// The bodies. What is decided about an assignment under this lock holds: it waits for its body, or the pool has it.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Bodies> {
+        self.shared.lock()
+    }
+
+    /// Has read what the next tasks need.
+    pub(crate) fn look_ahead(&self, core: &Shard) {
+        if self.lock().look_ahead(core) {
+            self.shared.wanted.notify_one();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Bodies> {
+        self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn read_for_ever(shared: Arc<Shared>, reader: Reader, pool: Pool) {
+    let mut pause = RETRY_MIN;
+    loop {
+        let next = shared.lock().next_read();
+        let Some(stretches) = next else {
+            shared.wanted.notified().await;
+            continue;
+        };
+        // More than one read's worth: another one takes the rest.
+        shared.wanted.notify_one();
+        if read(&shared, &reader, &pool, stretches).await {
+            pause = RETRY_MIN;
+        } else {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(RETRY_MAX);
+        }
+    }
+}
+
+/// Says whether it brought something.
+async fn read(shared: &Shared, reader: &Reader, pool: &Pool, stretches: Vec<Stretch>) -> bool {
+    match reader.body_chunks(&stretches, READ_BYTES).await {
+        Ok(chunks) => {
+            let mut bodies = shared.lock();
+            let arrival = bodies.arrived(&stretches, chunks);
+            // Under the lock: a stop finds it here or there.
+            pool.dispatch(arrival.ready);
+            if let Some((handle, seq)) = arrival.lost {
+                tracing::error!(%handle, task = seq.0, "the journal has no body of the task");
+            }
+            arrival.lost.is_none()
+        }
+        Err(error) => {
+            tracing::warn!(%error, "cannot read bodies");
+            shared.lock().unread(stretches);
+            false
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! What executors have told the loop, or were given by it: kept so that a core that is built anew learns it again.
+
+use super::Envelope;
+use crate::core::{
+    Action, Assignment, Attempt, Command, Completion, Epoch, Handle, Reply, Running, Seq, Ticket,
+    Time, Window, Work,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// Slots as last told.
+    slots: BTreeMap<Work, u32>,
+    /// Assignments released or reported, and not yet durably over.
+    running: FxHashMap<(Handle, Seq), Running>,
+    /// What others who owned the shard before may have been running.
+    window: Window,
+    /// Kinds that are cleared since, and whether something was lost; `None`: nobody else has owned the shard.
+    cleared: Option<BTreeMap<Work, bool>>,
+    /// The ownership since which nobody else has had the shard.
+    since: Epoch,
+    /// Streams that were opened since and have not ended.
+    streams: FxHashMap<Handle, u32>,
+}
+
+impl Told {
+    /// Others have owned the shard: executors tell everything anew.
+    pub(super) fn inherit(&mut self, window: Window, since: Epoch) {
+        // Work without a session runs nowhere but with the owner.
+        *self = Told {
+            window,
+            cleared: Some(BTreeMap::from([(Work::Noop, true)])),
+            since,
+            ..Told::default()
+        };
+    }
+
+    /// Whether a command is about executors as they were under an earlier ownership.
+    pub(super) fn is_stale(&self, command: &Command) -> bool {
+        matches!(command, Command::Cleared { since, .. } if *since != self.since)
+    }
+
+    /// What others who owned the shard before may have been running.
+    pub(super) fn window(&self) -> &Window {
+        &self.window
+    }
+
+    /// Everything once more, for a new core.
+    pub(super) fn again(&self) -> Vec<Command> {
+        let slots = self.slots.iter().map(|(work, total)| Command::Slots {
+            work: work.clone(),
+            total: *total,
+        });
+        let mut running: Vec<Running> = self.running.values().copied().collect();
+        running.sort_unstable_by_key(|one| (one.handle, one.first));
+        let mut streams: Vec<(Handle, u32)> = self
+            .streams
+            .iter()
+            .map(|(handle, count)| (*handle, *count))
+            .collect();
+        streams.sort_unstable();
+        let mut commands: Vec<Command> = slots
+            .chain([Command::Reported(running), Command::StreamsOpen(streams)])
+            .collect();
+        match &self.cleared {
+            None => commands.push(Command::Cleared {
+                work: None,
+                lost: false,
+                since: self.since,
+            }),
+            Some(kinds) => {
+                let cleared = |(work, lost): (&Work, &bool)| (Some(work.clone()), *lost);
+                let cleared = kinds.iter().map(cleared);
+                commands.extend(cleared.map(|(work, lost)| Command::Cleared {
+                    work,
+                    lost,
+                    since: self.since,
+                }));
+            }
+        }
+        commands
+    }
+
+    /// Notes what a command tells.
+    pub(super) fn note(&mut self, command: &Command) {
+        match command {
+            Command::Slots { work, total } => {
+                self.slots.insert(work.clone(), *total);
+            }
+            Command::Reported(running) => {
+                for one in running {
+                    let known = self.running.entry((one.handle, one.first)).or_insert(*one);
+                    // Of two attempts of a task the later one counts, whichever is told of first.
+                    if known.attempt < one.attempt {
+                        *known = *one;
+                    }
+                }
+            }
+            Command::Cleared {
+                work: Some(work),
+                lost,
+                ..
+            } => {
+                if let Some(cleared) = &mut self.cleared {
+                    *cleared.entry(work.clone()).or_default() |= lost;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes what a durable batch gives to executors, and what it ends; returns the latter.
+    pub(super) fn released(
+        &mut self,
+        now: Time,
+        commands: &[Envelope],
+        actions: &[Action],
+    ) -> Vec<(Handle, Seq, Attempt)> {
+        self.streams_released(commands, actions);
+        let mut over = Vec::new();
+        for envelope in commands {
+            let Command::Completed(completions) = &envelope.command else {
+                continue;
+            };
+            for completion in completions {
+                let Completion {
+                    handle,
+                    first,
+                    attempt,
+                    ..
+                } = *completion;
+                if self
+                    .running
+                    .get(&(handle, first))
+                    .is_some_and(|running| running.attempt == attempt)
+                {
+                    self.running.remove(&(handle, first));
+                }
+                if !completion.is_sessionless() {
+                    over.push((handle, first, attempt));
+                }
+            }
+        }
+        for action in actions {
+            if let Action::Dispatch(Assignment {
+                handle,
+                first,
+                count,
+                attempt,
+                ..
+            }) = action
+            {
+                let running = Running {
+                    handle: *handle,
+                    first: *first,
+                    count: *count,
+                    attempt: *attempt,
+                    since: now,
+                };
+                self.running.insert((*handle, *first), running);
+            }
+        }
+        over
+    }
+
+    /// Notes the streams that a batch opens and ends.
+    fn streams_released(&mut self, commands: &[Envelope], actions: &[Action]) {
+        let opened: FxHashSet<Ticket> = actions
+            .iter()
+            .filter_map(|action| {
+                if let Action::Reply(ticket, Reply::Watching { .. }) = action {
+                    Some(*ticket)
+                } else {
+                    None
+                }
+            })
+            .collect();
+        for Envelope { ticket, command } in commands {
+            match command {
+                Command::Call { handle, .. }
+                    if ticket.is_some_and(|ticket| opened.contains(&ticket)) =>
+                {
+                    *self.streams.entry(*handle).or_default() += 1;
+                }
+                Command::StreamClosed(handle) => match self.streams.get_mut(handle) {
+                    Some(count) if *count > 1 => *count -= 1,
+                    _ => drop(self.streams.remove(handle)),
+                },
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Caller, DoneNo, Namespace, ShardId, Until, Verb};
+
+    #[test]
+    fn a_new_core_learns_of_the_later_of_two_attempts_whichever_was_told_of_first() {
+        let handle = Handle::new(ShardId(0), 1, [0; 10]);
+        let attempt = |no| Running {
+            handle,
+            first: Seq(11),
+            count: 1,
+            attempt: Attempt(no),
+            since: Time(no.into()),
+        };
+        for order in [[attempt(2), attempt(3)], [attempt(3), attempt(2)]] {
+            let mut told = Told::default();
+            order
+                .into_iter()
+                .for_each(|running| told.note(&Command::Reported(vec![running])));
+            let again = told.again();
+            let reported = again.iter().find_map(|command| {
+                if let Command::Reported(all) = command {
+                    Some(all)
+                } else {
+                    None
+                }
+            });
+            assert_eq!(reported, Some(&vec![attempt(3)]));
+        }
+    }
+
+    #[test]
+    fn a_new_core_learns_of_the_streams_that_are_still_open() {
+        let (one, other) = (
+            Handle::new(ShardId(0), 1, [0; 10]),
+            Handle::new(ShardId(0), 2, [0; 10]),
+        );
+        let mut told = Told::default();
+        let mut watch = |handle, ticket| {
+            let (after, verb) = (DoneNo(0), |after| Verb::Watch {
+                after,
+                until: Until::All,
+                last_seq: None,
+            });
+            let caller = Caller {
+                namespace: Namespace("n".into()),
+                name: "c".into(),
+            };
+            let command = Command::Call {
+                caller,
+                handle,
+                verb: verb(after),
+            };
+            let answer = Reply::Watching {
+                handle,
+                last_seq: Seq(0),
+                outstanding: 0,
+                done_no: after,
+            };
+            let asked = Envelope {
+                ticket: Some(Ticket(ticket)),
+                command,
+            };
+            told.released(Time(0), &[asked], &[Action::Reply(Ticket(ticket), answer)]);
+        };
+        (1..4).for_each(|ticket| watch(if ticket == 3 { other } else { one }, ticket));
+        let closed = [one, other].map(|handle| Envelope {
+            ticket: None,
+            command: Command::StreamClosed(handle),
+        });
+        told.released(Time(0), &closed, &[]);
+        let open = told.again().into_iter().find_map(|c| {
+            if let Command::StreamsOpen(open) = c {
+                Some(open)
+            } else {
+                None
+            }
+        });
+        assert_eq!(open, Some(vec![(one, 1)]));
+    }
+}

@@ -1,0 +1,162 @@
+//! How an ownership begins and ends for the loop. What executors say is said again to every new owner, so nothing of it is
+//! carried from one ownership of others to the next.
+
+use super::{Effect, Envelope, Machine, State, executor_state::Told};
+use crate::core::{BatchNo, Command, Epoch, Output, RecoveredScheduler, Shard, Time, Window};
+
+impl Machine {
+    /// After others have owned the shard, what executors did for this loop before is theirs to report anew.
+    pub(crate) fn inherit(&mut self, window: Option<Window>, epoch: Epoch) {
+        let Some(window) = window else { return };
+        self.told.inherit(window, epoch);
+        let stale = |command: &Command| {
+            matches!(
+                command,
+                Command::Completed(_) | Command::Slots { .. } | Command::Reported(_)
+            )
+        };
+        self.inbox.retain(|envelope| !stale(&envelope.command));
+        self.suspects.retain(|envelope| !stale(&envelope.command));
+    }
+
+    pub(crate) fn take_in(&mut self, envelope: Envelope) {
+        // What executors say to somebody who is not the owner they say again to the owner.
+        if !self.stands_by() {
+            self.inbox.push_back(envelope);
+        }
+    }
+
+    /// The shard is another's, and so is everything about it.
+    pub(crate) fn stand_by(&mut self, effects: &mut Vec<Effect>) {
+        self.state = State::Standby;
+        self.in_flight = None;
+        self.open = Output::default();
+        self.open_commands.clear();
+        self.open_bytes = 0;
+        self.alone = false;
+        self.told = Told::default();
+        self.inbox.clear();
+        self.suspects.clear();
+        effects.push(Effect::StandBy);
+    }
+
+    /// Rebuilds the core. What executors still run for this loop, or have reported and not seen durable, goes on.
+    pub(crate) fn recover(
+        &mut self,
+        now: Time,
+        schedulers: Vec<RecoveredScheduler>,
+        epoch: Epoch,
+        last_batch: BatchNo,
+    ) {
+        let mut core = Shard::restore(self.limits, now, schedulers, self.told.window());
+        for command in self.told.again() {
+            core.apply(now, None, &command, &mut self.open);
+        }
+        self.state = State::Working(Box::new(core));
+        self.epoch = epoch;
+        self.next = BatchNo(last_batch.0 + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        coordinator::machine::Event,
+        core::{
+            Action, Caller, Handle, Namespace, Settings, ShardId, Ticket, Verb,
+            model::limits::Limits,
+        },
+        journal::Fate,
+    };
+    use std::sync::Arc;
+
+    const NOW: Time = Time(1_800_000_000_000_000);
+
+    fn owner() -> Machine {
+        let mut machine = Machine::new(ShardId(0), Limits::default()).0;
+        let recovered = Event::Recovered {
+            schedulers: Vec::new(),
+            epoch: Epoch(1),
+            last_batch: BatchNo(0),
+            window: None,
+        };
+        machine.step(NOW, [recovered]);
+        machine
+    }
+
+    fn asked(ticket: u64, command: Command) -> Event {
+        Event::Command(Envelope {
+            ticket: Some(Ticket(ticket)),
+            command,
+        })
+    }
+
+    /// Leaves a record.
+    fn open() -> Command {
+        let caller = Caller {
+            namespace: Namespace::default_namespace(),
+            name: "test".into(),
+        };
+        let verb = Verb::Open {
+            settings: Arc::new(Settings::default()),
+            request: None,
+        };
+        Command::Call {
+            caller,
+            handle: Handle::new(ShardId(0), 1, [7; 10]),
+            verb,
+        }
+    }
+
+    fn answered(effects: Vec<Effect>) -> Vec<u64> {
+        let actions = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Release(release) => Some(release.actions),
+            _ => None,
+        });
+        let ticket = |action: Action| {
+            if let Action::Reply(ticket, _) = action {
+                Some(ticket.0)
+            } else {
+                None
+            }
+        };
+        actions.flatten().filter_map(ticket).collect()
+    }
+
+    #[test]
+    fn an_answer_that_rests_on_no_record_waits_for_the_lease() {
+        let mut machine = owner();
+        machine.set_lease(false);
+        assert!(answered(machine.step(NOW, [asked(1, Command::Status)])).is_empty());
+        assert!(machine.waits_for_lease());
+        machine.set_lease(true);
+        assert_eq!(answered(machine.step(NOW, [])), [1]);
+    }
+
+    #[test]
+    fn a_durable_batch_is_as_good_as_the_lease() {
+        let mut machine = owner();
+        machine.set_lease(false);
+        assert!(
+            answered(machine.step(NOW, [asked(1, Command::Status), asked(2, open())])).is_empty()
+        );
+        assert_eq!(
+            answered(machine.step(NOW, [Event::Fate(BatchNo(1), Fate::Durable)])),
+            [1, 2]
+        );
+    }
+
+    #[test]
+    fn who_is_deposed_answers_nobody_and_decides_nothing() {
+        let mut machine = owner();
+        machine.step(NOW, [asked(1, open())]);
+        let effects = machine.step(NOW, [Event::Deposed, asked(2, Command::Status)]);
+        assert!(
+            matches!(effects.as_slice(), [Effect::StandBy]),
+            "{effects:?}"
+        );
+        assert!(answered(machine.step(NOW, [Event::Fate(BatchNo(1), Fate::Durable)])).is_empty());
+        assert!(machine.core().is_none() && machine.next_due() == Time::NEVER);
+    }
+}

@@ -1,0 +1,4 @@
+//! Who is next, and how much a namespace may have.
+
+pub(crate) mod fair_share;
+pub(crate) mod quota;

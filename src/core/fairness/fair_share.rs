@@ -1,0 +1,365 @@
+//! Who gets the next free slot: fairness in executor time, on two levels (design 5.4).
+//!
+//! Every namespace, and every scheduler within it, has a virtual time: slot time used, divided by its weight. The least
+//! one goes first. A part of each kind's slots is a reserve for those that run nothing there yet.
+
+use crate::core::{Handle, Namespace, Work, model::limits::CHARGE};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
+
+/// Index of a kind of slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct KindId(pub u16);
+
+/// Index of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct NamespaceId(pub u32);
+
+/// Slot microseconds divided by weight.
+pub(crate) type VirtualTime = i64;
+
+/// A scheduler's place in the fair share.
+#[derive(Debug)]
+pub(crate) struct Share {
+    pub handle: Handle,
+    pub namespace: NamespaceId,
+    pub weight: f64,
+    time: VirtualTime,
+    running: Vec<(KindId, u32)>,
+    listed: Vec<KindId>,
+    active: bool,
+}
+
+/// The slots of one kind.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub work: Work,
+    pub total: u32,
+    pub busy: u32,
+    /// Namespaces with a scheduler that could use a slot.
+    ready: BTreeSet<(VirtualTime, NamespaceId)>,
+}
+
+#[derive(Debug)]
+struct Member {
+    time: VirtualTime,
+    /// By kind: schedulers that could use a slot.
+    ready: Vec<BTreeSet<(VirtualTime, Handle)>>,
+    running: Vec<u32>,
+    /// Schedulers that could use a slot or run something.
+    active: BTreeSet<(VirtualTime, Handle)>,
+}
+
+/// All pools and shares of a shard.
+#[derive(Debug, Default)]
+pub(crate) struct Fair {
+    pools: Vec<Pool>,
+    kinds: FxHashMap<Work, KindId>,
+    members: Vec<Member>,
+    names: FxHashMap<Namespace, NamespaceId>,
+    active: BTreeSet<(VirtualTime, NamespaceId)>,
+}
+
+/// What a scheduler may take now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    pub handle: Handle,
+    pub slots: u32,
+}
+
+impl Pool {
+    /// Free slots kept for those that run nothing on this kind: none below four slots, else a tenth, at least one.
+    pub(crate) fn reserve(&self) -> u32 {
+        if self.total < 4 {
+            0
+        } else {
+            (self.total / 10).max(1)
+        }
+    }
+
+    fn free(&self) -> u32 {
+        self.total.saturating_sub(self.busy)
+    }
+}
+
+impl Share {
+    pub(crate) fn new(handle: Handle, namespace: NamespaceId, weight: f64) -> Self {
+        Share {
+            handle,
+            namespace,
+            weight,
+            time: 0,
+            running: Vec::new(),
+            listed: Vec::new(),
+            active: false,
+        }
+    }
+
+    fn running_on(&self, kind: KindId) -> u32 {
+        self.running
+            .iter()
+            .find(|(k, _)| *k == kind)
+            .map_or(0, |(_, n)| *n)
+    }
+
+    fn add_running(&mut self, kind: KindId, delta: i64) {
+        match self.running.iter_mut().find(|(k, _)| *k == kind) {
+            Some((_, n)) => *n = (i64::from(*n) + delta) as u32,
+            None => self.running.push((kind, delta as u32)),
+        }
+    }
+
+    fn runs_anything(&self) -> bool {
+        self.running.iter().any(|(_, n)| *n > 0)
+    }
+}
+
+impl Fair {
+    /// The kind of slot for `work`, known or new.
+    pub(crate) fn kind(&mut self, work: &Work) -> KindId {
+        if let Some(kind) = self.kinds.get(work) {
+            return *kind;
+        }
+        let kind = KindId(self.pools.len() as u16);
+        self.pools.push(Pool {
+            work: work.clone(),
+            total: 0,
+            busy: 0,
+            ready: BTreeSet::new(),
+        });
+        self.kinds.insert(work.clone(), kind);
+        for member in &mut self.members {
+            member.ready.push(BTreeSet::new());
+            member.running.push(0);
+        }
+        kind
+    }
+
+    /// The namespace of that name, known or new.
+    pub(crate) fn namespace(&mut self, name: &Namespace) -> NamespaceId {
+        if let Some(id) = self.names.get(name) {
+            return *id;
+        }
+        let id = NamespaceId(self.members.len() as u32);
+        self.members.push(Member {
+            time: 0,
+            ready: vec![BTreeSet::new(); self.pools.len()],
+            running: vec![0; self.pools.len()],
+            active: BTreeSet::new(),
+        });
+        self.names.insert(name.clone(), id);
+        id
+    }
+
+    pub(crate) fn pools(&self) -> &[Pool] {
+        &self.pools
+    }
+
+    pub(crate) fn set_total(&mut self, kind: KindId, total: u32) {
+        self.pools[kind.0 as usize].total = total;
+    }
+
+    /// Lists the scheduler for exactly these kinds. A new or returning one starts at the present minimum of those that
+    /// are active, not at zero; so does its namespace.
+    pub(crate) fn list(&mut self, share: &mut Share, kinds: &[KindId]) {
+        let active = !kinds.is_empty() || share.runs_anything();
+        if active && !share.active {
+            self.activate(share);
+        }
+        for at in (0..share.listed.len()).rev() {
+            if !kinds.contains(&share.listed[at]) {
+                let kind = share.listed.swap_remove(at);
+                self.unlist(share, kind);
+            }
+        }
+        for kind in kinds {
+            if !share.listed.contains(kind) {
+                share.listed.push(*kind);
+                self.enlist(share, *kind);
+            }
+        }
+        if !active && share.active {
+            self.deactivate(share);
+        }
+    }
+
+    /// Charges `us` microseconds of slot time (less than zero: gives back).
+    pub(crate) fn charge(&mut self, share: &mut Share, us: i64) {
+        let listed = std::mem::take(&mut share.listed);
+        for kind in &listed {
+            self.unlist(share, *kind);
+        }
+        let id = share.namespace;
+        let was_active = std::mem::take(&mut share.active);
+        let member = &mut self.members[id.0 as usize];
+        if was_active {
+            member.active.remove(&(share.time, share.handle));
+        }
+        let changed = member.time + us;
+        self.set_time(id, changed);
+        share.time += (us as f64 / share.weight) as i64;
+        if was_active {
+            self.members[id.0 as usize]
+                .active
+                .insert((share.time, share.handle));
+            share.active = true;
+        }
+        for kind in &listed {
+            self.enlist(share, *kind);
+        }
+        share.listed = listed;
+    }
+
+    /// Takes `count` slots of `kind`.
+    pub(crate) fn occupy(&mut self, share: &mut Share, kind: KindId, count: u32) {
+        share.add_running(kind, i64::from(count));
+        self.pools[kind.0 as usize].busy += count;
+        self.members[share.namespace.0 as usize].running[kind.0 as usize] += count;
+    }
+
+    /// Gives `count` slots of `kind` back.
+    pub(crate) fn vacate(&mut self, share: &mut Share, kind: KindId, count: u32) {
+        share.add_running(kind, -i64::from(count));
+        self.pools[kind.0 as usize].busy -= count;
+        self.members[share.namespace.0 as usize].running[kind.0 as usize] -= count;
+    }
+
+    /// Who may take slots of `kind` now, while more than the reserve is free: the least virtual time.
+    pub(crate) fn pick(&self, kind: KindId) -> Option<Grant> {
+        let pool = &self.pools[kind.0 as usize];
+        let (free, reserve) = (pool.free(), pool.reserve());
+        if free <= reserve {
+            return None;
+        }
+        let (_, id) = pool.ready.first()?;
+        let (_, handle) = self.members[id.0 as usize].ready[kind.0 as usize].first()?;
+        Some(Grant {
+            handle: *handle,
+            slots: free - reserve,
+        })
+    }
+
+    /// As [`Fair::pick`], from the reserve: only a scheduler that runs nothing on this kind, as `runs` tells; its second
+    /// half only for a namespace that runs nothing. Nobody comes in again and again by this door: it is shut for those
+    /// ahead of the least virtual time by more than a second (a namespace: a second of the whole pool).
+    pub(crate) fn pick_newcomer(
+        &self,
+        kind: KindId,
+        runs: impl Fn(Handle) -> bool,
+    ) -> Option<Grant> {
+        let pool = &self.pools[kind.0 as usize];
+        let (free, reserve) = (pool.free(), pool.reserve());
+        if free == 0 || free > reserve {
+            return None;
+        }
+        let second = CHARGE.as_micros() as i64;
+        let last = pool.ready.first()?.0 + second * i64::from(pool.total);
+        let allowed = |id: &NamespaceId| {
+            free > reserve / 2 || self.members[id.0 as usize].running[kind.0 as usize] == 0
+        };
+        let in_turn = |id: &NamespaceId| {
+            let ready = &self.members[id.0 as usize].ready[kind.0 as usize];
+            let last = ready.first().map_or(0, |(time, _)| time + second);
+            ready.iter().take_while(move |(time, _)| *time <= last)
+        };
+        (pool
+            .ready
+            .iter()
+            .take_while(|(time, _)| *time <= last)
+            .map(|(_, id)| id)
+            .filter(|id| allowed(id)))
+        .flat_map(in_turn)
+        .find(|(_, handle)| !runs(*handle))
+        .map(|(_, handle)| Grant {
+            handle: *handle,
+            slots: 1,
+        })
+    }
+
+    /// Schedulers whose turn on `kind` is next, about `most`; the first ones of every namespace.
+    pub(crate) fn in_line(&self, kind: KindId, most: usize) -> Vec<Handle> {
+        let ready = &self.pools[kind.0 as usize].ready;
+        let each = most.div_ceil(ready.len().clamp(1, most));
+        let first = |id: &NamespaceId| {
+            self.members[id.0 as usize].ready[kind.0 as usize]
+                .iter()
+                .take(each)
+        };
+        ready
+            .iter()
+            .take(most)
+            .flat_map(|(_, id)| first(id))
+            .map(|(_, handle)| *handle)
+            .collect()
+    }
+
+    /// Whether the scheduler runs something on `kind`.
+    pub(crate) fn runs(share: &Share, kind: KindId) -> bool {
+        share.running_on(kind) > 0
+    }
+
+    fn activate(&mut self, share: &mut Share) {
+        let id = share.namespace;
+        if self.members[id.0 as usize].active.is_empty() {
+            if let Some((least, _)) = self.active.first() {
+                let time = self.members[id.0 as usize].time.max(*least);
+                self.set_time(id, time);
+            }
+            let time = self.members[id.0 as usize].time;
+            self.active.insert((time, id));
+        }
+        let member = &mut self.members[id.0 as usize];
+        if let Some((least, _)) = member.active.first() {
+            share.time = share.time.max(*least);
+        }
+        member.active.insert((share.time, share.handle));
+        share.active = true;
+    }
+
+    fn deactivate(&mut self, share: &mut Share) {
+        let id = share.namespace;
+        let member = &mut self.members[id.0 as usize];
+        member.active.remove(&(share.time, share.handle));
+        if member.active.is_empty() {
+            self.active.remove(&(member.time, id));
+        }
+        share.active = false;
+    }
+
+    fn enlist(&mut self, share: &Share, kind: KindId) {
+        let member = &mut self.members[share.namespace.0 as usize];
+        let ready = &mut member.ready[kind.0 as usize];
+        if ready.is_empty() {
+            self.pools[kind.0 as usize]
+                .ready
+                .insert((member.time, share.namespace));
+        }
+        ready.insert((share.time, share.handle));
+    }
+
+    fn unlist(&mut self, share: &Share, kind: KindId) {
+        let member = &mut self.members[share.namespace.0 as usize];
+        let ready = &mut member.ready[kind.0 as usize];
+        ready.remove(&(share.time, share.handle));
+        if ready.is_empty() {
+            self.pools[kind.0 as usize]
+                .ready
+                .remove(&(member.time, share.namespace));
+        }
+    }
+
+    /// Moves a namespace to another virtual time in every set that is ordered by it.
+    fn set_time(&mut self, id: NamespaceId, time: VirtualTime) {
+        let member = &mut self.members[id.0 as usize];
+        let old = std::mem::replace(&mut member.time, time);
+        for (kind, ready) in member.ready.iter().enumerate() {
+            if !ready.is_empty() {
+                self.pools[kind].ready.remove(&(old, id));
+                self.pools[kind].ready.insert((time, id));
+            }
+        }
+        if self.active.remove(&(old, id)) {
+            self.active.insert((time, id));
+        }
+    }
+}

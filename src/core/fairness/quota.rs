@@ -1,0 +1,181 @@
+//! What each namespace holds of what is limited (design 5.8), and whether it may have more.
+//!
+//! Asking changes nothing; taking is never refused, because recovery takes back what was once granted. Counts are a function
+//! of the unfinished set and the open streams, hence the same after recovery; only the submit rate begins afresh.
+
+use super::fair_share::NamespaceId;
+use crate::core::{
+    Time,
+    model::limits::{LIMIT_WAIT, Limit, Limits, RATE_BURST},
+};
+use std::time::Duration;
+
+/// Which limit stands in the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Over {
+    pub limit: Limit,
+    pub value: i64,
+    /// When to try again; `None`: that would not help.
+    pub wait: Option<Duration>,
+}
+
+/// What a submit takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Load {
+    pub tasks: i64,
+    pub bytes: i64,
+}
+
+/// By namespace.
+#[derive(Debug, Default)]
+pub(crate) struct Quotas(Vec<Held>);
+
+#[derive(Clone, Debug, Default)]
+struct Held {
+    open: usize,
+    queued: Load,
+    streams: u32,
+    /// Submits so far have used the rate up to this time.
+    rate_used: Time,
+}
+
+impl Quotas {
+    /// Whether one more scheduler may be opened.
+    pub(crate) fn may_open(&self, id: NamespaceId, limits: &Limits) -> Result<(), Over> {
+        within(
+            Limit::OpenSchedulers,
+            self.held(id).open as i64,
+            1,
+            limits.open_schedulers as i64,
+        )
+    }
+
+    /// Whether one more stream may be opened.
+    pub(crate) fn may_watch(&self, id: NamespaceId, limits: &Limits) -> Result<(), Over> {
+        within(
+            Limit::Streams,
+            self.held(id).streams.into(),
+            1,
+            limits.streams.into(),
+        )
+    }
+
+    /// Whether tasks may be submitted. A call larger than a second's share of the rate is taken when the rate allows any, and
+    /// those after it wait the longer.
+    pub(crate) fn may_submit(
+        &self,
+        now: Time,
+        id: NamespaceId,
+        load: Load,
+        limits: &Limits,
+    ) -> Result<(), Over> {
+        let held = self.held(id);
+        within(
+            Limit::QueuedTasks,
+            held.queued.tasks,
+            load.tasks,
+            limits.queued_tasks,
+        )?;
+        within(
+            Limit::QueuedBytes,
+            held.queued.bytes,
+            load.bytes,
+            limits.queued_bytes,
+        )?;
+        match limits.submit_rate {
+            Some(rate) if held.rate_used > now => {
+                let wait = Some(held.rate_used.since(now));
+                Err(Over {
+                    limit: Limit::SubmitRate,
+                    value: rate.into(),
+                    wait,
+                })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A scheduler is open.
+    pub(crate) fn opened(&mut self, id: NamespaceId) {
+        self.held_mut(id).open += 1;
+    }
+
+    /// It is not any more.
+    pub(crate) fn closed(&mut self, id: NamespaceId) {
+        self.held_mut(id).open -= 1;
+    }
+
+    /// A stream is open.
+    pub(crate) fn watched(&mut self, id: NamespaceId) {
+        self.held_mut(id).streams += 1;
+    }
+
+    /// It is not any more.
+    pub(crate) fn unwatched(&mut self, id: NamespaceId) {
+        self.held_mut(id).streams -= 1;
+    }
+
+    /// Tasks are unfinished.
+    pub(crate) fn queued(&mut self, id: NamespaceId, load: Load) {
+        let queued = &mut self.held_mut(id).queued;
+        queued.tasks += load.tasks;
+        queued.bytes += load.bytes;
+    }
+
+    /// They have ended.
+    pub(crate) fn ended(&mut self, id: NamespaceId, load: Load) {
+        self.queued(
+            id,
+            Load {
+                tasks: -load.tasks,
+                bytes: -load.bytes,
+            },
+        );
+    }
+
+    /// Tasks were submitted: their share of the rate is used.
+    pub(crate) fn submitted(&mut self, now: Time, id: NamespaceId, tasks: i64, limits: &Limits) {
+        if let Some(rate) = limits.submit_rate {
+            let held = self.held_mut(id);
+            // What was not used for a second is lost.
+            let from = held.rate_used.max(now - RATE_BURST);
+            held.rate_used =
+                from + Duration::from_micros(tasks as u64 * 1_000_000 / u64::from(rate.max(1)));
+        }
+    }
+
+    /// What unfinished tasks it has.
+    #[cfg(test)]
+    pub(crate) fn load(&self, id: NamespaceId) -> Load {
+        self.held(id).queued
+    }
+
+    fn held(&self, id: NamespaceId) -> &Held {
+        static NOTHING: Held = Held {
+            open: 0,
+            queued: Load { tasks: 0, bytes: 0 },
+            streams: 0,
+            rate_used: Time(0),
+        };
+        self.0.get(id.0 as usize).unwrap_or(&NOTHING)
+    }
+
+    fn held_mut(&mut self, id: NamespaceId) -> &mut Held {
+        let at = id.0 as usize;
+        if self.0.len() <= at {
+            self.0.resize(at + 1, Held::default());
+        }
+        &mut self.0[at]
+    }
+}
+
+fn within(limit: Limit, held: i64, more: i64, value: i64) -> Result<(), Over> {
+    if held.saturating_add(more) <= value {
+        return Ok(());
+    }
+    Err(Over {
+        limit,
+        value,
+        wait: (more <= value).then_some(LIMIT_WAIT),
+    })
+}

@@ -1,0 +1,9 @@
+//! The nouns of the rules: ids, times, tasks, settings, limits, completions, retries. Values only.
+
+pub(crate) mod completion;
+pub(crate) mod ids;
+pub mod limits;
+pub(crate) mod retry;
+pub(crate) mod settings;
+pub(crate) mod task;
+pub(crate) mod time;

@@ -1,0 +1,83 @@
+//! What an executor says of an assignment when it is over. It decides nothing: what follows is the core's business.
+
+use crate::core::{Attempt, Handle, Seq, TaskError, TaskResult, Time};
+use std::sync::Arc;
+
+/// What became of an assignment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Completion {
+    /// Which scheduler.
+    pub handle: Handle,
+    /// The assignment's first task.
+    pub first: Seq,
+    /// Its attempt. A completion of another attempt than the running one is ignored.
+    pub attempt: Attempt,
+    /// What happened.
+    pub report: Report,
+    /// When the attempt began.
+    pub started: Time,
+    /// When it ended.
+    pub ended: Time,
+    /// Which slot ran it.
+    pub slot: u32,
+    /// Which backend of the target; 0: none.
+    pub backend_pid: i32,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Report {
+    /// Well.
+    Succeeded(Option<Arc<TaskResult>>),
+    /// It reported an error. `transient`: an identical attempt may well succeed.
+    Failed {
+        /// Which.
+        error: Arc<TaskError>,
+        /// Counts against `max_losses`, not `max_attempts`.
+        transient: bool,
+    },
+    /// Stopped by the executor at the assignment's time limit.
+    TimedOut(Arc<TaskError>),
+    /// Stopped because the core asked for it.
+    Stopped,
+    /// Never began: there was no session. Counts as no attempt.
+    NotStarted,
+}
+
+impl Report {
+    /// Bytes a caller or target put into it.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Report::Succeeded(Some(result)) => result.rows_json.len(),
+            Report::Failed { error, .. } | Report::TimedOut(error) => error.message.len(),
+            Report::Succeeded(None) | Report::Stopped | Report::NotStarted => 0,
+        }
+    }
+}
+
+impl Completion {
+    /// Of work without a session, which ends with its dispatch and is never told again.
+    pub fn is_sessionless(&self) -> bool {
+        self.slot == 0 && matches!(self.report, Report::Succeeded(None))
+    }
+
+    /// The same, but failed because what it brought back cannot be stored; `None` when it already is that.
+    pub fn without_payload(self) -> Option<Self> {
+        const CODE: &str = "RESULT_UNSTORABLE";
+        if matches!(&self.report, Report::Failed { error, .. } if error.code == CODE) {
+            return None;
+        }
+        let message = "the database refused to store what the attempt brought back".into();
+        let error = Arc::new(TaskError {
+            code: CODE.into(),
+            message,
+        });
+        Some(Completion {
+            report: Report::Failed {
+                error,
+                transient: false,
+            },
+            ..self
+        })
+    }
+}

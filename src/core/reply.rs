@@ -1,0 +1,185 @@
+//! What the core answers, and what it shows of its schedulers.
+
+use super::{
+    Attempt, DoneNo, Halt, Handle, Namespace, Order, Outcome, SchedulerImage, Seq, Standing,
+    TaskError, TaskResult, Time, Work, model::limits::Limit,
+};
+use std::{sync::Arc, time::Duration};
+
+/// The answer to a command, released when everything it rests on is durable.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// Open, Update, Pause, Resume, Describe.
+    Scheduler(Box<SchedulerView>),
+    /// Submit.
+    Submitted {
+        /// Number of the first task.
+        first_seq: Seq,
+        /// How many.
+        count: u32,
+        /// Last event before these tasks.
+        done_no: DoneNo,
+    },
+    /// Watch.
+    Watching {
+        /// Whose stream it is: one that nobody takes is closed again.
+        handle: Handle,
+        /// Tasks up to this number count.
+        last_seq: Seq,
+        /// Unfinished ones that count (ALL, FIRST_FAILURE: all; ORDER: of that order or lower).
+        outstanding: i64,
+        /// Last event when the stream opened: events after it with a counting task reduce `outstanding`.
+        done_no: DoneNo,
+    },
+    /// Release.
+    Released {
+        /// It had been released before.
+        already: bool,
+        /// Unfinished tasks.
+        pending: i64,
+        /// Last event given: with `pending`, the number of the event to wait for.
+        done_no: DoneNo,
+    },
+    /// Cancel.
+    Cancelling {
+        /// It runs and is being stopped; else it has ended (CANCELLED just now, or earlier: see the journal).
+        running: bool,
+        /// It was cancelled by this call.
+        cancelled: bool,
+    },
+    /// Locate: for each task, its standing and attempts begun; `None`: it has ended, or never was at that place.
+    Located(Vec<Option<(Standing, Attempt)>>),
+    /// Select.
+    Selected {
+        /// Newest first; perhaps fewer than wanted although there are more.
+        seqs: Vec<Seq>,
+        /// Where to look on: before this one; `None`: there are no more.
+        next: Option<Seq>,
+    },
+    /// Status.
+    Status(Box<CoreStatus>),
+    /// Checkpoint.
+    Checkpointed,
+    /// Cleared: whatever was lost is on record.
+    Cleared,
+    /// No effect, and why.
+    Rejected(Reject),
+}
+
+/// Why a command had no effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reject {
+    /// Not there, not yours, or ended and left to the journal.
+    UnknownHandle,
+    /// Released: takes no tasks.
+    Released,
+    /// A task is below the current order.
+    OrderClosed {
+        /// Its place in the call.
+        index: usize,
+        /// Its order.
+        order: Order,
+        /// The lowest order open.
+        current: Order,
+    },
+    /// The request id was used with another payload.
+    RequestIdReused,
+    /// A limit is reached.
+    LimitReached {
+        /// Which.
+        limit: Limit,
+        /// Whose.
+        namespace: Namespace,
+        /// Its value.
+        value: i64,
+        /// When to try again; `None`: that would not help.
+        wait: Option<Duration>,
+    },
+    /// `after` lies beyond the last event.
+    CursorAhead {
+        /// The last event.
+        last: DoneNo,
+    },
+    /// No such task in this scheduler.
+    UnknownTask,
+    /// The database refused to store it.
+    JournalRejected,
+}
+
+/// A scheduler with its counts.
+#[derive(Clone, Debug)]
+pub struct SchedulerView {
+    /// Its row.
+    pub image: SchedulerImage,
+    /// Unfinished tasks by standing.
+    pub counts: Counts,
+    /// The lowest order with unfinished tasks.
+    pub current_order: Option<Order>,
+    /// Running tasks above the limit.
+    pub surplus: i64,
+}
+
+/// Unfinished tasks by standing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Counts {
+    pub blocked: i64,
+    pub queued: i64,
+    pub running: i64,
+    pub retrying: i64,
+}
+
+/// What a stream needs to know of a scheduler besides its events; true as of the batch it came with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Last event.
+    pub done_no: DoneNo,
+    /// Unfinished tasks.
+    pub pending: i64,
+    /// Of them, blocked by the halt.
+    pub blocked: i64,
+    /// The halt.
+    pub halt: Option<Halt>,
+    /// It takes no more tasks.
+    pub released: bool,
+}
+
+/// Counts over all schedulers.
+#[derive(Clone, Debug, Default)]
+pub struct CoreStatus {
+    /// Schedulers that are open, or released with tasks left.
+    pub schedulers: i64,
+    /// Their unfinished tasks.
+    pub counts: Counts,
+    /// Slots: kind, total, busy, reserved.
+    pub slots: Vec<(Work, u32, u32, u32)>,
+    /// Submission time of the oldest task that may run.
+    pub oldest_queued: Option<Time>,
+}
+
+/// An outcome as an event tells it: `count` tasks that ended alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Done {
+    /// First of the tasks; its event has the lowest number.
+    pub first: Seq,
+    /// How many, consecutive.
+    pub count: u32,
+    /// Their effective order.
+    pub order: Option<Order>,
+    /// How they ended.
+    pub outcome: Outcome,
+    /// The last attempt.
+    pub attempt: Attempt,
+    /// Its start; `None`: never started.
+    pub started: Option<Time>,
+    /// When they ended.
+    pub ended: Time,
+    /// Where.
+    pub slot: u32,
+    /// Which backend; 0: none.
+    pub backend_pid: i32,
+    /// Why, unless succeeded.
+    pub error: Option<Arc<TaskError>>,
+    /// What came back.
+    pub result: Option<Arc<TaskResult>>,
+}

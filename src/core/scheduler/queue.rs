@@ -1,0 +1,386 @@
+//! The unfinished tasks of one scheduler that wait: by order, as spans. A waiting task costs an element of a span and a
+//! counter, never a slot (design 5.2).
+//!
+//! A group exists while it has unfinished tasks, whether they wait here or run; so the lowest key of `ordered` is the
+//! current order, a function of the unfinished set alone. What is asked of it for every task costs the same however much
+//! waits: counts are kept, never taken.
+
+pub(crate) mod find;
+pub(crate) mod group;
+pub(crate) mod lane;
+pub(crate) mod span;
+
+pub(crate) use span::Span;
+
+use crate::core::{Order, Seq, Time, fairness::fair_share::KindId};
+use group::Group;
+use std::collections::BTreeMap;
+
+/// A span that waits for a time.
+#[derive(Debug)]
+pub(crate) struct Delayed {
+    pub span: Span,
+    /// It waits for its next attempt, not for its `not_before`.
+    pub retry: bool,
+}
+
+/// Which groups may start tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// The current order and the tasks without order.
+    Open,
+    /// As `Open`, but no order above this one.
+    UpTo(Order),
+    /// None.
+    Shut,
+}
+
+/// All waiting tasks of a scheduler.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    free: Group,
+    ordered: BTreeMap<Order, Group>,
+    delayed: BTreeMap<(Time, Seq), Delayed>,
+    /// When each delayed span is due, by its first task.
+    delayed_at: BTreeMap<Seq, Time>,
+    /// Tasks that wait for their next attempt.
+    retrying: i64,
+    /// An order, and the unfinished tasks above it.
+    above: Option<(Order, i64)>,
+}
+
+impl Queue {
+    /// The lowest order with unfinished tasks.
+    pub(crate) fn current_order(&self) -> Option<Order> {
+        self.ordered.keys().next().copied()
+    }
+
+    /// Distinct orders with unfinished tasks.
+    pub(crate) fn orders(&self) -> usize {
+        self.ordered.len()
+    }
+
+    /// Counts `span` as unfinished and lets it wait for its turn.
+    pub(crate) fn add(&mut self, span: Span) {
+        self.count(span.order, i64::from(span.count))
+            .push_back(span);
+    }
+
+    /// Counts `span` as unfinished and lets it wait for `at` first.
+    pub(crate) fn add_delayed(&mut self, at: Time, span: Span) {
+        self.count(span.order, i64::from(span.count));
+        self.delay(at, Delayed { span, retry: false });
+    }
+
+    /// Counts `span` as unfinished and lets it wait for its next attempt.
+    pub(crate) fn add_retrying(&mut self, at: Time, span: Span) {
+        self.count(span.order, i64::from(span.count));
+        self.put_back_delayed(at, span);
+    }
+
+    /// Lets a task that was taken wait again: for its next attempt.
+    pub(crate) fn put_back_delayed(&mut self, at: Time, span: Span) {
+        self.delay(at, Delayed { span, retry: true });
+    }
+
+    /// Lets tasks that were taken wait again, in the place of their number.
+    pub(crate) fn put_back(&mut self, span: Span) {
+        self.group(span.order).insert(span);
+    }
+
+    /// Takes out what was delayed until `now` and lets it wait for its turn.
+    pub(crate) fn wake(&mut self, now: Time) {
+        while let Some(key) = self
+            .delayed
+            .keys()
+            .next()
+            .copied()
+            .filter(|(at, _)| *at <= now)
+            && let Some(Delayed { span, .. }) = self.undelay(key)
+        {
+            self.put_back(span);
+        }
+    }
+
+    /// When the next delayed task is due.
+    pub(crate) fn next_delayed(&self) -> Option<Time> {
+        self.delayed.keys().next().map(|(at, _)| *at)
+    }
+
+    /// Counts `count` tasks of `order` as finished.
+    pub(crate) fn finished(&mut self, order: Option<Order>, count: u32) {
+        let empty = self.count(order, -i64::from(count)).unfinished == 0;
+        if let (Some(order), true) = (order, empty) {
+            self.ordered.remove(&order);
+        }
+    }
+
+    /// Kinds with a task that may start through `gate`.
+    pub(crate) fn ready_kinds(&self, gate: Gate) -> impl Iterator<Item = KindId> {
+        self.open_groups(gate)
+            .flat_map(Group::fronts)
+            .map(|span| span.kind)
+    }
+
+    /// When the oldest task was submitted that may start through `gate`.
+    pub(crate) fn oldest(&self, gate: Gate) -> Option<Time> {
+        self.open_groups(gate)
+            .flat_map(Group::fronts)
+            .map(|span| span.submitted_at)
+            .min()
+    }
+
+    /// Takes up to `max` consecutive tasks of `kind`: those with the lowest numbers that may start through `gate`.
+    pub(crate) fn take(&mut self, kind: KindId, gate: Gate, max: u32) -> Option<Span> {
+        let order = self
+            .open_groups(gate)
+            .filter_map(|group| group.front(kind))
+            .min_by_key(|span| span.first)?
+            .order;
+        self.group(order).take(kind, max)
+    }
+
+    /// The first `most` tasks of a kind in each group that may start through `gate`, counting only those `wanted`.
+    pub(crate) fn first_of(
+        &self,
+        kind: KindId,
+        gate: Gate,
+        most: u32,
+        wanted: impl Fn(&Span, &Seq) -> bool,
+    ) -> Vec<(Option<Order>, Seq)> {
+        let mut firsts = Vec::new();
+        for group in self.open_groups(gate) {
+            let spans = group.spans().filter(|span| span.kind == kind);
+            let tasks =
+                spans.flat_map(|span| (0..span.count).map(move |at| (span, span.first.plus(at))));
+            let wanted = tasks
+                .filter(|(span, seq)| wanted(span, seq))
+                .take(most as usize);
+            firsts.extend(wanted.map(|(span, seq)| (span.order, seq)));
+        }
+        firsts
+    }
+
+    /// Counts `span` as unfinished; it does not wait here.
+    pub(crate) fn count_running(&mut self, span: &Span) {
+        self.count(span.order, i64::from(span.count));
+    }
+
+    /// Takes out the waiting tasks among `first..=last` of this order, delayed ones included.
+    pub(crate) fn remove_of(&mut self, order: Option<Order>, first: Seq, last: Seq) -> Vec<Span> {
+        let mut out = self.remove_delayed(first, last);
+        match order {
+            None => self.free.remove(first, last, &mut out),
+            Some(order) => {
+                let group = self.ordered.get_mut(&order);
+                group
+                    .into_iter()
+                    .for_each(|group| group.remove(first, last, &mut out))
+            }
+        }
+        out
+    }
+
+    fn remove_delayed(&mut self, first: Seq, last: Seq) -> Vec<Span> {
+        let mut out = Vec::new();
+        let before = self.delayed_at.range(..first).next_back();
+        let keys: Vec<_> = before
+            .into_iter()
+            .chain(self.delayed_at.range(first..=last))
+            .map(|(seq, at)| (*at, *seq))
+            .collect();
+        for key in keys {
+            let Some(Delayed { mut span, retry }) = self.undelay(key) else {
+                continue;
+            };
+            let (before, inside) = span.parts(first, last);
+            if before > 0 {
+                self.delay(
+                    key.0,
+                    Delayed {
+                        span: span.cut(before),
+                        retry,
+                    },
+                );
+            }
+            if inside > 0 {
+                out.push(span.cut(inside));
+            }
+            if span.count > 0 {
+                self.delay(key.0, Delayed { span, retry });
+            }
+        }
+        out
+    }
+
+    /// Takes up to `max` waiting tasks above `above` (`None`: any) with a number up to `up_to`. Those that wait for a time
+    /// come last.
+    pub(crate) fn drain(&mut self, above: Option<Order>, up_to: Seq, max: u32) -> Vec<Span> {
+        let mut out = Vec::new();
+        let mut taken = 0;
+        let hit = |order: Option<Order>| {
+            above.is_none_or(|above| order.is_some_and(|order| order > above))
+        };
+        if above.is_none() {
+            taken += self.free.drain(up_to, max, &mut out);
+        }
+        for (order, group) in self.ordered.iter_mut().rev() {
+            if taken >= max || !hit(Some(*order)) {
+                break;
+            }
+            taken += group.drain(up_to, max - taken, &mut out);
+        }
+        let due = |d: &Delayed| d.span.first <= up_to && hit(d.span.order);
+        let keys: Vec<_> = self
+            .delayed
+            .iter()
+            .filter(|(_, d)| due(d))
+            .map(|(key, _)| *key)
+            .take((max - taken) as usize)
+            .collect();
+        for key in keys {
+            let Some(Delayed { mut span, retry }) = self.undelay(key).filter(|_| taken < max)
+            else {
+                break;
+            };
+            let (_, reach) = span.parts(span.first, up_to);
+            let head = span.cut(reach.min(max - taken));
+            taken += head.count;
+            out.push(head);
+            if span.count > 0 {
+                self.delay(key.0, Delayed { span, retry });
+            }
+        }
+        out
+    }
+
+    /// Every span that waits in orders up to `order`.
+    pub(crate) fn spans_up_to(&self, order: Order) -> impl Iterator<Item = &Span> {
+        let delayed = self.delayed.values().map(|delayed| &delayed.span);
+        let delayed = delayed.filter(move |span| span.order.is_some_and(|of| of <= order));
+        self.ordered
+            .range(..=order)
+            .flat_map(|(_, group)| group.spans())
+            .chain(delayed)
+    }
+
+    /// The first `most` spans of each kind that may start through `gate`.
+    pub(crate) fn startable_spans(&self, gate: Gate, most: usize) -> impl Iterator<Item = &Span> {
+        self.open_groups(gate)
+            .flat_map(move |group| group.first_spans(most))
+    }
+
+    /// The spans that `gate` lets start when the current order is done, by order.
+    pub(crate) fn later_spans(&self, gate: Gate) -> impl Iterator<Item = &Span> {
+        let later = self
+            .ordered
+            .iter()
+            .skip(1)
+            .take_while(move |(order, _)| admits(gate, **order));
+        later.flat_map(|(_, group)| group.spans())
+    }
+
+    /// Tasks that wait for their next attempt.
+    pub(crate) fn retrying(&self) -> i64 {
+        self.retrying
+    }
+
+    /// Unfinished tasks in orders up to `order`.
+    pub(crate) fn unfinished_up_to(&self, order: Order) -> i64 {
+        self.ordered
+            .range(..=order)
+            .map(|(_, group)| group.unfinished)
+            .sum()
+    }
+
+    /// Whether there are unfinished tasks in orders above `order`.
+    pub(crate) fn goes_above(&self, order: Order) -> bool {
+        self.ordered
+            .keys()
+            .next_back()
+            .is_some_and(|last| *last > order)
+    }
+
+    /// Keeps the sum of unfinished tasks above this order from now on.
+    pub(crate) fn keep_above(&mut self, order: Option<Order>) {
+        if self.above.map(|(order, _)| order) != order {
+            self.above = order.map(|order| (order, self.unfinished_above(order)));
+        }
+    }
+
+    /// Unfinished tasks in orders above `order`: quick for the one whose sum is kept.
+    pub(crate) fn unfinished_above(&self, order: Order) -> i64 {
+        match self.above {
+            Some((kept, sum)) if kept == order => sum,
+            _ => self
+                .ordered
+                .range(Order(order.0 + 1)..)
+                .map(|(_, group)| group.unfinished)
+                .sum(),
+        }
+    }
+
+    /// Tasks that may start through `gate` now.
+    pub(crate) fn startable(&self, gate: Gate) -> i64 {
+        self.open_groups(gate).map(|group| group.waiting).sum()
+    }
+
+    /// Counts `delta` more unfinished tasks of `order`.
+    fn count(&mut self, order: Option<Order>, delta: i64) -> &mut Group {
+        if let (Some(order), Some((limit, sum))) = (order, &mut self.above)
+            && order > *limit
+        {
+            *sum += delta;
+        }
+        let group = self.group(order);
+        group.unfinished += delta;
+        group
+    }
+
+    fn delay(&mut self, at: Time, delayed: Delayed) {
+        self.retrying += if delayed.retry {
+            i64::from(delayed.span.count)
+        } else {
+            0
+        };
+        self.delayed_at.insert(delayed.span.first, at);
+        self.delayed.insert((at, delayed.span.first), delayed);
+    }
+
+    fn undelay(&mut self, key: (Time, Seq)) -> Option<Delayed> {
+        let delayed = self.delayed.remove(&key)?;
+        self.delayed_at.remove(&key.1);
+        self.retrying -= if delayed.retry {
+            i64::from(delayed.span.count)
+        } else {
+            0
+        };
+        Some(delayed)
+    }
+
+    fn group(&mut self, order: Option<Order>) -> &mut Group {
+        match order {
+            None => &mut self.free,
+            Some(order) => self.ordered.entry(order).or_default(),
+        }
+    }
+
+    fn open_groups(&self, gate: Gate) -> impl Iterator<Item = &Group> {
+        let free = (gate != Gate::Shut).then_some(&self.free);
+        let current = self
+            .ordered
+            .iter()
+            .next()
+            .filter(|(order, _)| admits(gate, **order))
+            .map(|(_, group)| group);
+        free.into_iter().chain(current)
+    }
+}
+
+fn admits(gate: Gate, order: Order) -> bool {
+    match gate {
+        Gate::Open => true,
+        Gate::UpTo(limit) => order <= limit,
+        Gate::Shut => false,
+    }
+}

@@ -1,0 +1,57 @@
+//! Where single tasks wait, and the newest ones of a sort. Nothing here looks through all that waits: an order leads to its
+//! group, and a number to its place there.
+
+use super::{Delayed, Gate, Queue, admits, group::Group};
+use crate::core::{Order, Seq, Time, shard::listing::Piece};
+
+impl Queue {
+    /// Whether tasks of `order` may start through `gate`.
+    pub(crate) fn opens(&self, gate: Gate, order: Option<Order>) -> bool {
+        match order {
+            None => gate != Gate::Shut,
+            Some(order) => self.current_order() == Some(order) && admits(gate, order),
+        }
+    }
+
+    /// Whether a task of `order` waits for its turn.
+    pub(crate) fn waits(&self, order: Option<Order>, seq: Seq) -> bool {
+        self.group_of(order).is_some_and(|group| group.holds(seq))
+    }
+
+    /// A delayed task, and its time.
+    pub(crate) fn delayed_of(&self, seq: Seq) -> Option<(Time, &Delayed)> {
+        let (first, at) = self.delayed_at.range(..=seq).next_back()?;
+        let delayed = self.delayed.get(&(*at, *first))?;
+        (seq <= delayed.span.last()).then_some((*at, delayed))
+    }
+
+    /// What waits for its turn in one group up to `newest`, for each kind newest first.
+    pub(crate) fn newest_of(
+        &self,
+        order: Option<Order>,
+        newest: Seq,
+    ) -> impl Iterator<Item = impl Iterator<Item = Piece>> {
+        self.group_of(order)
+            .into_iter()
+            .flat_map(move |group| group.newest(newest))
+    }
+
+    /// Delayed tasks up to `newest`, newest first; of those that are not `wanted` the places.
+    pub(crate) fn newest_delayed(
+        &self,
+        newest: Seq,
+        wanted: impl Fn(&Delayed) -> bool,
+    ) -> impl Iterator<Item = Piece> {
+        self.delayed_at
+            .range(..=newest)
+            .rev()
+            .map(move |(first, at)| match &self.delayed[&(*at, *first)] {
+                delayed if wanted(delayed) => Piece::new(*first, delayed.span.last().min(newest)),
+                _ => Piece::nothing(*first),
+            })
+    }
+
+    fn group_of(&self, order: Option<Order>) -> Option<&Group> {
+        order.map_or(Some(&self.free), |order| self.ordered.get(&order))
+    }
+}

@@ -1,0 +1,113 @@
+//! The tasks of one order.
+
+use super::{Span, lane::Lane};
+use crate::core::{Seq, fairness::fair_share::KindId, shard::listing::Piece};
+
+/// The tasks of one order, or those without one.
+#[derive(Debug, Default)]
+pub(crate) struct Group {
+    /// Tasks without an outcome, waiting or running.
+    pub unfinished: i64,
+    /// Tasks in the lanes.
+    pub waiting: i64,
+    /// Waiting tasks by kind, each lane by ascending number: what runs next follows from the unfinished set alone.
+    lanes: Vec<Lane>,
+}
+
+impl Group {
+    fn lane(&mut self, kind: KindId) -> &mut Lane {
+        let at = self
+            .lanes
+            .iter()
+            .position(|lane| lane.kind == kind)
+            .unwrap_or_else(|| {
+                // There are many groups, and few of them have a second kind.
+                self.lanes.reserve_exact(1);
+                self.lanes.push(Lane::new(kind));
+                self.lanes.len() - 1
+            });
+        &mut self.lanes[at]
+    }
+
+    /// Takes in tasks newer than all others here.
+    pub(crate) fn push_back(&mut self, span: Span) {
+        self.waiting += i64::from(span.count);
+        self.lane(span.kind).push_back(span);
+    }
+
+    /// Takes in tasks that may be older than others here.
+    pub(crate) fn insert(&mut self, span: Span) {
+        self.waiting += i64::from(span.count);
+        self.lane(span.kind).insert(span);
+    }
+
+    /// The first waiting tasks of a kind.
+    pub(crate) fn front(&self, kind: KindId) -> Option<&Span> {
+        self.lanes.iter().find(|lane| lane.kind == kind)?.front()
+    }
+
+    /// The first waiting tasks of each kind.
+    pub(crate) fn fronts(&self) -> impl Iterator<Item = &Span> {
+        self.lanes.iter().filter_map(Lane::front)
+    }
+
+    /// Whether a task waits here.
+    pub(crate) fn holds(&self, seq: Seq) -> bool {
+        self.lanes.iter().any(|lane| lane.holds(seq))
+    }
+
+    /// What waits up to `newest`, for each kind newest first.
+    pub(crate) fn newest(&self, newest: Seq) -> impl Iterator<Item = impl Iterator<Item = Piece>> {
+        self.lanes.iter().map(move |lane| lane.newest(newest))
+    }
+
+    pub(crate) fn spans(&self) -> impl Iterator<Item = &Span> {
+        self.lanes.iter().flat_map(Lane::spans)
+    }
+
+    /// The first `most` spans of each kind.
+    pub(crate) fn first_spans(&self, most: usize) -> impl Iterator<Item = &Span> {
+        self.lanes
+            .iter()
+            .flat_map(move |lane| lane.spans().take(most))
+    }
+
+    /// Takes up to `max` tasks of a kind, those with the lowest numbers.
+    pub(crate) fn take(&mut self, kind: KindId, max: u32) -> Option<Span> {
+        let span = self.lane(kind).take(max)?;
+        self.waiting -= i64::from(span.count);
+        Some(span)
+    }
+
+    /// Takes out the waiting tasks among `first..=last`.
+    pub(crate) fn remove(&mut self, first: Seq, last: Seq, out: &mut Vec<Span>) {
+        let from = out.len();
+        self.lanes
+            .iter_mut()
+            .for_each(|lane| lane.remove(first, last, out));
+        self.waiting -= out[from..]
+            .iter()
+            .map(|span| i64::from(span.count))
+            .sum::<i64>();
+    }
+
+    /// Takes up to `max` waiting tasks with a number up to `up_to`, lowest lanes first.
+    pub(crate) fn drain(&mut self, up_to: Seq, max: u32, out: &mut Vec<Span>) -> u32 {
+        let mut taken = 0;
+        for lane in &mut self.lanes {
+            while taken < max
+                && let Some(front) = lane.front()
+                && front.first <= up_to
+            {
+                let (_, reach) = front.parts(front.first, up_to);
+                let Some(span) = lane.take(reach.min(max - taken)) else {
+                    break;
+                };
+                taken += span.count;
+                out.push(span);
+            }
+        }
+        self.waiting -= i64::from(taken);
+        taken
+    }
+}

@@ -1,0 +1,121 @@
+//! Bulk effects, carried out in slices between other commands: of one durable intention (design 5.9), or of time that has
+//! passed. What is left to do follows from the unfinished set, the rows and the time, so it goes on after a recovery.
+
+use crate::core::{Handle, Order, Outcome, Output, Shard, Time, model::limits};
+use std::{collections::VecDeque, time::Duration};
+
+/// Who is to get a slice, and when.
+#[derive(Debug, Default)]
+pub(crate) struct Bulk {
+    queue: VecDeque<Handle>,
+    /// No slice before this.
+    from: Time,
+    /// A caller has asked for something since the last slice.
+    asked: bool,
+}
+
+impl Bulk {
+    /// When the next slice is due.
+    pub(crate) fn next_due(&self) -> Time {
+        if self.queue.is_empty() {
+            Time::NEVER
+        } else {
+            self.from
+        }
+    }
+
+    /// A caller asks for something: what is under way leaves room.
+    pub(crate) fn note_call(&mut self) {
+        self.asked = !self.queue.is_empty();
+    }
+}
+
+impl Shard {
+    /// Intends to cancel what waits above `above` (`None`: everything). The caller records the scheduler.
+    pub(crate) fn begin_bulk(&mut self, handle: Handle, above: Option<Order>) {
+        self.scheduler_mut(handle).intend_cancel(above);
+        self.queue_slice(handle);
+    }
+
+    /// Leaves what time has brought to the slices. Nothing starts whose deadline has passed.
+    pub(crate) fn slice_later(&mut self, now: Time, handle: Handle) {
+        let scheduler = self.scheduler_mut(handle);
+        scheduler.overdue = scheduler.is_overdue(now);
+        self.queue_slice(handle);
+    }
+
+    pub(crate) fn queue_slice(&mut self, handle: Handle) {
+        if !std::mem::replace(&mut self.scheduler_mut(handle).sliced, true) {
+            self.bulk.queue.push_back(handle);
+        }
+    }
+
+    /// One slice for this batch, shared by the schedulers that have a bulk effect under way. While callers ask for other
+    /// things there is a pause between two slices, in which batches are as short as ever.
+    pub(crate) fn run_slices(&mut self, now: Time, out: &mut Output) {
+        if self.bulk.next_due() > now {
+            return;
+        }
+        let pause = if std::mem::take(&mut self.bulk.asked) {
+            limits::SLICE_PAUSE
+        } else {
+            Duration::ZERO
+        };
+        self.bulk.from = now + pause;
+        let mut left = limits::SLICE;
+        while left > 0
+            && let Some(handle) = self.bulk.queue.pop_front()
+        {
+            let Some(scheduler) = self.schedulers.get_mut(&handle) else {
+                continue;
+            };
+            scheduler.sliced = false;
+            let taken = self.slice(now, handle, left, out);
+            // Its row is a record too.
+            left -= taken.max(1);
+            self.refresh(handle);
+        }
+    }
+
+    /// Does up to `most` of what there is to do for a scheduler. Returns how much that was.
+    fn slice(&mut self, now: Time, handle: Handle, most: u32, out: &mut Output) -> u32 {
+        let overdue = self.end_overdue(now, handle, most, out);
+        let scheduler = self.scheduler_mut(handle);
+        scheduler.overdue = scheduler.is_overdue(now);
+        if scheduler.overdue {
+            self.queue_slice(handle);
+            return overdue;
+        }
+        self.release_if_idle(now, handle, out);
+        overdue + self.cancel_some(now, handle, most - overdue, out)
+    }
+
+    fn cancel_some(&mut self, now: Time, handle: Handle, most: u32, out: &mut Output) -> u32 {
+        let scheduler = self.scheduler_mut(handle);
+        let Some(intention) = scheduler.image.cancel_rest else {
+            return 0;
+        };
+        let spans = scheduler
+            .queue
+            .drain(intention.above, intention.up_to, most);
+        let taken = spans.iter().map(|span| span.count).sum();
+        for span in &spans {
+            self.end_waiting(
+                now,
+                handle,
+                span,
+                Outcome::Cancelled,
+                "CANCELLED",
+                "cancelled with the rest",
+                out,
+            );
+        }
+        if taken < most {
+            self.scheduler_mut(handle).image.cancel_rest = None;
+            self.record(handle, out);
+        } else {
+            self.queue_slice(handle);
+        }
+        taken
+    }
+}

@@ -1,0 +1,275 @@
+//! Where tasks stand, and the newest ones of a phase. However much waits, an answer costs little: a task is found by its
+//! order and its number, and a search for the newest ones ends after `LOOKED` steps, to be taken up again from there.
+
+use crate::core::{
+    Attempt, Handle, Order, Phase, Place, Reply, Seq, Shard, Standing,
+    scheduler::{
+        Scheduler,
+        queue::{Gate, Queue},
+    },
+};
+use std::iter::Peekable;
+
+/// Steps of one search.
+const LOOKED: usize = 10_000;
+
+/// Consecutive tasks, or a place where there are none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    first: Seq,
+    last: Seq,
+}
+
+/// Pieces, newest first.
+type Pieces<'a> = Box<dyn Iterator<Item = Piece> + 'a>;
+
+impl Piece {
+    pub(crate) fn new(first: Seq, last: Seq) -> Self {
+        Piece { first, last }
+    }
+
+    /// Nothing at `at`.
+    pub(crate) fn nothing(at: Seq) -> Self {
+        Piece {
+            first: at,
+            last: Seq(at.0 - 1),
+        }
+    }
+}
+
+impl Shard {
+    /// Where tasks stand; `None` for those that have ended.
+    pub(crate) fn locate(&mut self, handle: Handle, places: &[Place]) -> Reply {
+        let scheduler = self.scheduler_mut(handle);
+        let standing = |place: &Place| {
+            Some((
+                scheduler.standing(*place)?,
+                scheduler.attempts_begun(place.seq),
+            ))
+        };
+        Reply::Located(places.iter().map(standing).collect())
+    }
+
+    /// The newest tasks before `before` that are of a phase.
+    pub(crate) fn select(
+        &mut self,
+        handle: Handle,
+        before: Seq,
+        phase: Phase,
+        order: Option<Order>,
+        limit: usize,
+    ) -> Reply {
+        let scheduler = self.scheduler_mut(handle);
+        let newest = Seq(before.0.min(scheduler.highest_seq.0 + 1) - 1);
+        let pieces = match (phase, order) {
+            (Phase::Done, _) => minus(
+                Box::new([Piece::new(Seq(1), newest)].into_iter()),
+                scheduler.unfinished(newest),
+            ),
+            (Phase::Blocked, None) => {
+                let others = [Phase::Queued, Phase::Running, Phase::Retrying]
+                    .map(|phase| scheduler.of_phase(phase, None, newest));
+                minus(scheduler.unfinished(newest), merged(others.into()))
+            }
+            _ => scheduler.of_phase(phase, order, newest),
+        };
+        found(pieces, limit)
+    }
+}
+
+/// The first `limit` tasks of `pieces`, and before which one to look on.
+fn found(mut pieces: Pieces<'_>, limit: usize) -> Reply {
+    let mut seqs = Vec::new();
+    let mut looked_to = Seq(1);
+    for _ in 0..LOOKED {
+        let Some(piece) = pieces.next() else {
+            return Reply::Selected { seqs, next: None };
+        };
+        seqs.extend(
+            (piece.first.0..=piece.last.0)
+                .rev()
+                .map(Seq)
+                .take(limit - seqs.len()),
+        );
+        looked_to = piece.first;
+        if seqs.len() >= limit {
+            looked_to = seqs.last().copied().unwrap_or(looked_to);
+            break;
+        }
+    }
+    Reply::Selected {
+        seqs,
+        next: Some(looked_to).filter(|seq| seq.0 > 1),
+    }
+}
+
+impl Scheduler {
+    fn standing(&self, place: Place) -> Option<Standing> {
+        let Place { seq, order } = place;
+        if let Some((_, flight)) = self.in_flight_of(seq) {
+            return Some(Standing::Running {
+                since: flight.since,
+            });
+        }
+        if let Some((at, delayed)) = self.queue.delayed_of(seq) {
+            let waits = Standing::Blocked { next_at: Some(at) };
+            return Some(if delayed.retry {
+                Standing::Retrying { next_at: at }
+            } else {
+                waits
+            });
+        }
+        let open = self.queue.opens(self.gate(), order);
+        self.queue.waits(order, seq).then_some(if open {
+            Standing::Queued
+        } else {
+            Standing::Blocked { next_at: None }
+        })
+    }
+
+    /// Attempts of a task that have begun.
+    fn attempts_begun(&self, seq: Seq) -> Attempt {
+        let running = self.in_flight_of(seq).map(|(_, flight)| flight.attempt);
+        running
+            .or_else(|| self.histories.get(&seq).map(|history| history.attempt))
+            .unwrap_or_default()
+    }
+
+    /// Unfinished tasks up to `newest` of a phase and of an order (`None`: of any; not for blocked ones).
+    fn of_phase(&self, phase: Phase, order: Option<Order>, newest: Seq) -> Pieces<'_> {
+        let of_order = move |of: Option<Order>| order.is_none() || of == order;
+        match phase {
+            Phase::Queued => self.queue.newest_startable(self.gate(), order, newest),
+            Phase::Running => {
+                let flights = self
+                    .in_flight
+                    .range(..=newest)
+                    .rev()
+                    .filter(move |(_, flight)| of_order(flight.span.order));
+                Box::new(
+                    flights.map(move |(first, flight)| {
+                        Piece::new(*first, flight.span.last().min(newest))
+                    }),
+                )
+            }
+            Phase::Retrying => Box::new(
+                self.queue
+                    .newest_delayed(newest, move |d| d.retry && of_order(d.span.order)),
+            ),
+            Phase::Blocked => {
+                let waiting = self
+                    .queue
+                    .newest_of(order, newest)
+                    .filter(move |_| !self.queue.opens(self.gate(), order));
+                let delayed: Pieces = Box::new(
+                    self.queue
+                        .newest_delayed(newest, move |d| !d.retry && of_order(d.span.order)),
+                );
+                merged(
+                    waiting
+                        .map(|pieces| Box::new(pieces) as Pieces)
+                        .chain([delayed])
+                        .collect(),
+                )
+            }
+            Phase::Done => Box::new(std::iter::empty()),
+        }
+    }
+
+    fn unfinished(&self, newest: Seq) -> Pieces<'_> {
+        Box::new(
+            self.open
+                .up_to(newest)
+                .map(|(first, last)| Piece::new(first, last)),
+        )
+    }
+}
+
+impl Queue {
+    /// Tasks up to `newest` that may start through `gate`, of an order or all.
+    fn newest_startable(&self, gate: Gate, order: Option<Order>, newest: Seq) -> Pieces<'_> {
+        let groups = [Some(None), self.current_order().map(Some)]
+            .into_iter()
+            .flatten();
+        let open = groups.filter(|of| (order.is_none() || *of == order) && self.opens(gate, *of));
+        merged(
+            open.flat_map(|of| self.newest_of(of, newest))
+                .map(|pieces| Box::new(pieces) as Pieces)
+                .collect(),
+        )
+    }
+}
+
+/// Pieces of several sources that have no task in common.
+fn merged<'a>(sources: Vec<Pieces<'a>>) -> Pieces<'a> {
+    let mut sources: Vec<Peekable<Pieces<'a>>> =
+        sources.into_iter().map(Iterator::peekable).collect();
+    Box::new(std::iter::from_fn(move || {
+        let at = (0..sources.len()).max_by_key(|at| sources[*at].peek().map(|piece| piece.last))?;
+        sources[at].next()
+    }))
+}
+
+/// The tasks of `all` that are not in `others`.
+fn minus<'a>(mut all: Pieces<'a>, others: Pieces<'a>) -> Pieces<'a> {
+    let mut others = others.peekable();
+    let mut rest: Option<Piece> = None;
+    Box::new(std::iter::from_fn(move || {
+        let piece = rest.take().or_else(|| all.next())?;
+        let Some(cut) = others.peek().copied().filter(|cut| cut.last >= piece.first) else {
+            return Some(piece);
+        };
+        // One that reaches below this piece may also hide a part of the next one.
+        if cut.first > piece.first {
+            others.next();
+            rest = Some(Piece::new(
+                piece.first,
+                piece.last.min(Seq(cut.first.0 - 1)),
+            ));
+        }
+        Some(Piece::new(cut.last.min(piece.last).plus(1), piece.last))
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(of: &'static [(i64, i64)]) -> Pieces<'static> {
+        Box::new(
+            of.iter()
+                .map(|(last, first)| Piece::new(Seq(*first), Seq(*last))),
+        )
+    }
+
+    fn done(unfinished: &'static [(i64, i64)], newest: i64) -> Vec<i64> {
+        let all = Box::new([Piece::new(Seq(1), Seq(newest))].into_iter());
+        minus(all, pieces(unfinished))
+            .flat_map(|piece| (piece.first.0..=piece.last.0).rev())
+            .collect()
+    }
+
+    #[test]
+    fn what_is_done_lies_between_what_is_not() {
+        assert_eq!(done(&[], 3), [3, 2, 1]);
+        assert_eq!(done(&[(9, 8), (4, 4)], 9), [7, 6, 5, 3, 2, 1]);
+        assert_eq!(
+            done(&[(9, 9), (3, 4), (2, 1)], 9),
+            [8, 7, 6, 5, 4, 3],
+            "the place of nothing takes nothing away"
+        );
+        assert!(done(&[(9, 1)], 9).is_empty());
+    }
+
+    #[test]
+    fn what_is_taken_away_may_reach_over_several_pieces() {
+        let left = minus(
+            pieces(&[(20, 16), (12, 10), (7, 5), (3, 3)]),
+            pieces(&[(18, 11), (9, 9), (6, 1)]),
+        );
+        let left: Vec<i64> = left
+            .flat_map(|piece| (piece.first.0..=piece.last.0).rev())
+            .collect();
+        assert_eq!(left, [20, 19, 10, 7]);
+    }
+}

@@ -1,0 +1,86 @@
+//! Which tasks start next. The loop reads their bodies ahead; nothing here changes anything.
+
+use crate::core::{
+    Handle, Order, Seq, Shard, Work,
+    fairness::fair_share::{Fair, KindId},
+    scheduler::queue::{Queue, Span},
+};
+use std::collections::BTreeMap;
+
+/// Consecutive tasks of one scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Which scheduler.
+    pub handle: Handle,
+    /// The first task.
+    pub first: Seq,
+    /// The last task.
+    pub last: Seq,
+    /// The order of the first one.
+    pub order: Option<Order>,
+}
+
+impl Shard {
+    /// Schedulers whose turn comes next on slots that run bodies, about `most` per kind; the first ones of every namespace.
+    pub fn in_line(&self, most: usize) -> Vec<Handle> {
+        let with_bodies = |(_, pool): &(usize, &crate::core::Pool)| pool.work != Work::Noop;
+        let kinds = self
+            .fair
+            .pools()
+            .iter()
+            .enumerate()
+            .filter(with_bodies)
+            .map(|(kind, _)| KindId(kind as u16));
+        kinds
+            .flat_map(|kind| Fair::in_line(&self.fair, kind, most))
+            .collect()
+    }
+
+    /// The next waiting tasks of a scheduler that have bodies, about `tasks` of each kind, from at most `spans` spans of each:
+    /// those that may start first, then those of the orders that follow. None that waits for a time, a halt or a bulk
+    /// cancellation. By kind, so that tasks that cannot run hide none that can.
+    pub fn upcoming(&self, handle: Handle, tasks: u32, spans: usize) -> Vec<Stretch> {
+        let Some(scheduler) = self.schedulers.get(&handle) else {
+            return Vec::new();
+        };
+        let mut stretches: Vec<Stretch> = Vec::new();
+        let mut left_of: BTreeMap<KindId, u32> = BTreeMap::new();
+        for span in scheduler.queue.ahead(scheduler.gate(), spans) {
+            let left = left_of.entry(span.kind).or_insert(tasks);
+            if *left == 0 {
+                continue;
+            }
+            let stretch = stretch(handle, span, *left);
+            *left -= span.count.min(*left);
+            match stretches.last_mut() {
+                Some(last) if last.last.plus(1) == stretch.first => last.last = stretch.last,
+                _ => stretches.push(stretch),
+            }
+        }
+        stretches
+    }
+}
+
+impl Queue {
+    /// About `most` waiting spans of each kind that has bodies, in the order in which `gate` lets them start. Looks no further
+    /// than at `most` spans of later orders, whatever they hold.
+    fn ahead(&self, gate: crate::core::Gate, most: usize) -> Vec<&Span> {
+        let with_body = |span: &&Span| span.spec.work != Work::Noop;
+        let mut startable: Vec<&Span> =
+            self.startable_spans(gate, most).filter(with_body).collect();
+        startable.sort_unstable_by_key(|span| span.first);
+        let left = most.saturating_sub(startable.len());
+        startable.extend(self.later_spans(gate).take(left).filter(with_body));
+        startable
+    }
+}
+
+fn stretch(handle: Handle, span: &Span, most: u32) -> Stretch {
+    let last = span.first.plus(span.count.min(most) - 1);
+    Stretch {
+        handle,
+        first: span.first,
+        last,
+        order: span.order,
+    }
+}

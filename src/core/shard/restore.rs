@@ -1,0 +1,246 @@
+//! Rebuilding a shard from what the journal remembers: the same unfinished set gives the same barriers, limits and
+//! numbers.
+
+use super::idempotency::Accepted;
+use crate::core::{
+    Attempt, AttemptEvent, AttemptRecord, Handle, RecoveredRequest, RecoveredRun,
+    RecoveredScheduler, ReleaseMode, SchedulerState, Seq, Shard, Time, Window,
+    fairness::{
+        fair_share::{KindId, NamespaceId, Share},
+        quota::Load,
+    },
+    model::limits::Limits,
+    scheduler::{History, Scheduler, queue::Span, unfinished::Unfinished},
+};
+use rustc_hash::FxHashMap;
+
+/// What the recorded attempts of one unfinished task say.
+#[derive(Clone, Copy, Debug, Default)]
+struct Past {
+    history: History,
+    /// An attempt began and its end is unknown.
+    open: Option<Attempt>,
+    next_at: Option<Time>,
+    cancel: bool,
+}
+
+impl Shard {
+    /// The shard as it stood at the last durable batch. What may still run, by its rows or because it lies within `window`, is
+    /// suspect until it is reported or cleared.
+    pub fn restore(
+        limits: Limits,
+        now: Time,
+        recovered: Vec<RecoveredScheduler>,
+        window: &Window,
+    ) -> Self {
+        let mut shard = Shard::new(limits);
+        let mut accepted: Vec<Accepted> = Vec::new();
+        for mut one in recovered {
+            let handle = one.image.handle;
+            let namespace = shard.fair.namespace(&one.image.namespace);
+            accepted.extend(
+                std::mem::take(&mut one.requests)
+                    .into_iter()
+                    .map(|request| Accepted::of(handle, namespace, request)),
+            );
+            shard.restore_scheduler(now, one, window);
+        }
+        accepted.sort_unstable_by_key(|call| call.at);
+        accepted
+            .into_iter()
+            .for_each(|call| shard.accepted.insert(call));
+        shard.forget_requests(now);
+        shard
+    }
+
+    fn restore_scheduler(&mut self, now: Time, recovered: RecoveredScheduler, window: &Window) {
+        let RecoveredScheduler {
+            image,
+            runs,
+            outcomes,
+            attempts,
+            ..
+        } = recovered;
+        let image = self.shared.share(image);
+        let handle = image.handle;
+        let namespace = self.fair.namespace(&image.namespace);
+        if let Some(request) = image.request {
+            self.opened
+                .insert(image.opened_at, namespace, request, handle);
+        }
+        if image.state == SchedulerState::Released {
+            // The journal answers for it; only its calls may be repeated.
+            return;
+        }
+        if image.state == SchedulerState::Open {
+            self.quotas.opened(namespace);
+        }
+        let day = image.checkpoint.first_day;
+        let mut open = Unfinished::since(day, &image.checkpoint.unfinished);
+        let share = Share::new(handle, namespace, image.settings.weight);
+        let mut scheduler = Scheduler::new(image, share, now);
+        let last = runs.iter().map(|run| run.first.plus(run.count - 1)).max();
+        if let Some(last) = last.filter(|last| *last > scheduler.highest_seq) {
+            open.add(scheduler.highest_seq.plus(1), last, day);
+            scheduler.highest_seq = last;
+        }
+        for outcome in &outcomes {
+            let last = outcome.count - 1;
+            open.remove(outcome.first, outcome.first.plus(last));
+            scheduler.done_no.0 = scheduler.done_no.0.max(outcome.done_no.0 + i64::from(last));
+        }
+        let pasts = pasts(attempts);
+        let mut bytes = 0;
+        for run in &runs {
+            let kind = self.fair.kind(&run.spec.work);
+            for (first, last) in open.within(run.first, run.first.plus(run.count - 1)) {
+                bytes += scheduler
+                    .sizes
+                    .add(first, (last.0 - first.0 + 1) as u32, run.blocks);
+                scheduler.open.add(first, last, run.submitted_at.day());
+                scheduler.restore_span(now, span_of(run, kind, first, last), &pasts);
+            }
+        }
+        self.quotas.queued(
+            namespace,
+            Load {
+                tasks: scheduler.unfinished,
+                bytes,
+            },
+        );
+        if scheduler.image.state == SchedulerState::Releasing
+            && scheduler.image.release_mode == Some(ReleaseMode::Cancel)
+        {
+            scheduler.intend_cancel(None);
+        }
+        for (work, most) in window {
+            let kind = self.fair.kind(work);
+            scheduler.suspect_first(now, kind, *most);
+        }
+        let cancelling = scheduler.image.cancel_rest.is_some();
+        self.schedulers.insert(handle, Box::new(scheduler));
+        if cancelling {
+            self.queue_slice(handle);
+        }
+        outcomes
+            .iter()
+            .for_each(|outcome| self.fall_behind(handle, outcome.count, 1));
+        self.doze(now, handle);
+        self.refresh(handle);
+    }
+}
+
+impl Scheduler {
+    /// Takes unfinished tasks in again: those with recorded attempts one by one, the others as they were.
+    fn restore_span(&mut self, now: Time, mut span: Span, pasts: &FxHashMap<Seq, Past>) {
+        let mut known: Vec<Seq> = pasts
+            .keys()
+            .filter(|seq| span.first <= **seq && **seq <= span.last())
+            .copied()
+            .collect();
+        known.sort_unstable();
+        for seq in known {
+            if span.first < seq {
+                let before = Span {
+                    count: (seq.0 - span.first.0) as u32,
+                    ..span.clone()
+                };
+                self.enqueue(now, before);
+            }
+            self.restore_task(
+                now,
+                Span {
+                    first: seq,
+                    count: 1,
+                    ..span.clone()
+                },
+                &pasts[&seq],
+            );
+            let rest = span.last().0 - seq.0;
+            span = Span {
+                first: seq.plus(1),
+                count: rest as u32,
+                ..span
+            };
+        }
+        if span.count > 0 {
+            self.enqueue(now, span);
+        }
+    }
+
+    fn restore_task(&mut self, now: Time, span: Span, past: &Past) {
+        self.histories.insert(span.first, past.history);
+        self.unfinished += 1;
+        self.note_deadline(&span);
+        // Only what ran was asked to stop.
+        let open = past.open.or(past.cancel.then_some(past.history.attempt));
+        match (open, past.next_at) {
+            (Some(attempt), _) => self.suspect(now, span, attempt, past.cancel, true),
+            (None, Some(at)) if at > now => self.queue.add_retrying(at, span),
+            (None, _) => self.queue.add(span),
+        }
+    }
+}
+
+impl Accepted {
+    fn of(handle: Handle, namespace: NamespaceId, r: RecoveredRequest) -> Self {
+        let RecoveredRequest {
+            request,
+            first_seq,
+            count,
+            done_no,
+            at,
+        } = r;
+        Accepted {
+            at,
+            handle,
+            namespace,
+            request,
+            first_seq,
+            done_no,
+            count,
+        }
+    }
+}
+
+fn span_of(run: &RecoveredRun, kind: KindId, first: Seq, last: Seq) -> Span {
+    Span {
+        first,
+        count: (last.0 - first.0 + 1) as u32,
+        order: run.order,
+        kind,
+        spec: run.spec.clone(),
+        submitted_at: run.submitted_at,
+    }
+}
+
+fn pasts(attempts: Vec<AttemptRecord>) -> FxHashMap<Seq, Past> {
+    let mut pasts: FxHashMap<Seq, Past> = FxHashMap::default();
+    for record in attempts {
+        let past = pasts.entry(record.seq).or_default();
+        past.history.attempt = past.history.attempt.max(record.attempt);
+        match record.what {
+            AttemptEvent::Start => past.open = Some(record.attempt),
+            AttemptEvent::CancelRequested => past.cancel = true,
+            AttemptEvent::HandedBack => past.close(record.attempt, None),
+            AttemptEvent::Lost { next_at, .. } => {
+                past.history.losses += 1;
+                past.close(record.attempt, Some(next_at));
+            }
+            AttemptEvent::Failed { next_at, .. } => {
+                past.history.failures += 1;
+                past.close(record.attempt, Some(next_at));
+            }
+        }
+    }
+    pasts
+}
+
+impl Past {
+    fn close(&mut self, attempt: Attempt, next_at: Option<Time>) {
+        self.next_at = next_at;
+        if self.open == Some(attempt) {
+            self.open = None;
+        }
+    }
+}

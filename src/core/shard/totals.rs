@@ -1,0 +1,109 @@
+//! Sums over all schedulers, kept as they change: GetStatus asks for them however many schedulers there are.
+
+use crate::core::{
+    CoreStatus, Counts, Handle, SchedulerState, Shard, Time, fairness::fair_share::Pool,
+    scheduler::Scheduler,
+};
+use std::collections::BTreeSet;
+
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    counts: Counts,
+    /// Schedulers that are not over.
+    schedulers: i64,
+    /// Schedulers with tasks that may start, by the submission of the oldest one.
+    oldest: BTreeSet<(Time, Handle)>,
+}
+
+/// What of a scheduler is in the totals.
+#[derive(Debug)]
+pub(crate) struct Share {
+    counts: Counts,
+    lives: bool,
+    /// Its time in `oldest`; `Time::NEVER`: it is not there.
+    oldest: Time,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Share {
+            counts: Counts::default(),
+            lives: false,
+            oldest: Time::NEVER,
+        }
+    }
+}
+
+impl Totals {
+    /// Takes in what has changed about a scheduler.
+    pub(crate) fn update(&mut self, scheduler: &mut Scheduler) {
+        let (new, old) = (scheduler.counts(), &scheduler.in_totals.counts);
+        self.counts.blocked += new.blocked - old.blocked;
+        self.counts.queued += new.queued - old.queued;
+        self.counts.running += new.running - old.running;
+        self.counts.retrying += new.retrying - old.retrying;
+        scheduler.in_totals.counts = new;
+        let lives = scheduler.image.state != SchedulerState::Released;
+        self.schedulers += i64::from(lives) - i64::from(scheduler.in_totals.lives);
+        scheduler.in_totals.lives = lives;
+        let oldest = scheduler
+            .queue
+            .oldest(scheduler.gate())
+            .unwrap_or(Time::NEVER);
+        let noted = std::mem::replace(&mut scheduler.in_totals.oldest, oldest);
+        if noted != oldest {
+            self.oldest.remove(&(noted, scheduler.handle()));
+            if oldest != Time::NEVER {
+                self.oldest.insert((oldest, scheduler.handle()));
+            }
+        }
+    }
+}
+
+impl Shard {
+    pub(crate) fn status(&self) -> CoreStatus {
+        let of = |pool: &Pool| (pool.work.clone(), pool.total, pool.busy, pool.reserve());
+        let mut slots: Vec<_> = self.fair.pools().iter().map(of).collect();
+        slots.sort_unstable();
+        CoreStatus {
+            schedulers: self.totals.schedulers,
+            counts: self.totals.counts,
+            slots,
+            oldest_queued: self.totals.oldest.first().map(|(at, _)| *at),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::core::tests::world::{World, free, order, plain};
+
+    #[test]
+    fn a_scheduler_is_noted_only_while_a_task_of_it_may_start() {
+        let mut w = World::new(0);
+        let all: Vec<_> = (0..3).map(|_| w.open(plain)).collect();
+        let begin = w.now;
+        for s in &all {
+            w.submit(*s, [free()]);
+            w.seconds(1.0);
+            w.submit(*s, [order(1)]);
+        }
+        let oldest = |w: &World| {
+            w.shard
+                .totals
+                .oldest
+                .iter()
+                .map(|(at, _)| at.since(begin).as_secs())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(oldest(&w), [0, 1, 2]);
+        w.cancel(all[0], 1);
+        assert_eq!(oldest(&w), [1, 1, 2]);
+        assert_eq!(
+            w.status().oldest_queued.map(|at| at.since(begin).as_secs()),
+            Some(1)
+        );
+        w.set_slots(100);
+        assert_eq!(oldest(&w), [0u64; 0]);
+    }
+}

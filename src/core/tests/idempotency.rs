@@ -1,0 +1,187 @@
+//! What the journal would remember, as the tests need it: records in, [`RecoveredScheduler`]s out.
+
+use crate::core::{
+    AttemptRecord, DoneNo, Handle, Outcome, Place, Records, RecoveredOutcome, RecoveredRequest,
+    RecoveredRun, RecoveredScheduler, SchedulerImage, Seq,
+};
+use std::collections::BTreeMap;
+
+/// All records so far, by scheduler.
+#[derive(Default)]
+pub(crate) struct Remembered {
+    schedulers: BTreeMap<Handle, One>,
+    /// Checkpoints written.
+    pub checkpoints: usize,
+    /// Ranges of unfinished tasks written.
+    pub ranges: usize,
+}
+
+#[derive(Default)]
+struct One {
+    image: Option<SchedulerImage>,
+    runs: Vec<RecoveredRun>,
+    requests: Vec<RecoveredRequest>,
+    outcomes: Vec<RecoveredOutcome>,
+    attempts: Vec<AttemptRecord>,
+}
+
+impl Remembered {
+    /// Takes a batch in. Panics when an event number is missing or given twice, or a task ends twice.
+    pub(crate) fn add(&mut self, records: Records) {
+        for (handle, image) in records.schedulers {
+            let one = self.schedulers.entry(handle).or_default();
+            self.checkpoints += usize::from(image.checkpoint.highest_seq > Seq(0));
+            self.ranges += image.checkpoint.unfinished.len();
+            one.image = Some(
+                one.image
+                    .as_ref()
+                    .map_or_else(|| image.clone(), |older| image.after(older)),
+            );
+        }
+        for submission in records.submissions {
+            let one = self.schedulers.entry(submission.handle).or_default();
+            let mut first = submission.first_seq;
+            for (run, (order, spec)) in submission.submit.runs.iter().zip(&submission.resolved) {
+                let (order, spec, submitted_at) = (*order, spec.clone(), submission.submitted_at);
+                one.runs.push(RecoveredRun {
+                    first,
+                    count: run.count,
+                    order,
+                    spec,
+                    submitted_at,
+                    blocks: submission.submit.blocks(),
+                });
+                first = first.plus(run.count);
+            }
+            one.requests
+                .extend(submission.submit.request.map(|request| RecoveredRequest {
+                    request,
+                    first_seq: submission.first_seq,
+                    count: (first.0 - submission.first_seq.0) as u32,
+                    done_no: submission.done_no,
+                    at: submission.submitted_at,
+                }));
+        }
+        for record in &records.completions {
+            let mut next = record.first_done_no;
+            let one = self.schedulers.entry(record.handle).or_default();
+            for done in &record.done {
+                one.end(next, done.first, done.count, done.outcome);
+                next.0 += i64::from(done.count);
+            }
+        }
+        for attempt in records.attempts {
+            self.schedulers
+                .entry(attempt.handle)
+                .or_default()
+                .attempts
+                .push(attempt);
+        }
+    }
+
+    /// How the tasks of a scheduler ended, in the order of their events.
+    pub(crate) fn outcomes(&self, handle: Handle) -> Vec<(i64, Outcome)> {
+        let spread = |o: &RecoveredOutcome| {
+            let outcome = o.outcome;
+            (o.first.0..o.first.0 + i64::from(o.count))
+                .map(move |seq| (seq, outcome))
+                .collect::<Vec<_>>()
+        };
+        self.schedulers.get(&handle).map_or(Vec::new(), |one| {
+            one.outcomes.iter().flat_map(spread).collect()
+        })
+    }
+
+    /// Records of attempts of a task.
+    pub(crate) fn attempts(&self, handle: Handle, seq: i64) -> Vec<AttemptRecord> {
+        let all = self
+            .schedulers
+            .get(&handle)
+            .map_or(&[][..], |one| &one.attempts);
+        all.iter()
+            .filter(|record| record.seq == Seq(seq))
+            .cloned()
+            .collect()
+    }
+
+    /// Where to look for a task.
+    pub(crate) fn place(&self, handle: Handle, seq: i64) -> Place {
+        let runs = self
+            .schedulers
+            .get(&handle)
+            .map_or(&[][..], |one| &one.runs);
+        let run = runs
+            .iter()
+            .find(|run| (run.first.0..run.first.0 + i64::from(run.count)).contains(&seq));
+        Place {
+            seq: Seq(seq),
+            order: run.and_then(|run| run.order),
+        }
+    }
+
+    /// The row of a scheduler.
+    pub(crate) fn image(&self, handle: Handle) -> &SchedulerImage {
+        self.schedulers[&handle]
+            .image
+            .as_ref()
+            .expect("it was opened")
+    }
+
+    /// What recovery would read.
+    pub(crate) fn recovered(&self) -> Vec<RecoveredScheduler> {
+        let recovered = |one: &One| {
+            let image = one.image.clone()?;
+            let after = image.checkpoint.done_no;
+            if image.checkpoint.resting {
+                let (runs, outcomes, attempts) = Default::default();
+                return Some(RecoveredScheduler {
+                    image,
+                    runs,
+                    outcomes,
+                    attempts,
+                    requests: one.requests.clone(),
+                });
+            }
+            let outcomes = one
+                .outcomes
+                .iter()
+                .filter(|outcome| outcome.done_no > after)
+                .cloned()
+                .collect();
+            let (runs, attempts, requests) =
+                (one.runs.clone(), one.attempts.clone(), one.requests.clone());
+            Some(RecoveredScheduler {
+                image,
+                runs,
+                outcomes,
+                attempts,
+                requests,
+            })
+        };
+        self.schedulers.values().filter_map(recovered).collect()
+    }
+}
+
+impl One {
+    fn end(&mut self, done_no: DoneNo, first: Seq, count: u32, outcome: Outcome) {
+        let last = self
+            .outcomes
+            .last()
+            .map_or(0, |last| last.done_no.0 + i64::from(last.count) - 1);
+        assert_eq!(done_no.0, last + 1, "events are numbered without a gap");
+        let overlap = |other: &RecoveredOutcome| {
+            other.first.0 < first.0 + i64::from(count)
+                && first.0 < other.first.0 + i64::from(other.count)
+        };
+        assert!(
+            !self.outcomes.iter().any(overlap),
+            "task {first:?} ended twice"
+        );
+        self.outcomes.push(RecoveredOutcome {
+            done_no,
+            first,
+            count,
+            outcome,
+        });
+    }
+}

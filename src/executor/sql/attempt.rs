@@ -1,0 +1,189 @@
+//! One attempt on a SQL slot: session, text, watchdog, cleaning, report.
+//!
+//! It reports only when the text has returned or its backend is known to be gone. `statement_timeout` would not do: a text
+//! can trap it. After an interruption the session is never used again, since a cancel may still be on its way to it.
+
+use super::{
+    error::{Failure, error},
+    session::{Live, Session},
+    statement,
+    target::{Slot, Target},
+};
+use crate::assignment::Body;
+use crate::core::{Assignment, Report, TaskError, TaskId, TaskResult, TimeLimit};
+use std::{future, sync::Arc, time::Duration};
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+/// Sleeping longer than this is sleeping for ever.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+
+/// Why an attempt was interrupted.
+enum Why {
+    Stop,
+    Limit(TaskError),
+}
+
+/// How the text ended.
+enum Ended {
+    Returned(Result<TaskResult, Failure>),
+    /// It did not, but its backend is gone.
+    Gone,
+}
+
+/// Runs it, and gives back the slot, the report and the backend it ran on (0: none).
+pub(crate) async fn run(
+    target: Arc<Target>,
+    mut slot: Slot,
+    assignment: Assignment,
+    body: Body,
+    stop: CancellationToken,
+) -> (Slot, Report, i32) {
+    let task = TaskId {
+        handle: assignment.handle,
+        seq: assignment.first,
+    };
+    let Ok(live) = target.session(&mut slot, &task.to_string()).await else {
+        return (slot, Report::NotStarted, 0);
+    };
+    let pid = live.session.pid;
+    if stop.is_cancelled() {
+        return (slot, Report::Stopped, pid);
+    }
+    let keep = assignment.spec.options.result_rows.unwrap_or(0);
+    let (ended, why) = {
+        let text = statement::run(&mut live.connection, &body, keep);
+        watch(
+            &target,
+            &live.session.clone(),
+            text,
+            limit(&target, &assignment),
+            stop,
+        )
+        .await
+    };
+    let report = settle(&target, &mut slot, ended, why).await;
+    (slot, report, pid)
+}
+
+/// Lets the text run until it returns, or else until its backend is gone.
+async fn watch(
+    target: &Target,
+    session: &Session,
+    text: impl Future<Output = Result<TaskResult, Failure>>,
+    limit: Option<(Instant, TaskError)>,
+    stop: CancellationToken,
+) -> (Ended, Option<Why>) {
+    tokio::pin!(text);
+    let why = tokio::select! {
+        biased;
+        result = &mut text => return (Ended::Returned(result), None),
+        () = stop.cancelled() => Why::Stop,
+        error = passed(limit) => Why::Limit(error),
+        () = target.admin.vanished(session) => return (Ended::Gone, None),
+    };
+    tokio::select! {
+        biased;
+        result = &mut text => (Ended::Returned(result), Some(why)),
+        () = target.admin.interrupt(session, target.cancel_grace()) => (Ended::Gone, Some(why)),
+    }
+}
+
+/// Brings the session into order, or ends it, and decides what to report.
+async fn settle(target: &Target, slot: &mut Slot, ended: Ended, why: Option<Why>) -> Report {
+    let Some(mut live) = slot.live.take() else {
+        return Report::NotStarted;
+    };
+    let mut result = match ended {
+        Ended::Returned(result) => result,
+        Ended::Gone => Err(Failure::Gone(error(
+            "CONNECTION_LOST",
+            "the backend is gone".into(),
+        ))),
+    };
+    let mut usable = false;
+    if matches!(
+        result,
+        Ok(_) | Err(Failure::Reported(_) | Failure::Refused(_))
+    ) {
+        (result, usable) = cleaned(&mut live, result).await;
+    }
+    if usable && why.is_none() {
+        slot.live = Some(live);
+    } else {
+        let Live {
+            session,
+            connection,
+        } = live;
+        drop(connection);
+        if matches!(result, Err(Failure::Lost(_) | Failure::Confused(_))) {
+            target.admin.end(&session).await;
+        }
+        target.forget(session);
+    }
+    report(result, why)
+}
+
+/// Success counts only when nothing is left uncommitted, which only cleaning shows.
+async fn cleaned(
+    live: &mut Live,
+    result: Result<TaskResult, Failure>,
+) -> (Result<TaskResult, Failure>, bool) {
+    let cleaned = live.clean().await;
+    let result = match result {
+        Ok(_) if cleaned.left_open => {
+            let message =
+                "the text began a transaction and did not end it; it has been rolled back";
+            Err(Failure::Reported(error(
+                "TRANSACTION_LEFT_OPEN",
+                message.into(),
+            )))
+        }
+        Ok(_) if !cleaned.usable => {
+            let message = "the connection to the target broke before it was known whether everything is committed";
+            Err(Failure::Lost(error("CONNECTION_LOST", message.into())))
+        }
+        other => other,
+    };
+    (result, cleaned.usable)
+}
+
+/// A success that was faster than the interruption is a success; an error after one is its consequence.
+fn report(result: Result<TaskResult, Failure>, why: Option<Why>) -> Report {
+    match (result, why) {
+        (Ok(result), _) => Report::Succeeded(Some(Arc::new(result))),
+        (Err(_), Some(Why::Stop)) => Report::Stopped,
+        (Err(_), Some(Why::Limit(error))) => Report::TimedOut(Arc::new(error)),
+        (Err(failure), None) => Report::Failed {
+            transient: failure.is_transient(),
+            error: Arc::new(failure.into_error()),
+        },
+    }
+}
+
+/// When the attempt must end, and what is then said of it.
+fn limit(target: &Target, assignment: &Assignment) -> Option<(Instant, TaskError)> {
+    let (left, code, message) = match assignment.time_limit? {
+        TimeLimit::Timeout(timeout) => (
+            timeout,
+            "TIMEOUT",
+            format!("the attempt ran longer than its timeout of {timeout:?}"),
+        ),
+        TimeLimit::Deadline(at) => (
+            at.since(target.clock.now()),
+            "DEADLINE",
+            "the task's deadline passed while it ran".into(),
+        ),
+    };
+    Some((Instant::now() + left.min(LONGEST), error(code, message)))
+}
+
+async fn passed(limit: Option<(Instant, TaskError)>) -> TaskError {
+    match limit {
+        None => future::pending().await,
+        Some((at, error)) => {
+            sleep_until(at).await;
+            error
+        }
+    }
+}

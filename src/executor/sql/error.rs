@@ -1,0 +1,145 @@
+//! What went wrong with a statement, as the core and people need to know it.
+
+use crate::core::{TaskError, model::limits::ERROR_BYTES};
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
+use std::fmt::Write;
+
+/// Why an attempt failed, and what that says about its session.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// Postgres said so; the session goes on.
+    Reported(TaskError),
+    /// Postgres said so and ended the session: the backend is gone.
+    Ended(TaskError),
+    /// The backend is gone, and said nothing.
+    Gone(TaskError),
+    /// The connection broke: whether the backend still runs is unknown.
+    Lost(TaskError),
+    /// The session is in a state that we cannot follow.
+    Confused(TaskError),
+    /// It never reached Postgres.
+    Refused(TaskError),
+}
+
+impl Failure {
+    pub(crate) fn refused(code: &str, message: impl Into<String>) -> Self {
+        Failure::Refused(error(code, message.into()))
+    }
+
+    /// An identical attempt may well succeed.
+    pub(crate) fn is_transient(&self) -> bool {
+        match self {
+            Failure::Reported(error) | Failure::Ended(error) => is_transient(&error.code),
+            Failure::Gone(_) | Failure::Lost(_) => true,
+            Failure::Confused(_) | Failure::Refused(_) => false,
+        }
+    }
+
+    pub(crate) fn into_error(self) -> TaskError {
+        match self {
+            Failure::Reported(error)
+            | Failure::Ended(error)
+            | Failure::Gone(error)
+            | Failure::Lost(error)
+            | Failure::Confused(error)
+            | Failure::Refused(error) => error,
+        }
+    }
+}
+
+impl From<sqlx::Error> for Failure {
+    fn from(cause: sqlx::Error) -> Self {
+        let database = cause
+            .as_database_error()
+            .and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
+        match (database, &cause) {
+            (Some(database), _) => {
+                let fatal = matches!(database.severity(), PgSeverity::Fatal | PgSeverity::Panic);
+                let error = error(database.code(), text(database));
+                if fatal {
+                    Failure::Ended(error)
+                } else {
+                    Failure::Reported(error)
+                }
+            }
+            (None, sqlx::Error::Io(_) | sqlx::Error::Tls(_)) => Failure::Lost(error(
+                "CONNECTION_LOST",
+                format!("the connection to the target broke: {cause}"),
+            )),
+            (None, _) => Failure::Confused(error(
+                "PROTOCOL",
+                format!(
+                    "the target answered in a way that a task cannot use (COPY to or from the client, LISTEN): {cause}"
+                ),
+            )),
+        }
+    }
+}
+
+/// The SQLSTATE of an error of Postgres.
+pub(crate) fn sqlstate(error: &sqlx::Error) -> Option<&str> {
+    error
+        .as_database_error()
+        .and_then(|error| error.try_downcast_ref::<PgDatabaseError>())
+        .map(PgDatabaseError::code)
+}
+
+/// An error whose message is cut at the limit, between two characters.
+pub(crate) fn error(code: &str, mut message: String) -> TaskError {
+    message.truncate(message.floor_char_boundary(ERROR_BYTES));
+    TaskError {
+        code: code.into(),
+        message,
+    }
+}
+
+fn is_transient(sqlstate: &str) -> bool {
+    sqlstate.starts_with("08")
+        || matches!(
+            sqlstate,
+            "57P01" | "57P02" | "57P03" | "40001" | "40P01" | "53300"
+        )
+}
+
+fn text(error: &PgDatabaseError) -> String {
+    let mut text = error.message().to_owned();
+    for (label, part) in [
+        ("detail", error.detail()),
+        ("hint", error.hint()),
+        ("where", error.r#where()),
+    ] {
+        if let Some(part) = part {
+            // Writing to a string does not fail.
+            let _ = write!(text, "\n{label}: {part}");
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_message_is_cut_between_two_characters() {
+        let cut = error("X", "€".repeat(ERROR_BYTES));
+        assert!(cut.message.len() <= ERROR_BYTES && cut.message.len() > ERROR_BYTES - 3);
+        assert!(cut.message.chars().all(|c| c == '€'));
+    }
+
+    #[test]
+    fn what_may_pass_by_itself_is_transient() {
+        assert!(
+            [
+                "08006", "57P01", "57P02", "57P03", "40001", "40P01", "53300"
+            ]
+            .into_iter()
+            .all(is_transient)
+        );
+        assert!(
+            !["57014", "22012", "42601", "53100", "25P02"]
+                .into_iter()
+                .any(is_transient)
+        );
+    }
+}

@@ -1,0 +1,190 @@
+//! A session on a target: registered before its first task, clean before every task.
+
+use super::error::sqlstate;
+use crate::core::Time;
+use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Row, postgres::PgConnectOptions};
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
+
+/// How long to wait for a session.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// How long cleaning may take: it drops temporary tables.
+const CLEAN_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A backend of a target that runs our tasks, as the register knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// On which target.
+    pub target: Arc<str>,
+    /// For which slot.
+    pub slot: u32,
+    /// Its process.
+    pub pid: i32,
+    /// When that began: numbers of processes are used again.
+    pub backend_start: Time,
+}
+
+/// For the register of sessions.
+#[derive(Debug)]
+pub enum SessionNote {
+    /// Write it down durably, then answer. Dropping `done` unanswered refuses the session.
+    Register {
+        /// Which.
+        session: Session,
+        /// To be answered when it is durable.
+        done: oneshot::Sender<()>,
+    },
+    /// It has ended, or will never run anything again.
+    Forget(Session),
+}
+
+/// An open connection.
+pub(crate) struct Live {
+    pub(crate) connection: PgConnection,
+    pub(crate) session: Session,
+}
+
+/// What cleaning found.
+pub(crate) struct Cleaned {
+    /// The text had left a transaction open, which is rolled back.
+    pub(crate) left_open: bool,
+    /// The session may be used again.
+    pub(crate) usable: bool,
+}
+
+impl Live {
+    /// Opens one and has it registered.
+    pub(crate) async fn open(
+        options: &PgConnectOptions,
+        target: &Arc<str>,
+        slot: u32,
+        register: Option<&mpsc::Sender<SessionNote>>,
+    ) -> Result<Self, sqlx::Error> {
+        let mut connection = connect(options).await?;
+        let identity = "-- session_identity
+            select pid, (extract(epoch from backend_start) * 1000000)::int8 as backend_start
+            from pg_stat_activity
+            where pid = pg_backend_pid()";
+        let row = within(
+            CONNECT_PATIENCE,
+            sqlx::raw_sql(identity).fetch_one(&mut connection),
+        )
+        .await?;
+        let (pid, backend_start) = (row.try_get("pid")?, Time(row.try_get("backend_start")?));
+        let session = Session {
+            target: Arc::clone(target),
+            slot,
+            pid,
+            backend_start,
+        };
+        if let Some(register) = register {
+            let (done, registered) = oneshot::channel();
+            let note = SessionNote::Register {
+                session: session.clone(),
+                done,
+            };
+            register
+                .send(note)
+                .await
+                .map_err(|_| sqlx::Error::WorkerCrashed)?;
+            registered.await.map_err(|_| sqlx::Error::WorkerCrashed)?;
+        }
+        Ok(Live {
+            connection,
+            session,
+        })
+    }
+
+    /// Tells the database what it is going to run, which also shows that the session still lives.
+    pub(crate) async fn label(&mut self, task: &str) -> Result<(), sqlx::Error> {
+        let label = AssertSqlSafe(format!(
+            "-- task_label\nset application_name = 'rallypoint/{task}'"
+        ));
+        within(
+            CONNECT_PATIENCE,
+            sqlx::raw_sql(label).execute(&mut self.connection),
+        )
+        .await
+        .map(drop)
+    }
+
+    /// Leaves nothing behind of what the last text did to the session.
+    pub(crate) async fn clean(&mut self) -> Cleaned {
+        match self.discard().await {
+            Ok(()) => Cleaned {
+                left_open: false,
+                usable: true,
+            },
+            Err(error) if matches!(sqlstate(&error), Some("25001" | "25P02")) => Cleaned {
+                left_open: true,
+                usable: self.roll_back().await.is_ok(),
+            },
+            Err(_) => Cleaned {
+                left_open: false,
+                usable: false,
+            },
+        }
+    }
+
+    async fn roll_back(&mut self) -> Result<(), sqlx::Error> {
+        within(
+            CLEAN_PATIENCE,
+            sqlx::raw_sql("-- roll_back\nrollback").execute(&mut self.connection),
+        )
+        .await?;
+        self.discard().await
+    }
+
+    /// A cancel that came too late for the text hits this instead: once more, then.
+    async fn discard(&mut self) -> Result<(), sqlx::Error> {
+        let mut left = 3;
+        loop {
+            let discarded = sqlx::raw_sql("-- discard\ndiscard all").execute(&mut self.connection);
+            match within(CLEAN_PATIENCE, discarded).await {
+                Err(error) if left > 0 && sqlstate(&error) == Some("57014") => left -= 1,
+                other => return other.map(drop),
+            }
+        }
+    }
+}
+
+/// A login for tasks, from what the operator gave: nothing is logged, dead peers are noticed, notices are not sent (sqlx
+/// would log them, and they are the task's).
+pub(crate) fn prepared(options: &PgConnectOptions) -> PgConnectOptions {
+    options
+        .clone()
+        .application_name("rallypoint")
+        .disable_statement_logging()
+        .statement_cache_capacity(10)
+        .options([
+            ("client_min_messages", "error"),
+            ("tcp_keepalives_idle", "10"),
+            ("tcp_keepalives_interval", "5"),
+            ("tcp_keepalives_count", "3"),
+        ])
+}
+
+/// The same, and the backend of a dead client ends within half a second, where the server can do that.
+pub(crate) fn watchful(options: &PgConnectOptions) -> PgConnectOptions {
+    options
+        .clone()
+        .options([("client_connection_check_interval", "500ms")])
+}
+
+/// Opens a connection in bounded time.
+pub(crate) async fn connect(options: &PgConnectOptions) -> Result<PgConnection, sqlx::Error> {
+    within(CONNECT_PATIENCE, options.connect()).await
+}
+
+/// In bounded time. The connection must not be used again after a timeout.
+pub(crate) async fn within<T>(
+    patience: Duration,
+    work: impl Future<Output = Result<T, sqlx::Error>>,
+) -> Result<T, sqlx::Error> {
+    timeout(patience, work)
+        .await
+        .unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
+}

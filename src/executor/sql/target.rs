@@ -1,0 +1,296 @@
+//! One target: its slots, whether it can be reached, and the fence for sessions of executors that are gone.
+//!
+//! Slots are announced only while sessions can be had. Failing to get one is no attempt: the target is then away until a
+//! probe has opened a session.
+
+use super::{
+    backend_control::Admin,
+    error::sqlstate,
+    session::{self, Live, Session, SessionNote},
+};
+use crate::executor::{ExecutionRow, TargetConfig, TargetStatus, outbox::Desk};
+use crate::{
+    backoff::backoff,
+    clock::Clock,
+    core::{Assignment, Report, Time, Work},
+};
+use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{
+    sync::{Notify, mpsc},
+    time::sleep,
+};
+
+/// Between looks at predecessors that have been told to end.
+const FENCE_LOOK: Duration = Duration::from_millis(50);
+
+pub(crate) struct Target {
+    name: Arc<str>,
+    slots: u32,
+    options: PgConnectOptions,
+    /// The server does not know `client_connection_check_interval`.
+    plain: AtomicBool,
+    register: Option<mpsc::Sender<SessionNote>>,
+    pub(crate) clock: Clock,
+    pub(crate) admin: Admin,
+    cancel_grace: Duration,
+    desk: Arc<Desk>,
+    free: Mutex<Vec<Slot>>,
+    doing: Vec<Mutex<Doing>>,
+    trouble: Mutex<Option<String>>,
+    /// Failures since a slot last got a session.
+    failures: AtomicU32,
+    wake: Notify,
+}
+
+/// Room for one task, and its session once it has had one.
+pub(crate) struct Slot {
+    /// From 1.
+    pub(crate) number: u32,
+    pub(crate) live: Option<Live>,
+}
+
+#[derive(Default)]
+struct Doing {
+    session: Option<Session>,
+    running: Option<(Assignment, Time)>,
+}
+
+impl Target {
+    pub(crate) fn new(
+        config: TargetConfig,
+        register: Option<mpsc::Sender<SessionNote>>,
+        clock: Clock,
+        cancel_grace: Duration,
+        desk: Arc<Desk>,
+    ) -> Arc<Self> {
+        let options = session::prepared(&config.options);
+        Arc::new(Target {
+            name: config.name,
+            slots: config.slots,
+            admin: Admin::new(options.clone()),
+            options,
+            plain: AtomicBool::new(false),
+            register,
+            clock,
+            cancel_grace,
+            desk,
+            // The last one is taken first: the lowest number, and later the one whose session is warm.
+            free: Mutex::new(
+                (1..=config.slots)
+                    .rev()
+                    .map(|number| Slot { number, live: None })
+                    .collect(),
+            ),
+            doing: (0..config.slots).map(|_| Mutex::default()).collect(),
+            trouble: Mutex::new(None),
+            failures: AtomicU32::new(0),
+            wake: Notify::new(),
+        })
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(crate) fn cancel_grace(&self) -> Duration {
+        self.cancel_grace
+    }
+
+    /// Opens, and reopens after every trouble. Never returns.
+    pub(crate) async fn supervise(self: Arc<Self>) {
+        loop {
+            *lock(&self.trouble) = None;
+            self.announce(self.slots);
+            self.wake.notified().await;
+            self.probe().await;
+        }
+    }
+
+    /// None when there is no room, or the target is away.
+    pub(crate) fn take_slot(&self) -> Option<Slot> {
+        if lock(&self.trouble).is_some() {
+            None
+        } else {
+            lock(&self.free).pop()
+        }
+    }
+
+    pub(crate) fn put_slot(&self, slot: Slot) {
+        let session = slot.live.as_ref().map(|live| live.session.clone());
+        *lock(&self.doing[slot.number as usize - 1]) = Doing {
+            session,
+            running: None,
+        };
+        lock(&self.free).push(slot);
+    }
+
+    /// Ends the sessions of its free slots. The register keeps them: what they ran may not be on record yet.
+    pub(crate) fn hang_up(&self) {
+        for slot in lock(&self.free).iter_mut() {
+            slot.live = None;
+            lock(&self.doing[slot.number as usize - 1]).session = None;
+        }
+    }
+
+    /// The slot begins this.
+    pub(crate) fn begin(&self, slot: u32, assignment: &Assignment, started: Time) {
+        lock(&self.doing[slot as usize - 1]).running = Some((assignment.clone(), started));
+    }
+
+    /// A slot whose task panicked: ends what its backend may still run. The old session went with the task.
+    pub(crate) async fn salvage(&self, slot: u32, report: Report) -> (Slot, Report, i32) {
+        let session = lock(&self.doing[slot as usize - 1]).session.take();
+        let pid = session.as_ref().map_or(0, |session| session.pid);
+        if let Some(session) = session {
+            self.admin.end(&session).await;
+            self.forget(session);
+        }
+        (
+            Slot {
+                number: slot,
+                live: None,
+            },
+            report,
+            pid,
+        )
+    }
+
+    /// The slot's session, labelled for the task; a new one when it has none or its old one has died in its sleep.
+    pub(crate) async fn session<'a>(
+        &self,
+        slot: &'a mut Slot,
+        task: &str,
+    ) -> Result<&'a mut Live, sqlx::Error> {
+        if let Some(mut live) = slot.live.take() {
+            match live.label(task).await {
+                Ok(()) => return Ok(slot.live.insert(live)),
+                Err(_) => self.forget(live.session),
+            }
+        }
+        let mut live = self
+            .open(slot.number)
+            .await
+            .inspect_err(|error| self.away(error))?;
+        if let Err(error) = live.label(task).await {
+            self.away(&error);
+            self.forget(live.session);
+            return Err(error);
+        }
+        self.failures.store(0, Ordering::Relaxed);
+        lock(&self.doing[slot.number as usize - 1]).session = Some(live.session.clone());
+        Ok(slot.live.insert(live))
+    }
+
+    /// The register need not keep it. Best effort: what stays is shown dead by the next fence.
+    pub(crate) fn forget(&self, session: Session) {
+        if let Some(register) = &self.register {
+            let _ = register.try_send(SessionNote::Forget(session));
+        }
+    }
+
+    pub(crate) fn executions(&self) -> Vec<ExecutionRow> {
+        let row = |(doing, slot): (&Mutex<Doing>, u32)| {
+            let doing = lock(doing);
+            let backend_pid = doing.session.as_ref().map_or(0, |session| session.pid);
+            ExecutionRow {
+                work: self.work(),
+                slot,
+                backend_pid,
+                running: doing.running.clone(),
+            }
+        };
+        self.doing.iter().zip(1..).map(row).collect()
+    }
+
+    pub(crate) fn status(&self) -> TargetStatus {
+        TargetStatus {
+            name: Arc::clone(&self.name),
+            slots: self.slots,
+            unavailable: lock(&self.trouble).clone(),
+        }
+    }
+
+    pub(crate) fn work(&self) -> Work {
+        Work::Sql {
+            target: Arc::clone(&self.name),
+        }
+    }
+
+    fn announce(&self, total: u32) {
+        self.desk.slots(self.work(), total);
+    }
+
+    async fn open(&self, slot: u32) -> Result<Live, sqlx::Error> {
+        let register = self.register.as_ref();
+        if !self.plain.load(Ordering::Relaxed) {
+            match Live::open(
+                &session::watchful(&self.options),
+                &self.name,
+                slot,
+                register,
+            )
+            .await
+            {
+                // Unknown to the server (42704), or beyond its system (22023).
+                Err(error) if matches!(sqlstate(&error), Some("42704" | "22023")) => {
+                    self.plain.store(true, Ordering::Relaxed)
+                }
+                other => return other,
+            }
+        }
+        Live::open(&self.options, &self.name, slot, register).await
+    }
+
+    /// No session to be had: no more slots until the probe has got one.
+    fn away(&self, error: &sqlx::Error) {
+        self.failures.fetch_add(1, Ordering::Relaxed);
+        let before = lock(&self.trouble).replace(error.to_string());
+        if before.is_none() {
+            tracing::warn!(target = %self.name, %error, "the target is unavailable");
+            self.announce(0);
+            self.wake.notify_one();
+        }
+    }
+
+    async fn probe(&self) {
+        loop {
+            sleep(backoff(self.failures.load(Ordering::Relaxed))).await;
+            let probed =
+                async { PgConnection::close(session::connect(&self.options).await?).await };
+            match probed.await {
+                Ok(()) => break tracing::info!(target = %self.name, "the target is available"),
+                Err(error) => {
+                    self.failures.fetch_add(1, Ordering::Relaxed);
+                    *lock(&self.trouble) = Some(error.to_string());
+                }
+            }
+        }
+    }
+
+    /// Shows the session of somebody who is gone ended, however long that takes.
+    pub(crate) async fn fence(&self, session: &Session) {
+        let mut failures = 0;
+        loop {
+            match self.admin.try_end(session).await {
+                Ok(true) => return,
+                Ok(false) => sleep(FENCE_LOOK).await,
+                Err(error) => {
+                    tracing::warn!(target = %self.name, %error, "cannot fence the sessions of a lost executor yet");
+                    sleep(backoff(failures)).await;
+                    failures += 1;
+                }
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,39 @@
+//! Housekeeping, never on the writer's connection: partitions are made ahead and dropped when nobody needs them.
+//!
+//! Invariant: nothing that recovery, an unfinished task or the retention needs is ever dropped, and nothing is deleted row by
+//! row from a hot table. Every step may fail (an open reader, another replica at the same work) and be tried again later.
+
+pub(crate) mod batches;
+pub(crate) mod days;
+pub(crate) mod ended;
+pub(crate) mod partition;
+
+use super::{JournalError, connect::Duty};
+use crate::core::ShardId;
+use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
+
+/// Connects for each piece of work.
+#[derive(Clone, Debug)]
+pub struct Upkeep {
+    options: PgConnectOptions,
+    shard: ShardId,
+    retention_days: u32,
+}
+
+impl Upkeep {
+    pub(crate) fn new(options: &PgConnectOptions, shard: ShardId, retention_days: u32) -> Self {
+        Upkeep {
+            options: Duty::Upkeep.options(options),
+            shard,
+            retention_days,
+        }
+    }
+
+    async fn connect(&self) -> Result<PgConnection, JournalError> {
+        Ok(PgConnection::connect_with(&self.options).await?)
+    }
+
+    async fn close(&self, connection: PgConnection) -> Result<(), JournalError> {
+        Ok(connection.close().await?)
+    }
+}

@@ -1,0 +1,99 @@
+//! Partitions of `batch`, by ranges of numbers: some are made ahead, and those that lie behind every shard go.
+
+use super::{Upkeep, partition};
+use crate::core::BatchNo;
+use crate::journal::JournalError;
+use sqlx::PgConnection;
+
+/// Numbers in one partition.
+const RANGE: i64 = 1_000_000;
+/// Partitions ahead of the last batch: half an hour at full speed.
+const AHEAD: i64 = 4;
+/// Partitions kept behind that of the last batch.
+const BEHIND: i64 = 1;
+
+impl Upkeep {
+    /// Makes numbers ahead of the last batch, and drops the ranges behind it. Cheap when there is nothing to do.
+    pub async fn turn_batches(&self) -> Result<(), JournalError> {
+        let mut connection = self.connect().await?;
+        self.ensure_batches(&mut connection).await?;
+        let every_shard = last_batches(&mut connection).await?;
+        let Some(first) = every_shard.iter().min().map(|last| last / RANGE - BEHIND) else {
+            return self.close(connection).await;
+        };
+        partition::finish(&mut connection, "batch", |name| {
+            number(name).is_some_and(|number| number < first)
+        })
+        .await?;
+        for partition in partition::attached(&mut connection, "batch").await? {
+            if number(&partition.name).is_some_and(|number| number < first) {
+                partition::remove(&mut connection, "batch", &partition.name).await?;
+            }
+        }
+        self.close(connection).await
+    }
+
+    /// The first batch number of the range behind the present one: when the last batch reaches it, it is time for
+    /// [`Upkeep::turn_batches`].
+    pub fn next_turn(last: BatchNo) -> BatchNo {
+        BatchNo((last.0 / RANGE + 1) * RANGE)
+    }
+
+    pub(crate) async fn ensure_batches(
+        &self,
+        connection: &mut PgConnection,
+    ) -> Result<(), JournalError> {
+        let last: Option<i64> = sqlx::query_scalar(
+            "-- last_batch_of_shard
+             select max(batch_no)
+             from batch
+             where shard = $1",
+        )
+        .bind(self.shard.0)
+        .fetch_one(&mut *connection)
+        .await?;
+        let present = last.unwrap_or_default() / RANGE;
+        let attached = partition::attached(connection, "batch").await?;
+        for range in present..=present + AHEAD {
+            let name = format!("batch_{range}");
+            if !attached.iter().any(|partition| partition.name == name) {
+                let (from, to) = (
+                    (range * RANGE).to_string(),
+                    ((range + 1) * RANGE).to_string(),
+                );
+                partition::make(connection, "batch", &name, &from, &to).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The last batch of every shard: a range goes when none of them needs it.
+async fn last_batches(connection: &mut PgConnection) -> Result<Vec<i64>, JournalError> {
+    let last = sqlx::query_scalar(
+        "-- last_batches
+         select coalesce((select max(b.batch_no) from batch b where b.shard = s.shard), 0)
+         from shard s",
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(last)
+}
+
+fn number(name: &str) -> Option<i64> {
+    name.strip_prefix("batch_")
+        .and_then(|number| number.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_time_again_when_a_range_is_full() {
+        assert_eq!(
+            [0, 999_999, 1_000_000].map(|last| Upkeep::next_turn(BatchNo(last)).0),
+            [1_000_000, 1_000_000, 2_000_000]
+        );
+    }
+}

@@ -1,0 +1,62 @@
+//! Rows that are kept one by one, and go one by one, in slices: schedulers that ended long ago, and runs of servers.
+
+use super::Upkeep;
+use crate::journal::JournalError;
+
+/// Schedulers looked at by one statement.
+const SLICE: i64 = 1_000;
+/// Slices of one round: what is left waits for the next one.
+const SLICES: u32 = 1_000;
+
+impl Upkeep {
+    /// Deletes schedulers that were released before the retention began, once their whole log is gone; says how many.
+    pub async fn drop_ended_schedulers(&self) -> Result<u64, JournalError> {
+        let mut connection = self.connect().await?;
+        let mut dropped = 0;
+        for _ in 0..SLICES {
+            let slice = sqlx::query(
+                "-- drop_ended_schedulers
+                 with old as materialized (
+                     select r.handle
+                     from scheduler r
+                     where r.shard = $1
+                         and r.state = 3
+                         and r.released_at < now() - $2 * interval '1 day'
+                         and not exists (select from submission s where s.shard = $1 and s.handle = r.handle offset 0)
+                         and not exists (select from completion c where c.shard = $1 and c.handle = r.handle offset 0)
+                     order by r.released_at
+                     limit $3
+                 )
+                 delete from scheduler r
+                 using old
+                 where r.shard = $1 and r.handle = old.handle and r.state = 3",
+            )
+            .bind(self.shard.0)
+            .bind(f64::from(self.retention_days))
+            .bind(SLICE)
+            .execute(&mut connection)
+            .await?
+            .rows_affected();
+            dropped += slice;
+            if slice < SLICE as u64 {
+                break;
+            }
+        }
+        self.close(connection).await?;
+        Ok(dropped)
+    }
+
+    /// Forgets runs of servers not seen for a day.
+    pub async fn drop_old_replicas(&self) -> Result<(), JournalError> {
+        let mut connection = self.connect().await?;
+        sqlx::query(
+            "-- drop_old_replicas
+             delete from replica
+             where shard = $1 and seen_at < now() - interval '1 day'",
+        )
+        .bind(self.shard.0)
+        .execute(&mut connection)
+        .await?;
+        self.close(connection).await
+    }
+}

@@ -1,0 +1,195 @@
+//! The heartbeat: one statement a second that renews the own lease and row, and reads who else is there.
+
+use crate::core::{Epoch, ShardId, Time};
+use crate::journal::{JournalError, Replica, connect::Duty, encoding::Stamp};
+use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
+use std::{sync::Arc, time::Duration};
+use uuid::Uuid;
+
+/// How long a heartbeat may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a heartbeat found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beat {
+    /// Time of the database, taken after any wait.
+    pub now: Time,
+    /// The end of our lease; `None`: the shard has another epoch, it is not ours any more.
+    pub lease_until: Option<Time>,
+    /// The end of the lease, whoever's it is; `None`: nobody owns the shard.
+    pub owned_until: Option<Time>,
+    /// Who may take the shard over at once.
+    pub handover_to: Option<Uuid>,
+    /// Who is there.
+    pub membership: Membership,
+}
+
+/// The replicas of a shard, and which of them owns it, as of the last heartbeat.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Membership {
+    /// Number of the present ownership.
+    pub epoch: Epoch,
+    /// The run that owns the shard, or that it is being handed to; `None`: nobody does.
+    pub owner: Option<Uuid>,
+    /// Runs seen within the last few heartbeats, the youngest first.
+    pub members: Vec<Member>,
+}
+
+/// One live run of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Of this run.
+    pub id: Uuid,
+    /// Of the replica.
+    pub name: Arc<str>,
+    /// Where other replicas reach it, as `host:port`.
+    pub address: Option<Arc<str>>,
+    /// It is going down, and takes nothing over.
+    pub stopping: bool,
+}
+
+impl Membership {
+    /// The owner as a member; `None`: nobody owns the shard, or the owner has not been seen lately.
+    pub fn owning(&self) -> Option<&Member> {
+        self.members
+            .iter()
+            .find(|member| Some(member.id) == self.owner)
+    }
+}
+
+/// The connection of the heartbeat. It connects by itself.
+pub struct Heart {
+    options: PgConnectOptions,
+    connection: Option<PgConnection>,
+    shard: ShardId,
+    replica: Replica,
+    lease: Duration,
+    /// It is going down: others learn it from the row.
+    pub stopping: bool,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    now: Stamp,
+    lease_until: Option<Stamp>,
+    epoch: i64,
+    owner_id: Option<Uuid>,
+    owned_until: Option<Stamp>,
+    handover_to: Option<Uuid>,
+    ids: Vec<Uuid>,
+    names: Vec<String>,
+    addresses: Vec<Option<String>>,
+    stopping: Vec<bool>,
+}
+
+impl Heart {
+    pub(crate) fn new(
+        options: &PgConnectOptions,
+        shard: ShardId,
+        replica: Replica,
+        lease: Duration,
+    ) -> Self {
+        Heart {
+            options: Duty::Heart.options(options),
+            connection: None,
+            shard,
+            replica,
+            lease,
+            stopping: false,
+        }
+    }
+
+    /// Renews the lease of `epoch` (`None`: not the owner) and the replica's own row: one statement. After an error the
+    /// lease was perhaps not renewed; the next beat connects anew.
+    pub async fn beat(&mut self, epoch: Option<Epoch>) -> Result<Beat, JournalError> {
+        let patience = PATIENCE.min(self.lease * 2);
+        let beaten = tokio::time::timeout(patience, self.renew(epoch))
+            .await
+            .unwrap_or(Err(JournalError::Timeout));
+        if beaten.is_err() {
+            self.connection = None;
+        }
+        beaten
+    }
+
+    async fn renew(&mut self, epoch: Option<Epoch>) -> Result<Beat, JournalError> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => PgConnection::connect_with(&self.options).await?,
+        };
+        let row: Row = sqlx::query_as(
+            "-- heartbeat
+             with lease as (
+                 update shard
+                 set lease_until = now() + $5 * interval '1 microsecond'
+                 where shard = $1 and epoch = $2 and owner_id = $3 and handover_to is null
+                 returning lease_until
+             ),
+             me as (
+                 insert into replica (shard, replica, name, address, stopping, epoch, started_at, seen_at)
+                 select shard, $3, $4, $6, $7, epoch, now(), now()
+                 from shard
+                 where shard = $1
+                 on conflict on constraint replica_pkey do update
+                 set address = excluded.address, stopping = excluded.stopping, epoch = excluded.epoch,
+                     seen_at = excluded.seen_at
+             )
+             select clock_timestamp() as now, lease.lease_until, s.epoch, s.owner_id,
+                 case when s.owner is not null then s.lease_until end as owned_until, s.handover_to,
+                 m.ids, m.names, m.addresses, m.stopping
+             from shard s
+             left join lease on true
+             cross join lateral (
+                 select coalesce(array_agg(r.replica order by r.started_at desc), '{}') as ids,
+                     coalesce(array_agg(r.name order by r.started_at desc), '{}') as names,
+                     coalesce(array_agg(r.address order by r.started_at desc), '{}') as addresses,
+                     coalesce(array_agg(r.stopping order by r.started_at desc), '{}') as stopping
+                 from replica r
+                 where r.shard = $1 and r.seen_at > now() - $5 * interval '1 microsecond'
+             ) m
+             where s.shard = $1",
+        )
+        .bind(self.shard.0)
+        .bind(epoch.map_or(0, |epoch| epoch.0))
+        .bind(self.replica.id)
+        .bind(&*self.replica.name)
+        .bind(self.lease.as_micros() as i64)
+        .bind(self.replica.address.as_deref())
+        .bind(self.stopping)
+        .fetch_one(&mut connection)
+        .await?;
+        self.connection = Some(connection);
+        Ok(row.beat())
+    }
+}
+
+impl Row {
+    fn beat(self) -> Beat {
+        let rest = self
+            .names
+            .into_iter()
+            .zip(self.addresses)
+            .zip(self.stopping);
+        let members = self
+            .ids
+            .into_iter()
+            .zip(rest)
+            .map(|(id, ((name, address), stopping))| Member {
+                id,
+                name: name.into(),
+                address: address.map(Into::into),
+                stopping,
+            });
+        Beat {
+            now: self.now.0,
+            lease_until: self.lease_until.map(|until| until.0),
+            owned_until: self.owned_until.map(|until| until.0),
+            handover_to: self.handover_to,
+            membership: Membership {
+                epoch: Epoch(self.epoch),
+                owner: self.handover_to.or(self.owner_id),
+                members: members.collect(),
+            },
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Who owns the shard: take-over and handover, on database time. Every change of owner is a new epoch, and shuts out the
+//! writer of the old one.
+
+use crate::core::{BatchNo, Epoch, ShardId, Time};
+use crate::journal::{Journal, JournalError, encoding::Stamp};
+use sqlx::{Connection, PgConnection};
+use std::{sync::Arc, time::Duration};
+use uuid::Uuid;
+
+/// How long to wait when the shard's row is locked by a shard at work.
+const AT_WORK: Duration = Duration::from_millis(200);
+
+/// One run of a server process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replica {
+    /// Of this run.
+    pub id: Uuid,
+    /// Of the replica, the same after a restart: a new run takes the lease of the old one over.
+    pub name: Arc<str>,
+    /// Where other replicas reach it, as `host:port`; `None`: they do not.
+    pub address: Option<Arc<str>>,
+}
+
+/// The shard is ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ownership {
+    /// The number of this ownership.
+    pub epoch: Epoch,
+    /// The last batch in the journal: go on with the next number.
+    pub last_batch: BatchNo,
+    /// Time of the database.
+    pub now: Time,
+    /// Until when others keep away.
+    pub lease_until: Time,
+}
+
+/// What came of an attempt to own the shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakeOver {
+    /// It is ours; every write of an earlier owner is now either in the journal or refused.
+    Owned(Ownership),
+    /// Another replica owns it; look again after so long.
+    Wait(Duration),
+}
+
+/// On what grounds a replica wants the shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It has just been started: nobody owns the shard, or an earlier run under its own name does, which is over.
+    Start,
+    /// It has seen twice, a heartbeat apart, that the lease is not renewed, or the shard is handed to it.
+    Successor,
+    /// It owns the shard under this epoch, and begins another one.
+    Owner(Epoch),
+}
+
+impl Journal {
+    /// Makes `replica` the owner of the shard, if its claim holds.
+    pub async fn take_over(
+        &self,
+        replica: &Replica,
+        claim: Claim,
+        lease: Duration,
+    ) -> Result<TakeOver, JournalError> {
+        let mut connection = self.connect().await?;
+        let taken = take(&mut connection, self.shard(), replica, claim, lease).await?;
+        let outcome = match taken {
+            Some((epoch, now, lease_until)) => {
+                let last_batch = last_batch(&mut connection, self.shard()).await?;
+                TakeOver::Owned(Ownership {
+                    epoch: Epoch(epoch),
+                    last_batch,
+                    now: now.0,
+                    lease_until: lease_until.0,
+                })
+            }
+            None => TakeOver::Wait(lease_left(&mut connection, self.shard()).await?),
+        };
+        connection.close().await?;
+        Ok(outcome)
+    }
+
+    /// Gives the shard up: `successor` may own it at once, the others when its time has passed without that; `None`: anybody
+    /// may. Says whether it was ours to give.
+    pub async fn hand_over(
+        &self,
+        replica: &Replica,
+        epoch: Epoch,
+        successor: Option<Uuid>,
+    ) -> Result<bool, JournalError> {
+        let mut connection = self.connect().await?;
+        let given = sqlx::query(
+            "-- hand_over
+             update shard
+             set lease_until = now(),
+                 handover_to = $4,
+                 owner = case when $4 is not null then owner end,
+                 owner_id = case when $4 is not null then owner_id end
+             where shard = $1 and epoch = $2 and owner_id = $3",
+        )
+        .bind(self.shard().0)
+        .bind(epoch.0)
+        .bind(replica.id)
+        .bind(successor)
+        .execute(&mut connection)
+        .await?;
+        connection.close().await?;
+        Ok(given.rows_affected() == 1)
+    }
+}
+
+/// The new epoch, the time of the database, and the end of the lease; `None`: the claim does not hold, or the shard is at
+/// work at this very moment.
+async fn take(
+    connection: &mut PgConnection,
+    shard: ShardId,
+    replica: &Replica,
+    claim: Claim,
+    lease: Duration,
+) -> Result<Option<(i64, Stamp, Stamp)>, JournalError> {
+    let query = sqlx::query_as(
+        "-- take_over
+         with free as materialized (
+             select shard
+             from shard
+             where shard = $1
+                 and case $6::text
+                     when 'start' then owner is null or owner = $2 or handover_to = $3
+                     when 'successor' then owner is null or lease_until < now() or handover_to = $3
+                     else owner_id = $3 and epoch = $7
+                 end
+             for update skip locked
+         ),
+         me as (
+             insert into replica (shard, replica, name, address, epoch, started_at, seen_at)
+             select $1, $3, $2, $5, 0, now(), now()
+             on conflict on constraint replica_pkey do update
+             set seen_at = excluded.seen_at
+         ),
+         taken as (
+             update shard s
+             set epoch = s.epoch + 1,
+                 owner = $2,
+                 owner_id = $3,
+                 lease_until = now() + $4 * interval '1 microsecond',
+                 handover_to = null
+             from free
+             where s.shard = $1 and s.shard = free.shard
+             returning s.epoch, s.lease_until
+         )
+         select epoch, clock_timestamp(), lease_until
+         from taken",
+    );
+    let (kind, epoch) = match claim {
+        Claim::Start => ("start", 0),
+        Claim::Successor => ("successor", 0),
+        Claim::Owner(epoch) => ("owner", epoch.0),
+    };
+    let query = query
+        .bind(shard.0)
+        .bind(&*replica.name)
+        .bind(replica.id)
+        .bind(lease.as_micros() as i64);
+    let query = query
+        .bind(replica.address.as_deref())
+        .bind(kind)
+        .bind(epoch);
+    Ok(query.fetch_optional(connection).await?)
+}
+
+/// The last batch. A statement of its own: its snapshot must be younger than the new epoch, which shuts out the old owner.
+async fn last_batch(
+    connection: &mut PgConnection,
+    shard: ShardId,
+) -> Result<BatchNo, JournalError> {
+    let no: Option<i64> = sqlx::query_scalar(
+        "-- last_batch
+         select max(batch_no)
+         from batch
+         where shard = $1",
+    )
+    .bind(shard.0)
+    .fetch_one(connection)
+    .await?;
+    no.map(BatchNo)
+        .ok_or_else(|| JournalError::corrupt(format!("shard {} has no batch", shard.0)))
+}
+
+async fn lease_left(
+    connection: &mut PgConnection,
+    shard: ShardId,
+) -> Result<Duration, JournalError> {
+    let left: Option<(Stamp, Option<Stamp>)> = sqlx::query_as(
+        "-- lease_left
+         select clock_timestamp(), lease_until
+         from shard
+         where shard = $1",
+    )
+    .bind(shard.0)
+    .fetch_optional(connection)
+    .await?;
+    let (now, until) =
+        left.ok_or_else(|| JournalError::corrupt(format!("no shard {}", shard.0)))?;
+    Ok(until.map_or(AT_WORK, |until| until.0.since(now.0).max(AT_WORK)))
+}

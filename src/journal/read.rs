@@ -1,0 +1,11 @@
+//! Reads of the journal: recovery, lists, events, bodies, status.
+
+pub(crate) mod bodies;
+pub(crate) mod body_chunks;
+pub(crate) mod events;
+pub(crate) mod outcomes;
+pub(crate) mod recovery;
+pub(crate) mod retention_pin;
+pub(crate) mod schedulers;
+pub(crate) mod status;
+pub(crate) mod tasks;

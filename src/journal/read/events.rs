@@ -1,0 +1,139 @@
+//! Reads AsyncDone events for streams: a bounded stretch of them, which stays packed as the journal has it until each event
+//! is told.
+
+use crate::core::{Done, DoneNo, Handle};
+use crate::journal::{JournalError, Reader, rows::completion::CompletionRow};
+
+/// Rows read at once.
+const ROWS: i64 = 64;
+
+/// Consecutive events of one row, packed.
+#[derive(Debug)]
+pub struct Events(CompletionRow);
+
+impl Events {
+    /// Number of the first event.
+    pub fn first(&self) -> DoneNo {
+        self.0.done_no(0)
+    }
+
+    /// Number of the last event.
+    pub fn last(&self) -> DoneNo {
+        self.0.done_no(self.0.len() - 1)
+    }
+
+    /// The events after `after`, each of one task.
+    pub fn after(
+        &self,
+        after: DoneNo,
+    ) -> impl Iterator<Item = Result<(DoneNo, Done), JournalError>> {
+        let skipped = (after.0 + 1 - self.first().0).max(0) as usize;
+        (skipped..self.0.len()).map(|index| Ok((self.0.done_no(index), self.0.done(index)?)))
+    }
+}
+
+/// The columns of a [`CompletionRow`], of `t.taken` events of the row `c` behind the first `s.skipped` ones.
+/// An array that is null stays so.
+macro_rules! cut_columns {
+    () => {
+        "c.handle, c.first_done_no + s.skipped as first_done_no, t.taken as count, c.min_seq + s.skipped as min_seq, c.started_at,
+        c.ended_at, c.seq[s.skipped + 1 : s.skipped + t.taken] as seq,
+        c.task_order[s.skipped + 1 : s.skipped + t.taken] as task_order,
+        c.outcome[s.skipped + 1 : s.skipped + t.taken] as outcome,
+        c.attempt[s.skipped + 1 : s.skipped + t.taken] as attempt,
+        c.started[s.skipped + 1 : s.skipped + t.taken] as started,
+        c.ended[s.skipped + 1 : s.skipped + t.taken] as ended,
+        c.slot[s.skipped + 1 : s.skipped + t.taken] as slot,
+        c.backend_pid[s.skipped + 1 : s.skipped + t.taken] as backend_pid,
+        c.rows_affected[s.skipped + 1 : s.skipped + t.taken] as rows_affected,
+        c.truncated[s.skipped + 1 : s.skipped + t.taken] as truncated,
+        p.error_ends, substr(c.errors, b.error + 1, p.error_ends[t.taken]) as errors,
+        p.result_ends, substr(c.results, b.result + 1, p.result_ends[t.taken]) as results"
+    };
+}
+
+/// Bytes of a row `c` of `completion` in memory.
+macro_rules! bytes {
+    () => {
+        "coalesce(octet_length(c.errors), 0) + coalesce(octet_length(c.results), 0)
+        + c.count * 8 * num_nonnulls(c.seq, c.task_order, c.started, c.ended, c.rows_affected)
+        + c.count * 4 * num_nonnulls(c.attempt, c.slot, c.backend_pid, c.error_ends, c.result_ends)
+        + c.count * 2 * num_nonnulls(c.outcome, c.truncated)"
+    };
+}
+
+impl Reader {
+    /// Events after `after`, ascending and without a gap, until about `most_bytes` have been read; at least one. Ask again for
+    /// more until none comes.
+    ///
+    /// A row holds what one batch brought, megabytes of results perhaps: only what is wanted of its errors and results is read.
+    pub async fn events(
+        &self,
+        handle: Handle,
+        after: DoneNo,
+        most_bytes: usize,
+    ) -> Result<Vec<Events>, JournalError> {
+        let rows = self
+            .read(|| {
+                sqlx::query_as::<_, CompletionRow>(concat!(
+                    "-- events
+                     select ",
+                    cut_columns!(),
+                    " from (
+                         select c.*, $5 - sum(c.bytes) over (order by c.first_done_no) + c.bytes as room
+                         from (
+                             select c.*, ",
+                    bytes!(),
+                    " as bytes
+                             from completion c
+                             where c.shard = $1
+                                 and c.handle = $2
+                                 and c.first_done_no >= coalesce((
+                                     select first_done_no
+                                     from completion
+                                     where shard = $1 and handle = $2 and first_done_no <= $3
+                                     order by first_done_no desc
+                                     limit 1
+                                 ), 1)
+                                 and c.first_done_no + c.count > $3
+                             order by c.first_done_no
+                             limit $4
+                         ) c
+                     ) c
+                     cross join lateral (select greatest($3 - c.first_done_no, 0)::int4 as skipped) s
+                     cross join lateral (
+                         select coalesce(c.error_ends[s.skipped], 0) as error, coalesce(c.result_ends[s.skipped], 0) as result
+                     ) b
+                     cross join lateral (
+                         select count(*)::int4 as fitting,
+                             array_agg(coalesce(p.error, 0) - b.error order by p.place) as error_ends,
+                             array_agg(coalesce(p.result, 0) - b.result order by p.place) as result_ends
+                         from unnest(c.error_ends[s.skipped + 1 :], c.result_ends[s.skipped + 1 :])
+                             with ordinality as p (error, result, place)
+                         where p.place = 1 or coalesce(p.error, 0) - b.error + coalesce(p.result, 0) - b.result <= c.room
+                     ) p
+                     cross join lateral (select coalesce(nullif(p.fitting, 0), c.count - s.skipped) as taken) t
+                     where c.room > 0
+                     order by c.first_done_no"
+                ))
+                .bind(self.shard.0)
+                .bind(handle.uuid())
+                .bind(after.0 + 1)
+                .bind(ROWS)
+                .bind(most_bytes.max(1) as i64)
+                .fetch_all(&self.pool)
+            })
+            .await?;
+        let mut events: Vec<Events> = Vec::new();
+        for row in rows.into_iter().map(Events) {
+            if events
+                .last()
+                .is_some_and(|last| last.last().0 + 1 != row.first().0)
+            {
+                break;
+            }
+            events.push(row);
+        }
+        Ok(events)
+    }
+}

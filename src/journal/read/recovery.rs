@@ -1,0 +1,340 @@
+//! Reads what a new owner needs: checkpoints and what came later, never bodies.
+//!
+//! A handful of statements over all unfinished schedulers, streamed, whatever their number. To be called after a
+//! take-over, while nobody can write.
+
+use super::schedulers::{SchedulerRow, scheduler_columns};
+use crate::core::{
+    DoneNo, Outcome, RecoveredOutcome, RecoveredScheduler, Seq, ShardId, Time,
+    model::limits::REQUEST_MEMORY,
+};
+use crate::journal::{
+    Journal, JournalError,
+    encoding::Stamp,
+    rows::{
+        attempt::AttemptRow,
+        submission::{Specs, SubmissionRow, submission_columns},
+    },
+};
+use futures_util::TryStreamExt;
+use sqlx::{Connection, PgConnection};
+use std::{collections::HashMap, time::Duration};
+use uuid::Uuid;
+
+/// All schedulers that are not released and finished, by handle; with the latest calls that may be repeated, about `requests`
+/// of them.
+pub async fn recover(
+    journal: &Journal,
+    requests: usize,
+) -> Result<Vec<RecoveredScheduler>, JournalError> {
+    let mut connection = journal.connect().await?;
+    let mut recovery = Recovery::default();
+    recovery
+        .schedulers(&mut connection, journal.shard())
+        .await?;
+    recovery.runs(&mut connection, journal.shard()).await?;
+    recovery.outcomes(&mut connection, journal.shard()).await?;
+    recovery.attempts(&mut connection, journal.shard()).await?;
+    recovery
+        .requests(&mut connection, journal.shard(), requests)
+        .await?;
+    connection.close().await?;
+    Ok(recovery.schedulers)
+}
+
+/// A row's later calls may be so much younger than its first one, by which the row is found.
+const ROW_WIDTH: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+struct Recovery {
+    schedulers: Vec<RecoveredScheduler>,
+    places: HashMap<Uuid, usize>,
+    specs: Specs,
+}
+
+/// The outcome columns that recovery needs.
+#[derive(sqlx::FromRow)]
+struct OutcomeRow {
+    handle: Uuid,
+    first_done_no: i64,
+    count: i32,
+    min_seq: i64,
+    seq: Option<Vec<i64>>,
+    outcome: Option<Vec<i16>>,
+}
+
+impl Recovery {
+    async fn schedulers(
+        &mut self,
+        connection: &mut PgConnection,
+        shard: ShardId,
+    ) -> Result<(), JournalError> {
+        let query = sqlx::query_as::<_, SchedulerRow>(concat!(
+            "-- recover_schedulers
+             select ",
+            scheduler_columns!(),
+            " from scheduler r
+             where r.shard = $1
+                 and (r.state <> 3 or r.state = 3 and r.released_at >= now() - $2 * interval '1 microsecond')
+             order by r.handle"
+        ));
+        // Ended ones too, as long as their calls may be repeated.
+        let mut rows = query
+            .bind(shard.0)
+            .bind(REQUEST_MEMORY.as_micros() as i64)
+            .fetch(connection);
+        while let Some(row) = rows.try_next().await? {
+            self.places.insert(row.handle, self.schedulers.len());
+            self.schedulers.push(RecoveredScheduler {
+                image: row.image()?,
+                runs: Vec::new(),
+                outcomes: Vec::new(),
+                attempts: Vec::new(),
+                requests: Vec::new(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Submissions that hold a task unfinished at the checkpoint, or later ones. Each range begins in the last row that
+    /// begins at or before it.
+    async fn runs(
+        &mut self,
+        connection: &mut PgConnection,
+        shard: ShardId,
+    ) -> Result<(), JournalError> {
+        let query = sqlx::query_as::<_, SubmissionRow>(concat!(
+            "-- recover_runs
+             with wanted as materialized (
+                 select distinct r.handle, s.first_seq, s.day
+                 from scheduler r
+                 cross join lateral unnest(r.unfinished + int8multirange(int8range(r.highest_seq + 1, null))) as part
+                 cross join lateral (
+                     select b.first_seq
+                     from submission b
+                     where b.shard = $1
+                         and b.handle = r.handle
+                         and b.day >= r.first_day
+                         and b.first_seq <= lower(part)
+                     order by b.first_seq desc
+                     limit 1
+                 ) b
+                 cross join lateral (
+                     select s.first_seq, s.day
+                     from submission s
+                     where s.shard = $1
+                         and s.handle = r.handle
+                         and s.day >= r.first_day
+                         and s.first_seq >= b.first_seq
+                         and s.first_seq < coalesce(upper(part), 9223372036854775807)
+                         and s.first_seq + s.count > lower(part)
+                     offset 0
+                 ) s
+                 where r.shard = $1 and r.state <> 3 and not r.resting
+             )
+             select s.*
+             from wanted w
+             cross join lateral (
+                 select ",
+            submission_columns!(),
+            ", s.body_ends, s.params_ends
+                 from submission s
+                 where s.shard = $1 and s.handle = w.handle and s.first_seq = w.first_seq and s.day = w.day
+                 offset 0
+             ) s
+             order by s.handle, s.first_seq"
+        ));
+        let mut rows = query.bind(shard.0).fetch(connection);
+        while let Some(row) = rows.try_next().await? {
+            let runs = row.runs(&mut self.specs)?;
+            if let Some(place) = self.places.get(&row.handle) {
+                self.schedulers[*place].runs.extend(runs);
+            }
+        }
+        Ok(())
+    }
+
+    async fn outcomes(
+        &mut self,
+        connection: &mut PgConnection,
+        shard: ShardId,
+    ) -> Result<(), JournalError> {
+        let query = sqlx::query_as::<_, OutcomeRow>(
+            "-- recover_outcomes
+             select c.handle, c.first_done_no, c.count, c.min_seq, c.seq, c.outcome
+             from scheduler r
+             cross join lateral (
+                 select b.first_done_no
+                 from completion b
+                 where b.shard = $1
+                     and b.handle = r.handle
+                     and b.day >= r.first_day
+                     and b.first_done_no <= r.done_no + 1
+                 order by b.first_done_no desc
+                 limit 1
+             ) b
+             cross join lateral (
+                 select c.handle, c.first_done_no, c.count, c.min_seq, c.seq, c.outcome
+                 from completion c
+                 where c.shard = $1
+                     and c.handle = r.handle
+                     and c.day >= r.first_day
+                     and c.first_done_no >= b.first_done_no
+                     and c.first_done_no + c.count > r.done_no + 1
+                 offset 0
+             ) c
+             where r.shard = $1 and r.state <> 3 and not r.resting
+             order by c.handle, c.first_done_no",
+        );
+        let mut rows = query.bind(shard.0).fetch(connection);
+        while let Some(row) = rows.try_next().await? {
+            if let Some(place) = self.places.get(&row.handle) {
+                let scheduler = &mut self.schedulers[*place];
+                row.add_to(&mut scheduler.outcomes, scheduler.image.checkpoint.done_no)?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn attempts(
+        &mut self,
+        connection: &mut PgConnection,
+        shard: ShardId,
+    ) -> Result<(), JournalError> {
+        let query = sqlx::query_as::<_, AttemptRow>(
+            "-- recover_attempts
+             select a.handle, a.seq, a.attempt, a.kind, a.at, a.next_at, a.error
+             from scheduler r
+             cross join lateral unnest(r.unfinished + int8multirange(int8range(r.highest_seq + 1, null))) as part
+             cross join lateral (
+                 select a.handle, a.seq, a.attempt, a.kind, a.at, a.next_at, a.error
+                 from attempt a
+                 where a.shard = $1
+                     and a.handle = r.handle
+                     and a.day >= r.first_day
+                     and a.seq >= lower(part)
+                     and a.seq < coalesce(upper(part), 9223372036854775807)
+                 offset 0
+             ) a
+             where r.shard = $1 and r.state <> 3 and not r.resting
+             order by a.handle, a.at, a.seq, a.attempt, a.kind",
+        );
+        let mut rows = query.bind(shard.0).fetch(connection);
+        while let Some(row) = rows.try_next().await? {
+            if let Some(place) = self.places.get(&row.handle) {
+                self.schedulers[*place].attempts.push(row.record()?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The latest calls of the last minutes, also those whose tasks have all ended.
+    async fn requests(
+        &mut self,
+        connection: &mut PgConnection,
+        shard: ShardId,
+        most: usize,
+    ) -> Result<(), JournalError> {
+        let now: Stamp = sqlx::query_scalar(
+            "-- now
+             select clock_timestamp()",
+        )
+        .fetch_one(&mut *connection)
+        .await?;
+        let since: Time = now.0 - REQUEST_MEMORY;
+        let rows_since = requests_since(connection, shard, Stamp(since - ROW_WIDTH), most).await?;
+        let query = sqlx::query_as::<_, SubmissionRow>(concat!(
+            "-- recover_requests
+             select ",
+            submission_columns!(),
+            " from submission s
+             where s.shard = $1
+                 and s.request_ids is not null
+                 and s.submitted_at >= $2
+                 and s.day >= ($2::timestamptz at time zone 'utc')::date"
+        ));
+        let mut rows = query.bind(shard.0).bind(rows_since).fetch(connection);
+        while let Some(row) = rows.try_next().await? {
+            if let Some(place) = self.places.get(&row.handle) {
+                self.schedulers[*place]
+                    .requests
+                    .extend(row.requests(since)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// From when on rows hold at least `most` calls that may be repeated, to the second; `since` when there are fewer.
+async fn requests_since(
+    connection: &mut PgConnection,
+    shard: ShardId,
+    since: Stamp,
+    most: usize,
+) -> Result<Stamp, JournalError> {
+    let seconds: Vec<(Stamp, i64)> = sqlx::query_as(
+        "-- requests_by_second
+         select date_trunc('second', s.submitted_at) as second, sum(coalesce(cardinality(s.call_counts), 1))
+         from submission s
+         where s.shard = $1
+             and s.request_ids is not null
+             and s.submitted_at >= $2
+             and s.day >= ($2::timestamptz at time zone 'utc')::date
+         group by second
+         order by second desc",
+    )
+    .bind(shard.0)
+    .bind(since)
+    .fetch_all(connection)
+    .await?;
+    let mut calls = 0;
+    let enough = seconds.into_iter().find(|(_, more)| {
+        calls += more;
+        calls >= i64::try_from(most).unwrap_or(i64::MAX)
+    });
+    Ok(enough.map_or(since, |(second, _)| second))
+}
+
+impl OutcomeRow {
+    /// Adds the outcomes after `after`, joined to runs of tasks that ended alike.
+    fn add_to(
+        &self,
+        outcomes: &mut Vec<RecoveredOutcome>,
+        after: DoneNo,
+    ) -> Result<(), JournalError> {
+        let skipped = (after.0 + 1 - self.first_done_no).max(0) as usize;
+        for index in skipped..self.count as usize {
+            let seq = self
+                .seq
+                .as_ref()
+                .map_or(Some(self.min_seq + index as i64), |seqs| {
+                    seqs.get(index).copied()
+                });
+            let number = self
+                .outcome
+                .as_ref()
+                .map_or(Some(1), |outcomes| outcomes.get(index).copied());
+            let (Some(seq), Some(outcome)) = (seq, number.and_then(Outcome::from_number)) else {
+                return Err(JournalError::corrupt(format!(
+                    "completion {}/{}",
+                    self.handle, self.first_done_no
+                )));
+            };
+            let done_no = DoneNo(self.first_done_no + index as i64);
+            match outcomes.last_mut() {
+                Some(last)
+                    if last.outcome == outcome && seq == last.first.0 + i64::from(last.count) =>
+                {
+                    last.count += 1
+                }
+                _ => outcomes.push(RecoveredOutcome {
+                    done_no,
+                    first: Seq(seq),
+                    count: 1,
+                    outcome,
+                }),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,227 @@
+//! Reads schedulers for handlers of RPCs; and the [`Reader`], the small pool that all such reads share.
+
+use crate::core::{
+    Checkpoint, DoneNo, Handle, Namespace, ReleaseMode, Request, SchedulerImage, SchedulerState,
+    Seq, ShardId, model::limits::REQUEST_MEMORY,
+};
+use crate::journal::{
+    JournalError,
+    encoding::{Date, Stamp},
+    error::connection_lost,
+};
+use serde::de::DeserializeOwned;
+use sqlx::PgPool;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The columns of a [`SchedulerRow`], of a table called `r`.
+macro_rules! scheduler_columns {
+    () => {
+        "r.handle, r.namespace, r.caller, r.request_id, r.request_hash, r.settings, r.state, r.release_mode, r.paused, r.halt,
+        r.cancel_rest, r.opened_at, r.released_at, r.first_day, r.resting, r.highest_seq, r.done_no,
+        array(select lower(part) from unnest(r.unfinished) as part) as unfinished_from,
+        array(select upper(part) - 1 from unnest(r.unfinished) as part) as unfinished_to"
+    };
+}
+pub(crate) use scheduler_columns;
+
+/// Reads of the journal for handlers of RPCs. Cheap to clone; every read is one statement in autocommit and may be
+/// dropped at any point.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    pub(crate) pool: PgPool,
+    pub(crate) shard: ShardId,
+    pub(crate) retention_days: u32,
+}
+
+/// A whole row.
+#[derive(Debug, sqlx::FromRow)]
+pub(crate) struct SchedulerRow {
+    pub handle: Uuid,
+    namespace: Vec<u8>,
+    caller: Vec<u8>,
+    request_id: Option<Uuid>,
+    request_hash: Option<i64>,
+    settings: Vec<u8>,
+    state: i16,
+    release_mode: Option<i16>,
+    paused: bool,
+    halt: Option<Vec<u8>>,
+    cancel_rest: Option<Vec<u8>>,
+    opened_at: Stamp,
+    released_at: Option<Stamp>,
+    first_day: Date,
+    resting: bool,
+    highest_seq: i64,
+    done_no: i64,
+    unfinished_from: Vec<i64>,
+    unfinished_to: Vec<i64>,
+}
+
+impl Reader {
+    pub(crate) fn new(pool: PgPool, shard: ShardId, retention_days: u32) -> Self {
+        Reader {
+            pool,
+            shard,
+            retention_days,
+        }
+    }
+
+    /// Runs a read, and again when its connection had died while it lay in the pool.
+    pub(crate) async fn read<T, F: Future<Output = Result<T, sqlx::Error>>>(
+        &self,
+        read: impl Fn() -> F,
+    ) -> Result<T, JournalError> {
+        for _ in 0..self.pool.options().get_max_connections() {
+            match read().await {
+                Err(error) if connection_lost(&error) => continue,
+                answer => return Ok(answer?),
+            }
+        }
+        Ok(read().await?)
+    }
+
+    /// The scheduler as of its last image.
+    pub async fn scheduler(&self, handle: Handle) -> Result<Option<SchedulerImage>, JournalError> {
+        let row = self
+            .read(|| {
+                sqlx::query_as::<_, SchedulerRow>(concat!(
+                    "-- scheduler
+                     select ",
+                    scheduler_columns!(),
+                    " from scheduler r
+                     where r.shard = $1 and r.handle = $2"
+                ))
+                .bind(self.shard.0)
+                .bind(handle.uuid())
+                .fetch_optional(&self.pool)
+            })
+            .await?;
+        row.map(SchedulerRow::image).transpose()
+    }
+
+    /// Schedulers of a namespace, newest first, older than `before`, of one state or all.
+    pub async fn schedulers(
+        &self,
+        namespace: &Namespace,
+        before: Option<Handle>,
+        state: Option<SchedulerState>,
+        limit: u32,
+    ) -> Result<Vec<SchedulerImage>, JournalError> {
+        let rows = self
+            .read(|| {
+                sqlx::query_as::<_, SchedulerRow>(concat!(
+                    "-- schedulers
+                     select ",
+                    scheduler_columns!(),
+                    " from scheduler r
+                     where r.shard = $1 and r.namespace = $2 and r.handle < $3 and ($4::int2 is null or r.state = $4)
+                     order by r.handle desc
+                     limit $5"
+                ))
+                .bind(self.shard.0)
+                .bind(namespace.0.as_bytes())
+                .bind(before.map_or(Uuid::max(), |handle| handle.uuid()))
+                .bind(state.map(|state| state as i16))
+                .bind(i64::from(limit))
+                .fetch_all(&self.pool)
+            })
+            .await?;
+        rows.into_iter().map(SchedulerRow::image).collect()
+    }
+
+    /// The scheduler that a repeatable call of the last [`REQUEST_MEMORY`] opened.
+    pub async fn find_request(
+        &self,
+        namespace: &Namespace,
+        id: Uuid,
+    ) -> Result<Option<SchedulerImage>, JournalError> {
+        let row = self
+            .read(|| {
+                sqlx::query_as::<_, SchedulerRow>(concat!(
+                    "-- find_request
+                     select ",
+                    scheduler_columns!(),
+                    " from scheduler r
+                     where r.shard = $1
+                         and r.namespace = $2
+                         and r.request_id = $3
+                         and r.opened_at > now() - $4 * interval '1 second'
+                     order by r.handle desc
+                     limit 1"
+                ))
+                .bind(self.shard.0)
+                .bind(namespace.0.as_bytes())
+                .bind(id)
+                .bind(REQUEST_MEMORY.as_secs() as i64)
+                .fetch_optional(&self.pool)
+            })
+            .await?;
+        row.map(SchedulerRow::image).transpose()
+    }
+}
+
+impl SchedulerRow {
+    /// As the core wrote it.
+    pub(crate) fn image(self) -> Result<SchedulerImage, JournalError> {
+        let corrupt =
+            |column: &str| JournalError::corrupt(format!("scheduler {}: {column}", self.handle));
+        let state = [
+            SchedulerState::Open,
+            SchedulerState::Releasing,
+            SchedulerState::Released,
+        ]
+        .into_iter()
+        .find(|state| *state as i16 == self.state)
+        .ok_or_else(|| corrupt("state"))?;
+        let release_mode = match self.release_mode {
+            None => None,
+            Some(1) => Some(ReleaseMode::Finish),
+            Some(2) => Some(ReleaseMode::Cancel),
+            Some(_) => return Err(corrupt("release_mode")),
+        };
+        let unfinished = self
+            .unfinished_from
+            .iter()
+            .zip(&self.unfinished_to)
+            .map(|(from, to)| (Seq(*from), Seq(*to)));
+        Ok(SchedulerImage {
+            handle: Handle::from_uuid(self.handle),
+            namespace: Namespace(text(&self.namespace)),
+            caller: text(&self.caller),
+            request: self
+                .request_id
+                .zip(self.request_hash)
+                .map(|(id, hash)| Request { id, hash }),
+            settings: json(&self.settings).ok_or_else(|| corrupt("settings"))?,
+            state,
+            release_mode,
+            paused: self.paused,
+            halt: self
+                .halt
+                .map(|halt| json(&halt).ok_or_else(|| corrupt("halt")))
+                .transpose()?,
+            cancel_rest: self
+                .cancel_rest
+                .map(|rest| json(&rest).ok_or_else(|| corrupt("cancel_rest")))
+                .transpose()?,
+            opened_at: self.opened_at.0,
+            released_at: self.released_at.map(|stamp| stamp.0),
+            checkpoint: Checkpoint {
+                highest_seq: Seq(self.highest_seq),
+                done_no: DoneNo(self.done_no),
+                unfinished: unfinished.collect(),
+                first_day: self.first_day.0,
+                resting: self.resting,
+            },
+        })
+    }
+}
+
+fn text(bytes: &[u8]) -> Arc<str> {
+    String::from_utf8_lossy(bytes).into()
+}
+
+fn json<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    serde_json::from_slice(bytes).ok()
+}

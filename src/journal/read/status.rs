@@ -1,0 +1,129 @@
+//! Reads what the status page says about the journal.
+
+use crate::core::{BatchNo, Day, Epoch, Time};
+use crate::journal::{
+    JournalError, Pin, Reader,
+    encoding::{Date, Stamp},
+};
+use uuid::Uuid;
+
+/// The journal, and who uses it.
+#[derive(Clone, Debug)]
+pub struct JournalStatus {
+    /// The last durable batch.
+    pub last_batch: BatchNo,
+    /// When it was written.
+    pub last_at: Time,
+    /// Time of the database.
+    pub now: Time,
+    /// The shard's epoch.
+    pub epoch: Epoch,
+    /// The oldest day with tasks.
+    pub oldest_day: Option<Day>,
+    /// What keeps it, when it is over its retention.
+    pub pin: Option<Pin>,
+    /// Days for which events and the log are kept.
+    pub retention_days: u32,
+    /// Runs of servers seen in the last hour, the youngest first.
+    pub replicas: Vec<ReplicaRow>,
+}
+
+/// One run of a server.
+#[derive(Clone, Debug)]
+pub struct ReplicaRow {
+    /// Of this run.
+    pub id: Uuid,
+    /// Of the replica.
+    pub name: String,
+    /// It owns the shard.
+    pub owner: bool,
+    /// The epoch it knows.
+    pub epoch: Epoch,
+    /// When it began.
+    pub started_at: Time,
+    /// Its last heartbeat.
+    pub seen_at: Time,
+}
+
+#[derive(sqlx::FromRow)]
+struct Row {
+    id: Uuid,
+    name: String,
+    owner: bool,
+    epoch: i64,
+    started_at: Stamp,
+    seen_at: Stamp,
+}
+
+impl Reader {
+    /// What the status page says about the journal.
+    pub async fn status(&self) -> Result<JournalStatus, JournalError> {
+        let (no, at, now, epoch, day): (i64, Stamp, Stamp, i64, Option<Date>) = self
+            .read(|| {
+                sqlx::query_as(
+                    "-- status
+                     select b.batch_no, b.at, clock_timestamp(), s.epoch, (
+                         select min(to_date(right(c.relname, 10), 'YYYY_MM_DD'))
+                         from pg_inherits i
+                         join pg_class c on c.oid = i.inhrelid
+                         where i.inhparent = 'submission'::regclass and pg_relation_size(c.oid) > 0
+                     )
+                     from batch b
+                     join shard s on s.shard = b.shard
+                     where b.shard = $1
+                     order by b.batch_no desc
+                     limit 1",
+                )
+                .bind(self.shard.0)
+                .fetch_one(&self.pool)
+            })
+            .await?;
+        let day = day.map(|day| day.0);
+        // A day's tasks are kept a day longer than its events, and are dropped within an hour.
+        let over = |day: &Day| {
+            i64::from(day.0) + i64::from(self.retention_days) + 1 < i64::from(now.0.day().0)
+        };
+        let pin = match day.filter(over) {
+            Some(day) => Some(self.pin(day).await?),
+            None => None,
+        };
+        Ok(JournalStatus {
+            last_batch: BatchNo(no),
+            last_at: at.0,
+            now: now.0,
+            epoch: Epoch(epoch),
+            oldest_day: day,
+            pin,
+            retention_days: self.retention_days,
+            replicas: self.replicas().await?,
+        })
+    }
+
+    async fn replicas(&self) -> Result<Vec<ReplicaRow>, JournalError> {
+        let rows = self
+            .read(|| {
+                sqlx::query_as::<_, Row>(
+                    "-- replicas
+                     select r.replica as id, r.name, r.epoch, r.started_at,
+                         (s.owner_id is not distinct from r.replica and s.handover_to is null) as owner,
+                         r.seen_at
+                     from replica r
+                     join shard s on s.shard = r.shard
+                     where r.shard = $1 and r.seen_at > now() - interval '1 hour'
+                     order by r.started_at desc",
+                )
+                .bind(self.shard.0)
+                .fetch_all(&self.pool)
+            })
+            .await?;
+        let replica = |row: Row| ReplicaRow {
+            id: row.id,
+            name: row.name,
+            owner: row.owner,
+            epoch: Epoch(row.epoch),
+            started_at: row.started_at.0,
+            seen_at: row.seen_at.0,
+        };
+        Ok(rows.into_iter().map(replica).collect())
+    }
+}

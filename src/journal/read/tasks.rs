@@ -1,0 +1,341 @@
+//! Reads tasks for handlers of RPCs: one with everything about it, or a page of them, newest first.
+
+use crate::core::{AttemptRecord, Done, DoneNo, Handle, Order, Seq, Spec, Time};
+use crate::journal::{
+    Body, JournalError, Reader,
+    rows::{
+        attempt::AttemptRow,
+        submission::{Specs, SubmissionRow, submission_columns},
+    },
+};
+use std::sync::Arc;
+
+/// Rows looked through for one page, at most; the first read is small, because a row may hold thousands of tasks.
+const ROWS: i64 = 1_000;
+const FIRST_ROWS: i64 = 4;
+const MOST_ROWS: i64 = 256;
+/// Attempt rows shown.
+const ATTEMPTS: i64 = 1_000;
+
+/// A task as the journal knows it: what runs or waits now is known to the core only.
+#[derive(Clone, Debug)]
+pub struct StoredTask {
+    /// Its number.
+    pub seq: Seq,
+    /// The order asked for.
+    pub order: Option<Order>,
+    /// The order in force.
+    pub effective: Option<Order>,
+    /// Work and options, with defaults filled in.
+    pub spec: Arc<Spec>,
+    /// When it was submitted.
+    pub submitted_at: Time,
+    /// Its event, once it has ended.
+    pub done: Option<(DoneNo, Done)>,
+    /// Body and parameters: only of a single task.
+    pub body: Option<Body>,
+    /// Its attempts that have a row, by time: only of a single task.
+    pub attempts: Vec<AttemptRecord>,
+}
+
+/// Some tasks, newest first.
+#[derive(Clone, Debug, Default)]
+pub struct TaskPage {
+    /// The tasks; perhaps none although there are more.
+    pub tasks: Vec<StoredTask>,
+    /// Pass it as `before` for the next page; `None`: there is none.
+    pub next: Option<Seq>,
+}
+
+impl Reader {
+    /// The order in force for a task; `None`: there is no such task.
+    pub async fn effective_order(
+        &self,
+        handle: Handle,
+        seq: Seq,
+    ) -> Result<Option<Option<Order>>, JournalError> {
+        let row = self.submission_of(handle, seq).await?;
+        Ok(row.map(|row| row.effective((seq.0 - row.first_seq) as usize)))
+    }
+
+    /// One task with body, outcome and attempts.
+    pub async fn task(&self, handle: Handle, seq: Seq) -> Result<Option<StoredTask>, JournalError> {
+        let Some(row) = self.submission_of(handle, seq).await? else {
+            return Ok(None);
+        };
+        let mut task = stored(&row, seq, &mut Specs::default())?;
+        task.body = self.bodies(handle, seq, seq, 1).await?.pop();
+        task.done = self.outcomes(handle, &[seq]).await?.remove(&seq);
+        task.attempts = self.attempts(handle, seq).await?;
+        Ok(Some(task))
+    }
+
+    /// Tasks before `before` (`None`: from the newest), of one effective order or all, newest first, at most `limit`.
+    pub async fn tasks(
+        &self,
+        handle: Handle,
+        before: Option<Seq>,
+        order: Option<Order>,
+        limit: usize,
+    ) -> Result<TaskPage, JournalError> {
+        let mut before = before.unwrap_or(Seq(i64::MAX));
+        let mut specs = Specs::default();
+        let mut page = TaskPage::default();
+        let (mut looked_at, mut step) = (0, FIRST_ROWS);
+        while looked_at < ROWS {
+            let rows = match order {
+                None => self.submissions(handle, before, step).await?,
+                Some(order) => {
+                    self.submissions_of_order(handle, before, order, step)
+                        .await?
+                }
+            };
+            for row in &rows {
+                let last = (row.first_seq + i64::from(row.count)).min(before.0) - 1;
+                for seq in (row.first_seq..=last).rev() {
+                    if page.tasks.len() == limit {
+                        page.next = Some(Seq(seq + 1));
+                        return self.with_outcomes(handle, page).await;
+                    }
+                    if order.is_none() || row.effective((seq - row.first_seq) as usize) == order {
+                        page.tasks.push(stored(row, Seq(seq), &mut specs)?);
+                    }
+                }
+            }
+            page.next = rows
+                .last()
+                .filter(|row| row.first_seq > 1)
+                .map(|row| Seq(row.first_seq));
+            if rows.len() < step as usize {
+                page.next = None;
+                break;
+            }
+            before = page.next.unwrap_or_default();
+            looked_at += step;
+            step = (step * 4).min(MOST_ROWS);
+        }
+        self.with_outcomes(handle, page).await
+    }
+
+    /// These tasks, which are named newest first; those whose rows are gone are left out.
+    pub async fn tasks_of(
+        &self,
+        handle: Handle,
+        seqs: &[Seq],
+    ) -> Result<Vec<StoredTask>, JournalError> {
+        let rows = self.submissions_of(handle, seqs).await?;
+        let mut specs = Specs::default();
+        let mut page = TaskPage::default();
+        for seq in seqs {
+            let at = rows.partition_point(|row| row.first_seq <= seq.0);
+            let row = at.checked_sub(1).map(|at| &rows[at]);
+            if let Some(row) = row.filter(|row| seq.0 < row.first_seq + i64::from(row.count)) {
+                page.tasks.push(stored(row, *seq, &mut specs)?);
+            }
+        }
+        Ok(self.with_outcomes(handle, page).await?.tasks)
+    }
+
+    /// The oldest task that still has a row.
+    pub async fn oldest_task(&self, handle: Handle) -> Result<Option<Seq>, JournalError> {
+        let oldest: Option<i64> = self
+            .read(|| {
+                sqlx::query_scalar(
+                    "-- oldest_task
+                     select min(first_seq)
+                     from submission
+                     where shard = $1 and handle = $2",
+                )
+                .bind(self.shard.0)
+                .bind(handle.uuid())
+                .fetch_one(&self.pool)
+            })
+            .await?;
+        Ok(oldest.map(Seq))
+    }
+
+    async fn with_outcomes(
+        &self,
+        handle: Handle,
+        mut page: TaskPage,
+    ) -> Result<TaskPage, JournalError> {
+        let seqs: Vec<Seq> = page.tasks.iter().map(|task| task.seq).collect();
+        let mut outcomes = self.outcomes(handle, &seqs).await?;
+        for task in &mut page.tasks {
+            task.done = outcomes.remove(&task.seq);
+        }
+        Ok(page)
+    }
+
+    /// The row that holds a task.
+    async fn submission_of(
+        &self,
+        handle: Handle,
+        seq: Seq,
+    ) -> Result<Option<SubmissionRow>, JournalError> {
+        let rows = self
+            .submissions(handle, Seq(seq.0.saturating_add(1)), 1)
+            .await?;
+        Ok(rows
+            .into_iter()
+            .find(|row| seq.0 >= row.first_seq && seq.0 < row.first_seq + i64::from(row.count)))
+    }
+
+    /// Rows that begin before `before`, newest first.
+    async fn submissions(
+        &self,
+        handle: Handle,
+        before: Seq,
+        limit: i64,
+    ) -> Result<Vec<SubmissionRow>, JournalError> {
+        self.read(|| {
+            sqlx::query_as::<_, SubmissionRow>(concat!(
+                "-- submissions
+                 select ",
+                submission_columns!(),
+                " from submission s
+                 where s.shard = $1 and s.handle = $2 and s.first_seq < $3
+                 order by s.first_seq desc
+                 limit $4"
+            ))
+            .bind(self.shard.0)
+            .bind(handle.uuid())
+            .bind(before.0)
+            .bind(limit)
+            .fetch_all(&self.pool)
+        })
+        .await
+    }
+
+    /// Rows that begin before `before` and have tasks of `order`, newest first.
+    async fn submissions_of_order(
+        &self,
+        handle: Handle,
+        before: Seq,
+        order: Order,
+        limit: i64,
+    ) -> Result<Vec<SubmissionRow>, JournalError> {
+        self.read(|| {
+            sqlx::query_as::<_, SubmissionRow>(concat!(
+                "-- submissions_of_order
+                 select s.*
+                 from (
+                     (
+                         select ",
+                submission_columns!(),
+                " from submission s
+                         where s.shard = $1
+                             and s.handle = $2
+                             and s.first_seq < $3
+                             and s.lowest_order = $5
+                             and s.lowest_order = s.highest_order
+                         order by s.first_seq desc
+                         limit $4
+                     )
+                     union all
+                     (
+                         select ",
+                submission_columns!(),
+                " from submission s
+                         where s.shard = $1
+                             and s.handle = $2
+                             and s.first_seq < $3
+                             and s.lowest_order < s.highest_order
+                             and s.lowest_order <= $5
+                             and s.highest_order >= $5
+                             and $5 = any (coalesce(s.effective_order, s.asked_order))
+                         order by s.first_seq desc
+                         limit $4
+                     )
+                 ) s
+                 order by s.first_seq desc
+                 limit $4"
+            ))
+            .bind(self.shard.0)
+            .bind(handle.uuid())
+            .bind(before.0)
+            .bind(limit)
+            .bind(order.0)
+            .fetch_all(&self.pool)
+        })
+        .await
+    }
+
+    /// The rows that hold these tasks, oldest first.
+    async fn submissions_of(
+        &self,
+        handle: Handle,
+        seqs: &[Seq],
+    ) -> Result<Vec<SubmissionRow>, JournalError> {
+        let seqs: Vec<i64> = seqs.iter().map(|seq| seq.0).collect();
+        self.read(|| {
+            sqlx::query_as::<_, SubmissionRow>(concat!(
+                "-- submissions_of
+                 with rows as materialized (
+                     select distinct (
+                         select max(b.first_seq)
+                         from submission b
+                         where b.shard = $1 and b.handle = $2 and b.first_seq <= w.seq
+                     ) as first_seq
+                     from unnest($3::int8[]) as w (seq)
+                 )
+                 select s.*
+                 from rows
+                 cross join lateral (
+                     select ",
+                submission_columns!(),
+                " from submission s
+                     where s.shard = $1 and s.handle = $2 and s.first_seq = rows.first_seq
+                     offset 0
+                 ) s
+                 order by s.first_seq"
+            ))
+            .bind(self.shard.0)
+            .bind(handle.uuid())
+            .bind(&seqs)
+            .fetch_all(&self.pool)
+        })
+        .await
+    }
+
+    async fn attempts(&self, handle: Handle, seq: Seq) -> Result<Vec<AttemptRecord>, JournalError> {
+        let rows = self
+            .read(|| {
+                sqlx::query_as::<_, AttemptRow>(
+                    "-- attempts
+                     select handle, seq, attempt, kind, at, next_at, error
+                     from attempt
+                     where shard = $1 and handle = $2 and seq = $3
+                     order by attempt desc, kind desc
+                     limit $4",
+                )
+                .bind(self.shard.0)
+                .bind(handle.uuid())
+                .bind(seq.0)
+                .bind(ATTEMPTS)
+                .fetch_all(&self.pool)
+            })
+            .await?;
+        let mut attempts: Vec<AttemptRecord> = rows
+            .into_iter()
+            .map(AttemptRow::record)
+            .collect::<Result<_, _>>()?;
+        attempts.reverse();
+        attempts.sort_by_key(|record| record.at);
+        Ok(attempts)
+    }
+}
+
+fn stored(row: &SubmissionRow, seq: Seq, specs: &mut Specs) -> Result<StoredTask, JournalError> {
+    let index = (seq.0 - row.first_seq) as usize;
+    Ok(StoredTask {
+        seq,
+        order: row.asked(index),
+        effective: row.effective(index),
+        spec: row.task_spec(index, specs)?,
+        submitted_at: row.task_time(index)?,
+        done: None,
+        body: None,
+        attempts: Vec::new(),
+    })
+}

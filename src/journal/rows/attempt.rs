@@ -1,0 +1,52 @@
+//! A row of `attempt` taken apart again.
+
+use crate::core::{Attempt, AttemptEvent, AttemptRecord, Handle, Seq};
+use crate::journal::{JournalError, append::take_error, encoding::Stamp};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// A whole row.
+#[derive(Debug, sqlx::FromRow)]
+pub(crate) struct AttemptRow {
+    pub handle: Uuid,
+    seq: i64,
+    attempt: i32,
+    kind: i16,
+    at: Stamp,
+    next_at: Option<Stamp>,
+    error: Option<Vec<u8>>,
+}
+
+impl AttemptRow {
+    /// As the core wrote it.
+    pub(crate) fn record(self) -> Result<AttemptRecord, JournalError> {
+        let corrupt = || {
+            JournalError::corrupt(format!(
+                "attempt {}/{}/{}",
+                self.handle, self.seq, self.attempt
+            ))
+        };
+        let next_at = self.next_at.map(|stamp| stamp.0);
+        let error = self
+            .error
+            .as_deref()
+            .map(|bytes| take_error(bytes).ok_or_else(corrupt))
+            .transpose()?
+            .map(Arc::new);
+        let what = match (self.kind, next_at, error) {
+            (1, ..) => AttemptEvent::Start,
+            (2, ..) => AttemptEvent::CancelRequested,
+            (5, ..) => AttemptEvent::HandedBack,
+            (3, Some(next_at), error) => AttemptEvent::Lost { next_at, error },
+            (4, Some(next_at), Some(error)) => AttemptEvent::Failed { next_at, error },
+            _ => return Err(corrupt()),
+        };
+        Ok(AttemptRecord {
+            handle: Handle::from_uuid(self.handle),
+            seq: Seq(self.seq),
+            attempt: Attempt(self.attempt),
+            what,
+            at: self.at.0,
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! A row of `completion` taken apart again.
+
+use crate::core::{Attempt, Done, DoneNo, Order, Outcome, Seq, TaskResult, Time};
+use crate::journal::{JournalError, append::take_error, encoding::Stamp};
+use bytes::Bytes;
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// The columns of a [`CompletionRow`], of a table called `c`.
+macro_rules! completion_columns {
+    () => {
+        "c.handle, c.first_done_no, c.count, c.min_seq, c.started_at, c.ended_at, c.seq, c.task_order, c.outcome, c.attempt,
+        c.started, c.ended, c.slot, c.backend_pid, c.error_ends, c.errors, c.rows_affected, c.result_ends, c.results, c.truncated"
+    };
+}
+pub(crate) use completion_columns;
+
+/// A whole row.
+#[derive(Debug, sqlx::FromRow)]
+pub(crate) struct CompletionRow {
+    handle: Uuid,
+    first_done_no: i64,
+    count: i32,
+    min_seq: i64,
+    started_at: Option<Stamp>,
+    ended_at: Stamp,
+    seq: Option<Vec<i64>>,
+    task_order: Option<Vec<i64>>,
+    outcome: Option<Vec<i16>>,
+    attempt: Option<Vec<i32>>,
+    started: Option<Vec<i64>>,
+    ended: Option<Vec<i64>>,
+    slot: Option<Vec<i32>>,
+    backend_pid: Option<Vec<i32>>,
+    error_ends: Option<Vec<i32>>,
+    errors: Option<Vec<u8>>,
+    rows_affected: Option<Vec<i64>>,
+    result_ends: Option<Vec<i32>>,
+    results: Option<Vec<u8>>,
+    truncated: Option<Vec<i16>>,
+}
+
+impl CompletionRow {
+    /// How many events.
+    pub(crate) fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Number of the event at `index` (from 0).
+    pub(crate) fn done_no(&self, index: usize) -> DoneNo {
+        DoneNo(self.first_done_no + index as i64)
+    }
+
+    /// Task of the event at `index`.
+    pub(crate) fn seq(&self, index: usize) -> Seq {
+        Seq(at(&self.seq, index).unwrap_or(self.min_seq + index as i64))
+    }
+
+    /// The event at `index`.
+    pub(crate) fn done(&self, index: usize) -> Result<Done, JournalError> {
+        let outcome = Outcome::from_number(at(&self.outcome, index).unwrap_or(1))
+            .ok_or_else(|| self.corrupt("outcome"))?;
+        let started = at(&self.started, index).map_or(self.started_at.map(|stamp| stamp.0), |us| {
+            (us > 0).then_some(Time(us))
+        });
+        let error =
+            item(&self.errors, &self.error_ends, index).map_err(|()| self.corrupt("errors"))?;
+        Ok(Done {
+            first: self.seq(index),
+            count: 1,
+            order: at(&self.task_order, index)
+                .filter(|order| *order >= 0)
+                .map(Order),
+            outcome,
+            attempt: Attempt(at(&self.attempt, index).unwrap_or(1)),
+            started,
+            ended: at(&self.ended, index).map_or(self.ended_at.0, Time),
+            slot: at(&self.slot, index).unwrap_or(0) as u32,
+            backend_pid: at(&self.backend_pid, index).unwrap_or(0),
+            error: error
+                .map(|bytes| take_error(bytes).ok_or_else(|| self.corrupt("error")))
+                .transpose()?
+                .map(Arc::new),
+            result: self.result(index)?.map(Arc::new),
+        })
+    }
+
+    fn result(&self, index: usize) -> Result<Option<TaskResult>, JournalError> {
+        let rows =
+            item(&self.results, &self.result_ends, index).map_err(|()| self.corrupt("results"))?;
+        let affected = at(&self.rows_affected, index).filter(|rows| *rows >= 0);
+        Ok(affected.map(|rows_affected| TaskResult {
+            rows_affected,
+            rows_json: rows.map(Bytes::copy_from_slice).unwrap_or_default(),
+            truncated: at(&self.truncated, index) == Some(1),
+        }))
+    }
+
+    fn corrupt(&self, column: &str) -> JournalError {
+        JournalError::corrupt(format!(
+            "completion {}/{}: {column}",
+            self.handle, self.first_done_no
+        ))
+    }
+}
+
+fn at<T: Copy>(values: &Option<Vec<T>>, index: usize) -> Option<T> {
+    values
+        .as_ref()
+        .and_then(|values| values.get(index))
+        .copied()
+}
+
+/// The item at `index` of a packed value; `None` when it is empty.
+pub(crate) fn item<'a>(
+    packed: &'a Option<Vec<u8>>,
+    ends: &Option<Vec<i32>>,
+    index: usize,
+) -> Result<Option<&'a [u8]>, ()> {
+    let (Some(packed), Some(ends)) = (packed, ends) else {
+        return Ok(None);
+    };
+    let start = if index == 0 {
+        0
+    } else {
+        *ends.get(index - 1).ok_or(())?
+    };
+    let end = *ends.get(index).ok_or(())?;
+    let item = packed.get(start as usize..end as usize).ok_or(())?;
+    Ok((!item.is_empty()).then_some(item))
+}

@@ -1,0 +1,234 @@
+//! A row of `submission` taken apart again.
+
+use crate::core::{
+    DoneNo, Order, RecoveredRequest, RecoveredRun, Request, Seq, Spec, Time, blocks,
+};
+use crate::journal::{JournalError, encoding::Stamp};
+use std::{collections::HashMap, sync::Arc};
+use uuid::Uuid;
+
+/// The columns of a [`SubmissionRow`], of a table called `s`.
+macro_rules! submission_columns {
+    () => {
+        "s.handle, s.first_seq, s.count, s.submitted_at, s.asked_order, s.effective_order, s.spec, s.specs, s.call_counts,
+        s.call_times, s.request_ids, s.request_hashes, s.done_nos"
+    };
+}
+pub(crate) use submission_columns;
+
+/// A row without bodies.
+#[derive(Debug, sqlx::FromRow)]
+pub(crate) struct SubmissionRow {
+    pub handle: Uuid,
+    pub first_seq: i64,
+    pub count: i32,
+    submitted_at: Stamp,
+    asked_order: Option<Vec<i64>>,
+    effective_order: Option<Vec<i64>>,
+    spec: Option<Vec<i32>>,
+    specs: Vec<u8>,
+    call_counts: Option<Vec<i32>>,
+    call_times: Option<Vec<i64>>,
+    request_ids: Option<Vec<Uuid>>,
+    request_hashes: Option<Vec<i64>>,
+    done_nos: Option<Vec<i64>>,
+    /// Only where [`SubmissionRow::runs`] is asked for.
+    #[sqlx(default)]
+    body_ends: Option<Vec<i32>>,
+    #[sqlx(default)]
+    params_ends: Option<Vec<i32>>,
+}
+
+/// One call of a row: its first task (from 0), how many, and when.
+struct Call {
+    index: usize,
+    offset: usize,
+    count: usize,
+    at: Time,
+}
+
+/// Dictionaries seen so far: most rows of a scheduler, and of many schedulers, have the same.
+#[derive(Default)]
+pub(crate) struct Specs(HashMap<Vec<u8>, Arc<[Arc<Spec>]>>);
+
+impl Specs {
+    /// The dictionary written as `json`.
+    fn parse(&mut self, json: &[u8]) -> Result<Arc<[Arc<Spec>]>, JournalError> {
+        if let Some(known) = self.0.get(json) {
+            return Ok(known.clone());
+        }
+        let parsed: Vec<Arc<Spec>> = serde_json::from_slice(json)
+            .map_err(|error| JournalError::corrupt(format!("specs: {error}")))?;
+        let parsed: Arc<[Arc<Spec>]> = parsed.into();
+        self.0.insert(json.to_vec(), parsed.clone());
+        Ok(parsed)
+    }
+}
+
+impl SubmissionRow {
+    /// The tasks as runs of equal order, spec and time.
+    pub(crate) fn runs(&self, specs: &mut Specs) -> Result<Vec<RecoveredRun>, JournalError> {
+        let dictionary = specs.parse(&self.specs)?;
+        let mut runs: Vec<RecoveredRun> = Vec::new();
+        for call in self.calls()? {
+            let blocks = self.blocks(&call);
+            for index in call.offset..call.offset + call.count {
+                let (order, spec) = (self.effective(index), self.spec(index, &dictionary)?);
+                match runs.last_mut() {
+                    Some(last)
+                        if last.order == order
+                            && last.submitted_at == call.at
+                            && last.blocks == blocks
+                            && Arc::ptr_eq(&last.spec, spec) =>
+                    {
+                        last.count += 1
+                    }
+                    _ => runs.push(RecoveredRun {
+                        first: Seq(self.first_seq + index as i64),
+                        count: 1,
+                        order,
+                        spec: spec.clone(),
+                        submitted_at: call.at,
+                        blocks,
+                    }),
+                }
+            }
+        }
+        Ok(runs)
+    }
+
+    /// What each task of a call counts for in the quota of bytes.
+    fn blocks(&self, call: &Call) -> u32 {
+        let bytes = |ends: &Option<Vec<i32>>| {
+            let end = |tasks: usize| {
+                ends.as_ref()
+                    .and_then(|ends| ends.get(tasks.checked_sub(1)?).copied())
+                    .unwrap_or(0)
+            };
+            (end(call.offset + call.count) - end(call.offset)).max(0) as usize
+        };
+        blocks(
+            bytes(&self.body_ends) + bytes(&self.params_ends),
+            call.count,
+        )
+    }
+
+    /// The calls that may be repeated, accepted since `since`.
+    pub(crate) fn requests(&self, since: Time) -> Result<Vec<RecoveredRequest>, JournalError> {
+        let (Some(ids), Some(hashes), Some(done_nos)) =
+            (&self.request_ids, &self.request_hashes, &self.done_nos)
+        else {
+            return Ok(Vec::new());
+        };
+        let requests = self
+            .calls()?
+            .into_iter()
+            .filter(|call| call.at >= since)
+            .filter_map(|call| {
+                let (id, hash, done_no) = (
+                    *ids.get(call.index)?,
+                    *hashes.get(call.index)?,
+                    *done_nos.get(call.index)?,
+                );
+                (!id.is_nil()).then(|| RecoveredRequest {
+                    request: Request { id, hash },
+                    first_seq: Seq(self.first_seq + call.offset as i64),
+                    count: call.count as u32,
+                    done_no: DoneNo(done_no),
+                    at: call.at,
+                })
+            });
+        Ok(requests.collect())
+    }
+
+    /// Work and options of the task at `index` (from 0).
+    pub(crate) fn task_spec(
+        &self,
+        index: usize,
+        specs: &mut Specs,
+    ) -> Result<Arc<Spec>, JournalError> {
+        let dictionary = specs.parse(&self.specs)?;
+        Ok(self.spec(index, &dictionary)?.clone())
+    }
+
+    /// When the task at `index` was submitted.
+    pub(crate) fn task_time(&self, index: usize) -> Result<Time, JournalError> {
+        let call = self
+            .calls()?
+            .into_iter()
+            .find(|call| index < call.offset + call.count);
+        Ok(call.map_or(self.submitted_at.0, |call| call.at))
+    }
+
+    /// The order asked for by the task at `index`.
+    pub(crate) fn asked(&self, index: usize) -> Option<Order> {
+        order(&self.asked_order, index)
+    }
+
+    /// The order in force of the task at `index`.
+    pub(crate) fn effective(&self, index: usize) -> Option<Order> {
+        order(
+            if self.effective_order.is_some() {
+                &self.effective_order
+            } else {
+                &self.asked_order
+            },
+            index,
+        )
+    }
+
+    fn spec<'a>(
+        &self,
+        index: usize,
+        dictionary: &'a [Arc<Spec>],
+    ) -> Result<&'a Arc<Spec>, JournalError> {
+        let number = self
+            .spec
+            .as_ref()
+            .map_or(Some(0), |numbers| numbers.get(index).copied());
+        number
+            .and_then(|number| dictionary.get(number as usize))
+            .ok_or_else(|| self.corrupt("spec"))
+    }
+
+    fn calls(&self) -> Result<Vec<Call>, JournalError> {
+        let whole = [self.count];
+        let counts = self.call_counts.as_deref().unwrap_or(&whole);
+        let mut offset = 0;
+        let mut calls = Vec::with_capacity(counts.len());
+        for (index, count) in counts.iter().enumerate() {
+            let at = self
+                .call_times
+                .as_ref()
+                .and_then(|times| times.get(index))
+                .map_or(self.submitted_at.0, |us| Time(*us));
+            calls.push(Call {
+                index,
+                offset,
+                count: *count as usize,
+                at,
+            });
+            offset += *count as usize;
+        }
+        if offset == self.count as usize {
+            Ok(calls)
+        } else {
+            Err(self.corrupt("call_counts"))
+        }
+    }
+
+    fn corrupt(&self, column: &str) -> JournalError {
+        JournalError::corrupt(format!(
+            "submission {}/{}: {column}",
+            self.handle, self.first_seq
+        ))
+    }
+}
+
+fn order(orders: &Option<Vec<i64>>, index: usize) -> Option<Order> {
+    orders
+        .as_ref()
+        .and_then(|orders| orders.get(index))
+        .filter(|order| **order >= 0)
+        .map(|order| Order(*order))
+}

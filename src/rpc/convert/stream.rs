@@ -1,0 +1,48 @@
+//! Core types → the stream messages of the API.
+
+use crate::coordinator::{End, Page};
+use crate::core::Until;
+use rallypoint_client::api;
+
+/// A page as the API says it.
+pub(crate) fn message(page: Page) -> api::SynchronizationResponse {
+    let mut done = Vec::new();
+    for (done_no, events) in &page.done {
+        done.extend((0..events.count).map(|index| super::event(*done_no, events, index, false)));
+    }
+    api::SynchronizationResponse {
+        done,
+        pending: page.pending,
+        end: page.end.map(end),
+        ..Default::default()
+    }
+}
+
+fn end(end: End) -> api::End {
+    let (reason, blocked, halt) = match end {
+        End::Goal => (api::end::Reason::Goal, 0, None),
+        End::Failure => (api::end::Reason::Failure, 0, None),
+        End::Halted { blocked, halt } => {
+            (api::end::Reason::Halted, blocked, Some(super::halt(&halt)))
+        }
+        End::Released => (api::end::Reason::Released, 0, None),
+    };
+    api::End {
+        reason: reason.into(),
+        blocked,
+        halt,
+    }
+}
+
+/// As the API says it.
+pub(crate) fn until(until: Until) -> api::Until {
+    use api::until::Kind;
+    let kind = match until {
+        Until::All => Kind::All(api::Unit {}),
+        Until::Order(order) => Kind::Order(order.0),
+        Until::Count(count) => Kind::Count(i64::try_from(count).unwrap_or(i64::MAX)),
+        Until::FirstFailure => Kind::FirstFailure(api::Unit {}),
+        Until::Forever => Kind::Forever(api::Unit {}),
+    };
+    api::Until { kind: Some(kind) }
+}

@@ -1,0 +1,5 @@
+//! Calls that belong to another replica: where the owner is, and how a call gets there.
+
+pub(crate) mod layer;
+pub(crate) mod peer_service;
+pub(crate) mod route;

@@ -1,0 +1,40 @@
+//! PeerService: what replicas tell each other.
+
+use crate::{coordinator::Coordinator, peer::Peers};
+use rallypoint_client::api::peer::{
+    LookRequest, LookResponse, peer_service_client::PeerServiceClient,
+    peer_service_server::PeerService,
+};
+use std::time::Duration;
+use tonic::{Request, Response, Status};
+
+/// How long a replica may take to hear that it is to look.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The service.
+#[derive(Clone)]
+pub(crate) struct Peering {
+    /// Looks.
+    pub coordinator: Coordinator,
+}
+
+#[tonic::async_trait]
+impl PeerService for Peering {
+    async fn look(&self, _: Request<LookRequest>) -> Result<Response<LookResponse>, Status> {
+        self.coordinator.look();
+        Ok(Response::new(LookResponse {}))
+    }
+}
+
+/// Has the replica at `address` look who owns the shard. It would at its next heartbeat anyway.
+pub(crate) async fn poke(peers: &Peers, address: &str) {
+    let Ok(channel) = peers.channel(address) else {
+        return;
+    };
+    let mut client = PeerServiceClient::new(channel);
+    match tokio::time::timeout(PATIENCE, client.look(LookRequest {})).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => tracing::debug!(%address, %error, "a replica could not be told to look"),
+        Err(_) => tracing::debug!(%address, "a replica did not answer in time"),
+    }
+}

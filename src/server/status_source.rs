@@ -1,0 +1,78 @@
+//! What the executor tells about itself, in the words of the API.
+
+use crate::{
+    clock::Clock,
+    core::Time,
+    executor::{ExecutionRow, Executor},
+    rpc::Probes,
+};
+use prost_types::Timestamp;
+use rallypoint_client::api;
+use std::sync::Arc;
+
+/// Probes into `executor`, for the status service of the replica called `replica`.
+pub(crate) fn probes(executor: &Executor, clock: Clock, replica: Arc<str>) -> Probes {
+    let (rows, targets) = (executor.clone(), executor.clone());
+    Probes {
+        executions: Arc::new(move || {
+            let now = clock.now();
+            rows.executions()
+                .into_iter()
+                .map(|row| execution(row, now, &replica))
+                .collect()
+        }),
+        targets: Arc::new(move || {
+            let sessions = targets.executions();
+            targets
+                .targets()
+                .into_iter()
+                .map(|target| status(target, &sessions))
+                .collect()
+        }),
+    }
+}
+
+fn execution(row: ExecutionRow, now: Time, replica: &str) -> api::Execution {
+    let idle = api::Execution {
+        replica: replica.to_owned(),
+        kind: row.work.to_string(),
+        slot: row.slot as i32,
+        backend_pid: row.backend_pid,
+        ..api::Execution::default()
+    };
+    let Some((assignment, started)) = row.running else {
+        return idle;
+    };
+    api::Execution {
+        handle: assignment.handle.to_string(),
+        seq: assignment.first.0,
+        order: assignment.order.map(|order| order.0),
+        attempt: assignment.attempt.0,
+        caller: assignment.caller.to_string(),
+        started_at: Some(timestamp(started)),
+        elapsed_ms: now.since(started).as_millis() as i64,
+        ..idle
+    }
+}
+
+fn status(target: crate::executor::TargetStatus, rows: &[ExecutionRow]) -> api::TargetStatus {
+    let kind = crate::core::Work::Sql {
+        target: target.name.clone(),
+    };
+    api::TargetStatus {
+        name: target.name.to_string(),
+        available: target.unavailable.is_none(),
+        error: target.unavailable.unwrap_or_default(),
+        sessions: rows
+            .iter()
+            .filter(|row| row.work == kind && row.backend_pid != 0)
+            .count() as i32,
+    }
+}
+
+fn timestamp(time: Time) -> Timestamp {
+    Timestamp {
+        seconds: time.0.div_euclid(1_000_000),
+        nanos: (time.0.rem_euclid(1_000_000) * 1_000) as i32,
+    }
+}

@@ -1,0 +1,282 @@
+//! An executor on a database of its own, driven through its channel.
+
+use crate::harness::postgres::{POSTGRES, connect, database};
+use rallypoint::{
+    assignment::{Body, Event, Link, MemberId, Order, Token, Told},
+    clock::Clock,
+    core::{
+        Assignment, Attempt, Completion, Epoch, Handle, Report, Seq, ShardId, Spec, TaskOptions,
+        TaskResult, TimeLimit, Work,
+    },
+    executor::{Executor, ExecutorConfig, Session, SessionNote, TargetConfig},
+    postgres::TARGET,
+};
+use sqlx::{PgConnection, postgres::PgConnectOptions};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+use tokio::{sync::mpsc, time::timeout};
+
+pub(super) const GRACE: Duration = Duration::from_millis(300);
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(super) struct Rig {
+    pub executor: Executor,
+    pub options: PgConnectOptions,
+    pub handle: Handle,
+    pub clock: Clock,
+    /// What the executor told the register of sessions.
+    pub notes: mpsc::Receiver<Session>,
+    events: mpsc::Receiver<Told>,
+    waiting: VecDeque<Event>,
+    next: Seq,
+}
+
+/// What a task is to be run with.
+#[derive(Default)]
+pub(super) struct Task {
+    pub text: String,
+    pub params: Option<&'static str>,
+    pub rows: u32,
+    pub limit: Option<TimeLimit>,
+}
+
+impl Rig {
+    /// On a new database of the shared server, ready.
+    pub(super) async fn new(slots: u32) -> Self {
+        let options = POSTGRES.options_for(&database(TARGET), TARGET);
+        let mut rig = Rig::on(options, slots);
+        assert_eq!(rig.slots().await, slots);
+        rig
+    }
+
+    /// On any database, not ready yet.
+    pub(super) fn on(options: PgConnectOptions, slots: u32) -> Self {
+        let (out, events) = mpsc::channel(4);
+        let (sessions, register) = mpsc::channel(100);
+        let clock = Clock::new();
+        let target = TargetConfig {
+            name: "app".into(),
+            options: options.clone(),
+            slots,
+        };
+        let config = ExecutorConfig {
+            targets: vec![target],
+            clock: clock.clone(),
+            sessions: Some(sessions),
+            cancel_grace: GRACE,
+        };
+        let executor = Executor::start(config);
+        let link = Link {
+            epoch: Epoch(1),
+            member: MemberId(1),
+            out,
+        };
+        let snapshot = executor.attach(link).expect("nobody else owns it");
+        let waiting = snapshot
+            .slots
+            .into_iter()
+            .map(|(work, total)| Event::Slots { work, total })
+            .collect();
+        let handle = Handle::new(ShardId(0), 1_800_000_000_000, [7; 10]);
+        let notes = registered(register);
+        Rig {
+            executor,
+            options,
+            handle,
+            clock,
+            notes,
+            events,
+            waiting,
+            next: Seq(1),
+        }
+    }
+
+    pub(super) fn start(&mut self, task: Task) -> Seq {
+        let first = self.next;
+        self.next = first.plus(1);
+        let options = TaskOptions {
+            result_rows: Some(task.rows),
+            ..TaskOptions::default()
+        };
+        let assignment = Assignment {
+            handle: self.handle,
+            first,
+            count: 1,
+            attempt: Attempt(1),
+            order: None,
+            spec: Arc::new(Spec {
+                work: Work::Sql {
+                    target: "app".into(),
+                },
+                options,
+            }),
+            caller: "test".into(),
+            time_limit: task.limit,
+        };
+        let body = Body {
+            payload: task.text.into(),
+            params: task.params.map(Into::into),
+        };
+        self.executor.dispatch(vec![Order {
+            token: token(first),
+            assignment,
+            body,
+        }]);
+        first
+    }
+
+    pub(super) async fn ended(&mut self, seq: Seq) -> Completion {
+        let found = |event: &Event| matches!(event, Event::Completed(_, completion) if completion.first == seq);
+        match self.event(found).await {
+            Event::Completed(token, completion) => {
+                self.executor.acknowledge(&[token]);
+                completion
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The next announcement of slots.
+    pub(super) async fn slots(&mut self) -> u32 {
+        match self
+            .event(|event| matches!(event, Event::Slots { .. }))
+            .await
+        {
+            Event::Slots { total, .. } => total,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn event(&mut self, wanted: impl Fn(&Event) -> bool) -> Event {
+        loop {
+            if let Some(event) = self
+                .waiting
+                .iter()
+                .position(&wanted)
+                .and_then(|at| self.waiting.remove(at))
+            {
+                return event;
+            }
+            let more = timeout(PATIENCE, self.events.recv())
+                .await
+                .expect("an event in time");
+            self.waiting
+                .extend(more.expect("the executor lives").events);
+        }
+    }
+
+    /// Nothing is reported of it for a while.
+    pub(super) async fn silent(&mut self, seq: Seq) {
+        let ended = timeout(Duration::from_millis(300), self.ended(seq)).await;
+        assert!(ended.is_err(), "{ended:?}");
+    }
+
+    pub(super) async fn run(&mut self, task: Task) -> Report {
+        let seq = self.start(task);
+        self.ended(seq).await.report
+    }
+
+    pub(super) async fn text(&mut self, text: &str) -> Report {
+        self.run(sql(text)).await
+    }
+
+    /// The result of a text that must succeed.
+    pub(super) async fn result(&mut self, task: Task) -> TaskResult {
+        succeeded(self.run(task).await)
+    }
+
+    /// The one value that a text returns, as it stands in the JSON.
+    pub(super) async fn value(&mut self, text: &str) -> String {
+        let result = self
+            .result(Task {
+                rows: 1,
+                ..sql(&format!("select ({text})::text as v"))
+            })
+            .await;
+        let rows: serde_json::Value = serde_json::from_slice(&result.rows_json).expect("JSON");
+        rows[0]["v"].as_str().unwrap_or("null").to_owned()
+    }
+
+    /// A session beside the executor's.
+    pub(super) async fn session(&self) -> PgConnection {
+        connect(&self.options).await
+    }
+
+    /// Waits until the slot's backend runs a text that sleeps.
+    pub(super) async fn asleep(&self) -> i32 {
+        let mut session = self.session().await;
+        loop {
+            let query = "select pid from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()";
+            let pid: Option<i32> = sqlx::query_scalar(query)
+                .fetch_optional(&mut session)
+                .await
+                .expect("a look");
+            match pid {
+                Some(pid) => return pid,
+                None => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    }
+}
+
+/// What the owner calls the attempt of a task.
+pub(super) fn token(seq: Seq) -> Token {
+    Token {
+        epoch: Epoch(1),
+        serial: seq.0 as u64,
+    }
+}
+
+pub(super) fn sql(text: &str) -> Task {
+    Task {
+        text: text.into(),
+        ..Task::default()
+    }
+}
+
+pub(super) fn with_params(text: &str, params: &'static str) -> Task {
+    Task {
+        params: Some(params),
+        rows: 10,
+        ..sql(text)
+    }
+}
+
+pub(super) fn limited(text: &str, limit: Duration) -> Task {
+    Task {
+        limit: Some(TimeLimit::Timeout(limit)),
+        ..sql(text)
+    }
+}
+
+pub(super) fn succeeded(report: Report) -> TaskResult {
+    match report {
+        Report::Succeeded(Some(result)) => (*result).clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Code and transience of a failure.
+pub(super) fn failed(report: Report) -> (String, bool) {
+    match report {
+        Report::Failed { error, transient } => (error.code.clone(), transient),
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(super) fn json(result: &TaskResult) -> &str {
+    std::str::from_utf8(&result.rows_json).expect("UTF-8")
+}
+
+/// A register that writes nothing down, but passes on what is registered.
+fn registered(mut register: mpsc::Receiver<SessionNote>) -> mpsc::Receiver<Session> {
+    let (tell, notes) = mpsc::channel(100);
+    tokio::spawn(async move {
+        while let Some(note) = register.recv().await {
+            if let SessionNote::Register { session, done } = note {
+                let _ = done.send(());
+                let _ = tell.try_send(session);
+            }
+        }
+    });
+    notes
+}

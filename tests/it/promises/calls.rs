@@ -1,0 +1,241 @@
+//! Calls that may be repeated: the same request id has its effect once, another payload under it has none.
+
+use crate::harness::{
+    server::{Server, Setup},
+    work::{Work, noop, sleep},
+};
+use rallypoint::core::model::limits::Limits;
+use rallypoint_client::api::{
+    ExecAsyncRequest, GetSchedulerRequest, ReleaseMode, SchedulerSettings,
+};
+use tonic::Code;
+use tonic_types::StatusExt;
+use uuid::Uuid;
+
+#[tokio::test]
+async fn a_repeated_submit_gives_the_same_ids_and_has_its_effect_once() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let request = submit(scheduler.handle(), [noop(), sleep(1)]);
+    let first = server
+        .raw()
+        .exec_async(request.clone())
+        .await
+        .expect("accepted")
+        .into_inner();
+    scheduler.all_done().await;
+    let again = server
+        .raw()
+        .exec_async(request)
+        .await
+        .expect("accepted")
+        .into_inner();
+    assert_eq!(again, first);
+    assert_eq!(
+        scheduler
+            .scheduler
+            .describe()
+            .await
+            .expect("described")
+            .submitted,
+        2
+    );
+}
+
+#[tokio::test]
+async fn repeats_at_the_same_time_have_their_effect_once() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let request = submit(scheduler.handle(), noop().times(100));
+    let calls = (0..20).map(|_| {
+        let (mut client, request) = (server.raw(), request.clone());
+        tokio::spawn(async move {
+            client
+                .exec_async(request)
+                .await
+                .expect("accepted")
+                .into_inner()
+                .first_seq
+        })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert_eq!(call.await.expect("no panic"), 1);
+    }
+    assert_eq!(scheduler.all_done().await.len(), 100);
+}
+
+#[tokio::test]
+async fn another_payload_under_a_used_request_id_is_refused() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let request = submit(scheduler.handle(), [noop()]);
+    server
+        .raw()
+        .exec_async(request.clone())
+        .await
+        .expect("accepted");
+    let other = ExecAsyncRequest {
+        tasks: vec![sleep(1).into()],
+        ..request
+    };
+    let status = server.raw().exec_async(other).await.expect_err("refused");
+    assert_eq!(status.code(), Code::AlreadyExists);
+    assert_eq!(
+        status
+            .get_error_details()
+            .error_info()
+            .map(|info| info.reason.as_str()),
+        Some("REQUEST_ID_REUSED")
+    );
+    assert_eq!(scheduler.all_done().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_repeated_open_gives_the_same_scheduler() {
+    let server = Server::start().await;
+    let request_id = Uuid::now_v7().to_string();
+    let request = GetSchedulerRequest {
+        settings: Some(SchedulerSettings::default()),
+        request_id,
+    };
+    let mut handles = Vec::new();
+    for _ in 0..3 {
+        let opened = server
+            .raw()
+            .get_scheduler(request.clone())
+            .await
+            .expect("opened")
+            .into_inner();
+        handles.push(opened.scheduler.expect("a scheduler").handle);
+    }
+    assert!(
+        handles.iter().all(|handle| *handle == handles[0]),
+        "{handles:?}"
+    );
+    let other = SchedulerSettings {
+        display_name: "another".into(),
+        ..Default::default()
+    };
+    let status = server
+        .raw()
+        .get_scheduler(GetSchedulerRequest {
+            settings: Some(other),
+            ..request
+        })
+        .await;
+    assert_eq!(status.expect_err("refused").code(), Code::AlreadyExists);
+}
+
+#[tokio::test]
+async fn calls_can_be_repeated_when_their_scheduler_has_ended_and_left_memory() {
+    let limits = Limits {
+        ended_schedulers: 0,
+        ..Limits::default()
+    };
+    let server = Server::with(Setup {
+        limits,
+        ..Setup::default()
+    })
+    .await;
+    let open = GetSchedulerRequest {
+        settings: Some(SchedulerSettings::default()),
+        request_id: Uuid::now_v7().to_string(),
+    };
+    let opened = server
+        .raw()
+        .get_scheduler(open.clone())
+        .await
+        .expect("opened")
+        .into_inner()
+        .scheduler
+        .expect("a scheduler");
+    let request = submit(&opened.handle, [noop()]);
+    let first = server
+        .raw()
+        .exec_async(request.clone())
+        .await
+        .expect("accepted")
+        .into_inner();
+    let scheduler = server.client.scheduler(&opened.handle);
+    scheduler
+        .release(ReleaseMode::Finish, true)
+        .await
+        .expect("released");
+    scheduler
+        .describe()
+        .await
+        .expect("from memory or the journal: then it has left memory");
+    let again = server
+        .raw()
+        .get_scheduler(open.clone())
+        .await
+        .expect("opened")
+        .into_inner()
+        .scheduler
+        .expect("a scheduler");
+    assert_eq!((again.handle, again.submitted), (opened.handle, 1));
+    assert_eq!(
+        server
+            .raw()
+            .exec_async(request.clone())
+            .await
+            .expect("accepted")
+            .into_inner(),
+        first
+    );
+    let other = SchedulerSettings {
+        display_name: "another".into(),
+        ..Default::default()
+    };
+    let reused = server
+        .raw()
+        .get_scheduler(GetSchedulerRequest {
+            settings: Some(other),
+            ..open
+        })
+        .await;
+    assert_eq!(reused.expect_err("refused").code(), Code::AlreadyExists);
+    let new = ExecAsyncRequest {
+        request_id: Uuid::now_v7().to_string(),
+        ..request
+    };
+    assert_eq!(
+        server
+            .raw()
+            .exec_async(new)
+            .await
+            .expect_err("refused")
+            .code(),
+        Code::FailedPrecondition
+    );
+}
+
+#[tokio::test]
+async fn a_call_takes_all_of_its_tasks_or_none() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let request = submit(
+        scheduler.handle(),
+        [noop(), noop().on("nowhere"), noop().order(-1)],
+    );
+    let status = server.raw().exec_async(request).await.expect_err("refused");
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert_eq!(
+        scheduler
+            .scheduler
+            .describe()
+            .await
+            .expect("described")
+            .submitted,
+        0
+    );
+}
+
+fn submit(handle: &str, work: impl IntoIterator<Item = Work>) -> ExecAsyncRequest {
+    let tasks = work.into_iter().map(Into::into).collect();
+    ExecAsyncRequest {
+        handle: handle.to_owned(),
+        request_id: Uuid::now_v7().to_string(),
+        tasks,
+    }
+}

@@ -1,0 +1,172 @@
+//! While the database of the journal is away: callers are told so and when to come back, what runs goes on, and afterwards
+//! everything resumes without a restart of the server.
+
+use crate::harness::{
+    conversation::PATIENCE,
+    gate::Gate,
+    process::durable_postgres,
+    server::{Server, Setup},
+    work::noop,
+};
+use rallypoint_client::{
+    Error,
+    api::{ListSchedulersRequest, SchedulerSettings},
+};
+use std::time::Duration;
+use tokio::time::timeout;
+use tonic::{Code, transport::Channel};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+
+#[tokio::test]
+async fn callers_are_told_to_come_back_and_everything_resumes() {
+    let postgres = durable_postgres();
+    let server = Server::with(Setup {
+        postgres: Some(&postgres),
+        others: &["other"],
+        ..Setup::default()
+    })
+    .await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let gate = Gate::close(&server.others[0]).await;
+    scheduler
+        .submit([gate.task().on("other").order(1), noop().order(2)])
+        .await;
+    scheduler.until(|now| now.running == 1).await;
+    postgres.immediate_stop();
+
+    let impatient = server.client.clone().with_patience(Duration::ZERO);
+    let tasks = || vec![noop().order(3).into()];
+    let (submit, open, list, task) = tokio::join!(
+        async {
+            impatient
+                .scheduler(scheduler.handle())
+                .exec(tasks())
+                .await
+                .err()
+        },
+        async { impatient.open(SchedulerSettings::default()).await.err() },
+        async {
+            impatient
+                .schedulers(ListSchedulersRequest::default())
+                .await
+                .err()
+        },
+        async { impatient.scheduler(scheduler.handle()).task(1).await.err() },
+    );
+    for (call, error) in [
+        ("submit", submit),
+        ("open", open),
+        ("list", list),
+        ("task", task),
+    ] {
+        told_to_come_back(call, error);
+    }
+    let status = server
+        .client
+        .status()
+        .await
+        .expect("it answers without its database");
+    assert!(
+        status.unreachable.contains(&"journal".to_owned()),
+        "{status:?}"
+    );
+
+    let patient = server
+        .client
+        .clone()
+        .with_patience(PATIENCE)
+        .scheduler(scheduler.handle());
+    let waiting = tokio::spawn(async move { patient.exec(vec![noop().order(4).into()]).await });
+    postgres.restart().expect("it is back");
+    waiting.await.expect("no panic").expect("accepted at last");
+    gate.open().await;
+    let done = scheduler.all_done().await;
+    let ended: Vec<_> = done
+        .iter()
+        .filter(|done| done.order != Some(3))
+        .map(|done| (done.order, done.attempt))
+        .collect();
+    assert_eq!(ended, [(Some(1), 1), (Some(2), 1), (Some(4), 1)]);
+    assert_eq!(scheduler.log().await.overlaps(), []);
+}
+
+#[tokio::test]
+async fn what_ends_while_the_database_is_away_is_remembered_when_it_is_back() {
+    let postgres = durable_postgres();
+    let server = Server::with(Setup {
+        postgres: Some(&postgres),
+        others: &["other"],
+        ..Setup::default()
+    })
+    .await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let gate = Gate::close(&server.others[0]).await;
+    scheduler.submit(gate.task().on("other").times(3)).await;
+    scheduler.until(|now| now.running == 3).await;
+    let mut stream = scheduler
+        .scheduler
+        .synchronize(0, None)
+        .await
+        .expect("a stream");
+    postgres.immediate_stop();
+    gate.open().await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    postgres.restart().expect("it is back");
+    let mut attempts = Vec::new();
+    while let Some(done) = stream.next().await.expect("the stream goes on") {
+        attempts.extend(done.iter().map(|done| (done.done_no, done.attempt)));
+    }
+    assert_eq!(attempts, [(1, 1), (2, 1), (3, 1)]);
+}
+
+#[tokio::test]
+async fn health_tells_whether_callers_are_served() {
+    let postgres = durable_postgres();
+    let server = Server::with(Setup {
+        postgres: Some(&postgres),
+        ..Setup::default()
+    })
+    .await;
+    until_health_is(&server, ServingStatus::Serving).await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    postgres.immediate_stop();
+    let waiting = tokio::spawn(async move { scheduler.submit([noop()]).await });
+    until_health_is(&server, ServingStatus::NotServing).await;
+    postgres.restart().expect("it is back");
+    until_health_is(&server, ServingStatus::Serving).await;
+    assert_eq!(waiting.await.expect("accepted at last"), 1);
+}
+
+async fn until_health_is(server: &Server, wanted: ServingStatus) {
+    let channel = Channel::from_shared(server.url.clone())
+        .expect("a URL")
+        .connect_lazy();
+    let mut health = HealthClient::new(channel);
+    let wait = async {
+        while health
+            .check(HealthCheckRequest::default())
+            .await
+            .expect("it answers")
+            .into_inner()
+            .status()
+            != wanted
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, wait).await.expect("it says so in time");
+}
+
+fn told_to_come_back(call: &str, error: Option<Error>) {
+    let error = error.unwrap_or_else(|| panic!("{call} was answered without a database"));
+    assert!(
+        matches!(error.code, Code::Unavailable | Code::ResourceExhausted),
+        "{call}: {error}"
+    );
+    assert!(
+        error.retry_after.is_some() && error.reason.is_some(),
+        "{call}: {error:?}"
+    );
+}
