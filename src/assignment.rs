@@ -15,7 +15,7 @@ pub struct Token {
 
 /// An assignment for an executor.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct Dispatch {
     /// As the owner calls it.
     pub token: Token,
     /// What is to be run.
@@ -49,13 +49,13 @@ pub enum Event {
 
 /// Names an executor among those of an owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MemberId(pub u64);
+pub struct ExecutorId(pub u64);
 
 /// What an executor tells the owner.
 #[derive(Debug)]
-pub struct Told {
+pub struct ExecutorReport {
     /// Who, as the owner calls it.
-    pub member: MemberId,
+    pub member: ExecutorId,
     /// What.
     pub events: Vec<Event>,
 }
@@ -66,9 +66,9 @@ pub struct Link {
     /// The ownership. Assignments of an older one are not taken any more.
     pub epoch: Epoch,
     /// What the owner calls this executor.
-    pub member: MemberId,
+    pub member: ExecutorId,
     /// Where it listens.
-    pub out: mpsc::Sender<Told>,
+    pub out: mpsc::Sender<ExecutorReport>,
 }
 
 /// All that an owner must know of an executor.
@@ -77,14 +77,14 @@ pub struct Snapshot {
     /// Its slots, busy ones included.
     pub slots: Vec<(Work, u32)>,
     /// What it runs, or has done without an acknowledgement.
-    pub attempts: Vec<Kept>,
+    pub attempts: Vec<HeldAssignment>,
     /// Of those, the completions.
     pub completions: Vec<(Token, Completion)>,
 }
 
 /// An assignment that an executor keeps.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct HeldAssignment {
     /// As the owner called it.
     pub token: Token,
     /// Which tasks, and since when.

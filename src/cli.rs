@@ -25,7 +25,7 @@ mod table;
 
 use clap::{Parser, Subcommand};
 use connect::Server;
-use error::Failure;
+use error::CliError;
 use std::process::ExitCode;
 
 /// Coordinates parallel work on Postgres: tasks in orders, told as each is done.
@@ -72,14 +72,14 @@ pub fn main() -> ExitCode {
         .build()
     {
         Ok(runtime) => runtime,
-        Err(error) => return Failure::new("cannot start").why(error).report(),
+        Err(error) => return CliError::new("cannot start").why(error).report(),
     };
     let done = runtime.block_on(run(cli));
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     done.unwrap_or_else(|failure| failure.report())
 }
 
-async fn run(Cli { server, verb }: Cli) -> Result<ExitCode, Failure> {
+async fn run(Cli { server, verb }: Cli) -> Result<ExitCode, CliError> {
     match verb {
         Verb::Serve(verb) => verb.run().await,
         Verb::Demo(verb) => verb.run().await,

@@ -12,11 +12,11 @@ mod maintenance;
 mod ownership;
 pub(crate) mod streams;
 
-pub use crate::hub::registration::{Admission, Entrance};
-pub use ownership::role::{Health, JournalHealth, Standing};
+pub use crate::hub::registration::{Registered, Registration};
+pub use ownership::role::{Health, JournalHealth, Role};
 pub use streams::cursor::{EVENT_RESULT_BYTES, End, EventStream, Page};
 
-use crate::hub::fencing::Roll;
+use crate::hub::fencing::Fencing;
 use crate::hub::pool::Pool;
 use crate::{
     clock::Clock,
@@ -27,18 +27,18 @@ use crate::{
     executor::Executor,
     journal::{Journal, JournalError, Membership, Reader, Replica, Sessions},
 };
-use admission::{Load, Place, Room};
-use body_cache::prefetch::Library;
+use admission::{Admission, Demand, Permit};
+use body_cache::prefetch::Prefetch;
 use commands::Asked;
 use driver::Driver;
 use machine::Machine;
-use ownership::heartbeat::Nudge;
-use ownership::lease_watch::Pace;
-use ownership::{Owner, Wish};
+use ownership::heartbeat::HeartbeatTrigger;
+use ownership::lease_watch::LeaseTiming;
+use ownership::{OwnershipRequest, OwnershipTask};
 use std::time::Duration;
 use streams::cursor::Goal;
 use streams::ended::EndedStreams;
-use streams::event_buffer::Feeds;
+use streams::event_buffer::EventBuffers;
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
@@ -84,19 +84,19 @@ pub struct Parts {
 pub struct Coordinator {
     commands: mpsc::Sender<Asked>,
     closed_streams: mpsc::Sender<Command>,
-    room: Room,
+    room: Admission,
     ended_streams: EndedStreams,
     journal: Journal,
     reader: Reader,
     shard: ShardId,
     clock: Clock,
-    feeds: Feeds,
+    buffers: EventBuffers,
     health: Health,
-    entrance: Entrance,
+    entrance: Registration,
     membership: watch::Receiver<Membership>,
     replica: Replica,
-    nudge: Nudge,
-    wishes: mpsc::Sender<Wish>,
+    nudge: HeartbeatTrigger,
+    wishes: mpsc::Sender<OwnershipRequest>,
 }
 
 /// Why a call got no answer.
@@ -173,13 +173,13 @@ impl Coordinator {
         let (closed_streams, closed) = mpsc::channel(CLOSED_STREAMS);
         let ((events, ownership), (wishes, wished)) =
             (mpsc::channel(OWNERSHIP), mpsc::channel(OWNERSHIP));
-        let entrance = Entrance {
+        let entrance = Registration {
             pool: pool.clone(),
             sessions: sessions.clone(),
             changes: changes.clone(),
             reports: reports.clone(),
         };
-        let roll = Roll {
+        let roll = Fencing {
             pool: pool.clone(),
             executor,
             sessions,
@@ -188,11 +188,11 @@ impl Coordinator {
         };
         let (membership, members) = watch::channel(Membership::default());
         let (looks, seen) = watch::channel(None);
-        let (feeds, health, nudge, pace) = (
-            Feeds::default(),
+        let (buffers, health, nudge, pace) = (
+            EventBuffers::default(),
             Health::default(),
-            Nudge::default(),
-            Pace::new(lease),
+            HeartbeatTrigger::default(),
+            LeaseTiming::new(lease),
         );
         tokio::spawn(maintenance::keep(
             journal.upkeep(),
@@ -202,7 +202,7 @@ impl Coordinator {
         let coordinator = Coordinator {
             commands,
             closed_streams,
-            room: Room::new(Load {
+            room: Admission::new(Demand {
                 calls: COMMANDS,
                 bytes: COMMAND_BYTES,
             }),
@@ -211,7 +211,7 @@ impl Coordinator {
             reader: journal.reader(),
             shard: journal.shard(),
             clock: clock.clone(),
-            feeds: feeds.clone(),
+            buffers: buffers.clone(),
             health: health.clone(),
             entrance,
             membership: members,
@@ -219,7 +219,7 @@ impl Coordinator {
             nudge: nudge.clone(),
             wishes: wishes.clone(),
         };
-        let owner = Owner {
+        let owner = OwnershipTask {
             journal: journal.clone(),
             requests: limits.requests,
             replica: replica.clone(),
@@ -238,11 +238,11 @@ impl Coordinator {
         let others = tokio::runtime::Handle::current();
         let driver = Driver {
             machine,
-            library: Library::open(body_bytes, &journal, &pool, &others),
+            library: Prefetch::open(body_bytes, &journal, &pool, &others),
             journal,
             clock,
             health,
-            feeds,
+            buffers,
             roll,
             asked,
             closed_streams: closed,
@@ -273,7 +273,7 @@ impl Coordinator {
     }
 
     /// The door for executors of other replicas.
-    pub fn entrance(&self) -> Entrance {
+    pub fn entrance(&self) -> Registration {
         self.entrance.clone()
     }
 
@@ -351,8 +351,8 @@ impl Coordinator {
         until: Until,
         last_seq: Option<Seq>,
     ) -> Result<EventStream, CallError> {
-        // The feed stands before the core is asked, so that no event falls between the two.
-        let feed = self.feeds.open(handle);
+        // The buffer stands before the core is asked, so that no event falls between the two.
+        let buffer = self.buffers.open(handle);
         let namespace = caller.namespace.clone();
         let command = Command::Call {
             caller,
@@ -377,10 +377,10 @@ impl Coordinator {
                     opened_at: done_no,
                 };
                 let stream = EventStream::new(handle, after, goal, self.reader.clone());
-                Ok(stream.live(feed, self.feeds.clone(), self.closed_streams.clone()))
+                Ok(stream.live(buffer, self.buffers.clone(), self.closed_streams.clone()))
             }
             other => {
-                self.feeds.close(handle, feed);
+                self.buffers.close(handle, buffer);
                 match other? {
                     Reply::Rejected(Reject::UnknownHandle) => {
                         self.watch_ended(namespace, handle, after, until).await
@@ -415,7 +415,7 @@ impl Coordinator {
 
     async fn ask(&self, command: Command) -> Result<Reply, CallError> {
         match self.health.door() {
-            (Standing::Standby, _) => return Err(CallError::NotOwner),
+            (Role::Standby, _) => return Err(CallError::NotOwner),
             (_, true) => return Err(CallError::unavailable("the coordination database is away")),
             (_, false) => {}
         }
@@ -434,7 +434,7 @@ impl Coordinator {
                 }
             })?;
         answer.await.map_err(|_| match self.health.standing() {
-            Standing::Standby => CallError::OwnerChanged,
+            Role::Standby => CallError::OwnerChanged,
             _ => CallError::unavailable(
                 "the coordination database is away; the effect of the call is unknown",
             ),
@@ -442,7 +442,7 @@ impl Coordinator {
     }
 
     /// Commands of the service itself need no place: they are few.
-    fn place_for(&self, command: &Command) -> Result<Option<Place>, CallError> {
+    fn place_for(&self, command: &Command) -> Result<Option<Permit>, CallError> {
         let Command::Call { caller, verb, .. } = command else {
             return Ok(None);
         };

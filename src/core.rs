@@ -32,4 +32,4 @@ pub use shard::recovered::*;
 pub use shard::*;
 
 use fairness::fair_share::Pool;
-use scheduler::queue::{Gate, Span};
+use scheduler::queue::{Span, StartLimit};

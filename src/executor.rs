@@ -8,14 +8,14 @@ mod outbox;
 pub(crate) mod sql;
 
 use crate::{
-    assignment::{Body, Kept, Link, Order, Snapshot, Token},
+    assignment::{Body, Dispatch, HeldAssignment, Link, Snapshot, Token},
     clock::Clock,
     core::{Assignment, Completion, Report, Running, TaskError, Time, Work},
 };
 #[cfg(test)]
-pub(crate) use outbox::Desk;
+pub(crate) use outbox::Outbox;
 #[cfg(not(test))]
-use outbox::Desk;
+use outbox::Outbox;
 pub use sql::session::{Session, SessionNote};
 use sql::target::{Slot, Target};
 use sqlx::postgres::PgConnectOptions;
@@ -94,7 +94,7 @@ pub struct Executor(Arc<Inner>);
 
 struct Inner {
     targets: HashMap<Arc<str>, Arc<Target>>,
-    desk: Arc<Desk>,
+    desk: Arc<Outbox>,
     clock: Clock,
     running: Mutex<HashMap<Token, CancellationToken>>,
     closing: AtomicBool,
@@ -106,7 +106,7 @@ struct Inner {
 impl Executor {
     /// Starts it inside a tokio runtime. It works for nobody before [`Executor::attach`].
     pub fn start(config: ExecutorConfig) -> Self {
-        let desk = Desk::start();
+        let desk = Outbox::start();
         let end = CancellationToken::new();
         let mut targets = HashMap::new();
         for target in config.targets {
@@ -148,8 +148,8 @@ impl Executor {
     }
 
     /// Runs these. Never blocks. What an earlier owner hands out is not taken.
-    pub fn dispatch(&self, orders: Vec<Order>) {
-        for Order {
+    pub fn dispatch(&self, orders: Vec<Dispatch>) {
+        for Dispatch {
             token,
             assignment,
             body,
@@ -169,7 +169,7 @@ impl Executor {
                 attempt,
                 since: self.0.clock.now(),
             };
-            if !self.0.desk.take(Kept {
+            if !self.0.desk.take(HeldAssignment {
                 token,
                 running,
                 work: assignment.spec.work.clone(),

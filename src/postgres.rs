@@ -17,7 +17,7 @@ mod stale_server;
 use account::Account;
 use anyhow::{Context, Result, bail};
 use binaries::Programs;
-use data_dir::Place;
+use data_dir::DataDir;
 pub use data_dir::default_data_dir;
 use nix::sys::signal::Signal;
 use process::Child;
@@ -64,7 +64,7 @@ impl Default for Options {
 pub struct PrivatePostgres {
     programs: Programs,
     account: Account,
-    place: Place,
+    place: DataDir,
     options: Options,
     server: Mutex<Option<Child>>,
 }
@@ -75,8 +75,8 @@ impl PrivatePostgres {
         let programs = Programs::find()?;
         let account = Account::choose()?;
         let place = match &options.data_dir {
-            Some(dir) => Place::persistent(dir, &account)?,
-            None => Place::temporary(&account)?,
+            Some(dir) => DataDir::persistent(dir, &account)?,
+            None => DataDir::temporary(&account)?,
         };
         cluster::prepare(&programs, &account, &place)?;
         let postgres = PrivatePostgres {

@@ -12,5 +12,5 @@ mod validate;
 
 pub(crate) use forwarding::peer_service::poke;
 pub(crate) use server::{Config, peer_routes, serve};
-pub(crate) use status::executions::Probes;
+pub(crate) use status::executions::StatusSource;
 pub(crate) use validate::Targets;

@@ -4,7 +4,7 @@ pub(crate) mod status_source;
 
 use crate::{
     clock::Clock,
-    coordinator::{Coordinator, Parts, Standing},
+    coordinator::{Coordinator, Parts, Role},
     core::{ShardId, model::limits::Limits},
     executor::{CANCEL_GRACE, Executor, ExecutorConfig, SessionNote, TargetConfig},
     hub::session::{self, Remote},
@@ -178,7 +178,7 @@ async fn leave(
     peers: Option<&Peers>,
 ) {
     coordinator.stopping();
-    let Some(peers) = peers.filter(|_| coordinator.standing() != Standing::Standby) else {
+    let Some(peers) = peers.filter(|_| coordinator.standing() != Role::Standby) else {
         return;
     };
     if coordinator.successor().is_none() {

@@ -2,7 +2,7 @@
 //! tables that grow, and what a task takes on disk.
 
 use crate::{
-    environment::Place,
+    environment::Environment,
     load,
     report::{Report, median},
     series::{Measured, Point},
@@ -15,26 +15,26 @@ const PER_CALL: u64 = 100;
 const CALLERS: u64 = 64;
 
 pub(crate) async fn run(total: u64, runs: usize) -> Result<Measured> {
-    let place = Place::with(&[("autovacuum", "off")]).await?;
+    let environment = Environment::with(&[("autovacuum", "off")]).await?;
     let (mut firsts, mut lasts, mut dead, mut bytes) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut points = Vec::new();
     for run in 0..runs {
-        let database = place.database(&format!("bench_{run}")).await?;
-        let server = place.server(&database).await?;
+        let database = environment.database(&format!("bench_{run}")).await?;
+        let server = environment.server(&database).await?;
         // The first tasks warm up connections and plans.
         load::drive(&server.address, MILLION / 20, PER_CALL, CALLERS).await?;
-        let before = size(&place, &database).await?;
+        let before = size(&environment, &database).await?;
         let mut rates = Vec::new();
         for _ in 0..(total / MILLION).max(1) {
             let took = load::drive(&server.address, MILLION, PER_CALL, CALLERS).await?;
             rates.push(MILLION as f64 / took.as_secs_f64());
         }
         bytes.push(
-            (size(&place, &database).await? - before) / (rates.len() as u64 * MILLION) as f64,
+            (size(&environment, &database).await? - before) / (rates.len() as u64 * MILLION) as f64,
         );
         drop(server);
-        dead.push(dead_rows(&place, &database).await?);
+        dead.push(dead_rows(&environment, &database).await?);
         firsts.push(*rates.first().context("a million at least")?);
         lasts.push(*rates.last().context("a million at least")?);
         let point = |(millions, rate)| Point {
@@ -66,8 +66,8 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Measured> {
     })
 }
 
-async fn size(place: &Place, database: &str) -> Result<f64> {
-    let mut connection = place.connect(database).await?;
+async fn size(environment: &Environment, database: &str) -> Result<f64> {
+    let mut connection = environment.connect(database).await?;
     let size = sqlx::query_scalar("select pg_database_size(current_database())::float8")
         .fetch_one(&mut connection)
         .await?;
@@ -75,10 +75,10 @@ async fn size(place: &Place, database: &str) -> Result<f64> {
     Ok(size)
 }
 
-async fn dead_rows(place: &Place, database: &str) -> Result<f64> {
+async fn dead_rows(environment: &Environment, database: &str) -> Result<f64> {
     // Statistics are flushed when a session ends, at the latest.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    let mut connection = place.connect(database).await?;
+    let mut connection = environment.connect(database).await?;
     let dead = "select sum(n_dead_tup)::float8 from pg_stat_user_tables where relname ~ '^(submission|completion|attempt|batch)_'";
     let dead = sqlx::query_scalar(dead).fetch_one(&mut connection).await?;
     connection.close().await?;

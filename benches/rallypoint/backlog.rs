@@ -2,7 +2,7 @@
 //! million; and the memory the backlog takes.
 
 use crate::{
-    environment::Place,
+    environment::Environment,
     fill, load,
     paired::{self, Duel},
     report::{Report, median},
@@ -15,9 +15,13 @@ const STEPS: [u64; 4] = [0, 100_000, 1_000_000, 10_000_000];
 const PER_CALL: u64 = 1_000;
 
 pub(crate) async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> {
-    let place = Place::new().await?;
-    let empty = place.server(&place.database("bench_empty").await?).await?;
-    let loaded = place.server(&place.database("bench_loaded").await?).await?;
+    let environment = Environment::new().await?;
+    let empty = environment
+        .server(&environment.database("bench_empty").await?)
+        .await?;
+    let loaded = environment
+        .server(&environment.database("bench_loaded").await?)
+        .await?;
     for address in [&empty.address, &loaded.address] {
         load::drive(address, total / 4, 100, 64).await?;
     }
@@ -27,7 +31,7 @@ pub(crate) async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> 
         fill::fill(&backlog, queued, step, PER_CALL, 8).await?;
         queued = step;
         let usage = loaded.usage()?;
-        place.checkpoint().await?;
+        environment.checkpoint().await?;
         last = Duel::fight(&empty.address, &loaded.address, 2 * runs + 1, total).await?;
         let mut point = last.point(step);
         point.values.extend([
@@ -37,7 +41,7 @@ pub(crate) async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> 
         points.push(point);
     }
     drop((empty, loaded));
-    let one_by_one = singly(&place, most / 10).await?;
+    let one_by_one = singly(&environment, most / 10).await?;
     Ok(Measured {
         report: report(last, &points, total, queued, one_by_one),
         by: "queued",
@@ -46,8 +50,10 @@ pub(crate) async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> 
 }
 
 /// The most memory of a server whose backlog was submitted one by one, MiB.
-async fn singly(place: &Place, total: u64) -> Result<f64> {
-    let server = place.server(&place.database("bench_single").await?).await?;
+async fn singly(environment: &Environment, total: u64) -> Result<f64> {
+    let server = environment
+        .server(&environment.database("bench_single").await?)
+        .await?;
     fill::fill(&fill::paused(&server.address).await?, 0, total, 1, 64).await?;
     Ok(server.usage()?.peak_mib())
 }

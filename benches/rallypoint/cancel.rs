@@ -1,7 +1,7 @@
 //! Cancelling a backlog of millions: how soon it is acknowledged, and what others notice while it is carried out.
 
 use crate::{
-    environment::{Place, Server},
+    environment::{Environment, Server},
     fill,
     latency::{self, at},
     report::{Report, median},
@@ -20,16 +20,16 @@ const PER_CALL: u64 = 1_000;
 const CALM: usize = 12;
 
 pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
-    let place = Place::new().await?;
+    let environment = Environment::new().await?;
     let (mut calm, mut busy, mut acknowledged, mut rates) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for run in 0..runs {
-        let server = place
-            .server(&place.database(&format!("bench_{run}")).await?)
+        let server = environment
+            .server(&environment.database(&format!("bench_{run}")).await?)
             .await?;
         let backlog = fill::paused(&server.address).await?;
         fill::fill_with(&backlog, 0, total, PER_CALL, 8, task).await?;
-        place.checkpoint().await?;
+        environment.checkpoint().await?;
         let mut before = Vec::new();
         for _ in 0..CALM {
             before.extend(latency::tasks(&server.address, ROUND).await?);

@@ -55,12 +55,12 @@ impl Picture<'_> {
                 short(value)
             )?;
         }
-        for (index, place) in self.places.iter().enumerate() {
+        for (index, environment) in self.places.iter().enumerate() {
             let (x, y) = (self.x(index), HEIGHT - BOTTOM + 18.0);
             writeln!(
                 out,
                 r##"<text x="{x:.1}" y="{y}" text-anchor="middle" fill="#555555">{}</text>"##,
-                short(*place)
+                short(*environment)
             )?;
         }
         let (middle, bottom) = ((LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 12.0);

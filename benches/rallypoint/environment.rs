@@ -23,7 +23,7 @@ use tokio::{
 const SETTINGS: [(&str, &str); 2] = [("shared_buffers", "1GB"), ("max_wal_size", "4GB")];
 
 /// A private Postgres and what it takes to use it.
-pub(crate) struct Place {
+pub(crate) struct Environment {
     postgres: PrivatePostgres,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Server {
     pub address: String,
 }
 
-impl Place {
+impl Environment {
     /// Starts the Postgres.
     pub(crate) async fn new() -> Result<Self> {
         Self::with(&[]).await
@@ -53,7 +53,7 @@ impl Place {
             settings,
         };
         let postgres = tokio::task::spawn_blocking(|| PrivatePostgres::start(options)).await??;
-        Ok(Place { postgres })
+        Ok(Environment { postgres })
     }
 
     /// A fresh database for one run, by the same role as the service's.

@@ -1,7 +1,7 @@
 //! One task at a time, from the call to its AsyncDone, against two single-row commits and one gRPC round trip.
 
 use crate::{
-    environment::{Place, Server},
+    environment::{Environment, Server},
     load, null_server, raw_append,
     report::{Report, median},
 };
@@ -17,12 +17,12 @@ use std::time::Instant;
 const TURN: u64 = 100;
 
 pub(crate) async fn run(count: u64, runs: usize) -> Result<Report> {
-    let place = Place::new().await?;
-    let database = place.database("bench").await?;
-    let server = place.server(&database).await?;
+    let environment = Environment::new().await?;
+    let database = environment.database("bench").await?;
+    let server = environment.server(&database).await?;
     let nothing = Server::bare().await?;
     let mut tasks = Tasks::open(&server.address).await?;
-    let mut commits = Commits::open(&place, &database).await?;
+    let mut commits = Commits::open(&environment, &database).await?;
     let mut calls = null_server::Caller::connect(&nothing.address).await?;
     tasks.run(count / 4).await?;
     let (mut p50s, mut p99s, mut commit_p50s, mut call_p50s) =
@@ -39,8 +39,8 @@ pub(crate) async fn run(count: u64, runs: usize) -> Result<Report> {
         commit_p50s.push(at(&commit_us, 0.50));
         call_p50s.push(at(&call_us, 0.50));
     }
-    let raw = place.database("bench_raw").await?;
-    let append = 1e6 / raw_append::append(&place, &raw, count, 1, 1).await?;
+    let raw = environment.database("bench_raw").await?;
+    let append = 1e6 / raw_append::append(&environment, &raw, count, 1, 1).await?;
     let (figure, commit, call) = (median(&p50s), median(&commit_p50s), median(&call_p50s));
     let yardstick = 2.0 * commit + call;
     Ok(Report {
@@ -117,8 +117,8 @@ struct Commits {
 }
 
 impl Commits {
-    async fn open(place: &Place, database: &str) -> Result<Self> {
-        let mut connection = place.connect(database).await?;
+    async fn open(environment: &Environment, database: &str) -> Result<Self> {
+        let mut connection = environment.connect(database).await?;
         connection.execute("create table bench_row (id bigint primary key generated always as identity, body bytea)").await?;
         Ok(Commits { connection })
     }

@@ -1,6 +1,6 @@
 //! What the figures were measured on.
 
-use crate::environment::Place;
+use crate::environment::Environment;
 use anyhow::Result;
 use std::{fmt, fs, process::Command, thread};
 
@@ -19,9 +19,9 @@ impl Machine {
     /// This one.
     pub(crate) async fn here() -> Result<Self> {
         // It must outlive the question.
-        let place = Place::new().await?;
+        let environment = Environment::new().await?;
         let postgres: String = sqlx::query_scalar("show server_version")
-            .fetch_one(&mut place.admin().await?)
+            .fetch_one(&mut environment.admin().await?)
             .await?;
         let changed = said("git", &["status", "--porcelain", "--untracked-files=no"]);
         let commit = said("git", &["rev-parse", "--short=12", "HEAD"]);

@@ -2,7 +2,7 @@
 //! against as many without.
 
 use crate::{
-    environment::{Place, Server},
+    environment::{Environment, Server},
     load,
     report::{Report, median},
 };
@@ -28,8 +28,10 @@ struct Cost {
 }
 
 pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
-    let place = Place::new().await?;
-    let server = place.server(&place.database("bench").await?).await?;
+    let environment = Environment::new().await?;
+    let server = environment
+        .server(&environment.database("bench").await?)
+        .await?;
     load::drive(&server.address, total, 100, 64).await?;
     let (mut flat, mut one, mut serial, mut many) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());

@@ -2,7 +2,7 @@
 //! all is well again.
 
 use crate::{
-    environment::{Place, Server},
+    environment::{Environment, Server},
     latency::at,
     report::{Report, median},
 };
@@ -49,14 +49,17 @@ struct Load {
 type Calm = Vec<(Instant, f64)>;
 
 pub(crate) async fn run(runs: usize) -> Result<Report> {
-    let place = Place::new().await?;
+    let environment = Environment::new().await?;
     let options = ["--max-queued-tasks", QUEUED, "--trusted-namespace-metadata"];
     let (mut best, mut flooded, mut offered, mut refused) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut before, mut during, mut back, mut peak) = (Vec::new(), Vec::new(), Vec::new(), 0f64);
     for run in 0..runs {
-        let server = place
-            .server_with(&place.database(&format!("bench_{run}")).await?, &options)
+        let server = environment
+            .server_with(
+                &environment.database(&format!("bench_{run}")).await?,
+                &options,
+            )
             .await?;
         let load = Load::open(&server).await?;
         let calm = tokio::spawn(calm(server.address.clone(), SUSTAINED + FLOOD + AFTER));

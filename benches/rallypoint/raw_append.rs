@@ -1,14 +1,14 @@
 //! The yardstick of throughput: the same rows into the same tables through the same gate, on one connection, without a
 //! service around it.
 
-use crate::{environment::Place, load};
+use crate::{environment::Environment, load};
 use anyhow::{Result, bail, ensure};
 use rallypoint::{
     core::{
         Attempt, BatchNo, CompletionRecord, Done, DoneNo, Handle, Outcome, Packed, Records, Run,
         Seq, ShardId, Spec, SubmissionRecord, Submit, Time, Work,
     },
-    journal::{Batch, Claim, Fate, Replica, TakeOver},
+    journal::{Batch, Claim, Commit, Replica, TakeOver},
 };
 use std::{
     sync::Arc,
@@ -18,13 +18,13 @@ use uuid::Uuid;
 
 /// Appends `total` tasks and their outcomes in batches of about `per_batch` tasks, `per_call` a call; tasks per second.
 pub(crate) async fn append(
-    place: &Place,
+    environment: &Environment,
     database: &str,
     total: u64,
     per_batch: u64,
     per_call: u64,
 ) -> Result<f64> {
-    let journal = place.journal(database).await?;
+    let journal = environment.journal(database).await?;
     let replica = Replica {
         id: Uuid::now_v7(),
         name: "bench".into(),
@@ -77,7 +77,7 @@ pub(crate) async fn append(
                 records,
             })
             .await;
-        ensure!(fate == Fate::Durable, "batch {}: {fate:?}", no.0);
+        ensure!(fate == Commit::Durable, "batch {}: {fate:?}", no.0);
     }
     Ok(total as f64 / start.elapsed().as_secs_f64())
 }

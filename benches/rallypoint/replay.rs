@@ -2,7 +2,7 @@
 //! same rows without a service around it. And the first pages of tasks of a scheduler with ten million finished ones.
 
 use crate::{
-    environment::Place,
+    environment::Environment,
     fill, load,
     report::{Report, median},
 };
@@ -35,16 +35,16 @@ const PAGES: usize = 20;
 const TICK: Duration = Duration::from_millis(100);
 
 pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
-    let place = Place::new().await?;
-    let database = place.database("bench").await?;
-    let server = place.server(&database).await?;
+    let environment = Environment::new().await?;
+    let database = environment.database("bench").await?;
+    let server = environment.server(&database).await?;
     let scheduler = Client::connect(&server.address)
         .await?
         .open(SchedulerSettings::default())
         .await?;
     finish(&scheduler, total).await?;
-    place.checkpoint().await?;
-    let reader = place.journal(&database).await?.reader();
+    environment.checkpoint().await?;
+    let reader = environment.journal(&database).await?.reader();
     let handle = Handle::from_uuid(Uuid::parse_str(scheduler.handle())?);
     let count = total.min(MILLION);
     let (mut rates, mut raw, mut mixed) = (Vec::new(), Vec::new(), Vec::new());

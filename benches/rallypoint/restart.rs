@@ -3,7 +3,7 @@
 //! and millions finished after it; and with many open schedulers, each of which has finished a few tasks.
 
 use crate::{
-    environment::{Place, Server},
+    environment::{Environment, Server},
     fill, load,
     report::{Report, median},
     schedulers,
@@ -37,29 +37,29 @@ struct Side {
 }
 
 pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
-    let place = Place::new().await?;
+    let environment = Environment::new().await?;
     let (open, singles) = (total / PER_SCHEDULER, total / PER_SINGLE);
-    let mut many = Side::new(&place, "bench_schedulers").await?;
-    few_each(&place.server(&many.database).await?, open).await?;
-    many.start(&place).await?;
+    let mut many = Side::new(&environment, "bench_schedulers").await?;
+    few_each(&environment.server(&many.database).await?, open).await?;
+    many.start(&environment).await?;
     let in_use = std::mem::take(&mut many.starts);
     // While the others are filled these come to rest.
-    let (resting, since) = (place.server(&many.database).await?, Instant::now());
-    let mut empty = Side::new(&place, "bench_empty").await?;
-    drop(place.server(&empty.database).await?);
-    let mut queued = Side::new(&place, "bench_queued").await?;
-    queued.queue(&place, total, PER_CALL, CALLERS).await?;
-    let mut old = Side::new(&place, "bench_old").await?;
-    one_open(&place.server(&old.database).await?, total).await?;
+    let (resting, since) = (environment.server(&many.database).await?, Instant::now());
+    let mut empty = Side::new(&environment, "bench_empty").await?;
+    drop(environment.server(&empty.database).await?);
+    let mut queued = Side::new(&environment, "bench_queued").await?;
+    queued.queue(&environment, total, PER_CALL, CALLERS).await?;
+    let mut old = Side::new(&environment, "bench_old").await?;
+    one_open(&environment.server(&old.database).await?, total).await?;
     // The last one: request ids count for some minutes only.
-    let mut single = Side::new(&place, "bench_single").await?;
-    single.queue(&place, singles, 1, MANY_CALLERS).await?;
+    let mut single = Side::new(&environment, "bench_single").await?;
+    single.queue(&environment, singles, 1, MANY_CALLERS).await?;
     tokio::time::sleep((REST + SETTLED).saturating_sub(since.elapsed())).await;
     drop(resting);
-    place.checkpoint().await?;
+    environment.checkpoint().await?;
     for _ in 0..runs {
         for side in [&mut single, &mut empty, &mut queued, &mut old, &mut many] {
-            side.start(&place).await?;
+            side.start(&environment).await?;
         }
     }
     let (figure, yardstick) = (median(&queued.starts), median(&empty.starts));
@@ -91,9 +91,9 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
 }
 
 impl Side {
-    async fn new(place: &Place, name: &str) -> Result<Side> {
+    async fn new(environment: &Environment, name: &str) -> Result<Side> {
         Ok(Side {
-            database: place.database(name).await?,
+            database: environment.database(name).await?,
             backlog: None,
             starts: Vec::new(),
         })
@@ -102,21 +102,21 @@ impl Side {
     /// Queues `total` statements in a scheduler that is paused.
     async fn queue(
         &mut self,
-        place: &Place,
+        environment: &Environment,
         total: u64,
         per_call: u64,
         callers: u64,
     ) -> Result<()> {
-        let server = place.server(&self.database).await?;
+        let server = environment.server(&self.database).await?;
         let scheduler = fill::paused(&server.address).await?;
         self.backlog = Some(scheduler.handle().to_owned());
         fill::fill_with(&scheduler, 0, total, per_call, callers, sql).await
     }
 
     /// A start: until the first event of the backlog, which is resumed, or of a new task of a new scheduler.
-    async fn start(&mut self, place: &Place) -> Result<()> {
+    async fn start(&mut self, environment: &Environment) -> Result<()> {
         let start = Instant::now();
-        let server = place.server(&self.database).await?;
+        let server = environment.server(&self.database).await?;
         let client = Client::connect(&server.address).await?;
         let (scheduler, after): (Scheduler, i64) = match &self.backlog {
             Some(handle) => {

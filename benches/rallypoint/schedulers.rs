@@ -2,7 +2,7 @@
 //! task on an empty server.
 
 use crate::{
-    environment::Place,
+    environment::Environment,
     paired::{self, Duel},
     report::{Report, median},
     series::Measured,
@@ -32,9 +32,14 @@ const SETTLED: Duration = REST
     .saturating_add(REST_STEP.saturating_mul(3));
 
 pub(crate) async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> {
-    let place = Place::with(&[("shared_preload_libraries", "pg_stat_statements")]).await?;
-    let empty = place.server(&place.database("bench_empty").await?).await?;
-    let loaded = place.server(&place.database("bench_loaded").await?).await?;
+    let environment =
+        Environment::with(&[("shared_preload_libraries", "pg_stat_statements")]).await?;
+    let empty = environment
+        .server(&environment.database("bench_empty").await?)
+        .await?;
+    let loaded = environment
+        .server(&environment.database("bench_loaded").await?)
+        .await?;
     let few = open(&empty.address, CALLERS).await?;
     let mut many = open(&loaded.address, CALLERS).await?;
     for schedulers in [&few, &many] {
@@ -44,7 +49,7 @@ pub(crate) async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> 
     for step in STEPS.into_iter().filter(|step| *step <= most) {
         many.extend(open(&loaded.address, step - many.len() as u64).await?);
         let resident = loaded.usage()?.resident;
-        place.checkpoint().await?;
+        environment.checkpoint().await?;
         last = fight(&few, &many, 2 * runs + 1, total).await?;
         let mut point = last.point(step);
         // Of those opened since the last step: the first ones live in memory that the load before them has left.
@@ -58,7 +63,7 @@ pub(crate) async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> 
     }
     drop(empty);
     tokio::time::sleep(SETTLED).await;
-    let per_s = statements(&place).await?;
+    let per_s = statements(&environment).await?;
     let bytes = points
         .last()
         .and_then(|point| point.values.last())
@@ -162,8 +167,8 @@ fn spread(schedulers: &[Scheduler], number: usize) -> &Scheduler {
 }
 
 /// Statements per second that reach Postgres, its own bookkeeping and ours left out, while nobody asks for anything.
-async fn statements(place: &Place) -> Result<f64> {
-    let mut admin = place.admin().await?;
+async fn statements(environment: &Environment) -> Result<f64> {
+    let mut admin = environment.admin().await?;
     sqlx::query("create extension if not exists pg_stat_statements")
         .execute(&mut admin)
         .await?;

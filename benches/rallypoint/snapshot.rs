@@ -2,7 +2,7 @@
 //! load on a server that is left alone, turn by turn.
 
 use crate::{
-    environment::{Place, Server},
+    environment::{Environment, Server},
     latency, load,
     paired::{self, Side},
     report::{Report, median},
@@ -22,7 +22,7 @@ const ATTACH: &str = "alter table submission attach partition submission_far for
 
 /// Two servers on databases of their own, one of them disturbed.
 struct Sides {
-    place: Place,
+    environment: Environment,
     alone: Server,
     disturbed: Server,
     database: String,
@@ -40,29 +40,29 @@ struct Figures {
 
 /// Each disturbance lasts for so many batches.
 pub(crate) async fn run(batches: u64) -> Result<Report> {
-    let place = Place::new().await?;
+    let environment = Environment::new().await?;
     let (quiet, database) = (
-        place.database("bench_alone").await?,
-        place.database("bench_disturbed").await?,
+        environment.database("bench_alone").await?,
+        environment.database("bench_disturbed").await?,
     );
     let sides = Sides {
-        alone: place.server(&quiet).await?,
-        disturbed: place.server(&database).await?,
+        alone: environment.server(&quiet).await?,
+        disturbed: environment.server(&database).await?,
         database,
-        place,
+        environment,
     };
     for server in [&sides.alone, &sides.disturbed] {
         load::drive(&server.address, TOGETHER, 1, CALLERS).await?;
     }
-    let mut session = sides.place.connect(&sides.database).await?;
+    let mut session = sides.environment.connect(&sides.database).await?;
     look(&mut session).await?;
     let held = sides.fight(batches).await?;
-    let turning = Days::start(&sides.place, &sides.database).await?;
+    let turning = Days::start(&sides.environment, &sides.database).await?;
     let both = sides.fight(batches / 4).await?;
     session.execute("rollback").await?;
     session.close().await?;
     turning.stop().await?;
-    let turning = Days::start(&sides.place, &sides.database).await?;
+    let turning = Days::start(&sides.environment, &sides.database).await?;
     let days = sides.fight(batches).await?;
     let turned = turning.stop().await?;
     Ok(Report {
@@ -126,7 +126,7 @@ impl Sides {
 
     async fn batches(&self) -> Result<f64> {
         Ok(self
-            .place
+            .environment
             .journal(&self.database)
             .await?
             .reader()
@@ -151,9 +151,9 @@ struct Days {
 }
 
 impl Days {
-    async fn start(place: &Place, database: &str) -> Result<Self> {
+    async fn start(environment: &Environment, database: &str) -> Result<Self> {
         let (stop, stopped) = watch::channel(false);
-        let turning = tokio::spawn(turn_days(place.connect(database).await?, stopped));
+        let turning = tokio::spawn(turn_days(environment.connect(database).await?, stopped));
         Ok(Days { stop, turning })
     }
 

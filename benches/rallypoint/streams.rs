@@ -6,7 +6,7 @@
 //! stream has been told of them.
 
 use crate::{
-    environment::{Place, Server},
+    environment::{Environment, Server},
     fill,
     paired::ratio,
     report::{Report, median},
@@ -56,11 +56,11 @@ struct Side {
 }
 
 pub(crate) async fn run(streams: u64, events: u64) -> Result<Report> {
-    let place = Place::new().await?;
+    let environment = Environment::new().await?;
     let (stalled, turns) = (streams / STALLED, events.div_ceil(TURN).max(2));
     let each = events.div_ceil(turns);
-    let mut alone = Side::open(&place, "alone", streams - stalled, 0).await?;
-    let mut beside = Side::open(&place, "beside", streams - stalled, stalled).await?;
+    let mut alone = Side::open(&environment, "alone", streams - stalled, 0).await?;
+    let mut beside = Side::open(&environment, "beside", streams - stalled, stalled).await?;
     let (mut free, mut burdened) = (Vec::new(), Vec::new());
     let (mut without, mut memory) = (Vec::new(), Vec::new());
     for turn in 0..turns {
@@ -108,8 +108,15 @@ pub(crate) async fn run(streams: u64, events: u64) -> Result<Report> {
 }
 
 impl Side {
-    async fn open(place: &Place, name: &str, readers: u64, stalled: u64) -> Result<Side> {
-        let server = place.server(&place.database(name).await?).await?;
+    async fn open(
+        environment: &Environment,
+        name: &str,
+        readers: u64,
+        stalled: u64,
+    ) -> Result<Side> {
+        let server = environment
+            .server(&environment.database(name).await?)
+            .await?;
         let (heard, mut reading) = (Arc::new(Semaphore::new(0)), JoinSet::new());
         let mut schedulers = Vec::new();
         for at in 0..SCHEDULERS {

@@ -2,7 +2,7 @@
 //! then each is told to go and started again, and the longest silence is taken. Callers know all three addresses.
 
 use crate::{
-    environment::{Place, Server},
+    environment::{Environment, Server},
     load,
     report::{Report, median},
 };
@@ -32,9 +32,9 @@ const CALM: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(kills: u64) -> Result<Report> {
-    let place = Place::new().await?;
-    let database = place.database("bench_takeover").await?;
-    let mut replicas = Replicas::start(&place, &database).await?;
+    let environment = Environment::new().await?;
+    let database = environment.database("bench_takeover").await?;
+    let mut replicas = Replicas::start(&environment, &database).await?;
     let client = Client::connect_lazy(&replicas.addresses.join(","))?;
     let load = Load::begin(&client).await?;
     sleep(CALM).await;
@@ -84,7 +84,7 @@ struct Replicas {
 }
 
 impl Replicas {
-    async fn start(place: &Place, database: &str) -> Result<Replicas> {
+    async fn start(environment: &Environment, database: &str) -> Result<Replicas> {
         let mut replicas = Replicas {
             servers: Vec::new(),
             addresses: Vec::new(),
@@ -92,7 +92,7 @@ impl Replicas {
         };
         for index in 0..REPLICAS {
             let (listen, peer, name) = (free_address()?, free_address()?, format!("r{index}"));
-            let target = format!("app={}", place.target());
+            let target = format!("app={}", environment.target());
             let at = [
                 "serve",
                 "--listen",

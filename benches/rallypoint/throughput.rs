@@ -1,7 +1,7 @@
 //! No-op tasks end to end over gRPC, durable, 100 tasks a call, against the raw append of the same rows.
 
 use crate::{
-    environment::Place,
+    environment::Environment,
     load, raw_append,
     report::{Report, median},
 };
@@ -11,28 +11,28 @@ const PER_CALL: u64 = 100;
 const CALLERS: u64 = 64;
 
 pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
-    let place = Place::new().await?;
+    let environment = Environment::new().await?;
     let (mut rates, mut raw_rates, mut wal, mut per_batch) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for run in 0..runs {
-        let database = place.database(&format!("bench_{run}")).await?;
-        let server = place.server(&database).await?;
+        let database = environment.database(&format!("bench_{run}")).await?;
+        let server = environment.server(&database).await?;
         // The first tasks warm up connections and plans.
         load::drive(&server.address, total / 20, PER_CALL, CALLERS).await?;
         let (before, batches_before) = (
-            place.wal_bytes().await?,
-            last_batch(&place, &database).await?,
+            environment.wal_bytes().await?,
+            last_batch(&environment, &database).await?,
         );
         let took = load::drive(&server.address, total, PER_CALL, CALLERS).await?;
-        let batches = last_batch(&place, &database).await? - batches_before;
-        wal.push((place.wal_bytes().await? - before) / total as f64);
+        let batches = last_batch(&environment, &database).await? - batches_before;
+        wal.push((environment.wal_bytes().await? - before) / total as f64);
         rates.push(total as f64 / took.as_secs_f64());
         per_batch.push(total as f64 / batches);
         drop(server);
-        let database = place.database(&format!("bench_raw_{run}")).await?;
+        let database = environment.database(&format!("bench_raw_{run}")).await?;
         raw_rates.push(
             raw_append::append(
-                &place,
+                &environment,
                 &database,
                 total,
                 median(&per_batch) as u64,
@@ -62,7 +62,12 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
     })
 }
 
-async fn last_batch(place: &Place, database: &str) -> Result<f64> {
-    let status = place.journal(database).await?.reader().status().await?;
+async fn last_batch(environment: &Environment, database: &str) -> Result<f64> {
+    let status = environment
+        .journal(database)
+        .await?
+        .reader()
+        .status()
+        .await?;
     Ok(status.last_batch.0 as f64)
 }

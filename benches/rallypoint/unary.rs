@@ -1,7 +1,7 @@
 //! No-op tasks end to end over gRPC, durable, one task a call, against bare unary gRPC calls in the same run.
 
 use crate::{
-    environment::{Place, Server},
+    environment::{Environment, Server},
     null_server,
     report::{Report, median},
 };
@@ -18,9 +18,9 @@ const CALLERS: u64 = 64;
 const TURN: u64 = 10_000;
 
 pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
-    let place = Place::new().await?;
-    let database = place.database("bench").await?;
-    let (server, nothing) = (place.server(&database).await?, Server::bare().await?);
+    let environment = Environment::new().await?;
+    let database = environment.database("bench").await?;
+    let (server, nothing) = (environment.server(&database).await?, Server::bare().await?);
     let mut service = Service::open(&server.address).await?;
     let bare = null_server::channel(&nothing.address).await?;
     service.call(total / 20).await?;

@@ -1,6 +1,6 @@
 //! `cancel HANDLE/SEQ`: cancels one task.
 
-use super::{connect::Server, error::Failure, labels, output};
+use super::{connect::Server, error::CliError, labels, output};
 use clap::Args;
 use rallypoint_client::api::TaskState;
 use std::process::ExitCode;
@@ -15,11 +15,11 @@ pub(super) struct Cancel {
 
 impl Cancel {
     /// Asks for it and says what became of it.
-    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let Task { handle, seq } = self.task;
         let what = format!("cannot cancel task {handle}/{seq}");
         let answer = server.client().await?.scheduler(handle).cancel(seq).await;
-        let answer = answer.map_err(|error| Failure::call(what, &error))?;
+        let answer = answer.map_err(|error| CliError::call(what, &error))?;
         output::line(match answer.state() {
             TaskState::Done => format!("ended: {}", labels::outcome(answer.outcome())),
             _ => "it runs, and is being stopped".to_owned(),

@@ -2,7 +2,7 @@
 //!
 //! Connecting is tried once and fails at once: a person who mistyped an address must not wait.
 
-use super::error::Failure;
+use super::error::CliError;
 use clap::Args;
 use rallypoint_client::Client;
 use std::net::SocketAddr;
@@ -32,11 +32,11 @@ impl Server {
     }
 
     /// A connection, or why there is none. The log shows the account of whoever sits here as the caller.
-    pub(super) async fn client(&self) -> Result<Client, Failure> {
+    pub(super) async fn client(&self) -> Result<Client, CliError> {
         let what = || format!("cannot reach the server at {}", self.address);
         let client = Client::connect(&self.address)
             .await
-            .map_err(|error| Failure::call(what(), &error))?;
+            .map_err(|error| CliError::call(what(), &error))?;
         let account = std::env::var("USER")
             .or_else(|_| std::env::var("LOGNAME"))
             .unwrap_or_default();

@@ -9,7 +9,7 @@ mod verdict;
 
 use super::{
     connect::Server,
-    error::Failure,
+    error::CliError,
     event, health, log,
     output::{self, BOLD, DIM, Output},
     submit::submit,
@@ -46,7 +46,7 @@ pub(super) struct Demo {
 
 impl Demo {
     /// Runs the series and judges it.
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self) -> Result<ExitCode, CliError> {
         let host = Host::start().await?;
         let judged = self.series(&host.server).await;
         host.stop().await?;
@@ -64,7 +64,7 @@ impl Demo {
         })
     }
 
-    async fn series(&self, server: &Server) -> Result<Verdict, Failure> {
+    async fn series(&self, server: &Server) -> Result<Verdict, CliError> {
         let tasks = series::tasks(self.scale);
         let settings = SchedulerSettings {
             display_name: "demo".to_owned(),
@@ -99,8 +99,8 @@ impl Demo {
     }
 }
 
-fn broken(error: Error) -> Failure {
-    Failure::call("the demo broke off", &error)
+fn broken(error: Error) -> CliError {
+    CliError::call("the demo broke off", &error)
 }
 
 /// Shows events as they come, and between them what runs.
@@ -133,7 +133,7 @@ struct Host {
 }
 
 impl Host {
-    async fn start() -> Result<Host, Failure> {
+    async fn start() -> Result<Host, CliError> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
             .map_err(anyhow::Error::from)?;
@@ -173,7 +173,7 @@ impl Host {
     }
 
     /// Waits until the server serves, or ends before it does.
-    async fn ready(&mut self) -> Result<(), Failure> {
+    async fn ready(&mut self) -> Result<(), CliError> {
         let spinner =
             ProgressBar::new_spinner().with_message("starting a private Postgres and a server …");
         spinner.set_style(ProgressStyle::default_spinner());
@@ -184,11 +184,11 @@ impl Host {
             }
         };
         let outcome = tokio::select! {
-            ended = &mut self.running => Err(ended.map_err(anyhow::Error::from).flatten().map_or_else(Failure::from, |()| {
-                Failure::new("the server ended before it was ready")
+            ended = &mut self.running => Err(ended.map_err(anyhow::Error::from).flatten().map_or_else(CliError::from, |()| {
+                CliError::new("the server ended before it was ready")
             })),
             waited = time::timeout(Duration::from_secs(60), ready) => {
-                waited.map_err(|_| Failure::new("the server was not ready after a minute").next("try `rallypoint serve` and read its log"))
+                waited.map_err(|_| CliError::new("the server was not ready after a minute").next("try `rallypoint serve` and read its log"))
             }
         };
         spinner.finish_and_clear();
@@ -196,7 +196,7 @@ impl Host {
     }
 
     /// Stops the server and removes its folder.
-    async fn stop(self) -> Result<(), Failure> {
+    async fn stop(self) -> Result<(), CliError> {
         self.stop.cancel();
         let ended = if self.running.is_finished() {
             Ok(Ok(()))

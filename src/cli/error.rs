@@ -7,16 +7,16 @@ use std::{fmt::Display, process::ExitCode};
 
 /// What went wrong, why, and the next step.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct CliError {
     what: String,
     why: Vec<String>,
     next: Option<String>,
 }
 
-impl Failure {
+impl CliError {
     /// What the verb could not do.
-    pub(super) fn new(what: impl Into<String>) -> Failure {
-        Failure {
+    pub(super) fn new(what: impl Into<String>) -> CliError {
+        CliError {
             what: what.into(),
             why: Vec::new(),
             next: None,
@@ -24,24 +24,24 @@ impl Failure {
     }
 
     /// Why: one line of it.
-    pub(super) fn why(mut self, why: impl Display) -> Failure {
+    pub(super) fn why(mut self, why: impl Display) -> CliError {
         self.why.push(why.to_string());
         self
     }
 
     /// What the person can do about it.
-    pub(super) fn next(mut self, next: impl Into<String>) -> Failure {
+    pub(super) fn next(mut self, next: impl Into<String>) -> CliError {
         self.next = Some(next.into());
         self
     }
 
     /// A refused or lost call: its reason, every field at fault, and what helps.
-    pub(super) fn call(what: impl Into<String>, error: &Error) -> Failure {
+    pub(super) fn call(what: impl Into<String>, error: &Error) -> CliError {
         let label = error
             .reason
             .clone()
             .unwrap_or_else(|| format!("{:?}", error.code));
-        let mut failure = Failure::new(what).why(format!("{} ({label})", error.message));
+        let mut failure = CliError::new(what).why(format!("{} ({label})", error.message));
         // The message of a single fault names it already.
         let faults = error
             .violations
@@ -69,12 +69,12 @@ impl Failure {
     }
 }
 
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Failure {
+impl From<anyhow::Error> for CliError {
+    fn from(error: anyhow::Error) -> CliError {
         error
             .chain()
             .skip(1)
-            .fold(Failure::new(error.to_string()), Failure::why)
+            .fold(CliError::new(error.to_string()), CliError::why)
     }
 }
 

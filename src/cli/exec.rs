@@ -8,7 +8,7 @@ mod file;
 use super::{
     TASK_FAILED, clock,
     connect::Server,
-    error::Failure,
+    error::CliError,
     event,
     labels::FailurePolicy,
     output::{self, Output},
@@ -68,14 +68,14 @@ pub(super) struct Exec {
 
 impl Exec {
     /// Opens a scheduler, submits, prints, releases.
-    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let lines = self.lines()?;
         let statements = lines.iter().map(|line| line.statement.clone()).collect();
         let mut interrupts = signal(SignalKind::interrupt()).map_err(anyhow::Error::from)?;
         let bars = Bars::new(lines.iter().map(|line| line.order));
         let scheduler = server.client().await?.open(self.settings()).await;
         let scheduler =
-            scheduler.map_err(|error| Failure::call("cannot open a scheduler", &error))?;
+            scheduler.map_err(|error| CliError::call("cannot open a scheduler", &error))?;
         bars.voice()
             .say(format!("scheduler {}", scheduler.handle()));
         if let Err(failure) = submit(
@@ -99,7 +99,7 @@ impl Exec {
     }
 
     /// The statements, in ascending order: were they to need more than one call, a later call may bring no lower order.
-    fn lines(&self) -> Result<Vec<Line>, Failure> {
+    fn lines(&self) -> Result<Vec<Line>, CliError> {
         let arguments = self.statements.iter().map(|text| Line {
             order: self.order,
             statement: text.clone(),
@@ -109,7 +109,7 @@ impl Exec {
             lines.extend(file::read(path)?);
         }
         if lines.is_empty() {
-            return Err(Failure::new("there is nothing to run")
+            return Err(CliError::new("there is nothing to run")
                 .next("write a statement on a line: `100, select 1`"));
         }
         lines.sort_by_key(|line| line.order);
@@ -153,7 +153,7 @@ async fn follow(
     scheduler: &Scheduler,
     printer: &mut Printer,
     interrupts: &mut Signal,
-) -> Result<(), Failure> {
+) -> Result<(), CliError> {
     let voice = printer.bars.voice();
     let mut printing = pin!(print_all(scheduler, printer));
     let mut interrupted = false;
@@ -172,7 +172,7 @@ async fn follow(
     }
 }
 
-async fn print_all(scheduler: &Scheduler, printer: &mut Printer) -> Result<(), Failure> {
+async fn print_all(scheduler: &Scheduler, printer: &mut Printer) -> Result<(), CliError> {
     let end = print_events(scheduler, printer, 0).await?;
     if end.reason() == end::Reason::Halted {
         printer.bars.voice().say(format!(
@@ -190,7 +190,7 @@ async fn print_events(
     scheduler: &Scheduler,
     printer: &mut Printer,
     after: i64,
-) -> Result<End, Failure> {
+) -> Result<End, CliError> {
     let mut events = scheduler.synchronize(after, None).await.map_err(broken)?;
     while let Some(done) = events.next().await.map_err(broken)? {
         done.iter().for_each(|done| printer.event(done));
@@ -198,15 +198,15 @@ async fn print_events(
     Ok(events.end().cloned().unwrap_or_default())
 }
 
-async fn release(scheduler: &Scheduler, mode: ReleaseMode, wait: bool) -> Result<(), Failure> {
+async fn release(scheduler: &Scheduler, mode: ReleaseMode, wait: bool) -> Result<(), CliError> {
     let released = scheduler.release(mode, wait).await;
     released
         .map(drop)
-        .map_err(|error| Failure::call(format!("{} was not released", scheduler.handle()), &error))
+        .map_err(|error| CliError::call(format!("{} was not released", scheduler.handle()), &error))
 }
 
-fn broken(error: Error) -> Failure {
-    Failure::call("the stream of events broke", &error)
+fn broken(error: Error) -> CliError {
+    CliError::call("the stream of events broke", &error)
 }
 
 /// Prints events on stdout and keeps the bars on stderr.

@@ -1,6 +1,6 @@
 //! `health`: asks a server's `grpc.health.v1` whether it is ready; for probes and scripts.
 
-use super::{connect::Server, error::Failure, output};
+use super::{connect::Server, error::CliError, output};
 use clap::Args;
 use rallypoint_client::Error;
 use std::process::ExitCode;
@@ -19,14 +19,14 @@ pub(super) struct Health {
 
 impl Health {
     /// Prints `serving` and exits 0, or exits 1.
-    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let answer = serving(server, self.service).await;
         let what = || format!("the server at {} did not say how it is", server.address);
-        if answer.map_err(|error| Failure::call(what(), &error))? {
+        if answer.map_err(|error| CliError::call(what(), &error))? {
             output::line("serving");
             return Ok(ExitCode::SUCCESS);
         }
-        Err(Failure::new("the server is up but not serving")
+        Err(CliError::new("the server is up but not serving")
             .why("it starts, stops, or has lost its database"))
     }
 }

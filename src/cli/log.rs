@@ -3,7 +3,7 @@
 use super::{
     clock,
     connect::Server,
-    error::Failure,
+    error::CliError,
     event, labels,
     output::{self, Output},
     table::{Table, plain},
@@ -48,7 +48,7 @@ enum State {
 
 impl Log {
     /// Reads the tasks and prints them, oldest first.
-    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let (tasks, more) = read(
             &server.client().await?.scheduler(&self.handle),
             self.query(),
@@ -88,7 +88,7 @@ pub(super) async fn read(
     scheduler: &Scheduler,
     mut query: ListTasksRequest,
     limit: usize,
-) -> Result<(Vec<TaskView>, bool), Failure> {
+) -> Result<(Vec<TaskView>, bool), CliError> {
     let mut tasks = Vec::new();
     loop {
         query.page_size = i32::try_from(limit - tasks.len())
@@ -96,7 +96,7 @@ pub(super) async fn read(
             .clamp(1, PAGE);
         let page = scheduler.tasks(query.clone()).await;
         let page = page.map_err(|error| {
-            Failure::call(
+            CliError::call(
                 format!("cannot read the log of {}", scheduler.handle()),
                 &error,
             )

@@ -1,6 +1,6 @@
 //! `migrate`: brings the schema of a coordination database up to date, and does nothing when it is.
 
-use super::{error::Failure, output};
+use super::{error::CliError, output};
 use crate::{
     core::ShardId,
     journal::{Journal, JournalConfig},
@@ -23,9 +23,9 @@ pub(super) struct Migrate {
 
 impl Migrate {
     /// Migrates, or says why not.
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self) -> Result<ExitCode, CliError> {
         let options = self.database.parse().map_err(|error| {
-            Failure::new("the URL of the database cannot be read")
+            CliError::new("the URL of the database cannot be read")
                 .why(error)
                 .next("it looks like postgres://user@host/rallypoint")
         })?;
@@ -37,7 +37,7 @@ impl Migrate {
             retention_days: 30,
         };
         Journal::open(config).await.map_err(|error| {
-            Failure::new("the database was not migrated")
+            CliError::new("the database was not migrated")
                 .why(error)
                 .next("is Postgres running there, and does this login own the database?")
         })?;

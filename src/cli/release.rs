@@ -1,6 +1,6 @@
 //! `release HANDLE`: ends a conversation.
 
-use super::{connect::Server, error::Failure, output};
+use super::{connect::Server, error::CliError, output};
 use clap::Args;
 use rallypoint_client::api::ReleaseMode;
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ pub(super) struct Release {
 
 impl Release {
     /// Releases it and says what is left.
-    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let mode = if self.cancel {
             ReleaseMode::Cancel
         } else {
@@ -33,7 +33,7 @@ impl Release {
             .scheduler(self.handle)
             .release(mode, self.wait)
             .await;
-        let answer = answer.map_err(|error| Failure::call(what, &error))?;
+        let answer = answer.map_err(|error| CliError::call(what, &error))?;
         let before = if answer.already_released {
             " (it was released before)"
         } else {

@@ -5,7 +5,7 @@
 mod peers;
 mod quotas;
 
-use super::error::Failure;
+use super::error::CliError;
 use crate::server::{Config, Target};
 use clap::{Args, ValueEnum};
 use peers::Peers;
@@ -135,11 +135,11 @@ struct TargetOption {
 
 impl Serve {
     /// Serves until told to stop.
-    pub(super) async fn run(self) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self) -> Result<ExitCode, CliError> {
         log_to_stderr(self.log_format);
         let stop = Stop::new()?;
         let listener = TcpListener::bind(self.listen).await.map_err(|error| {
-            Failure::new(format!("cannot listen on {}", self.listen))
+            CliError::new(format!("cannot listen on {}", self.listen))
                 .why(error)
                 .next("name another address with --listen")
         })?;
@@ -149,7 +149,7 @@ impl Serve {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn config(self, listen: SocketAddr) -> Result<Config, Failure> {
+    fn config(self, listen: SocketAddr) -> Result<Config, CliError> {
         let slots = self.slots;
         let target = |target: TargetOption| Target {
             name: target.name,
@@ -228,9 +228,9 @@ struct Stop {
 }
 
 impl Stop {
-    fn new() -> Result<Stop, Failure> {
+    fn new() -> Result<Stop, CliError> {
         let listen = |kind| {
-            signal(kind).map_err(|error| Failure::new("cannot listen to signals").why(error))
+            signal(kind).map_err(|error| CliError::new("cannot listen to signals").why(error))
         };
         Ok(Stop {
             terminate: listen(SignalKind::terminate())?,

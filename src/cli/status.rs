@@ -3,7 +3,7 @@
 use super::{
     clock,
     connect::Server,
-    error::Failure,
+    error::CliError,
     labels,
     output::{self, BOLD, Output, RED},
     table::Table,
@@ -38,7 +38,7 @@ pub(super) struct Status {
 
 impl Status {
     /// Asks and prints.
-    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, Failure> {
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let client = server.client().await?;
         if self.watch {
             let mut stream = client.watch_executions(INTERVAL).await.map_err(refused)?;
@@ -75,8 +75,8 @@ impl Status {
     }
 }
 
-fn refused(error: Error) -> Failure {
-    Failure::call("the server did not tell its status", &error)
+fn refused(error: Error) -> CliError {
+    CliError::call("the server did not tell its status", &error)
 }
 
 fn print(status: &GetStatusResponse) {

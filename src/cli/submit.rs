@@ -1,6 +1,6 @@
 //! Many tasks, few calls: cuts what a file brings into calls that keep the service's limits.
 
-use super::error::Failure;
+use super::error::CliError;
 use crate::core::model::limits;
 use prost::Message;
 use rallypoint_client::{Error, Scheduler, api::Task};
@@ -13,11 +13,11 @@ const PATIENCE: u32 = 60;
 
 /// Submits tasks in as many calls as their size needs. A later call may bring no lower order than an earlier one, so the
 /// tasks must come in ascending order.
-pub(super) async fn submit(scheduler: &Scheduler, tasks: Vec<Task>) -> Result<(), Failure> {
+pub(super) async fn submit(scheduler: &Scheduler, tasks: Vec<Task>) -> Result<(), CliError> {
     for call in calls(tasks) {
         exec(scheduler, call)
             .await
-            .map_err(|error| Failure::call("the tasks were not accepted", &error))?;
+            .map_err(|error| CliError::call("the tasks were not accepted", &error))?;
     }
     Ok(())
 }

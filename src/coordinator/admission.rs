@@ -1,4 +1,4 @@
-//! Room in the queue before the loop, shared between namespaces: one of them may hold as much as stays free. So a flood takes
+//! Admission in the queue before the loop, shared between namespaces: one of them may hold as much as stays free. So a flood takes
 //! half of the room, two take a third each, and whoever comes next always finds some (dynamic thresholds, as in the shared
 //! buffers of switches: Choudhury and Hahne, 1998).
 
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What calls hold while they wait for the loop.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Load {
+pub(crate) struct Demand {
     /// How many there are.
     pub calls: usize,
     /// Bytes of their bodies.
@@ -17,28 +17,28 @@ pub(crate) struct Load {
 
 /// The room there is. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Room {
+pub(crate) struct Admission {
     state: Arc<Mutex<State>>,
 }
 
 /// A call's share of the room, given back when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    room: Room,
+pub(crate) struct Permit {
+    room: Admission,
     namespace: Namespace,
     bytes: usize,
 }
 
 #[derive(Debug)]
 struct State {
-    free: Load,
-    held: FxHashMap<Namespace, Load>,
+    free: Demand,
+    held: FxHashMap<Namespace, Demand>,
 }
 
-impl Room {
-    /// Room for so much.
-    pub(super) fn new(whole: Load) -> Self {
-        Room {
+impl Admission {
+    /// Admission for so much.
+    pub(super) fn new(whole: Demand) -> Self {
+        Admission {
             state: Arc::new(Mutex::new(State {
                 free: whole,
                 held: FxHashMap::default(),
@@ -47,7 +47,7 @@ impl Room {
     }
 
     /// A place for a call of `namespace` with so many bytes, or the limit it would exceed.
-    pub(super) fn take(&self, namespace: &Namespace, bytes: usize) -> Result<Place, &'static str> {
+    pub(super) fn take(&self, namespace: &Namespace, bytes: usize) -> Result<Permit, &'static str> {
         let mut state = self.lock();
         let held = state.held.get(namespace).copied().unwrap_or_default();
         let fits = |held: usize, more: usize, free: usize| more <= free && held + more <= free;
@@ -60,10 +60,10 @@ impl Room {
         let (calls, all) = (held.calls + 1, held.bytes + bytes);
         state
             .held
-            .insert(namespace.clone(), Load { calls, bytes: all });
+            .insert(namespace.clone(), Demand { calls, bytes: all });
         state.free.calls -= 1;
         state.free.bytes -= bytes;
-        Ok(Place {
+        Ok(Permit {
             room: self.clone(),
             namespace: namespace.clone(),
             bytes,
@@ -75,7 +75,7 @@ impl Room {
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.room.lock();
         state.free.calls += 1;
@@ -100,14 +100,14 @@ mod tests {
     }
 
     /// As many places as a namespace gets.
-    fn fill(room: &Room, namespace: &str, bytes: usize) -> Vec<Place> {
+    fn fill(room: &Admission, namespace: &str, bytes: usize) -> Vec<Permit> {
         std::iter::from_fn(|| room.take(&name(namespace), bytes).ok()).collect()
     }
 
     #[test]
     fn a_flood_takes_half_of_the_room_and_others_find_some() {
         for (bytes, limit) in [(0, "commands"), (10, "command_bytes")] {
-            let room = Room::new(Load {
+            let room = Admission::new(Demand {
                 calls: 80,
                 bytes: 600,
             });
@@ -122,11 +122,11 @@ mod tests {
 
     #[test]
     fn what_is_given_back_is_free_again_and_leaves_nothing_behind() {
-        let whole = Load {
+        let whole = Demand {
             calls: 80,
             bytes: 600,
         };
-        let room = Room::new(whole);
+        let room = Admission::new(whole);
         for _ in 0..3 {
             drop(fill(&room, "one", 7));
             let state = room.lock();
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_call_larger_than_what_is_free_is_refused() {
-        let room = Room::new(Load {
+        let room = Admission::new(Demand {
             calls: 10,
             bytes: 100,
         });

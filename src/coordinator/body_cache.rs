@@ -1,7 +1,7 @@
 //! Bodies of tasks between their submission and their dispatch, within a budget for the whole replica. What does not fit is
 //! read back from the journal by key, ahead of dispatch.
 //!
-//! Room is shared fairly: whoever holds most gives way first, and of his bodies those that are needed last. So a backlog of
+//! Admission is shared fairly: whoever holds most gives way first, and of his bodies those that are needed last. So a backlog of
 //! millions never pushes out a small newcomer, and tasks that cannot run yet never hide ones that can. Pure: it says what is
 //! to be read, and is told what was; it reads nothing itself.
 
@@ -12,19 +12,19 @@ pub(crate) mod scheduler_pages;
 use crate::{
     assignment::Body,
     core::{
-        Assignment, Attempt, CompletionRecord, Handle, Records, RecoveredScheduler, Seq, Shard,
-        Stretch, SubmissionRecord,
+        Assignment, Attempt, CompletionRecord, Handle, Records, RecoveredScheduler, Seq, SeqRange,
+        Shard, SubmissionRecord,
     },
     journal::BodyChunk,
 };
 use page::{Page, Rank};
 use rustc_hash::{FxHashMap, FxHashSet};
-use scheduler_pages::Shelf;
+use scheduler_pages::SchedulerPages;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Tasks of a scheduler whose bodies should be here before their turn comes.
 const AHEAD: u32 = 256;
-/// Tasks whose bodies are asked for when fewer than `AHEAD` are here, and stretches of them.
+/// Tasks whose bodies are asked for when fewer than `AHEAD` are here, and ranges of them.
 const DEEP: u32 = 4_096;
 const SPANS: usize = 256;
 /// Schedulers next in line that are looked at.
@@ -39,7 +39,7 @@ const FLOOR: usize = 128 << 10;
 /// The bodies in memory.
 #[derive(Debug)]
 pub struct Bodies {
-    shelves: FxHashMap<Handle, Shelf>,
+    shelves: FxHashMap<Handle, SchedulerPages>,
     /// Shelves by their size.
     sizes: BTreeSet<(usize, Handle)>,
     bytes: usize,
@@ -48,7 +48,7 @@ pub struct Bodies {
     spilled: FxHashMap<Handle, Seq>,
     /// Dispatched, and waiting for the body.
     waiting: BTreeMap<(Handle, Seq), Assignment>,
-    wanted: VecDeque<Stretch>,
+    wanted: VecDeque<SeqRange>,
     /// Schedulers that have been dispatched since the last look ahead.
     moved: FxHashSet<Handle>,
 }
@@ -159,14 +159,14 @@ impl Bodies {
     /// Drops what a scheduler will not ask for any more: all its tasks have ended.
     pub fn forget(&mut self, handle: Handle) {
         self.spilled.remove(&handle);
-        self.change(handle, Shelf::clear);
+        self.change(handle, SchedulerPages::clear);
     }
 
     /// Drops all bodies: the core is rebuilt from these. Who waits for a body still runs, and still gets it.
     pub fn recovered(&mut self, schedulers: &[RecoveredScheduler]) {
         let handles: Vec<Handle> = self.shelves.keys().copied().collect();
         for handle in handles {
-            self.change(handle, Shelf::clear);
+            self.change(handle, SchedulerPages::clear);
         }
         let last = |one: &RecoveredScheduler| {
             one.runs
@@ -200,12 +200,12 @@ impl Bodies {
         let Some(last) = self.spilled.get(&handle).copied() else {
             return;
         };
-        let durable = |mut stretches: Vec<Stretch>| {
-            stretches.retain_mut(|stretch| {
-                stretch.last = stretch.last.min(last);
-                stretch.first <= last
+        let durable = |mut ranges: Vec<SeqRange>| {
+            ranges.retain_mut(|range| {
+                range.last = range.last.min(last);
+                range.first <= last
             });
-            stretches
+            ranges
         };
         let next = durable(core.upcoming(handle, AHEAD, SPANS));
         let covered = self.shelves.get(&handle).map_or(next.is_empty(), |shelf| {
@@ -214,12 +214,12 @@ impl Bodies {
         if covered {
             return;
         }
-        for stretch in durable(core.upcoming(handle, DEEP, SPANS)) {
+        for range in durable(core.upcoming(handle, DEEP, SPANS)) {
             if self.wanted.len() >= WANTED {
                 return;
             }
             let shelf = self.shelves.entry(handle).or_default();
-            for part in shelf.missing(&stretch) {
+            for part in shelf.missing(&range) {
                 shelf.ask(&part);
                 self.wanted.push_back(part);
             }
@@ -227,38 +227,38 @@ impl Bodies {
     }
 
     /// What to read next; `None`: nothing.
-    pub fn next_read(&mut self) -> Option<Vec<Stretch>> {
+    pub fn next_read(&mut self) -> Option<Vec<SeqRange>> {
         let most = self.wanted.len().min(READ);
         (most > 0).then(|| self.wanted.drain(..most).collect())
     }
 
     /// A read has failed: it is to be tried again.
-    pub fn unread(&mut self, stretches: Vec<Stretch>) {
-        stretches
+    pub fn unread(&mut self, ranges: Vec<SeqRange>) {
+        ranges
             .into_iter()
             .rev()
-            .for_each(|stretch| self.wanted.push_front(stretch));
+            .for_each(|range| self.wanted.push_front(range));
     }
 
-    /// What a read of `stretches` brought: all of them, or the first part.
-    pub fn arrived(&mut self, stretches: &[Stretch], chunks: Vec<BodyChunk>) -> Arrival {
+    /// What a read of `ranges` brought: all of them, or the first part.
+    pub fn arrived(&mut self, ranges: &[SeqRange], chunks: Vec<BodyChunk>) -> Arrival {
         let (mut arrival, came) = (Arrival::default(), !chunks.is_empty());
         let mut gone: FxHashMap<Handle, Vec<(Seq, Seq)>> = FxHashMap::default();
-        for stretch in stretches {
-            if let Some(shelf) = self.shelves.get_mut(&stretch.handle) {
-                gone.entry(stretch.handle)
+        for range in ranges {
+            if let Some(shelf) = self.shelves.get_mut(&range.handle) {
+                gone.entry(range.handle)
                     .or_default()
-                    .extend(shelf.answered(stretch));
+                    .extend(shelf.answered(range));
             }
         }
         for chunk in chunks {
             let handle = chunk.handle;
-            let order = stretches
+            let order = ranges
                 .iter()
                 .find(|s| s.handle == handle && s.first <= chunk.first && chunk.first <= s.last);
             let rank = Rank(
                 order
-                    .and_then(|stretch| stretch.order)
+                    .and_then(|range| range.order)
                     .map_or(-1, |order| order.0),
             );
             let mut page = Page::of_chunk(chunk, rank);
@@ -271,9 +271,9 @@ impl Bodies {
                 self.put(handle, page);
             }
         }
-        for stretch in stretches {
-            self.urge_again(stretch, came, &mut arrival);
-            self.tidy(stretch.handle);
+        for range in ranges {
+            self.urge_again(range, came, &mut arrival);
+            self.tidy(range.handle);
         }
         arrival
     }
@@ -297,33 +297,33 @@ impl Bodies {
         }
     }
 
-    /// Who still waits in a stretch that was answered is asked for again, alone.
-    fn urge_again(&mut self, stretch: &Stretch, came: bool, arrival: &mut Arrival) {
-        let range = (stretch.handle, stretch.first)..=(stretch.handle, stretch.last);
+    /// Who still waits in a range that was answered is asked for again, alone.
+    fn urge_again(&mut self, range: &SeqRange, came: bool, arrival: &mut Arrival) {
+        let keys = (range.handle, range.first)..=(range.handle, range.last);
         let firsts: Vec<Seq> = self
             .waiting
-            .range(range)
+            .range(keys)
             .map(|((_, first), _)| *first)
             .collect();
         for first in firsts {
             if !came {
-                arrival.lost = Some((stretch.handle, first));
+                arrival.lost = Some((range.handle, first));
             }
-            self.urge(stretch.handle, first);
+            self.urge(range.handle, first);
         }
     }
 
     fn urge(&mut self, handle: Handle, seq: Seq) {
-        let stretch = Stretch {
+        let range = SeqRange {
             handle,
             first: seq,
             last: seq,
             order: None,
         };
         let shelf = self.shelves.entry(handle).or_default();
-        if !shelf.covers(&stretch) {
-            shelf.ask(&stretch);
-            self.wanted.push_front(stretch);
+        if !shelf.covers(&range) {
+            shelf.ask(&range);
+            self.wanted.push_front(range);
         }
     }
 
@@ -341,14 +341,14 @@ impl Bodies {
             };
             let yields = if who == handle || mine + page.bytes >= most && !entitled {
                 // One's own later bodies give way to one's sooner ones, nobody else's do.
-                let own = self.shelves.get(&handle).and_then(Shelf::furthest);
+                let own = self.shelves.get(&handle).and_then(SchedulerPages::furthest);
                 own.is_some_and(|furthest| furthest > (page.rank, page.first))
                     .then_some(handle)
             } else {
                 Some(who)
             };
             let Some(yields) = yields else { return false };
-            if let Some(last) = self.change(yields, Shelf::give_way).flatten() {
+            if let Some(last) = self.change(yields, SchedulerPages::give_way).flatten() {
                 self.spill(yields, last);
             }
         }
@@ -367,7 +367,11 @@ impl Bodies {
     }
 
     /// Changes a shelf and keeps the sums; an empty one goes.
-    fn change<T>(&mut self, handle: Handle, change: impl FnOnce(&mut Shelf) -> T) -> Option<T> {
+    fn change<T>(
+        &mut self,
+        handle: Handle,
+        change: impl FnOnce(&mut SchedulerPages) -> T,
+    ) -> Option<T> {
         let shelf = self.shelves.get_mut(&handle)?;
         let before = shelf.bytes;
         let outcome = change(shelf);
@@ -384,7 +388,11 @@ impl Bodies {
     }
 
     fn tidy(&mut self, handle: Handle) {
-        if self.shelves.get(&handle).is_some_and(Shelf::is_empty) {
+        if self
+            .shelves
+            .get(&handle)
+            .is_some_and(SchedulerPages::is_empty)
+        {
             self.shelves.remove(&handle);
         }
     }

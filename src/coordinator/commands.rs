@@ -1,6 +1,6 @@
 //! A command on its way to the loop, with a place for its answer.
 
-use super::admission::Place;
+use super::admission::Permit;
 use crate::core::{Command, Reply};
 use tokio::sync::oneshot;
 
@@ -10,5 +10,5 @@ pub(crate) struct Asked {
     pub command: Command,
     pub reply: oneshot::Sender<Reply>,
     /// Its share of the queue.
-    pub _place: Option<Place>,
+    pub _place: Option<Permit>,
 }

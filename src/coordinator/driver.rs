@@ -1,20 +1,20 @@
-//! Feeds the machine from tokio's channels and carries out what it says. It decides nothing.
+//! EventBuffers the machine from tokio's channels and carries out what it says. It decides nothing.
 
 mod executors;
 
 use super::{
-    body_cache::prefetch::Library,
+    body_cache::prefetch::Prefetch,
     commands::Asked,
     machine::{Effect, Envelope, Event, Machine, Release},
-    ownership::{Wish, role::Health},
-    streams::event_buffer::Feeds,
+    ownership::{OwnershipRequest, role::Health},
+    streams::event_buffer::EventBuffers,
 };
-use crate::hub::fencing::{Change, Roll};
+use crate::hub::fencing::{ExecutorChange, Fencing};
 use crate::{
-    assignment::Told,
+    assignment::ExecutorReport,
     clock::Clock,
     core::{Action, BatchNo, Command, Reply, Ticket, Time, Work},
-    journal::{Batch, Fate, Journal, Replica, Writer},
+    journal::{Batch, Commit, Journal, Replica, Writer},
 };
 use futures_util::FutureExt;
 use rustc_hash::FxHashMap;
@@ -39,18 +39,18 @@ pub(super) struct Driver {
     pub replica: Replica,
     pub clock: Clock,
     pub health: Health,
-    pub feeds: Feeds,
-    pub roll: Roll,
-    pub library: Library,
+    pub buffers: EventBuffers,
+    pub roll: Fencing,
+    pub library: Prefetch,
     pub asked: mpsc::Receiver<Asked>,
     pub closed_streams: mpsc::Receiver<Command>,
     /// Executors that come and go.
-    pub changes: mpsc::Receiver<Change>,
+    pub changes: mpsc::Receiver<ExecutorChange>,
     /// What executors tell, and the way in for the one of this process.
-    pub reports: (mpsc::Sender<Told>, mpsc::Receiver<Told>),
+    pub reports: (mpsc::Sender<ExecutorReport>, mpsc::Receiver<ExecutorReport>),
     /// From whoever keeps the ownership, and to it.
     pub ownership: mpsc::Receiver<Event>,
-    pub wishes: mpsc::Sender<Wish>,
+    pub wishes: mpsc::Sender<OwnershipRequest>,
     /// What must be left of the lease for what rests on it alone.
     pub margin: Duration,
     /// Where reads and recoveries run.
@@ -86,7 +86,7 @@ impl Drop for EndWithTheLoop {
     }
 }
 
-type Flight = Pin<Box<dyn Future<Output = (Writer, BatchNo, Fate)> + Send>>;
+type Flight = Pin<Box<dyn Future<Output = (Writer, BatchNo, Commit)> + Send>>;
 
 impl Driver {
     /// Runs on a thread of its own until the queue of commands is closed: the answer of the database is then taken up at
@@ -161,7 +161,7 @@ impl Loop {
         if let Some((writer, no, fate)) = landed {
             (self.flight, self.writer) = (None, Some(writer));
             complain(no, &fate, &driver.health);
-            events.push(Event::Fate(no, fate));
+            events.push(Event::Commit(no, fate));
         }
         events.extend(changed.into_iter().flat_map(|change| self.change(change)));
         events.extend(commands.into_iter().filter_map(|asked| self.admit(asked)));
@@ -313,7 +313,7 @@ impl Loop {
         let _ = self
             .driver
             .wishes
-            .try_send(Wish::Rebuild(self.driver.machine.epoch()));
+            .try_send(OwnershipRequest::Rebuild(self.driver.machine.epoch()));
     }
 
     /// Everything goes to the new owner: who waits is told "unknown", streams go on there, executors report there, and a batch
@@ -326,7 +326,7 @@ impl Loop {
         self.waiting.clear();
         self.driver.library.lock().recovered(&[]);
         self.driver.library.lock().forsake();
-        self.driver.feeds.move_away();
+        self.driver.buffers.move_away();
         self.driver.roll.pool.disband();
         std::mem::take(&mut self.era).cancel();
     }
@@ -381,7 +381,7 @@ impl Loop {
     /// Tells streams and callers what has become durable.
     fn tell(&mut self) {
         for release in self.released.drain(..) {
-            self.driver.feeds.publish(&release);
+            self.driver.buffers.publish(&release);
         }
         for (ticket, reply) in self.answers.drain(..) {
             let stream = if let Reply::Watching { handle, .. } = reply {
@@ -410,7 +410,11 @@ fn unasked(command: Command) -> Event {
 }
 
 /// Appends a batch and gives the writer back. Never cancelled: the loop keeps it until it has landed.
-async fn append(mut writer: Writer, batch: Arc<Batch>, pause: Duration) -> (Writer, BatchNo, Fate) {
+async fn append(
+    mut writer: Writer,
+    batch: Arc<Batch>,
+    pause: Duration,
+) -> (Writer, BatchNo, Commit) {
     if !pause.is_zero() {
         tokio::time::sleep(pause).await;
     }
@@ -419,24 +423,24 @@ async fn append(mut writer: Writer, batch: Arc<Batch>, pause: Duration) -> (Writ
 }
 
 /// The end of the batch in flight; never, when there is none.
-async fn land(flight: &mut Option<Flight>) -> (Writer, BatchNo, Fate) {
+async fn land(flight: &mut Option<Flight>) -> (Writer, BatchNo, Commit) {
     match flight {
         Some(flight) => flight.await,
         None => std::future::pending().await,
     }
 }
 
-fn complain(no: BatchNo, fate: &Fate, health: &Health) {
+fn complain(no: BatchNo, fate: &Commit, health: &Health) {
     match fate {
-        Fate::Durable => {}
-        Fate::NotOwner => tracing::warn!(
+        Commit::Durable => {}
+        Commit::Fenced => tracing::warn!(
             batch = no.0,
             "the shard is owned elsewhere, or the database has lost commits"
         ),
-        Fate::Refused { sqlstate, message } => {
+        Commit::Rejected { sqlstate, message } => {
             tracing::error!(batch = no.0, %sqlstate, %message, "the database refused a batch")
         }
-        Fate::Unknown { message } => {
+        Commit::Unknown { message } => {
             tracing::warn!(batch = no.0, %message, "the fate of a batch is unknown; it is sent again");
             health.trouble(message.clone());
         }

@@ -2,7 +2,7 @@
 //!
 //! Invariants: no action is released before its records are durable; batches are released in the order of their numbers;
 //! a batch of unknown fate is sent again, unchanged and under its number, until its fate is known; a completion that an
-//! executor reported is never dropped. No I/O, no clock: tokio feeds it in `driver`, the simulator in the tests.
+//! executor reported is never dropped. No I/O, no clock: tokio buffers it in `driver`, the simulator in the tests.
 
 mod envelope;
 mod executor_state;
@@ -10,14 +10,15 @@ mod ownership;
 
 use crate::{
     core::{
-        Action, Attempt, BatchNo, Epoch, Handle, Output, Progress, RecoveredScheduler, Reject,
-        Reply, Seq, Shard, ShardId, Ticket, Time, Window, model::limits::Limits,
+        Action, Attempt, BatchNo, Epoch, Handle, InDoubtWindow, Output, Progress,
+        RecoveredScheduler, Reject, Reply, Seq, Shard, ShardId, Ticket, Time,
+        model::limits::Limits,
     },
-    journal::{Batch, Fate},
+    journal::{Batch, Commit},
 };
 pub use envelope::Envelope;
 use envelope::{bytes, split, storable, survives};
-use executor_state::Told;
+use executor_state::ExecutorState;
 use rustc_hash::FxHashSet;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -35,7 +36,7 @@ pub enum Event {
     /// A command came in.
     Command(Envelope),
     /// The fate of the batch in flight.
-    Fate(BatchNo, Fate),
+    Commit(BatchNo, Commit),
     /// The journal has been read, under a new epoch.
     Recovered {
         /// What it says.
@@ -45,7 +46,7 @@ pub enum Event {
         /// The last batch in the journal.
         last_batch: BatchNo,
         /// What others who owned the shard since may have been running; `None`: nobody did.
-        window: Option<Window>,
+        window: Option<InDoubtWindow>,
     },
     /// The shard is another replica's.
     Deposed,
@@ -120,7 +121,7 @@ pub struct Machine {
     alone: bool,
     limits: Limits,
     /// What executors have told, or were given.
-    told: Told,
+    told: ExecutorState,
     /// Nobody else can own the shard now.
     lease_holds: bool,
 }
@@ -141,7 +142,7 @@ impl Machine {
             suspects: VecDeque::new(),
             alone: false,
             limits,
-            told: Told::default(),
+            told: ExecutorState::default(),
             lease_holds: true,
         };
         (machine, Effect::Recover)
@@ -153,7 +154,7 @@ impl Machine {
         for event in events {
             match event {
                 Event::Command(envelope) => self.take_in(envelope),
-                Event::Fate(no, fate) => self.settle_fate(now, no, fate, &mut effects),
+                Event::Commit(no, fate) => self.settle_fate(now, no, fate, &mut effects),
                 Event::Recovered {
                     schedulers,
                     epoch,
@@ -315,13 +316,13 @@ impl Machine {
         false
     }
 
-    fn settle_fate(&mut self, now: Time, no: BatchNo, fate: Fate, effects: &mut Vec<Effect>) {
+    fn settle_fate(&mut self, now: Time, no: BatchNo, fate: Commit, effects: &mut Vec<Effect>) {
         // A fate of an earlier core's batch decides nothing any more.
         let Some(mut flight) = self.in_flight.take_if(|flight| flight.batch.no == no) else {
             return;
         };
         match fate {
-            Fate::Durable => {
+            Commit::Durable => {
                 self.alone = false;
                 let over =
                     self.told
@@ -336,13 +337,13 @@ impl Machine {
                     over,
                 }));
             }
-            Fate::Unknown { .. } => {
+            Commit::Unknown { .. } => {
                 effects.push(Effect::Append(flight.batch.clone(), flight.pause));
                 flight.pause = (flight.pause * 2).min(RESEND_MAX);
                 self.in_flight = Some(flight);
             }
-            Fate::NotOwner => self.step_down(flight.decided, effects),
-            Fate::Refused { .. } => self.take_apart(flight.decided, effects),
+            Commit::Fenced => self.step_down(flight.decided, effects),
+            Commit::Rejected { .. } => self.take_apart(flight.decided, effects),
         }
     }
 

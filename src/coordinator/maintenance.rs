@@ -6,7 +6,7 @@
 use super::{commands::Asked, ownership::role::Health};
 use crate::{
     core::{BatchNo, Command, Handle},
-    journal::{JournalError, Upkeep},
+    journal::{JournalError, Maintenance},
 };
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
@@ -23,7 +23,7 @@ const CALLS: u32 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Does everything every hour, and turns the batch numbers whenever a range of them is full, for ever.
-pub(crate) async fn keep(upkeep: Upkeep, health: Health, commands: mpsc::WeakSender<Asked>) {
+pub(crate) async fn keep(upkeep: Maintenance, health: Health, commands: mpsc::WeakSender<Asked>) {
     let mut next_round = Instant::now();
     let mut next_batches = None;
     loop {
@@ -45,8 +45,12 @@ pub(crate) async fn keep(upkeep: Upkeep, health: Health, commands: mpsc::WeakSen
 }
 
 /// Makes and drops batch numbers when it is time; says when it is time again.
-async fn turn_batches(upkeep: &Upkeep, last: BatchNo, due: Option<BatchNo>) -> Option<BatchNo> {
-    let next = Upkeep::next_turn(last);
+async fn turn_batches(
+    upkeep: &Maintenance,
+    last: BatchNo,
+    due: Option<BatchNo>,
+) -> Option<BatchNo> {
+    let next = Maintenance::next_turn(last);
     if due.is_some_and(|due| last >= due)
         && let Err(error) = upkeep.turn_batches().await
     {
@@ -56,7 +60,10 @@ async fn turn_batches(upkeep: &Upkeep, last: BatchNo, due: Option<BatchNo>) -> O
     Some(next)
 }
 
-async fn round(upkeep: &Upkeep, commands: &mpsc::WeakSender<Asked>) -> Result<(), JournalError> {
+async fn round(
+    upkeep: &Maintenance,
+    commands: &mpsc::WeakSender<Asked>,
+) -> Result<(), JournalError> {
     upkeep.ensure_partitions().await?;
     for _ in 0..CALLS {
         let stale = upkeep.stale_checkpoints(CHECKPOINTS).await?;

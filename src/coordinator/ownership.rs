@@ -10,7 +10,7 @@ pub(crate) mod lease_watch;
 pub(crate) mod role;
 
 use super::machine::Event;
-use crate::hub::fencing::Roll;
+use crate::hub::fencing::Fencing;
 use crate::{
     clock::Clock,
     core::Epoch,
@@ -18,9 +18,9 @@ use crate::{
         self, Claim, Journal, JournalError, Member, Membership, Ownership, Replica, TakeOver,
     },
 };
-use heartbeat::{Beating, Nudge};
-use lease_watch::{Look, Pace, Vigil};
-use role::{Health, Standing};
+use heartbeat::{HeartbeatTask, HeartbeatTrigger};
+use lease_watch::{LeaseTiming, LeaseWatch, Poll};
+use role::{Health, Role};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -32,7 +32,7 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// Asked of whoever keeps the ownership.
 #[derive(Debug)]
-pub(crate) enum Wish {
+pub(crate) enum OwnershipRequest {
     /// The core of this epoch is of no more use: begin another epoch, and read the journal again. When another one has begun by
     /// now, its core is on its way, and to begin yet another would make that one useless in its turn, and so on for ever.
     Rebuild(Epoch),
@@ -41,19 +41,19 @@ pub(crate) enum Wish {
 }
 
 /// Keeps the ownership of one process.
-pub(crate) struct Owner {
+pub(crate) struct OwnershipTask {
     pub journal: Journal,
     /// Calls that are remembered.
     pub requests: usize,
     pub replica: Replica,
     pub clock: Clock,
     pub health: Health,
-    pub roll: Roll,
-    pub pace: Pace,
-    pub nudge: Nudge,
-    pub looks: watch::Receiver<Option<Look>>,
+    pub roll: Fencing,
+    pub pace: LeaseTiming,
+    pub nudge: HeartbeatTrigger,
+    pub looks: watch::Receiver<Option<Poll>>,
     pub membership: watch::Sender<Membership>,
-    pub wishes: mpsc::Receiver<Wish>,
+    pub wishes: mpsc::Receiver<OwnershipRequest>,
     pub events: mpsc::Sender<Event>,
 }
 
@@ -65,10 +65,10 @@ enum Lost {
     Stopped,
 }
 
-impl Owner {
+impl OwnershipTask {
     /// Begins to beat, and to own the shard whenever it may.
-    pub(super) fn start(self, looks: watch::Sender<Option<Look>>) {
-        let beating = Beating {
+    pub(super) fn start(self, looks: watch::Sender<Option<Poll>>) {
+        let beating = HeartbeatTask {
             heart: self.journal.heart(self.replica.clone(), self.pace.lease),
             pace: self.pace,
             clock: self.clock.clone(),
@@ -101,7 +101,7 @@ impl Owner {
 
     /// Watches the owner until the shard may be taken over; `None`: nobody asks any more.
     async fn stand_by(&mut self) -> Option<Claim> {
-        let mut vigil = Vigil::new(self.pace);
+        let mut vigil = LeaseWatch::new(self.pace);
         loop {
             tokio::select! {
                 looked = self.looks.changed() => looked.ok()?,
@@ -162,7 +162,7 @@ impl Owner {
             if self.events.send(event).await.is_err() {
                 return Lost::Stopped;
             }
-            self.health.stands(Standing::Owner);
+            self.health.stands(Role::OwnershipTask);
             // What executors were given under our last epoch they go on with.
             anew = false;
             match self.serve(owned.epoch).await {
@@ -175,7 +175,7 @@ impl Owner {
     /// Reads the journal until it succeeds; `None`: the shard has become another's meanwhile. `anew`: others have owned it
     /// since we did, if we ever did.
     async fn recover(&mut self, owned: Ownership, anew: bool) -> Option<Event> {
-        self.health.stands(Standing::Recovering);
+        self.health.stands(Role::Recovering);
         let mut pause = RETRY_MIN;
         loop {
             let (journal, roll, requests) =
@@ -217,18 +217,18 @@ impl Owner {
             };
             match wish {
                 None => return Err(Lost::Stopped),
-                Some(Wish::Rebuild(of)) if of != epoch => {}
-                Some(Wish::Rebuild(_)) => {
+                Some(OwnershipRequest::Rebuild(of)) if of != epoch => {}
+                Some(OwnershipRequest::Rebuild(_)) => {
                     return self.begin_again(epoch).await.ok_or(Lost::Deposed);
                 }
-                Some(Wish::HandOver(to)) => return self.hand_over(epoch, to).await,
+                Some(OwnershipRequest::HandOver(to)) => return self.hand_over(epoch, to).await,
             }
         }
     }
 
     /// Another epoch of ours; `None`: the shard is another's.
     async fn begin_again(&mut self, epoch: Epoch) -> Option<Ownership> {
-        self.health.stands(Standing::Recovering);
+        self.health.stands(Role::Recovering);
         let mut pause = RETRY_MIN;
         loop {
             match self.claim(Claim::Owner(epoch)).await {
@@ -269,7 +269,7 @@ impl Owner {
             to = successor.as_ref().map_or("nobody", |member| &member.name),
             "the shard is handed over"
         );
-        self.health.stands(Standing::Standby);
+        self.health.stands(Role::Standby);
         self.membership
             .send_modify(|known| known.owner = successor.as_ref().map(|member| member.id));
         let _ = to.send(successor);
@@ -278,7 +278,7 @@ impl Owner {
 
     /// Lets go of everything that was the owner's.
     async fn step_down(&mut self) {
-        self.health.stands(Standing::Standby);
+        self.health.stands(Role::Standby);
         let _ = self.events.send(Event::Deposed).await;
         self.nudge.look();
     }
@@ -306,16 +306,16 @@ impl Owner {
         }
     }
 
-    fn decline(&self, wish: Wish) {
-        if let Wish::HandOver(to) = wish {
+    fn decline(&self, wish: OwnershipRequest) {
+        if let OwnershipRequest::HandOver(to) = wish {
             let _ = to.send(None);
         }
     }
 }
 
 /// Resolves when a look finds that the shard has another epoch than ours.
-async fn deposed(looks: &mut watch::Receiver<Option<Look>>, epoch: Epoch) {
-    let ours = |look: &Look| {
+async fn deposed(looks: &mut watch::Receiver<Option<Poll>>, epoch: Epoch) {
+    let ours = |look: &Poll| {
         let beat = &look.beat;
         look.epoch != Some(epoch) || beat.lease_until.is_some() || beat.handover_to.is_some()
     };

@@ -91,11 +91,11 @@ pub enum Verb {
         ignore_failures: bool,
     },
     /// Cancel one task.
-    Cancel(Place),
+    Cancel(TaskRef),
     /// Settings and counts.
     Describe,
     /// Where these unfinished tasks stand.
-    Locate(Vec<Place>),
+    Locate(Vec<TaskRef>),
     /// The newest tasks of a phase.
     Select {
         /// Older than this one.
@@ -111,7 +111,7 @@ pub enum Verb {
 
 /// Where to look for a task: what waits is kept by order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TaskRef {
     /// Its number.
     pub seq: Seq,
     /// The order in force for it.

@@ -1,8 +1,8 @@
 //! What the core answers, and what it shows of its schedulers.
 
 use super::{
-    Attempt, DoneNo, Halt, Handle, Namespace, Order, Outcome, SchedulerImage, Seq, Standing,
-    TaskError, TaskResult, Time, Work, model::limits::Limit,
+    Attempt, DoneNo, Halt, Handle, Namespace, Order, Outcome, SchedulerImage, Seq, TaskError,
+    TaskResult, TaskState, Time, Work, model::limits::Limit,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -48,7 +48,7 @@ pub enum Reply {
         cancelled: bool,
     },
     /// Locate: for each task, its standing and attempts begun; `None`: it has ended, or never was at that place.
-    Located(Vec<Option<(Standing, Attempt)>>),
+    Located(Vec<Option<(TaskState, Attempt)>>),
     /// Select.
     Selected {
         /// Newest first; perhaps fewer than wanted although there are more.

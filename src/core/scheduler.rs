@@ -7,11 +7,11 @@ pub(crate) mod unfinished;
 use super::{
     Attempt, CancelRest, Checkpoint, Counts, DoneNo, Handle, Order, Progress, ReleaseMode,
     SchedulerImage, SchedulerState, SchedulerView, Seq, Time,
-    fairness::fair_share::{KindId, Share},
+    fairness::fair_share::{FairShare, KindId},
     shard::totals,
 };
 use body_sizes::Sizes;
-use queue::{Gate, Queue, Span};
+use queue::{Queue, Span, StartLimit};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use unfinished::Unfinished;
@@ -33,7 +33,7 @@ pub(crate) struct Scheduler {
     pub histories: FxHashMap<Seq, History>,
     /// Total deadlines of tasks that were submitted with one: first task → last task and order.
     pub deadlines: BTreeMap<(Time, Seq), (Seq, Option<Order>)>,
-    pub share: Share,
+    pub share: FairShare,
     pub streams: u32,
     pub last_activity: Time,
     /// Its unfinished tasks.
@@ -55,7 +55,7 @@ pub(crate) struct Scheduler {
     /// Tasks whose deadline has passed are still to be ended: nothing starts before.
     pub overdue: bool,
     /// What of it is in the totals.
-    pub in_totals: totals::Share,
+    pub in_totals: totals::Contribution,
 }
 
 /// An assignment that runs.
@@ -82,7 +82,7 @@ pub(crate) struct History {
 }
 
 impl Scheduler {
-    pub(crate) fn new(mut image: SchedulerImage, share: Share, now: Time) -> Self {
+    pub(crate) fn new(mut image: SchedulerImage, share: FairShare, now: Time) -> Self {
         let checkpoint = std::mem::replace(&mut image.checkpoint, Checkpoint::NONE);
         Scheduler {
             highest_seq: checkpoint.highest_seq,
@@ -107,7 +107,7 @@ impl Scheduler {
             sliced: false,
             leaving: false,
             overdue: false,
-            in_totals: totals::Share::default(),
+            in_totals: totals::Contribution::default(),
         }
     }
 
@@ -116,18 +116,18 @@ impl Scheduler {
     }
 
     /// Which orders may start tasks: none above a halt or a bulk cancellation under way.
-    pub(crate) fn gate(&self) -> Gate {
+    pub(crate) fn start_limit(&self) -> StartLimit {
         let halt = self.image.halt.as_ref().map(|halt| halt.order);
         match (self.image.cancel_rest, halt) {
-            (Some(CancelRest { above: None, .. }), _) => Gate::Shut,
+            (Some(CancelRest { above: None, .. }), _) => StartLimit::Shut,
             (
                 Some(CancelRest {
                     above: Some(above), ..
                 }),
                 halt,
-            ) => Gate::UpTo(halt.map_or(above, |halt| halt.min(above))),
-            (None, Some(halt)) => Gate::UpTo(halt),
-            (None, None) => Gate::Open,
+            ) => StartLimit::UpTo(halt.map_or(above, |halt| halt.min(above))),
+            (None, Some(halt)) => StartLimit::UpTo(halt),
+            (None, None) => StartLimit::Open,
         }
     }
 
@@ -147,7 +147,7 @@ impl Scheduler {
         if self.room() == 0 {
             return Vec::new();
         }
-        let mut kinds: Vec<KindId> = self.queue.ready_kinds(self.gate()).collect();
+        let mut kinds: Vec<KindId> = self.queue.ready_kinds(self.start_limit()).collect();
         kinds.sort_unstable();
         kinds.dedup();
         kinds
@@ -178,7 +178,10 @@ impl Scheduler {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        let (running, queued) = (i64::from(self.running), self.queue.startable(self.gate()));
+        let (running, queued) = (
+            i64::from(self.running),
+            self.queue.startable(self.start_limit()),
+        );
         let retrying = self.queue.retrying();
         Counts {
             blocked: self.unfinished - running - queued - retrying,

@@ -31,10 +31,10 @@ use super::{
     model::limits::Limits,
     scheduler::Scheduler,
 };
-use checkpoints::Behind;
+use checkpoints::Checkpoints;
 use idempotency::{AcceptedCalls, Opened};
-use incremental::Bulk;
-use interning::Shared;
+use incremental::Incremental;
+use interning::Interner;
 use rustc_hash::FxHashMap;
 use std::{
     cmp::Reverse,
@@ -54,7 +54,7 @@ pub struct Shard {
     /// Calls that may be repeated.
     pub(crate) accepted: AcceptedCalls,
     /// What schedulers have in common.
-    pub(crate) shared: Shared,
+    pub(crate) interner: Interner,
     /// Sums over all schedulers.
     pub(crate) totals: Totals,
     /// When to look at a scheduler.
@@ -64,11 +64,11 @@ pub struct Shard {
     /// Attempts that run for long: when to charge them again.
     pub(crate) charges: BinaryHeap<Reverse<(Time, Handle, Seq)>>,
     /// Schedulers with a bulk effect under way.
-    pub(crate) bulk: Bulk,
+    pub(crate) incremental: Incremental,
     /// Schedulers that are over and nobody watches, oldest first.
     pub(crate) ended: VecDeque<Handle>,
     /// Finished work that a recovery would read again.
-    pub(crate) behind: Behind,
+    pub(crate) checkpoints: Checkpoints,
 }
 
 impl Shard {
@@ -157,8 +157,8 @@ impl Shard {
         timer
             .min(charge)
             .min(young)
-            .min(self.bulk.next_due())
-            .min(self.behind.next_rest())
+            .min(self.incremental.next_due())
+            .min(self.checkpoints.next_rest())
     }
 
     /// What streams need to know of a scheduler; `None`: it is not in memory (ended long ago).
@@ -184,7 +184,7 @@ impl Shard {
                 .answered_before(caller, handle, verb)
                 .unwrap_or(Reply::Rejected(Reject::UnknownHandle));
         }
-        self.bulk.note_call();
+        self.incremental.note_call();
         self.scheduler_mut(handle).last_activity = now;
         let reply = match verb {
             Verb::Open { .. } => unreachable!("handled above"),

@@ -4,7 +4,7 @@
 //! told what still runs and what has ended. There is one owner at a time: what comes of an older one is not taken. Pushing
 //! never blocks; what the link has no room for waits here, at most one completion per slot and a change of slots behind it.
 
-use crate::assignment::{Event, Kept, Link, Snapshot, Token, Told};
+use crate::assignment::{Event, ExecutorReport, HeldAssignment, Link, Snapshot, Token};
 use crate::core::{Completion, Epoch, Report, Work};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,7 +21,7 @@ use tokio::{
 const LOOK: Duration = Duration::from_millis(2);
 
 #[derive(Default)]
-pub(crate) struct Desk {
+pub(crate) struct Outbox {
     state: Mutex<State>,
     wake: Notify,
 }
@@ -29,7 +29,7 @@ pub(crate) struct Desk {
 #[derive(Default)]
 struct State {
     link: Option<Link>,
-    kept: HashMap<Token, (Kept, Option<Completion>)>,
+    kept: HashMap<Token, (HeldAssignment, Option<Completion>)>,
     slots: BTreeMap<Work, u32>,
     waiting: Vec<Event>,
     /// Events stand at the link's door: later ones must not overtake them.
@@ -37,9 +37,9 @@ struct State {
     finished: bool,
 }
 
-impl Desk {
+impl Outbox {
     pub(crate) fn start() -> Arc<Self> {
-        let desk = Arc::new(Desk::default());
+        let desk = Arc::new(Outbox::default());
         tokio::spawn(forward(Arc::clone(&desk)));
         desk
     }
@@ -63,11 +63,13 @@ impl Desk {
                 .as_ref()
                 .is_some_and(|c| c.report == Report::NotStarted)
         });
-        let mut attempts: Vec<Kept> = state.kept.values().map(|(kept, _)| kept.clone()).collect();
+        let mut attempts: Vec<HeldAssignment> =
+            state.kept.values().map(|(kept, _)| kept.clone()).collect();
         attempts.sort_by_key(|kept| (kept.running.handle, kept.running.first));
-        let completion = |(token, (_, completion)): (&Token, &(Kept, Option<Completion>))| {
-            Some((*token, completion.clone()?))
-        };
+        let completion =
+            |(token, (_, completion)): (&Token, &(HeldAssignment, Option<Completion>))| {
+                Some((*token, completion.clone()?))
+            };
         let slots = state
             .slots
             .iter()
@@ -81,7 +83,7 @@ impl Desk {
     }
 
     /// Keeps an assignment; false: it comes of an owner who is none any more, or is here already.
-    pub(crate) fn take(&self, kept: Kept) -> bool {
+    pub(crate) fn take(&self, kept: HeldAssignment) -> bool {
         let mut state = self.state();
         let present = state.link.as_ref().map_or(Epoch(0), |link| link.epoch);
         if kept.token.epoch < present || state.kept.contains_key(&kept.token) {
@@ -157,7 +159,7 @@ impl Desk {
                 );
             }
             state.waiting.push(event);
-        } else if let Err(TrySendError::Full(told)) = link.out.try_send(Told {
+        } else if let Err(TrySendError::Full(told)) = link.out.try_send(ExecutorReport {
             member: link.member,
             events: vec![event],
         }) {
@@ -183,14 +185,14 @@ impl Desk {
     }
 }
 
-async fn forward(desk: Arc<Desk>) {
+async fn forward(desk: Arc<Outbox>) {
     while !desk.state().finished {
         desk.wake.notified().await;
         while let Some((link, events)) = desk.next() {
             // A link that is over loses nothing: the next owner gets a snapshot.
             let _ = link
                 .out
-                .send(Told {
+                .send(ExecutorReport {
                     member: link.member,
                     events,
                 })
@@ -202,14 +204,14 @@ async fn forward(desk: Arc<Desk>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::assignment::MemberId;
+    use crate::assignment::ExecutorId;
     use crate::core::Running;
     use crate::core::{Attempt, Handle, Seq, ShardId, Time};
     use tokio::sync::mpsc;
 
     #[test]
     fn a_new_owner_is_told_of_what_runs_and_what_has_ended_and_not_of_what_never_began() {
-        let desk = Desk::default();
+        let desk = Outbox::default();
         let reports = [None, Some(Report::Stopped), Some(Report::NotStarted)];
         for (serial, report) in (1..).zip(reports) {
             let token = Token {
@@ -228,7 +230,7 @@ mod tests {
                 attempt,
                 since: Time(0),
             };
-            assert!(desk.take(Kept {
+            assert!(desk.take(HeldAssignment {
                 token,
                 running,
                 work: Work::Noop
@@ -253,7 +255,7 @@ mod tests {
         let snapshot = desk
             .attach(Link {
                 epoch: Epoch(2),
-                member: MemberId(1),
+                member: ExecutorId(1),
                 out,
             })
             .expect("the first owner");

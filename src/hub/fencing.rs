@@ -7,8 +7,8 @@
 use super::pool::{Host, Joining, Pool};
 use crate::coordinator::commands::Asked;
 use crate::{
-    assignment::MemberId,
-    core::{Command, Epoch, Window, Work},
+    assignment::ExecutorId,
+    core::{Command, Epoch, InDoubtWindow, Work},
     executor::{self, Executor},
     journal::{Enrolled, JournalError, Session, Sessions},
 };
@@ -32,11 +32,11 @@ const LOOK: Duration = Duration::from_millis(10);
 const RETRY: Duration = Duration::from_millis(200);
 
 /// Something about executors that the loop must know.
-pub(crate) enum Change {
+pub(crate) enum ExecutorChange {
     /// One wants to work; the answer says whether it may.
     Join(Joining, oneshot::Sender<bool>),
     /// The way to one is gone.
-    Leave(MemberId),
+    Leave(ExecutorId),
     /// Nothing of a kind runs any more that a lost one was given.
     Fenced {
         /// Which one.
@@ -52,18 +52,18 @@ pub(crate) enum Change {
 
 /// What it needs. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Roll {
+pub(crate) struct Fencing {
     pub pool: Pool,
     pub executor: Executor,
     pub sessions: Sessions,
-    pub changes: mpsc::Sender<Change>,
+    pub changes: mpsc::Sender<ExecutorChange>,
     pub commands: mpsc::WeakSender<Asked>,
 }
 
-impl Roll {
+impl Fencing {
     /// Before the journal is read by a new owner: what others may have been running. An executor that was fenced meanwhile
     /// begins afresh.
-    pub(crate) async fn prepare(&self) -> Result<Window, JournalError> {
+    pub(crate) async fn prepare(&self) -> Result<InDoubtWindow, JournalError> {
         self.sessions
             .begin_afresh(|| self.executor.give_up())
             .await?;
@@ -180,7 +180,7 @@ impl Roll {
     async fn bury(&self, host: Host, work: Work, sessions: Vec<Session>) {
         join_all(sessions.iter().map(|session| self.end(session))).await;
         let (taken, answer) = oneshot::channel();
-        let change = Change::Fenced {
+        let change = ExecutorChange::Fenced {
             host,
             work,
             began: !sessions.is_empty(),

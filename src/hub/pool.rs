@@ -9,10 +9,10 @@ pub(crate) mod member;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use member::{Host, Joining, Refusal, Route, ToMember};
+pub(crate) use member::{Host, Instruction, Joining, Refusal, Route};
 
 use crate::{
-    assignment::{Body, Event, MemberId, Order, Token, Told},
+    assignment::{Body, Dispatch, Event, ExecutorId, ExecutorReport, Token},
     clock::Clock,
     core::{
         Assignment, Attempt, Command, Completion, Epoch, Handle, Report, Running, Seq, TaskError,
@@ -47,7 +47,7 @@ struct State {
     /// Who has reported since then.
     reported: FxHashSet<Host>,
     serial: u64,
-    members: BTreeMap<MemberId, Member>,
+    members: BTreeMap<ExecutorId, Member>,
     given: FxHashMap<(Handle, Seq), Given>,
     /// The core gave them out, and no slot is free yet: bounded by the slots it was told of.
     waiting: VecDeque<(Assignment, Body)>,
@@ -104,10 +104,10 @@ impl Pool {
     }
 
     /// A name for who is about to join.
-    pub(crate) fn new_member(&self) -> MemberId {
+    pub(crate) fn new_member(&self) -> ExecutorId {
         let mut state = self.state();
         state.last_member += 1;
-        MemberId(state.last_member)
+        ExecutorId(state.last_member)
     }
 
     /// Takes an executor in, and says what the core must be told.
@@ -152,7 +152,7 @@ impl Pool {
             .into_iter()
             .map(|(token, completion)| Event::Completed(token, completion))
             .collect();
-        commands.extend(state.told(Told { member, events }));
+        commands.extend(state.told(ExecutorReport { member, events }));
         state.hand_out_waiting();
         Ok(commands)
     }
@@ -167,7 +167,7 @@ impl Pool {
 
     /// The way to an executor is gone: it takes nothing more. Who it was, unless it has come again by another way, and what
     /// the core must be told.
-    pub(crate) fn leave(&self, member: MemberId) -> (Option<Host>, Vec<Command>) {
+    pub(crate) fn leave(&self, member: ExecutorId) -> (Option<Host>, Vec<Command>) {
         let mut state = self.state();
         let Some(host) = state.members.get(&member).map(|member| member.host) else {
             return (None, Vec::new());
@@ -180,7 +180,7 @@ impl Pool {
     }
 
     /// What an executor tells, as far as it concerns the core.
-    pub(crate) fn told(&self, told: Told) -> Vec<Command> {
+    pub(crate) fn told(&self, told: ExecutorReport) -> Vec<Command> {
         let mut state = self.state();
         let commands = state.told(told);
         state.hand_out_waiting();
@@ -217,7 +217,7 @@ impl Pool {
             .filter(|given| given.running.attempt == attempt)
         {
             let (host, token) = (given.host, given.token);
-            state.send(host, ToMember::Stop(token));
+            state.send(host, Instruction::Stop(token));
         }
     }
 
@@ -253,7 +253,7 @@ impl Pool {
                 .map(|given| (given.host, given.token))
             {
                 state.given.remove(&(*handle, *first));
-                state.send(host, ToMember::Acknowledge(vec![token]));
+                state.send(host, Instruction::Acknowledge(vec![token]));
             }
         }
     }
@@ -348,7 +348,7 @@ impl State {
         }
     }
 
-    fn told(&mut self, told: Told) -> Vec<Command> {
+    fn told(&mut self, told: ExecutorReport) -> Vec<Command> {
         let mut commands = Vec::new();
         for event in told.events {
             match event {
@@ -370,7 +370,7 @@ impl State {
     /// A completion, unless it is stale: then its executor is told so.
     fn accept(
         &mut self,
-        member: MemberId,
+        member: ExecutorId,
         token: Token,
         completion: Completion,
     ) -> Option<Completion> {
@@ -380,7 +380,7 @@ impl State {
             .get_mut(&(completion.handle, completion.first))
             .filter(|given| given.token == token);
         let Some(given) = given else {
-            self.send(host, ToMember::Acknowledge(vec![token]));
+            self.send(host, Instruction::Acknowledge(vec![token]));
             return None;
         };
         if mem::replace(&mut given.over, true) {
@@ -396,7 +396,7 @@ impl State {
     /// Gives an assignment to whoever has most room, to this replica when others have no more.
     fn hand_out(&mut self, assignment: Assignment, body: Body) {
         let work = assignment.spec.work.clone();
-        let free = |(id, member): (&MemberId, &Member)| {
+        let free = |(id, member): (&ExecutorId, &Member)| {
             Some((member.free(&work)?, member.is_local(), *id))
         };
         let Some((_, _, id)) = self
@@ -441,7 +441,7 @@ impl State {
         });
         self.send(
             host,
-            ToMember::Run(Box::new(Order {
+            Instruction::Run(Box::new(Dispatch {
                 token,
                 assignment,
                 body,
@@ -455,7 +455,7 @@ impl State {
         }
     }
 
-    fn send(&mut self, host: Host, message: ToMember) {
+    fn send(&mut self, host: Host, message: Instruction) {
         if let Some(member) = self.members.values_mut().find(|member| member.host == host) {
             member.send(message);
         }
@@ -463,7 +463,7 @@ impl State {
 
     /// Lets members go; says whose kinds have changed.
     fn leave(&mut self, who: impl Fn(&Member) -> bool) -> Vec<Work> {
-        let gone: Vec<MemberId> = self
+        let gone: Vec<ExecutorId> = self
             .members
             .iter()
             .filter(|(_, member)| who(member))

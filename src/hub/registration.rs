@@ -1,11 +1,11 @@
 //! The door for executors of other replicas.
 
 use super::{
-    fencing::Change,
-    pool::{Host, Joining, Pool, Route, ToMember},
+    fencing::ExecutorChange,
+    pool::{Host, Instruction, Joining, Pool, Route},
 };
 use crate::{
-    assignment::{MemberId, Snapshot, Told},
+    assignment::{ExecutorId, ExecutorReport, Snapshot},
     core::Epoch,
     journal::{JournalError, Sessions},
 };
@@ -14,25 +14,25 @@ use tokio::sync::{mpsc, oneshot};
 
 /// The door for executors. Cheap to clone.
 #[derive(Clone)]
-pub struct Entrance {
+pub struct Registration {
     pub(crate) pool: Pool,
     pub(crate) sessions: Sessions,
-    pub(crate) changes: mpsc::Sender<Change>,
-    pub(crate) reports: mpsc::Sender<Told>,
+    pub(crate) changes: mpsc::Sender<ExecutorChange>,
+    pub(crate) reports: mpsc::Sender<ExecutorReport>,
 }
 
 /// What became of an executor that wants to work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub enum Registered {
     /// It works, under this name.
-    Admitted(MemberId),
+    Admitted(ExecutorId),
     /// It has been fenced: it must give up what it has, and come as its next incarnation.
     Fenced,
     /// The shard is not owned here, or not yet.
     NotNow,
 }
 
-impl Entrance {
+impl Registration {
     /// The present ownership.
     pub fn epoch(&self) -> Epoch {
         self.pool.epoch()
@@ -45,14 +45,14 @@ impl Entrance {
         (epoch, session): (Epoch, u64),
         name: Arc<str>,
         snapshot: Snapshot,
-        out: mpsc::Sender<ToMember>,
-    ) -> Result<Admission, JournalError> {
+        out: mpsc::Sender<Instruction>,
+    ) -> Result<Registered, JournalError> {
         if self
             .sessions
             .is_fenced(host.replica, host.incarnation)
             .await?
         {
-            return Ok(Admission::Fenced);
+            return Ok(Registered::Fenced);
         }
         let member = self.pool.new_member();
         let joining = Joining {
@@ -67,27 +67,27 @@ impl Entrance {
         let (answer, admitted) = oneshot::channel();
         if self
             .changes
-            .send(Change::Join(joining, answer))
+            .send(ExecutorChange::Join(joining, answer))
             .await
             .is_err()
         {
-            return Ok(Admission::NotNow);
+            return Ok(Registered::NotNow);
         }
         match admitted.await {
-            Ok(true) => Ok(Admission::Admitted(member)),
-            Ok(false) => Ok(Admission::Fenced),
-            Err(_) => Ok(Admission::NotNow),
+            Ok(true) => Ok(Registered::Admitted(member)),
+            Ok(false) => Ok(Registered::Fenced),
+            Err(_) => Ok(Registered::NotNow),
         }
     }
 
     /// Passes on what an executor tells; false: nobody listens any more.
-    pub async fn told(&self, told: Told) -> bool {
+    pub async fn told(&self, told: ExecutorReport) -> bool {
         self.reports.send(told).await.is_ok()
     }
 
     /// The way to an executor is gone.
-    pub async fn leave(&self, member: MemberId) {
+    pub async fn leave(&self, member: ExecutorId) {
         // Nobody listens only when the service is shutting down.
-        let _ = self.changes.send(Change::Leave(member)).await;
+        let _ = self.changes.send(ExecutorChange::Leave(member)).await;
     }
 }

@@ -50,13 +50,13 @@ pub struct Batch {
 
 /// What became of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Commit {
     /// It is in the journal, by this send or an earlier one.
     Durable,
     /// The shard is owned elsewhere, or the database has lost commits: step down and recover.
-    NotOwner,
+    Fenced,
     /// Postgres will never take it; nothing is written.
-    Refused {
+    Rejected {
         /// SQLSTATE; empty when the batch could not even be sent.
         sqlstate: String,
         /// Its message.
@@ -101,12 +101,12 @@ impl Writer {
     }
 
     /// Writes `batch`, and says what became of it.
-    pub async fn append(&mut self, batch: &Batch) -> Fate {
+    pub async fn append(&mut self, batch: &Batch) -> Commit {
         let fate = match self.look_for(batch.day).await {
             Ok(()) => self.send(batch).await,
             Err(fate) => fate,
         };
-        if matches!(fate, Fate::Unknown { .. }) {
+        if matches!(fate, Commit::Unknown { .. }) {
             // The next send begins with a new connection, and with the days there are then.
             self.connection = None;
             self.days_read = None;
@@ -115,7 +115,7 @@ impl Writer {
     }
 
     /// Reads which days there are, when that could have changed for `day`.
-    async fn look_for(&mut self, day: Day) -> Result<(), Fate> {
+    async fn look_for(&mut self, day: Day) -> Result<(), Commit> {
         if self.days.has(day) && self.days_read.is_some()
             || self.days_read.is_some_and(|at| at.elapsed() < MISSING_DAY)
         {
@@ -134,11 +134,11 @@ impl Writer {
         Ok(())
     }
 
-    async fn send(&mut self, batch: &Batch) -> Fate {
+    async fn send(&mut self, batch: &Batch) -> Commit {
         let (shape, arguments) = match self.columns.encode(batch, &self.days) {
             Ok(encoded) => encoded,
             Err(error) => {
-                return Fate::Refused {
+                return Commit::Rejected {
                     sqlstate: String::new(),
                     message: error.to_string(),
                 };
@@ -150,14 +150,14 @@ impl Writer {
         };
         let query = sqlx::query_with(shape.statement(), arguments);
         match tokio::time::timeout(PATIENCE, connection.execute(query)).await {
-            Ok(Ok(done)) if done.rows_affected() == 1 => Fate::Durable,
-            Ok(Ok(_)) => Fate::NotOwner,
+            Ok(Ok(done)) if done.rows_affected() == 1 => Commit::Durable,
+            Ok(Ok(_)) => Commit::Fenced,
             Ok(Err(error)) => fate_of(error, batch, connection).await,
             Err(_) => unknown("no answer in time"),
         }
     }
 
-    async fn connected(&mut self) -> Result<&mut PgConnection, Fate> {
+    async fn connected(&mut self) -> Result<&mut PgConnection, Commit> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
             None => match tokio::time::timeout(
@@ -219,19 +219,19 @@ impl Columns {
     }
 }
 
-fn unknown(what: impl ToString) -> Fate {
-    Fate::Unknown {
+fn unknown(what: impl ToString) -> Commit {
+    Commit::Unknown {
         message: what.to_string(),
     }
 }
 
 /// What an error says about the batch. Only what the statement itself can cause is final.
-async fn fate_of(error: sqlx::Error, batch: &Batch, connection: &mut PgConnection) -> Fate {
+async fn fate_of(error: sqlx::Error, batch: &Batch, connection: &mut PgConnection) -> Commit {
     let Some(db) = error.as_database_error() else {
         return unknown(error);
     };
     let sqlstate = db.code().unwrap_or_default().into_owned();
-    let refused = Fate::Refused {
+    let refused = Commit::Rejected {
         sqlstate: sqlstate.clone(),
         message: db.message().to_owned(),
     };
@@ -251,7 +251,7 @@ async fn fate_of(error: sqlx::Error, batch: &Batch, connection: &mut PgConnectio
 
 /// After a duplicate key: did an earlier send of this batch, or another owner, write a batch of its number? `None`: no,
 /// the duplicate is in its rows.
-async fn fate_of_duplicate(batch: &Batch, connection: &mut PgConnection) -> Option<Fate> {
+async fn fate_of_duplicate(batch: &Batch, connection: &mut PgConnection) -> Option<Commit> {
     let query = sqlx::query_scalar::<_, i64>(
         "-- epoch_of_batch
          select epoch
@@ -266,9 +266,9 @@ async fn fate_of_duplicate(batch: &Batch, connection: &mut PgConnection) -> Opti
                 batch = batch.no.0,
                 "an earlier send of the batch had committed"
             );
-            Some(Fate::Durable)
+            Some(Commit::Durable)
         }
-        Ok(Ok(Some(_))) => Some(Fate::NotOwner),
+        Ok(Ok(Some(_))) => Some(Commit::Fenced),
         Ok(Ok(None)) => None,
         Ok(Err(error)) => Some(unknown(error)),
         Err(_) => Some(unknown("no answer in time")),

@@ -1,6 +1,6 @@
 //! The door: opens the coordination database, brings its schema up to date, and hands out a connection for each duty.
 
-use super::{Check, Heart, JournalError, Reader, Replica, Sessions, Upkeep, Writer};
+use super::{Heartbeat, JournalError, Maintenance, Preflight, Reader, Replica, Sessions, Writer};
 use crate::core::ShardId;
 use sqlx::{
     ConnectOptions, Connection, PgConnection,
@@ -38,9 +38,9 @@ pub struct Journal {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Duty {
     Writer,
-    Heart,
+    Heartbeat,
     Reader,
-    Upkeep,
+    Maintenance,
     Recovery,
 }
 
@@ -48,14 +48,14 @@ impl Journal {
     /// Connects, checks, migrates, and makes the days to come.
     pub async fn open(config: JournalConfig) -> Result<Self, JournalError> {
         let mut connection =
-            PgConnection::connect_with(&Duty::Upkeep.options(&config.options)).await?;
+            PgConnection::connect_with(&Duty::Maintenance.options(&config.options)).await?;
         let JournalConfig {
             allow_unsafe,
             retention_days,
             readers,
             ..
         } = config;
-        Check {
+        Preflight {
             allow_unsafe,
             retention_days,
             readers,
@@ -93,13 +93,13 @@ impl Journal {
     }
 
     /// The connection that renews the lease of `replica`.
-    pub fn heart(&self, replica: Replica, lease: Duration) -> Heart {
-        Heart::new(&self.options, self.shard, replica, lease)
+    pub fn heart(&self, replica: Replica, lease: Duration) -> Heartbeat {
+        Heartbeat::new(&self.options, self.shard, replica, lease)
     }
 
     /// Makes days, drops old ones.
-    pub fn upkeep(&self) -> Upkeep {
-        Upkeep::new(&self.options, self.shard, self.retention_days)
+    pub fn upkeep(&self) -> Maintenance {
+        Maintenance::new(&self.options, self.shard, self.retention_days)
     }
 
     /// Reads for handlers of RPCs.
@@ -123,9 +123,9 @@ impl Duty {
     pub(super) fn options(self, options: &PgConnectOptions) -> PgConnectOptions {
         let (name, statement_timeout) = match self {
             Duty::Writer => ("rallypoint journal writer", "30s"),
-            Duty::Heart => ("rallypoint journal heart", "10s"),
+            Duty::Heartbeat => ("rallypoint journal heart", "10s"),
             Duty::Reader => ("rallypoint journal reader", "30s"),
-            Duty::Upkeep => ("rallypoint journal upkeep", "5min"),
+            Duty::Maintenance => ("rallypoint journal upkeep", "5min"),
             Duty::Recovery => ("rallypoint journal recovery", "10min"),
         };
         let options = options
@@ -156,9 +156,9 @@ impl Duty {
             ]),
             // every ordered read follows an index; a sort would first read all of a handle
             Duty::Reader => options.options([("jit", "off"), ("enable_sort", "off")]),
-            Duty::Heart => options.options([("jit", "off")]),
+            Duty::Heartbeat => options.options([("jit", "off")]),
             // lookups by key in tables that may never have been analyzed; it never waits long for a lock
-            Duty::Upkeep => options.options([
+            Duty::Maintenance => options.options([
                 ("jit", "off"),
                 ("enable_hashjoin", "off"),
                 ("enable_mergejoin", "off"),

@@ -14,16 +14,16 @@ use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 
 /// Connects for each piece of work.
 #[derive(Clone, Debug)]
-pub struct Upkeep {
+pub struct Maintenance {
     options: PgConnectOptions,
     shard: ShardId,
     retention_days: u32,
 }
 
-impl Upkeep {
+impl Maintenance {
     pub(crate) fn new(options: &PgConnectOptions, shard: ShardId, retention_days: u32) -> Self {
-        Upkeep {
-            options: Duty::Upkeep.options(options),
+        Maintenance {
+            options: Duty::Maintenance.options(options),
             shard,
             retention_days,
         }

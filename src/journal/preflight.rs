@@ -10,7 +10,7 @@ const LOCKS_OF_DAY: u64 = 8;
 
 /// What a server must promise.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Check {
+pub struct Preflight {
     /// Accept settings that lose commits in a crash of the server. For tests.
     pub allow_unsafe: bool,
     /// Days for which rows are kept.
@@ -19,7 +19,7 @@ pub struct Check {
     pub readers: u32,
 }
 
-impl Check {
+impl Preflight {
     /// Refuses a server that could lose or mangle what it acknowledged.
     pub async fn run(self, connection: &mut PgConnection) -> Result<(), JournalError> {
         let (fsync, full_page_writes, encoding, read_only): (String, String, String, String) = sqlx::query_as(
@@ -79,10 +79,10 @@ mod tests {
     #[test]
     fn a_month_fits_the_locks_of_an_ordinary_server_and_a_year_does_not() {
         let ordinary = 64 * 100;
-        let check = |retention_days| Check {
+        let check = |retention_days| Preflight {
             retention_days,
             readers: 8,
-            ..Check::default()
+            ..Preflight::default()
         };
         assert!(check(30).locks() <= ordinary);
         assert!(check(365).locks() > ordinary);

@@ -6,7 +6,7 @@ use super::{
     COORDINATION, Options, SUPERUSER, TARGET,
     account::Account,
     binaries::Programs,
-    data_dir::{self, Place},
+    data_dir::{self, DataDir},
     process::Child,
 };
 use anyhow::{Context, Result, bail};
@@ -44,7 +44,7 @@ const NOT_DURABLE: [(&str, &str); 3] = [
 ];
 
 /// Makes the data directory of `place` if it is not there; checks that it fits the programs if it is.
-pub(super) fn prepare(programs: &Programs, account: &Account, place: &Place) -> Result<()> {
+pub(super) fn prepare(programs: &Programs, account: &Account, place: &DataDir) -> Result<()> {
     let data = place.data();
     if data.exists() {
         return check_version(programs, &data);
@@ -70,7 +70,7 @@ pub(super) fn prepare(programs: &Programs, account: &Account, place: &Place) -> 
 pub(super) fn start(
     programs: &Programs,
     account: &Account,
-    place: &Place,
+    place: &DataDir,
     options: &Options,
 ) -> Result<Child> {
     let path = place.log();
@@ -119,7 +119,7 @@ pub(super) fn close_database(name: &str, owner: &str) -> Vec<String> {
     ]
 }
 
-fn await_ready(child: &Child, place: &Place) -> Result<()> {
+fn await_ready(child: &Child, place: &DataDir) -> Result<()> {
     let end = Instant::now() + START_PATIENCE;
     loop {
         if is_ready(child.pid(), &place.data()) {

@@ -21,7 +21,7 @@ const TEMPORARY: &str = "rallypoint-pg-";
 const LOCK: &str = "owner.lock";
 
 /// A locked directory.
-pub(crate) struct Place {
+pub(crate) struct DataDir {
     base: PathBuf,
     socket: PathBuf,
     temporary: bool,
@@ -40,7 +40,7 @@ pub fn default_data_dir() -> PathBuf {
     state.join("rallypoint/postgres")
 }
 
-impl Place {
+impl DataDir {
     /// The directory `dir`, made if it is not there.
     pub(crate) fn persistent(dir: &Path, account: &Account) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
@@ -54,7 +54,7 @@ impl Place {
         } else {
             socket_elsewhere(&base, account)?
         };
-        Ok(Place {
+        Ok(DataDir {
             base,
             socket,
             temporary: false,
@@ -79,7 +79,7 @@ impl Place {
         account.own(&hidden)?;
         // It gets the name that sweepers look for only now that it is locked.
         fs::rename(&hidden, &base)?;
-        Ok(Place {
+        Ok(DataDir {
             socket: base.clone(),
             base,
             temporary: true,
@@ -108,7 +108,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for DataDir {
     fn drop(&mut self) {
         let gone = if self.temporary {
             &self.base

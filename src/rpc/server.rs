@@ -8,7 +8,7 @@ use super::{
     scheduler::Schedulers,
     status::{
         Statuses,
-        executions::{Executions, Probes},
+        executions::{Executions, StatusSource},
         readiness,
     },
     validate::Targets,
@@ -50,7 +50,7 @@ pub(crate) struct Config {
     /// Targets that SQL tasks may name.
     pub targets: Targets,
     /// What the executor tells about itself.
-    pub probes: Probes,
+    pub probes: StatusSource,
     /// Take the namespace from the metadata of a call: only behind a gateway that authenticates, and in tests.
     pub trusted_namespace_metadata: bool,
     /// The way to other replicas; `None`: there are none.

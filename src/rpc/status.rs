@@ -7,7 +7,7 @@ pub(crate) mod readiness;
 use super::{
     convert::timestamp,
     errors,
-    forwarding::route::{Route, Way},
+    forwarding::route::{Destination, Route},
     validate,
 };
 use crate::{
@@ -56,7 +56,7 @@ impl StatusService for Statuses {
         request: Request<api::GetStatusRequest>,
     ) -> Result<Response<api::GetStatusResponse>, Status> {
         // The owner knows most; without an answer of it, what is known here is better than nothing.
-        if let Some(Way::There(owner)) = self.route.as_ref().map(Route::way) {
+        if let Some(Destination::There(owner)) = self.route.as_ref().map(Route::way) {
             let mut client = StatusServiceClient::new(owner.channel);
             if let Ok(Ok(status)) = timeout(PATIENCE, client.get_status(request.into_inner())).await
             {
@@ -198,7 +198,7 @@ fn journal(status: &mut api::GetStatusResponse, journal: &journal::JournalStatus
     status.replicas = journal.replicas.iter().map(replica).collect();
 }
 
-fn pin(pin: &journal::Pin) -> api::DayPin {
+fn pin(pin: &journal::RetentionPin) -> api::DayPin {
     use api::day_pin::Reason;
     let of = |reason: Reason, handle: &crate::core::Handle| api::DayPin {
         reason: reason.into(),
@@ -206,13 +206,13 @@ fn pin(pin: &journal::Pin) -> api::DayPin {
         ..Default::default()
     };
     match pin {
-        journal::Pin::Due => api::DayPin {
+        journal::RetentionPin::Due => api::DayPin {
             reason: Reason::Due.into(),
             ..Default::default()
         },
-        journal::Pin::Checkpoint(handle) => of(Reason::Checkpoint, handle),
-        journal::Pin::Unfinished(handle) => of(Reason::Unfinished, handle),
-        journal::Pin::Reader {
+        journal::RetentionPin::Checkpoint(handle) => of(Reason::Checkpoint, handle),
+        journal::RetentionPin::Unfinished(handle) => of(Reason::Unfinished, handle),
+        journal::RetentionPin::Reader {
             backend_pid,
             application,
         } => api::DayPin {

@@ -4,16 +4,16 @@ use crate::{
     clock::Clock,
     core::Time,
     executor::{ExecutionRow, Executor},
-    rpc::Probes,
+    rpc::StatusSource,
 };
 use prost_types::Timestamp;
 use rallypoint_client::api;
 use std::sync::Arc;
 
-/// Probes into `executor`, for the status service of the replica called `replica`.
-pub(crate) fn probes(executor: &Executor, clock: Clock, replica: Arc<str>) -> Probes {
+/// StatusSource into `executor`, for the status service of the replica called `replica`.
+pub(crate) fn probes(executor: &Executor, clock: Clock, replica: Arc<str>) -> StatusSource {
     let (rows, targets) = (executor.clone(), executor.clone());
-    Probes {
+    StatusSource {
         executions: Arc::new(move || {
             let now = clock.now();
             rows.executions()

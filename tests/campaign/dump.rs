@@ -1,7 +1,7 @@
 //! What is in the databases at the end, for the judge.
 
 use crate::{
-    fixture::Rig,
+    fixture::Fixture,
     history::{Done, Entry, Logged, Mark},
 };
 use rallypoint::postgres::{COORDINATION, TARGET};
@@ -28,8 +28,8 @@ struct Row {
 }
 
 /// Waits until every scheduler has ended, as long as patience lasts; whether they have.
-pub(crate) async fn settled(rig: &Rig) -> bool {
-    let mut journal = rig.session(COORDINATION).await.expect("the journal");
+pub(crate) async fn settled(fixture: &Fixture) -> bool {
+    let mut journal = fixture.session(COORDINATION).await.expect("the journal");
     let begun = tokio::time::Instant::now();
     while begun.elapsed() < PATIENCE {
         let open = sqlx::query_scalar::<_, i64>("select count(*) from scheduler where state <> 3");
@@ -42,8 +42,8 @@ pub(crate) async fn settled(rig: &Rig) -> bool {
 }
 
 /// Writes the log, the marks, and the numbers of the batches into the history.
-pub(crate) async fn dump(rig: &Rig) {
-    let mut journal = rig.session(COORDINATION).await.expect("the journal");
+pub(crate) async fn dump(fixture: &Fixture) {
+    let mut journal = fixture.session(COORDINATION).await.expect("the journal");
     // Compiling a query takes longer than running it for one scheduler of very many.
     sqlx::query("set jit = off")
         .execute(&mut journal)
@@ -56,7 +56,7 @@ pub(crate) async fn dump(rig: &Rig) {
             .expect("the schedulers");
     for handle in handles {
         for row in log_of(&mut journal, &handle).await {
-            rig.history.write(&Entry::Logged(row.into()));
+            fixture.history.write(&Entry::Logged(row.into()));
         }
     }
     let batches = "select min(batch_no), max(batch_no), count(*), epoch from batch group by epoch order by epoch";
@@ -65,7 +65,7 @@ pub(crate) async fn dump(rig: &Rig) {
         .await
         .expect("the batches")
     {
-        rig.history.write(&Entry::Batch {
+        fixture.history.write(&Entry::Batch {
             first,
             last,
             rows,
@@ -78,25 +78,25 @@ pub(crate) async fn dump(rig: &Rig) {
         .await
         .expect("the attempts")
     {
-        rig.history.write(&Entry::Attempts { kind, count });
+        fixture.history.write(&Entry::Attempts { kind, count });
     }
     let idle = "select count(*) from pg_stat_activity where state like 'idle in transaction%'";
     let idle_in_transaction = sqlx::query_scalar(idle)
         .fetch_one(&mut journal)
         .await
         .expect("a number");
-    rig.history.write(&Entry::Sessions {
+    fixture.history.write(&Entry::Sessions {
         idle_in_transaction,
     });
     journal.close().await.expect("closed");
-    let mut app = rig.session(TARGET).await.expect("the target");
+    let mut app = fixture.session(TARGET).await.expect("the target");
     let marks = "select token, start, (extract(epoch from at) * 1000000)::int8, pid, server from witness order by at";
     let marks: Vec<(i64, bool, i64, i32, i32)> = sqlx::query_as(marks)
         .fetch_all(&mut app)
         .await
         .expect("the witnesses");
     for (token, start, at, pid, server) in marks {
-        rig.history.write(&Entry::Mark(Mark {
+        fixture.history.write(&Entry::Mark(Mark {
             token,
             start,
             at,

@@ -8,7 +8,7 @@ mod postgres;
 mod processes;
 
 use crate::{
-    fixture::Rig,
+    fixture::Fixture,
     history::{Entry, now},
     load::Load,
     plan::{Fault, Kind, Plan},
@@ -22,7 +22,7 @@ const TRIES: usize = 3;
 /// A plan on its way.
 #[derive(Clone)]
 pub(crate) struct Faults {
-    pub rig: Arc<Rig>,
+    pub fixture: Arc<Fixture>,
     pub load: Arc<Load>,
 }
 
@@ -68,7 +68,7 @@ impl Faults {
         while let Some(ended) = running.join_next().await {
             ended.expect("a fault is carried out");
         }
-        self.rig.revive_postgres().await;
+        self.fixture.revive_postgres().await;
     }
 
     /// What bites nothing is done again: there may have been nothing to bite just then.
@@ -86,7 +86,7 @@ impl Faults {
         let what = format!("{fault}: {}", bite.what);
         println!("  {what} [{}]", bite.count);
         let (kind, bites, hurt) = (format!("{:?}", fault.kind), bite.count, bite.hurt);
-        self.rig.history.write(&Entry::Fault {
+        self.fixture.history.write(&Entry::Fault {
             kind,
             begun,
             ended: now(),
@@ -106,7 +106,7 @@ impl Faults {
             | Kind::DiskFull
             | Kind::NoConnections
             | Kind::PeersApart
-            | Kind::RollingRestart => bite.hurting(0..self.rig.servers.len()),
+            | Kind::RollingRestart => bite.hurting(0..self.fixture.servers.len()),
             _ => bite,
         }
     }

@@ -8,7 +8,7 @@ use std::{path::Path, sync::Arc, time::Duration};
 /// How often servers that have ended are started again.
 const TENDED: Duration = Duration::from_millis(100);
 
-pub(crate) struct Rig {
+pub(crate) struct Fixture {
     pub servers: Vec<Server>,
     pub postgres: PrivatePostgres,
     /// `None`: not root. Last: it is unmounted when Postgres is gone.
@@ -16,7 +16,7 @@ pub(crate) struct Rig {
     pub history: Arc<History>,
 }
 
-impl Rig {
+impl Fixture {
     /// `clocks`: those of the servers can be set.
     pub(crate) async fn start(
         replicas: usize,
@@ -24,7 +24,7 @@ impl Rig {
         clocks: bool,
         folder: &Path,
         history: Arc<History>,
-    ) -> Rig {
+    ) -> Fixture {
         let disk = Disk::mount(600 + (minutes * 60.0) as u64);
         let settings = [
             ("max_connections", (40 + 30 * replicas).to_string()),
@@ -52,7 +52,7 @@ impl Rig {
                 .flatten();
             servers.push(Server::new(number, replicas == 1, clock, &postgres, folder).await);
         }
-        Rig {
+        Fixture {
             servers,
             postgres,
             disk,
@@ -83,8 +83,8 @@ impl Rig {
             if self.session("postgres").await.is_ok() {
                 return;
             }
-            let rig = self.clone();
-            let started = tokio::task::spawn_blocking(move || rig.postgres.restart())
+            let fixture = self.clone();
+            let started = tokio::task::spawn_blocking(move || fixture.postgres.restart())
                 .await
                 .expect("it returns");
             if let Err(error) = started {

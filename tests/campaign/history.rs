@@ -112,7 +112,7 @@ pub(crate) enum Entry {
         answer: Answer<i32>,
     },
     /// What came of a call that was left to the Rust client.
-    Patron {
+    Caller {
         call: String,
         begun: i64,
         ended: i64,

@@ -8,7 +8,7 @@ mod listener;
 mod work;
 
 use crate::history::{Answer, Entry, History};
-use caller::Patron;
+use caller::Caller;
 use conversation::Conversation;
 use rallypoint_client::{
     self,
@@ -84,7 +84,7 @@ impl Load {
             number += 1;
             let seed = seed.wrapping_mul(1_000_003).wrapping_add(number);
             match number % PATRONS {
-                0 => _ = Patron::new(self.clone(), seed).hold().await,
+                0 => _ = Caller::new(self.clone(), seed).hold().await,
                 _ => Conversation::new(self.clone(), seed).hold().await,
             }
         }

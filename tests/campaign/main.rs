@@ -24,7 +24,7 @@ mod rng;
 
 use check::{Facts, Verdict};
 use faults::Faults;
-use fixture::Rig;
+use fixture::Fixture;
 use history::History;
 use load::{CONVERSATIONS, Load};
 use plan::{KINDS, Kind, Plan};
@@ -76,8 +76,8 @@ async fn every_promise_is_kept_whatever_goes_wrong() {
     let folder = folder(seed);
     let history = Arc::new(History::create(&folder.join("history.jsonl")).expect("a history"));
     println!("history and logs: {}", folder.display());
-    let rig = Arc::new(
-        Rig::start(
+    let fixture = Arc::new(
+        Fixture::start(
             replicas,
             minutes,
             kinds.contains(&Kind::ClockJumps),
@@ -87,12 +87,12 @@ async fn every_promise_is_kept_whatever_goes_wrong() {
         .await,
     );
     let load = Arc::new(Load::new(
-        rig.servers.iter().map(server::Server::url),
+        fixture.servers.iter().map(server::Server::url),
         history.clone(),
     ));
     let tending = tokio::spawn({
-        let rig = rig.clone();
-        async move { rig.tend().await }
+        let fixture = fixture.clone();
+        async move { fixture.tend().await }
     });
     load.tail().await;
     let mut conversations = JoinSet::new();
@@ -103,16 +103,16 @@ async fn every_promise_is_kept_whatever_goes_wrong() {
         );
     }
     Faults {
-        rig: rig.clone(),
+        fixture: fixture.clone(),
         load: load.clone(),
     }
     .carry_out(&plan)
     .await;
     load.stop();
     conversations.join_all().await;
-    let settled = dump::settled(&rig).await;
+    let settled = dump::settled(&fixture).await;
     load.tail().await;
-    dump::dump(&rig).await;
+    dump::dump(&fixture).await;
     history.flush();
     tending.abort();
     let facts = Facts::gather(history::read(&folder.join("history.jsonl")).expect("a history"));
@@ -120,7 +120,7 @@ async fn every_promise_is_kept_whatever_goes_wrong() {
     verdict.expect("everything ends", settled, || {
         "work is left over after the last fault".into()
     });
-    let result = report::report(&rig, &facts, &verdict, load.given_up.load(Relaxed));
+    let result = report::report(&fixture, &facts, &verdict, load.given_up.load(Relaxed));
     assert_eq!(
         result,
         Result::Green,

@@ -1,6 +1,6 @@
 //! What goes wrong, when, and where: all from the seed, before anything is started.
 
-use crate::rng::Dice;
+use crate::rng::Rng;
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 /// A kind of fault.
@@ -92,13 +92,13 @@ pub(crate) struct Plan {
 impl Plan {
     /// Rounds of all kinds, shuffled, until the time is filled.
     pub(crate) fn new(seed: u64, length: Duration, only: &[Kind]) -> Plan {
-        let mut dice = Dice::new(seed);
+        let mut rng = Rng::new(seed);
         let kinds: &[Kind] = if only.is_empty() { &KINDS } else { only };
         let mut faults: Vec<Fault> = Vec::new();
         let mut filled = Duration::ZERO;
         while faults.is_empty() || filled < length {
-            for kind in shuffled(kinds, &mut dice) {
-                let fault = Fault::new(kind, &mut dice);
+            for kind in shuffled(kinds, &mut rng) {
+                let fault = Fault::new(kind, &mut rng);
                 filled += fault.wait + fault.lasts;
                 faults.push(fault);
             }
@@ -120,7 +120,7 @@ impl Plan {
 }
 
 impl Fault {
-    fn new(kind: Kind, dice: &mut Dice) -> Fault {
+    fn new(kind: Kind, rng: &mut Rng) -> Fault {
         let (least, most) = match kind {
             Kind::Kill
             | Kind::MemoryLimit
@@ -137,16 +137,16 @@ impl Fault {
             Kind::ClockJumps => (800, 2_000),
             _ => (1_500, 4_000),
         };
-        let between = |dice: &mut Dice, least: u64, most: u64| {
-            Duration::from_millis(least + dice.below(most - least))
+        let between = |rng: &mut Rng, least: u64, most: u64| {
+            Duration::from_millis(least + rng.below(most - least))
         };
         Fault {
             kind,
-            wait: between(dice, 1_000, 3_000),
-            lasts: between(dice, least, most),
-            server: dice.place(60),
-            variant: dice.next() >> 32,
-            together: dice.percent(15),
+            wait: between(rng, 1_000, 3_000),
+            lasts: between(rng, least, most),
+            server: rng.place(60),
+            variant: rng.next() >> 32,
+            together: rng.percent(15),
         }
     }
 }
@@ -172,10 +172,10 @@ fn total(faults: &[Fault]) -> Duration {
     faults.iter().map(|fault| fault.wait + fault.lasts).sum()
 }
 
-fn shuffled(kinds: &[Kind], dice: &mut Dice) -> Vec<Kind> {
+fn shuffled(kinds: &[Kind], rng: &mut Rng) -> Vec<Kind> {
     let mut kinds = kinds.to_vec();
     for at in (1..kinds.len()).rev() {
-        kinds.swap(at, dice.place(at + 1));
+        kinds.swap(at, rng.place(at + 1));
     }
     kinds
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     check::{Facts, Fault, Verdict},
-    fixture::Rig,
+    fixture::Fixture,
 };
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -21,7 +21,7 @@ pub(crate) enum Result {
 }
 
 /// Prints what happened, and judges.
-pub(crate) fn report(rig: &Rig, facts: &Facts, verdict: &Verdict, given_up: u64) -> Result {
+pub(crate) fn report(fixture: &Fixture, facts: &Facts, verdict: &Verdict, given_up: u64) -> Result {
     println!(
         "faults (times it bit / times injected, bites; longest silence of the streams: median, longest, ms):"
     );
@@ -40,13 +40,14 @@ pub(crate) fn report(rig: &Rig, facts: &Facts, verdict: &Verdict, given_up: u64)
         );
     }
     promises(verdict);
-    let cut: u64 = rig
+    let cut: u64 = fixture
         .servers
         .iter()
         .map(|server| server.proxy.counters().acknowledgements_cut.load(Relaxed))
         .sum();
     let says = |text: &str| {
-        rig.servers
+        fixture
+            .servers
             .iter()
             .map(|server| server.says(text))
             .sum::<u64>()
@@ -72,7 +73,7 @@ pub(crate) fn report(rig: &Rig, facts: &Facts, verdict: &Verdict, given_up: u64)
         "commits without acknowledgement {cut}, recognised when sent again {}",
         says("had committed")
     );
-    let ended: u64 = rig
+    let ended: u64 = fixture
         .servers
         .iter()
         .map(|server| server.ended_by_itself.load(Relaxed))

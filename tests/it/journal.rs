@@ -9,7 +9,7 @@ mod statements;
 
 use rallypoint::{
     core::{BatchNo, Day, Epoch, Records, ShardId, Time},
-    journal::{Batch, Claim, Fate, Journal, JournalConfig, Ownership, Replica, TakeOver, Writer},
+    journal::{Batch, Claim, Commit, Journal, JournalConfig, Ownership, Replica, TakeOver, Writer},
 };
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 use std::time::Duration;
@@ -95,7 +95,7 @@ impl Owned {
             day: self.days_ago(days),
             ..self.batch(records)
         };
-        assert_eq!(self.writer.append(&batch).await, Fate::Durable);
+        assert_eq!(self.writer.append(&batch).await, Commit::Durable);
         self.next.0 += 1;
     }
 
@@ -104,16 +104,16 @@ impl Owned {
     }
 
     /// Appends, and goes on to the next number when it is durable.
-    pub(crate) async fn append(&mut self, records: Records) -> Fate {
+    pub(crate) async fn append(&mut self, records: Records) -> Commit {
         let fate = self.writer.append(&self.batch(records)).await;
-        if fate == Fate::Durable {
+        if fate == Commit::Durable {
             self.next.0 += 1;
         }
         fate
     }
 
     pub(crate) async fn write(&mut self, records: Records) {
-        assert_eq!(self.append(records).await, Fate::Durable);
+        assert_eq!(self.append(records).await, Commit::Durable);
     }
 
     pub(crate) async fn psql(&self) -> PgConnection {

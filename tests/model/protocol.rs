@@ -79,7 +79,7 @@ impl Protocol {
 
 /// What becomes of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Fate {
+pub(crate) enum Commit {
     Answered,
     /// It arrived, the answer did not.
     Unanswered,
@@ -92,7 +92,7 @@ pub(crate) enum Fate {
 pub(crate) enum Action {
     TakeOver(usize),
     Submit(usize),
-    Send(usize, Fate),
+    Send(usize, Commit),
     Arrive,
     Report(usize),
     ReadReport(usize, usize),
@@ -130,8 +130,13 @@ impl Model for Protocol {
                 FenceDead(one),
             ]);
             actions.extend(
-                [Fate::Answered, Fate::Unanswered, Fate::Lost, Fate::Limbo]
-                    .map(|fate| Send(one, fate)),
+                [
+                    Commit::Answered,
+                    Commit::Unanswered,
+                    Commit::Lost,
+                    Commit::Limbo,
+                ]
+                .map(|fate| Send(one, fate)),
             );
             for other in 0..REPLICAS {
                 actions.extend([

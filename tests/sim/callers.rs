@@ -2,15 +2,15 @@
 //! nobody told them what became of it. What they are told is judged in `checks`.
 
 use crate::{
-    fixtures::{Palette, settings},
-    rng::Dice,
+    fixtures::{Fixtures, settings},
+    rng::Rng,
     tables::Tables,
 };
 use rallypoint::{
     coordinator::machine::Envelope,
     core::{
-        Caller, Command, DoneNo, Handle, Namespace, Order, Packed, Place, ReleaseMode, Request,
-        Run, Seq, Settings, SettingsField, ShardId, Submit, Ticket, Time, Until, Update, Verb,
+        Caller, Command, DoneNo, Handle, Namespace, Order, Packed, ReleaseMode, Request, Run, Seq,
+        Settings, SettingsField, ShardId, Submit, TaskRef, Ticket, Time, Until, Update, Verb,
     },
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -71,32 +71,32 @@ impl Callers {
         &mut self,
         now: Time,
         journal: &[Tables],
-        palette: &Palette,
+        fixtures: &Fixtures,
         faults: bool,
-        dice: &mut Dice,
+        rng: &mut Rng,
     ) -> Option<Envelope> {
-        if !self.unknown.is_empty() && dice.percent(40) {
-            return Some(self.say_again(dice));
+        if !self.unknown.is_empty() && rng.percent(40) {
+            return Some(self.say_again(rng));
         }
-        if self.known.is_empty() || (self.known.len() < SCHEDULERS && dice.percent(10)) {
-            return Some(self.open(faults, dice));
+        if self.known.is_empty() || (self.known.len() < SCHEDULERS && rng.percent(10)) {
+            return Some(self.open(faults, rng));
         }
-        let handle = *dice.one_of(&self.known);
+        let handle = *rng.one_of(&self.known);
         let tables = journal.iter().find(|tables| tables.handle() == handle);
-        let poisoned = faults && dice.percent(2);
-        let verb = match dice.below(100) {
-            0..=54 => self.submit(now, tables, poisoned, palette, dice),
+        let poisoned = faults && rng.percent(2);
+        let verb = match rng.below(100) {
+            0..=54 => self.submit(now, tables, poisoned, fixtures, rng),
             55..=64 => Verb::Cancel(place(
                 tables,
-                dice.below(tables.map_or(1, |t| t.highest() as u64 + 1)) as i64,
+                rng.below(tables.map_or(1, |t| t.highest() as u64 + 1)) as i64,
             )),
             65..=69 => Verb::Pause,
             70..=79 => Verb::Resume {
-                ignore_failures: dice.percent(50),
+                ignore_failures: rng.percent(50),
             },
-            80..=84 => self.watch(tables, dice),
-            85..=88 => return Some(self.close_stream(dice)),
-            89..=92 => limit(poisoned, dice),
+            80..=84 => self.watch(tables, rng),
+            85..=88 => return Some(self.close_stream(rng)),
+            89..=92 => limit(poisoned, rng),
             93..=94 => Verb::Describe,
             95..=97 => Verb::Locate(
                 (1..=tables.map_or(0, |t| t.highest()).min(3))
@@ -183,11 +183,11 @@ impl Callers {
             .for_each(|pending| pending.old = true);
     }
 
-    fn say_again(&mut self, dice: &mut Dice) -> Envelope {
-        let at = dice.place(self.unknown.len());
+    fn say_again(&mut self, rng: &mut Rng) -> Envelope {
+        let at = rng.place(self.unknown.len());
         let mut pending = self.unknown.swap_remove(at);
         if let Verb::Open { .. } = pending.verb {
-            pending.handle = self.new_handle(namespace_of(pending.handle), dice);
+            pending.handle = self.new_handle(namespace_of(pending.handle), rng);
         }
         self.say(pending)
     }
@@ -212,13 +212,13 @@ impl Callers {
         }
     }
 
-    fn open(&mut self, faults: bool, dice: &mut Dice) -> Envelope {
-        let poisoned = faults && dice.percent(2);
+    fn open(&mut self, faults: bool, rng: &mut Rng) -> Envelope {
+        let poisoned = faults && rng.percent(2);
         let verb = Verb::Open {
-            settings: settings(poisoned, dice),
-            request: Some(request(dice)),
+            settings: settings(poisoned, rng),
+            request: Some(request(rng)),
         };
-        let handle = self.new_handle(dice.place(2), dice);
+        let handle = self.new_handle(rng.place(2), rng);
         self.say(Pending {
             handle,
             verb,
@@ -229,10 +229,10 @@ impl Callers {
     }
 
     /// A handle whose last bit tells its namespace.
-    fn new_handle(&mut self, namespace: usize, dice: &mut Dice) -> Handle {
+    fn new_handle(&mut self, namespace: usize, rng: &mut Rng) -> Handle {
         self.next += 1;
         let mut random = [0; 10];
-        random[2..].copy_from_slice(&(dice.next() & !1 | namespace as u64).to_be_bytes());
+        random[2..].copy_from_slice(&(rng.next() & !1 | namespace as u64).to_be_bytes());
         Handle::new(ShardId(0), 1_800_000_000_000 + self.next, random)
     }
 
@@ -241,57 +241,57 @@ impl Callers {
         now: Time,
         tables: Option<&Tables>,
         poisoned: bool,
-        palette: &Palette,
-        dice: &mut Dice,
+        fixtures: &Fixtures,
+        rng: &mut Rng,
     ) -> Verb {
         let least = tables.and_then(Tables::current_order).unwrap_or(1);
         let mut count = 0;
-        let runs: Vec<Run> = (0..=dice.below(3))
+        let runs: Vec<Run> = (0..=rng.below(3))
             .map(|_| {
-                let order = match dice.below(10) {
+                let order = match rng.below(10) {
                     0..=1 => None,
                     2 => Some(Order((least - 1).max(0))),
-                    _ => Some(Order(least + dice.below(3) as i64)),
+                    _ => Some(Order(least + rng.below(3) as i64)),
                 };
-                let tasks = 1 + dice.below(3) as u32;
+                let tasks = 1 + rng.below(3) as u32;
                 count += tasks as usize;
                 Run {
                     count: tasks,
                     order,
-                    spec: palette.spec(now, dice),
+                    spec: fixtures.spec(now, rng),
                 }
             })
             .collect();
-        let request = dice.percent(80).then(|| request(dice));
+        let request = rng.percent(80).then(|| request(rng));
         Verb::Submit(Arc::new(Submit {
             request,
             runs,
-            bodies: palette.bodies(count, poisoned, dice),
+            bodies: fixtures.bodies(count, poisoned, rng),
             params: Packed::default(),
         }))
     }
 
-    fn watch(&mut self, tables: Option<&Tables>, dice: &mut Dice) -> Verb {
+    fn watch(&mut self, tables: Option<&Tables>, rng: &mut Rng) -> Verb {
         let (highest, done_no) = tables.map_or((0, 0), |tables| (tables.highest(), tables.done_no));
-        let until = match dice.below(3) {
-            0 => Until::Order(Order(1 + dice.below(4) as i64)),
+        let until = match rng.below(3) {
+            0 => Until::Order(Order(1 + rng.below(4) as i64)),
             1 => Until::Forever,
             _ => Until::All,
         };
-        let last_seq = dice
+        let last_seq = rng
             .percent(30)
-            .then(|| Seq(dice.below(highest as u64 + 1) as i64));
+            .then(|| Seq(rng.below(highest as u64 + 1) as i64));
         Verb::Watch {
-            after: DoneNo(dice.below(done_no as u64 + 1) as i64),
+            after: DoneNo(rng.below(done_no as u64 + 1) as i64),
             until,
             last_seq,
         }
     }
 
-    fn close_stream(&mut self, dice: &mut Dice) -> Envelope {
+    fn close_stream(&mut self, rng: &mut Rng) -> Envelope {
         let handle = match self.streams.is_empty() {
             true => self.known[0],
-            false => self.streams.swap_remove(dice.place(self.streams.len())),
+            false => self.streams.swap_remove(rng.place(self.streams.len())),
         };
         Envelope {
             ticket: None,
@@ -304,26 +304,26 @@ fn namespace_of(handle: Handle) -> usize {
     (handle.uuid().as_u128() & 1) as usize
 }
 
-fn request(dice: &mut Dice) -> Request {
+fn request(rng: &mut Rng) -> Request {
     Request {
-        id: Uuid::from_u64_pair(dice.next(), dice.next()),
+        id: Uuid::from_u64_pair(rng.next(), rng.next()),
         hash: 1,
     }
 }
 
 /// Where the journal says a task is; 0: there is none.
-fn place(tables: Option<&Tables>, seq: i64) -> Place {
+fn place(tables: Option<&Tables>, seq: i64) -> TaskRef {
     let order = tables
         .filter(|_| seq > 0)
         .and_then(|tables| tables.task(Seq(seq)).order);
-    Place {
+    TaskRef {
         seq: Seq(seq),
         order: order.map(Order),
     }
 }
 
-fn limit(poisoned: bool, dice: &mut Dice) -> Verb {
-    let max_parallelism = dice.percent(70).then(|| 1 + dice.below(4) as u32);
+fn limit(poisoned: bool, rng: &mut Rng) -> Verb {
+    let max_parallelism = rng.percent(70).then(|| 1 + rng.below(4) as u32);
     let mut settings = Settings {
         max_parallelism,
         ..Settings::default()

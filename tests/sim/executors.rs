@@ -2,7 +2,7 @@
 //! it twice. They keep a completion until it is durable. A crash of the owner takes those with it that ran in its process; the
 //! others report to the next one.
 
-use crate::{fixtures::Palette, rng::Dice};
+use crate::{fixtures::Fixtures, rng::Rng};
 use rallypoint::core::{
     Assignment, Attempt, Completion, Handle, Report, Running, Seq, Time, TimeLimit, Work,
 };
@@ -47,27 +47,27 @@ impl Executors {
         &mut self,
         now: Time,
         assignment: Assignment,
-        palette: &Palette,
+        fixtures: &Fixtures,
         faults: bool,
-        dice: &mut Dice,
+        rng: &mut Rng,
     ) -> bool {
         let noop = assignment.spec.work == Work::Noop;
-        if !noop && faults && dice.percent(4) {
+        if !noop && faults && rng.percent(4) {
             self.outbox
                 .push(completion(&assignment, Report::NotStarted, now, now));
             return false;
         }
         let (mut ends, mut report) = match noop {
             true => (now, Report::Succeeded(None)),
-            false => (now + dice.up_to(LONGEST), palette.report(faults, dice)),
+            false => (now + rng.up_to(LONGEST), fixtures.report(faults, rng)),
         };
-        if !noop && faults && dice.percent(2) {
+        if !noop && faults && rng.percent(2) {
             ends = Time::NEVER;
         }
         let (limit, error) = match assignment.time_limit {
-            None => (Time::NEVER, &palette.timed_out),
-            Some(TimeLimit::Timeout(timeout)) => (now + timeout, &palette.timed_out),
-            Some(TimeLimit::Deadline(at)) => (at.max(now), &palette.overdue),
+            None => (Time::NEVER, &fixtures.timed_out),
+            Some(TimeLimit::Timeout(timeout)) => (now + timeout, &fixtures.timed_out),
+            Some(TimeLimit::Deadline(at)) => (at.max(now), &fixtures.overdue),
         };
         if limit < ends {
             (ends, report) = (limit, Report::TimedOut(error.clone()));
@@ -101,14 +101,14 @@ impl Executors {
         handle: Handle,
         first: Seq,
         attempt: Attempt,
-        dice: &mut Dice,
+        rng: &mut Rng,
     ) {
         let is_it = |job: &&mut Job| {
             let a = &job.assignment;
             a.handle == handle && a.first == first && a.attempt == attempt
         };
         if let Some(job) = self.running.iter_mut().find(is_it)
-            && (job.ends == Time::NEVER || dice.percent(80))
+            && (job.ends == Time::NEVER || rng.percent(80))
         {
             (job.ends, job.report) = (now, Report::Stopped);
         }
@@ -238,11 +238,11 @@ impl Executors {
     }
 
     /// Some of the reports that wait, in any order, and perhaps an old one again.
-    pub(crate) fn reports(&mut self, faults: bool, dice: &mut Dice) -> Vec<Completion> {
+    pub(crate) fn reports(&mut self, faults: bool, rng: &mut Rng) -> Vec<Completion> {
         let mut told = Vec::new();
-        for _ in 0..=dice.below(3).min(self.outbox.len() as u64) {
+        for _ in 0..=rng.below(3).min(self.outbox.len() as u64) {
             if !self.outbox.is_empty() {
-                let at = dice.place(self.outbox.len());
+                let at = rng.place(self.outbox.len());
                 told.push(self.outbox.swap_remove(at));
             }
         }
@@ -251,8 +251,8 @@ impl Executors {
                 .filter(|completion| !completion.is_sessionless())
                 .cloned(),
         );
-        if faults && !self.old.is_empty() && dice.percent(10) {
-            told.push(dice.one_of(&self.old).clone());
+        if faults && !self.old.is_empty() && rng.percent(10) {
+            told.push(rng.one_of(&self.old).clone());
         }
         // An attempt that never began may be handed out again under its number: the real executor tells of it once.
         for completion in told
@@ -262,7 +262,7 @@ impl Executors {
             if self.old.len() < OLD {
                 self.old.push(completion.clone());
             } else {
-                let at = dice.place(OLD);
+                let at = rng.place(OLD);
                 self.old[at] = completion.clone();
             }
         }

@@ -1,6 +1,6 @@
 //! What tasks, reports and settings are made of, made once: most of a life is spent in the core, not in allocations.
 
-use crate::rng::Dice;
+use crate::rng::Rng;
 use rallypoint::core::{
     Delivery, LateOrder, OnFailure, Packed, ReleaseMode, Report, RetryPolicy, Settings, Spec,
     TaskError, TaskOptions, TaskResult, Time, Work,
@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 /// What a poisoned text begins with: the model journal refuses a batch that holds one.
 pub(crate) const POISON: &str = "!";
 
-pub(crate) struct Palette {
+pub(crate) struct Fixtures {
     pub sql: Work,
     pub specs: Vec<Arc<Spec>>,
     pub noop: Arc<Spec>,
@@ -21,7 +21,7 @@ pub(crate) struct Palette {
     pub poisoned_result: Arc<TaskResult>,
 }
 
-impl Palette {
+impl Fixtures {
     pub(crate) fn new() -> Self {
         let sql = Work::Sql {
             target: "app".into(),
@@ -69,7 +69,7 @@ impl Palette {
                 message: message.into(),
             })
         };
-        Palette {
+        Fixtures {
             noop: Arc::new(Spec {
                 work: Work::Noop,
                 options: plain(),
@@ -88,11 +88,11 @@ impl Palette {
     }
 
     /// The spec of some tasks.
-    pub(crate) fn spec(&self, now: Time, dice: &mut Dice) -> Arc<Spec> {
-        match dice.below(20) {
+    pub(crate) fn spec(&self, now: Time, rng: &mut Rng) -> Arc<Spec> {
+        match rng.below(20) {
             0..=1 => self.noop.clone(),
             2 => {
-                let not_before = Some(now + dice.up_to(Duration::from_secs(5)));
+                let not_before = Some(now + rng.up_to(Duration::from_secs(5)));
                 Arc::new(Spec {
                     work: self.sql.clone(),
                     options: TaskOptions {
@@ -101,12 +101,12 @@ impl Palette {
                     },
                 })
             }
-            _ => dice.one_of(&self.specs).clone(),
+            _ => rng.one_of(&self.specs).clone(),
         }
     }
 
     /// Bodies of `count` tasks, of which one may be poisoned.
-    pub(crate) fn bodies(&self, count: usize, poisoned: bool, dice: &mut Dice) -> Packed {
+    pub(crate) fn bodies(&self, count: usize, poisoned: bool, rng: &mut Rng) -> Packed {
         if poisoned {
             return Packed::new((0..count).map(|_| POISON.as_bytes()));
         }
@@ -114,7 +114,7 @@ impl Palette {
         let texts: Vec<[u8; 9]> = (0..count)
             .map(|_| {
                 let mut text = [b'.'; 9];
-                text[1..].copy_from_slice(&dice.next().to_be_bytes());
+                text[1..].copy_from_slice(&rng.next().to_be_bytes());
                 text
             })
             .collect();
@@ -122,12 +122,12 @@ impl Palette {
     }
 
     /// How an attempt that was not stopped ends.
-    pub(crate) fn report(&self, faults: bool, dice: &mut Dice) -> Report {
+    pub(crate) fn report(&self, faults: bool, rng: &mut Rng) -> Report {
         let failed = |error: &Arc<TaskError>, transient| Report::Failed {
             error: error.clone(),
             transient,
         };
-        match dice.below(100) {
+        match rng.below(100) {
             0..=11 => failed(&self.failed, false),
             12..=16 if faults => failed(&self.failed, true),
             17..=18 if faults => Report::TimedOut(self.timed_out.clone()),
@@ -140,8 +140,8 @@ impl Palette {
 }
 
 /// What a caller sets on a new scheduler.
-pub(crate) fn settings(poisoned: bool, dice: &mut Dice) -> Arc<Settings> {
-    let idle_timeout = if dice.percent(10) {
+pub(crate) fn settings(poisoned: bool, rng: &mut Rng) -> Arc<Settings> {
+    let idle_timeout = if rng.percent(10) {
         Duration::from_secs(10)
     } else {
         Duration::from_secs(24 * 3600)
@@ -152,11 +152,11 @@ pub(crate) fn settings(poisoned: bool, dice: &mut Dice) -> Arc<Settings> {
         } else {
             String::new()
         },
-        max_parallelism: dice.percent(50).then(|| 1 + dice.below(3) as u32),
-        weight: *dice.one_of(&[1.0, 1.0, 3.0]),
-        on_failure: *dice.one_of(&[OnFailure::Continue, OnFailure::Halt, OnFailure::CancelRest]),
-        late_order: *dice.one_of(&[LateOrder::Reject, LateOrder::Join]),
-        on_abandon: *dice.one_of(&[ReleaseMode::Finish, ReleaseMode::Cancel]),
+        max_parallelism: rng.percent(50).then(|| 1 + rng.below(3) as u32),
+        weight: *rng.one_of(&[1.0, 1.0, 3.0]),
+        on_failure: *rng.one_of(&[OnFailure::Continue, OnFailure::Halt, OnFailure::CancelRest]),
+        late_order: *rng.one_of(&[LateOrder::Reject, LateOrder::Join]),
+        on_abandon: *rng.one_of(&[ReleaseMode::Finish, ReleaseMode::Cancel]),
         idle_timeout,
         ..Settings::default()
     })

@@ -5,7 +5,7 @@
 use crate::{fixtures::POISON, tables::Tables};
 use rallypoint::{
     core::{AttemptEvent, Epoch, Handle, Records},
-    journal::{Batch, Fate},
+    journal::{Batch, Commit},
 };
 
 pub(crate) struct Journal {
@@ -59,27 +59,27 @@ impl Journal {
         self.batches.push(epoch);
     }
 
-    pub(crate) fn append(&mut self, batch: &Batch) -> Fate {
+    pub(crate) fn append(&mut self, batch: &Batch) -> Commit {
         let no = batch.no.0 as usize;
         if batch.epoch != self.epoch || no == 0 || no > self.batches.len() {
-            return Fate::NotOwner;
+            return Commit::Fenced;
         }
         if let Some(epoch) = self.batches.get(no) {
             return if *epoch == batch.epoch {
-                Fate::Durable
+                Commit::Durable
             } else {
-                Fate::NotOwner
+                Commit::Fenced
             };
         }
         if poisoned(&batch.records) {
-            return Fate::Refused {
+            return Commit::Rejected {
                 sqlstate: "22000".into(),
                 message: "poison".into(),
             };
         }
         self.batches.push(batch.epoch);
         self.write(&batch.records);
-        Fate::Durable
+        Commit::Durable
     }
 
     fn write(&mut self, records: &Records) {

@@ -18,13 +18,13 @@ mod tables;
 mod world;
 mod zombie;
 
-use scenario::Life;
+use scenario::Scenario;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::atomic::{AtomicU64, Ordering},
     time::Instant,
 };
-use world::Lived;
+use world::Summary;
 
 /// A life is many small allocations.
 #[global_allocator]
@@ -38,14 +38,14 @@ const REPORTED: usize = 10;
 fn simulate(schedules: u64, seed: u64) -> (Vec<(u64, String)>, u64) {
     let (next, seconds) = (AtomicU64::new(0), AtomicU64::new(0));
     let work = || {
-        let (palette, mut violations) = (fixtures::Palette::new(), Vec::new());
+        let (fixtures, mut violations) = (fixtures::Fixtures::new(), Vec::new());
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             if at >= schedules {
                 return violations;
             }
             let seed = seed.wrapping_add(at);
-            match lived(life(seed), &palette) {
+            match lived(life(seed), &fixtures) {
                 Ok(lived) => drop(seconds.fetch_add(lived.time.as_secs(), Ordering::Relaxed)),
                 Err(violation) => violations.push((seed, violation)),
             }
@@ -64,18 +64,18 @@ fn simulate(schedules: u64, seed: u64) -> (Vec<(u64, String)>, u64) {
 }
 
 /// What happens in a life, or what it breaks.
-fn lived(life: Life, palette: &fixtures::Palette) -> Result<Lived, String> {
-    catch_unwind(AssertUnwindSafe(|| world::live(life, palette)))
+fn lived(life: Scenario, fixtures: &fixtures::Fixtures) -> Result<Summary, String> {
+    catch_unwind(AssertUnwindSafe(|| world::live(life, fixtures)))
         .map_err(|panic| message(panic.as_ref()))
 }
 
 /// A whole life, or the part of it that is asked for.
-fn life(seed: u64) -> Life {
+fn life(seed: u64) -> Scenario {
     let (steps, without) = (
         from_environment("STEPS", scenario::STEPS),
         from_environment("WITHOUT", 0),
     );
-    Life {
+    Scenario {
         seed,
         steps,
         without,
@@ -115,9 +115,10 @@ fn simulate_crashes_and_keep_every_promise() {
         seconds as f64 / 60.0 / took,
         violations.len()
     );
-    let palette = fixtures::Palette::new();
+    let fixtures = fixtures::Fixtures::new();
     for (seed, violation) in violations.iter().take(REPORTED) {
-        let Life { steps, without, .. } = life(*seed).shrunk(|life| lived(life, &palette).is_err());
+        let Scenario { steps, without, .. } =
+            life(*seed).shrunk(|life| lived(life, &fixtures).is_err());
         println!("  SEED={seed} (STEPS={steps} WITHOUT={without}): {violation}");
     }
     assert!(
@@ -129,11 +130,11 @@ fn simulate_crashes_and_keep_every_promise() {
 
 #[test]
 fn a_seed_always_lives_the_same_life() {
-    let palette = fixtures::Palette::new();
+    let fixtures = fixtures::Fixtures::new();
     for seed in 0..20 {
         assert_eq!(
-            world::live(Life::of(seed), &palette),
-            world::live(Life::of(seed), &palette)
+            world::live(Scenario::of(seed), &fixtures),
+            world::live(Scenario::of(seed), &fixtures)
         );
     }
 }

@@ -1,23 +1,23 @@
 //! Bodies in a life: the real budget and read-ahead, read from the model journal, in part and in any sequence.
 
-use crate::{journal::Journal, rng::Dice};
+use crate::{journal::Journal, rng::Rng};
 use rallypoint::{
     assignment::Body,
     coordinator::body_cache::Bodies,
-    core::{Assignment, Packed, Seq, Shard, Stretch},
+    core::{Assignment, Packed, Seq, SeqRange, Shard},
     journal::BodyChunk,
 };
 
-pub(crate) struct Library {
+pub(crate) struct Prefetch {
     pub bodies: Bodies,
     budget: usize,
     /// Reads under way.
-    reads: Vec<Vec<Stretch>>,
+    reads: Vec<Vec<SeqRange>>,
 }
 
-impl Library {
+impl Prefetch {
     pub(crate) fn new(budget: usize) -> Self {
-        Library {
+        Prefetch {
             bodies: Bodies::new(budget),
             budget,
             reads: Vec::new(),
@@ -26,7 +26,7 @@ impl Library {
 
     /// As after a crash.
     pub(crate) fn fresh(&self) -> Self {
-        Library::new(self.budget)
+        Prefetch::new(self.budget)
     }
 
     /// Asks for what the next tasks need.
@@ -45,25 +45,25 @@ impl Library {
         &mut self,
         journal: &Journal,
         faults: bool,
-        dice: &mut Dice,
+        rng: &mut Rng,
     ) -> Vec<(Assignment, Option<Body>)> {
         self.reads.extend(self.bodies.next_read());
         if self.reads.is_empty() {
             return Vec::new();
         }
-        let stretches = self.reads.swap_remove(dice.place(self.reads.len()));
-        if faults && dice.percent(10) {
-            self.bodies.unread(stretches);
+        let ranges = self.reads.swap_remove(rng.place(self.reads.len()));
+        if faults && rng.percent(10) {
+            self.bodies.unread(ranges);
             return Vec::new();
         }
-        let mut chunks: Vec<BodyChunk> = stretches
+        let mut chunks: Vec<BodyChunk> = ranges
             .iter()
-            .flat_map(|stretch| chunks(journal, stretch))
+            .flat_map(|range| chunks(journal, range))
             .collect();
-        if dice.percent(30) {
-            chunks.truncate(1 + dice.place(chunks.len()));
+        if rng.percent(30) {
+            chunks.truncate(1 + rng.place(chunks.len()));
         }
-        let arrival = self.bodies.arrived(&stretches, chunks);
+        let arrival = self.bodies.arrived(&ranges, chunks);
         assert!(arrival.lost.is_none(), "a body is not in the journal");
         assert!(
             self.bodies.bytes() <= self.budget,
@@ -73,15 +73,15 @@ impl Library {
     }
 }
 
-fn chunks(journal: &Journal, stretch: &Stretch) -> Vec<BodyChunk> {
+fn chunks(journal: &Journal, range: &SeqRange) -> Vec<BodyChunk> {
     let tables = journal
-        .tables(stretch.handle)
+        .tables(range.handle)
         .expect("bodies of an unknown scheduler are read");
     let of_call = |call: &crate::tables::Call| {
         let record = &call.record;
         let (first, end) = (
-            record.first_seq.max(stretch.first),
-            record.first_seq.plus(call.count).min(stretch.last.plus(1)),
+            record.first_seq.max(range.first),
+            record.first_seq.plus(call.count).min(range.last.plus(1)),
         );
         let body = |seq: i64| {
             record
@@ -90,7 +90,7 @@ fn chunks(journal: &Journal, stretch: &Stretch) -> Vec<BodyChunk> {
                 .slice((seq - record.first_seq.0) as usize)
         };
         (first < end).then(|| BodyChunk {
-            handle: stretch.handle,
+            handle: range.handle,
             first,
             bodies: Packed::new((first.0..end.0).map(body)),
             params: Packed::default(),

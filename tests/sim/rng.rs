@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 /// A small generator (splitmix64).
-pub(crate) struct Dice(u64);
+pub(crate) struct Rng(u64);
 
-impl Dice {
+impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
-        Dice(seed)
+        Rng(seed)
     }
 
     pub(crate) fn next(&mut self) -> u64 {

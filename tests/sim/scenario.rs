@@ -26,17 +26,17 @@ pub(crate) const STEPS: u64 = 160;
 
 /// What a life follows from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Life {
+pub(crate) struct Scenario {
     pub seed: u64,
     pub steps: u64,
     /// The faults that do not happen, as a sum.
     pub without: u64,
 }
 
-impl Life {
+impl Scenario {
     /// A whole one.
-    pub(crate) fn of(seed: u64) -> Life {
-        Life {
+    pub(crate) fn of(seed: u64) -> Scenario {
+        Scenario {
             seed,
             steps: STEPS,
             without: 0,
@@ -48,10 +48,10 @@ impl Life {
     }
 
     /// The shortest life, with the fewest faults, that still breaks a rule.
-    pub(crate) fn shrunk(self, breaks: impl Fn(Life) -> bool) -> Life {
+    pub(crate) fn shrunk(self, breaks: impl Fn(Scenario) -> bool) -> Scenario {
         let mut life = self.shortened(&breaks);
         for fault in FAULTS {
-            let without = Life {
+            let without = Scenario {
                 without: life.without | fault as u64,
                 ..life
             };
@@ -62,10 +62,10 @@ impl Life {
         life.shortened(&breaks)
     }
 
-    fn shortened(self, breaks: &impl Fn(Life) -> bool) -> Life {
+    fn shortened(self, breaks: &impl Fn(Scenario) -> bool) -> Scenario {
         let (mut life, mut cut) = (self, self.steps / 2);
         while cut > 0 {
-            let shorter = Life {
+            let shorter = Scenario {
                 steps: life.steps - cut,
                 ..life
             };
@@ -83,11 +83,11 @@ impl Life {
 
 #[test]
 fn a_life_shrinks_to_what_breaks_the_rule() {
-    let breaks = |life: Life| life.steps >= 37 && life.has(Fault::Crashes);
-    let wanted = Life {
+    let breaks = |life: Scenario| life.steps >= 37 && life.has(Fault::Crashes);
+    let wanted = Scenario {
         seed: 3,
         steps: 37,
         without: 1 + 2 + 8 + 16,
     };
-    assert_eq!(Life::of(3).shrunk(breaks), wanted);
+    assert_eq!(Scenario::of(3).shrunk(breaks), wanted);
 }

@@ -6,22 +6,22 @@ use crate::{
     callers::Callers,
     checks,
     executors::{Executors, Roll},
-    fixtures::Palette,
+    fixtures::Fixtures,
     journal::Journal,
-    prefetch::{self, Library},
+    prefetch::{self, Prefetch},
     recover::recover,
-    rng::Dice,
-    scenario::{Fault, Life},
+    rng::Rng,
+    scenario::{Fault, Scenario},
     zombie::Zombie,
 };
 use rallypoint::{
     assignment::Body,
     coordinator::machine::{Effect, Envelope, Event, Machine, Release},
     core::{
-        Action, Assignment, BatchNo, Command, Epoch, ReleaseMode, ShardId, Ticket, Time, Window,
-        Work, model::limits::Limits,
+        Action, Assignment, BatchNo, Command, Epoch, InDoubtWindow, ReleaseMode, ShardId, Ticket,
+        Time, Work, model::limits::Limits,
     },
-    journal::{Batch, Fate},
+    journal::{Batch, Commit},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -34,13 +34,13 @@ const ROLL: Ticket = Ticket(u64::MAX);
 const DAY_US: i64 = 86_400_000_000;
 
 struct World<'a> {
-    dice: Dice,
+    rng: Rng,
     now: Time,
-    palette: &'a Palette,
+    fixtures: &'a Fixtures,
     machine: Machine,
     journal: Journal,
     executors: Executors,
-    library: Library,
+    library: Prefetch,
     callers: Callers,
     /// A batch that was sent and whose fate was not told.
     sent: Option<Arc<Batch>>,
@@ -55,12 +55,12 @@ struct World<'a> {
     zombie: Option<Zombie>,
     slots: u32,
     faults: bool,
-    life: Life,
+    life: Scenario,
 }
 
 /// What happened in a life, in short.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Lived {
+pub(crate) struct Summary {
     pub batches: i64,
     pub owners: i64,
     pub tasks: i64,
@@ -68,8 +68,8 @@ pub(crate) struct Lived {
 }
 
 /// Lives the life of a seed. Panics when a rule is broken.
-pub(crate) fn live(life: Life, palette: &Palette) -> Lived {
-    let mut world = World::new(life, palette);
+pub(crate) fn live(life: Scenario, fixtures: &Fixtures) -> Summary {
+    let mut world = World::new(life, fixtures);
     let begun = world.now;
     for _ in 0..life.steps {
         world.step();
@@ -81,7 +81,7 @@ pub(crate) fn live(life: Life, palette: &Palette) -> Lived {
         .iter()
         .map(|tables| tables.highest())
         .sum();
-    Lived {
+    Summary {
         batches: world.journal.last_batch(),
         owners: world.journal.epoch.0,
         tasks,
@@ -90,8 +90,8 @@ pub(crate) fn live(life: Life, palette: &Palette) -> Lived {
 }
 
 impl<'a> World<'a> {
-    fn new(life: Life, palette: &'a Palette) -> Self {
-        let mut dice = Dice::new(life.seed);
+    fn new(life: Scenario, fixtures: &'a Fixtures) -> Self {
+        let mut rng = Rng::new(life.seed);
         // The journal answers for most of those that are over.
         let limits = Limits {
             ended_schedulers: 1,
@@ -99,15 +99,15 @@ impl<'a> World<'a> {
         };
         let (machine, _) = Machine::new(ShardId(0), limits);
         // Some lives begin shortly before midnight.
-        let now = Time(20_000 * DAY_US - dice.below(20_000_000) as i64);
-        let slots = 2 + dice.below(6) as u32;
+        let now = Time(20_000 * DAY_US - rng.below(20_000_000) as i64);
+        let slots = 2 + rng.below(6) as u32;
         World {
             now,
-            palette,
+            fixtures,
             machine,
             journal: Journal::new(),
             executors: Executors::default(),
-            library: Library::new(*dice.one_of(&[0, 700, 2_000, 1 << 20])),
+            library: Prefetch::new(*rng.one_of(&[0, 700, 2_000, 1 << 20])),
             callers: Callers::new(),
             sent: None,
             in_limbo: None,
@@ -118,22 +118,22 @@ impl<'a> World<'a> {
             slots,
             faults: true,
             life,
-            dice,
+            rng,
         }
     }
 
     fn step(&mut self) {
         let mut events = Vec::new();
-        for _ in 0..=self.dice.below(3) {
-            match self.dice.below(100) {
+        for _ in 0..=self.rng.below(3) {
+            match self.rng.below(100) {
                 0..=24 => {
                     let tables = &self.journal.schedulers;
                     let call = self.callers.act(
                         self.now,
                         tables,
-                        self.palette,
+                        self.fixtures,
                         self.faults,
-                        &mut self.dice,
+                        &mut self.rng,
                     );
                     events.extend(call.map(Event::Command));
                 }
@@ -151,7 +151,7 @@ impl<'a> World<'a> {
             }
         }
         self.feed(events);
-        if self.dice.percent(50) {
+        if self.rng.percent(50) {
             self.bodies_arrive();
         }
     }
@@ -222,7 +222,7 @@ impl<'a> World<'a> {
                     Some(assignment) => self.executors.decline(self.now, &assignment),
                     None => self
                         .executors
-                        .stop(self.now, handle, first, attempt, &mut self.dice),
+                        .stop(self.now, handle, first, attempt, &mut self.rng),
                 },
             }
         }
@@ -256,31 +256,28 @@ impl<'a> World<'a> {
         let begins = self.executors.start(
             self.now,
             assignment,
-            self.palette,
+            self.fixtures,
             self.faults,
-            &mut self.dice,
+            &mut self.rng,
         );
         checks::begun(&mut self.journal, handle, first, count, begins);
     }
 
     fn bodies_arrive(&mut self) {
-        for (assignment, body) in self
-            .library
-            .read(&self.journal, self.faults, &mut self.dice)
-        {
+        for (assignment, body) in self.library.read(&self.journal, self.faults, &mut self.rng) {
             self.begin_with(assignment, body);
         }
     }
 
     fn executors_report(&mut self, events: &mut Vec<Event>) {
-        if !self.executors.has_reports() && self.dice.percent(60) {
+        if !self.executors.has_reports() && self.rng.percent(60) {
             let end = self.executors.next_end();
             if end != Time::NEVER {
                 self.now = self.now.max(end);
             }
         }
         self.executors.finish(self.now);
-        let reports = self.executors.reports(self.faults, &mut self.dice);
+        let reports = self.executors.reports(self.faults, &mut self.rng);
         if !reports.is_empty() {
             events.push(told(Command::Completed(reports)));
         }
@@ -288,15 +285,15 @@ impl<'a> World<'a> {
 
     /// The fate of what was sent, or what the journal says.
     fn journal_answers(&mut self, events: &mut Vec<Event>) {
-        if let Some(late) = self.in_limbo.take_if(|_| self.dice.percent(50)) {
+        if let Some(late) = self.in_limbo.take_if(|_| self.rng.percent(50)) {
             self.journal.append(&late);
         }
         if let Some(batch) = self.sent.take() {
             let fate = self.fate(&batch);
-            events.push(Event::Fate(batch.no, fate));
+            events.push(Event::Commit(batch.no, fate));
         } else if self.recovering {
             self.recover(events);
-        } else if self.dice.percent(30) {
+        } else if self.rng.percent(30) {
             self.call_the_roll(events);
         }
     }
@@ -306,13 +303,13 @@ impl<'a> World<'a> {
         let epoch = self.journal.take_over();
         let schedulers = recover(&self.journal, self.now);
         let window = (epoch.0 > self.machine.epoch().0 + 1)
-            .then(|| Window::from([(self.palette.sql.clone(), self.slots)]));
+            .then(|| InDoubtWindow::from([(self.fixtures.sql.clone(), self.slots)]));
         if window.is_some() && (self.machine.epoch().0 > 0 || self.roll.is_none()) {
             // Another owner came between, or before: who runs what is reported anew.
             self.library.bodies.forsake();
             let done = |event: &Event| matches!(event, Event::Command(said) if matches!(said.command, Command::Completed(_)));
             events.retain(|event| !done(event));
-            let lost = self.is_lost() || (self.faults && self.dice.percent(20));
+            let lost = self.is_lost() || (self.faults && self.rng.percent(20));
             self.roll = Some(self.executors.change_owner(lost, || false));
         }
         if window.is_some() {
@@ -341,7 +338,7 @@ impl<'a> World<'a> {
         let Some(roll) = self.roll.as_mut().filter(|roll| !roll.said) else {
             return;
         };
-        let some = self.dice.below(roll.survivors.len() as u64 + 1) as usize;
+        let some = self.rng.below(roll.survivors.len() as u64 + 1) as usize;
         let reported: Vec<_> = roll.survivors.drain(..some).collect();
         roll.said = roll.survivors.is_empty();
         let over = roll.said.then_some(roll.lost);
@@ -350,7 +347,7 @@ impl<'a> World<'a> {
         events.push(self.slots_told(self.slots));
         if let Some(lost) = over {
             let command = Command::Cleared {
-                work: Some(self.palette.sql.clone()),
+                work: Some(self.fixtures.sql.clone()),
                 lost,
                 since: self.since,
             };
@@ -361,11 +358,11 @@ impl<'a> World<'a> {
         }
     }
 
-    fn fate(&mut self, batch: &Arc<Batch>) -> Fate {
-        let unknown = || Fate::Unknown {
+    fn fate(&mut self, batch: &Arc<Batch>) -> Commit {
+        let unknown = || Commit::Unknown {
             message: "no answer".into(),
         };
-        match self.dice.below(100) {
+        match self.rng.below(100) {
             0..=7 if self.may(Fault::Fates) => {
                 self.journal.append(batch);
                 unknown()
@@ -382,14 +379,14 @@ impl<'a> World<'a> {
     fn time_passes(&mut self) {
         let due = self.machine.next_due();
         let soon = due != Time::NEVER && due < self.now + Duration::from_secs(30);
-        match self.dice.below(10) {
-            0..=4 => self.now = self.now + self.dice.up_to(Duration::from_millis(50)),
+        match self.rng.below(10) {
+            0..=4 => self.now = self.now + self.rng.up_to(Duration::from_millis(50)),
             5..=7 if soon => self.now = self.now.max(due),
-            8 if self.dice.percent(2) => {
+            8 if self.rng.percent(2) => {
                 self.now = self.now + Duration::from_secs(16 * 60);
                 self.callers.give_up();
             }
-            _ => self.now = self.now + self.dice.up_to(Duration::from_secs(1)),
+            _ => self.now = self.now + self.rng.up_to(Duration::from_secs(1)),
         }
     }
 
@@ -400,19 +397,19 @@ impl<'a> World<'a> {
 
     /// Some checkpoints are written anew, so that old rows could go.
     fn keep_house(&mut self, events: &mut Vec<Event>) {
-        let dice = &mut self.dice;
+        let rng = &mut self.rng;
         let stale = self
             .callers
             .known
             .iter()
-            .filter(|_| dice.percent(50))
+            .filter(|_| rng.percent(50))
             .copied()
             .collect();
         events.push(told(Command::Checkpoint(stale)));
     }
 
     fn target_comes_and_goes(&mut self, events: &mut Vec<Event>) {
-        let total = if self.may(Fault::Targets) && self.dice.percent(50) {
+        let total = if self.may(Fault::Targets) && self.rng.percent(50) {
             0
         } else {
             self.slots
@@ -427,7 +424,7 @@ impl<'a> World<'a> {
             .as_ref()
             .map_or(0, |roll| roll.survivors.len() as u32);
         told(Command::Slots {
-            work: self.palette.sql.clone(),
+            work: self.fixtures.sql.clone(),
             total: total.saturating_sub(absent),
         })
     }

@@ -2,11 +2,11 @@
 //!
 //! It must write nothing, accept nothing, and step down when it finds out.
 
-use crate::{callers::Callers, checks, journal::Journal, rng::Dice};
+use crate::{callers::Callers, checks, journal::Journal, rng::Rng};
 use rallypoint::{
     coordinator::machine::{Effect, Envelope, Event, Machine, Release},
     core::{Action, Reply, Ticket, Time},
-    journal::{Batch, Fate},
+    journal::{Batch, Commit},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -23,13 +23,13 @@ pub(crate) struct Zombie {
 }
 
 impl Zombie {
-    pub(crate) fn new(machine: Machine, sent: Option<Arc<Batch>>, dice: &mut Dice) -> Self {
+    pub(crate) fn new(machine: Machine, sent: Option<Arc<Batch>>, rng: &mut Rng) -> Self {
         Zombie {
             machine,
             sent,
             asked: Vec::new(),
-            skew: dice.up_to(SKEW),
-            fast: dice.percent(50),
+            skew: rng.up_to(SKEW),
+            fast: rng.percent(50),
         }
     }
 
@@ -40,7 +40,7 @@ impl Zombie {
         call: Option<Envelope>,
         journal: &mut Journal,
         callers: &mut Callers,
-        dice: &mut Dice,
+        rng: &mut Rng,
     ) -> bool {
         let now = if self.fast {
             now + self.skew
@@ -50,15 +50,15 @@ impl Zombie {
         self.asked
             .extend(call.iter().filter_map(|envelope| envelope.ticket));
         let mut events: Vec<Event> = call.map(Event::Command).into_iter().collect();
-        if let Some(batch) = self.sent.take_if(|_| dice.percent(70)) {
-            let fate = if dice.percent(20) {
-                Fate::Unknown {
+        if let Some(batch) = self.sent.take_if(|_| rng.percent(70)) {
+            let fate = if rng.percent(20) {
+                Commit::Unknown {
                     message: "no answer".into(),
                 }
             } else {
                 refused(journal, &batch)
             };
-            events.push(Event::Fate(batch.no, fate));
+            events.push(Event::Commit(batch.no, fate));
         }
         for effect in self.machine.step(now, events) {
             match effect {
@@ -102,7 +102,7 @@ impl Zombie {
 }
 
 /// The fate of a zombie's batch: it may be known from earlier, and it is never written now.
-fn refused(journal: &mut Journal, batch: &Batch) -> Fate {
+fn refused(journal: &mut Journal, batch: &Batch) -> Commit {
     let before = journal.last_batch();
     let fate = journal.append(batch);
     assert_eq!(

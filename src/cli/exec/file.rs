@@ -3,7 +3,7 @@
 //! The first comma ends the order, so the statement may hold commas. Nothing is guessed: a line without an order is an
 //! error that names the line.
 
-use crate::cli::error::Failure;
+use crate::cli::error::CliError;
 use std::{io::Read, path::Path};
 
 /// One task of a file.
@@ -16,7 +16,7 @@ pub(super) struct Line {
 }
 
 /// Reads a file; `-` is stdin.
-pub(super) fn read(path: &Path) -> Result<Vec<Line>, Failure> {
+pub(super) fn read(path: &Path) -> Result<Vec<Line>, CliError> {
     let name = if path.as_os_str() == "-" {
         "stdin".to_owned()
     } else {
@@ -29,9 +29,9 @@ pub(super) fn read(path: &Path) -> Result<Vec<Line>, Failure> {
         }
         _ => std::fs::read_to_string(path),
     };
-    let text = text.map_err(|error| Failure::new(format!("cannot read {name}")).why(error))?;
+    let text = text.map_err(|error| CliError::new(format!("cannot read {name}")).why(error))?;
     parse(&text).map_err(|(number, why)| {
-        Failure::new(format!("{name}, line {number} is not `order, statement`"))
+        CliError::new(format!("{name}, line {number} is not `order, statement`"))
             .why(why)
             .next("write `100, select 1`, or `, select 1` for a task without order")
     })

@@ -1,7 +1,7 @@
 //! Options of the port of the replicas.
 
 use crate::{
-    cli::error::Failure,
+    cli::error::CliError,
     peer::{PeerConfig, Tls, TlsFiles},
     server::LEASE,
 };
@@ -75,13 +75,13 @@ impl Peers {
     }
 
     /// The port, when there is to be one; its certificates are read.
-    pub(super) fn config(self) -> Result<Option<PeerConfig>, Failure> {
+    pub(super) fn config(self) -> Result<Option<PeerConfig>, CliError> {
         let Some(listen) = self.peer_listen else {
             return Ok(None);
         };
         if listen.ip().is_unspecified() && self.peer_advertise.is_none() {
             let next = "say with --peer-advertise HOST:PORT where the others reach this replica";
-            return Err(Failure::new(format!("{listen} is no address to call back")).next(next));
+            return Err(CliError::new(format!("{listen} is no address to call back")).next(next));
         }
         let tls = match (self.peer_cert, self.peer_key, self.peer_ca) {
             (Some(cert), Some(key), Some(ca)) => {
@@ -105,6 +105,6 @@ fn lease(text: &str) -> Result<f64, String> {
     seconds.ok_or_else(|| "from 0.5 to 60 seconds".to_owned())
 }
 
-fn unreadable(error: anyhow::Error) -> Failure {
-    Failure::new("the certificates of the replicas cannot be used").why(format!("{error:#}"))
+fn unreadable(error: anyhow::Error) -> CliError {
+    CliError::new("the certificates of the replicas cannot be used").why(format!("{error:#}"))
 }

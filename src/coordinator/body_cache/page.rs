@@ -1,4 +1,4 @@
-//! A stretch of bodies in memory, and which of them will still be asked for.
+//! A range of bodies in memory, and which of them will still be asked for.
 
 use crate::{
     assignment::Body,

@@ -3,7 +3,7 @@
 use super::Bodies;
 use crate::hub::pool::Pool;
 use crate::{
-    core::{Shard, Stretch},
+    core::{SeqRange, Shard},
     journal::{Journal, Reader},
 };
 use std::{
@@ -21,7 +21,7 @@ const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
 /// The bodies, and those who fetch what is missing; they end with this value.
-pub(crate) struct Library {
+pub(crate) struct Prefetch {
     shared: Arc<Shared>,
     _readers: JoinSet<()>,
 }
@@ -31,7 +31,7 @@ struct Shared {
     wanted: Notify,
 }
 
-impl Library {
+impl Prefetch {
     /// A library of `budget` bytes; its readers run on `runtime` and hand `pool` what waited for its body.
     pub(crate) fn open(budget: usize, journal: &Journal, pool: &Pool, runtime: &Handle) -> Self {
         let shared = Arc::new(Shared {
@@ -45,7 +45,7 @@ impl Library {
                 runtime,
             );
         }
-        Library {
+        Prefetch {
             shared,
             _readers: readers,
         }
@@ -74,13 +74,13 @@ async fn read_for_ever(shared: Arc<Shared>, reader: Reader, pool: Pool) {
     let mut pause = RETRY_MIN;
     loop {
         let next = shared.lock().next_read();
-        let Some(stretches) = next else {
+        let Some(ranges) = next else {
             shared.wanted.notified().await;
             continue;
         };
         // More than one read's worth: another one takes the rest.
         shared.wanted.notify_one();
-        if read(&shared, &reader, &pool, stretches).await {
+        if read(&shared, &reader, &pool, ranges).await {
             pause = RETRY_MIN;
         } else {
             tokio::time::sleep(pause).await;
@@ -90,11 +90,11 @@ async fn read_for_ever(shared: Arc<Shared>, reader: Reader, pool: Pool) {
 }
 
 /// Says whether it brought something.
-async fn read(shared: &Shared, reader: &Reader, pool: &Pool, stretches: Vec<Stretch>) -> bool {
-    match reader.body_chunks(&stretches, READ_BYTES).await {
+async fn read(shared: &Shared, reader: &Reader, pool: &Pool, ranges: Vec<SeqRange>) -> bool {
+    match reader.body_chunks(&ranges, READ_BYTES).await {
         Ok(chunks) => {
             let mut bodies = shared.lock();
-            let arrival = bodies.arrived(&stretches, chunks);
+            let arrival = bodies.arrived(&ranges, chunks);
             // Under the lock: a stop finds it here or there.
             pool.dispatch(arrival.ready);
             if let Some((handle, seq)) = arrival.lost {
@@ -104,7 +104,7 @@ async fn read(shared: &Shared, reader: &Reader, pool: &Pool, stretches: Vec<Stre
         }
         Err(error) => {
             tracing::warn!(%error, "cannot read bodies");
-            shared.lock().unread(stretches);
+            shared.lock().unread(ranges);
             false
         }
     }

@@ -1,16 +1,16 @@
-//! The bodies of one scheduler: the pages that are here, and the stretches that are being fetched.
+//! The bodies of one scheduler: the pages that are here, and the ranges that are being fetched.
 //!
-//! Invariant: pages and asked stretches never overlap, so no body is here or on its way twice.
+//! Invariant: pages and asked ranges never overlap, so no body is here or on its way twice.
 
 use super::page::{Page, Rank};
 use crate::{
     assignment::Body,
-    core::{Seq, Stretch},
+    core::{Seq, SeqRange},
 };
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Default)]
-pub(crate) struct Shelf {
+pub(crate) struct SchedulerPages {
     pages: BTreeMap<Seq, Page>,
     /// Pages by how soon they are needed; the last one gives way first.
     by_rank: BTreeSet<(Rank, Seq)>,
@@ -27,7 +27,7 @@ struct Asked {
     gone: Vec<(Seq, Seq)>,
 }
 
-impl Shelf {
+impl SchedulerPages {
     pub(crate) fn is_empty(&self) -> bool {
         self.pages.is_empty() && self.asked.is_empty()
     }
@@ -87,10 +87,10 @@ impl Shelf {
         self.bytes = 0;
     }
 
-    /// The parts of a stretch that are neither here nor asked for.
-    pub(crate) fn missing(&self, stretch: &Stretch) -> Vec<Stretch> {
+    /// The parts of a range that are neither here nor asked for.
+    pub(crate) fn missing(&self, range: &SeqRange) -> Vec<SeqRange> {
         let mut parts = Vec::new();
-        let (mut next, end) = (stretch.first, stretch.last);
+        let (mut next, end) = (range.first, range.last);
         while next <= end {
             if let Some(last) = self.covered_until(next) {
                 next = last.plus(1);
@@ -107,20 +107,20 @@ impl Shelf {
                 .next()
                 .map(|(first, _)| first.0 - 1);
             let last = Seq([page, asked].into_iter().flatten().fold(end.0, i64::min));
-            parts.push(Stretch {
+            parts.push(SeqRange {
                 first: next,
                 last,
-                ..*stretch
+                ..*range
             });
             next = last.plus(1);
         }
         parts
     }
 
-    /// Whether a stretch is here or on its way as a whole.
-    pub(crate) fn covers(&self, stretch: &Stretch) -> bool {
-        let mut next = stretch.first;
-        while next <= stretch.last {
+    /// Whether a range is here or on its way as a whole.
+    pub(crate) fn covers(&self, range: &SeqRange) -> bool {
+        let mut next = range.first;
+        while next <= range.last {
             match self.covered_until(next) {
                 Some(last) => next = last.plus(1),
                 None => return false,
@@ -129,21 +129,21 @@ impl Shelf {
         true
     }
 
-    /// Notes that a stretch is on its way.
-    pub(crate) fn ask(&mut self, stretch: &Stretch) {
+    /// Notes that a range is on its way.
+    pub(crate) fn ask(&mut self, range: &SeqRange) {
         self.asked.insert(
-            stretch.first,
+            range.first,
             Asked {
-                last: stretch.last,
+                last: range.last,
                 gone: Vec::new(),
             },
         );
     }
 
-    /// The stretch has arrived, or will not. Says which of its tasks are not needed any more.
-    pub(crate) fn answered(&mut self, stretch: &Stretch) -> Vec<(Seq, Seq)> {
+    /// The range has arrived, or will not. Says which of its tasks are not needed any more.
+    pub(crate) fn answered(&mut self, range: &SeqRange) -> Vec<(Seq, Seq)> {
         self.asked
-            .remove(&stretch.first)
+            .remove(&range.first)
             .map(|asked| asked.gone)
             .unwrap_or_default()
     }

@@ -7,7 +7,7 @@ use crate::{
     coordinator::machine::Event,
     core::{Epoch, Work},
     hub::{
-        fencing::Change,
+        fencing::ExecutorChange,
         pool::{Host, Joining, Refusal, Route},
     },
 };
@@ -64,17 +64,17 @@ impl Loop {
     }
 
     /// An executor comes or goes.
-    pub(crate) fn change(&mut self, change: Change) -> Vec<Event> {
+    pub(crate) fn change(&mut self, change: ExecutorChange) -> Vec<Event> {
         let roll = &self.driver.roll;
         let commands = match change {
             // Dropping the answer says that it is to ask somebody else.
-            Change::Join(..) if self.driver.machine.stands_by() => Vec::new(),
+            ExecutorChange::Join(..) if self.driver.machine.stands_by() => Vec::new(),
             // After a crash a process finds the owner it was in the journal, at its own address, and reports to itself. What it
             // said is older than what it has been given here meanwhile.
-            Change::Join(joining, _) if joining.host.replica == self.driver.replica.id => {
+            ExecutorChange::Join(joining, _) if joining.host.replica == self.driver.replica.id => {
                 Vec::new()
             }
-            Change::Join(joining, answer) => {
+            ExecutorChange::Join(joining, answer) => {
                 let told = roll.pool.join(joining);
                 if !matches!(told, Err(Refusal::Stale)) {
                     // Who has given up asking is told again by its session's end.
@@ -82,7 +82,7 @@ impl Loop {
                 }
                 told.unwrap_or_default()
             }
-            Change::Leave(member) => {
+            ExecutorChange::Leave(member) => {
                 let (host, commands) = roll.pool.leave(member);
                 if let Some(host) = host {
                     let gone = roll.clone().gone(host);
@@ -92,7 +92,7 @@ impl Loop {
                 }
                 commands
             }
-            Change::Fenced {
+            ExecutorChange::Fenced {
                 host,
                 work,
                 began,

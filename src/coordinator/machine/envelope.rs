@@ -29,7 +29,7 @@ pub(super) fn bytes(command: &Command) -> usize {
     }
 }
 
-/// Told by an executor, who will not say it again.
+/// ExecutorState by an executor, who will not say it again.
 pub(super) fn survives(command: &Command) -> bool {
     matches!(
         command,

@@ -2,20 +2,20 @@
 
 use super::Envelope;
 use crate::core::{
-    Action, Assignment, Attempt, Command, Completion, Epoch, Handle, Reply, Running, Seq, Ticket,
-    Time, Window, Work,
+    Action, Assignment, Attempt, Command, Completion, Epoch, Handle, InDoubtWindow, Reply, Running,
+    Seq, Ticket, Time, Work,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct ExecutorState {
     /// Slots as last told.
     slots: BTreeMap<Work, u32>,
     /// Assignments released or reported, and not yet durably over.
     running: FxHashMap<(Handle, Seq), Running>,
     /// What others who owned the shard before may have been running.
-    window: Window,
+    window: InDoubtWindow,
     /// Kinds that are cleared since, and whether something was lost; `None`: nobody else has owned the shard.
     cleared: Option<BTreeMap<Work, bool>>,
     /// The ownership since which nobody else has had the shard.
@@ -24,15 +24,15 @@ pub(crate) struct Told {
     streams: FxHashMap<Handle, u32>,
 }
 
-impl Told {
+impl ExecutorState {
     /// Others have owned the shard: executors tell everything anew.
-    pub(super) fn inherit(&mut self, window: Window, since: Epoch) {
+    pub(super) fn inherit(&mut self, window: InDoubtWindow, since: Epoch) {
         // Work without a session runs nowhere but with the owner.
-        *self = Told {
+        *self = ExecutorState {
             window,
             cleared: Some(BTreeMap::from([(Work::Noop, true)])),
             since,
-            ..Told::default()
+            ..ExecutorState::default()
         };
     }
 
@@ -42,7 +42,7 @@ impl Told {
     }
 
     /// What others who owned the shard before may have been running.
-    pub(super) fn window(&self) -> &Window {
+    pub(super) fn window(&self) -> &InDoubtWindow {
         &self.window
     }
 
@@ -209,7 +209,7 @@ mod tests {
             since: Time(no.into()),
         };
         for order in [[attempt(2), attempt(3)], [attempt(3), attempt(2)]] {
-            let mut told = Told::default();
+            let mut told = ExecutorState::default();
             order
                 .into_iter()
                 .for_each(|running| told.note(&Command::Reported(vec![running])));
@@ -231,7 +231,7 @@ mod tests {
             Handle::new(ShardId(0), 1, [0; 10]),
             Handle::new(ShardId(0), 2, [0; 10]),
         );
-        let mut told = Told::default();
+        let mut told = ExecutorState::default();
         let mut watch = |handle, ticket| {
             let (after, verb) = (DoneNo(0), |after| Verb::Watch {
                 after,

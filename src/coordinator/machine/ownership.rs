@@ -1,12 +1,14 @@
 //! How an ownership begins and ends for the loop. What executors say is said again to every new owner, so nothing of it is
 //! carried from one ownership of others to the next.
 
-use super::{Effect, Envelope, Machine, State, executor_state::Told};
-use crate::core::{BatchNo, Command, Epoch, Output, RecoveredScheduler, Shard, Time, Window};
+use super::{Effect, Envelope, Machine, State, executor_state::ExecutorState};
+use crate::core::{
+    BatchNo, Command, Epoch, InDoubtWindow, Output, RecoveredScheduler, Shard, Time,
+};
 
 impl Machine {
     /// After others have owned the shard, what executors did for this loop before is theirs to report anew.
-    pub(crate) fn inherit(&mut self, window: Option<Window>, epoch: Epoch) {
+    pub(crate) fn inherit(&mut self, window: Option<InDoubtWindow>, epoch: Epoch) {
         let Some(window) = window else { return };
         self.told.inherit(window, epoch);
         let stale = |command: &Command| {
@@ -34,7 +36,7 @@ impl Machine {
         self.open_commands.clear();
         self.open_bytes = 0;
         self.alone = false;
-        self.told = Told::default();
+        self.told = ExecutorState::default();
         self.inbox.clear();
         self.suspects.clear();
         effects.push(Effect::StandBy);
@@ -67,7 +69,7 @@ mod tests {
             Action, Caller, Handle, Namespace, Settings, ShardId, Ticket, Verb,
             model::limits::Limits,
         },
-        journal::Fate,
+        journal::Commit,
     };
     use std::sync::Arc;
 
@@ -142,7 +144,7 @@ mod tests {
             answered(machine.step(NOW, [asked(1, Command::Status), asked(2, open())])).is_empty()
         );
         assert_eq!(
-            answered(machine.step(NOW, [Event::Fate(BatchNo(1), Fate::Durable)])),
+            answered(machine.step(NOW, [Event::Commit(BatchNo(1), Commit::Durable)])),
             [1, 2]
         );
     }
@@ -156,7 +158,9 @@ mod tests {
             matches!(effects.as_slice(), [Effect::StandBy]),
             "{effects:?}"
         );
-        assert!(answered(machine.step(NOW, [Event::Fate(BatchNo(1), Fate::Durable)])).is_empty());
+        assert!(
+            answered(machine.step(NOW, [Event::Commit(BatchNo(1), Commit::Durable)])).is_empty()
+        );
         assert!(machine.core().is_none() && machine.next_due() == Time::NEVER);
     }
 }

@@ -1,8 +1,8 @@
 //! Which replica owns the shard, for whoever must reach it.
 
-use super::Wish;
+use super::OwnershipRequest;
 use crate::coordinator::ownership;
-use crate::coordinator::{Coordinator, Standing};
+use crate::coordinator::{Coordinator, Role};
 use crate::journal::{Member, Membership};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
@@ -25,7 +25,7 @@ impl Coordinator {
     }
 
     /// Where this replica stands.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> Role {
         self.health.standing()
     }
 
@@ -55,7 +55,10 @@ impl Coordinator {
         // What was asked before is answered first; it does no harm when the database does not let it.
         let _ = tokio::time::timeout(QUIET, self.status()).await;
         let handed = async {
-            self.wishes.send(Wish::HandOver(to)).await.ok()?;
+            self.wishes
+                .send(OwnershipRequest::HandOver(to))
+                .await
+                .ok()?;
             handed.await.ok().flatten()
         };
         tokio::time::timeout(PATIENCE, handed).await.unwrap_or(None)

@@ -2,12 +2,12 @@
 //! business of `owner`.
 
 use super::{
-    lease_watch::{Look, Pace},
+    lease_watch::{LeaseTiming, Poll},
     role::Health,
 };
 use crate::{
     clock::Clock,
-    journal::{Heart, Membership},
+    journal::{Heartbeat, Membership},
 };
 use std::{
     sync::{
@@ -20,13 +20,13 @@ use tokio::sync::{Notify, watch};
 
 /// Asks for a look out of turn. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Nudge {
+pub(crate) struct HeartbeatTrigger {
     wake: Arc<Notify>,
     stopping: Arc<AtomicBool>,
 }
 
-impl Nudge {
-    /// Look again soon.
+impl HeartbeatTrigger {
+    /// Poll again soon.
     pub(crate) fn look(&self) {
         self.wake.notify_one();
     }
@@ -44,17 +44,17 @@ impl Nudge {
 }
 
 /// What the heartbeat works on.
-pub(crate) struct Beating {
-    pub heart: Heart,
-    pub pace: Pace,
+pub(crate) struct HeartbeatTask {
+    pub heart: Heartbeat,
+    pub pace: LeaseTiming,
     pub clock: Clock,
     pub health: Health,
-    pub nudge: Nudge,
-    pub looks: watch::Sender<Option<Look>>,
+    pub nudge: HeartbeatTrigger,
+    pub looks: watch::Sender<Option<Poll>>,
     pub membership: watch::Sender<Membership>,
 }
 
-impl Beating {
+impl HeartbeatTask {
     /// Beats until nobody listens any more.
     pub(crate) async fn keep(mut self) {
         while !self.looks.is_closed() {
@@ -99,7 +99,7 @@ impl Beating {
             news
         });
         let next = self.pace.next_look(&beat);
-        self.looks.send_replace(Some(Look { at, epoch, beat }));
+        self.looks.send_replace(Some(Poll { at, epoch, beat }));
         next
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     core::{Epoch, Time},
-    journal::Beat,
+    journal::HeartbeatReading,
 };
 use std::time::{Duration, Instant};
 use uuid::Uuid;
@@ -16,18 +16,18 @@ const UNBROKEN: u32 = 3;
 
 /// One successful look at the database.
 #[derive(Clone, Debug)]
-pub(crate) struct Look {
+pub(crate) struct Poll {
     /// When it was asked for.
     pub at: Instant,
     /// The ownership it was to renew.
     pub epoch: Option<Epoch>,
     /// What it found.
-    pub beat: Beat,
+    pub beat: HeartbeatReading,
 }
 
 /// What follows from the lease.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct LeaseTiming {
     /// How long an ownership lasts without a heartbeat.
     pub lease: Duration,
     /// Between heartbeats; also what must be left of a lease for answers that rest on it alone.
@@ -36,10 +36,10 @@ pub(crate) struct Pace {
     pub shortest: Duration,
 }
 
-impl Pace {
-    pub(crate) fn new(lease: Duration) -> Pace {
+impl LeaseTiming {
+    pub(crate) fn new(lease: Duration) -> LeaseTiming {
         let heartbeat = HEARTBEAT.min(lease / BEATS);
-        Pace {
+        LeaseTiming {
             lease,
             heartbeat,
             shortest: heartbeat / 20,
@@ -47,7 +47,7 @@ impl Pace {
     }
 
     /// When to look again: a heartbeat later, or when the lease ends unless it is renewed.
-    pub(crate) fn next_look(&self, beat: &Beat) -> Duration {
+    pub(crate) fn next_look(&self, beat: &HeartbeatReading) -> Duration {
         let ours = beat.lease_until.is_some();
         match beat.owned_until.filter(|until| !ours && *until > beat.now) {
             Some(until) => self.heartbeat.min(until.since(beat.now) + self.shortest),
@@ -60,19 +60,19 @@ impl Pace {
 /// find that it was not renewed, and its time is over. So an owner that comes back from an outage of the database
 /// together with everybody else has a heartbeat to renew it.
 #[derive(Debug)]
-pub(crate) struct Vigil {
-    pace: Pace,
+pub(crate) struct LeaseWatch {
+    pace: LeaseTiming,
     /// The end of the lease as seen, since when, and when last.
     seen: Option<(Option<Time>, Instant, Instant)>,
 }
 
-impl Vigil {
-    pub(crate) fn new(pace: Pace) -> Vigil {
-        Vigil { pace, seen: None }
+impl LeaseWatch {
+    pub(crate) fn new(pace: LeaseTiming) -> LeaseWatch {
+        LeaseWatch { pace, seen: None }
     }
 
     /// Whether `me` may take the shard over after this look.
-    pub(crate) fn allows(&mut self, me: Uuid, look: &Look) -> bool {
+    pub(crate) fn allows(&mut self, me: Uuid, look: &Poll) -> bool {
         let beat = &look.beat;
         let since = match self.seen {
             Some((until, since, last))
@@ -101,21 +101,21 @@ mod tests {
 
     struct Eyes {
         start: Instant,
-        vigil: Vigil,
+        vigil: LeaseWatch,
     }
 
     impl Eyes {
         fn new() -> Eyes {
             Eyes {
                 start: Instant::now(),
-                vigil: Vigil::new(Pace::new(Duration::from_secs(5))),
+                vigil: LeaseWatch::new(LeaseTiming::new(Duration::from_secs(5))),
             }
         }
 
         /// Looks `at` so many ms, when the lease lasts until then.
         fn see(&mut self, at: u64, until: Option<i64>) -> bool {
             let ms = |ms: i64| Time(ms * 1_000);
-            let beat = Beat {
+            let beat = HeartbeatReading {
                 now: ms(at as i64),
                 lease_until: None,
                 owned_until: until.map(ms),
@@ -124,7 +124,7 @@ mod tests {
             };
             self.vigil.allows(
                 ME,
-                &Look {
+                &Poll {
                     at: self.start + Duration::from_millis(at),
                     epoch: None,
                     beat,

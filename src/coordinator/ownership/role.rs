@@ -12,7 +12,7 @@ const STALL: Duration = Duration::from_secs(5);
 
 /// Where this replica stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum Role {
     /// It has just been started, and does not know yet.
     #[default]
     Starting,
@@ -21,7 +21,7 @@ pub enum Standing {
     /// It owns the shard, and reads the journal.
     Recovering,
     /// It owns the shard.
-    Owner,
+    OwnershipTask,
 }
 
 /// What the loop last knew of its journal, and of its ownership. Cheap to clone.
@@ -33,7 +33,7 @@ struct State {
     waiting_since: Option<Instant>,
     last: Option<(BatchNo, Instant)>,
     error: String,
-    standing: Standing,
+    standing: Role,
     epoch: Epoch,
     /// Until when, by the clock of this machine, nobody else can own the shard.
     lease_until: Option<Instant>,
@@ -58,7 +58,7 @@ pub struct JournalHealth {
     /// The present ownership, or the last one.
     pub epoch: Epoch,
     /// Whether it is present.
-    pub standing: Standing,
+    pub standing: Role,
 }
 
 impl Health {
@@ -88,7 +88,7 @@ impl Health {
     pub(crate) fn taken(&self, epoch: Epoch, until: Instant) {
         let mut state = self.state();
         state.epoch = epoch;
-        state.standing = Standing::Recovering;
+        state.standing = Role::Recovering;
         state.lease_until = Some(until);
     }
 
@@ -100,23 +100,23 @@ impl Health {
         }
     }
 
-    pub(crate) fn stands(&self, standing: Standing) {
+    pub(crate) fn stands(&self, standing: Role) {
         let mut state = self.state();
         state.standing = standing;
-        if standing == Standing::Standby {
+        if standing == Role::Standby {
             state.lease_until = None;
         }
     }
 
     /// Where this replica stands.
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> Role {
         self.state().standing
     }
 
     /// The ownership to renew.
     pub(crate) fn owns(&self) -> Option<Epoch> {
         let state = self.state();
-        matches!(state.standing, Standing::Recovering | Standing::Owner).then_some(state.epoch)
+        matches!(state.standing, Role::Recovering | Role::OwnershipTask).then_some(state.epoch)
     }
 
     /// Whether nobody else can own the shard for `margin` from now on.
@@ -132,7 +132,7 @@ impl Health {
     }
 
     /// Where this replica stands, and whether callers are to be refused.
-    pub(crate) fn door(&self) -> (Standing, bool) {
+    pub(crate) fn door(&self) -> (Role, bool) {
         let state = self.state();
         (state.standing, state.stalled())
     }
@@ -142,7 +142,7 @@ impl Health {
         let state = self.state();
         JournalHealth {
             last_batch: state.last.map(|(no, at)| (no, at.elapsed())),
-            available: matches!(state.standing, Standing::Recovering | Standing::Owner)
+            available: matches!(state.standing, Role::Recovering | Role::OwnershipTask)
                 && !state.stalled(),
             error: state.error.clone(),
             epoch: state.epoch,

@@ -1,7 +1,7 @@
 //! A stream of AsyncDone events: a cursor that waits for the scheduler's durable `done_no` to pass it.
 
-use super::event_buffer::{Feed, Feeds, Told, events_after};
-use crate::coordinator::{CallError, admission::Place};
+use super::event_buffer::{EventBuffer, EventBuffers, StreamState, events_after};
+use crate::coordinator::{CallError, admission::Permit};
 use crate::{
     core::{Command, Done, DoneNo, Halt, Handle, Order, Progress, Seq, Until},
     journal::{Events, Reader},
@@ -21,7 +21,7 @@ const READ_BYTES: usize = 128 << 10;
 /// The longest silence.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// A stretch of a stream, for one message. Without events and end it is a keep-alive.
+/// A range of a stream, for one message. Without events and end it is a keep-alive.
 #[derive(Debug, Default)]
 pub struct Page {
     /// Events in order; one with a count of n stands for n consecutive events and tasks.
@@ -80,16 +80,16 @@ pub struct EventStream {
     /// `None`: the scheduler has left memory; everything is in the journal, and this is how far it came.
     live: Option<Live>,
     ended: Progress,
-    _place: Option<Place>,
+    _place: Option<Permit>,
     /// The first page has been given: it comes at once, so that a reader knows its goal.
     begun: bool,
 }
 
 #[derive(Debug)]
 struct Live {
-    feed: Arc<Feed>,
-    feeds: Feeds,
-    told: watch::Receiver<Told>,
+    buffer: Arc<EventBuffer>,
+    buffers: EventBuffers,
+    told: watch::Receiver<StreamState>,
     closed: mpsc::Sender<Command>,
 }
 
@@ -111,21 +111,21 @@ impl EventStream {
 
     pub(crate) fn live(
         mut self,
-        feed: Arc<Feed>,
-        feeds: Feeds,
+        buffer: Arc<EventBuffer>,
+        buffers: EventBuffers,
         closed: mpsc::Sender<Command>,
     ) -> Self {
-        let told = feed.subscribe();
+        let told = buffer.subscribe();
         self.live = Some(Live {
-            feed,
-            feeds,
+            buffer,
+            buffers,
             told,
             closed,
         });
         self
     }
 
-    pub(crate) fn ended(mut self, progress: Progress, place: Place) -> Self {
+    pub(crate) fn ended(mut self, progress: Progress, place: Permit) -> Self {
         self.ended = progress;
         self._place = Some(place);
         self
@@ -197,7 +197,7 @@ impl EventStream {
         };
         let from = self.cursor;
         let recent = match &self.live {
-            Some(live) if self.unread.is_empty() => live.feed.read(from, PAGE_BYTES),
+            Some(live) if self.unread.is_empty() => live.buffer.read(from, PAGE_BYTES),
             _ => Vec::new(),
         };
         for (done_no, done) in recent.iter().flat_map(|record| events_after(record, from)) {
@@ -323,15 +323,15 @@ impl EventStream {
 impl Drop for EventStream {
     fn drop(&mut self) {
         let Some(Live {
-            feed,
-            feeds,
+            buffer,
+            buffers,
             closed,
             told,
         }) = self.live.take()
         else {
             return;
         };
-        feeds.close(self.handle, feed);
+        buffers.close(self.handle, buffer);
         if told.borrow().moved {
             return;
         }

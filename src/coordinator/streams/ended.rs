@@ -4,7 +4,7 @@
 use super::cursor::Goal;
 use crate::coordinator::{
     CallError, Coordinator, EventStream,
-    admission::{Load, Place, Room},
+    admission::{Admission, Demand, Permit},
 };
 use crate::core::{
     Counts, DoneNo, Handle, Namespace, Phase, Progress, Reject, Reply, Request, SchedulerImage,
@@ -15,7 +15,7 @@ use crate::core::{
 /// The streams of schedulers that have left memory: the core does not count them. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct EndedStreams {
-    room: Room,
+    room: Admission,
     most: u32,
 }
 
@@ -24,7 +24,7 @@ impl EndedStreams {
     pub(crate) fn new(most: u32) -> Self {
         // A namespace alone gets half of a room.
         EndedStreams {
-            room: Room::new(Load {
+            room: Admission::new(Demand {
                 calls: 2 * most as usize,
                 bytes: 0,
             }),
@@ -32,7 +32,7 @@ impl EndedStreams {
         }
     }
 
-    fn take(&self, namespace: &Namespace) -> Result<Place, CallError> {
+    fn take(&self, namespace: &Namespace) -> Result<Permit, CallError> {
         let (value, wait) = (self.most.into(), Some(LIMIT_WAIT));
         let over = Reject::LimitReached {
             limit: Limit::Streams,

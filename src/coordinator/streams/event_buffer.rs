@@ -18,13 +18,13 @@ use tokio::sync::watch;
 /// Bytes of memory that all rings hold together.
 const BUDGET: usize = 32 << 20;
 
-/// The feeds of all watched schedulers. Cheap to clone.
+/// The buffers of all watched schedulers. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Feeds(Arc<Mutex<Rings>>);
+pub(crate) struct EventBuffers(Arc<Mutex<Rings>>);
 
 #[derive(Debug)]
 struct Rings {
-    feeds: FxHashMap<Handle, Arc<Feed>>,
+    buffers: FxHashMap<Handle, Arc<EventBuffer>>,
     /// Rings that hold something, by their size.
     sizes: BTreeSet<(usize, Handle)>,
     bytes: usize,
@@ -33,15 +33,15 @@ struct Rings {
 
 /// What streams of one scheduler share.
 #[derive(Debug)]
-pub(crate) struct Feed {
+pub(crate) struct EventBuffer {
     ring: Mutex<Ring>,
-    told: watch::Sender<Told>,
+    told: watch::Sender<StreamState>,
 }
 
-/// What a feed tells besides its events.
+/// What a buffer tells besides its events.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
-    /// How far the scheduler durably is; `None`: nothing was released since the feed was opened.
+pub(crate) struct StreamState {
+    /// How far the scheduler durably is; `None`: nothing was released since the buffer was opened.
     pub progress: Option<Progress>,
     /// It is told elsewhere from now on: the shard is another replica's.
     pub moved: bool,
@@ -49,51 +49,51 @@ pub(crate) struct Told {
 
 #[derive(Debug, Default)]
 struct Ring {
-    kept: VecDeque<Kept>,
+    kept: VecDeque<BufferedRow>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct BufferedRow {
     record: Arc<CompletionRecord>,
     last: DoneNo,
     bytes: usize,
 }
 
-impl Default for Feeds {
+impl Default for EventBuffers {
     fn default() -> Self {
-        Feeds::new(BUDGET)
+        EventBuffers::new(BUDGET)
     }
 }
 
-impl Feeds {
+impl EventBuffers {
     fn new(budget: usize) -> Self {
         let rings = Rings {
-            feeds: FxHashMap::default(),
+            buffers: FxHashMap::default(),
             sizes: BTreeSet::new(),
             bytes: 0,
             budget,
         };
-        Feeds(Arc::new(Mutex::new(rings)))
+        EventBuffers(Arc::new(Mutex::new(rings)))
     }
 
-    /// The feed of a scheduler, shared by all its streams; it lives as long as one of them.
-    pub(crate) fn open(&self, handle: Handle) -> Arc<Feed> {
+    /// The buffer of a scheduler, shared by all its streams; it lives as long as one of them.
+    pub(crate) fn open(&self, handle: Handle) -> Arc<EventBuffer> {
         lock(&self.0)
-            .feeds
+            .buffers
             .entry(handle)
-            .or_insert_with(|| Arc::new(Feed::new()))
+            .or_insert_with(|| Arc::new(EventBuffer::new()))
             .clone()
     }
 
-    /// A stream has ended: without a reader the feed goes.
-    pub(crate) fn close(&self, handle: Handle, feed: Arc<Feed>) {
+    /// A stream has ended: without a reader the buffer goes.
+    pub(crate) fn close(&self, handle: Handle, buffer: Arc<EventBuffer>) {
         let mut rings = lock(&self.0);
-        drop(feed);
+        drop(buffer);
         let unread = rings
-            .feeds
+            .buffers
             .get(&handle)
-            .is_some_and(|feed| Arc::strong_count(feed) == 1);
+            .is_some_and(|buffer| Arc::strong_count(buffer) == 1);
         let gone = if unread { rings.remove(handle) } else { None };
         drop(rings);
         // Its memory is given back while nobody waits for the lock.
@@ -103,9 +103,9 @@ impl Feeds {
     /// The shard is another replica's: every stream goes on there.
     pub(crate) fn move_away(&self) {
         let mut rings = lock(&self.0);
-        for (_, feed) in rings.feeds.drain() {
-            *lock(&feed.ring) = Ring::default();
-            feed.told.send_modify(|told| told.moved = true);
+        for (_, buffer) in rings.buffers.drain() {
+            *lock(&buffer.ring) = Ring::default();
+            buffer.told.send_modify(|told| told.moved = true);
         }
         rings.sizes.clear();
         rings.bytes = 0;
@@ -114,7 +114,7 @@ impl Feeds {
     /// Makes what a durable batch brought visible to the streams.
     pub(crate) fn publish(&self, release: &Release) {
         let mut rings = lock(&self.0);
-        if rings.feeds.is_empty() {
+        if rings.buffers.is_empty() {
             return;
         }
         for record in release
@@ -125,8 +125,9 @@ impl Feeds {
             rings.push(record);
         }
         for (handle, progress) in &release.progress {
-            if let Some(feed) = rings.feeds.get(handle) {
-                feed.told
+            if let Some(buffer) = rings.buffers.get(handle) {
+                buffer
+                    .told
                     .send_modify(|told| told.progress = Some(progress.clone()));
             }
         }
@@ -143,20 +144,20 @@ impl Rings {
         }
     }
 
-    fn remove(&mut self, handle: Handle) -> Option<Arc<Feed>> {
-        let feed = self.feeds.remove(&handle)?;
-        let bytes = lock(&feed.ring).bytes;
+    fn remove(&mut self, handle: Handle) -> Option<Arc<EventBuffer>> {
+        let buffer = self.buffers.remove(&handle)?;
+        let bytes = lock(&buffer.ring).bytes;
         self.bytes -= bytes;
         self.sizes.remove(&(bytes, handle));
-        Some(feed)
+        Some(buffer)
     }
 
     /// Changes a ring that somebody reads, and counts its bytes anew.
     fn change(&mut self, handle: Handle, change: impl FnOnce(&mut Ring)) {
-        let Some(feed) = self.feeds.get(&handle) else {
+        let Some(buffer) = self.buffers.get(&handle) else {
             return;
         };
-        let mut ring = lock(&feed.ring);
+        let mut ring = lock(&buffer.ring);
         let before = ring.bytes;
         change(&mut ring);
         self.bytes = self.bytes - before + ring.bytes;
@@ -167,16 +168,16 @@ impl Rings {
     }
 }
 
-impl Feed {
+impl EventBuffer {
     fn new() -> Self {
-        Feed {
+        EventBuffer {
             ring: Mutex::default(),
-            told: watch::channel(Told::default()).0,
+            told: watch::channel(StreamState::default()).0,
         }
     }
 
     /// Tells each change.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Told> {
+    pub(crate) fn subscribe(&self) -> watch::Receiver<StreamState> {
         self.told.subscribe()
     }
 
@@ -185,7 +186,7 @@ impl Feed {
         let ring = lock(&self.ring);
         let at = ring.kept.partition_point(|kept| kept.last <= after);
         let mut bytes = 0;
-        let within = |kept: &&Kept| {
+        let within = |kept: &&BufferedRow| {
             let before = bytes;
             bytes += kept.bytes;
             before < most_bytes
@@ -214,7 +215,7 @@ impl Ring {
         }
         let (last, bytes) = (record.last_done_no(), size(&record));
         self.bytes += bytes;
-        self.kept.push_back(Kept {
+        self.kept.push_back(BufferedRow {
             record,
             last,
             bytes,
@@ -240,7 +241,7 @@ fn size(record: &CompletionRecord) -> usize {
                 .as_ref()
                 .map_or(0, |result| result.rows_json.len())
     };
-    let fixed = mem::size_of::<Kept>()
+    let fixed = mem::size_of::<BufferedRow>()
         + mem::size_of::<CompletionRecord>()
         + record.done.capacity() * mem::size_of::<Done>();
     fixed + record.done.iter().map(payload).sum::<usize>()
@@ -323,8 +324,8 @@ mod tests {
     }
 
     /// How many records the ring of a scheduler holds.
-    fn kept(feed: &Feed) -> usize {
-        lock(&feed.ring).kept.len()
+    fn kept(buffer: &EventBuffer) -> usize {
+        lock(&buffer.ring).kept.len()
     }
 
     #[test]
@@ -344,24 +345,25 @@ mod tests {
 
     #[test]
     fn a_gap_in_the_ring_is_never_skipped() {
-        let feed = Feed::new();
+        let buffer = EventBuffer::new();
         for first in [1, 2, 5] {
-            lock(&feed.ring).push(Arc::new(record(first, &[1])));
+            lock(&buffer.ring).push(Arc::new(record(first, &[1])));
         }
-        assert!(feed.read(DoneNo(1), 1 << 20).is_empty());
-        assert_eq!(feed.read(DoneNo(4), 1 << 20).len(), 1);
+        assert!(buffer.read(DoneNo(1), 1 << 20).is_empty());
+        assert_eq!(buffer.read(DoneNo(4), 1 << 20).len(), 1);
     }
 
     #[test]
     fn the_ring_says_when_it_does_not_reach_back() {
-        let feeds = Feeds::new(100 << 10);
-        let feed = feeds.open(handle(1));
+        let buffers = EventBuffers::new(100 << 10);
+        let buffer = buffers.open(handle(1));
         for no in 0..1_000 {
-            lock(&feeds.0).push(&Arc::new(record(1 + no * 2, &[1, 1])));
+            lock(&buffers.0).push(&Arc::new(record(1 + no * 2, &[1, 1])));
         }
-        assert!(feed.read(DoneNo(0), 10).is_empty());
+        assert!(buffer.read(DoneNo(0), 10).is_empty());
         let events = |after| {
-            feed.read(after, 10 << 10)
+            buffer
+                .read(after, 10 << 10)
                 .iter()
                 .flat_map(|record| numbers(events_after(record, after)))
                 .count()
@@ -371,15 +373,15 @@ mod tests {
 
     #[test]
     fn all_rings_together_stay_within_the_budget_and_the_fullest_gives_way() {
-        let feeds = Feeds::new(1 << 20);
-        let (busy, calm) = (feeds.open(handle(1)), feeds.open(handle(2)));
-        lock(&feeds.0).push(&large(2, 1, 10 << 10));
+        let buffers = EventBuffers::new(1 << 20);
+        let (busy, calm) = (buffers.open(handle(1)), buffers.open(handle(2)));
+        lock(&buffers.0).push(&large(2, 1, 10 << 10));
         for no in 1..=100 {
-            lock(&feeds.0).push(&large(1, no, 100 << 10));
-            assert!(lock(&feeds.0).bytes <= 1 << 20, "after {no} events");
+            lock(&buffers.0).push(&large(1, no, 100 << 10));
+            assert!(lock(&buffers.0).bytes <= 1 << 20, "after {no} events");
         }
         assert_eq!((kept(&busy), kept(&calm)), (10, 1));
-        lock(&feeds.0).push(&large(2, 2, 2 << 20));
+        lock(&buffers.0).push(&large(2, 2, 2 << 20));
         assert_eq!(
             (kept(&busy), kept(&calm)),
             (10, 0),
@@ -389,26 +391,27 @@ mod tests {
 
     #[test]
     fn what_a_ring_held_is_given_back_with_its_last_reader() {
-        let feeds = Feeds::new(1 << 20);
-        let (one, other) = (feeds.open(handle(1)), feeds.open(handle(1)));
-        lock(&feeds.0).push(&large(1, 1, 1 << 10));
-        feeds.close(handle(1), one);
-        assert!(lock(&feeds.0).bytes > 0);
-        feeds.close(handle(1), other);
-        assert!(lock(&feeds.0).bytes == 0 && lock(&feeds.0).sizes.is_empty());
-        let moved = feeds.open(handle(1));
-        lock(&feeds.0).push(&large(1, 1, 1 << 10));
-        feeds.move_away();
-        assert_eq!((lock(&feeds.0).bytes, kept(&moved)), (0, 0));
+        let buffers = EventBuffers::new(1 << 20);
+        let (one, other) = (buffers.open(handle(1)), buffers.open(handle(1)));
+        lock(&buffers.0).push(&large(1, 1, 1 << 10));
+        buffers.close(handle(1), one);
+        assert!(lock(&buffers.0).bytes > 0);
+        buffers.close(handle(1), other);
+        assert!(lock(&buffers.0).bytes == 0 && lock(&buffers.0).sizes.is_empty());
+        let moved = buffers.open(handle(1));
+        lock(&buffers.0).push(&large(1, 1, 1 << 10));
+        buffers.move_away();
+        assert_eq!((lock(&buffers.0).bytes, kept(&moved)), (0, 0));
     }
 
     #[test]
     fn a_reader_takes_no_more_than_it_asks_for() {
-        let feeds = Feeds::new(10 << 20);
-        let feed = feeds.open(handle(1));
-        (1..=50).for_each(|no| lock(&feeds.0).push(&large(1, no, 100 << 10)));
+        let buffers = EventBuffers::new(10 << 20);
+        let buffer = buffers.open(handle(1));
+        (1..=50).for_each(|no| lock(&buffers.0).push(&large(1, no, 100 << 10)));
         assert_eq!(
-            feed.read(DoneNo(7), 150 << 10)
+            buffer
+                .read(DoneNo(7), 150 << 10)
                 .iter()
                 .map(|record| record.first_done_no.0)
                 .collect::<Vec<_>>(),

@@ -20,7 +20,7 @@ pub(crate) type VirtualTime = i64;
 
 /// A scheduler's place in the fair share.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct FairShare {
     pub handle: Handle,
     pub namespace: NamespaceId,
     pub weight: f64,
@@ -41,7 +41,7 @@ pub(crate) struct Pool {
 }
 
 #[derive(Debug)]
-struct Member {
+struct Contender {
     time: VirtualTime,
     /// By kind: schedulers that could use a slot.
     ready: Vec<BTreeSet<(VirtualTime, Handle)>>,
@@ -55,7 +55,7 @@ struct Member {
 pub(crate) struct Fair {
     pools: Vec<Pool>,
     kinds: FxHashMap<Work, KindId>,
-    members: Vec<Member>,
+    members: Vec<Contender>,
     names: FxHashMap<Namespace, NamespaceId>,
     active: BTreeSet<(VirtualTime, NamespaceId)>,
 }
@@ -82,9 +82,9 @@ impl Pool {
     }
 }
 
-impl Share {
+impl FairShare {
     pub(crate) fn new(handle: Handle, namespace: NamespaceId, weight: f64) -> Self {
-        Share {
+        FairShare {
             handle,
             namespace,
             weight,
@@ -141,7 +141,7 @@ impl Fair {
             return *id;
         }
         let id = NamespaceId(self.members.len() as u32);
-        self.members.push(Member {
+        self.members.push(Contender {
             time: 0,
             ready: vec![BTreeSet::new(); self.pools.len()],
             running: vec![0; self.pools.len()],
@@ -161,7 +161,7 @@ impl Fair {
 
     /// Lists the scheduler for exactly these kinds. A new or returning one starts at the present minimum of those that
     /// are active, not at zero; so does its namespace.
-    pub(crate) fn list(&mut self, share: &mut Share, kinds: &[KindId]) {
+    pub(crate) fn list(&mut self, share: &mut FairShare, kinds: &[KindId]) {
         let active = !kinds.is_empty() || share.runs_anything();
         if active && !share.active {
             self.activate(share);
@@ -184,7 +184,7 @@ impl Fair {
     }
 
     /// Charges `us` microseconds of slot time (less than zero: gives back).
-    pub(crate) fn charge(&mut self, share: &mut Share, us: i64) {
+    pub(crate) fn charge(&mut self, share: &mut FairShare, us: i64) {
         let listed = std::mem::take(&mut share.listed);
         for kind in &listed {
             self.unlist(share, *kind);
@@ -211,14 +211,14 @@ impl Fair {
     }
 
     /// Takes `count` slots of `kind`.
-    pub(crate) fn occupy(&mut self, share: &mut Share, kind: KindId, count: u32) {
+    pub(crate) fn occupy(&mut self, share: &mut FairShare, kind: KindId, count: u32) {
         share.add_running(kind, i64::from(count));
         self.pools[kind.0 as usize].busy += count;
         self.members[share.namespace.0 as usize].running[kind.0 as usize] += count;
     }
 
     /// Gives `count` slots of `kind` back.
-    pub(crate) fn vacate(&mut self, share: &mut Share, kind: KindId, count: u32) {
+    pub(crate) fn vacate(&mut self, share: &mut FairShare, kind: KindId, count: u32) {
         share.add_running(kind, -i64::from(count));
         self.pools[kind.0 as usize].busy -= count;
         self.members[share.namespace.0 as usize].running[kind.0 as usize] -= count;
@@ -294,11 +294,11 @@ impl Fair {
     }
 
     /// Whether the scheduler runs something on `kind`.
-    pub(crate) fn runs(share: &Share, kind: KindId) -> bool {
+    pub(crate) fn runs(share: &FairShare, kind: KindId) -> bool {
         share.running_on(kind) > 0
     }
 
-    fn activate(&mut self, share: &mut Share) {
+    fn activate(&mut self, share: &mut FairShare) {
         let id = share.namespace;
         if self.members[id.0 as usize].active.is_empty() {
             if let Some((least, _)) = self.active.first() {
@@ -316,7 +316,7 @@ impl Fair {
         share.active = true;
     }
 
-    fn deactivate(&mut self, share: &mut Share) {
+    fn deactivate(&mut self, share: &mut FairShare) {
         let id = share.namespace;
         let member = &mut self.members[id.0 as usize];
         member.active.remove(&(share.time, share.handle));
@@ -326,7 +326,7 @@ impl Fair {
         share.active = false;
     }
 
-    fn enlist(&mut self, share: &Share, kind: KindId) {
+    fn enlist(&mut self, share: &FairShare, kind: KindId) {
         let member = &mut self.members[share.namespace.0 as usize];
         let ready = &mut member.ready[kind.0 as usize];
         if ready.is_empty() {
@@ -337,7 +337,7 @@ impl Fair {
         ready.insert((share.time, share.handle));
     }
 
-    fn unlist(&mut self, share: &Share, kind: KindId) {
+    fn unlist(&mut self, share: &FairShare, kind: KindId) {
         let member = &mut self.members[share.namespace.0 as usize];
         let ready = &mut member.ready[kind.0 as usize];
         ready.remove(&(share.time, share.handle));

@@ -21,7 +21,7 @@ pub(crate) struct Over {
 
 /// What a submit takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Load {
+pub(crate) struct Usage {
     pub tasks: i64,
     pub bytes: i64,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Quotas(Vec<Held>);
 #[derive(Clone, Debug, Default)]
 struct Held {
     open: usize,
-    queued: Load,
+    queued: Usage,
     streams: u32,
     /// Submits so far have used the rate up to this time.
     rate_used: Time,
@@ -66,7 +66,7 @@ impl Quotas {
         &self,
         now: Time,
         id: NamespaceId,
-        load: Load,
+        load: Usage,
         limits: &Limits,
     ) -> Result<(), Over> {
         let held = self.held(id);
@@ -116,17 +116,17 @@ impl Quotas {
     }
 
     /// Tasks are unfinished.
-    pub(crate) fn queued(&mut self, id: NamespaceId, load: Load) {
+    pub(crate) fn queued(&mut self, id: NamespaceId, load: Usage) {
         let queued = &mut self.held_mut(id).queued;
         queued.tasks += load.tasks;
         queued.bytes += load.bytes;
     }
 
     /// They have ended.
-    pub(crate) fn ended(&mut self, id: NamespaceId, load: Load) {
+    pub(crate) fn ended(&mut self, id: NamespaceId, load: Usage) {
         self.queued(
             id,
-            Load {
+            Usage {
                 tasks: -load.tasks,
                 bytes: -load.bytes,
             },
@@ -146,14 +146,14 @@ impl Quotas {
 
     /// What unfinished tasks it has.
     #[cfg(test)]
-    pub(crate) fn load(&self, id: NamespaceId) -> Load {
+    pub(crate) fn load(&self, id: NamespaceId) -> Usage {
         self.held(id).queued
     }
 
     fn held(&self, id: NamespaceId) -> &Held {
         static NOTHING: Held = Held {
             open: 0,
-            queued: Load { tasks: 0, bytes: 0 },
+            queued: Usage { tasks: 0, bytes: 0 },
             streams: 0,
             rate_used: Time(0),
         };

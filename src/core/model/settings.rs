@@ -138,7 +138,7 @@ pub struct SchedulerImage {
     pub paused: bool,
     /// Why later orders are blocked.
     pub halt: Option<Halt>,
-    /// Bulk cancellation under way.
+    /// Incremental cancellation under way.
     pub cancel_rest: Option<CancelRest>,
     /// When it was opened.
     pub opened_at: Time,

@@ -109,7 +109,7 @@ pub enum Outcome {
 
 /// Where an unfinished task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Standing {
+pub enum TaskState {
     /// Waits for an earlier order, a halt or its `not_before`.
     Blocked {
         /// Its `not_before`, when that is what it waits for.
@@ -129,7 +129,7 @@ pub enum Standing {
     },
 }
 
-/// A [`Standing`] without its times, or the end.
+/// A [`TaskState`] without its times, or the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Phase {
@@ -140,14 +140,14 @@ pub enum Phase {
     Done,
 }
 
-impl Standing {
+impl TaskState {
     /// Without its times.
     pub fn phase(self) -> Phase {
         match self {
-            Standing::Blocked { .. } => Phase::Blocked,
-            Standing::Queued => Phase::Queued,
-            Standing::Running { .. } => Phase::Running,
-            Standing::Retrying { .. } => Phase::Retrying,
+            TaskState::Blocked { .. } => Phase::Blocked,
+            TaskState::Queued => Phase::Queued,
+            TaskState::Running { .. } => Phase::Running,
+            TaskState::Retrying { .. } => Phase::Retrying,
         }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Delayed {
 
 /// Which groups may start tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Gate {
+pub(crate) enum StartLimit {
     /// The current order and the tasks without order.
     Open,
     /// As `Open`, but no order above this one.
@@ -116,24 +116,24 @@ impl Queue {
     }
 
     /// Kinds with a task that may start through `gate`.
-    pub(crate) fn ready_kinds(&self, gate: Gate) -> impl Iterator<Item = KindId> {
-        self.open_groups(gate)
+    pub(crate) fn ready_kinds(&self, start_limit: StartLimit) -> impl Iterator<Item = KindId> {
+        self.open_groups(start_limit)
             .flat_map(Group::fronts)
             .map(|span| span.kind)
     }
 
     /// When the oldest task was submitted that may start through `gate`.
-    pub(crate) fn oldest(&self, gate: Gate) -> Option<Time> {
-        self.open_groups(gate)
+    pub(crate) fn oldest(&self, start_limit: StartLimit) -> Option<Time> {
+        self.open_groups(start_limit)
             .flat_map(Group::fronts)
             .map(|span| span.submitted_at)
             .min()
     }
 
     /// Takes up to `max` consecutive tasks of `kind`: those with the lowest numbers that may start through `gate`.
-    pub(crate) fn take(&mut self, kind: KindId, gate: Gate, max: u32) -> Option<Span> {
+    pub(crate) fn take(&mut self, kind: KindId, start_limit: StartLimit, max: u32) -> Option<Span> {
         let order = self
-            .open_groups(gate)
+            .open_groups(start_limit)
             .filter_map(|group| group.front(kind))
             .min_by_key(|span| span.first)?
             .order;
@@ -144,12 +144,12 @@ impl Queue {
     pub(crate) fn first_of(
         &self,
         kind: KindId,
-        gate: Gate,
+        start_limit: StartLimit,
         most: u32,
         wanted: impl Fn(&Span, &Seq) -> bool,
     ) -> Vec<(Option<Order>, Seq)> {
         let mut firsts = Vec::new();
-        for group in self.open_groups(gate) {
+        for group in self.open_groups(start_limit) {
             let spans = group.spans().filter(|span| span.kind == kind);
             let tasks =
                 spans.flat_map(|span| (0..span.count).map(move |at| (span, span.first.plus(at))));
@@ -265,18 +265,22 @@ impl Queue {
     }
 
     /// The first `most` spans of each kind that may start through `gate`.
-    pub(crate) fn startable_spans(&self, gate: Gate, most: usize) -> impl Iterator<Item = &Span> {
-        self.open_groups(gate)
+    pub(crate) fn startable_spans(
+        &self,
+        start_limit: StartLimit,
+        most: usize,
+    ) -> impl Iterator<Item = &Span> {
+        self.open_groups(start_limit)
             .flat_map(move |group| group.first_spans(most))
     }
 
     /// The spans that `gate` lets start when the current order is done, by order.
-    pub(crate) fn later_spans(&self, gate: Gate) -> impl Iterator<Item = &Span> {
+    pub(crate) fn later_spans(&self, start_limit: StartLimit) -> impl Iterator<Item = &Span> {
         let later = self
             .ordered
             .iter()
             .skip(1)
-            .take_while(move |(order, _)| admits(gate, **order));
+            .take_while(move |(order, _)| admits(start_limit, **order));
         later.flat_map(|(_, group)| group.spans())
     }
 
@@ -321,8 +325,10 @@ impl Queue {
     }
 
     /// Tasks that may start through `gate` now.
-    pub(crate) fn startable(&self, gate: Gate) -> i64 {
-        self.open_groups(gate).map(|group| group.waiting).sum()
+    pub(crate) fn startable(&self, start_limit: StartLimit) -> i64 {
+        self.open_groups(start_limit)
+            .map(|group| group.waiting)
+            .sum()
     }
 
     /// Counts `delta` more unfinished tasks of `order`.
@@ -365,22 +371,22 @@ impl Queue {
         }
     }
 
-    fn open_groups(&self, gate: Gate) -> impl Iterator<Item = &Group> {
-        let free = (gate != Gate::Shut).then_some(&self.free);
+    fn open_groups(&self, start_limit: StartLimit) -> impl Iterator<Item = &Group> {
+        let free = (start_limit != StartLimit::Shut).then_some(&self.free);
         let current = self
             .ordered
             .iter()
             .next()
-            .filter(|(order, _)| admits(gate, **order))
+            .filter(|(order, _)| admits(start_limit, **order))
             .map(|(_, group)| group);
         free.into_iter().chain(current)
     }
 }
 
-fn admits(gate: Gate, order: Order) -> bool {
-    match gate {
-        Gate::Open => true,
-        Gate::UpTo(limit) => order <= limit,
-        Gate::Shut => false,
+fn admits(start_limit: StartLimit, order: Order) -> bool {
+    match start_limit {
+        StartLimit::Open => true,
+        StartLimit::UpTo(limit) => order <= limit,
+        StartLimit::Shut => false,
     }
 }

@@ -17,7 +17,7 @@ const EACH: usize = 100;
 
 /// The sum of the shard, and where most of it is.
 #[derive(Debug, Default)]
-pub(crate) struct Behind {
+pub(crate) struct Checkpoints {
     total: u64,
     /// By the binary logarithm of how far a scheduler is behind, which seldom changes; those below `limits::WORTH` are left out.
     by_level: BTreeSet<(u32, Handle)>,
@@ -25,7 +25,7 @@ pub(crate) struct Behind {
     dozing: VecDeque<(Time, Handle)>,
 }
 
-impl Behind {
+impl Checkpoints {
     /// When to see who comes to rest.
     pub(crate) fn next_rest(&self) -> Time {
         self.dozing
@@ -73,7 +73,7 @@ impl Shard {
             .behind
             .saturating_add(tasks)
             .saturating_add(rows.saturating_mul(limits::ROW));
-        self.behind.set(scheduler, behind);
+        self.checkpoints.set(scheduler, behind);
     }
 
     /// Writes the checkpoint of a scheduler with this batch.
@@ -81,7 +81,7 @@ impl Shard {
         let Some(scheduler) = self.schedulers.get_mut(&handle) else {
             return;
         };
-        self.behind.set(scheduler, 0);
+        self.checkpoints.set(scheduler, 0);
         let checkpoint = scheduler.checkpoint(now);
         self.record(handle, out);
         out.records
@@ -107,7 +107,7 @@ impl Shard {
             // Many at a time, in few batches.
             let step = limits::REST_STEP.as_micros() as i64;
             let since = Time(now.0.saturating_add(step - 1) / step * step);
-            self.behind.dozing.push_back((since, handle));
+            self.checkpoints.dozing.push_back((since, handle));
         }
     }
 
@@ -127,8 +127,8 @@ impl Shard {
 
     /// Those that have not been in use for a while; says what is left of the slice.
     fn come_to_rest(&mut self, now: Time, mut left: usize, out: &mut Output) -> usize {
-        while left > 0 && self.behind.next_rest() <= now {
-            let Some((_, handle)) = self.behind.dozing.pop_front() else {
+        while left > 0 && self.checkpoints.next_rest() <= now {
+            let Some((_, handle)) = self.checkpoints.dozing.pop_front() else {
                 break;
             };
             let Some(scheduler) = self.schedulers.get_mut(&handle) else {
@@ -151,8 +151,8 @@ impl Shard {
 
     /// Those that save most, while the shard as a whole is too far behind.
     fn catch_up(&mut self, now: Time, mut left: usize, out: &mut Output) {
-        while left > 0 && self.behind.total > limits::BEHIND {
-            let Some((_, handle)) = self.behind.by_level.pop_last() else {
+        while left > 0 && self.checkpoints.total > limits::BEHIND {
+            let Some((_, handle)) = self.checkpoints.by_level.pop_last() else {
                 return;
             };
             let scheduler = self.scheduler_mut(handle);

@@ -46,8 +46,8 @@ impl Shard {
         } else {
             1
         };
-        let gate = scheduler.gate();
-        if let Some(span) = scheduler.queue.take(kind, gate, most) {
+        let start_limit = scheduler.start_limit();
+        if let Some(span) = scheduler.queue.take(kind, start_limit, most) {
             let (attempt, again) = scheduler.next_attempt(&span, sessionless);
             let options = &span.spec.options;
             // Tasks that waited for their time, or that pass suspects, start out of turn: only a row tells a later owner.

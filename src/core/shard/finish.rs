@@ -4,7 +4,7 @@
 
 use crate::core::{
     Attempt, Done, DoneNo, Halt, Handle, OnFailure, Order, Outcome, Output, ReleaseMode,
-    SchedulerState, Seq, Shard, TaskError, TaskResult, Time, fairness::quota::Load, model::limits,
+    SchedulerState, Seq, Shard, TaskError, TaskResult, Time, fairness::quota::Usage, model::limits,
     scheduler::queue::Span,
 };
 use std::sync::Arc;
@@ -77,7 +77,7 @@ impl Shard {
         let bytes = scheduler.sizes.remove(span.first, span.last());
         self.quotas.ended(
             scheduler.share.namespace,
-            Load {
+            Usage {
                 tasks: count,
                 bytes,
             },

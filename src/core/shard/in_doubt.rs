@@ -194,7 +194,7 @@ impl Scheduler {
         let plain = |span: &Span, seq: &Seq| {
             span.spec.options.not_before.is_none() && !known.contains_key(seq)
         };
-        for (order, seq) in self.queue.first_of(kind, self.gate(), most, plain) {
+        for (order, seq) in self.queue.first_of(kind, self.start_limit(), most, plain) {
             for span in self.queue.remove_of(order, seq, seq) {
                 self.hold(now, span, Attempt(1), false, false);
             }

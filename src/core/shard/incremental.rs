@@ -1,4 +1,4 @@
-//! Bulk effects, carried out in slices between other commands: of one durable intention (design 5.9), or of time that has
+//! Incremental effects, carried out in slices between other commands: of one durable intention (design 5.9), or of time that has
 //! passed. What is left to do follows from the unfinished set, the rows and the time, so it goes on after a recovery.
 
 use crate::core::{Handle, Order, Outcome, Output, Shard, Time, model::limits};
@@ -6,7 +6,7 @@ use std::{collections::VecDeque, time::Duration};
 
 /// Who is to get a slice, and when.
 #[derive(Debug, Default)]
-pub(crate) struct Bulk {
+pub(crate) struct Incremental {
     queue: VecDeque<Handle>,
     /// No slice before this.
     from: Time,
@@ -14,7 +14,7 @@ pub(crate) struct Bulk {
     asked: bool,
 }
 
-impl Bulk {
+impl Incremental {
     /// When the next slice is due.
     pub(crate) fn next_due(&self) -> Time {
         if self.queue.is_empty() {
@@ -46,25 +46,25 @@ impl Shard {
 
     pub(crate) fn queue_slice(&mut self, handle: Handle) {
         if !std::mem::replace(&mut self.scheduler_mut(handle).sliced, true) {
-            self.bulk.queue.push_back(handle);
+            self.incremental.queue.push_back(handle);
         }
     }
 
     /// One slice for this batch, shared by the schedulers that have a bulk effect under way. While callers ask for other
     /// things there is a pause between two slices, in which batches are as short as ever.
     pub(crate) fn run_slices(&mut self, now: Time, out: &mut Output) {
-        if self.bulk.next_due() > now {
+        if self.incremental.next_due() > now {
             return;
         }
-        let pause = if std::mem::take(&mut self.bulk.asked) {
+        let pause = if std::mem::take(&mut self.incremental.asked) {
             limits::SLICE_PAUSE
         } else {
             Duration::ZERO
         };
-        self.bulk.from = now + pause;
+        self.incremental.from = now + pause;
         let mut left = limits::SLICE;
         while left > 0
-            && let Some(handle) = self.bulk.queue.pop_front()
+            && let Some(handle) = self.incremental.queue.pop_front()
         {
             let Some(scheduler) = self.schedulers.get_mut(&handle) else {
                 continue;

@@ -8,7 +8,7 @@ const RECENT: usize = 32;
 
 /// The latest names and settings.
 #[derive(Debug, Default)]
-pub(crate) struct Shared {
+pub(crate) struct Interner {
     names: Recent<str>,
     settings: Recent<Settings>,
 }
@@ -16,7 +16,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 struct Recent<T: ?Sized>(VecDeque<Arc<T>>);
 
-impl Shared {
+impl Interner {
     /// The same image, on shared memory where something equal is known.
     pub(crate) fn share(&mut self, image: SchedulerImage) -> SchedulerImage {
         SchedulerImage {

@@ -2,8 +2,8 @@
 
 use super::finish::Ending;
 use crate::core::{
-    Attempt, Handle, Outcome, Output, Place, Reject, ReleaseMode, Reply, SchedulerState, Seq,
-    SettingsField, Shard, Time, Update,
+    Attempt, Handle, Outcome, Output, Reject, ReleaseMode, Reply, SchedulerState, Seq,
+    SettingsField, Shard, TaskRef, Time, Update,
 };
 use std::sync::Arc;
 
@@ -118,10 +118,10 @@ impl Shard {
         &mut self,
         now: Time,
         handle: Handle,
-        place: Place,
+        place: TaskRef,
         out: &mut Output,
     ) -> Reply {
-        let Place { seq, order } = place;
+        let TaskRef { seq, order } = place;
         let scheduler = self.scheduler_mut(handle);
         if seq.0 < 1 || seq > scheduler.highest_seq {
             return Reply::Rejected(Reject::UnknownTask);

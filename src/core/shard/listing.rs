@@ -2,10 +2,10 @@
 //! order and its number, and a search for the newest ones ends after `LOOKED` steps, to be taken up again from there.
 
 use crate::core::{
-    Attempt, Handle, Order, Phase, Place, Reply, Seq, Shard, Standing,
+    Attempt, Handle, Order, Phase, Reply, Seq, Shard, TaskRef, TaskState,
     scheduler::{
         Scheduler,
-        queue::{Gate, Queue},
+        queue::{Queue, StartLimit},
     },
 };
 use std::iter::Peekable;
@@ -39,9 +39,9 @@ impl Piece {
 
 impl Shard {
     /// Where tasks stand; `None` for those that have ended.
-    pub(crate) fn locate(&mut self, handle: Handle, places: &[Place]) -> Reply {
+    pub(crate) fn locate(&mut self, handle: Handle, places: &[TaskRef]) -> Reply {
         let scheduler = self.scheduler_mut(handle);
-        let standing = |place: &Place| {
+        let standing = |place: &TaskRef| {
             Some((
                 scheduler.standing(*place)?,
                 scheduler.attempts_begun(place.seq),
@@ -104,26 +104,26 @@ fn found(mut pieces: Pieces<'_>, limit: usize) -> Reply {
 }
 
 impl Scheduler {
-    fn standing(&self, place: Place) -> Option<Standing> {
-        let Place { seq, order } = place;
+    fn standing(&self, place: TaskRef) -> Option<TaskState> {
+        let TaskRef { seq, order } = place;
         if let Some((_, flight)) = self.in_flight_of(seq) {
-            return Some(Standing::Running {
+            return Some(TaskState::Running {
                 since: flight.since,
             });
         }
         if let Some((at, delayed)) = self.queue.delayed_of(seq) {
-            let waits = Standing::Blocked { next_at: Some(at) };
+            let waits = TaskState::Blocked { next_at: Some(at) };
             return Some(if delayed.retry {
-                Standing::Retrying { next_at: at }
+                TaskState::Retrying { next_at: at }
             } else {
                 waits
             });
         }
-        let open = self.queue.opens(self.gate(), order);
+        let open = self.queue.opens(self.start_limit(), order);
         self.queue.waits(order, seq).then_some(if open {
-            Standing::Queued
+            TaskState::Queued
         } else {
-            Standing::Blocked { next_at: None }
+            TaskState::Blocked { next_at: None }
         })
     }
 
@@ -139,7 +139,9 @@ impl Scheduler {
     fn of_phase(&self, phase: Phase, order: Option<Order>, newest: Seq) -> Pieces<'_> {
         let of_order = move |of: Option<Order>| order.is_none() || of == order;
         match phase {
-            Phase::Queued => self.queue.newest_startable(self.gate(), order, newest),
+            Phase::Queued => self
+                .queue
+                .newest_startable(self.start_limit(), order, newest),
             Phase::Running => {
                 let flights = self
                     .in_flight
@@ -160,7 +162,7 @@ impl Scheduler {
                 let waiting = self
                     .queue
                     .newest_of(order, newest)
-                    .filter(move |_| !self.queue.opens(self.gate(), order));
+                    .filter(move |_| !self.queue.opens(self.start_limit(), order));
                 let delayed: Pieces = Box::new(
                     self.queue
                         .newest_delayed(newest, move |d| !d.retry && of_order(d.span.order)),
@@ -187,11 +189,17 @@ impl Scheduler {
 
 impl Queue {
     /// Tasks up to `newest` that may start through `gate`, of an order or all.
-    fn newest_startable(&self, gate: Gate, order: Option<Order>, newest: Seq) -> Pieces<'_> {
+    fn newest_startable(
+        &self,
+        start_limit: StartLimit,
+        order: Option<Order>,
+        newest: Seq,
+    ) -> Pieces<'_> {
         let groups = [Some(None), self.current_order().map(Some)]
             .into_iter()
             .flatten();
-        let open = groups.filter(|of| (order.is_none() || *of == order) && self.opens(gate, *of));
+        let open =
+            groups.filter(|of| (order.is_none() || *of == order) && self.opens(start_limit, *of));
         merged(
             open.flat_map(|of| self.newest_of(of, newest))
                 .map(|pieces| Box::new(pieces) as Pieces)

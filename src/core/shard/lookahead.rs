@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// Consecutive tasks of one scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stretch {
+pub struct SeqRange {
     /// Which scheduler.
     pub handle: Handle,
     /// The first task.
@@ -39,45 +39,47 @@ impl Shard {
     /// The next waiting tasks of a scheduler that have bodies, about `tasks` of each kind, from at most `spans` spans of each:
     /// those that may start first, then those of the orders that follow. None that waits for a time, a halt or a bulk
     /// cancellation. By kind, so that tasks that cannot run hide none that can.
-    pub fn upcoming(&self, handle: Handle, tasks: u32, spans: usize) -> Vec<Stretch> {
+    pub fn upcoming(&self, handle: Handle, tasks: u32, spans: usize) -> Vec<SeqRange> {
         let Some(scheduler) = self.schedulers.get(&handle) else {
             return Vec::new();
         };
-        let mut stretches: Vec<Stretch> = Vec::new();
+        let mut ranges: Vec<SeqRange> = Vec::new();
         let mut left_of: BTreeMap<KindId, u32> = BTreeMap::new();
-        for span in scheduler.queue.ahead(scheduler.gate(), spans) {
+        for span in scheduler.queue.ahead(scheduler.start_limit(), spans) {
             let left = left_of.entry(span.kind).or_insert(tasks);
             if *left == 0 {
                 continue;
             }
-            let stretch = stretch(handle, span, *left);
+            let range = range(handle, span, *left);
             *left -= span.count.min(*left);
-            match stretches.last_mut() {
-                Some(last) if last.last.plus(1) == stretch.first => last.last = stretch.last,
-                _ => stretches.push(stretch),
+            match ranges.last_mut() {
+                Some(last) if last.last.plus(1) == range.first => last.last = range.last,
+                _ => ranges.push(range),
             }
         }
-        stretches
+        ranges
     }
 }
 
 impl Queue {
     /// About `most` waiting spans of each kind that has bodies, in the order in which `gate` lets them start. Looks no further
     /// than at `most` spans of later orders, whatever they hold.
-    fn ahead(&self, gate: crate::core::Gate, most: usize) -> Vec<&Span> {
+    fn ahead(&self, start_limit: crate::core::StartLimit, most: usize) -> Vec<&Span> {
         let with_body = |span: &&Span| span.spec.work != Work::Noop;
-        let mut startable: Vec<&Span> =
-            self.startable_spans(gate, most).filter(with_body).collect();
+        let mut startable: Vec<&Span> = self
+            .startable_spans(start_limit, most)
+            .filter(with_body)
+            .collect();
         startable.sort_unstable_by_key(|span| span.first);
         let left = most.saturating_sub(startable.len());
-        startable.extend(self.later_spans(gate).take(left).filter(with_body));
+        startable.extend(self.later_spans(start_limit).take(left).filter(with_body));
         startable
     }
 }
 
-fn stretch(handle: Handle, span: &Span, most: u32) -> Stretch {
+fn range(handle: Handle, span: &Span, most: u32) -> SeqRange {
     let last = span.first.plus(span.count.min(most) - 1);
-    Stretch {
+    SeqRange {
         handle,
         first: span.first,
         last,

@@ -22,7 +22,7 @@ pub struct RecoveredScheduler {
 }
 
 /// How many tasks of each kind the earlier owners of a shard may have been running: their slots.
-pub type Window = BTreeMap<Work, u32>;
+pub type InDoubtWindow = BTreeMap<Work, u32>;
 
 /// An assignment that survives a recovery: its executor still runs it, or its completion is still to be taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,11 +3,11 @@
 
 use super::idempotency::Accepted;
 use crate::core::{
-    Attempt, AttemptEvent, AttemptRecord, Handle, RecoveredRequest, RecoveredRun,
-    RecoveredScheduler, ReleaseMode, SchedulerState, Seq, Shard, Time, Window,
+    Attempt, AttemptEvent, AttemptRecord, Handle, InDoubtWindow, RecoveredRequest, RecoveredRun,
+    RecoveredScheduler, ReleaseMode, SchedulerState, Seq, Shard, Time,
     fairness::{
-        fair_share::{KindId, NamespaceId, Share},
-        quota::Load,
+        fair_share::{FairShare, KindId, NamespaceId},
+        quota::Usage,
     },
     model::limits::Limits,
     scheduler::{History, Scheduler, queue::Span, unfinished::Unfinished},
@@ -31,7 +31,7 @@ impl Shard {
         limits: Limits,
         now: Time,
         recovered: Vec<RecoveredScheduler>,
-        window: &Window,
+        window: &InDoubtWindow,
     ) -> Self {
         let mut shard = Shard::new(limits);
         let mut accepted: Vec<Accepted> = Vec::new();
@@ -53,7 +53,12 @@ impl Shard {
         shard
     }
 
-    fn restore_scheduler(&mut self, now: Time, recovered: RecoveredScheduler, window: &Window) {
+    fn restore_scheduler(
+        &mut self,
+        now: Time,
+        recovered: RecoveredScheduler,
+        window: &InDoubtWindow,
+    ) {
         let RecoveredScheduler {
             image,
             runs,
@@ -61,7 +66,7 @@ impl Shard {
             attempts,
             ..
         } = recovered;
-        let image = self.shared.share(image);
+        let image = self.interner.share(image);
         let handle = image.handle;
         let namespace = self.fair.namespace(&image.namespace);
         if let Some(request) = image.request {
@@ -77,7 +82,7 @@ impl Shard {
         }
         let day = image.checkpoint.first_day;
         let mut open = Unfinished::since(day, &image.checkpoint.unfinished);
-        let share = Share::new(handle, namespace, image.settings.weight);
+        let share = FairShare::new(handle, namespace, image.settings.weight);
         let mut scheduler = Scheduler::new(image, share, now);
         let last = runs.iter().map(|run| run.first.plus(run.count - 1)).max();
         if let Some(last) = last.filter(|last| *last > scheduler.highest_seq) {
@@ -103,7 +108,7 @@ impl Shard {
         }
         self.quotas.queued(
             namespace,
-            Load {
+            Usage {
                 tasks: scheduler.unfinished,
                 bytes,
             },

@@ -5,8 +5,8 @@ use crate::core::{
     Caller, Handle, LateOrder, Order, Output, Reject, Reply, Request, Run, SchedulerImage,
     SchedulerState, Seq, Settings, Shard, Spec, SubmissionRecord, Submit, Time, Verb,
     fairness::{
-        fair_share::Share,
-        quota::{Load, Over},
+        fair_share::FairShare,
+        quota::{Over, Usage},
     },
     model::limits::{LIMIT_WAIT, Limit},
     scheduler::{Scheduler, body_sizes, queue::Span},
@@ -45,9 +45,13 @@ impl Shard {
             self.opened.insert(now, namespace, request, handle);
         }
         let image = self
-            .shared
+            .interner
             .share(new_image(now, caller, handle, settings, request));
-        let scheduler = Scheduler::new(image, Share::new(handle, namespace, settings.weight), now);
+        let scheduler = Scheduler::new(
+            image,
+            FairShare::new(handle, namespace, settings.weight),
+            now,
+        );
         let view = scheduler.view();
         self.schedulers.insert(handle, Box::new(scheduler));
         self.checkpoint(now, handle, out);
@@ -124,7 +128,7 @@ impl Shard {
     fn admits(&self, now: Time, scheduler: &Scheduler, submit: &Submit) -> Result<(), Over> {
         let limits = &self.limits;
         let (tasks, blocks) = (submit.bodies.len() as u32, submit.blocks());
-        let load = Load {
+        let load = Usage {
             tasks: tasks.into(),
             bytes: body_sizes::bytes(tasks, blocks),
         };
@@ -185,7 +189,7 @@ impl Shard {
             .add(record.first_seq, count as u32, record.submit.blocks());
         self.quotas.queued(
             namespace,
-            Load {
+            Usage {
                 tasks: count,
                 bytes,
             },

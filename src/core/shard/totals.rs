@@ -17,16 +17,16 @@ pub(crate) struct Totals {
 
 /// What of a scheduler is in the totals.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub(crate) struct Contribution {
     counts: Counts,
     lives: bool,
     /// Its time in `oldest`; `Time::NEVER`: it is not there.
     oldest: Time,
 }
 
-impl Default for Share {
+impl Default for Contribution {
     fn default() -> Self {
-        Share {
+        Contribution {
             counts: Counts::default(),
             lives: false,
             oldest: Time::NEVER,
@@ -48,7 +48,7 @@ impl Totals {
         scheduler.in_totals.lives = lives;
         let oldest = scheduler
             .queue
-            .oldest(scheduler.gate())
+            .oldest(scheduler.start_limit())
             .unwrap_or(Time::NEVER);
         let noted = std::mem::replace(&mut scheduler.in_totals.oldest, oldest);
         if noted != oldest {

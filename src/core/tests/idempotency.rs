@@ -1,8 +1,8 @@
 //! What the journal would remember, as the tests need it: records in, [`RecoveredScheduler`]s out.
 
 use crate::core::{
-    AttemptRecord, DoneNo, Handle, Outcome, Place, Records, RecoveredOutcome, RecoveredRequest,
-    RecoveredRun, RecoveredScheduler, SchedulerImage, Seq,
+    AttemptRecord, DoneNo, Handle, Outcome, Records, RecoveredOutcome, RecoveredRequest,
+    RecoveredRun, RecoveredScheduler, SchedulerImage, Seq, TaskRef,
 };
 use std::collections::BTreeMap;
 
@@ -105,7 +105,7 @@ impl Remembered {
     }
 
     /// Where to look for a task.
-    pub(crate) fn place(&self, handle: Handle, seq: i64) -> Place {
+    pub(crate) fn place(&self, handle: Handle, seq: i64) -> TaskRef {
         let runs = self
             .schedulers
             .get(&handle)
@@ -113,7 +113,7 @@ impl Remembered {
         let run = runs
             .iter()
             .find(|run| (run.first.0..run.first.0 + i64::from(run.count)).contains(&seq));
-        Place {
+        TaskRef {
             seq: Seq(seq),
             order: run.and_then(|run| run.order),
         }

@@ -1,7 +1,7 @@
 //! Where tasks stand, and the newest ones of a phase.
 
 use super::world::{World, free, order, plain};
-use crate::core::{Handle, Order, Phase, Reply, Seq, Standing, Verb};
+use crate::core::{Handle, Order, Phase, Reply, Seq, TaskState, Verb};
 
 #[test]
 fn every_unfinished_task_can_be_located() {
@@ -26,11 +26,11 @@ fn every_unfinished_task_can_be_located() {
         .map(|one| one.map(|(standing, attempt)| (standing, attempt.0)))
         .collect();
     let expected = [
-        Some((Standing::Running { since: w.now }, 1)),
-        Some((Standing::Queued, 0)),
-        Some((Standing::Blocked { next_at: None }, 0)),
+        Some((TaskState::Running { since: w.now }, 1)),
+        Some((TaskState::Queued, 0)),
+        Some((TaskState::Blocked { next_at: None }, 0)),
         Some((
-            Standing::Blocked {
+            TaskState::Blocked {
                 next_at: Some(later),
             },
             0,

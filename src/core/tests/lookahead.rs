@@ -10,12 +10,12 @@ fn elsewhere() -> Task {
     })
 }
 
-/// The first and last tasks of the stretches to be read.
+/// The first and last tasks of the ranges to be read.
 fn upcoming(w: &World, handle: crate::core::Handle, tasks: u32, spans: usize) -> Vec<(i64, i64)> {
     w.shard
         .upcoming(handle, tasks, spans)
         .iter()
-        .map(|stretch| (stretch.first.0, stretch.last.0))
+        .map(|range| (range.first.0, range.last.0))
         .collect()
 }
 

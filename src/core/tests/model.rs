@@ -4,7 +4,7 @@ use super::world::{World, free, order, plain, sql};
 use crate::core::{
     Command, DoneNo, Handle, LateOrder, OnFailure, Order, Outcome, Phase, Reject, ReleaseMode,
     Reply, Report, SchedulerState, Seq, Settings, SettingsField, Update, Verb,
-    fairness::quota::Load,
+    fairness::quota::Usage,
 };
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -345,7 +345,7 @@ fn compare(w: &mut World, s: Handle, model: &Model) {
     let namespace = w.shard.fair.namespace(&view.image.namespace);
     assert_eq!(
         w.shard.quotas.load(namespace),
-        Load {
+        Usage {
             tasks: unfinished,
             bytes: unfinished << 10
         }

@@ -2,11 +2,11 @@
 
 use super::idempotency::Remembered;
 use crate::core::{
-    Action, Assignment, Attempt, Caller, Command, Completion, CoreStatus, Epoch, Handle, LateOrder,
-    Namespace, OnFailure, Order, Outcome, Output, Packed, Progress, Reject, ReleaseMode, Reply,
-    Report, Request, Run, Running, SchedulerView, Seq, Settings, SettingsField, Shard, ShardId,
-    Spec, Submit, TaskError, TaskOptions, Ticket, Time, Update, Verb, Window, Work,
-    model::limits::Limits,
+    Action, Assignment, Attempt, Caller, Command, Completion, CoreStatus, Epoch, Handle,
+    InDoubtWindow, LateOrder, Namespace, OnFailure, Order, Outcome, Output, Packed, Progress,
+    Reject, ReleaseMode, Reply, Report, Request, Run, Running, SchedulerView, Seq, Settings,
+    SettingsField, Shard, ShardId, Spec, Submit, TaskError, TaskOptions, Ticket, Time, Update,
+    Verb, Work, model::limits::Limits,
 };
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
@@ -391,7 +391,7 @@ impl World {
 
     /// Another process recovers from what is remembered, and knows of nobody who runs anything.
     pub(crate) fn take_over(&mut self) {
-        self.restore(&Window::from([(sql(), self.slots)]));
+        self.restore(&InDoubtWindow::from([(sql(), self.slots)]));
     }
 
     /// An executor reports that it still runs these, which it was given by an earlier owner.
@@ -420,7 +420,7 @@ impl World {
             .iter()
             .map(|running| self.survives(running))
             .collect();
-        self.restore(&Window::new());
+        self.restore(&InDoubtWindow::new());
         self.commands([
             Command::Reported(running),
             Command::Cleared {
@@ -448,7 +448,7 @@ impl World {
         }
     }
 
-    fn restore(&mut self, window: &Window) {
+    fn restore(&mut self, window: &InDoubtWindow) {
         self.shard = Shard::restore(self.limits, self.now, self.remembered.recovered(), window);
         let mut slots = Output::default();
         for (work, total) in [(sql(), self.slots), (Work::Noop, 100)] {

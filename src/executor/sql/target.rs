@@ -8,7 +8,7 @@ use super::{
     error::sqlstate,
     session::{self, Live, Session, SessionNote},
 };
-use crate::executor::{ExecutionRow, TargetConfig, TargetStatus, outbox::Desk};
+use crate::executor::{ExecutionRow, TargetConfig, TargetStatus, outbox::Outbox};
 use crate::{
     backoff::backoff,
     clock::Clock,
@@ -40,7 +40,7 @@ pub(crate) struct Target {
     pub(crate) clock: Clock,
     pub(crate) admin: Admin,
     cancel_grace: Duration,
-    desk: Arc<Desk>,
+    desk: Arc<Outbox>,
     free: Mutex<Vec<Slot>>,
     doing: Vec<Mutex<Doing>>,
     trouble: Mutex<Option<String>>,
@@ -68,7 +68,7 @@ impl Target {
         register: Option<mpsc::Sender<SessionNote>>,
         clock: Clock,
         cancel_grace: Duration,
-        desk: Arc<Desk>,
+        desk: Arc<Outbox>,
     ) -> Arc<Self> {
         let options = session::prepared(&config.options);
         Arc::new(Target {

@@ -3,9 +3,9 @@
 //! Of two who were given a task the later one has it, and the slots of a member that are busy are those of what it was given
 //! and is not over.
 
-use super::{Given, Host, State, ToMember};
+use super::{Given, Host, Instruction, State};
 use crate::{
-    assignment::{Kept, Token},
+    assignment::{HeldAssignment, Token},
     core::{Completion, Report, Running},
 };
 use rustc_hash::FxHashSet;
@@ -13,10 +13,10 @@ use rustc_hash::FxHashSet;
 impl State {
     /// Notes what an executor says it has. Returns what it was given by an earlier owner; of what is somebody else's by now it
     /// is told.
-    pub(crate) fn claim(&mut self, host: Host, attempts: &[Kept]) -> Vec<Running> {
+    pub(crate) fn claim(&mut self, host: Host, attempts: &[HeldAssignment]) -> Vec<Running> {
         let mut claimed = Vec::new();
         for kept in attempts {
-            let Kept {
+            let HeldAssignment {
                 token,
                 running,
                 work,
@@ -24,7 +24,7 @@ impl State {
             match self.given.get(&(running.handle, running.first)) {
                 Some(given) if given.token == token => {}
                 // Of two who were given a task the later one has it, whoever reports first.
-                Some(given) if given.token > token => self.send(host, ToMember::Stop(token)),
+                Some(given) if given.token > token => self.send(host, Instruction::Stop(token)),
                 _ => {
                     claimed.push(running);
                     self.give(Given {
@@ -70,15 +70,19 @@ impl State {
         {
             if before.over {
                 // It has told all it had to tell.
-                return member.send(ToMember::Acknowledge(vec![before.token]));
+                return member.send(Instruction::Acknowledge(vec![before.token]));
             }
             member.vacate(&before.work);
-            member.send(ToMember::Stop(before.token));
+            member.send(Instruction::Stop(before.token));
         }
     }
 
     /// What was on its way to an executor and never came there.
-    pub(crate) fn never_arrived(&mut self, host: Host, attempts: &[Kept]) -> Vec<Completion> {
+    pub(crate) fn never_arrived(
+        &mut self,
+        host: Host,
+        attempts: &[HeldAssignment],
+    ) -> Vec<Completion> {
         let there: FxHashSet<Token> = attempts.iter().map(|kept| kept.token).collect();
         self.end(&Report::NotStarted, |given| {
             given.host == host && !there.contains(&given.token)

@@ -1,7 +1,7 @@
 //! One executor in the pool, and the way to it.
 
 use crate::{
-    assignment::{MemberId, Order, Snapshot, Token},
+    assignment::{Dispatch, ExecutorId, Snapshot, Token},
     core::{Epoch, Work},
     executor::Executor,
 };
@@ -22,7 +22,7 @@ pub struct Host {
 /// An executor that wants to work.
 pub(crate) struct Joining {
     /// Its name in the pool.
-    pub member: MemberId,
+    pub member: ExecutorId,
     /// Who it is.
     pub host: Host,
     /// The ownership it means to work for.
@@ -48,9 +48,9 @@ pub(crate) enum Refusal {
 
 /// What an executor is told.
 #[derive(Clone, Debug)]
-pub enum ToMember {
+pub enum Instruction {
     /// Run this.
-    Run(Box<Order>),
+    Run(Box<Dispatch>),
     /// Stop this; its completion tells what came first.
     Stop(Token),
     /// These completions are durable, or stale.
@@ -63,7 +63,7 @@ pub(crate) enum Route {
     /// It is in this process.
     Local(Executor),
     /// Through a session. Bounded: one that does not keep up is let go.
-    Remote(mpsc::Sender<ToMember>),
+    Remote(mpsc::Sender<Instruction>),
     /// It is gone.
     Gone,
 }
@@ -110,12 +110,12 @@ impl Member {
     }
 
     /// Never waits: who does not keep up is let go, and its session ends.
-    pub(crate) fn send(&mut self, message: ToMember) {
+    pub(crate) fn send(&mut self, message: Instruction) {
         match &self.route {
             Route::Local(executor) => match message {
-                ToMember::Run(order) => executor.dispatch(vec![*order]),
-                ToMember::Stop(token) => executor.stop(token),
-                ToMember::Acknowledge(tokens) => executor.acknowledge(&tokens),
+                Instruction::Run(order) => executor.dispatch(vec![*order]),
+                Instruction::Stop(token) => executor.stop(token),
+                Instruction::Acknowledge(tokens) => executor.acknowledge(&tokens),
             },
             Route::Remote(out) => match out.try_send(message) {
                 Ok(()) => {}

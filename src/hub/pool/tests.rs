@@ -4,7 +4,7 @@ pub(crate) mod lives;
 
 use super::*;
 use crate::{
-    assignment::{Kept, Snapshot},
+    assignment::{HeldAssignment, Snapshot},
     core::{ShardId, Time},
 };
 use tokio::sync::mpsc;
@@ -15,8 +15,8 @@ const WORK: Work = Work::Noop;
 struct Survivor {
     token: Token,
     completion: Completion,
-    member: MemberId,
-    heard: mpsc::Receiver<ToMember>,
+    member: ExecutorId,
+    heard: mpsc::Receiver<Instruction>,
 }
 
 impl Survivor {
@@ -39,7 +39,7 @@ impl Survivor {
         };
         let (out, heard) = mpsc::channel(8);
         let member = pool.new_member();
-        let kept = Kept {
+        let kept = HeldAssignment {
             token,
             running,
             work: WORK,
@@ -84,7 +84,7 @@ impl Survivor {
     fn tell(&self, pool: &Pool) -> bool {
         let events = vec![Event::Completed(self.token, self.completion.clone())];
         !pool
-            .told(Told {
+            .told(ExecutorReport {
                 member: self.member,
                 events,
             })
@@ -92,7 +92,7 @@ impl Survivor {
     }
 
     fn is_stopped(&mut self) -> bool {
-        matches!(self.heard.try_recv(), Ok(ToMember::Stop(token)) if token == self.token)
+        matches!(self.heard.try_recv(), Ok(Instruction::Stop(token)) if token == self.token)
     }
 }
 
@@ -196,8 +196,8 @@ fn what_is_told_again_after_its_end_neither_keeps_a_slot_nor_is_kept() {
         assert_eq!(state.members[&survivor.member].busy[&WORK], 0);
         drop(state);
         match survivor.heard.try_recv() {
-            Ok(ToMember::Acknowledge(tokens)) => assert!(told && tokens == [survivor.token]),
-            Ok(ToMember::Stop(token)) => assert!(!told && token == survivor.token),
+            Ok(Instruction::Acknowledge(tokens)) => assert!(told && tokens == [survivor.token]),
+            Ok(Instruction::Stop(token)) => assert!(!told && token == survivor.token),
             other => panic!("{other:?}"),
         }
     }

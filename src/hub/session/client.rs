@@ -5,7 +5,7 @@ use super::{
     wire::{attempt, from_executor, handed_of, slots, token_of, told},
 };
 use crate::{
-    assignment::{Event, Link, MemberId, Snapshot},
+    assignment::{Event, ExecutorId, Link, Snapshot},
     executor::Executor,
     journal::{Membership, Sessions},
     peer::Peers,
@@ -101,7 +101,7 @@ impl Remote {
         let (out, mut events) = mpsc::channel(ON_THE_WAY);
         let link = Link {
             epoch: owned.epoch,
-            member: MemberId::default(),
+            member: ExecutorId::default(),
             out,
         };
         let Some(snapshot) = self.executor.attach(link) else {

@@ -5,10 +5,10 @@ use super::{
     wire::{attempt_of, completed_of, missing, sent, slots_of, to_executor},
 };
 use crate::{
-    assignment::{Event, MemberId, Snapshot, Told},
-    coordinator::{Admission, Entrance},
+    assignment::{Event, ExecutorId, ExecutorReport, Snapshot},
+    coordinator::{Registered, Registration},
     core::Epoch,
-    hub::pool::{Host, ToMember},
+    hub::pool::{Host, Instruction},
 };
 use futures_util::{Stream, stream};
 use rallypoint_client::api::peer::{
@@ -35,21 +35,21 @@ const SLOTS: usize = 4_096;
 /// The service.
 #[derive(Clone)]
 pub(crate) struct Sessions {
-    entrance: Entrance,
+    entrance: Registration,
 }
 
 type Answers = Pin<Box<dyn Stream<Item = Result<ToExecutor, Status>> + Send>>;
 
 impl Sessions {
     /// Sessions that come in by this door.
-    pub(crate) fn service(entrance: Entrance) -> ExecutorServiceServer<Sessions> {
+    pub(crate) fn service(entrance: Registration) -> ExecutorServiceServer<Sessions> {
         ExecutorServiceServer::new(Sessions { entrance })
             .max_decoding_message_size(MESSAGE_BYTES)
             .max_encoding_message_size(MESSAGE_BYTES)
     }
 
     /// Passes on what an executor tells, until it says nothing more.
-    async fn listen(self, member: MemberId, mut requests: Streaming<FromExecutor>) {
+    async fn listen(self, member: ExecutorId, mut requests: Streaming<FromExecutor>) {
         loop {
             let event = match timeout(SILENCE, requests.message()).await {
                 Ok(Ok(Some(FromExecutor {
@@ -65,7 +65,7 @@ impl Sessions {
                 Ok(Some(event)) => {
                     if !self
                         .entrance
-                        .told(Told {
+                        .told(ExecutorReport {
                             member,
                             events: vec![event],
                         })
@@ -126,7 +126,7 @@ impl ExecutorService for Sessions {
                 .entrance
                 .admit(host, by, name.into(), snapshot, out)
                 .await;
-            let member = if let Ok(Admission::Admitted(member)) = &admission {
+            let member = if let Ok(Registered::Admitted(member)) = &admission {
                 Some(*member)
             } else {
                 None
@@ -140,21 +140,21 @@ impl ExecutorService for Sessions {
         });
         let admission = admitted.1.await.map_err(|_| elsewhere())?;
         match admission.map_err(|error| Status::unavailable(error.to_string()))? {
-            Admission::Admitted(_) => Ok(Response::new(Box::pin(answers(messages)))),
-            Admission::Fenced => {
+            Registered::Admitted(_) => Ok(Response::new(Box::pin(answers(messages)))),
+            Registered::Fenced => {
                 let fenced = Ok(to_executor(to_executor::Message::Fenced(Beat {})));
                 Ok(Response::new(Box::pin(stream::iter([fenced]))))
             }
-            Admission::NotNow => Err(elsewhere()),
+            Registered::NotNow => Err(elsewhere()),
         }
     }
 }
 
 /// What an executor is told: that it is welcome, what the pool sends, and a beat every second.
 fn answers(
-    messages: mpsc::Receiver<ToMember>,
+    messages: mpsc::Receiver<Instruction>,
 ) -> impl Stream<Item = Result<ToExecutor, Status>> + Send {
-    struct Telling(mpsc::Receiver<ToMember>, VecDeque<ToExecutor>, Interval);
+    struct Telling(mpsc::Receiver<Instruction>, VecDeque<ToExecutor>, Interval);
     let welcome = VecDeque::from([to_executor(to_executor::Message::Welcome(Beat {}))]);
     stream::unfold(
         Telling(messages, welcome, interval(BEAT)),

@@ -2,12 +2,12 @@
 //! network: what makes no sense is refused, never believed in part.
 
 use crate::{
-    assignment::{Body, Event, Kept, Order as Handed, Token},
+    assignment::{Body, Dispatch, Event, HeldAssignment, Token},
     core::{
         Assignment, Attempt, Completion, Epoch, Handle, Order, Report, Running, Seq, TaskError,
         TaskResult, Time, TimeLimit, Work,
     },
-    hub::pool::ToMember,
+    hub::pool::Instruction,
 };
 use rallypoint_client::api::peer::{
     self, assignment::Limit, completion::Report as WireReport, from_executor::Message, to_executor,
@@ -28,11 +28,11 @@ pub(crate) fn to_executor(message: to_executor::Message) -> peer::ToExecutor {
 }
 
 /// What the pool sends, as messages.
-pub(crate) fn sent(message: ToMember) -> Vec<peer::ToExecutor> {
+pub(crate) fn sent(message: Instruction) -> Vec<peer::ToExecutor> {
     match message {
-        ToMember::Run(order) => vec![to_executor(to_executor::Message::Run(handed(*order)))],
-        ToMember::Stop(stopped) => vec![to_executor(to_executor::Message::Stop(token(stopped)))],
-        ToMember::Acknowledge(tokens) => tokens
+        Instruction::Run(order) => vec![to_executor(to_executor::Message::Run(handed(*order)))],
+        Instruction::Stop(stopped) => vec![to_executor(to_executor::Message::Stop(token(stopped)))],
+        Instruction::Acknowledge(tokens) => tokens
             .into_iter()
             .map(|one| to_executor(to_executor::Message::Acknowledge(token(one))))
             .collect(),
@@ -76,7 +76,7 @@ pub(crate) fn token_of(token: Option<peer::Token>) -> Result<Token, Status> {
     })
 }
 
-pub(crate) fn attempt(kept: &Kept) -> peer::Attempt {
+pub(crate) fn attempt(kept: &HeldAssignment) -> peer::Attempt {
     let Running {
         handle,
         first,
@@ -95,8 +95,8 @@ pub(crate) fn attempt(kept: &Kept) -> peer::Attempt {
     }
 }
 
-pub(crate) fn attempt_of(attempt: peer::Attempt) -> Result<Kept, Status> {
-    Ok(Kept {
+pub(crate) fn attempt_of(attempt: peer::Attempt) -> Result<HeldAssignment, Status> {
+    Ok(HeldAssignment {
         token: token_of(attempt.token)?,
         running: Running {
             handle: handle_of(&attempt.handle)?,
@@ -109,8 +109,8 @@ pub(crate) fn attempt_of(attempt: peer::Attempt) -> Result<Kept, Status> {
     })
 }
 
-fn handed(order: Handed) -> peer::Assignment {
-    let Handed {
+fn handed(order: Dispatch) -> peer::Assignment {
+    let Dispatch {
         token: named,
         assignment,
         body,
@@ -136,10 +136,10 @@ fn handed(order: Handed) -> peer::Assignment {
     }
 }
 
-pub(crate) fn handed_of(assignment: peer::Assignment) -> Result<Handed, Status> {
+pub(crate) fn handed_of(assignment: peer::Assignment) -> Result<Dispatch, Status> {
     let spec = serde_json::from_str(&assignment.spec)
         .map_err(|error| Status::invalid_argument(error.to_string()))?;
-    Ok(Handed {
+    Ok(Dispatch {
         token: token_of(assignment.token)?,
         assignment: Assignment {
             handle: handle_of(&assignment.handle)?,

@@ -1,6 +1,6 @@
 //! Partitions of `batch`, by ranges of numbers: some are made ahead, and those that lie behind every shard go.
 
-use super::{Upkeep, partition};
+use super::{Maintenance, partition};
 use crate::core::BatchNo;
 use crate::journal::JournalError;
 use sqlx::PgConnection;
@@ -12,7 +12,7 @@ const AHEAD: i64 = 4;
 /// Partitions kept behind that of the last batch.
 const BEHIND: i64 = 1;
 
-impl Upkeep {
+impl Maintenance {
     /// Makes numbers ahead of the last batch, and drops the ranges behind it. Cheap when there is nothing to do.
     pub async fn turn_batches(&self) -> Result<(), JournalError> {
         let mut connection = self.connect().await?;
@@ -34,7 +34,7 @@ impl Upkeep {
     }
 
     /// The first batch number of the range behind the present one: when the last batch reaches it, it is time for
-    /// [`Upkeep::turn_batches`].
+    /// [`Maintenance::turn_batches`].
     pub fn next_turn(last: BatchNo) -> BatchNo {
         BatchNo((last.0 / RANGE + 1) * RANGE)
     }
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn it_is_time_again_when_a_range_is_full() {
         assert_eq!(
-            [0, 999_999, 1_000_000].map(|last| Upkeep::next_turn(BatchNo(last)).0),
+            [0, 999_999, 1_000_000].map(|last| Maintenance::next_turn(BatchNo(last)).0),
             [1_000_000, 1_000_000, 2_000_000]
         );
     }

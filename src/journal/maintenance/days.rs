@@ -5,7 +5,7 @@
 //! the loop writes checkpoints that lie behind the day, and the few rows of tasks that are unfinished, or ended within the
 //! retention, are moved to the present day. So a scheduler that is open for months keeps its own rows and nobody else's.
 
-use super::{Upkeep, partition};
+use super::{Maintenance, partition};
 use crate::core::{Day, Handle};
 use crate::journal::{
     JournalError,
@@ -96,7 +96,7 @@ cross join lateral (
 ) s
 limit $3";
 
-impl Upkeep {
+impl Maintenance {
     /// Makes the partitions from yesterday to a week ahead, and those of the batch numbers to come, that do not exist.
     pub async fn ensure_partitions(&self) -> Result<(), JournalError> {
         let mut connection = self.connect().await?;

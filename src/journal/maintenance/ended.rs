@@ -1,6 +1,6 @@
 //! Rows that are kept one by one, and go one by one, in slices: schedulers that ended long ago, and runs of servers.
 
-use super::Upkeep;
+use super::Maintenance;
 use crate::journal::JournalError;
 
 /// Schedulers looked at by one statement.
@@ -8,7 +8,7 @@ const SLICE: i64 = 1_000;
 /// Slices of one round: what is left waits for the next one.
 const SLICES: u32 = 1_000;
 
-impl Upkeep {
+impl Maintenance {
     /// Deletes schedulers that were released before the retention began, once their whole log is gone; says how many.
     pub async fn drop_ended_schedulers(&self) -> Result<u64, JournalError> {
         let mut connection = self.connect().await?;

@@ -4,7 +4,7 @@
 //! A fence is kept by the register: an executor that was fenced opens no more sessions. It begins afresh as its next
 //! incarnation, when nothing runs of what it was given before.
 
-use crate::core::{Epoch, Time, Window, Work};
+use crate::core::{Epoch, InDoubtWindow, Time, Work};
 use crate::journal::{JournalError, Reader, Replica, encoding::Stamp};
 use std::{
     sync::{
@@ -172,7 +172,7 @@ impl Sessions {
 
     /// How many tasks of each kind earlier owners may have handed out: the slots of all they knew. What was on its way to an idle
     /// executor, this run's own or one lost a moment ago, counts: tasks handed out later than that may run elsewhere.
-    pub async fn window(&self) -> Result<Window, JournalError> {
+    pub async fn window(&self) -> Result<InDoubtWindow, JournalError> {
         let rows: Vec<(String, i64)> = self
             .reader
             .read(|| {

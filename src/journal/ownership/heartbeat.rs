@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a heartbeat found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Beat {
+pub struct HeartbeatReading {
     /// Time of the database, taken after any wait.
     pub now: Time,
     /// The end of our lease; `None`: the shard has another epoch, it is not ours any more.
@@ -58,7 +58,7 @@ impl Membership {
 }
 
 /// The connection of the heartbeat. It connects by itself.
-pub struct Heart {
+pub struct Heartbeat {
     options: PgConnectOptions,
     connection: Option<PgConnection>,
     shard: ShardId,
@@ -82,15 +82,15 @@ struct Row {
     stopping: Vec<bool>,
 }
 
-impl Heart {
+impl Heartbeat {
     pub(crate) fn new(
         options: &PgConnectOptions,
         shard: ShardId,
         replica: Replica,
         lease: Duration,
     ) -> Self {
-        Heart {
-            options: Duty::Heart.options(options),
+        Heartbeat {
+            options: Duty::Heartbeat.options(options),
             connection: None,
             shard,
             replica,
@@ -101,7 +101,7 @@ impl Heart {
 
     /// Renews the lease of `epoch` (`None`: not the owner) and the replica's own row: one statement. After an error the
     /// lease was perhaps not renewed; the next beat connects anew.
-    pub async fn beat(&mut self, epoch: Option<Epoch>) -> Result<Beat, JournalError> {
+    pub async fn beat(&mut self, epoch: Option<Epoch>) -> Result<HeartbeatReading, JournalError> {
         let patience = PATIENCE.min(self.lease * 2);
         let beaten = tokio::time::timeout(patience, self.renew(epoch))
             .await
@@ -112,7 +112,7 @@ impl Heart {
         beaten
     }
 
-    async fn renew(&mut self, epoch: Option<Epoch>) -> Result<Beat, JournalError> {
+    async fn renew(&mut self, epoch: Option<Epoch>) -> Result<HeartbeatReading, JournalError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => PgConnection::connect_with(&self.options).await?,
@@ -164,7 +164,7 @@ impl Heart {
 }
 
 impl Row {
-    fn beat(self) -> Beat {
+    fn beat(self) -> HeartbeatReading {
         let rest = self
             .names
             .into_iter()
@@ -180,7 +180,7 @@ impl Row {
                 address: address.map(Into::into),
                 stopping,
             });
-        Beat {
+        HeartbeatReading {
             now: self.now.0,
             lease_until: self.lease_until.map(|until| until.0),
             owned_until: self.owned_until.map(|until| until.0),

@@ -1,6 +1,6 @@
 //! Reads bodies ahead of dispatch: those of many tasks, of many schedulers, in one statement.
 
-use crate::core::{Handle, Packed, Seq, Stretch};
+use crate::core::{Handle, Packed, Seq, SeqRange};
 use crate::journal::{JournalError, Reader};
 use sqlx::FromRow;
 use uuid::Uuid;
@@ -40,7 +40,7 @@ impl Reader {
     /// row. Ask again for what is missing.
     pub async fn body_chunks(
         &self,
-        stretches: &[Stretch],
+        stretches: &[SeqRange],
         most_bytes: usize,
     ) -> Result<Vec<BodyChunk>, JournalError> {
         let rows = self.read(|| self.rows_of(stretches, most_bytes)).await?;
@@ -58,7 +58,7 @@ impl Reader {
 
     async fn rows_of(
         &self,
-        stretches: &[Stretch],
+        stretches: &[SeqRange],
         most_bytes: usize,
     ) -> Result<Vec<Row>, sqlx::Error> {
         let handles: Vec<Uuid> = stretches
@@ -125,7 +125,7 @@ impl Row {
     /// The bodies of a stretch that are in this row, cut into chunks.
     fn add_chunks(
         &self,
-        stretch: &Stretch,
+        stretch: &SeqRange,
         chunks: &mut Vec<BodyChunk>,
     ) -> Result<(), JournalError> {
         let row_end = self.first_seq + i64::from(self.count);

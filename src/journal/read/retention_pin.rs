@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 /// What keeps a day.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Pin {
+pub enum RetentionPin {
     /// The checkpoint of this scheduler still needs the day's rows: the loop has not written a new one yet.
     Checkpoint(Handle),
     /// This scheduler has an unfinished task of the day, whose row has not been moved yet.
@@ -24,18 +24,18 @@ pub enum Pin {
 
 impl Reader {
     /// What keeps `day`, which is over its retention.
-    pub(crate) async fn pin(&self, day: Day) -> Result<Pin, JournalError> {
+    pub(crate) async fn pin(&self, day: Day) -> Result<RetentionPin, JournalError> {
         if let Some((backend_pid, application)) = self.pinning_reader().await? {
-            return Ok(Pin::Reader {
+            return Ok(RetentionPin::Reader {
                 backend_pid,
                 application: application.unwrap_or_default(),
             });
         }
         let (stale, unfinished) = self.pinning_schedulers(day).await?;
         Ok(match (stale, unfinished) {
-            (Some(handle), _) => Pin::Checkpoint(Handle::from_uuid(handle)),
-            (None, Some(handle)) => Pin::Unfinished(Handle::from_uuid(handle)),
-            (None, None) => Pin::Due,
+            (Some(handle), _) => RetentionPin::Checkpoint(Handle::from_uuid(handle)),
+            (None, Some(handle)) => RetentionPin::Unfinished(Handle::from_uuid(handle)),
+            (None, None) => RetentionPin::Due,
         })
     }
 

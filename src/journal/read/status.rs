@@ -2,7 +2,7 @@
 
 use crate::core::{BatchNo, Day, Epoch, Time};
 use crate::journal::{
-    JournalError, Pin, Reader,
+    JournalError, Reader, RetentionPin,
     encoding::{Date, Stamp},
 };
 use uuid::Uuid;
@@ -21,7 +21,7 @@ pub struct JournalStatus {
     /// The oldest day with tasks.
     pub oldest_day: Option<Day>,
     /// What keeps it, when it is over its retention.
-    pub pin: Option<Pin>,
+    pub pin: Option<RetentionPin>,
     /// Days for which events and the log are kept.
     pub retention_days: u32,
     /// Runs of servers seen in the last hour, the youngest first.

@@ -3,13 +3,13 @@
 use super::{options, timestamp};
 use crate::{
     coordinator::EVENT_RESULT_BYTES,
-    core::{Attempt, Done, DoneNo, Handle, Outcome, Standing, TaskResult, Work},
+    core::{Attempt, Done, DoneNo, Handle, Outcome, TaskResult, TaskState, Work},
     journal::{Body, StoredTask},
 };
 use rallypoint_client::api;
 
 /// Where the core says an unfinished task stands, and attempts begun.
-type Where = Option<(Standing, Attempt)>;
+type Where = Option<(TaskState, Attempt)>;
 
 /// The `index`th of the tasks that ended as `done` says; `done_no` is the event of the first. `whole`: with the result
 /// whatever its size.
@@ -82,20 +82,20 @@ pub(crate) fn task_view(
 pub(crate) fn state(task: &StoredTask, standing: Where) -> api::TaskState {
     match (&task.done, standing) {
         (Some(_), _) => api::TaskState::Done,
-        (None, Some((Standing::Blocked { .. }, _))) => api::TaskState::Blocked,
-        (None, Some((Standing::Queued, _))) => api::TaskState::Queued,
-        (None, Some((Standing::Running { .. }, _))) => api::TaskState::Running,
-        (None, Some((Standing::Retrying { .. }, _))) => api::TaskState::Retrying,
+        (None, Some((TaskState::Blocked { .. }, _))) => api::TaskState::Blocked,
+        (None, Some((TaskState::Queued, _))) => api::TaskState::Queued,
+        (None, Some((TaskState::Running { .. }, _))) => api::TaskState::Running,
+        (None, Some((TaskState::Retrying { .. }, _))) => api::TaskState::Retrying,
         (None, None) => api::TaskState::Unspecified,
     }
 }
 
 fn times(standing: Where) -> (Option<crate::core::Time>, Option<crate::core::Time>) {
     match standing {
-        Some((Standing::Running { since }, _)) => (Some(since), None),
-        Some((Standing::Retrying { next_at }, _)) => (None, Some(next_at)),
-        Some((Standing::Blocked { next_at }, _)) => (None, next_at),
-        Some((Standing::Queued, _)) | None => (None, None),
+        Some((TaskState::Running { since }, _)) => (Some(since), None),
+        Some((TaskState::Retrying { next_at }, _)) => (None, Some(next_at)),
+        Some((TaskState::Blocked { next_at }, _)) => (None, next_at),
+        Some((TaskState::Queued, _)) | None => (None, None),
     }
 }
 

@@ -3,7 +3,7 @@
 //! A call is sent again only when it had no effect, or can have one only once: those that begin something are given a
 //! request id before they are sent on. Streams are forwarded in `scheduler::synchronize`, which knows their cursor.
 
-use super::route::{self, LOOKS, Owner, Route, Way};
+use super::route::{self, Destination, LOOKS, OwnerAddress, Route};
 use crate::rpc::{
     auth::{Auth, CALLER, NAMESPACE},
     errors,
@@ -116,7 +116,7 @@ where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send,
     S::Future: Send,
 {
-    let Way::Here = layer.route.way() else {
+    let Destination::Here = layer.route.way() else {
         let (parts, body) = request.into_parts();
         return Ok(match collect(body, layer.request_bytes).await {
             Ok(body) => Call::new(&layer, &parts, body).elsewhere(inner).await,
@@ -125,7 +125,7 @@ where
     };
     // While it is answered here, what it says is kept, for the case that the shard moves meanwhile.
     let (parts, body) = request.into_parts();
-    let kept = Kept::default();
+    let kept = BufferedFrames::default();
     let mut here = Request::new(kept.recording(body));
     *here.method_mut() = parts.method.clone();
     *here.uri_mut() = parts.uri.clone();
@@ -137,7 +137,7 @@ where
         return Ok(response);
     };
     let body = kept.take();
-    let here_no_more = !matches!(layer.route.way(), Way::Here);
+    let here_no_more = !matches!(layer.route.way(), Destination::Here);
     let again = route::is_not_owner(&status)
         || here_no_more && route::is_unknown(&status) && is_repeatable(&parts, &body);
     if !again {
@@ -177,13 +177,13 @@ impl<'a> Call<'a> {
         let mut unknown = false;
         for longest in LOOKS.into_iter().map(Some).chain([None]) {
             let answered = match route.way() {
-                Way::Here => inner
+                Destination::Here => inner
                     .clone()
                     .oneshot(self.request(&self.parts.headers))
                     .await
                     .map_err(|never| match never {}),
-                Way::There(owner) => self.ask(&owner, &request).await,
-                Way::Nowhere => Err(errors::not_owner()),
+                Destination::There(owner) => self.ask(&owner, &request).await,
+                Destination::Nowhere => Err(errors::not_owner()),
             };
             let failed = match answered {
                 Ok(response) => match Status::from_header_map(response.headers()) {
@@ -210,7 +210,11 @@ impl<'a> Call<'a> {
     }
 
     /// The owner's answer, whole: what breaks half-way is as unknown as what is never answered.
-    async fn ask(&self, owner: &Owner, headers: &HeaderMap) -> Result<Response<Body>, Status> {
+    async fn ask(
+        &self,
+        owner: &OwnerAddress,
+        headers: &HeaderMap,
+    ) -> Result<Response<Body>, Status> {
         let asked = async {
             let response = owner.channel.clone().oneshot(self.request(headers)).await;
             let (parts, body) = response
@@ -253,9 +257,9 @@ impl<'a> Call<'a> {
 
 /// A body as it goes by.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Vec<Bytes>>>);
+struct BufferedFrames(Arc<Mutex<Vec<Bytes>>>);
 
-impl Kept {
+impl BufferedFrames {
     fn recording(&self, body: Body) -> Body {
         let kept = self.clone();
         Body::new(body.map_frame(move |frame| {
@@ -380,6 +384,6 @@ mod tests {
             "/rallypoint.v1.SchedulerService/Synchronization"
         ));
         assert!(!is_forwarded("/rallypoint.v1.StatusService/GetStatus"));
-        assert!(!is_forwarded("/grpc.health.v1.Health/Check"));
+        assert!(!is_forwarded("/grpc.health.v1.Health/Preflight"));
     }
 }

@@ -6,7 +6,7 @@ use crate::rpc::{
     errors::reason::Reason,
 };
 use crate::{
-    coordinator::{Coordinator, Standing},
+    coordinator::{Coordinator, Role},
     core::Caller,
     journal::Membership,
     peer::Peers,
@@ -36,18 +36,18 @@ pub(crate) struct Route {
 }
 
 /// Where to.
-pub(crate) enum Way {
+pub(crate) enum Destination {
     /// This replica owns the shard, or is about to know.
     Here,
     /// Another one does.
-    There(Owner),
+    There(OwnerAddress),
     /// Nobody does, as far as is known.
     Nowhere,
 }
 
 /// The owner, as this replica knows it.
 #[derive(Clone)]
-pub(crate) struct Owner {
+pub(crate) struct OwnerAddress {
     pub channel: Channel,
     id: Uuid,
 }
@@ -87,9 +87,9 @@ impl Route {
     }
 
     /// Where to now.
-    pub(crate) fn way(&self) -> Way {
-        if self.coordinator.standing() != Standing::Standby {
-            return Way::Here;
+    pub(crate) fn way(&self) -> Destination {
+        if self.coordinator.standing() != Role::Standby {
+            return Destination::Here;
         }
         let membership = self.coordinator.membership();
         let membership = membership.borrow();
@@ -98,17 +98,17 @@ impl Route {
                 .owning()
                 .filter(|member| member.id != self.coordinator.id())?;
             let channel = peers.channel(member.address.as_deref()?).ok()?;
-            Some(Owner {
+            Some(OwnerAddress {
                 channel,
                 id: member.id,
             })
         });
-        owner.map_or(Way::Nowhere, Way::There)
+        owner.map_or(Destination::Nowhere, Destination::There)
     }
 
     /// Another replica owns the shard, and can be reached as far as is known.
     pub(crate) fn leads_to_an_owner(&self) -> bool {
-        matches!(self.way(), Way::There(_))
+        matches!(self.way(), Destination::There(_))
     }
 
     /// Waits a moment before the next look, shorter when something changes.
@@ -124,7 +124,7 @@ impl Route {
     }
 
     /// Resolves when another one than `owner` owns the shard.
-    pub(crate) async fn replaced(&self, owner: &Owner) {
+    pub(crate) async fn replaced(&self, owner: &OwnerAddress) {
         let mut membership = self.coordinator.membership();
         let another = |known: &Membership| known.owner.is_some_and(|id| id != owner.id);
         if membership.wait_for(another).await.is_err() {

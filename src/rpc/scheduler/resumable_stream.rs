@@ -6,7 +6,7 @@ use super::Schedulers;
 use crate::rpc::{
     convert::stream::{message, until},
     errors,
-    forwarding::route::{self, LOOKS, Owner, Way},
+    forwarding::route::{self, Destination, LOOKS, OwnerAddress},
 };
 use crate::{
     coordinator::EventStream,
@@ -34,7 +34,7 @@ pub(crate) struct Follow {
 
 enum Source {
     Here(EventStream),
-    There(Box<Streaming<api::SynchronizationResponse>>, Owner),
+    There(Box<Streaming<api::SynchronizationResponse>>, OwnerAddress),
 }
 
 impl Follow {
@@ -153,7 +153,7 @@ impl Follow {
 /// The cursor at the owner.
 async fn source(schedulers: &Schedulers, caller: &Caller, watch: &Watch) -> Result<Source, Status> {
     match schedulers.route.as_ref().map(|route| route.way()) {
-        None | Some(Way::Here) => {
+        None | Some(Destination::Here) => {
             let opened = schedulers
                 .coordinator
                 .watch(
@@ -168,7 +168,7 @@ async fn source(schedulers: &Schedulers, caller: &Caller, watch: &Watch) -> Resu
                 opened.map_err(|error| errors::call(error, watch.handle))?,
             ))
         }
-        Some(Way::There(owner)) => {
+        Some(Destination::There(owner)) => {
             let mut client = SchedulerServiceClient::new(owner.channel.clone());
             let request = route::envelope(request(watch), caller)?;
             Ok(Source::There(
@@ -176,7 +176,7 @@ async fn source(schedulers: &Schedulers, caller: &Caller, watch: &Watch) -> Resu
                 owner,
             ))
         }
-        Some(Way::Nowhere) => Err(errors::not_owner()),
+        Some(Destination::Nowhere) => Err(errors::not_owner()),
     }
 }
 
@@ -196,7 +196,7 @@ fn request(watch: &Watch) -> api::SynchronizationRequest {
 
 async fn there(
     stream: &mut Streaming<api::SynchronizationResponse>,
-    owner: &Owner,
+    owner: &OwnerAddress,
     schedulers: &Schedulers,
 ) -> Result<api::SynchronizationResponse, Status> {
     let replaced = async {

@@ -5,7 +5,7 @@
 use super::{Schedulers, listing::PAGE_BYTES};
 use crate::rpc::{convert, errors, validate::ListTasks};
 use crate::{
-    core::{Attempt, Caller, Handle, Phase, Place, Reply, Seq, Standing, TaskId, Verb},
+    core::{Attempt, Caller, Handle, Phase, Reply, Seq, TaskId, TaskRef, TaskState, Verb},
     journal::{StoredTask, TaskPage},
 };
 use prost::Message;
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use tonic::Status;
 
 /// Where unfinished tasks stand.
-type Standings = HashMap<Seq, (Standing, Attempt)>;
+type Standings = HashMap<Seq, (TaskState, Attempt)>;
 
 /// Reads of the journal for one page of a filtered list.
 const READS: usize = 8;
@@ -43,7 +43,7 @@ impl Schedulers {
             .ask(
                 caller,
                 id.handle,
-                Verb::Cancel(Place { seq: id.seq, order }),
+                Verb::Cancel(TaskRef { seq: id.seq, order }),
             )
             .await?
         {
@@ -216,9 +216,9 @@ impl Schedulers {
             .iter_mut()
             .filter(|task| task.done.is_none())
             .collect();
-        let places: Vec<Place> = open
+        let places: Vec<TaskRef> = open
             .iter()
-            .map(|task| Place {
+            .map(|task| TaskRef {
                 seq: task.seq,
                 order: task.effective,
             })

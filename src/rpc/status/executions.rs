@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What the executor tells about itself.
 #[derive(Clone)]
-pub(crate) struct Probes {
+pub(crate) struct StatusSource {
     /// One row per slot.
     pub executions: Arc<dyn Fn() -> Vec<api::Execution> + Send + Sync>,
     /// One row per target.
@@ -23,7 +23,7 @@ pub(crate) struct Probes {
 #[derive(Clone)]
 pub(crate) struct Executions {
     /// Of this one.
-    pub probes: Probes,
+    pub probes: StatusSource,
     /// To the others; `None`: only this one is told of.
     pub route: Option<Route>,
 }

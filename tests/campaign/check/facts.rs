@@ -132,7 +132,7 @@ impl Facts {
                 });
             }
             Entry::Cancel { .. } => {}
-            Entry::Patron {
+            Entry::Caller {
                 call,
                 begun,
                 answer,

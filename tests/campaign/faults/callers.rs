@@ -36,10 +36,10 @@ impl Faults {
     }
 
     async fn vanish(self, handle: String, seed: u64, lasts: Duration) -> u64 {
-        let (mut dice, begun, mut gone) = (crate::rng::Dice::new(seed), Instant::now(), 0);
+        let (mut rng, begun, mut gone) = (crate::rng::Rng::new(seed), Instant::now(), 0);
         while begun.elapsed() < lasts {
             let token = self.load.new_token();
-            self.rig.history.write(&Entry::Stray {
+            self.fixture.history.write(&Entry::Stray {
                 handle: handle.clone(),
                 token,
             });
@@ -62,8 +62,8 @@ impl Faults {
                 request_id: Uuid::now_v7().to_string(),
                 tasks,
             };
-            let mut client = self.load.client(dice.place(60));
-            let patience = Duration::from_micros(dice.below(20_000));
+            let mut client = self.load.client(rng.place(60));
+            let patience = Duration::from_micros(rng.below(20_000));
             gone += u64::from(timeout(patience, client.exec_async(call)).await.is_err());
         }
         gone
@@ -127,7 +127,7 @@ impl Faults {
             });
             if let Ok(Ok(response)) = call.await {
                 let handle = response.into_inner().scheduler?.handle;
-                self.rig.history.write(&Entry::Stray {
+                self.fixture.history.write(&Entry::Stray {
                     handle: handle.clone(),
                     token: 0,
                 });
@@ -155,7 +155,7 @@ impl Faults {
             if let crate::history::Answer::Ok(_) = answer {
                 let answer = answer.map(|_| ());
                 let handle = handle.to_owned();
-                self.rig.history.write(&Entry::Release {
+                self.fixture.history.write(&Entry::Release {
                     begun,
                     ended: now(),
                     handle,

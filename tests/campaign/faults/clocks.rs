@@ -19,7 +19,7 @@ impl Faults {
     /// It jumps and stays there, mostly while the server goes on, now and then for one that begins so; then it jumps to and
     /// fro, and in the end it is right.
     pub(super) async fn clock_jumps(&self, fault: &Fault) -> Bite {
-        let server = self.rig.server(self.victim(fault).await);
+        let server = self.fixture.server(self.victim(fault).await);
         let Some(clock) = &server.clock else {
             return Bite::new(0, "no libfaketime here");
         };

@@ -19,12 +19,12 @@ impl Faults {
             };
             counter.load(Relaxed)
         };
-        let all = || self.rig.servers.iter().map(counted).sum::<u64>();
+        let all = || self.fixture.servers.iter().map(counted).sum::<u64>();
         let (before, begun) = (all(), Instant::now());
         while begun.elapsed() < fault.lasts
             || (all() == before && begun.elapsed() < 5 * fault.lasts)
         {
-            for server in &self.rig.servers {
+            for server in &self.fixture.servers {
                 let scissors = server.proxy.scissors();
                 let scissor = if acknowledgement {
                     &scissors.acknowledgement
@@ -35,7 +35,7 @@ impl Faults {
             }
             sleep(BETWEEN_CUTS).await;
         }
-        for server in &self.rig.servers {
+        for server in &self.fixture.servers {
             server
                 .proxy
                 .scissors()
@@ -48,7 +48,7 @@ impl Faults {
 
     /// What is open now is silent for a while and then closed; new connections work.
     pub(super) async fn half_open(&self, fault: &Fault) -> Bite {
-        let server = self.rig.server(fault.server);
+        let server = self.fixture.server(fault.server);
         let proxy = &server.proxy;
         let before = proxy.counters().withheld.load(Relaxed);
         let first_new = proxy.next_connection();
@@ -63,19 +63,19 @@ impl Faults {
     pub(super) async fn latency(&self, fault: &Fault) -> Bite {
         let latency = Duration::from_millis([5, 20, 50, 150][(fault.variant % 4) as usize]);
         let counters = || {
-            self.rig
+            self.fixture
                 .servers
                 .iter()
                 .map(|server| server.proxy.counters().delayed.load(Relaxed))
                 .sum::<u64>()
         };
         let before = counters();
-        self.rig
+        self.fixture
             .servers
             .iter()
             .for_each(|server| server.proxy.change(|weather| weather.latency = latency));
         sleep(fault.lasts).await;
-        self.rig.servers.iter().for_each(|server| {
+        self.fixture.servers.iter().for_each(|server| {
             server
                 .proxy
                 .change(|weather| weather.latency = Duration::ZERO)
@@ -88,13 +88,13 @@ impl Faults {
 
     /// What the service says to Postgres does not arrive.
     pub(super) async fn partition(&self, fault: &Fault) -> Bite {
-        let server = self.rig.server(self.victim(fault).await);
+        let server = self.fixture.server(self.victim(fault).await);
         apart(&server.proxy, fault).await.hurting([server.number])
     }
 
     /// What other servers say to one does not arrive.
     pub(super) async fn peers_apart(&self, fault: &Fault) -> Bite {
-        match self.rig.server(self.victim(fault).await).peer_proxy() {
+        match self.fixture.server(self.victim(fault).await).peer_proxy() {
             Some(proxy) => apart(proxy, fault).await,
             None => Bite::new(0, "it is alone"),
         }
@@ -102,7 +102,7 @@ impl Faults {
 
     /// What callers say to a server does not arrive.
     pub(super) async fn callers_apart(&self, fault: &Fault) -> Bite {
-        apart(&self.rig.server(fault.server).callers, fault).await
+        apart(&self.fixture.server(fault.server).callers, fault).await
     }
 }
 

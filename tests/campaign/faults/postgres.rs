@@ -14,12 +14,12 @@ use tokio::{task::spawn_blocking, time::sleep};
 impl Faults {
     pub(super) async fn postgres_crash(&self, fault: &Fault) -> Bite {
         let before = self.lost();
-        let rig = self.rig.clone();
-        spawn_blocking(move || rig.postgres.immediate_stop())
+        let fixture = self.fixture.clone();
+        spawn_blocking(move || fixture.postgres.immediate_stop())
             .await
             .expect("it stops");
         sleep(fault.lasts).await;
-        self.rig.revive_postgres().await;
+        self.fixture.revive_postgres().await;
         Bite::new(self.lost() - before, "Postgres crashed; connections lost")
     }
 
@@ -31,7 +31,7 @@ impl Faults {
         };
         let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
         sleep(fault.lasts).await;
-        self.rig.revive_postgres().await;
+        self.fixture.revive_postgres().await;
         Bite::new(
             self.lost() - before,
             "a backend was killed; connections lost",
@@ -55,7 +55,7 @@ impl Faults {
 
     /// Until there is room again every append fails.
     pub(super) async fn disk_full(&self, fault: &Fault) -> Bite {
-        if self.rig.disk.is_none() {
+        if self.fixture.disk.is_none() {
             return Bite::new(0, "no disk of our own: be root");
         }
         let (mut bytes, refused) = (0, self.refusals_of_the_disk());
@@ -69,14 +69,14 @@ impl Faults {
             }
         });
         let harm = harm.await + self.refusals_of_the_disk() - refused;
-        self.rig.disk.iter().for_each(Disk::free);
-        self.rig.revive_postgres().await;
+        self.fixture.disk.iter().for_each(Disk::free);
+        self.fixture.revive_postgres().await;
         Bite::new(harm, format!("{} MiB were taken", bytes >> 20))
     }
 
     async fn fill_disk(&self) -> u64 {
-        let rig = self.rig.clone();
-        let fill = move || rig.disk.as_ref().map_or(0, Disk::fill);
+        let fixture = self.fixture.clone();
+        let fill = move || fixture.disk.as_ref().map_or(0, Disk::fill);
         spawn_blocking(fill).await.expect("it is filled")
     }
 
@@ -84,7 +84,9 @@ impl Faults {
         let mut taken = Vec::new();
         let mut refused = 0;
         while taken.len() < 1_000 {
-            match PgConnection::connect_with(&self.rig.postgres.options_for(TARGET, TARGET)).await {
+            match PgConnection::connect_with(&self.fixture.postgres.options_for(TARGET, TARGET))
+                .await
+            {
                 Ok(connection) => taken.push(connection),
                 Err(_) => {
                     refused += 1;
@@ -109,7 +111,7 @@ impl Faults {
 
     /// Backends of the service, past all that is ours.
     async fn backends(&self) -> Vec<i32> {
-        let Ok(mut session) = self.rig.session("postgres").await else {
+        let Ok(mut session) = self.fixture.session("postgres").await else {
             return Vec::new();
         };
         let query = "select pid from pg_stat_activity where usename in ('rallypoint', 'app') and client_addr is null
@@ -121,7 +123,7 @@ impl Faults {
     }
 
     async fn end_session(&self, pid: i32) {
-        if let Ok(mut session) = self.rig.session("postgres").await {
+        if let Ok(mut session) = self.fixture.session("postgres").await {
             let _ = sqlx::query("select pg_terminate_backend($1)")
                 .bind(pid)
                 .execute(&mut session)
@@ -131,7 +133,7 @@ impl Faults {
 
     /// Connections that Postgres closed so far.
     fn lost(&self) -> u64 {
-        self.rig
+        self.fixture
             .servers
             .iter()
             .map(|server| server.proxy.counters().lost.load(Relaxed))
@@ -140,7 +142,7 @@ impl Faults {
 
     /// How often the servers were told that the disk is full.
     fn refusals_of_the_disk(&self) -> u64 {
-        self.rig
+        self.fixture
             .servers
             .iter()
             .map(|server| server.says("No space left on device"))

@@ -16,7 +16,7 @@ const LARGE_CALLS: usize = 16;
 impl Faults {
     /// It bites when the server was at work: connections to Postgres end with it, whether or not a caller was hurt.
     pub(super) async fn kill(&self, fault: &Fault) -> Bite {
-        let server = self.rig.server(self.victim(fault).await);
+        let server = self.fixture.server(self.victim(fault).await);
         let connections = || server.proxy.counters().hung_up.load(Relaxed);
         let before = connections();
         let harm = self.harm_while(async {
@@ -37,7 +37,7 @@ impl Faults {
         let Some(trap) = Trap::set() else {
             return Bite::new(0, "no memory cgroup to be had");
         };
-        let server = self.rig.server(self.victim(fault).await);
+        let server = self.fixture.server(self.victim(fault).await);
         let harm = self.harm_while(async {
             tokio::select! {
                 () = server.starve(&trap) => {}
@@ -58,9 +58,9 @@ impl Faults {
         let server = self.victim(fault).await;
         let answered = self.load.answered();
         let harm = self.harm_while(async {
-            self.rig.server(server).signal(Signal::SIGSTOP);
+            self.fixture.server(server).signal(Signal::SIGSTOP);
             sleep(fault.lasts).await;
-            self.rig.server(server).signal(Signal::SIGCONT);
+            self.fixture.server(server).signal(Signal::SIGCONT);
         });
         let harm = harm.await;
         let what = format!(
@@ -73,13 +73,13 @@ impl Faults {
     pub(super) async fn rolling_restart(&self, fault: &Fault) -> Bite {
         let mut in_order = 0;
         let harm = self.harm_while(async {
-            for server in &self.rig.servers {
+            for server in &self.fixture.servers {
                 in_order += u64::from(server.terminate().await);
                 server.release();
                 sleep(fault.lasts).await;
             }
         });
-        let (harm, servers) = (harm.await, self.rig.servers.len());
+        let (harm, servers) = (harm.await, self.fixture.servers.len());
         Bite::new(
             in_order,
             format!(
@@ -90,7 +90,7 @@ impl Faults {
 
     /// Mostly the owner of the shard, since the others have less to lose.
     pub(super) async fn victim(&self, fault: &Fault) -> usize {
-        let any = fault.server % self.rig.servers.len();
+        let any = fault.server % self.fixture.servers.len();
         if fault.variant.is_multiple_of(4) {
             return any;
         }
@@ -100,7 +100,7 @@ impl Faults {
     /// The number of the server that owns the shard.
     async fn owner(&self) -> Option<usize> {
         let mut session = self
-            .rig
+            .fixture
             .session(rallypoint::postgres::COORDINATION)
             .await
             .ok()?;

@@ -3,7 +3,7 @@
 use super::{Load, PATIENCE, answered, work};
 use crate::{
     history::{Answer, Done, Entry, now},
-    rng::Dice,
+    rng::Rng,
 };
 use rallypoint_client::{
     self, Client, Scheduler,
@@ -13,28 +13,28 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 use tokio::time::timeout;
 use uuid::Uuid;
 
-pub(super) struct Patron {
+pub(super) struct Caller {
     load: Arc<Load>,
     /// Knows all servers.
     client: Client,
-    dice: Dice,
+    rng: Rng,
     order: i64,
     /// The last event heard.
     heard: i64,
 }
 
-impl Patron {
-    pub(super) fn new(load: Arc<Load>, seed: u64) -> Patron {
-        let (mut dice, mut addresses) = (Dice::new(seed), load.addresses.clone());
-        let first = dice.place(addresses.len());
+impl Caller {
+    pub(super) fn new(load: Arc<Load>, seed: u64) -> Caller {
+        let (mut rng, mut addresses) = (Rng::new(seed), load.addresses.clone());
+        let first = rng.place(addresses.len());
         addresses.rotate_left(first);
         let client = Client::connect_lazy(&addresses.join(","))
             .expect("addresses")
             .with_patience(PATIENCE);
-        Patron {
+        Caller {
             load,
             client,
-            dice,
+            rng,
             order: 100,
             heard: 0,
         }
@@ -42,7 +42,7 @@ impl Patron {
 
     /// Whatever fails has been written down: there is nothing to go on with.
     pub(super) async fn hold(mut self) -> Option<()> {
-        let limit = Some(1 + self.dice.below(5) as i32);
+        let limit = Some(1 + self.rng.below(5) as i32);
         let settings = api::SchedulerSettings {
             max_parallelism: limit,
             on_failure: api::OnFailure::Continue.into(),
@@ -57,9 +57,9 @@ impl Patron {
             handle: handle.clone(),
             limit,
         });
-        for _ in 0..2 + self.dice.below(5) {
+        for _ in 0..2 + self.rng.below(5) {
             self.submit(&scheduler).await?;
-            if self.dice.percent(60) {
+            if self.rng.percent(60) {
                 self.listen(&scheduler).await?;
             }
         }
@@ -78,14 +78,14 @@ impl Patron {
 
     async fn submit(&mut self, scheduler: &Scheduler) -> Option<()> {
         self.order += 100;
-        let order = self.dice.percent(70).then_some(self.order);
-        let several = 0..1 + self.dice.below(25);
+        let order = self.rng.percent(70).then_some(self.order);
+        let several = 0..1 + self.rng.below(25);
         let asked: Vec<_> = several
-            .map(|_| work::asked(self.load.new_token(), order, &mut self.dice))
+            .map(|_| work::asked(self.load.new_token(), order, &mut self.rng))
             .collect();
         let tasks = asked
             .iter()
-            .map(|asked| work::task(asked, &mut self.dice))
+            .map(|asked| work::task(asked, &mut self.rng))
             .collect();
         let begun = now();
         let answer = self
@@ -159,7 +159,7 @@ impl Patron {
             Answer::Refused(why) => (Answer::Refused(why.clone()), Answer::Refused(why)),
             Answer::Unknown(why) => (Answer::Unknown(why.clone()), Answer::Unknown(why)),
         };
-        self.load.history.write(&Entry::Patron {
+        self.load.history.write(&Entry::Caller {
             call: call.to_owned(),
             begun,
             ended: now(),

@@ -3,7 +3,7 @@
 use super::{Load, PATIENCE, listener::Listener, work};
 use crate::{
     history::{Answer, Asked, Entry, now},
-    rng::Dice,
+    rng::Rng,
 };
 use rallypoint_client::api::{self, end::Reason, until::Kind};
 use std::{
@@ -17,7 +17,7 @@ const PAUSE_AFTER_UNKNOWN: Duration = Duration::from_millis(100);
 
 pub(super) struct Conversation {
     load: Arc<Load>,
-    dice: Dice,
+    rng: Rng,
     server: usize,
     handle: String,
     joins: bool,
@@ -35,11 +35,11 @@ struct Submission {
 
 impl Conversation {
     pub(super) fn new(load: Arc<Load>, seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
-        let (server, joins) = (dice.place(60), dice.percent(30));
+        let mut rng = Rng::new(seed);
+        let (server, joins) = (rng.place(60), rng.percent(30));
         Conversation {
             load,
-            dice,
+            rng,
             server,
             handle: String::new(),
             joins,
@@ -53,13 +53,13 @@ impl Conversation {
             return;
         }
         let watching = tokio::spawn(self.listener(0, Kind::Forever(api::Unit {})).listen());
-        for _ in 0..2 + self.dice.below(5) {
+        for _ in 0..2 + self.rng.below(5) {
             if !self.submit().await {
                 break;
             }
             self.interfere().await;
         }
-        let cancels = self.dice.percent(25);
+        let cancels = self.rng.percent(25);
         if !cancels {
             self.wait_for_all().await;
         }
@@ -70,7 +70,7 @@ impl Conversation {
     }
 
     async fn open(&mut self) -> Option<()> {
-        let limit = self.dice.percent(70).then(|| 1 + self.dice.below(5) as i32);
+        let limit = self.rng.percent(70).then(|| 1 + self.rng.below(5) as i32);
         let settings = api::SchedulerSettings {
             max_parallelism: limit,
             late_order: if self.joins {
@@ -79,7 +79,7 @@ impl Conversation {
                 api::LateOrder::Reject
             }
             .into(),
-            on_failure: match self.dice.below(10) {
+            on_failure: match self.rng.below(10) {
                 0..=1 => api::OnFailure::Halt,
                 2..=3 => api::OnFailure::CancelRest,
                 _ => api::OnFailure::Continue,
@@ -163,18 +163,18 @@ impl Conversation {
 
     fn submission(&mut self) -> Submission {
         let mut asked = Vec::new();
-        for _ in 0..1 + self.dice.below(25) {
-            let order = match self.dice.below(4) {
+        for _ in 0..1 + self.rng.below(25) {
+            let order = match self.rng.below(4) {
                 0 => None,
-                _ if self.joins => Some(100 * (1 + self.dice.below(4) as i64)),
-                _ => Some(self.order + 100 * self.dice.below(2) as i64),
+                _ if self.joins => Some(100 * (1 + self.rng.below(4) as i64)),
+                _ => Some(self.order + 100 * self.rng.below(2) as i64),
             };
-            asked.push(work::asked(self.load.new_token(), order, &mut self.dice));
+            asked.push(work::asked(self.load.new_token(), order, &mut self.rng));
         }
         self.order += 100;
         let tasks = asked
             .iter()
-            .map(|asked| work::task(asked, &mut self.dice))
+            .map(|asked| work::task(asked, &mut self.rng))
             .collect();
         Submission {
             request: Uuid::now_v7().to_string(),
@@ -185,7 +185,7 @@ impl Conversation {
 
     /// Says what was accepted once more, or something else in its name.
     async fn repeat(&mut self, submission: &Submission) {
-        match self.dice.below(10) {
+        match self.rng.below(10) {
             0..=1 => _ = self.try_submit(submission, false).await,
             2 => {
                 let mut tasks = submission.tasks.clone();
@@ -214,14 +214,14 @@ impl Conversation {
     }
 
     async fn interfere(&mut self) {
-        for _ in 0..self.dice.below(3) {
-            let seq = 1 + self.dice.below(self.last.max(1) as u64) as i64;
+        for _ in 0..self.rng.below(3) {
+            let seq = 1 + self.rng.below(self.last.max(1) as u64) as i64;
             self.cancel(seq).await;
         }
-        match self.dice.below(10) {
+        match self.rng.below(10) {
             0 => self.pause().await,
             1..=2 => self.wait_for_all().await,
-            _ => sleep(Duration::from_millis(self.dice.below(150))).await,
+            _ => sleep(Duration::from_millis(self.rng.below(150))).await,
         }
     }
 
@@ -261,7 +261,7 @@ impl Conversation {
                     .pause_scheduler(api::PauseSchedulerRequest { handle }),
             )
             .await;
-        sleep(Duration::from_millis(self.dice.below(200))).await;
+        sleep(Duration::from_millis(self.rng.below(200))).await;
         self.resume().await;
     }
 
@@ -331,7 +331,7 @@ impl Conversation {
             handle,
             after,
             until,
-            server: self.dice.place(60),
+            server: self.rng.place(60),
             patience: PATIENCE,
         }
     }

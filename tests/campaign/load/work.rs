@@ -2,23 +2,22 @@
 
 use crate::{
     history::{Asked, Work},
-    rng::Dice,
+    rng::Rng,
 };
 use rallypoint_client::api::{self, task::Kind};
 use std::time::Duration;
 
 /// A task as chance will have it; `token` names it.
-pub(super) fn asked(token: i64, order: Option<i64>, dice: &mut Dice) -> Asked {
-    let work = match dice.below(100) {
+pub(super) fn asked(token: i64, order: Option<i64>, rng: &mut Rng) -> Asked {
+    let work = match rng.below(100) {
         0..=34 => Work::Noop,
         35..=89 => Work::Marked,
         90..=95 => Work::Failing,
         _ => Work::Endless,
     };
     let token = if work == Work::Noop { 0 } else { token };
-    let at_most_once = work != Work::Noop && dice.percent(20);
-    let retried =
-        !at_most_once && matches!(work, Work::Failing | Work::Endless) && dice.percent(50);
+    let at_most_once = work != Work::Noop && rng.percent(20);
+    let retried = !at_most_once && matches!(work, Work::Failing | Work::Endless) && rng.percent(50);
     Asked {
         token,
         work,
@@ -29,11 +28,11 @@ pub(super) fn asked(token: i64, order: Option<i64>, dice: &mut Dice) -> Asked {
 }
 
 /// As the service takes it.
-pub(super) fn task(asked: &Asked, dice: &mut Dice) -> api::Task {
+pub(super) fn task(asked: &Asked, rng: &mut Rng) -> api::Task {
     let kind = match asked.work {
         Work::Noop => Kind::Noop(api::NoopTask::default()),
         _ => Kind::Sql(api::SqlTask {
-            statement: statement(asked, dice),
+            statement: statement(asked, rng),
             ..Default::default()
         }),
     };
@@ -56,7 +55,7 @@ pub(super) fn task(asked: &Asked, dice: &mut Dice) -> api::Task {
 }
 
 /// The commits make marks count even when the task comes to nothing later.
-fn statement(asked: &Asked, dice: &mut Dice) -> String {
+fn statement(asked: &Asked, rng: &mut Rng) -> String {
     let mark = |start: bool| {
         format!(
             "insert into witness (token, start) values ({}, {start}); commit",
@@ -67,7 +66,7 @@ fn statement(asked: &Asked, dice: &mut Dice) -> String {
     match asked.work {
         Work::Failing => format!("{start}; select 1/0"),
         Work::Endless => format!("{start}; select pg_sleep(60)"),
-        Work::Noop | Work::Marked => match dice.below(10) {
+        Work::Noop | Work::Marked => match rng.below(10) {
             0..=5 => format!("{start}; {end}"),
             6..=8 => format!("{start}; select pg_sleep(0.02); {end}"),
             _ => format!("{start}; select pg_sleep(0.3); {end}"),

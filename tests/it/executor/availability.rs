@@ -1,6 +1,6 @@
 //! Targets that are away, come back, or still run what a dead predecessor began.
 
-use super::fixture::{Rig, failed, sql};
+use super::fixture::{Fixture, failed, sql};
 use crate::harness::postgres::{POSTGRES, connect, database, start};
 use rallypoint::{
     core::{Report, Time},
@@ -23,32 +23,32 @@ use tokio::{
 #[tokio::test]
 async fn a_target_that_goes_away_loses_its_slots_and_gets_them_back() {
     let postgres = start(Vec::new());
-    let mut rig = Rig::on(postgres.options_for(TARGET, TARGET), 2);
-    assert_eq!(rig.slots().await, 2);
-    let running = rig.start(sql("select pg_sleep(60)"));
-    rig.asleep().await;
+    let mut fixture = Fixture::on(postgres.options_for(TARGET, TARGET), 2);
+    assert_eq!(fixture.slots().await, 2);
+    let running = fixture.start(sql("select pg_sleep(60)"));
+    fixture.asleep().await;
     postgres.immediate_stop();
-    let refused = rig.start(sql("select 1"));
-    assert_eq!(rig.slots().await, 0);
-    assert_eq!(rig.ended(refused).await.report, Report::NotStarted);
-    assert!(rig.executor.targets().remove(0).unavailable.is_some());
+    let refused = fixture.start(sql("select 1"));
+    assert_eq!(fixture.slots().await, 0);
+    assert_eq!(fixture.ended(refused).await.report, Report::NotStarted);
+    assert!(fixture.executor.targets().remove(0).unavailable.is_some());
     // Nobody can tell yet whether the running one is dead.
-    rig.silent(running).await;
+    fixture.silent(running).await;
     postgres.restart().expect("started again");
-    assert_eq!(rig.slots().await, 2);
+    assert_eq!(fixture.slots().await, 2);
     assert_eq!(
-        failed(rig.ended(running).await.report),
+        failed(fixture.ended(running).await.report),
         ("CONNECTION_LOST".into(), true)
     );
-    assert_eq!(rig.value("select 1").await, "1");
-    assert!(rig.executor.targets().remove(0).unavailable.is_none());
+    assert_eq!(fixture.value("select 1").await, "1");
+    assert!(fixture.executor.targets().remove(0).unavailable.is_none());
 }
 
 #[tokio::test]
 async fn a_session_of_a_lost_executor_is_ended_when_its_target_can_be_reached() {
     let postgres = start(Vec::new());
-    let mut rig = Rig::on(postgres.options_for(TARGET, TARGET), 1);
-    assert_eq!(rig.slots().await, 1);
+    let mut fixture = Fixture::on(postgres.options_for(TARGET, TARGET), 1);
+    assert_eq!(fixture.slots().await, 1);
     postgres.stop();
     let gone = Session {
         target: "app".into(),
@@ -56,7 +56,7 @@ async fn a_session_of_a_lost_executor_is_ended_when_its_target_can_be_reached() 
         pid: 1,
         backend_start: Time(1),
     };
-    let executor = rig.executor.clone();
+    let executor = fixture.executor.clone();
     let mut fence = tokio::spawn(async move { executor.end_session(&gone).await });
     assert!(
         tokio::time::timeout(Duration::from_millis(300), &mut fence)
@@ -71,13 +71,13 @@ async fn a_session_of_a_lost_executor_is_ended_when_its_target_can_be_reached() 
 #[tokio::test]
 async fn what_a_lost_executor_began_is_ended_and_nobody_else() {
     let options = POSTGRES.options_for(&database(TARGET), TARGET);
-    let mut before = Rig::on(options.clone(), 1);
+    let mut before = Fixture::on(options.clone(), 1);
     assert_eq!(before.slots().await, 1);
     let left = before.start(sql("select pg_sleep(60)"));
     before.asleep().await;
     let session = before.notes.recv().await.expect("registered");
     let mut look = connect(&options).await;
-    let after = Rig::on(options, 1);
+    let after = Fixture::on(options, 1);
     // The number alone is not enough: this process began at another time.
     let bystander = Session {
         backend_start: Time(session.backend_start.0 + 1),
@@ -105,17 +105,17 @@ async fn sleeping(session: &mut sqlx::PgConnection) -> i64 {
 async fn a_task_whose_connection_breaks_is_lost_only_when_its_backend_is_gone() {
     let options = POSTGRES.options_for(&database(TARGET), TARGET);
     let network = Network::to(POSTGRES.socket_dir());
-    let mut rig = Rig::on(options.clone().socket(network.dir.path()), 1);
-    assert_eq!(rig.slots().await, 1);
-    let seq = rig.start(sql("select pg_sleep(60)"));
-    rig.asleep().await;
+    let mut fixture = Fixture::on(options.clone().socket(network.dir.path()), 1);
+    assert_eq!(fixture.slots().await, 1);
+    let seq = fixture.start(sql("select pg_sleep(60)"));
+    fixture.asleep().await;
     network.cut();
     assert_eq!(
-        failed(rig.ended(seq).await.report),
+        failed(fixture.ended(seq).await.report),
         ("CONNECTION_LOST".into(), true)
     );
     assert_eq!(sleeping(&mut connect(&options).await).await, 0);
-    assert_eq!(rig.value("select 1").await, "1");
+    assert_eq!(fixture.value("select 1").await, "1");
 }
 
 /// Between the executor and the server. A cut shows on the executor's side only, as when a middle box gives up.

@@ -2,7 +2,7 @@
 
 use crate::harness::postgres::{POSTGRES, connect, database};
 use rallypoint::{
-    assignment::{Body, Event, Link, MemberId, Order, Token, Told},
+    assignment::{Body, Dispatch, Event, ExecutorId, ExecutorReport, Link, Token},
     clock::Clock,
     core::{
         Assignment, Attempt, Completion, Epoch, Handle, Report, Seq, ShardId, Spec, TaskOptions,
@@ -18,14 +18,14 @@ use tokio::{sync::mpsc, time::timeout};
 pub(super) const GRACE: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-pub(super) struct Rig {
+pub(super) struct Fixture {
     pub executor: Executor,
     pub options: PgConnectOptions,
     pub handle: Handle,
     pub clock: Clock,
     /// What the executor told the register of sessions.
     pub notes: mpsc::Receiver<Session>,
-    events: mpsc::Receiver<Told>,
+    events: mpsc::Receiver<ExecutorReport>,
     waiting: VecDeque<Event>,
     next: Seq,
 }
@@ -39,13 +39,13 @@ pub(super) struct Task {
     pub limit: Option<TimeLimit>,
 }
 
-impl Rig {
+impl Fixture {
     /// On a new database of the shared server, ready.
     pub(super) async fn new(slots: u32) -> Self {
         let options = POSTGRES.options_for(&database(TARGET), TARGET);
-        let mut rig = Rig::on(options, slots);
-        assert_eq!(rig.slots().await, slots);
-        rig
+        let mut fixture = Fixture::on(options, slots);
+        assert_eq!(fixture.slots().await, slots);
+        fixture
     }
 
     /// On any database, not ready yet.
@@ -67,7 +67,7 @@ impl Rig {
         let executor = Executor::start(config);
         let link = Link {
             epoch: Epoch(1),
-            member: MemberId(1),
+            member: ExecutorId(1),
             out,
         };
         let snapshot = executor.attach(link).expect("nobody else owns it");
@@ -78,7 +78,7 @@ impl Rig {
             .collect();
         let handle = Handle::new(ShardId(0), 1_800_000_000_000, [7; 10]);
         let notes = registered(register);
-        Rig {
+        Fixture {
             executor,
             options,
             handle,
@@ -116,7 +116,7 @@ impl Rig {
             payload: task.text.into(),
             params: task.params.map(Into::into),
         };
-        self.executor.dispatch(vec![Order {
+        self.executor.dispatch(vec![Dispatch {
             token: token(first),
             assignment,
             body,

@@ -1,57 +1,58 @@
 //! A slot's session from task to task.
 
-use super::fixture::{Rig, Task, failed, json, sql};
+use super::fixture::{Fixture, Task, failed, json, sql};
 use crate::harness::postgres::connect;
 use rallypoint::{core::Report, postgres::SUPERUSER};
 
 #[tokio::test]
 async fn a_transaction_left_open_is_rolled_back_and_fails_its_task() {
-    let mut rig = Rig::new(1).await;
-    rig.result(sql("create table t (a int)")).await;
+    let mut fixture = Fixture::new(1).await;
+    fixture.result(sql("create table t (a int)")).await;
     assert_eq!(
-        failed(rig.text("begin; insert into t values (1)").await),
+        failed(fixture.text("begin; insert into t values (1)").await),
         ("TRANSACTION_LEFT_OPEN".into(), false)
     );
     assert_eq!(
-        failed(rig.text("begin; select 1 / 0").await),
+        failed(fixture.text("begin; select 1 / 0").await),
         ("22012".into(), false)
     );
-    assert_eq!(rig.value("select count(*) from t").await, "0");
+    assert_eq!(fixture.value("select count(*) from t").await, "0");
 }
 
 #[tokio::test]
 async fn nothing_of_a_task_is_left_in_the_session_of_the_next() {
-    let mut rig = Rig::new(1).await;
-    let mut superuser = connect(&rig.options.clone().username(SUPERUSER)).await;
+    let mut fixture = Fixture::new(1).await;
+    let mut superuser = connect(&fixture.options.clone().username(SUPERUSER)).await;
     sqlx::raw_sql("create role guest; grant guest to app")
         .execute(&mut superuser)
         .await
         .expect("a role");
-    let result = rig.result(Task {
+    let result = fixture.result(Task {
         rows: 1,
         ..sql("set search_path = x; set statement_timeout = 9999; set role guest; select current_user")
     });
     assert_eq!(json(&result.await), r#"[{"current_user":"guest"}]"#);
     assert_eq!(
-        rig.value("select current_setting('search_path')").await,
+        fixture.value("select current_setting('search_path')").await,
         r#""$user", public"#
     );
     assert_eq!(
-        rig.value("select current_setting('statement_timeout')")
+        fixture
+            .value("select current_setting('statement_timeout')")
             .await,
         "0"
     );
-    assert_eq!(rig.value("select current_user").await, "app");
+    assert_eq!(fixture.value("select current_user").await, "app");
     let text = "create temp table mine (a int); prepare p as select 1; listen c; select pg_advisory_lock(1);
         declare c cursor with hold for select 1";
-    let pid = rig.value("select pg_backend_pid()").await;
-    rig.result(sql(text)).await;
+    let pid = fixture.value("select pg_backend_pid()").await;
+    fixture.result(sql(text)).await;
     let left = "select concat(to_regclass('mine'), (select count(*) from pg_prepared_statements where from_sql),
         (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()),
         (select count(*) from pg_listening_channels()), (select count(*) from pg_cursors where is_holdable))";
-    assert_eq!(rig.value(left).await, "0000");
+    assert_eq!(fixture.value(left).await, "0000");
     assert_eq!(
-        rig.value("select pg_backend_pid()").await,
+        fixture.value("select pg_backend_pid()").await,
         pid,
         "the same session"
     );
@@ -59,25 +60,26 @@ async fn nothing_of_a_task_is_left_in_the_session_of_the_next() {
 
 #[tokio::test]
 async fn a_session_is_registered_before_its_first_task_and_named_after_each() {
-    let mut rig = Rig::new(2).await;
-    let name = rig
+    let mut fixture = Fixture::new(2).await;
+    let name = fixture
         .value("select current_setting('application_name')")
         .await;
-    assert_eq!(name, format!("rallypoint/{}/1", rig.handle));
-    let session = rig.notes.recv().await.expect("registered");
+    assert_eq!(name, format!("rallypoint/{}/1", fixture.handle));
+    let session = fixture.notes.recv().await.expect("registered");
     assert_eq!((session.target.as_ref(), session.slot), ("app", 1));
     let query = format!(
         "select count(*) from pg_stat_activity where pid = {} and pid = pg_backend_pid()
             and backend_start = '1970-01-01Z'::timestamptz + {} * interval '1 microsecond'",
         session.pid, session.backend_start.0
     );
-    assert_eq!(rig.value(&query).await, "1");
+    assert_eq!(fixture.value(&query).await, "1");
     assert_eq!(
-        rig.value("select current_setting('client_connection_check_interval')")
+        fixture
+            .value("select current_setting('client_connection_check_interval')")
             .await,
         "500ms"
     );
-    let rows = rig.executor.executions();
+    let rows = fixture.executor.executions();
     assert_eq!(
         rows.iter()
             .map(|row| (row.slot, row.backend_pid))
@@ -88,14 +90,17 @@ async fn a_session_is_registered_before_its_first_task_and_named_after_each() {
 
 #[tokio::test]
 async fn a_session_that_died_in_its_sleep_costs_no_attempt() {
-    let mut rig = Rig::new(1).await;
-    let pid = rig.value("select pg_backend_pid()").await;
-    let mut session = rig.session().await;
+    let mut fixture = Fixture::new(1).await;
+    let pid = fixture.value("select pg_backend_pid()").await;
+    let mut session = fixture.session().await;
     let pid: i32 = pid.parse().expect("a number");
     sqlx::query("select pg_terminate_backend($1, 5000)")
         .bind(pid)
         .execute(&mut session)
         .await
         .expect("terminated");
-    assert!(matches!(rig.text("select 1").await, Report::Succeeded(_)));
+    assert!(matches!(
+        fixture.text("select 1").await,
+        Report::Succeeded(_)
+    ));
 }

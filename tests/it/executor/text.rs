@@ -1,6 +1,6 @@
 //! What is reported of a text that runs to its end.
 
-use super::fixture::{Rig, Task, failed, json, sql, succeeded, with_params};
+use super::fixture::{Fixture, Task, failed, json, sql, succeeded, with_params};
 use rallypoint::core::{Report, model::limits::RESULT_BYTES};
 use std::{
     fs,
@@ -11,10 +11,10 @@ use tokio::time::sleep;
 
 #[tokio::test]
 async fn a_success_tells_the_rows_of_the_last_statement() {
-    let mut rig = Rig::new(1).await;
+    let mut fixture = Fixture::new(1).await;
     let seq =
-        rig.start(sql("create table t (a int); insert into t select generate_series(1, 5); update t set a = 0 where a > 2"));
-    let ended = rig.ended(seq).await;
+        fixture.start(sql("create table t (a int); insert into t select generate_series(1, 5); update t set a = 0 where a > 2"));
+    let ended = fixture.ended(seq).await;
     assert_eq!(
         (
             ended.slot,
@@ -28,48 +28,59 @@ async fn a_success_tells_the_rows_of_the_last_statement() {
         (result.rows_affected, json(&result), result.truncated),
         (3, "", false)
     );
-    assert_eq!(rig.value("select sum(a) from t").await, "3");
-    assert_eq!(rig.result(sql("")).await.rows_affected, 0);
+    assert_eq!(fixture.value("select sum(a) from t").await, "3");
+    assert_eq!(fixture.result(sql("")).await.rows_affected, 0);
 }
 
 #[tokio::test]
 async fn an_error_tells_its_sqlstate_and_undoes_its_text() {
-    let mut rig = Rig::new(1).await;
-    let report = rig.text("create table t (a int); select 1 / 0").await;
+    let mut fixture = Fixture::new(1).await;
+    let report = fixture.text("create table t (a int); select 1 / 0").await;
     assert_eq!(failed(report), ("22012".into(), false));
     assert_eq!(
-        failed(rig.text("select * from t").await),
+        failed(fixture.text("select * from t").await),
         ("42P01".into(), false)
     );
     let raise = "do $$ begin raise exception 'no' using errcode = '40001', detail = 'why', hint = 'how'; end $$";
-    let Report::Failed { error, transient } = rig.text(raise).await else {
+    let Report::Failed { error, transient } = fixture.text(raise).await else {
         panic!("it fails")
     };
     assert!(
         transient && error.message.starts_with("no\ndetail: why\nhint: how"),
         "{error:?}"
     );
-    assert_eq!(rig.value("select 1").await, "1");
+    assert_eq!(fixture.value("select 1").await, "1");
 }
 
 #[tokio::test]
 async fn text_that_must_not_run_in_a_transaction_runs() {
-    let mut rig = Rig::new(1).await;
+    let mut fixture = Fixture::new(1).await;
     assert!(matches!(
-        rig.text("create table t (a int)").await,
+        fixture.text("create table t (a int)").await,
         Report::Succeeded(_)
     ));
-    assert!(matches!(rig.text("vacuum t").await, Report::Succeeded(_)));
     assert!(matches!(
-        rig.text("insert into t values (1); commit; insert into t values (2)")
+        fixture.text("vacuum t").await,
+        Report::Succeeded(_)
+    ));
+    assert!(matches!(
+        fixture
+            .text("insert into t values (1); commit; insert into t values (2)")
             .await,
         Report::Succeeded(_)
     ));
     let procedure = "create procedure p() language plpgsql as $$ begin insert into t values (3); commit; end $$";
-    assert!(matches!(rig.text(procedure).await, Report::Succeeded(_)));
-    assert!(matches!(rig.text("call p()").await, Report::Succeeded(_)));
+    assert!(matches!(
+        fixture.text(procedure).await,
+        Report::Succeeded(_)
+    ));
+    assert!(matches!(
+        fixture.text("call p()").await,
+        Report::Succeeded(_)
+    ));
     assert_eq!(
-        rig.value("select string_agg(a::text, ',' order by a) from t")
+        fixture
+            .value("select string_agg(a::text, ',' order by a) from t")
             .await,
         "1,2,3"
     );
@@ -77,18 +88,20 @@ async fn text_that_must_not_run_in_a_transaction_runs() {
 
 #[tokio::test]
 async fn parameters_arrive_as_they_are_in_the_types_that_postgres_infers() {
-    let mut rig = Rig::new(1).await;
-    rig.result(sql("create table t (a int, b text, c date, d jsonb)"))
+    let mut fixture = Fixture::new(1).await;
+    fixture
+        .result(sql("create table t (a int, b text, c date, d jsonb)"))
         .await;
     let insert = "insert into t values ($1, $2, $3, $4) returning *";
     let params = r#"["42", "it's \\ \"this\" $1 \n; drop table t", null, "{\"k\": [1]}"]"#;
-    let result = rig.result(with_params(insert, params)).await;
+    let result = fixture.result(with_params(insert, params)).await;
     let expected =
         r#"[{"a":42,"b":"it's \\ \"this\" $1 \n; drop table t","c":null,"d":{"k": [1]}}]"#;
     assert_eq!((result.rows_affected, json(&result)), (1, expected));
     assert_eq!(
         json(
-            &rig.result(with_params("select 1 as a -- no semicolon", "[]"))
+            &fixture
+                .result(with_params("select 1 as a -- no semicolon", "[]"))
                 .await
         ),
         r#"[{"a":1}]"#
@@ -97,11 +110,12 @@ async fn parameters_arrive_as_they_are_in_the_types_that_postgres_infers() {
 
 #[tokio::test]
 async fn parameters_that_do_not_fit_fail_and_change_nothing() {
-    let mut rig = Rig::new(1).await;
-    rig.result(sql("create table t (a int)")).await;
+    let mut fixture = Fixture::new(1).await;
+    fixture.result(sql("create table t (a int)")).await;
     assert_eq!(
         failed(
-            rig.run(with_params("insert into t values ($1)", r#"["1", "2"]"#))
+            fixture
+                .run(with_params("insert into t values ($1)", r#"["1", "2"]"#))
                 .await
         )
         .0,
@@ -109,7 +123,8 @@ async fn parameters_that_do_not_fit_fail_and_change_nothing() {
     );
     assert_eq!(
         failed(
-            rig.run(with_params("insert into t values ($1)", "[]"))
+            fixture
+                .run(with_params("insert into t values ($1)", "[]"))
                 .await
         )
         .0,
@@ -117,7 +132,8 @@ async fn parameters_that_do_not_fit_fail_and_change_nothing() {
     );
     assert_eq!(
         failed(
-            rig.run(with_params("insert into t values ($1)", r#"["x"]"#))
+            fixture
+                .run(with_params("insert into t values ($1)", r#"["x"]"#))
                 .await
         )
         .0,
@@ -125,52 +141,55 @@ async fn parameters_that_do_not_fit_fail_and_change_nothing() {
     );
     assert_eq!(
         failed(
-            rig.run(with_params(
-                "insert into t values ($1); delete from t",
-                r#"["1"]"#
-            ))
-            .await
+            fixture
+                .run(with_params(
+                    "insert into t values ($1); delete from t",
+                    r#"["1"]"#
+                ))
+                .await
         )
         .0,
         "42601"
     );
     assert_eq!(
         failed(
-            rig.run(with_params(
-                "insert into t values (1); insert into t values (2)",
-                "[]"
-            ))
-            .await
+            fixture
+                .run(with_params(
+                    "insert into t values (1); insert into t values (2)",
+                    "[]"
+                ))
+                .await
         )
         .0,
         "42601"
     );
     assert_eq!(
-        failed(rig.run(with_params("vacuum t", "[]")).await).0,
+        failed(fixture.run(with_params("vacuum t", "[]")).await).0,
         "42601"
     );
     assert_eq!(
         failed(
-            rig.run(with_params("insert into t values ($1)", "{}"))
+            fixture
+                .run(with_params("insert into t values ($1)", "{}"))
                 .await
         )
         .0,
         "PARAMS_INVALID"
     );
     assert_eq!(
-        failed(rig.run(with_params("select $1", r#"["\u0000"]"#)).await).0,
+        failed(fixture.run(with_params("select $1", r#"["\u0000"]"#)).await).0,
         "BODY_NUL"
     );
-    assert_eq!(failed(rig.text("select 'a\0b'").await).0, "BODY_NUL");
-    assert_eq!(rig.value("select count(*) from t").await, "0");
+    assert_eq!(failed(fixture.text("select 'a\0b'").await).0, "BODY_NUL");
+    assert_eq!(fixture.value("select count(*) from t").await, "0");
 }
 
 #[tokio::test]
 async fn rows_come_back_as_json_of_their_types() {
-    let mut rig = Rig::new(1).await;
+    let mut fixture = Fixture::new(1).await;
     let text = r#"select 1 as i, 9007199254740993 as big, 1.5::float8 as f, 'nan'::float8 as nan, 1.10 as n, true as b,
         null::int as nothing, '{"a": 1}'::json as j, 'x"y' as t, array[1, 2] as list, 1 as i, '(1,2)'::point as "a ""b""""#;
-    let result = rig
+    let result = fixture
         .result(Task {
             rows: 5,
             ..sql(text)
@@ -178,7 +197,7 @@ async fn rows_come_back_as_json_of_their_types() {
         .await;
     let expected = r#"[{"i":1,"big":9007199254740993,"f":1.5,"nan":"NaN","n":"1.10","b":true,"nothing":null,"j":{"a": 1},"t":"x\"y","list":"{1,2}","i_2":1,"a \"b\"":"(1,2)"}]"#;
     assert_eq!(json(&result), expected);
-    let result = rig
+    let result = fixture
         .result(Task {
             rows: 2,
             ..sql("select 7; select a from generate_series(1, 3) a")
@@ -188,7 +207,7 @@ async fn rows_come_back_as_json_of_their_types() {
         (result.rows_affected, json(&result), result.truncated),
         (3, r#"[{"a":1},{"a":2}]"#, true)
     );
-    let result = rig
+    let result = fixture
         .result(Task {
             rows: 2,
             ..sql("select 1 where false")
@@ -199,8 +218,8 @@ async fn rows_come_back_as_json_of_their_types() {
 
 #[tokio::test]
 async fn a_result_is_cut_at_its_limit_and_says_so() {
-    let mut rig = Rig::new(1).await;
-    let result = rig
+    let mut fixture = Fixture::new(1).await;
+    let result = fixture
         .result(Task {
             rows: 100,
             ..sql("select repeat('x', 300000) as a from generate_series(1, 10)")
@@ -211,7 +230,7 @@ async fn a_result_is_cut_at_its_limit_and_says_so() {
     let rows: Vec<serde_json::Value> =
         serde_json::from_slice(&result.rows_json).expect("JSON all the same");
     assert_eq!(rows.len(), 3);
-    let result = rig
+    let result = fixture
         .result(Task {
             rows: 1,
             ..sql("select repeat('x', 3000000)")
@@ -222,9 +241,9 @@ async fn a_result_is_cut_at_its_limit_and_says_so() {
 
 #[tokio::test]
 async fn a_gigabyte_of_rows_needs_no_gigabyte_of_memory() {
-    let mut rig = Rig::new(1).await;
+    let mut fixture = Fixture::new(1).await;
     let before = resident_mib();
-    let seq = rig.start(Task {
+    let seq = fixture.start(Task {
         rows: 5,
         ..sql("select repeat('x', 100000) from generate_series(1, 10000)")
     });
@@ -234,7 +253,7 @@ async fn a_gigabyte_of_rows_needs_no_gigabyte_of_memory() {
             sleep(Duration::from_millis(10)).await;
         }
     });
-    let result = succeeded(rig.ended(seq).await.report);
+    let result = succeeded(fixture.ended(seq).await.report);
     watch.abort();
     assert_eq!(result.rows_affected, 10_000);
     let peak = PEAK.load(Ordering::Relaxed);
@@ -258,18 +277,19 @@ fn resident_mib() -> u64 {
 
 #[tokio::test]
 async fn copy_to_or_from_the_client_fails_and_the_slot_goes_on() {
-    let mut rig = Rig::new(1).await;
-    rig.result(sql("create table t (a int)")).await;
+    let mut fixture = Fixture::new(1).await;
+    fixture.result(sql("create table t (a int)")).await;
     assert_eq!(
-        failed(rig.text("copy t from stdin").await),
+        failed(fixture.text("copy t from stdin").await),
         ("PROTOCOL".into(), false)
     );
     assert_eq!(
         failed(
-            rig.text("copy (select generate_series(1, 100000)) to stdout")
+            fixture
+                .text("copy (select generate_series(1, 100000)) to stdout")
                 .await
         ),
         ("PROTOCOL".into(), false)
     );
-    assert_eq!(rig.value("select count(*) from t").await, "0");
+    assert_eq!(fixture.value("select count(*) from t").await, "0");
 }

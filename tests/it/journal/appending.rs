@@ -281,9 +281,9 @@ async fn a_batch_sent_again_is_durable_and_written_once() {
     let mut owned = Owned::new().await;
     let first = records(vec![plain(handle(), 1, 3, None, owned.now)], vec![]);
     let batch = owned.batch(first);
-    assert_eq!(owned.writer.append(&batch).await, Fate::Durable);
-    assert_eq!(owned.writer.append(&batch).await, Fate::Durable);
-    assert_eq!(owned.journal.writer().append(&batch).await, Fate::Durable);
+    assert_eq!(owned.writer.append(&batch).await, Commit::Durable);
+    assert_eq!(owned.writer.append(&batch).await, Commit::Durable);
+    assert_eq!(owned.journal.writer().append(&batch).await, Commit::Durable);
     assert_eq!(owned.count("select count(*) from submission").await, 1);
     assert_eq!(owned.count("select count(*) from batch").await, 2);
 }
@@ -298,7 +298,7 @@ async fn a_stale_owner_writes_nothing() {
         (Epoch(owned.epoch.0 + 1), BatchNo(1))
     );
     let late = || records(vec![plain(handle(), 1, 3, None, taken.now)], vec![]);
-    assert_eq!(owned.append(late()).await, Fate::NotOwner);
+    assert_eq!(owned.append(late()).await, Commit::Fenced);
     assert_eq!(owned.count("select count(*) from submission").await, 0);
 
     let batch = Batch {
@@ -308,8 +308,8 @@ async fn a_stale_owner_writes_nothing() {
         day: owned.now.day(),
         records: late(),
     };
-    assert_eq!(owned.journal.writer().append(&batch).await, Fate::Durable);
-    assert_eq!(owned.append(late()).await, Fate::NotOwner);
+    assert_eq!(owned.journal.writer().append(&batch).await, Commit::Durable);
+    assert_eq!(owned.append(late()).await, Commit::Fenced);
     assert_eq!(owned.count("select count(*) from submission").await, 1);
 }
 
@@ -317,7 +317,7 @@ async fn a_stale_owner_writes_nothing() {
 async fn a_gap_in_the_numbers_is_not_written() {
     let mut owned = Owned::new().await;
     owned.next = BatchNo(2);
-    assert_eq!(owned.append(Records::default()).await, Fate::NotOwner);
+    assert_eq!(owned.append(Records::default()).await, Commit::Fenced);
 }
 
 #[tokio::test]
@@ -334,21 +334,21 @@ async fn a_refused_batch_writes_nothing_and_its_number_stays_free() {
         ))
         .await;
     assert!(
-        matches!(&fate, Fate::Refused { sqlstate, .. } if sqlstate == "23505"),
+        matches!(&fate, Commit::Rejected { sqlstate, .. } if sqlstate == "23505"),
         "{fate:?}"
     );
     let fate = owned
         .append(records(vec![plain(b, 0, 3, None, now)], vec![]))
         .await;
     assert!(
-        matches!(&fate, Fate::Refused { sqlstate, .. } if sqlstate == "23514"),
+        matches!(&fate, Commit::Rejected { sqlstate, .. } if sqlstate == "23514"),
         "{fate:?}"
     );
     let mut lacking = plain(b, 1, 3, None, now);
     Arc::make_mut(&mut lacking.submit).bodies = Packed::default();
     assert!(matches!(
         owned.append(records(vec![lacking], vec![])).await,
-        Fate::Refused { .. }
+        Commit::Rejected { .. }
     ));
     assert_eq!(owned.count("select count(*) from submission").await, 1);
     owned
@@ -365,7 +365,7 @@ async fn a_lost_connection_is_of_unknown_fate_and_the_next_append_connects() {
     assert_eq!(owned.count(kill).await, 1);
     assert!(matches!(
         owned.append(Records::default()).await,
-        Fate::Unknown { .. }
+        Commit::Unknown { .. }
     ));
     owned.write(Records::default()).await;
 }

@@ -420,17 +420,17 @@ async fn bodies_of_several_schedulers_are_read_in_one_go_wherever_their_rows_lie
         .execute("update submission set day = day + 1 where first_seq = 4")
         .await
         .unwrap();
-    let stretch = |handle, first, last| Stretch {
+    let range = |handle, first, last| SeqRange {
         handle,
         first: Seq(first),
         last: Seq(last),
         order: None,
     };
     let stretches = [
-        stretch(a, 2, 5),
-        stretch(b, 3, 4),
-        stretch(b, 8, 9),
-        stretch(handle(), 1, 1),
+        range(a, 2, 5),
+        range(b, 3, 4),
+        range(b, 8, 9),
+        range(handle(), 1, 1),
     ];
     let read = async |most_bytes| {
         let chunks = owned

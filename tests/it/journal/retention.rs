@@ -275,7 +275,7 @@ async fn a_day_that_a_checkpoint_needs_stays_until_it_is_written_anew() {
     let status = owned.journal.reader().status().await.unwrap();
     assert_eq!(
         (status.oldest_day, status.pin),
-        (Some(owned.days_ago(40)), Some(Pin::Checkpoint(a)))
+        (Some(owned.days_ago(40)), Some(RetentionPin::Checkpoint(a)))
     );
     assert_eq!(
         recover(&owned.journal, ENOUGH)
@@ -291,7 +291,7 @@ async fn a_day_that_a_checkpoint_needs_stays_until_it_is_written_anew() {
 
     assert_eq!(
         owned.journal.reader().status().await.unwrap().pin,
-        Some(Pin::Due)
+        Some(RetentionPin::Due)
     );
     assert_eq!(upkeep.stale_checkpoints(10).await.unwrap(), []);
     assert_eq!(upkeep.drop_days().await.unwrap(), 3);
@@ -344,7 +344,7 @@ async fn the_status_names_an_unfinished_task_whose_row_is_not_moved_yet() {
     owned.write(checkpoint(a, now, 3, 2, &[(2, 2)])).await;
     assert_eq!(
         owned.journal.reader().status().await.unwrap().pin,
-        Some(Pin::Unfinished(a))
+        Some(RetentionPin::Unfinished(a))
     );
 }
 
@@ -445,7 +445,7 @@ async fn without_a_partition_for_today_rows_go_to_the_last_day_made_and_are_reco
             day: far,
             ..owned.batch(records)
         };
-        assert_eq!(owned.writer.append(&batch).await, Fate::Durable);
+        assert_eq!(owned.writer.append(&batch).await, Commit::Durable);
         owned.next.0 += 1;
     }
     let recovered = recover(&owned.journal, ENOUGH).await.unwrap();
@@ -467,9 +467,9 @@ async fn a_batch_whose_day_has_gone_under_it_is_of_unknown_fate_and_finds_anothe
     };
     assert!(matches!(
         owned.writer.append(&late).await,
-        Fate::Unknown { .. }
+        Commit::Unknown { .. }
     ));
-    assert_eq!(owned.writer.append(&late).await, Fate::Durable);
+    assert_eq!(owned.writer.append(&late).await, Commit::Durable);
 }
 
 #[tokio::test]
@@ -490,7 +490,7 @@ async fn batch_numbers_are_made_ahead_and_go_a_range_at_a_time_without_a_dead_ro
     owned.write(Records::default()).await;
     let batch = owned.batch(tasks(handle(), 1, 1, owned.now));
     for _ in 0..2 {
-        assert_eq!(owned.writer.append(&batch).await, Fate::Durable);
+        assert_eq!(owned.writer.append(&batch).await, Commit::Durable);
     }
     assert_eq!(owned.count("select count(*) from submission").await, 1);
     let taken = super::take_over(&owned.journal, &owned.replica).await;

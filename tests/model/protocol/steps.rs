@@ -1,6 +1,6 @@
 //! The steps of the protocol. Each says by `None` that it is not possible now.
 
-use super::{Fate, Protocol};
+use super::{Commit, Protocol};
 use crate::state::{Batch, Owner, REPLICAS, Record, State, View, Work};
 
 impl Protocol {
@@ -34,7 +34,7 @@ impl Protocol {
         Some(())
     }
 
-    pub(crate) fn send(&self, state: &mut State, one: usize, fate: Fate) -> Option<()> {
+    pub(crate) fn send(&self, state: &mut State, one: usize, fate: Commit) -> Option<()> {
         let owner = state.replicas[one].owner?;
         let record = owner.in_flight?;
         let batch = Batch {
@@ -46,10 +46,10 @@ impl Protocol {
             told(state, record);
         }
         match fate {
-            Fate::Lost => {}
-            Fate::Limbo => state.limbo = Some(batch),
-            Fate::Unanswered => _ = self.append(state, batch),
-            Fate::Answered if self.append(state, batch) => {
+            Commit::Lost => {}
+            Commit::Limbo => state.limbo = Some(batch),
+            Commit::Unanswered => _ = self.append(state, batch),
+            Commit::Answered if self.append(state, batch) => {
                 let owner = state.replicas[one].owner.as_mut()?;
                 (owner.durable, owner.in_flight) = (owner.durable + 1, None);
                 owner.task = if record == Record::Submitted {
@@ -59,7 +59,7 @@ impl Protocol {
                 };
                 told(state, record);
             }
-            Fate::Answered => {
+            Commit::Answered => {
                 state.refused |= owner.epoch < state.epoch;
                 state.replicas[one].owner = None;
             }

@@ -19,30 +19,30 @@ impl World<'_> {
     /// It acts once it was overtaken: before that it is the owner.
     fn zombie_acts(&mut self, mut zombie: Zombie) {
         let mut undead = true;
-        for _ in 0..=self.dice.below(3) {
+        for _ in 0..=self.rng.below(3) {
             if !undead || self.recovering || zombie.machine.epoch() == self.journal.epoch {
                 break;
             }
             let tables = &self.journal.schedulers;
             let call =
                 self.callers
-                    .act(self.now, tables, self.palette, self.faults, &mut self.dice);
+                    .act(self.now, tables, self.fixtures, self.faults, &mut self.rng);
             undead = zombie.act(
                 self.now,
                 call,
                 &mut self.journal,
                 &mut self.callers,
-                &mut self.dice,
+                &mut self.rng,
             );
         }
         self.zombie = undead.then_some(zombie);
     }
 
     fn foreign_owner(&mut self) {
-        if !self.may(Fault::Owners) || self.dice.percent(50) {
+        if !self.may(Fault::Owners) || self.rng.percent(50) {
             return;
         }
-        match self.dice.percent(50) {
+        match self.rng.percent(50) {
             true => self.journal.foreign_batch(),
             false => drop(self.journal.take_over()),
         }
@@ -52,7 +52,7 @@ impl World<'_> {
     pub(super) fn crash(&mut self) {
         let sent = self.sent.clone();
         if let Some(batch) = self.sent.take()
-            && self.dice.percent(50)
+            && self.rng.percent(50)
         {
             self.journal.append(&batch);
         }
@@ -61,11 +61,11 @@ impl World<'_> {
             Machine::new(ShardId(0), Limits::default()).0,
         );
         // Dead, or only paused.
-        self.zombie = (self.may(Fault::Zombies) && self.dice.percent(50))
-            .then(|| Zombie::new(old, sent, &mut self.dice));
-        let share = *self.dice.one_of(&[0, 50, 100]);
-        let (lost, dice) = (share > 0 || self.is_lost(), &mut self.dice);
-        self.roll = Some(self.executors.change_owner(lost, || dice.percent(share)));
+        self.zombie = (self.may(Fault::Zombies) && self.rng.percent(50))
+            .then(|| Zombie::new(old, sent, &mut self.rng));
+        let share = *self.rng.one_of(&[0, 50, 100]);
+        let (lost, rng) = (share > 0 || self.is_lost(), &mut self.rng);
+        self.roll = Some(self.executors.change_owner(lost, || rng.percent(share)));
         self.library = self.library.fresh();
         self.callers.answers_lost(&Default::default());
         self.callers.streams.clear();

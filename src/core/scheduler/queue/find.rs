@@ -1,15 +1,15 @@
 //! Where single tasks wait, and the newest ones of a sort. Nothing here looks through all that waits: an order leads to its
 //! group, and a number to its place there.
 
-use super::{Delayed, Gate, Queue, admits, group::Group};
+use super::{Delayed, Queue, StartLimit, admits, group::Group};
 use crate::core::{Order, Seq, Time, shard::listing::Piece};
 
 impl Queue {
     /// Whether tasks of `order` may start through `gate`.
-    pub(crate) fn opens(&self, gate: Gate, order: Option<Order>) -> bool {
+    pub(crate) fn opens(&self, start_limit: StartLimit, order: Option<Order>) -> bool {
         match order {
-            None => gate != Gate::Shut,
-            Some(order) => self.current_order() == Some(order) && admits(gate, order),
+            None => start_limit != StartLimit::Shut,
+            Some(order) => self.current_order() == Some(order) && admits(start_limit, order),
         }
     }
 

@@ -3,10 +3,10 @@
 
 use super::outside::Outside;
 use crate::{
-    assignment::{Event, Kept, Link, Order, Token, Told},
+    assignment::{Dispatch, Event, ExecutorReport, HeldAssignment, Link, Token},
     core::{Assignment, Completion, Report, Running, TaskError, Work},
-    executor::Desk,
-    hub::pool::ToMember,
+    executor::Outbox,
+    hub::pool::Instruction,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,7 +19,7 @@ use uuid::Uuid;
 pub(crate) struct Executor {
     pub run: Uuid,
     pub incarnation: i32,
-    pub desk: Desk,
+    pub desk: Outbox,
     pub jobs: BTreeMap<Token, Job>,
     /// The sessions of free slots, by kind: each slot has one or none yet.
     free: BTreeMap<Work, Vec<Option<u32>>>,
@@ -40,7 +40,7 @@ pub(crate) struct Job {
 
 impl Executor {
     pub(crate) fn new(run: Uuid, slots: &BTreeMap<Work, u32>) -> Self {
-        let desk = Desk::default();
+        let desk = Outbox::default();
         slots
             .iter()
             .for_each(|(work, total)| desk.slots(work.clone(), *total));
@@ -70,20 +70,20 @@ impl Executor {
             .filter_map(|job| job.session)
     }
 
-    pub(crate) fn obey(&mut self, message: ToMember, outside: &mut Outside) {
+    pub(crate) fn obey(&mut self, message: Instruction, outside: &mut Outside) {
         match message {
-            ToMember::Run(order) => self.dispatch(*order, outside),
-            ToMember::Stop(token) => self
+            Instruction::Run(order) => self.dispatch(*order, outside),
+            Instruction::Stop(token) => self
                 .jobs
                 .get_mut(&token)
                 .into_iter()
                 .for_each(|job| job.stop = true),
-            ToMember::Acknowledge(tokens) => self.desk.acknowledge(&tokens),
+            Instruction::Acknowledge(tokens) => self.desk.acknowledge(&tokens),
         }
     }
 
-    fn dispatch(&mut self, order: Order, outside: &mut Outside) {
-        let Order {
+    fn dispatch(&mut self, order: Dispatch, outside: &mut Outside) {
+        let Dispatch {
             token, assignment, ..
         } = order;
         let Assignment {
@@ -101,7 +101,7 @@ impl Executor {
             attempt,
             since: outside.now,
         };
-        if !self.desk.take(Kept {
+        if !self.desk.take(HeldAssignment {
             token,
             running,
             work: work.clone(),
@@ -136,11 +136,11 @@ impl Executor {
             outside.journal.let_go(pid);
         }
         if !self.jobs.is_empty() {
-            let at = outside.dice.place(self.jobs.len());
+            let at = outside.rng.place(self.jobs.len());
             let token = *self.jobs.keys().nth(at).expect("one of them");
             self.go_on(token, outside);
         }
-        if outside.dice.percent(20)
+        if outside.rng.percent(20)
             && let Some(work) = self.away.pop_first()
         {
             self.desk.slots(work.clone(), outside.slots[&work]);
@@ -150,7 +150,7 @@ impl Executor {
     /// Carries to the owner what the link had no room for, as the desk's own task does.
     fn forward(&mut self) {
         while let Some((link, events)) = self.carrying.take().or_else(|| self.desk.next()) {
-            if let Err(TrySendError::Full(told)) = link.out.try_send(Told {
+            if let Err(TrySendError::Full(told)) = link.out.try_send(ExecutorReport {
                 member: link.member,
                 events,
             }) {
@@ -259,8 +259,8 @@ fn outcome(job: &Job, outside: &mut Outside) -> Report {
             transient: true,
         };
     }
-    match outside.dice.below(20) {
-        _ if job.stop && outside.dice.percent(80) => Report::Stopped,
+    match outside.rng.below(20) {
+        _ if job.stop && outside.rng.percent(80) => Report::Stopped,
         0..=1 => Report::Failed {
             error: error("22012"),
             transient: false,

@@ -6,7 +6,7 @@ use crate::{
         RecoveredScheduler, SchedulerImage, Seq, SubmissionRecord, Work,
     },
     hub::pool::Host,
-    journal::{Batch, Fate},
+    journal::{Batch, Commit},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -57,21 +57,21 @@ impl Journal {
         self.batches.len() as i64
     }
 
-    pub(crate) fn append(&mut self, batch: &Batch) -> Fate {
+    pub(crate) fn append(&mut self, batch: &Batch) -> Commit {
         let at = batch.no.0 as usize - 1;
         if batch.epoch != self.epoch || at > self.batches.len() {
-            return Fate::NotOwner;
+            return Commit::Fenced;
         }
         if let Some(epoch) = self.batches.get(at) {
             return if *epoch == batch.epoch {
-                Fate::Durable
+                Commit::Durable
             } else {
-                Fate::NotOwner
+                Commit::Fenced
             };
         }
         self.batches.push(batch.epoch);
         self.write(&batch.records);
-        Fate::Durable
+        Commit::Durable
     }
 
     fn write(&mut self, records: &Records) {

@@ -1,6 +1,6 @@
 //! What all processes of a life share: chance, time, the database, and the targets.
 
-use super::{journal::Journal, rng::Dice, rules::Rules};
+use super::{journal::Journal, rng::Rng, rules::Rules};
 use crate::{
     assignment::Snapshot,
     clock::Clock,
@@ -13,7 +13,7 @@ use std::{
 };
 
 pub(crate) struct Outside {
-    pub dice: Dice,
+    pub rng: Rng,
     pub now: Time,
     pub clock: Clock,
     pub journal: Journal,
@@ -29,13 +29,13 @@ pub(crate) struct Outside {
 
 impl Outside {
     pub(crate) fn new(seed: u64) -> Self {
-        let (mut dice, now) = (Dice::new(seed), Time(1_800_000_000_000_000));
+        let (mut rng, now) = (Rng::new(seed), Time(1_800_000_000_000_000));
         let works = ["a", "b"].map(|target| Work::Sql {
             target: target.into(),
         });
         let slots = works
             .iter()
-            .map(|work| (work.clone(), 1 + dice.below(2) as u32))
+            .map(|work| (work.clone(), 1 + rng.below(2) as u32))
             .collect();
         let retry = RetryPolicy {
             max_attempts: Some(3),
@@ -65,7 +65,7 @@ impl Outside {
             .collect();
         let (journal, rules, dead) = Default::default();
         Outside {
-            dice,
+            rng,
             now,
             clock: Clock::still(now),
             journal,
@@ -79,7 +79,7 @@ impl Outside {
 
     /// Whether something goes wrong.
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
-        self.dice.percent(percent) && self.faults
+        self.rng.percent(percent) && self.faults
     }
 
     /// A backend ends, and what it ran.
@@ -99,9 +99,9 @@ impl Outside {
             "what never began is reported to an owner: {never:?}"
         );
         snapshot.attempts.sort_by_key(|kept| kept.token);
-        shuffle(&mut self.dice, &mut snapshot.attempts);
+        shuffle(&mut self.rng, &mut snapshot.attempts);
         snapshot.completions.sort_by_key(|(token, _)| *token);
-        shuffle(&mut self.dice, &mut snapshot.completions);
+        shuffle(&mut self.rng, &mut snapshot.completions);
     }
 
     pub(crate) fn wait(&mut self, time: Duration) {
@@ -110,8 +110,8 @@ impl Outside {
     }
 }
 
-fn shuffle<T>(dice: &mut Dice, items: &mut [T]) {
+fn shuffle<T>(rng: &mut Rng, items: &mut [T]) {
     for last in (1..items.len()).rev() {
-        items.swap(last, dice.place(last + 1));
+        items.swap(last, rng.place(last + 1));
     }
 }

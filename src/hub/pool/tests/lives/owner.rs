@@ -3,11 +3,14 @@
 
 use super::{executor::Executor, outside::Outside, roll::Op, rules};
 use crate::{
-    assignment::{Link, MemberId, Told},
+    assignment::{ExecutorId, ExecutorReport, Link},
     coordinator::machine::{Effect, Envelope, Event, Machine, Release},
-    core::{Action, BatchNo, Command, Epoch, ShardId, Ticket, Window, Work, model::limits::Limits},
-    hub::pool::{Host, Joining, Pool, Refusal, Route, ToMember},
-    journal::{Batch, Fate},
+    core::{
+        Action, BatchNo, Command, Epoch, InDoubtWindow, ShardId, Ticket, Work,
+        model::limits::Limits,
+    },
+    hub::pool::{Host, Instruction, Joining, Pool, Refusal, Route},
+    journal::{Batch, Commit},
 };
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -18,10 +21,10 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 /// Something about executors that the loop must know.
-pub(crate) enum Change {
+pub(crate) enum ExecutorChange {
     /// By which session.
     Join(Joining, u64),
-    Leave(MemberId),
+    Leave(ExecutorId),
     Fenced {
         host: Host,
         work: Work,
@@ -33,7 +36,7 @@ pub(crate) enum Change {
 /// What became of an executor that wants to work.
 #[derive(Clone, Copy)]
 pub(crate) enum Answer {
-    Admitted(MemberId),
+    Admitted(ExecutorId),
     Fenced,
     NotNow,
 }
@@ -55,8 +58,8 @@ pub(crate) struct Loop {
     pub run: Uuid,
     pub machine: Machine,
     pub pool: Pool,
-    pub reports: (mpsc::Sender<Told>, mpsc::Receiver<Told>),
-    pub changes: VecDeque<Change>,
+    pub reports: (mpsc::Sender<ExecutorReport>, mpsc::Receiver<ExecutorReport>),
+    pub changes: VecDeque<ExecutorChange>,
     pub arriving: VecDeque<Event>,
     pub answers: Vec<(u64, Answer)>,
     pub ops: Vec<Op>,
@@ -71,7 +74,7 @@ pub(crate) struct Loop {
     /// How often the pool has begun afresh.
     ownership: u64,
     rebuild: bool,
-    local: Option<mpsc::Receiver<ToMember>>,
+    local: Option<mpsc::Receiver<Instruction>>,
 }
 
 impl Loop {
@@ -146,7 +149,7 @@ impl Loop {
         match self.keeper {
             Keeper::Standby => {}
             Keeper::Claimed { epoch, .. } | Keeper::Serving(epoch) if epoch != present => {
-                if outside.dice.percent(50) {
+                if outside.rng.percent(50) {
                     self.arriving.push_back(Event::Deposed);
                     self.keeper = Keeper::Standby;
                 }
@@ -186,11 +189,11 @@ impl Loop {
     pub(crate) fn turn(&mut self, executor: &mut Executor, outside: &mut Outside) {
         let free = !self.machine.waits_for_journal();
         let mut events = Vec::new();
-        match outside.dice.below(3) {
+        match outside.rng.below(3) {
             0 => {
                 if let Some(batch) = self.sent.take() {
                     let fate = fate(&batch, outside);
-                    events.push(Event::Fate(batch.no, fate));
+                    events.push(Event::Commit(batch.no, fate));
                 }
             }
             1 if free => {
@@ -382,18 +385,18 @@ impl Loop {
 
     fn change(
         &mut self,
-        change: Change,
+        change: ExecutorChange,
         executor: &mut Executor,
         outside: &mut Outside,
     ) -> Vec<Event> {
         let commands = match change {
-            Change::Join(joining, session)
+            ExecutorChange::Join(joining, session)
                 if self.machine.stands_by() || joining.host.replica == self.run =>
             {
                 self.answers.push((session, Answer::NotNow));
                 Vec::new()
             }
-            Change::Join(joining, session) => {
+            ExecutorChange::Join(joining, session) => {
                 let member = joining.member;
                 let told = self.pool.join(joining);
                 let answer = match &told {
@@ -404,7 +407,7 @@ impl Loop {
                 self.answers.push((session, answer));
                 told.unwrap_or_default()
             }
-            Change::Leave(member) => {
+            ExecutorChange::Leave(member) => {
                 let (host, commands) = self.pool.leave(member);
                 self.ops.extend(host.map(|host| Op::Gone {
                     host,
@@ -413,7 +416,7 @@ impl Loop {
                 }));
                 commands
             }
-            Change::Fenced {
+            ExecutorChange::Fenced {
                 host,
                 work,
                 began,
@@ -428,7 +431,7 @@ impl Loop {
 }
 
 /// How much earlier owners may have handed out, as the register says.
-fn window(outside: &Outside) -> Window {
+fn window(outside: &Outside) -> InDoubtWindow {
     let hosts = outside.journal.enrolled.len() as u32;
     outside
         .slots
@@ -437,8 +440,8 @@ fn window(outside: &Outside) -> Window {
         .collect()
 }
 
-fn fate(batch: &Arc<Batch>, outside: &mut Outside) -> Fate {
-    let unknown = Fate::Unknown {
+fn fate(batch: &Arc<Batch>, outside: &mut Outside) -> Commit {
+    let unknown = Commit::Unknown {
         message: "no answer".into(),
     };
     if outside.chance(10) {

@@ -1,9 +1,9 @@
 //! The roll call and the fence, one step at a time: as `coordinator/roll.rs` does it, but when it loses its patience is for
-//! the dice.
+//! the rng.
 
 use super::{
     outside::Outside,
-    owner::{Change, Loop},
+    owner::{ExecutorChange, Loop},
 };
 use crate::{
     core::{Command, Epoch, Work},
@@ -47,7 +47,7 @@ impl Loop {
         if self.ops.is_empty() {
             return;
         }
-        let op = self.ops.swap_remove(outside.dice.place(self.ops.len()));
+        let op = self.ops.swap_remove(outside.rng.place(self.ops.len()));
         let next = match op {
             Op::Call {
                 since,
@@ -101,7 +101,7 @@ impl Loop {
                 true if outside.journal.fence(host, self.pool.epoch()) => {}
                 true => others.insert(0, (host, true)),
                 false if self.pool.has_reported(host) => {}
-                false if !outside.dice.percent(15) => others.insert(0, (host, false)),
+                false if !outside.rng.percent(15) => others.insert(0, (host, false)),
                 false if self.pool.shut_out(host) => others.push((host, true)),
                 false => {}
             }
@@ -171,7 +171,7 @@ impl Loop {
 
     fn gone(&mut self, host: Host, shut: bool, fenced: bool, outside: &mut Outside) -> Vec<Op> {
         match (shut, fenced) {
-            (false, _) if !outside.dice.percent(15) => vec![Op::Gone { host, shut, fenced }],
+            (false, _) if !outside.rng.percent(15) => vec![Op::Gone { host, shut, fenced }],
             (false, _) if !self.pool.shut_out(host) => Vec::new(),
             (false, _) => vec![Op::Gone {
                 host,
@@ -219,7 +219,7 @@ impl Loop {
         } else if said.is_none() {
             let no = self.number();
             said = Some(no);
-            self.changes.push_back(Change::Fenced {
+            self.changes.push_back(ExecutorChange::Fenced {
                 host,
                 work: work.clone(),
                 began: !sessions.is_empty(),

@@ -17,7 +17,7 @@ pub(crate) struct Rules {
     begun_once: BTreeSet<Seq>,
     /// Counted as not started.
     never: BTreeSet<Token>,
-    /// Told to a core as over, by the pool of a run, in an ownership.
+    /// ExecutorReport to a core as over, by the pool of a run, in an ownership.
     over: BTreeMap<(Uuid, u64, Token), (Seq, Attempt)>,
 }
 

@@ -6,12 +6,12 @@
 use super::{
     executor::Executor,
     outside::Outside,
-    owner::{Answer, Change, Loop},
+    owner::{Answer, ExecutorChange, Loop},
 };
 use crate::{
-    assignment::{Event, Link, MemberId, Snapshot, Told},
+    assignment::{Event, ExecutorId, ExecutorReport, Link, Snapshot},
     core::Epoch,
-    hub::pool::{Host, Joining, Route, ToMember},
+    hub::pool::{Host, Instruction, Joining, Route},
 };
 use std::collections::VecDeque;
 use tokio::sync::mpsc::{self, error::TryRecvError};
@@ -33,8 +33,8 @@ pub(crate) struct Session {
     answer: Option<Answer>,
     up: VecDeque<Event>,
     /// The executor's side; none: it has ended.
-    desk: Option<mpsc::Receiver<Told>>,
-    down: Option<mpsc::Receiver<ToMember>>,
+    desk: Option<mpsc::Receiver<ExecutorReport>>,
+    down: Option<mpsc::Receiver<Instruction>>,
     /// The owner's side has ended.
     pub hung_up: bool,
 }
@@ -60,7 +60,7 @@ impl Session {
         let (out, desk) = mpsc::channel(2);
         let mut snapshot = executor.desk.attach(Link {
             epoch,
-            member: MemberId::default(),
+            member: ExecutorId::default(),
             out,
         })?;
         outside.mix(&mut snapshot);
@@ -114,7 +114,7 @@ impl Session {
         if let Some(Answer::Admitted(member)) = self.answer
             && !self.hung_up
         {
-            owner.changes.push_back(Change::Leave(member));
+            owner.changes.push_back(ExecutorChange::Leave(member));
         }
         // Whoever is not answered yet leaves when he is.
         self.hung_up = self.answer.is_some();
@@ -165,7 +165,7 @@ impl Session {
         }
         if let Some(Answer::Admitted(member)) = self.answer {
             if let Some(event) = self.up.pop_front() {
-                if let Err(error) = owner.reports.0.try_send(Told {
+                if let Err(error) = owner.reports.0.try_send(ExecutorReport {
                     member,
                     events: vec![event],
                 }) {
@@ -192,7 +192,7 @@ impl Session {
             }
             self.checked = true;
         } else if let Some(snapshot) = self.hello.take() {
-            let (out, down) = mpsc::channel(2 + outside.dice.place(8));
+            let (out, down) = mpsc::channel(2 + outside.rng.place(8));
             self.down = Some(down);
             let (member, host) = (owner.pool.new_member(), self.host);
             let joining = Joining {
@@ -204,7 +204,9 @@ impl Session {
                 snapshot,
                 route: Route::Remote(out),
             };
-            owner.changes.push_back(Change::Join(joining, self.no));
+            owner
+                .changes
+                .push_back(ExecutorChange::Join(joining, self.no));
         }
     }
 }

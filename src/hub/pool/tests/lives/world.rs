@@ -9,8 +9,8 @@ use super::{
 };
 use crate::coordinator::machine::Event;
 use crate::core::{
-    Caller, Command, Epoch, Handle, Namespace, Packed, Place, Run, Seq, Settings, ShardId, Submit,
-    Verb,
+    Caller, Command, Epoch, Handle, Namespace, Packed, Run, Seq, Settings, ShardId, Submit,
+    TaskRef, Verb,
 };
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
@@ -81,8 +81,8 @@ impl World {
 
     pub(crate) fn live(&mut self, steps: usize) {
         for _ in 0..steps {
-            let at = self.outside.dice.place(PROCESSES);
-            if self.outside.dice.percent(6) {
+            let at = self.outside.rng.place(PROCESSES);
+            if self.outside.rng.percent(6) {
                 self.befall(at);
             }
             self.step(at);
@@ -91,7 +91,7 @@ impl World {
     }
 
     fn step(&mut self, at: usize) {
-        let ms = if self.outside.dice.percent(3) {
+        let ms = if self.outside.rng.percent(3) {
             1_000
         } else {
             1
@@ -109,7 +109,7 @@ impl World {
             ..
         } = &mut self.processes[at];
         let outside = &mut self.outside;
-        match outside.dice.below(10) {
+        match outside.rng.below(10) {
             0 => owner.keep(executor, outside),
             1..=4 => {
                 owner.turn(executor, outside);
@@ -122,7 +122,7 @@ impl World {
             }
             5 => owner.roll_on(outside),
             6 => executor.act(outside),
-            7 if outside.dice.percent(30) => *seen = (outside.journal.epoch, outside.journal.owner),
+            7 if outside.rng.percent(30) => *seen = (outside.journal.epoch, outside.journal.owner),
             7 if *giving_up => *giving_up = !executor.begins_afresh(outside),
             7 => self.work_for_the_owner(at),
             _ => self.sessions_go_on(at),
@@ -171,7 +171,7 @@ impl World {
         let outside = &mut self.outside;
         for session in &mut self.sessions {
             if session.from == executor.run && session.is_open() {
-                let moved = seen.1 != Some(session.to) && outside.dice.percent(50);
+                let moved = seen.1 != Some(session.to) && outside.rng.percent(50);
                 match session.at_the_executor(executor, outside) {
                     Stands::Open if moved || outside.chance(6) => session.close(),
                     Stands::Open => {}
@@ -182,7 +182,7 @@ impl World {
                     }
                 }
             }
-            if session.to == executor.run && outside.dice.percent(60) {
+            if session.to == executor.run && outside.rng.percent(60) {
                 match outside.chance(2) {
                     true => session.hang_up(owner),
                     false => session.at_the_owner(owner, outside),
@@ -194,8 +194,8 @@ impl World {
 
     /// Backends of dead processes run their text to its end, and vanish.
     fn orphans_end(&mut self) {
-        if !self.orphans.is_empty() && self.outside.dice.percent(5) {
-            let at = self.outside.dice.place(self.orphans.len());
+        if !self.orphans.is_empty() && self.outside.rng.percent(5) {
+            let at = self.outside.rng.place(self.orphans.len());
             let pid = self.orphans.swap_remove(at);
             self.outside.kill(pid);
         }
@@ -203,11 +203,11 @@ impl World {
 
     fn befall(&mut self, at: usize) {
         let outside = &mut self.outside;
-        match outside.dice.below(20) {
+        match outside.rng.below(20) {
             0..=7 => self.call(),
-            8..=9 if outside.dice.percent(50) => self.take_over(at),
-            10 if outside.dice.percent(30) => self.die(at),
-            11..=12 => self.processes[at].paused = outside.dice.percent(50),
+            8..=9 if outside.rng.percent(50) => self.take_over(at),
+            10 if outside.rng.percent(30) => self.die(at),
+            11..=12 => self.processes[at].paused = outside.rng.percent(50),
             13..=16 => self.processes[at].paused = false,
             _ => {}
         }
@@ -226,18 +226,18 @@ impl World {
             return;
         };
         let outside = &mut self.outside;
-        let verb = match outside.dice.below(10) {
+        let verb = match outside.rng.below(10) {
             _ if outside.journal.recover().is_empty() => Verb::Open {
                 settings: Arc::new(Settings::default()),
                 request: None,
             },
             0..=2 if outside.journal.tasks() > 0 => {
-                let seq = Seq(1 + outside.dice.place(outside.journal.tasks()) as i64);
-                Verb::Cancel(Place { seq, order: None })
+                let seq = Seq(1 + outside.rng.place(outside.journal.tasks()) as i64);
+                Verb::Cancel(TaskRef { seq, order: None })
             }
             _ => {
-                let spec = outside.specs[outside.dice.place(outside.specs.len())].clone();
-                let count = 1 + outside.dice.below(3) as u32;
+                let spec = outside.specs[outside.rng.place(outside.specs.len())].clone();
+                let count = 1 + outside.rng.below(3) as u32;
                 let bodies = Packed::new((0..count).map(|_| &b"text"[..]));
                 let runs = vec![Run {
                     count,
@@ -275,7 +275,7 @@ impl World {
         let Process {
             owner, executor, ..
         } = std::mem::replace(&mut self.processes[at], born);
-        if let Some(batch) = owner.sent.filter(|_| self.outside.dice.percent(50)) {
+        if let Some(batch) = owner.sent.filter(|_| self.outside.rng.percent(50)) {
             self.outside.journal.append(&batch);
         }
         self.orphans.extend(executor.backends());
@@ -288,7 +288,7 @@ impl World {
             }
         }
         // It finds the shard owned under its own name.
-        if self.outside.journal.owner == Some(executor.run) && self.outside.dice.percent(50) {
+        if self.outside.journal.owner == Some(executor.run) && self.outside.rng.percent(50) {
             let owner = &mut self.processes[at].owner;
             owner.arriving.clear();
             owner.claim(true, &mut self.outside);
