@@ -9,7 +9,7 @@ use crate::{
     schedulers,
 };
 use anyhow::{Context, Result};
-use rallypoint::core::model::limits::REST;
+use rallypoint::core::model::limits::Limits;
 use rallypoint_client::{
     Client, Scheduler,
     api::{SchedulerSettings, SqlTask, Task, TaskOptions, task, until::Kind},
@@ -54,7 +54,8 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
     // The last one: request ids count for some minutes only.
     let mut single = Side::new(&environment, "bench_single").await?;
     single.queue(&environment, singles, 1, MANY_CALLERS).await?;
-    tokio::time::sleep((REST + SETTLED).saturating_sub(since.elapsed())).await;
+    tokio::time::sleep((Limits::DEFAULT.quiesce_after + SETTLED).saturating_sub(since.elapsed()))
+        .await;
     drop(resting);
     environment.checkpoint().await?;
     for _ in 0..runs {

@@ -8,7 +8,7 @@ use crate::{
     series::Measured,
 };
 use anyhow::Result;
-use rallypoint::core::model::limits::{REST, REST_STEP};
+use rallypoint::core::model::limits::Limits;
 use rallypoint_client::{Client, Scheduler, api::SchedulerSettings};
 use std::{
     sync::{
@@ -27,9 +27,10 @@ const ONE_BY_ONE: usize = 1_000;
 /// How long nobody asks for anything, while statements are counted.
 const IDLE: Duration = Duration::from_secs(30);
 /// Until what went before has left no trace: schedulers out of use have been written down as such.
-const SETTLED: Duration = REST
+const SETTLED: Duration = Limits::DEFAULT
+    .quiesce_after
     .saturating_mul(2)
-    .saturating_add(REST_STEP.saturating_mul(3));
+    .saturating_add(Limits::DEFAULT.quiesce_interval.saturating_mul(3));
 
 pub(crate) async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> {
     let environment =

@@ -59,7 +59,7 @@ pub struct Shard {
     pub(crate) totals: Totals,
     /// When to look at a scheduler.
     pub(crate) timers: BTreeSet<(Time, Handle)>,
-    /// Attempts just begun: those that still run after `LONG_ATTEMPT` get a row.
+    /// Attempts just begun: those that still run after `Limits::long_attempt` get a row.
     pub(crate) young: VecDeque<(Time, Handle, Seq)>,
     /// Attempts that run for long: when to charge them again.
     pub(crate) charges: BinaryHeap<Reverse<(Time, Handle, Seq)>>,
@@ -151,14 +151,15 @@ impl Shard {
             .charges
             .peek()
             .map_or(Time::NEVER, |Reverse((at, ..))| *at);
-        let young = self.young.front().map_or(Time::NEVER, |(since, ..)| {
-            *since + super::model::limits::LONG_ATTEMPT
-        });
+        let young = self
+            .young
+            .front()
+            .map_or(Time::NEVER, |(since, ..)| *since + self.limits.long_attempt);
         timer
             .min(charge)
             .min(young)
             .min(self.incremental.next_due())
-            .min(self.checkpoints.next_rest())
+            .min(self.checkpoints.next_rest(&self.limits))
     }
 
     /// What streams need to know of a scheduler; `None`: it is not in memory (ended long ago).

@@ -1,4 +1,5 @@
-//! Every limit of the core, by name (design 5.8).
+//! Every limit of the core, by name: constants that callers are told about, and [`Limits`], which an operator or a
+//! test sets. Work per batch is limited here too, so that a simulation can make it small.
 
 use std::time::Duration;
 
@@ -16,32 +17,6 @@ pub const ERROR_BYTES: usize = 8 << 10;
 pub const MAX_ORDER: i64 = (1 << 53) - 1;
 /// How long a request id is remembered.
 pub const REQUEST_MEMORY: Duration = Duration::from_secs(15 * 60);
-/// Failed tasks named in a halt.
-pub const HALT_FAILED: usize = 100;
-/// Records that bulk effects yield per batch.
-pub const SLICE: u32 = 500;
-/// Between two slices while callers ask for other things: so long that hardly a task meets two of them.
-pub const SLICE_PAUSE: Duration = Duration::from_millis(6);
-/// Timers that go off per batch: the others are late, instead of everybody.
-pub const TIMERS: usize = 5_000;
-/// Finished tasks of a scheduler that recovery reads again, at most, before a checkpoint.
-pub const CHECKPOINT: u32 = 10_000;
-/// The same of all schedulers together.
-pub const BEHIND: u64 = 1_000_000;
-/// As many tasks in one row are read as fast as a row.
-pub const ROW: u32 = 32;
-/// A checkpoint saves the reading of so many tasks for each range of unfinished ones that it writes.
-pub const RANGE: u32 = 8;
-/// And of so many at least.
-pub const WORTH: u32 = 8 * ROW;
-/// A scheduler without unfinished tasks of which nobody has heard for so long comes to rest: recovery reads its row alone.
-pub const REST: Duration = Duration::from_secs(60);
-/// Who has come to rest is seen so often.
-pub const REST_STEP: Duration = Duration::from_secs(10);
-/// Ranges written by checkpoints that are not asked for, per batch, about.
-pub const CATCH_UP: usize = 100_000;
-/// An attempt that outlives this gets a row of its own in the journal.
-pub const LONG_ATTEMPT: Duration = Duration::from_millis(100);
 /// Executor time charged in advance.
 pub const CHARGE: Duration = Duration::from_secs(1);
 
@@ -69,20 +44,68 @@ pub struct Limits {
     pub requests: usize,
     /// Schedulers in memory that are over; the journal answers for the others.
     pub ended_schedulers: usize,
+    /// Failed tasks named in a halt.
+    pub halt_failed: usize,
+    /// Steps of one search for the newest tasks of a phase.
+    pub listing_steps: usize,
+    /// Records per batch that incremental effects yield.
+    pub slice: u32,
+    /// Pause between two slices while callers make calls: so long that hardly a task meets two.
+    pub slice_pause: Duration,
+    /// Timers that fire per batch: the remaining ones are late, instead of every caller.
+    pub timers_per_batch: usize,
+    /// Finished tasks of one scheduler that recovery may have to read again before a checkpoint.
+    pub checkpoint_tasks: u32,
+    /// The same for all schedulers together.
+    pub checkpoint_total: u64,
+    /// Cost of reading one journal row, in tasks of a row.
+    pub row_cost: u32,
+    /// Finished tasks that a checkpoint must save per range of unfinished tasks that it writes.
+    pub range_cost: u32,
+    /// Finished tasks that a checkpoint must save at least.
+    pub checkpoint_min: u32,
+    /// Ranges per batch that unrequested checkpoints write, approximately.
+    pub checkpoint_ranges: usize,
+    /// A scheduler without unfinished tasks and calls for so long is quiesced: recovery reads its
+    /// row alone.
+    pub quiesce_after: Duration,
+    /// Interval between checks for schedulers to quiesce.
+    pub quiesce_interval: Duration,
+    /// An attempt that outlives this gets a row of its own in the journal.
+    pub long_attempt: Duration,
+}
+
+impl Limits {
+    /// What is in force unless an operator or a test says otherwise.
+    pub const DEFAULT: Limits = Limits {
+        open_schedulers: 1_000_000,
+        queued_tasks: 50_000_000,
+        queued_bytes: 256 << 30,
+        submit_rate: None,
+        streams: 100_000,
+        unfinished_orders: 1_000_000,
+        requests: 1_000_000,
+        ended_schedulers: 10_000,
+        halt_failed: 100,
+        listing_steps: 10_000,
+        slice: 500,
+        slice_pause: Duration::from_millis(6),
+        timers_per_batch: 5_000,
+        checkpoint_tasks: 10_000,
+        checkpoint_total: 1_000_000,
+        row_cost: 32,
+        range_cost: 8,
+        checkpoint_min: 256,
+        checkpoint_ranges: 100_000,
+        quiesce_after: Duration::from_secs(60),
+        quiesce_interval: Duration::from_secs(10),
+        long_attempt: Duration::from_millis(100),
+    };
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits {
-            open_schedulers: 1_000_000,
-            queued_tasks: 50_000_000,
-            queued_bytes: 256 << 30,
-            submit_rate: None,
-            streams: 100_000,
-            unfinished_orders: 1_000_000,
-            requests: 1_000_000,
-            ended_schedulers: 10_000,
-        }
+        Limits::DEFAULT
     }
 }
 

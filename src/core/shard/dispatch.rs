@@ -86,7 +86,7 @@ impl Shard {
     /// Gives attempts that have lasted a row in the journal, and charges those that go on.
     pub(crate) fn watch_attempts(&mut self, now: Time, out: &mut Output) {
         while let Some((since, handle, first)) = self.young.front().copied()
-            && since + limits::LONG_ATTEMPT <= now
+            && since + self.limits.long_attempt <= now
         {
             self.young.pop_front();
             let Some(scheduler) = self.schedulers.get_mut(&handle) else {

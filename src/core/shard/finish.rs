@@ -4,7 +4,7 @@
 
 use crate::core::{
     Attempt, Done, DoneNo, Halt, Handle, OnFailure, Order, Outcome, Output, ReleaseMode,
-    SchedulerState, Seq, Shard, TaskError, TaskResult, Time, fairness::quota::Usage, model::limits,
+    SchedulerState, Seq, Shard, TaskError, TaskResult, Time, fairness::quota::Usage,
     scheduler::queue::Span,
 };
 use std::sync::Arc;
@@ -108,6 +108,7 @@ impl Shard {
     }
 
     fn apply_failure_rule(&mut self, handle: Handle, order: Order, seq: Seq, out: &mut Output) {
+        let most = self.limits.halt_failed;
         let scheduler = self.scheduler_mut(handle);
         match scheduler.image.settings.on_failure {
             OnFailure::Continue => return,
@@ -117,7 +118,7 @@ impl Shard {
                     failed: Vec::new(),
                 });
                 halt.order = halt.order.min(order);
-                if halt.failed.len() < limits::HALT_FAILED {
+                if halt.failed.len() < most {
                     halt.failed.push(seq);
                 }
                 if scheduler.image.release_mode == Some(ReleaseMode::Finish) {

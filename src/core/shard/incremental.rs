@@ -1,7 +1,7 @@
 //! Incremental effects, carried out in slices between other commands: of one durable intention (design 5.9), or of time that has
 //! passed. What is left to do follows from the unfinished set, the rows and the time, so it goes on after a recovery.
 
-use crate::core::{Handle, Order, Outcome, Output, Shard, Time, model::limits};
+use crate::core::{Handle, Order, Outcome, Output, Shard, Time};
 use std::{collections::VecDeque, time::Duration};
 
 /// Who is to get a slice, and when.
@@ -57,12 +57,12 @@ impl Shard {
             return;
         }
         let pause = if std::mem::take(&mut self.incremental.asked) {
-            limits::SLICE_PAUSE
+            self.limits.slice_pause
         } else {
             Duration::ZERO
         };
         self.incremental.from = now + pause;
-        let mut left = limits::SLICE;
+        let mut left = self.limits.slice;
         while left > 0
             && let Some(handle) = self.incremental.queue.pop_front()
         {

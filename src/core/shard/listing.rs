@@ -1,5 +1,5 @@
 //! Where tasks stand, and the newest ones of a phase. However much waits, an answer costs little: a task is found by its
-//! order and its number, and a search for the newest ones ends after `LOOKED` steps, to be taken up again from there.
+//! order and its number, and a search for the newest ones ends after `Limits::listing_steps` steps, to be taken up again from there.
 
 use crate::core::{
     Attempt, Handle, Order, Phase, Reply, Seq, Shard, TaskRef, TaskState,
@@ -9,9 +9,6 @@ use crate::core::{
     },
 };
 use std::iter::Peekable;
-
-/// Steps of one search.
-const LOOKED: usize = 10_000;
 
 /// Consecutive tasks, or a place where there are none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +56,7 @@ impl Shard {
         order: Option<Order>,
         limit: usize,
     ) -> Reply {
+        let steps = self.limits.listing_steps;
         let scheduler = self.scheduler_mut(handle);
         let newest = Seq(before.0.min(scheduler.highest_seq.0 + 1) - 1);
         let pieces = match (phase, order) {
@@ -73,15 +71,15 @@ impl Shard {
             }
             _ => scheduler.of_phase(phase, order, newest),
         };
-        found(pieces, limit)
+        found(pieces, limit, steps)
     }
 }
 
 /// The first `limit` tasks of `pieces`, and before which one to look on.
-fn found(mut pieces: Pieces<'_>, limit: usize) -> Reply {
+fn found(mut pieces: Pieces<'_>, limit: usize, steps: usize) -> Reply {
     let mut seqs = Vec::new();
     let mut looked_to = Seq(1);
-    for _ in 0..LOOKED {
+    for _ in 0..steps {
         let Some(piece) = pieces.next() else {
             return Reply::Selected { seqs, next: None };
         };

@@ -3,13 +3,13 @@
 //!
 //! After a pause of the server very much of it may be due at the same time. What yields records is done in slices.
 
-use crate::core::{Handle, Outcome, Output, Shard, Time, model::limits};
+use crate::core::{Handle, Outcome, Output, Shard, Time};
 
 impl Shard {
     /// Runs the timers that are due, as many as one batch bears.
     pub(crate) fn run_timers(&mut self, now: Time, out: &mut Output) {
         self.watch_attempts(now, out);
-        for _ in 0..limits::TIMERS {
+        for _ in 0..self.limits.timers_per_batch {
             let Some((_, handle)) = self.timers.first().copied().filter(|(at, _)| *at <= now)
             else {
                 return;

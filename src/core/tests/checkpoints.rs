@@ -1,10 +1,7 @@
 //! How much a recovery has to read again, and what it costs to keep that small.
 
 use super::world::{World, free, order, plain};
-use crate::core::{
-    Command, Handle, Seq, Verb,
-    model::limits::{BEHIND, CATCH_UP, CHECKPOINT, RANGE, REST, ROW},
-};
+use crate::core::{Command, Handle, Seq, Verb, model::limits::Limits};
 
 /// Events after the checkpoints of all schedulers.
 fn read_again(w: &World) -> u64 {
@@ -27,13 +24,17 @@ fn finish_all(w: &mut World, s: Handle) {
 #[test]
 fn the_finished_work_of_all_schedulers_together_that_recovery_reads_is_bounded() {
     let mut w = World::new(0);
-    let each = CHECKPOINT as usize / 4;
-    for _ in 0..2 * BEHIND / each as u64 {
+    let each = Limits::DEFAULT.checkpoint_tasks as usize / 4;
+    for _ in 0..2 * Limits::DEFAULT.checkpoint_total / each as u64 {
         let s = w.open(plain);
         w.submit(s, vec![free().noop(); each]);
         finish_all(&mut w, s);
     }
-    assert!(read_again(&w) <= BEHIND, "{}", read_again(&w));
+    assert!(
+        read_again(&w) <= Limits::DEFAULT.checkpoint_total,
+        "{}",
+        read_again(&w)
+    );
     let before = w.remembered.checkpoints;
     w.crash();
     w.commands([]);
@@ -46,21 +47,22 @@ fn the_finished_work_of_all_schedulers_together_that_recovery_reads_is_bounded()
 #[test]
 fn a_new_owner_catches_up_with_what_an_earlier_one_left() {
     let mut w = World::new(0);
-    let each = CHECKPOINT as usize / 4;
-    for _ in 0..BEHIND / each as u64 / 2 {
+    let each = Limits::DEFAULT.checkpoint_tasks as usize / 4;
+    for _ in 0..Limits::DEFAULT.checkpoint_total / each as u64 / 2 {
         let s = w.open(plain);
         w.submit(s, vec![free().noop(); each]);
         finish_all(&mut w, s);
     }
     let left = read_again(&w);
     w.crash();
-    for _ in 0..BEHIND / each as u64 / 2 + 10 {
+    for _ in 0..Limits::DEFAULT.checkpoint_total / each as u64 / 2 + 10 {
         let s = w.open(plain);
         w.submit(s, vec![free().noop(); each]);
         finish_all(&mut w, s);
     }
     assert!(
-        left > BEHIND / 4 && read_again(&w) <= BEHIND,
+        left > Limits::DEFAULT.checkpoint_total / 4
+            && read_again(&w) <= Limits::DEFAULT.checkpoint_total,
         "{left} {}",
         read_again(&w)
     );
@@ -69,8 +71,8 @@ fn a_new_owner_catches_up_with_what_an_earlier_one_left() {
 #[test]
 fn schedulers_that_come_to_rest_after_each_task_write_no_checkpoints() {
     let mut w = World::new(1);
-    let few = 255 / (ROW + 1);
-    for _ in 0..2 * BEHIND / 255 {
+    let few = 255 / (Limits::DEFAULT.row_cost + 1);
+    for _ in 0..2 * Limits::DEFAULT.checkpoint_total / 255 {
         let s = w.open(plain);
         for task in 1..=i64::from(few) {
             w.submit(s, [free()]);
@@ -89,10 +91,10 @@ fn a_ragged_backlog_is_not_written_again_and_again() {
         w.submit(s, [order(1).noop(), order(2).noop(), order(3).noop()]);
     }
     finish_all(&mut w, s);
-    let work = 3 * calls * (1 + ROW as usize);
+    let work = 3 * calls * (1 + Limits::DEFAULT.row_cost as usize);
     assert!(w.remembered.checkpoints > 2, "{}", w.remembered.checkpoints);
     assert!(
-        w.remembered.ranges * RANGE as usize <= work,
+        w.remembered.ranges * Limits::DEFAULT.range_cost as usize <= work,
         "{} ranges",
         w.remembered.ranges
     );
@@ -155,7 +157,7 @@ fn a_scheduler_that_is_not_in_use_comes_to_rest_and_recovery_reads_its_row_alone
     w.submit(s, [free(), free()]);
     w.submit(busy, [free()]);
     w.succeed(s, [1, 2]);
-    w.advance(REST);
+    w.advance(Limits::DEFAULT.quiesce_after);
     assert!(
         w.remembered.image(s).checkpoint.resting && !w.remembered.image(busy).checkpoint.resting
     );
@@ -174,9 +176,9 @@ fn a_scheduler_that_is_not_in_use_comes_to_rest_and_recovery_reads_its_row_alone
 #[test]
 fn schedulers_come_to_rest_a_slice_at_a_time() {
     let mut w = World::new(1);
-    let most = CATCH_UP / 100;
+    let most = Limits::DEFAULT.checkpoint_ranges / 100;
     let schedulers: Vec<Handle> = (0..most + most / 2).map(|_| w.open(plain)).collect();
-    w.now = w.now + REST;
+    w.now = w.now + Limits::DEFAULT.quiesce_after;
     let resting = |w: &World| {
         schedulers
             .iter()

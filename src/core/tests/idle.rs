@@ -3,8 +3,7 @@
 use super::world::{World, free, order, plain, request, submission};
 use crate::core::{
     Caller, Command, DoneNo, Namespace, Outcome, Reject, ReleaseMode, Reply, SchedulerState, Until,
-    Verb,
-    model::limits::{Limits, SLICE, TIMERS},
+    Verb, model::limits::Limits,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -87,7 +86,9 @@ fn an_abandoned_scheduler_can_cancel_what_it_has() {
 #[test]
 fn schedulers_that_fall_idle_together_are_released_in_slices() {
     let mut w = World::new(10);
-    let all: Vec<_> = (0..3 * SLICE).map(|_| w.open(ten_seconds)).collect();
+    let all: Vec<_> = (0..3 * Limits::DEFAULT.slice)
+        .map(|_| w.open(ten_seconds))
+        .collect();
     w.crash();
     w.now = w.now + Duration::from_secs(10);
     let mut open = all.len();
@@ -97,7 +98,7 @@ fn schedulers_that_fall_idle_together_are_released_in_slices() {
             .iter()
             .filter(|s| w.remembered.image(**s).state == SchedulerState::Open)
             .count();
-        assert_eq!(open - still, SLICE as usize, "of {open}");
+        assert_eq!(open - still, Limits::DEFAULT.slice as usize, "of {open}");
         open = still;
     }
 }
@@ -105,7 +106,9 @@ fn schedulers_that_fall_idle_together_are_released_in_slices() {
 #[test]
 fn one_that_is_used_again_before_its_slice_is_not_released() {
     let mut w = World::new(10);
-    let all: Vec<_> = (0..2 * SLICE).map(|_| w.open(ten_seconds)).collect();
+    let all: Vec<_> = (0..2 * Limits::DEFAULT.slice)
+        .map(|_| w.open(ten_seconds))
+        .collect();
     let last = all[all.len() - 1];
     w.now = w.now + Duration::from_secs(10);
     w.commands([]);
@@ -124,14 +127,22 @@ fn one_that_is_used_again_before_its_slice_is_not_released() {
 fn many_timers_at_once_are_spread_over_batches() {
     let mut w = World::new(0);
     let later = w.now + Duration::from_secs(1);
-    let all: Vec<_> = (0..TIMERS + 10).map(|_| w.open(plain)).collect();
+    let all: Vec<_> = (0..Limits::DEFAULT.timers_per_batch + 10)
+        .map(|_| w.open(plain))
+        .collect();
     for s in &all {
         w.submit(*s, [free().with(|o| o.not_before = Some(later))]);
     }
     w.now = later;
     w.commands([]);
-    assert_eq!(w.status().counts.queued, TIMERS as i64);
-    assert_eq!(w.status().counts.queued, TIMERS as i64 + 10);
+    assert_eq!(
+        w.status().counts.queued,
+        Limits::DEFAULT.timers_per_batch as i64
+    );
+    assert_eq!(
+        w.status().counts.queued,
+        Limits::DEFAULT.timers_per_batch as i64 + 10
+    );
     assert!(w.shard.next_due() > later);
 }
 

@@ -1,10 +1,7 @@
 //! Cancelling a backlog: one durable intention, carried out in slices (design 5.9).
 
 use super::world::{NONE, World, free, on_failure, order, plain};
-use crate::core::{
-    OnFailure, Outcome, ReleaseMode, Report, SchedulerState,
-    model::limits::{SLICE, SLICE_PAUSE},
-};
+use crate::core::{OnFailure, Outcome, ReleaseMode, Report, SchedulerState, model::limits::Limits};
 use std::time::Duration;
 
 #[test]
@@ -19,7 +16,7 @@ fn a_cancel_release_ends_a_backlog_in_slices() {
     let mut cancelled = w.last_batch;
     while cancelled < 3498 {
         assert!(
-            (1..=i64::from(SLICE)).contains(&w.last_batch),
+            (1..=i64::from(Limits::DEFAULT.slice)).contains(&w.last_batch),
             "{} outcomes in one batch",
             w.last_batch
         );
@@ -42,20 +39,24 @@ fn slices_leave_room_while_others_ask() {
     let mut w = World::new(2);
     let (s, other) = (w.open(plain), w.open(plain));
     for _ in 0..5 {
-        w.submit(s, vec![order(1); SLICE as usize]);
+        w.submit(s, vec![order(1); Limits::DEFAULT.slice as usize]);
     }
     w.release(s, ReleaseMode::Cancel);
     w.submit(other, [free().noop()]);
-    assert_eq!(w.last_batch, i64::from(SLICE), "the next slice is due");
+    assert_eq!(
+        w.last_batch,
+        i64::from(Limits::DEFAULT.slice),
+        "the next slice is due"
+    );
     w.commands([]);
     assert_eq!(w.last_batch, 0, "and the one after it waits a little");
-    assert_eq!(w.shard.next_due(), w.now + SLICE_PAUSE);
+    assert_eq!(w.shard.next_due(), w.now + Limits::DEFAULT.slice_pause);
     w.now = w.shard.next_due();
     for _ in 0..2 {
         w.commands([]);
         assert_eq!(
             w.last_batch,
-            i64::from(SLICE),
+            i64::from(Limits::DEFAULT.slice),
             "as fast as can be when nobody asks"
         );
     }
@@ -68,7 +69,10 @@ fn slices_hold_for_tasks_that_wait_for_their_time() {
     let later = w.now + Duration::from_secs(3600);
     w.submit(
         s,
-        vec![free().with(|o| o.not_before = Some(later)); 2 * SLICE as usize + SLICE as usize / 2],
+        vec![
+            free().with(|o| o.not_before = Some(later));
+            2 * Limits::DEFAULT.slice as usize + Limits::DEFAULT.slice as usize / 2
+        ],
     );
     w.release(s, ReleaseMode::Cancel);
     let mut sizes = vec![w.last_batch];
@@ -76,7 +80,15 @@ fn slices_hold_for_tasks_that_wait_for_their_time() {
         w.commands([]);
         sizes.push(w.last_batch);
     }
-    assert_eq!(sizes, [SLICE, SLICE, SLICE / 2].map(i64::from));
+    assert_eq!(
+        sizes,
+        [
+            Limits::DEFAULT.slice,
+            Limits::DEFAULT.slice,
+            Limits::DEFAULT.slice / 2
+        ]
+        .map(i64::from)
+    );
 }
 
 #[test]

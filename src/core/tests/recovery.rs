@@ -1,7 +1,7 @@
 //! What a crash leaves behind.
 
 use super::world::{NONE, World, error, free, on_failure, order, plain};
-use crate::core::{AttemptEvent, OnFailure, Outcome, Report, model::limits::CHECKPOINT};
+use crate::core::{AttemptEvent, OnFailure, Outcome, Report, model::limits::Limits};
 
 #[test]
 fn orders_limits_and_numbers_go_on_after_a_crash() {
@@ -176,7 +176,7 @@ fn recovery_from_a_checkpoint_knows_the_holes() {
     let mut w = World::new(0);
     let s = w.open(plain);
     w.submit(s, [free(), free()]);
-    let half = CHECKPOINT as usize / 2;
+    let half = Limits::DEFAULT.checkpoint_tasks as usize / 2;
     for _ in 0..2 {
         w.submit(s, vec![free().noop(); half]);
     }
@@ -189,7 +189,10 @@ fn recovery_from_a_checkpoint_knows_the_holes() {
     w.crash();
     assert_eq!(w.progress(s).pending, 3);
     w.set_slots(5);
-    assert_eq!(w.running(s), [1, 2, 3 + i64::from(CHECKPOINT)]);
+    assert_eq!(
+        w.running(s),
+        [1, 2, 3 + i64::from(Limits::DEFAULT.checkpoint_tasks)]
+    );
 }
 
 #[test]

@@ -1,10 +1,7 @@
 //! Timeouts and deadlines.
 
 use super::world::{NONE, World, error, free, order, plain};
-use crate::core::{
-    Outcome, Report, TimeLimit,
-    model::limits::{SLICE, TIMERS},
-};
+use crate::core::{Outcome, Report, TimeLimit, model::limits::Limits};
 use std::time::Duration;
 
 fn deadline(seconds: u64) -> impl FnOnce(&mut crate::core::TaskOptions) {
@@ -101,29 +98,37 @@ fn a_backlog_whose_deadlines_have_passed_ends_in_slices_and_nothing_of_it_starts
     let mut w = World::new(0);
     let (s, other) = (w.open(plain), w.open(plain));
     // Calls of many tasks and calls of one.
-    w.submit(s, vec![order(1).with(deadline(10)); 3 * SLICE as usize + 7]);
-    for at in 0..SLICE {
+    w.submit(
+        s,
+        vec![order(1).with(deadline(10)); 3 * Limits::DEFAULT.slice as usize + 7],
+    );
+    for at in 0..Limits::DEFAULT.slice {
         w.submit(s, [order(1 + i64::from(at % 2)).with(deadline(10))]);
     }
     w.submit(s, [order(3)]);
     w.submit(other, [free()]);
-    let overdue = 4 * i64::from(SLICE) + 7;
+    let overdue = 4 * i64::from(Limits::DEFAULT.slice) + 7;
     w.crash();
     w.now = w.now + Duration::from_secs(20);
     w.set_slots(10);
     assert_eq!(w.running(other), [1], "the others do not wait for it");
     let mut ended = w.outcomes(s).len() as i64;
-    assert_eq!(ended, 2 * i64::from(SLICE), "after two batches");
+    assert_eq!(
+        ended,
+        2 * i64::from(Limits::DEFAULT.slice),
+        "after two batches"
+    );
     while ended < overdue {
         assert_eq!(w.running(s), NONE, "after {ended}");
-        if ended == 3 * i64::from(SLICE) {
+        if ended == 3 * i64::from(Limits::DEFAULT.slice) {
             w.take_over();
             w.clear(false);
         }
         w.commands([]);
         assert_eq!(
             w.last_batch,
-            i64::from(SLICE).min(overdue - w.outcomes(s).len() as i64 + w.last_batch)
+            i64::from(Limits::DEFAULT.slice)
+                .min(overdue - w.outcomes(s).len() as i64 + w.last_batch)
         );
         ended = w.outcomes(s).len() as i64;
     }
@@ -139,7 +144,7 @@ fn a_backlog_whose_deadlines_have_passed_ends_in_slices_and_nothing_of_it_starts
 fn what_is_overdue_does_not_start_even_when_its_timer_is_late() {
     let mut w = World::new(0);
     let soon = w.now + Duration::from_secs(1);
-    for _ in 0..TIMERS {
+    for _ in 0..Limits::DEFAULT.timers_per_batch {
         let s = w.open(plain);
         w.submit(s, [free().noop().with(|o| o.not_before = Some(soon))]);
     }
