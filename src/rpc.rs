@@ -10,7 +10,7 @@ mod server;
 mod status;
 mod validate;
 
-pub(crate) use forwarding::peer_service::poke;
+pub(crate) use forwarding::peer_service::request_poll;
 pub(crate) use server::{Config, peer_routes, serve};
 pub(crate) use status::executions::StatusSource;
 pub(crate) use validate::Targets;

@@ -7,7 +7,7 @@ use crate::{
     report::{Report, median},
 };
 use anyhow::{Context, Result};
-use rallypoint::server::LEASE;
+use rallypoint::server::DEFAULT_LEASE;
 use rallypoint_client::{
     Client, Scheduler,
     api::{SchedulerSettings, Unit, until::Kind},
@@ -54,7 +54,7 @@ pub(crate) async fn run(kills: u64) -> Result<Report> {
         sleep(CALM).await;
     }
     let rolling = load.longest_silence(begun);
-    let (figure, lease) = (median(&silences), LEASE.as_secs_f64());
+    let (figure, lease) = (median(&silences), DEFAULT_LEASE.as_secs_f64());
     let slowest = silences.iter().copied().fold(0.0, f64::max);
     Ok(Report {
         name: "takeover",

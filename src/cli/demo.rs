@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     core::model::limits::Limits,
-    server::{Config, LEASE, serve},
+    server::{Config, DEFAULT_LEASE, serve},
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -151,7 +151,7 @@ impl Host {
             body_bytes: 192 << 20,
             replica_name: "demo".to_owned(),
             peer: None,
-            lease: LEASE,
+            lease: DEFAULT_LEASE,
             trusted_namespace_metadata: false,
             limits: Limits::default(),
             allow_unsafe_database: false,

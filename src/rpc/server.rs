@@ -50,7 +50,7 @@ pub(crate) struct Config {
     /// Targets that SQL tasks may name.
     pub targets: Targets,
     /// What the executor tells about itself.
-    pub probes: StatusSource,
+    pub status_source: StatusSource,
     /// Take the namespace from the metadata of a call: only behind a gateway that authenticates, and in tests.
     pub trusted_namespace_metadata: bool,
     /// The way to other replicas; `None`: there are none.
@@ -88,7 +88,7 @@ fn services(
         route: route.clone(),
     };
     let executions = Executions {
-        probes: config.probes.clone(),
+        source: config.status_source.clone(),
         route: route.clone(),
     };
     let statuses = Statuses {

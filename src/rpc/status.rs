@@ -104,7 +104,7 @@ impl Statuses {
             timeout(PATIENCE, self.reader.status())
         );
         let mut status = api::GetStatusResponse {
-            targets: (self.executions.probes.targets)(),
+            targets: (self.executions.source.targets)(),
             version: env!("CARGO_PKG_VERSION").into(),
             ..Default::default()
         };

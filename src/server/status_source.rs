@@ -1,17 +1,18 @@
-//! What the executor tells about itself, in the words of the API.
+//! Translates what the executor reports about itself (slots and targets) into API messages for the
+//! status service. Read-only: it takes snapshots and never waits.
 
 use crate::{
     clock::Clock,
-    core::Time,
-    executor::{ExecutionRow, Executor},
+    core::{Time, Work},
+    executor::{self, ExecutionRow, Executor},
     rpc::StatusSource,
 };
 use prost_types::Timestamp;
 use rallypoint_client::api;
 use std::sync::Arc;
 
-/// StatusSource into `executor`, for the status service of the replica called `replica`.
-pub(crate) fn probes(executor: &Executor, clock: Clock, replica: Arc<str>) -> StatusSource {
+/// The source that reads `executor`, whose replica is called `replica`.
+pub(super) fn new(executor: &Executor, clock: Clock, replica: Arc<str>) -> StatusSource {
     let (rows, targets) = (executor.clone(), executor.clone());
     StatusSource {
         executions: Arc::new(move || {
@@ -55,8 +56,8 @@ fn execution(row: ExecutionRow, now: Time, replica: &str) -> api::Execution {
     }
 }
 
-fn status(target: crate::executor::TargetStatus, rows: &[ExecutionRow]) -> api::TargetStatus {
-    let kind = crate::core::Work::Sql {
+fn status(target: executor::TargetStatus, rows: &[ExecutionRow]) -> api::TargetStatus {
+    let kind = Work::Sql {
         target: target.name.clone(),
     };
     api::TargetStatus {

@@ -3,7 +3,7 @@
 use crate::{
     cli::error::CliError,
     peer::{PeerConfig, Tls, TlsFiles},
-    server::LEASE,
+    server::DEFAULT_LEASE,
 };
 use clap::Args;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -61,7 +61,7 @@ pub(super) struct Peers {
         long,
         env = "RALLYPOINT_LEASE",
         hide_env_values = true,
-        default_value_t = LEASE.as_secs_f64(),
+        default_value_t = DEFAULT_LEASE.as_secs_f64(),
         value_parser = lease,
         value_name = "SECONDS"
     )]

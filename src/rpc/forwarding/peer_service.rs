@@ -27,7 +27,7 @@ impl PeerService for Peering {
 }
 
 /// Has the replica at `address` look who owns the shard. It would at its next heartbeat anyway.
-pub(crate) async fn poke(peers: &Peers, address: &str) {
+pub(crate) async fn request_poll(peers: &Peers, address: &str) {
     let Ok(channel) = peers.channel(address) else {
         return;
     };

@@ -23,7 +23,7 @@ pub(crate) struct StatusSource {
 #[derive(Clone)]
 pub(crate) struct Executions {
     /// Of this one.
-    pub probes: StatusSource,
+    pub source: StatusSource,
     /// To the others; `None`: only this one is told of.
     pub route: Option<Route>,
 }
@@ -32,7 +32,7 @@ impl Executions {
     /// One row per slot; who does not answer is named.
     pub(crate) async fn everywhere(&self) -> api::ListExecutionsResponse {
         let mut found = api::ListExecutionsResponse {
-            executions: (self.probes.executions)(),
+            executions: (self.source.executions)(),
             ..Default::default()
         };
         let others = self.route.as_ref().map(Route::others).unwrap_or_default();

@@ -54,7 +54,7 @@ fn start() -> SocketAddr {
         body_bytes: 1 << 20,
         replica_name: "bad-input".into(),
         peer: None,
-        lease: rallypoint::server::LEASE,
+        lease: rallypoint::server::DEFAULT_LEASE,
         trusted_namespace_metadata: true,
         limits: Limits::default(),
         allow_unsafe_database: true,

@@ -9,7 +9,7 @@ use super::{
 use rallypoint::{
     core::model::limits::Limits,
     postgres::{COORDINATION, PrivatePostgres, TARGET},
-    server::{Config, LEASE, Target, serve},
+    server::{Config, DEFAULT_LEASE, Target, serve},
 };
 use rallypoint_client::{
     Client,
@@ -100,7 +100,7 @@ impl Server {
             },
             replica_name: "test".into(),
             peer: None,
-            lease: LEASE,
+            lease: DEFAULT_LEASE,
             trusted_namespace_metadata: setup.trusted,
             limits: setup.limits,
             allow_unsafe_database: setup.postgres.is_none(),

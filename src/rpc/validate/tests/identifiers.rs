@@ -1,0 +1,107 @@
+//! Handles, request ids and task numbers.
+
+use super::{
+    super::{ListTasks, exec_async, get_scheduler, handle, release, synchronization, task_id},
+    fixtures::{faults, good_handle, noop, one, targets},
+};
+use crate::{core::Namespace, rpc::errors::reason::Reason};
+use rallypoint_client::api;
+
+#[test]
+fn a_malformed_handle_is_refused_everywhere() {
+    let good = good_handle();
+    let bad = [
+        String::new(),
+        "00000000-0000-0000-0000-000000000000".into(),
+        good[1..].into(),
+        format!("{good}0"),
+        format!("{{{good}}}"),
+        format!("urn:uuid:{good}"),
+        good.replace('-', ""),
+        good.to_uppercase(),
+        good.replace('0', "g"),
+        "f47ac10b-58cc-4372-a567-0e02b2c3d479".into(),
+        "x".repeat(10_000_000),
+    ];
+    for text in &bad {
+        let expected = one("handle", Reason::ID_MALFORMED);
+        assert_eq!(faults(handle(text)), expected);
+        let exec = api::ExecAsyncRequest {
+            handle: text.clone(),
+            tasks: vec![noop(b"")],
+            ..Default::default()
+        };
+        assert_eq!(faults(exec_async(&exec, &targets())), expected);
+        let watch = api::SynchronizationRequest {
+            handle: text.clone(),
+            ..Default::default()
+        };
+        assert_eq!(faults(synchronization(&watch)), expected);
+        let release_request = api::ReleaseSchedulerRequest {
+            handle: text.clone(),
+            ..Default::default()
+        };
+        assert_eq!(faults(release(&release_request)), expected);
+        let list = api::ListTasksRequest {
+            handle: text.clone(),
+            ..Default::default()
+        };
+        assert_eq!(
+            faults(ListTasks::new(&list, &Namespace::default_namespace())),
+            expected
+        );
+        let id = api::TaskId {
+            handle: text.clone(),
+            seq: 1,
+        };
+        assert_eq!(
+            faults(task_id(Some(&id))),
+            one("id.handle", Reason::ID_MALFORMED)
+        );
+    }
+}
+
+#[test]
+fn malformed_request_ids_are_refused() {
+    for text in [
+        "x",
+        "00000000-0000-0000-0000-000000000000",
+        "F47AC10B-58CC-4372-A567-0E02B2C3D479",
+        "{f47ac10b-58cc-4372-a567-0e02b2c3d479}",
+    ] {
+        let request = api::GetSchedulerRequest {
+            request_id: text.into(),
+            ..Default::default()
+        };
+        assert_eq!(
+            faults(get_scheduler(&request)),
+            one("request_id", Reason::REQUEST_ID_MALFORMED),
+            "{text}"
+        );
+        let request = api::ExecAsyncRequest {
+            handle: good_handle(),
+            request_id: text.into(),
+            tasks: vec![noop(b"")],
+        };
+        assert_eq!(
+            faults(exec_async(&request, &targets())),
+            one("request_id", Reason::REQUEST_ID_MALFORMED),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn task_numbers_start_at_one() {
+    assert_eq!(faults(task_id(None)), one("id", Reason::ID_MALFORMED));
+    for seq in [0, -1, i64::MIN] {
+        let id = api::TaskId {
+            handle: good_handle(),
+            seq,
+        };
+        assert_eq!(
+            faults(task_id(Some(&id))),
+            one("id.seq", Reason::SEQ_OUT_OF_RANGE)
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! Options of tasks, which are also the default options of schedulers.
+
+use super::fixtures::{exec, faults, labels, nanos, noop, one, open, seconds, with};
+use crate::rpc::errors::reason::Reason;
+use rallypoint_client::api;
+
+fn options(change: impl FnOnce(&mut api::TaskOptions)) -> api::TaskOptions {
+    let mut options = api::TaskOptions::default();
+    change(&mut options);
+    options
+}
+
+fn retry(change: impl FnOnce(&mut api::RetryPolicy)) -> api::TaskOptions {
+    let mut policy = api::RetryPolicy::default();
+    change(&mut policy);
+    options(|options| options.retry = Some(policy))
+}
+
+/// As options of a task and as default options of a scheduler.
+#[track_caller]
+fn assert_refused(options: api::TaskOptions, field: &str, reason: Reason) {
+    let settings = api::SchedulerSettings {
+        default_options: Some(options.clone()),
+        ..Default::default()
+    };
+    assert_eq!(
+        faults(open(settings)),
+        one(&format!("settings.default_options.{field}"), reason),
+        "{options:?}"
+    );
+    assert_eq!(
+        faults(exec(vec![noop(b""), with(options)])),
+        one(&format!("tasks[1].options.{field}"), reason)
+    );
+}
+
+#[test]
+fn durations_out_of_range_are_named() {
+    let durations = [
+        seconds(0),
+        seconds(-1),
+        nanos(0, 1),
+        nanos(0, -1),
+        nanos(1, 1_000_000_000),
+        nanos(-1, 1),
+        seconds(315_576_000_000),
+        seconds(i64::MAX),
+    ];
+    for duration in durations {
+        let reason = Reason::DURATION_OUT_OF_RANGE;
+        assert_refused(options(|o| o.timeout = duration), "timeout", reason);
+        assert_refused(options(|o| o.deadline = duration), "deadline", reason);
+        assert_refused(retry(|r| r.initial = duration), "retry.initial", reason);
+        assert_refused(retry(|r| r.max = duration), "retry.max", reason);
+    }
+}
+
+#[test]
+fn times_out_of_range_are_named() {
+    let times = [
+        (-62_135_596_800, 0),
+        (-1, 0),
+        (253_402_300_800, 0),
+        (0, -1),
+        (0, 1_000_000_000),
+        (i64::MAX, 0),
+    ];
+    for (seconds, nanos) in times {
+        let time = Some(prost_types::Timestamp { seconds, nanos });
+        let wrong = options(|o| o.not_before = time);
+        assert_refused(wrong, "not_before", Reason::TIMESTAMP_OUT_OF_RANGE);
+    }
+}
+
+#[test]
+fn wrong_retry_policies_are_named() {
+    let reason = Reason::RETRY_OUT_OF_RANGE;
+    for number in [-1, 0, 1001, i32::MAX] {
+        assert_refused(
+            retry(|r| r.max_attempts = Some(number)),
+            "retry.max_attempts",
+            reason,
+        );
+        assert_refused(
+            retry(|r| r.max_losses = Some(number)),
+            "retry.max_losses",
+            reason,
+        );
+    }
+    for number in [f64::NAN, f64::INFINITY, 0.0, -1.0, 1e308] {
+        assert_refused(
+            retry(|r| r.multiplier = Some(number)),
+            "retry.multiplier",
+            reason,
+        );
+    }
+    for number in [f64::NAN, f64::NEG_INFINITY, -0.1, 1.1] {
+        assert_refused(retry(|r| r.jitter = Some(number)), "retry.jitter", reason);
+    }
+    let max_below_initial = retry(|r| {
+        r.initial = seconds(2);
+        r.max = seconds(1);
+    });
+    assert_refused(max_below_initial, "retry.max", reason);
+    for code in ["", "x'; drop"] {
+        let wrong = retry(|r| r.non_retryable = vec!["23505".into(), code.into()]);
+        assert_refused(
+            wrong,
+            "retry.non_retryable[1]",
+            Reason::NON_RETRYABLE_INVALID,
+        );
+    }
+}
+
+#[test]
+fn wrong_deliveries_results_and_labels_are_named() {
+    assert_refused(
+        options(|o| o.delivery = 3),
+        "delivery",
+        Reason::ENUM_UNKNOWN,
+    );
+    for rows in [-1, 10_001] {
+        let wrong = options(|o| o.result_rows = Some(rows));
+        assert_refused(wrong, "result_rows", Reason::RESULT_ROWS_OUT_OF_RANGE);
+    }
+    assert_refused(
+        options(|o| o.labels = labels(65)),
+        "labels",
+        Reason::LABELS_INVALID,
+    );
+}

@@ -1,0 +1,131 @@
+//! Wrong tasks, and calls with too many or too large ones.
+
+use super::{
+    super::exec_async,
+    fixtures::{exec, faults, noop, one, seconds, sql, targets, with},
+};
+use crate::rpc::errors::reason::Reason;
+use rallypoint_client::api;
+
+fn sql_task(target: &str, params: Vec<api::SqlValue>) -> api::Task {
+    let sql = api::SqlTask {
+        statement: "select $1".into(),
+        target: target.into(),
+        params,
+    };
+    api::Task {
+        kind: Some(api::task::Kind::Sql(sql)),
+        ..Default::default()
+    }
+}
+
+#[test]
+fn wrong_tasks_are_named() {
+    let order = |order| api::Task {
+        order: Some(order),
+        ..noop(b"")
+    };
+    let big = "x".repeat((1 << 20) + 1);
+    let target = |target: &str| sql_task(target, Vec::new());
+    let params = |params| sql_task("", params);
+    let value = |text: &str| api::SqlValue {
+        text: Some(text.into()),
+    };
+    let table = [
+        (api::Task::default(), "", Reason::KIND_MISSING),
+        (order(-1), ".order", Reason::ORDER_OUT_OF_RANGE),
+        (order(i64::MIN), ".order", Reason::ORDER_OUT_OF_RANGE),
+        (order(i64::MAX), ".order", Reason::ORDER_OUT_OF_RANGE),
+        (order(1 << 53), ".order", Reason::ORDER_OUT_OF_RANGE),
+        (sql(""), ".sql.statement", Reason::BODY_EMPTY),
+        (sql(" \n\t"), ".sql.statement", Reason::BODY_EMPTY),
+        (sql("select '\0'"), ".sql.statement", Reason::BODY_NUL),
+        (sql(&big), ".sql.statement", Reason::BODY_TOO_LARGE),
+        (
+            noop(big.as_bytes()),
+            ".noop.payload",
+            Reason::BODY_TOO_LARGE,
+        ),
+        (target("nowhere"), ".sql.target", Reason::TARGET_UNKNOWN),
+        (
+            params(vec![value("1"), value("\0")]),
+            ".sql.params[1]",
+            Reason::BODY_NUL,
+        ),
+        (
+            params(vec![value(&big)]),
+            ".sql.params",
+            Reason::BODY_TOO_LARGE,
+        ),
+        (
+            params(vec![api::SqlValue::default(); 65_536]),
+            ".sql.params",
+            Reason::TOO_MANY_PARAMS,
+        ),
+    ];
+    for (task, field, reason) in table {
+        assert_eq!(
+            faults(exec(vec![noop(b""), task])),
+            one(&format!("tasks[1]{field}"), reason)
+        );
+    }
+}
+
+#[test]
+fn a_call_is_bounded_in_tasks_and_bytes() {
+    assert_eq!(faults(exec(vec![])), one("tasks", Reason::TASKS_EMPTY));
+    assert_eq!(
+        faults(exec(vec![noop(b""); 10_001])),
+        one("tasks", Reason::TOO_MANY_TASKS)
+    );
+    assert_eq!(
+        faults(exec(vec![noop(&vec![1; 1 << 20]); 5])),
+        one("tasks", Reason::CALL_TOO_LARGE)
+    );
+    assert_eq!(
+        exec(vec![noop(&vec![1; 1 << 20]); 4])
+            .expect("4 MiB fit")
+            .1
+            .bodies
+            .len(),
+        4
+    );
+    assert_eq!(
+        exec(vec![noop(b""); 10_000])
+            .expect("10 000 tasks fit")
+            .1
+            .runs[0]
+            .count,
+        10_000
+    );
+}
+
+#[test]
+fn every_fault_of_a_call_is_reported_at_once() {
+    let order = api::Task {
+        order: Some(-1),
+        ..noop(b"")
+    };
+    let timeout = with(api::TaskOptions {
+        timeout: seconds(0),
+        result_rows: Some(-1),
+        ..Default::default()
+    });
+    let request = api::ExecAsyncRequest {
+        handle: "x".into(),
+        request_id: "y".into(),
+        tasks: vec![order, sql(""), timeout],
+    };
+    let expected = [
+        ("handle", "ID_MALFORMED"),
+        ("request_id", "REQUEST_ID_MALFORMED"),
+        ("tasks[0].order", "ORDER_OUT_OF_RANGE"),
+        ("tasks[2].options.result_rows", "RESULT_ROWS_OUT_OF_RANGE"),
+        ("tasks[2].options.timeout", "DURATION_OUT_OF_RANGE"),
+        ("tasks[1].sql.statement", "BODY_EMPTY"),
+    ];
+    assert_eq!(
+        faults(exec_async(&request, &targets())),
+        expected.map(|(field, reason)| (field.to_owned(), reason))
+    );
+}

@@ -1,0 +1,137 @@
+//! The settings of a server, and what follows from them alone: the private Postgres when no
+//! database is named, and the targets on which SQL tasks run. It opens no journal and starts no
+//! task.
+
+use crate::{
+    core::{ShardId, model::limits::Limits},
+    executor::TargetConfig,
+    journal::JournalConfig,
+    peer::PeerConfig,
+    postgres::{self, PrivatePostgres},
+};
+use anyhow::Context;
+use sqlx::postgres::PgConnectOptions;
+use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+
+/// Connections that read the journal for callers.
+const JOURNAL_READERS: u32 = 8;
+
+/// How long ownership of the shard lasts without a heartbeat, unless an operator says otherwise.
+pub const DEFAULT_LEASE: Duration = Duration::from_secs(5);
+
+/// How a server is set up.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Address for callers.
+    pub listen: SocketAddr,
+    /// URL of the coordination database; `None`: a private Postgres.
+    pub database: Option<String>,
+    /// Data directory of the private Postgres; `None`: in the account's state directory.
+    pub data_dir: Option<PathBuf>,
+    /// Databases on which SQL tasks run; none: the private Postgres's `app`.
+    pub targets: Vec<Target>,
+    /// Slots of the private Postgres's `app`.
+    pub slots: u32,
+    /// No-op tasks that may run at a time.
+    pub noop_slots: u32,
+    /// Days for which events and the log are retained.
+    pub retention_days: u32,
+    /// Memory for the bodies of waiting tasks.
+    pub body_bytes: usize,
+    /// Name of this replica, the same after a restart.
+    pub replica_name: String,
+    /// The peer port; `None`: this server has no other replicas.
+    pub peer: Option<PeerConfig>,
+    /// How long ownership lasts without a heartbeat; the same for all replicas.
+    pub lease: Duration,
+    /// Takes namespaces from the metadata of calls. Safe only behind a proxy that sets them.
+    pub trusted_namespace_metadata: bool,
+    /// Quotas of each namespace.
+    pub limits: Limits,
+    /// Accepts a database that loses commits in a crash. For tests.
+    pub allow_unsafe_database: bool,
+}
+
+/// A named database on which SQL tasks run.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The name by which tasks refer to it.
+    pub name: String,
+    /// Its URL, with the login of the tasks.
+    pub url: String,
+    /// Tasks that may run on it at a time.
+    pub slots: u32,
+}
+
+impl Config {
+    /// Starts the private Postgres, unless a coordination database is named.
+    pub(super) async fn start_private(&self) -> anyhow::Result<Option<PrivatePostgres>> {
+        if self.database.is_some() {
+            return Ok(None);
+        }
+        let data_dir = self
+            .data_dir
+            .clone()
+            .unwrap_or_else(postgres::default_data_dir);
+        let options = postgres::Options {
+            data_dir: Some(data_dir),
+            ..postgres::Options::default()
+        };
+        let started = tokio::task::spawn_blocking(move || PrivatePostgres::start(options));
+        Ok(Some(started.await??))
+    }
+
+    /// How the journal is opened: in the named database, else in the private Postgres.
+    pub(super) fn journal(
+        &self,
+        private: Option<&PrivatePostgres>,
+    ) -> anyhow::Result<JournalConfig> {
+        let url = self
+            .database
+            .clone()
+            .or_else(|| private.map(PrivatePostgres::coordination_url))
+            .unwrap_or_default();
+        Ok(JournalConfig {
+            options: PgConnectOptions::from_str(&url)
+                .context("the URL of the coordination database")?,
+            shard: ShardId(0),
+            allow_unsafe: self.allow_unsafe_database,
+            readers: JOURNAL_READERS,
+            retention_days: self.retention_days,
+        })
+    }
+
+    /// The configured targets, and `app` of the private Postgres unless that name is taken.
+    pub(super) fn targets(&self, private: Option<&PrivatePostgres>) -> Vec<Target> {
+        let mut targets = self.targets.clone();
+        if let Some(private) = private
+            && !targets.iter().any(|target| target.name == postgres::TARGET)
+        {
+            targets.push(Target {
+                name: postgres::TARGET.into(),
+                url: private.target_url(),
+                slots: self.slots,
+            });
+        }
+        if targets.is_empty() {
+            tracing::warn!(
+                "no target is configured: only no-op tasks can run (add one with --target NAME=URL)"
+            );
+        }
+        targets
+    }
+}
+
+/// The targets as the executor takes them. Fails on a URL that cannot be parsed.
+pub(super) fn target_configs(targets: &[Target]) -> anyhow::Result<Vec<TargetConfig>> {
+    let config = |target: &Target| {
+        let options = PgConnectOptions::from_str(&target.url)
+            .with_context(|| format!("the URL of target {}", target.name))?;
+        Ok(TargetConfig {
+            name: target.name.as_str().into(),
+            options,
+            slots: target.slots,
+        })
+    };
+    targets.iter().map(config).collect()
+}
