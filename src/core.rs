@@ -27,6 +27,8 @@ pub use output::*;
 pub use record::*;
 pub use reply::*;
 pub use scheduler::body_sizes::blocks;
+#[doc(hidden)]
+pub use shard::digest::*;
 pub use shard::lookahead::*;
 pub use shard::recovered::*;
 pub use shard::*;

@@ -5,6 +5,7 @@
 
 pub(crate) mod checkpoints;
 pub(crate) mod complete;
+pub(crate) mod digest;
 pub(crate) mod dispatch;
 pub(crate) mod finish;
 pub(crate) mod idempotency;

@@ -151,6 +151,12 @@ impl Fair {
         id
     }
 
+    /// The name of every namespace.
+    pub(crate) fn names(&self) -> FxHashMap<NamespaceId, Namespace> {
+        let names = self.names.iter();
+        names.map(|(name, id)| (*id, name.clone())).collect()
+    }
+
     pub(crate) fn pools(&self) -> &[Pool] {
         &self.pools
     }

@@ -144,6 +144,12 @@ impl Quotas {
         }
     }
 
+    /// Open schedulers, unfinished tasks and their bytes.
+    pub(crate) fn digest(&self, id: NamespaceId) -> (usize, i64, i64) {
+        let held = self.held(id);
+        (held.open, held.queued.tasks, held.queued.bytes)
+    }
+
     /// What unfinished tasks it has.
     #[cfg(test)]
     pub(crate) fn load(&self, id: NamespaceId) -> Usage {

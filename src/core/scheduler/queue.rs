@@ -254,6 +254,30 @@ impl Queue {
         out
     }
 
+    /// Every span that waits for its turn.
+    pub(crate) fn spans(&self) -> impl Iterator<Item = &Span> {
+        let groups = [&self.free].into_iter().chain(self.ordered.values());
+        groups.flat_map(Group::spans)
+    }
+
+    /// Every span that waits for a time.
+    pub(crate) fn delayed(&self) -> impl Iterator<Item = (Time, &Delayed)> {
+        self.delayed.iter().map(|((at, _), delayed)| (*at, delayed))
+    }
+
+    /// Unfinished tasks of each order that has any.
+    pub(crate) fn unfinished_by_order(&self) -> BTreeMap<Option<Order>, i64> {
+        let ordered = self
+            .ordered
+            .iter()
+            .map(|(order, group)| (Some(*order), group));
+        let groups = [(None, &self.free)].into_iter().chain(ordered);
+        groups
+            .map(|(order, group)| (order, group.unfinished))
+            .filter(|(_, unfinished)| *unfinished != 0)
+            .collect()
+    }
+
     /// Every span that waits in orders up to `order`.
     pub(crate) fn spans_up_to(&self, order: Order) -> impl Iterator<Item = &Span> {
         let delayed = self.delayed.values().map(|delayed| &delayed.span);

@@ -45,6 +45,18 @@ impl Opened {
         self.by_id.get(&(namespace, id)).copied()
     }
 
+    /// The newest `most` calls, of those made at `since` or later.
+    pub(crate) fn since(
+        &self,
+        since: Time,
+        most: usize,
+    ) -> impl Iterator<Item = (NamespaceId, Uuid, (Handle, i64))> {
+        self.by_age
+            .range(self.by_age.len().saturating_sub(most)..)
+            .filter(move |(at, ..)| *at >= since)
+            .map(|(_, namespace, id)| (*namespace, *id, self.by_id[&(*namespace, *id)]))
+    }
+
     pub(crate) fn insert(
         &mut self,
         at: Time,
@@ -83,6 +95,13 @@ impl AcceptedCalls {
             }
             number = number.checked_sub(u64::from(*older))?;
         }
+    }
+
+    /// The newest `most` calls, of those accepted at `since` or later.
+    pub(crate) fn since(&self, since: Time, most: usize) -> impl Iterator<Item = &Accepted> {
+        let older = self.calls.len().saturating_sub(most);
+        let calls = self.calls.range(older..).map(|(call, _)| call);
+        calls.filter(move |call| call.at >= since)
     }
 
     /// Remembers a call, the latest one.

@@ -35,6 +35,17 @@ impl Default for Contribution {
 }
 
 impl Totals {
+    /// Schedulers that are not over, and unfinished tasks.
+    pub(crate) fn digest(&self) -> (i64, i64) {
+        let Counts {
+            blocked,
+            queued,
+            running,
+            retrying,
+        } = self.counts;
+        (self.schedulers, blocked + queued + running + retrying)
+    }
+
     /// Takes in what has changed about a scheduler.
     pub(crate) fn update(&mut self, scheduler: &mut Scheduler) {
         let (new, old) = (scheduler.counts(), &scheduler.in_totals.counts);

@@ -449,7 +449,13 @@ impl World {
     }
 
     fn restore(&mut self, window: &InDoubtWindow) {
+        let before = self.shard.digest(self.now);
         self.shard = Shard::restore(self.limits, self.now, self.remembered.recovered(), window);
+        assert_eq!(
+            self.shard.digest(self.now),
+            before,
+            "a restored shard is the one that was lost"
+        );
         let mut slots = Output::default();
         for (work, total) in [(sql(), self.slots), (Work::Noop, 100)] {
             self.shard

@@ -1,0 +1,289 @@
+//! What of a shard must survive a crash: equal in the live shard as of the last durable batch and in the one that
+//! `Shard::restore` builds from the journal. Simulators compare the two at every crash.
+//!
+//! Tell both digests the same time, not before the time of the restore: what is due by then counts
+//! as waiting for its turn in both.
+//!
+//! In, for each scheduler that is not over: its row (settings, state, release mode, pause, halt,
+//! cancellation under way), highest task and event numbers, whether it is quiesced; its unfinished
+//! tasks with order, spec, state and attempts, and the total deadlines noted for them; the number
+//! of unfinished tasks by order and the oldest day of submission. In, for the shard: quotas by
+//! namespace, sums over all schedulers, and the requests that are still remembered (the newest ones,
+//! as many as the limit says: one more may be remembered until the next call).
+//!
+//! Out, because a recovery may change it: schedulers that are over (the journal answers for them)
+//! and checkpoints; slots, virtual times and fair shares; timers, pauses between slices and what
+//! waits for a slice; streams, idle clocks and the used part of a submit rate; how much finished
+//! work a recovery would read; submission times within a day, which spans do not keep; attempts
+//! that run without a row in the journal, whose tasks count as waiting; whether an attempt is in
+//! doubt; deadlines that have passed, whose tasks are about to end; and `cancel_rest` of a
+//! scheduler released with CANCEL, which a recovery intends anew.
+
+use crate::core::{
+    Attempt, DoneNo, Handle, Namespace, Order, ReleaseMode, Request, SchedulerImage,
+    SchedulerState, Seq, Shard, Spec, Time,
+    model::{limits::REQUEST_MEMORY, time::Day},
+    scheduler::{Scheduler, queue::Span},
+};
+use std::{collections::BTreeMap, sync::Arc};
+use uuid::Uuid;
+
+/// Everything that a crash must not change. See the module for what is in it.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq)]
+pub struct Digest {
+    /// Schedulers that are not over.
+    pub schedulers: BTreeMap<Handle, SchedulerDigest>,
+    /// Open schedulers, unfinished tasks and their bytes by namespace; none that holds nothing.
+    pub quotas: BTreeMap<Namespace, (usize, i64, i64)>,
+    /// Schedulers that are not over, and unfinished tasks, by the sums over all of them.
+    pub totals: (i64, i64),
+    /// GetScheduler calls that may be repeated: the scheduler and the hash of the call.
+    pub opened: BTreeMap<(Namespace, Uuid), (Handle, i64)>,
+    /// ExecAsync calls that may be repeated, by handle, first task and time.
+    pub accepted: Vec<AcceptedDigest>,
+}
+
+/// A scheduler.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq)]
+pub struct SchedulerDigest {
+    /// Its row, without a checkpoint.
+    pub image: SchedulerImage,
+    /// Highest task number given.
+    pub highest_seq: Seq,
+    /// Highest event number given.
+    pub done_no: DoneNo,
+    /// It has no unfinished tasks and its last checkpoint says so.
+    pub quiesced: bool,
+    /// Its unfinished tasks as ranges.
+    pub unfinished: Vec<(Seq, Seq)>,
+    /// Day on which the oldest of them was submitted.
+    pub first_day: Option<Day>,
+    /// How many there are of each order.
+    pub by_order: BTreeMap<Option<Order>, i64>,
+    /// The same tasks as queue and running assignments know them, joined where they are alike.
+    pub tasks: Vec<TaskDigest>,
+    /// Total deadlines to come: first and last task, and the time.
+    pub deadlines: Vec<(Seq, Seq, Time)>,
+}
+
+/// Consecutive unfinished tasks that are alike.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskDigest {
+    /// The first.
+    pub first: Seq,
+    /// The last.
+    pub last: Seq,
+    /// Their order.
+    pub order: Option<Order>,
+    /// Their work and options.
+    pub spec: Arc<Spec>,
+    /// What they wait for or do.
+    pub state: StateDigest,
+    /// The last attempt that the journal knows of.
+    pub attempt: Attempt,
+    /// Attempts that failed.
+    pub failures: u32,
+    /// Attempts that were lost.
+    pub losses: u32,
+}
+
+/// What an unfinished task waits for or does, as far as the journal knows.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateDigest {
+    /// For its turn, or it runs without a row in the journal.
+    Waiting,
+    /// For its `not_before`.
+    NotBefore(Time),
+    /// For its next attempt.
+    Retrying(Time),
+    /// An attempt with a row in the journal has begun and not ended.
+    Running {
+        /// It was asked to stop.
+        cancel: bool,
+    },
+}
+
+/// An ExecAsync call that may be repeated.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq)]
+pub struct AcceptedDigest {
+    /// Its scheduler.
+    pub handle: Handle,
+    /// Its namespace.
+    pub namespace: Namespace,
+    /// Its id and the hash of its payload.
+    pub request: Request,
+    /// The first task.
+    pub first_seq: Seq,
+    /// How many.
+    pub count: u32,
+    /// The last event before them.
+    pub done_no: DoneNo,
+    /// When it was accepted.
+    pub at: Time,
+}
+
+impl Shard {
+    /// What a crash must not change, as of `now`.
+    #[doc(hidden)]
+    pub fn digest(&self, now: Time) -> Digest {
+        let since = now - REQUEST_MEMORY;
+        let names = self.fair.names();
+        let name = |id| names[&id].clone();
+        let quotas = names
+            .iter()
+            .map(|(id, name)| (name.clone(), self.quotas.digest(*id)))
+            .filter(|(_, held)| *held != (0, 0, 0));
+        let opened = self
+            .opened
+            .since(since, self.limits.requests)
+            .map(|(namespace, id, opened)| ((name(namespace), id), opened));
+        let accepted = self
+            .accepted
+            .since(since, self.limits.requests)
+            .map(|call| AcceptedDigest {
+                handle: call.handle,
+                namespace: name(call.namespace),
+                request: call.request,
+                first_seq: call.first_seq,
+                count: call.count,
+                done_no: call.done_no,
+                at: call.at,
+            });
+        let mut accepted: Vec<_> = accepted.collect();
+        accepted.sort_unstable_by_key(|call| (call.handle, call.first_seq, call.at));
+        let schedulers = self
+            .schedulers
+            .iter()
+            .filter(|(_, scheduler)| scheduler.image.state != SchedulerState::Released)
+            .map(|(handle, scheduler)| (*handle, scheduler.digest(now)));
+        Digest {
+            schedulers: schedulers.collect(),
+            quotas: quotas.collect(),
+            totals: self.totals.digest(),
+            opened: opened.collect(),
+            accepted,
+        }
+    }
+}
+
+impl Scheduler {
+    fn digest(&self, now: Time) -> SchedulerDigest {
+        let mut image = self.image.clone();
+        if image.release_mode == Some(ReleaseMode::Cancel) {
+            image.cancel_rest = None;
+        }
+        SchedulerDigest {
+            image,
+            highest_seq: self.highest_seq,
+            done_no: self.done_no,
+            quiesced: self.resting,
+            unfinished: self.open.ranges(),
+            first_day: self.open.first_day(),
+            by_order: self.queue.unfinished_by_order(),
+            tasks: self.task_digests(now),
+            deadlines: self.deadline_digests(now),
+        }
+    }
+
+    fn task_digests(&self, now: Time) -> Vec<TaskDigest> {
+        let waiting = self
+            .queue
+            .spans()
+            .map(|span| (span, StateDigest::Waiting, Attempt(0)));
+        let delayed = self.queue.delayed().map(|(at, delayed)| {
+            let state = match delayed.retry {
+                _ if at <= now => StateDigest::Waiting,
+                true => StateDigest::Retrying(at),
+                false => StateDigest::NotBefore(at),
+            };
+            (&delayed.span, state, Attempt(0))
+        });
+        let running = self.in_flight.values().map(|flight| {
+            let cancel = flight.cancel;
+            if flight.recorded || cancel {
+                (
+                    &flight.span,
+                    StateDigest::Running { cancel },
+                    flight.attempt,
+                )
+            } else {
+                (&flight.span, StateDigest::Waiting, Attempt(0))
+            }
+        });
+        let mut tasks: Vec<TaskDigest> = Vec::new();
+        for (span, state, attempt) in waiting.chain(delayed).chain(running) {
+            self.digest_span(span, state, attempt, &mut tasks);
+        }
+        tasks.sort_unstable_by_key(|task| task.first);
+        tasks.dedup_by(|next, task| {
+            let joins = task.last.plus(1) == next.first
+                && TaskDigest {
+                    first: task.first,
+                    last: task.last,
+                    ..next.clone()
+                } == *task;
+            if joins {
+                task.last = next.last;
+            }
+            joins
+        });
+        tasks
+    }
+
+    /// Tasks that have a history one by one, the others together.
+    fn digest_span(
+        &self,
+        span: &Span,
+        state: StateDigest,
+        attempt: Attempt,
+        out: &mut Vec<TaskDigest>,
+    ) {
+        let whole = TaskDigest {
+            first: span.first,
+            last: span.last(),
+            order: span.order,
+            spec: span.spec.clone(),
+            state,
+            attempt,
+            failures: 0,
+            losses: 0,
+        };
+        if self.histories.is_empty() {
+            return out.push(whole);
+        }
+        for seq in (span.first.0..=span.last().0).map(Seq) {
+            let history = self.histories.get(&seq).copied().unwrap_or_default();
+            out.push(TaskDigest {
+                first: seq,
+                last: seq,
+                attempt: attempt.max(history.attempt),
+                failures: history.failures,
+                losses: history.losses,
+                ..whole.clone()
+            });
+        }
+    }
+
+    /// The deadlines noted, as far as their tasks are unfinished, joined where they are equal.
+    fn deadline_digests(&self, now: Time) -> Vec<(Seq, Seq, Time)> {
+        let mut deadlines: Vec<(Seq, Seq, Time)> = Vec::new();
+        for ((at, first), (last, _)) in self.deadlines.iter().filter(|((at, _), _)| *at > now) {
+            let open = self.open.within(*first, *last);
+            deadlines.extend(open.into_iter().map(|(first, last)| (first, last, *at)));
+        }
+        deadlines.sort_unstable();
+        deadlines.dedup_by(|next, one| {
+            let joins = one.1.plus(1) == next.0 && one.2 == next.2;
+            if joins {
+                one.1 = next.1;
+            }
+            joins
+        });
+        deadlines
+    }
+}
