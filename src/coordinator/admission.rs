@@ -1,53 +1,58 @@
-//! Admission in the queue before the loop, shared between namespaces: one of them may hold as much as stays free. So a flood takes
-//! half of the room, two take a third each, and whoever comes next always finds some (dynamic thresholds, as in the shared
-//! buffers of switches: Choudhury and Hahne, 1998).
+//! Admission to the queue before the loop, shared between namespaces: each may hold as much as
+//! stays free.
+//!
+//! One flooding namespace gets half of the capacity, two get a third each, and a newcomer always
+//! finds some (dynamic thresholds, as in the shared buffers of switches: Choudhury and Hahne,
+//! 1998). It never waits: it admits or refuses.
 
 use crate::core::Namespace;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What calls hold while they wait for the loop.
+/// Space in the queue, free or held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Demand {
-    /// How many there are.
+pub(crate) struct Capacity {
     pub calls: usize,
-    /// Bytes of their bodies.
+    /// Bytes of the calls' bodies.
     pub bytes: usize,
 }
 
-/// The room there is. Cheap to clone.
+/// Admits calls while there is capacity. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Admission {
     state: Arc<Mutex<State>>,
 }
 
-/// A call's share of the room, given back when this is dropped.
+/// A call's share of the capacity, given back when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
-    room: Admission,
+    admission: Admission,
     namespace: Namespace,
     bytes: usize,
 }
 
 #[derive(Debug)]
 struct State {
-    free: Demand,
-    held: FxHashMap<Namespace, Demand>,
+    free: Capacity,
+    held: FxHashMap<Namespace, Capacity>,
 }
 
 impl Admission {
-    /// Admission for so much.
-    pub(super) fn new(whole: Demand) -> Self {
+    pub(super) fn new(total: Capacity) -> Self {
         Admission {
             state: Arc::new(Mutex::new(State {
-                free: whole,
+                free: total,
                 held: FxHashMap::default(),
             })),
         }
     }
 
-    /// A place for a call of `namespace` with so many bytes, or the limit it would exceed.
-    pub(super) fn take(&self, namespace: &Namespace, bytes: usize) -> Result<Permit, &'static str> {
+    /// A permit for a call of `namespace` with so many bytes, or the limit it would exceed.
+    pub(super) fn admit(
+        &self,
+        namespace: &Namespace,
+        bytes: usize,
+    ) -> Result<Permit, &'static str> {
         let mut state = self.lock();
         let held = state.held.get(namespace).copied().unwrap_or_default();
         let fits = |held: usize, more: usize, free: usize| more <= free && held + more <= free;
@@ -60,11 +65,11 @@ impl Admission {
         let (calls, all) = (held.calls + 1, held.bytes + bytes);
         state
             .held
-            .insert(namespace.clone(), Demand { calls, bytes: all });
+            .insert(namespace.clone(), Capacity { calls, bytes: all });
         state.free.calls -= 1;
         state.free.bytes -= bytes;
         Ok(Permit {
-            room: self.clone(),
+            admission: self.clone(),
             namespace: namespace.clone(),
             bytes,
         })
@@ -77,7 +82,7 @@ impl Admission {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut state = self.room.lock();
+        let mut state = self.admission.lock();
         state.free.calls += 1;
         state.free.bytes += self.bytes;
         let Some(held) = state.held.get_mut(&self.namespace) else {
@@ -99,49 +104,52 @@ mod tests {
         Namespace(name.into())
     }
 
-    /// As many places as a namespace gets.
-    fn fill(room: &Admission, namespace: &str, bytes: usize) -> Vec<Permit> {
-        std::iter::from_fn(|| room.take(&name(namespace), bytes).ok()).collect()
+    /// As many permits as a namespace gets.
+    fn fill(admission: &Admission, namespace: &str, bytes: usize) -> Vec<Permit> {
+        std::iter::from_fn(|| admission.admit(&name(namespace), bytes).ok()).collect()
     }
 
     #[test]
-    fn a_flood_takes_half_of_the_room_and_others_find_some() {
+    fn a_flood_takes_half_of_the_capacity_and_others_find_some() {
         for (bytes, limit) in [(0, "commands"), (10, "command_bytes")] {
-            let room = Admission::new(Demand {
+            let admission = Admission::new(Capacity {
                 calls: 80,
                 bytes: 600,
             });
-            let flood = fill(&room, "flood", bytes);
-            assert_eq!(room.take(&name("flood"), bytes).map(drop), Err(limit));
+            let flood = fill(&admission, "flood", bytes);
+            assert_eq!(admission.admit(&name("flood"), bytes).map(drop), Err(limit));
             assert_eq!(flood.len(), if bytes == 0 { 40 } else { 30 });
-            let second = fill(&room, "second", bytes);
+            let second = fill(&admission, "second", bytes);
             assert_eq!(second.len(), flood.len() / 2);
-            assert!(room.take(&name("third"), bytes).is_ok());
+            assert!(admission.admit(&name("third"), bytes).is_ok());
         }
     }
 
     #[test]
     fn what_is_given_back_is_free_again_and_leaves_nothing_behind() {
-        let whole = Demand {
+        let total = Capacity {
             calls: 80,
             bytes: 600,
         };
-        let room = Admission::new(whole);
+        let admission = Admission::new(total);
         for _ in 0..3 {
-            drop(fill(&room, "one", 7));
-            let state = room.lock();
-            assert_eq!(state.free, whole);
+            drop(fill(&admission, "one", 7));
+            let state = admission.lock();
+            assert_eq!(state.free, total);
             assert!(state.held.is_empty());
         }
     }
 
     #[test]
     fn a_call_larger_than_what_is_free_is_refused() {
-        let room = Admission::new(Demand {
+        let admission = Admission::new(Capacity {
             calls: 10,
             bytes: 100,
         });
-        assert_eq!(room.take(&name("one"), 101).map(drop), Err("command_bytes"));
-        assert!(room.take(&name("one"), 100).is_ok());
+        assert_eq!(
+            admission.admit(&name("one"), 101).map(drop),
+            Err("command_bytes")
+        );
+        assert!(admission.admit(&name("one"), 100).is_ok());
     }
 }

@@ -1,9 +1,10 @@
-//! Bodies of tasks between their submission and their dispatch, within a budget for the whole replica. What does not fit is
-//! read back from the journal by key, ahead of dispatch.
+//! Bodies of tasks between their submission and their dispatch, within a budget for the whole
+//! replica. What does not fit is read back from the journal by key, ahead of dispatch.
 //!
-//! Admission is shared fairly: whoever holds most gives way first, and of his bodies those that are needed last. So a backlog of
-//! millions never pushes out a small newcomer, and tasks that cannot run yet never hide ones that can. Pure: it says what is
-//! to be read, and is told what was; it reads nothing itself.
+//! Admission is shared fairly: whoever holds most gives way first, and of his bodies those that are
+//! needed last. So a backlog of millions never pushes out a small newcomer, and tasks that cannot
+//! run yet never hide ones that can. Pure: it says what is to be read, and is told what was; it
+//! reads nothing itself.
 
 pub(crate) mod page;
 pub(crate) mod prefetch;
@@ -44,7 +45,8 @@ pub struct Bodies {
     sizes: BTreeSet<(usize, Handle)>,
     bytes: usize,
     budget: usize,
-    /// Schedulers some of whose bodies are not here, and the last durable task of which that is true.
+    /// Schedulers some of whose bodies are not here, and the last durable task of which that is
+    /// true.
     spilled: FxHashMap<Handle, Seq>,
     /// Dispatched, and waiting for the body.
     waiting: BTreeMap<(Handle, Seq), Assignment>,
@@ -82,7 +84,8 @@ impl Bodies {
         self.bytes
     }
 
-    /// Takes note of a durable batch: holds the bodies that came, and lets go of those of tasks that ended without a start.
+    /// Takes note of a durable batch: holds the bodies that came, and lets go of those of tasks
+    /// that ended without a start.
     pub fn durable(&mut self, records: &Records) {
         records
             .submissions
@@ -119,7 +122,8 @@ impl Bodies {
         }
     }
 
-    /// The assignment with its body; `None`: the body is being read, and the assignment waits for it.
+    /// The assignment with its body; `None`: the body is being read, and the assignment waits for
+    /// it.
     pub fn take(&mut self, assignment: Assignment) -> Option<(Assignment, Option<Body>)> {
         let (handle, first) = (assignment.handle, assignment.first);
         let body = self.change(handle, |shelf| shelf.take(first)).flatten();
@@ -151,7 +155,8 @@ impl Bodies {
         }
     }
 
-    /// Drops what waits for a body: another owner has come between, and hands it out or has done so.
+    /// Drops what waits for a body: another owner has come between, and hands it out or has done
+    /// so.
     pub fn forsake(&mut self) {
         self.waiting.clear();
     }
@@ -162,7 +167,8 @@ impl Bodies {
         self.change(handle, SchedulerPages::clear);
     }
 
-    /// Drops all bodies: the core is rebuilt from these. Who waits for a body still runs, and still gets it.
+    /// Drops all bodies: the core is rebuilt from these. Who waits for a body still runs, and still
+    /// gets it.
     pub fn recovered(&mut self, schedulers: &[RecoveredScheduler]) {
         let handles: Vec<Handle> = self.shelves.keys().copied().collect();
         for handle in handles {
@@ -177,8 +183,8 @@ impl Bodies {
         self.moved = self.spilled.keys().copied().take(LINE).collect();
     }
 
-    /// Asks for the bodies of tasks whose turn is near, as far as they are not here. Costs nothing while nothing is missing.
-    /// Says whether there is something to read.
+    /// Asks for the bodies of tasks whose turn is near, as far as they are not here. Costs nothing
+    /// while nothing is missing. Says whether there is something to read.
     pub fn look_ahead(&mut self, core: &Shard) -> bool {
         if !self.moved.is_empty() {
             let mut near: Vec<Handle> = self.moved.drain().collect();
@@ -327,8 +333,9 @@ impl Bodies {
         }
     }
 
-    /// Whether a page finds room, after others have given way: who holds most first, and of his pages those needed last. A
-    /// scheduler below `floor`, or with nothing at all, may push out others who hold as little.
+    /// Whether a page finds room, after others have given way: who holds most first, and of his
+    /// pages those needed last. A scheduler below `floor`, or with nothing at all, may push out
+    /// others who hold as little.
     fn make_room(&mut self, handle: Handle, page: &Page, floor: usize) -> bool {
         if page.is_spent() || page.bytes > self.budget {
             return false;

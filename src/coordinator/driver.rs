@@ -4,9 +4,9 @@ mod executors;
 
 use super::{
     body_cache::prefetch::Prefetch,
-    commands::Asked,
+    commands::QueuedCommand,
     machine::{Effect, Envelope, Event, Machine, Release},
-    ownership::{OwnershipRequest, role::Health},
+    ownership::{OwnershipRequest, replica_state::ReplicaState},
     streams::event_buffer::EventBuffers,
 };
 use crate::hub::fencing::{ExecutorChange, Fencing};
@@ -38,11 +38,11 @@ pub(super) struct Driver {
     pub journal: Journal,
     pub replica: Replica,
     pub clock: Clock,
-    pub health: Health,
+    pub health: ReplicaState,
     pub buffers: EventBuffers,
     pub roll: Fencing,
     pub library: Prefetch,
-    pub asked: mpsc::Receiver<Asked>,
+    pub asked: mpsc::Receiver<QueuedCommand>,
     pub closed_streams: mpsc::Receiver<Command>,
     /// Executors that come and go.
     pub changes: mpsc::Receiver<ExecutorChange>,
@@ -129,7 +129,7 @@ impl Driver {
                 this.step(done);
             }
             this.tell();
-            if this.driver.health.stalled() {
+            if this.driver.health.is_stalled() {
                 this.refuse_all();
             }
         }
@@ -261,7 +261,7 @@ impl Loop {
     }
 
     /// A command whose caller has gone, or that belongs to another replica, is dropped before it is decided.
-    fn admit(&mut self, asked: Asked) -> Option<Event> {
+    fn admit(&mut self, asked: QueuedCommand) -> Option<Event> {
         if asked.reply.is_closed() || self.driver.machine.stands_by() {
             return None;
         }
@@ -286,7 +286,7 @@ impl Loop {
         let machine = &self.driver.machine;
         self.driver
             .health
-            .waiting(machine.waits_for_journal() || machine.waits_for_lease());
+            .set_waiting(machine.waits_for_journal() || machine.waits_for_lease());
     }
 
     /// Sends a batch on its way, before anything else is done.
@@ -343,7 +343,7 @@ impl Loop {
         pool.over(&release.over);
         let mut bodies = library.lock();
         if let Some(batch) = &release.batch {
-            health.durable(batch.no);
+            health.batch_durable(batch.no);
             bodies.durable(&batch.records);
         }
         let mut work = Vec::new();
@@ -430,7 +430,7 @@ async fn land(flight: &mut Option<Flight>) -> (Writer, BatchNo, Commit) {
     }
 }
 
-fn complain(no: BatchNo, fate: &Commit, health: &Health) {
+fn complain(no: BatchNo, fate: &Commit, health: &ReplicaState) {
     match fate {
         Commit::Durable => {}
         Commit::Fenced => tracing::warn!(
@@ -442,7 +442,7 @@ fn complain(no: BatchNo, fate: &Commit, health: &Health) {
         }
         Commit::Unknown { message } => {
             tracing::warn!(batch = no.0, %message, "the fate of a batch is unknown; it is sent again");
-            health.trouble(message.clone());
+            health.set_error(message.clone());
         }
     }
 }

@@ -1,8 +1,10 @@
-//! The loop as a pure machine: gather, apply, append, release; one batch ahead and no more (design section 3).
+//! The loop as a pure machine: gather, apply, append, release; one batch ahead and no more (design
+//! section 3).
 //!
-//! Invariants: no action is released before its records are durable; batches are released in the order of their numbers;
-//! a batch of unknown fate is sent again, unchanged and under its number, until its fate is known; a completion that an
-//! executor reported is never dropped. No I/O, no clock: tokio buffers it in `driver`, the simulator in the tests.
+//! Invariants: no action is released before its records are durable; batches are released in the
+//! order of their numbers; a batch of unknown fate is sent again, unchanged and under its number,
+//! until its fate is known; a completion that an executor reported is never dropped. No I/O, no
+//! clock: tokio buffers it in `driver`, the simulator in the tests.
 
 mod envelope;
 mod executor_state;
@@ -24,7 +26,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 /// Commands and outcomes in one batch, about: what Postgres takes in one go without a stall.
 const BATCH_RECORDS: usize = 5_000;
-/// What the commands of one batch weigh, about: the bytes of their bodies, and something for each task.
+/// What the commands of one batch weigh, about: the bytes of their bodies, and something for each
+/// task.
 const BATCH_BYTES: usize = 16 << 20;
 /// Wait before a batch is sent again, doubled up to `RESEND_MAX`.
 const RESEND_MIN: Duration = Duration::from_millis(50);
@@ -61,7 +64,8 @@ pub enum Effect {
     Release(Release),
     /// The core is of no more use: take the shard over again, recover, and say `Recovered`.
     Recover,
-    /// The shard is another's: everybody who waits, and every stream, must go there; what runs here is over.
+    /// The shard is another's: everybody who waits, and every stream, must go there; what runs here
+    /// is over.
     StandBy,
 }
 
@@ -171,13 +175,14 @@ impl Machine {
         while self.in_flight.is_none() && self.seal(now, &mut effects) {
             self.fill(now);
         }
-        // The next batch goes on its way first; what the last one released is done while it commits.
+        // The next batch goes on its way first; what the last one released is done while it
+        // commits.
         effects.sort_by_key(|effect| !matches!(effect, Effect::Append(..)));
         effects
     }
 
-    /// Whether nobody else can own the shard now. While that is not certain, what rests on no record waits: for the lease,
-    /// or for a batch, which proves as much.
+    /// Whether nobody else can own the shard now. While that is not certain, what rests on no
+    /// record waits: for the lease, or for a batch, which proves as much.
     pub fn set_lease(&mut self, holds: bool) {
         self.lease_holds = holds;
     }
@@ -258,8 +263,8 @@ impl Machine {
         }
     }
 
-    /// Closes the open batch and sends it, or releases it at once when it has nothing to remember. Says whether it did the
-    /// latter, so that more may follow.
+    /// Closes the open batch and sends it, or releases it at once when it has nothing to remember.
+    /// Says whether it did the latter, so that more may follow.
     fn seal(&mut self, now: Time, effects: &mut Vec<Effect>) -> bool {
         let State::Working(core) = &mut self.state else {
             return false;
@@ -347,8 +352,8 @@ impl Machine {
         }
     }
 
-    /// The batch can never be durable: the core is wrong about everything since. Callers get "unknown"; what executors
-    /// reported is kept for the rebuilt core.
+    /// The batch can never be durable: the core is wrong about everything since. Callers get
+    /// "unknown"; what executors reported is kept for the rebuilt core.
     fn step_down(&mut self, decided: Decided, effects: &mut Vec<Effect>) {
         let open = std::mem::take(&mut self.open_commands);
         let mut kept: Vec<Envelope> = Vec::new();
@@ -367,7 +372,8 @@ impl Machine {
         self.discard(effects);
     }
 
-    /// Postgres refused the batch: its commands are applied again one per batch, so that only the culprit fails.
+    /// Postgres refused the batch: its commands are applied again one per batch, so that only the
+    /// culprit fails.
     fn take_apart(&mut self, decided: Decided, effects: &mut Vec<Effect>) {
         let mut commands = decided.commands;
         if self.alone {

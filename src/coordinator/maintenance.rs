@@ -1,95 +1,93 @@
-//! Keeps the journal young: partitions to come are made, and what is over its retention goes. It works beside the loop and
-//! never on its connection; only the new checkpoints that let go of old rows are asked of the loop, like any command.
+//! Keeps the journal small: creates the partitions to come and drops what is past its retention.
 //!
-//! Nothing is sent to the database between two rounds, nor by a replica that does not own the shard.
+//! It works beside the loop and never on the loop's connection; only the checkpoints that free old
+//! rows are asked of the loop, like any command. Between two rounds, and on a replica that does not
+//! own the shard, it sends nothing to the database.
 
-use super::{commands::Asked, ownership::role::Health};
+use super::{commands::WeakCommandSender, ownership::replica_state::ReplicaState};
 use crate::{
     core::{BatchNo, Command, Handle},
     journal::{JournalError, Maintenance},
 };
 use std::time::{Duration, Instant};
-use tokio::sync::{mpsc, oneshot};
 
-/// How often days are looked at.
-const ROUND: Duration = Duration::from_secs(3600);
-/// How often the number of the last batch, and whether the shard is ours, is looked at, in memory.
-const TICK: Duration = Duration::from_secs(1);
-/// Checkpoints asked for at once.
-const CHECKPOINTS: u32 = 1_000;
-/// How often they are asked for in one round.
-const CALLS: u32 = 1_000;
-/// The longest wait for them.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Interval between rounds.
+const ROUND_INTERVAL: Duration = Duration::from_secs(3600);
+/// Interval between checks, in memory, of the last batch number and of who owns the shard.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Checkpoints in one command.
+const CHECKPOINTS_PER_COMMAND: u32 = 1_000;
+/// Commands in one round.
+const MAX_COMMANDS_PER_ROUND: u32 = 1_000;
+/// How long the loop may take for one command.
+const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Does everything every hour, and turns the batch numbers whenever a range of them is full, for ever.
-pub(crate) async fn keep(upkeep: Maintenance, health: Health, commands: mpsc::WeakSender<Asked>) {
+/// Runs a round every hour, and rotates the partitions of batch numbers whenever one is full. Never
+/// returns.
+pub(crate) async fn run(
+    maintenance: Maintenance,
+    state: ReplicaState,
+    commands: WeakCommandSender,
+) {
     let mut next_round = Instant::now();
     let mut next_batches = None;
     loop {
-        tokio::time::sleep(TICK).await;
-        let health = health.read();
-        if !health.available {
+        tokio::time::sleep(CHECK_INTERVAL).await;
+        let status = state.status();
+        if !status.available {
             continue;
         }
-        if let Some((last, _)) = health.last_batch {
-            next_batches = turn_batches(&upkeep, last, next_batches).await;
+        if let Some((last, _)) = status.last_batch {
+            next_batches = turn_batches(&maintenance, last, next_batches).await;
         }
         if Instant::now() >= next_round {
-            next_round = Instant::now() + ROUND;
-            if let Err(error) = round(&upkeep, &commands).await {
-                tracing::warn!(%error, "housekeeping of the journal was not finished; it goes on in an hour");
+            next_round = Instant::now() + ROUND_INTERVAL;
+            if let Err(error) = round(&maintenance, &commands).await {
+                tracing::warn!(%error, "maintenance of the journal was not finished; it continues in an hour");
             }
         }
     }
 }
 
-/// Makes and drops batch numbers when it is time; says when it is time again.
+/// Rotates the partitions of batch numbers when `due` is reached; returns when it is due again.
 async fn turn_batches(
-    upkeep: &Maintenance,
+    maintenance: &Maintenance,
     last: BatchNo,
     due: Option<BatchNo>,
 ) -> Option<BatchNo> {
     let next = Maintenance::next_turn(last);
     if due.is_some_and(|due| last >= due)
-        && let Err(error) = upkeep.turn_batches().await
+        && let Err(error) = maintenance.turn_batches().await
     {
-        tracing::warn!(%error, "batch numbers could not be turned; it is tried again at once");
+        tracing::warn!(%error, "partitions of batch numbers could not be rotated; it is tried again at once");
         return due;
     }
     Some(next)
 }
 
 async fn round(
-    upkeep: &Maintenance,
-    commands: &mpsc::WeakSender<Asked>,
+    maintenance: &Maintenance,
+    commands: &WeakCommandSender,
 ) -> Result<(), JournalError> {
-    upkeep.ensure_partitions().await?;
-    for _ in 0..CALLS {
-        let stale = upkeep.stale_checkpoints(CHECKPOINTS).await?;
+    maintenance.ensure_partitions().await?;
+    for _ in 0..MAX_COMMANDS_PER_ROUND {
+        let stale = maintenance
+            .stale_checkpoints(CHECKPOINTS_PER_COMMAND)
+            .await?;
         if stale.is_empty() || !checkpoint(commands, stale).await {
             break;
         }
     }
-    upkeep.drop_days().await?;
-    upkeep.turn_batches().await?;
-    upkeep.drop_ended_schedulers().await?;
-    upkeep.drop_old_replicas().await
+    maintenance.drop_days().await?;
+    maintenance.turn_batches().await?;
+    maintenance.drop_ended_schedulers().await?;
+    maintenance.drop_old_replicas().await
 }
 
-/// Has the loop write checkpoints; says whether they are durable.
-async fn checkpoint(commands: &mpsc::WeakSender<Asked>, handles: Vec<Handle>) -> bool {
-    let (reply, answer) = oneshot::channel();
-    let asked = Asked {
-        command: Command::Checkpoint(handles),
-        reply,
-        _place: None,
-    };
-    let Some(commands) = commands.upgrade() else {
-        return false;
-    };
-    commands.try_send(asked).is_ok()
-        && tokio::time::timeout(PATIENCE, answer)
-            .await
-            .is_ok_and(|answer| answer.is_ok())
+/// Has the loop write checkpoints; returns whether they are durable.
+async fn checkpoint(commands: &WeakCommandSender, handles: Vec<Handle>) -> bool {
+    let reply = commands.call(Command::Checkpoint(handles));
+    tokio::time::timeout(CHECKPOINT_TIMEOUT, reply)
+        .await
+        .is_ok_and(|reply| reply.is_ok())
 }

@@ -1,59 +1,73 @@
-//! Ownership as a state machine: standby → recovering → owner → deposed → standby, again and again in one process.
+//! Ownership as a state machine: standby → recovering → owner → deposed → standby, again and again
+//! in one process.
 //!
-//! A replica becomes the owner by a new epoch, learns what others may have been running, reads the journal, and tells the
-//! loop. It stops being the owner when a look finds another epoch, or when it hands over; then the loop drops its core, and
-//! executors report to the next owner. That the old owner writes nothing is the gate's doing, not this room's.
+//! A replica becomes the owner under a new epoch, learns what earlier owners may have been running,
+//! reads the journal, and informs the loop. It stops being the owner when a poll finds another
+//! epoch, or when it hands over; then the loop drops its core, and executors report to the next
+//! owner. This file does not keep an old owner from writing: each append checks the epoch.
 
 pub(crate) mod handover;
 pub(crate) mod heartbeat;
 pub(crate) mod lease_watch;
+pub(crate) mod replica_state;
 pub(crate) mod role;
 
 use super::machine::Event;
-use crate::hub::fencing::Fencing;
 use crate::{
+    backoff::Backoff,
     clock::Clock,
     core::Epoch,
+    hub::fencing::Fencing,
     journal::{
         self, Claim, Journal, JournalError, Member, Membership, Ownership, Replica, TakeOver,
     },
 };
 use heartbeat::{HeartbeatTask, HeartbeatTrigger};
 use lease_watch::{LeaseTiming, LeaseWatch, Poll};
-use role::{Health, Role};
+use replica_state::ReplicaState;
+use role::Role;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// Nobody has owned the shard before this one.
-const FIRST: Epoch = Epoch(1);
-/// Wait between attempts to recover, doubled up to the longest.
-const RETRY_MIN: Duration = Duration::from_millis(100);
-const RETRY_MAX: Duration = Duration::from_secs(2);
+/// The epoch of the first ownership ever.
+const FIRST_EPOCH: Epoch = Epoch(1);
+/// Wait between attempts to take the shard over, or to recover.
+const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
 
-/// Asked of whoever keeps the ownership.
+/// A request to the ownership task.
 #[derive(Debug)]
 pub(crate) enum OwnershipRequest {
-    /// The core of this epoch is of no more use: begin another epoch, and read the journal again. When another one has begun by
-    /// now, its core is on its way, and to begin yet another would make that one useless in its turn, and so on for ever.
+    /// The core of this epoch is unusable: begin another epoch and read the journal again. Ignored
+    /// when a newer epoch has begun; otherwise rebuilds would chase each other.
     Rebuild(Epoch),
-    /// Give the shard up; the answer is whom it was handed to.
+    /// Give the shard up; the reply is who got it.
     HandOver(oneshot::Sender<Option<Member>>),
 }
 
-/// Keeps the ownership of one process.
+/// What the rest of the coordinator knows of the ownership, and how it asks for something. Cheap to
+/// clone.
+#[derive(Clone)]
+pub(crate) struct OwnershipHandle {
+    pub replica: Replica,
+    pub membership: watch::Receiver<Membership>,
+    pub heartbeat: HeartbeatTrigger,
+    pub requests: mpsc::Sender<OwnershipRequest>,
+}
+
+/// Manages the ownership of one process.
 pub(crate) struct OwnershipTask {
     pub journal: Journal,
-    /// Calls that are remembered.
-    pub requests: usize,
+    /// Request ids that are remembered, at most.
+    pub max_request_ids: usize,
     pub replica: Replica,
     pub clock: Clock,
-    pub health: Health,
-    pub roll: Fencing,
-    pub pace: LeaseTiming,
-    pub nudge: HeartbeatTrigger,
-    pub looks: watch::Receiver<Option<Poll>>,
+    pub state: ReplicaState,
+    pub fencing: Fencing,
+    pub timing: LeaseTiming,
+    pub heartbeat: HeartbeatTrigger,
+    pub polls: watch::Receiver<Option<Poll>>,
     pub membership: watch::Sender<Membership>,
-    pub wishes: mpsc::Receiver<OwnershipRequest>,
+    pub requests: mpsc::Receiver<OwnershipRequest>,
     pub events: mpsc::Sender<Event>,
 }
 
@@ -61,33 +75,33 @@ pub(crate) struct OwnershipTask {
 enum Lost {
     /// Another replica has it, or it was handed over.
     Deposed,
-    /// Nobody asks any more.
+    /// The loop has ended.
     Stopped,
 }
 
 impl OwnershipTask {
-    /// Begins to beat, and to own the shard whenever it may.
-    pub(super) fn start(self, looks: watch::Sender<Option<Poll>>) {
-        let beating = HeartbeatTask {
-            heart: self.journal.heart(self.replica.clone(), self.pace.lease),
-            pace: self.pace,
+    /// Starts the heartbeat, and owns the shard whenever it may.
+    pub(super) fn start(self, polls: watch::Sender<Option<Poll>>) {
+        let heartbeat = HeartbeatTask {
+            heartbeat: self.journal.heart(self.replica.clone(), self.timing.lease),
+            timing: self.timing,
             clock: self.clock.clone(),
-            health: self.health.clone(),
-            nudge: self.nudge.clone(),
-            looks,
+            state: self.state.clone(),
+            trigger: self.heartbeat.clone(),
+            polls,
             membership: self.membership.clone(),
         };
-        tokio::spawn(beating.keep());
-        tokio::spawn(self.keep());
+        tokio::spawn(heartbeat.run());
+        tokio::spawn(self.run());
     }
 
     /// Owns the shard whenever it may, until the loop ends.
-    async fn keep(mut self) {
+    async fn run(mut self) {
         let mut claim = Claim::Start;
         loop {
             if let Some(owned) = self.take_over(claim).await {
                 match self.own(owned).await {
-                    Lost::Deposed => self.tell_of_the_new_owner(),
+                    Lost::Deposed => self.log_new_owner(),
                     Lost::Stopped => return,
                 }
             }
@@ -99,48 +113,49 @@ impl OwnershipTask {
         }
     }
 
-    /// Watches the owner until the shard may be taken over; `None`: nobody asks any more.
+    /// Watches the owner until the shard may be taken over; `None`: the loop has ended.
     async fn stand_by(&mut self) -> Option<Claim> {
-        let mut vigil = LeaseWatch::new(self.pace);
+        let mut lease = LeaseWatch::new(self.timing);
         loop {
             tokio::select! {
-                looked = self.looks.changed() => looked.ok()?,
-                wish = self.wishes.recv() => self.decline(wish?),
+                polled = self.polls.changed() => polled.ok()?,
+                request = self.requests.recv() => self.decline(request?),
                 () = self.events.closed() => return None,
             }
-            let look = self.looks.borrow_and_update().clone();
-            if let Some(look) = look
-                && vigil.allows(self.replica.id, &look)
-                && !self.nudge.is_stopping()
+            let poll = self.polls.borrow_and_update().clone();
+            if let Some(poll) = poll
+                && lease.allows(self.replica.id, &poll)
+                && !self.heartbeat.is_stopping()
             {
                 return Some(Claim::Successor);
             }
         }
     }
 
-    /// Begins a new epoch if the claim holds. A failure is as good as a claim that does not hold: it is looked at again.
+    /// Begins a new epoch if the claim holds. After a failure, as after a claim that does not hold,
+    /// the lease is watched again.
     async fn take_over(&mut self, claim: Claim) -> Option<Ownership> {
         match self.claim(claim).await {
             Ok(TakeOver::Owned(owned)) => Some(owned),
             Ok(TakeOver::Wait(_)) => None,
             Err(error) => {
                 tracing::warn!(%error, "cannot take the shard over");
-                self.health.trouble(error.to_string());
-                tokio::time::sleep(RETRY_MIN).await;
+                self.state.set_error(error.to_string());
+                tokio::time::sleep(RETRY_BACKOFF.delay(0)).await;
                 None
             }
         }
     }
 
     async fn claim(&self, claim: Claim) -> Result<TakeOver, JournalError> {
-        let asked = std::time::Instant::now();
+        let sent = std::time::Instant::now();
         let taken = self
             .journal
-            .take_over(&self.replica, claim, self.pace.lease)
+            .take_over(&self.replica, claim, self.timing.lease)
             .await?;
         if let TakeOver::Owned(owned) = &taken {
             self.clock.set(owned.now);
-            self.health.taken(owned.epoch, asked + self.pace.lease);
+            self.state.taken_over(owned.epoch, sent + self.timing.lease);
             self.membership.send_modify(|known| {
                 (known.epoch, known.owner) = (owned.epoch, Some(self.replica.id))
             });
@@ -148,23 +163,23 @@ impl OwnershipTask {
         Ok(taken)
     }
 
-    /// Owns the shard until it is another's.
+    /// Owns the shard until it is lost.
     async fn own(&mut self, mut owned: Ownership) -> Lost {
-        // What was wished of an earlier ownership is over with it.
-        while let Ok(wish) = self.wishes.try_recv() {
-            self.decline(wish);
+        // Requests to an earlier ownership ended with it.
+        while let Ok(request) = self.requests.try_recv() {
+            self.decline(request);
         }
-        let mut anew = owned.epoch > FIRST;
+        let mut inherited = owned.epoch > FIRST_EPOCH;
         loop {
-            let Some(event) = self.recover(owned, anew).await else {
+            let Some(event) = self.recover(owned, inherited).await else {
                 return Lost::Deposed;
             };
             if self.events.send(event).await.is_err() {
                 return Lost::Stopped;
             }
-            self.health.stands(Role::OwnershipTask);
-            // What executors were given under our last epoch they go on with.
-            anew = false;
+            self.state.set_role(Role::Owner);
+            // Executors continue with what they were given under our previous epoch.
+            inherited = false;
             match self.serve(owned.epoch).await {
                 Ok(again) => owned = again,
                 Err(lost) => return lost,
@@ -172,82 +187,87 @@ impl OwnershipTask {
         }
     }
 
-    /// Reads the journal until it succeeds; `None`: the shard has become another's meanwhile. `anew`: others have owned it
-    /// since we did, if we ever did.
-    async fn recover(&mut self, owned: Ownership, anew: bool) -> Option<Event> {
-        self.health.stands(Role::Recovering);
-        let mut pause = RETRY_MIN;
+    /// Reads the journal until it succeeds; `None`: the shard has been lost meanwhile. `inherited`:
+    /// others may have owned it since we did, if we ever did.
+    async fn recover(&mut self, owned: Ownership, inherited: bool) -> Option<Event> {
+        self.state.set_role(Role::Recovering);
+        let mut failures = 0;
         loop {
-            let (journal, roll, requests) =
-                (self.journal.clone(), self.roll.clone(), self.requests);
+            let (journal, fencing, max_request_ids) = (
+                self.journal.clone(),
+                self.fencing.clone(),
+                self.max_request_ids,
+            );
             let reading = async {
-                let window = if anew {
-                    Some(roll.prepare().await?)
+                let window = if inherited {
+                    Some(fencing.prepare().await?)
                 } else {
                     None
                 };
-                Ok::<_, JournalError>((journal::recover(&journal, requests).await?, window))
+                let schedulers = journal::recover(&journal, max_request_ids).await?;
+                Ok::<_, JournalError>((schedulers, window))
             };
             tokio::select! {
                 read = reading => match read {
                     Ok((schedulers, window)) => {
                         let Ownership { epoch, last_batch, .. } = owned;
-                        tracing::info!(epoch = epoch.0, last_batch = last_batch.0, schedulers = schedulers.len(), "the shard is ours");
+                        tracing::info!(epoch = epoch.0, last_batch = last_batch.0, schedulers = schedulers.len(), "this replica owns the shard");
                         return Some(Event::Recovered { schedulers, epoch, last_batch, window });
                     }
                     Err(error) => {
                         tracing::warn!(%error, "cannot read the journal");
-                        self.health.trouble(error.to_string());
+                        self.state.set_error(error.to_string());
                     }
                 },
-                () = deposed(&mut self.looks, owned.epoch) => return None,
+                () = deposed(&mut self.polls, owned.epoch) => return None,
             }
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(RETRY_MAX);
+            tokio::time::sleep(RETRY_BACKOFF.delay(failures)).await;
+            failures += 1;
         }
     }
 
-    /// Until the core is to be rebuilt under another epoch of ours, or the shard is lost.
+    /// Waits until the core is to be rebuilt under another epoch of ours, or the shard is lost.
     async fn serve(&mut self, epoch: Epoch) -> Result<Ownership, Lost> {
         loop {
-            let wish = tokio::select! {
-                () = deposed(&mut self.looks, epoch) => return Err(Lost::Deposed),
+            let request = tokio::select! {
+                () = deposed(&mut self.polls, epoch) => return Err(Lost::Deposed),
                 () = self.events.closed() => return Err(Lost::Stopped),
-                wish = self.wishes.recv() => wish,
+                request = self.requests.recv() => request,
             };
-            match wish {
+            match request {
                 None => return Err(Lost::Stopped),
                 Some(OwnershipRequest::Rebuild(of)) if of != epoch => {}
                 Some(OwnershipRequest::Rebuild(_)) => {
-                    return self.begin_again(epoch).await.ok_or(Lost::Deposed);
+                    return self.begin_epoch_after(epoch).await.ok_or(Lost::Deposed);
                 }
                 Some(OwnershipRequest::HandOver(to)) => return self.hand_over(epoch, to).await,
             }
         }
     }
 
-    /// Another epoch of ours; `None`: the shard is another's.
-    async fn begin_again(&mut self, epoch: Epoch) -> Option<Ownership> {
-        self.health.stands(Role::Recovering);
-        let mut pause = RETRY_MIN;
+    /// Begins the next epoch while the shard is still ours; `None`: it has been lost.
+    async fn begin_epoch_after(&mut self, epoch: Epoch) -> Option<Ownership> {
+        self.state.set_role(Role::Recovering);
+        let mut failures = 0;
         loop {
             match self.claim(Claim::Owner(epoch)).await {
                 Ok(TakeOver::Owned(owned)) => return Some(owned),
-                // Another's, or its row is locked by what we have just sent: the next look tells.
-                Ok(TakeOver::Wait(_)) => self.nudge.look(),
+                // The shard is lost, or its row is locked by our own last statement: the next poll
+                // tells which.
+                Ok(TakeOver::Wait(_)) => self.heartbeat.fire(),
                 Err(error) => {
                     tracing::warn!(%error, "cannot begin another epoch");
-                    self.health.trouble(error.to_string());
+                    self.state.set_error(error.to_string());
                 }
             }
             tokio::select! {
-                () = deposed(&mut self.looks, epoch) => return None,
-                () = tokio::time::sleep(pause) => pause = (pause * 2).min(RETRY_MAX),
+                () = deposed(&mut self.polls, epoch) => return None,
+                () = tokio::time::sleep(RETRY_BACKOFF.delay(failures)) => failures += 1,
             }
         }
     }
 
-    /// Gives the shard to the youngest replica that is ready, or to nobody.
+    /// Hands the shard over to the youngest replica that is ready, or gives it up.
     async fn hand_over(
         &mut self,
         epoch: Epoch,
@@ -263,29 +283,29 @@ impl OwnershipTask {
             )
             .await;
         if let Err(error) = given {
-            tracing::warn!(%error, "the shard could not be handed over; it is taken over when the lease ends");
+            tracing::warn!(%error, "the shard could not be handed over; it is taken over when the lease expires");
         }
         tracing::info!(
             to = successor.as_ref().map_or("nobody", |member| &member.name),
             "the shard is handed over"
         );
-        self.health.stands(Role::Standby);
+        self.state.set_role(Role::Standby);
         self.membership
             .send_modify(|known| known.owner = successor.as_ref().map(|member| member.id));
         let _ = to.send(successor);
         Err(Lost::Deposed)
     }
 
-    /// Lets go of everything that was the owner's.
+    /// Has the loop drop everything of the ownership.
     async fn step_down(&mut self) {
-        self.health.stands(Role::Standby);
+        self.state.set_role(Role::Standby);
         let _ = self.events.send(Event::Deposed).await;
-        self.nudge.look();
+        self.heartbeat.fire();
     }
 
-    fn tell_of_the_new_owner(&self) {
-        // Who is told to go has given it away, and has said so.
-        if self.nudge.is_stopping() {
+    fn log_new_owner(&self) {
+        // A replica that is going down has handed the shard over and logged it.
+        if self.heartbeat.is_stopping() {
             return;
         }
         let membership = self.membership.borrow();
@@ -296,7 +316,7 @@ impl OwnershipTask {
         tracing::warn!(
             owner = name,
             epoch = membership.epoch.0,
-            "the shard is not ours any more"
+            "this replica does not own the shard any more"
         );
         if name == &*self.replica.name {
             tracing::error!(
@@ -306,21 +326,21 @@ impl OwnershipTask {
         }
     }
 
-    fn decline(&self, wish: OwnershipRequest) {
-        if let OwnershipRequest::HandOver(to) = wish {
+    fn decline(&self, request: OwnershipRequest) {
+        if let OwnershipRequest::HandOver(to) = request {
             let _ = to.send(None);
         }
     }
 }
 
-/// Resolves when a look finds that the shard has another epoch than ours.
-async fn deposed(looks: &mut watch::Receiver<Option<Poll>>, epoch: Epoch) {
-    let ours = |look: &Poll| {
-        let beat = &look.beat;
-        look.epoch != Some(epoch) || beat.lease_until.is_some() || beat.handover_to.is_some()
+/// Resolves when a poll finds that the shard has another epoch than ours.
+async fn deposed(polls: &mut watch::Receiver<Option<Poll>>, epoch: Epoch) {
+    let ours = |poll: &Poll| {
+        let reading = &poll.reading;
+        poll.epoch != Some(epoch) || reading.lease_until.is_some() || reading.handover_to.is_some()
     };
-    while looks.borrow_and_update().as_ref().is_none_or(ours) {
-        if looks.changed().await.is_err() {
+    while polls.borrow_and_update().as_ref().is_none_or(ours) {
+        if polls.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }

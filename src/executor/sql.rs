@@ -7,3 +7,10 @@ pub(crate) mod rows;
 pub(crate) mod session;
 pub(crate) mod statement;
 pub(crate) mod target;
+
+use crate::backoff::Backoff;
+use std::time::Duration;
+
+/// Wait before a target that could not be reached is tried again.
+const RECONNECT_BACKOFF: Backoff =
+    Backoff::new(Duration::from_millis(100), Duration::from_secs(10));

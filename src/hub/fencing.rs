@@ -5,7 +5,7 @@
 //! durable, so that the next owner would fence it again. Everything here ends with the ownership.
 
 use super::pool::{Host, Joining, Pool};
-use crate::coordinator::commands::Asked;
+use crate::coordinator::commands::{NoReply, WeakCommandSender};
 use crate::{
     assignment::ExecutorId,
     core::{Command, Epoch, InDoubtWindow, Work},
@@ -57,7 +57,7 @@ pub(crate) struct Fencing {
     pub executor: Executor,
     pub sessions: Sessions,
     pub changes: mpsc::Sender<ExecutorChange>,
-    pub commands: mpsc::WeakSender<Asked>,
+    pub commands: WeakCommandSender,
 }
 
 impl Fencing {
@@ -223,20 +223,7 @@ impl Fencing {
 
     /// Asks the loop until it answers, which it does when the answer rests on what is durable.
     async fn ask(&self, command: impl Fn() -> Command) {
-        loop {
-            let (reply, answer) = oneshot::channel();
-            let Some(commands) = self.commands.upgrade() else {
-                return;
-            };
-            let asked = Asked {
-                command: command(),
-                reply,
-                _place: None,
-            };
-            if commands.send(asked).await.is_err() || answer.await.is_ok() {
-                return;
-            }
-            drop(commands);
+        while let Err(NoReply::Dropped) = self.commands.call(command()).await {
             sleep(RETRY).await;
         }
     }

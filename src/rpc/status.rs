@@ -11,7 +11,7 @@ use super::{
     validate,
 };
 use crate::{
-    coordinator::{Coordinator, JournalHealth},
+    coordinator::{Coordinator, ReplicaStatus},
     core::{CoreStatus, Day},
     journal::{self, Reader},
 };
@@ -116,7 +116,7 @@ impl Statuses {
             Ok(Ok(journal)) => self::journal(&mut status, &journal),
             Ok(Err(_)) | Err(_) => status.unreachable.push("journal".into()),
         }
-        health(&mut status, self.coordinator.journal_health());
+        health(&mut status, self.coordinator.replica_status());
         status
     }
 }
@@ -225,7 +225,7 @@ fn pin(pin: &journal::RetentionPin) -> api::DayPin {
 }
 
 /// What the loop knows of its journal: the present, where the journal's own answer may be missing.
-fn health(status: &mut api::GetStatusResponse, health: JournalHealth) {
+fn health(status: &mut api::GetStatusResponse, health: ReplicaStatus) {
     let journal = status.journal.get_or_insert_default();
     journal.available = health.available;
     journal.error = health.error;

@@ -24,8 +24,8 @@ pub(super) async fn leave(
     sessions: &Sessions,
     peers: Option<&Peers>,
 ) {
-    coordinator.stopping();
-    let Some(peers) = peers.filter(|_| coordinator.standing() != Role::Standby) else {
+    coordinator.announce_stopping();
+    let Some(peers) = peers.filter(|_| coordinator.role() != Role::Standby) else {
         return;
     };
     if coordinator.successor().is_none() {

@@ -115,7 +115,8 @@ impl Page {
         self.left == 0
     }
 
-    /// The body of a task, in memory of its own: a slice would keep the whole page. `None`: it is not here.
+    /// The body of a task, in memory of its own: a slice would keep the whole page. `None`: it is
+    /// not here.
     pub(crate) fn body(&self, seq: Seq) -> Option<Body> {
         let (bodies, params) = self.packed();
         let index = usize::try_from(seq.0 - self.first.0)

@@ -1,9 +1,11 @@
-//! Fetches bodies from the journal, beside the loop: the loop takes what is here and never waits for the database.
+//! Fetches bodies from the journal, beside the loop: the loop takes what is here and never waits
+//! for the database.
 
 use super::Bodies;
-use crate::hub::pool::Pool;
 use crate::{
+    backoff::Backoff,
     core::{SeqRange, Shard},
+    hub::pool::Pool,
     journal::{Journal, Reader},
 };
 use std::{
@@ -16,9 +18,8 @@ use tokio::{runtime::Handle, sync::Notify, task::JoinSet};
 const READERS: usize = 2;
 /// Bytes of rows in one read, about.
 const READ_BYTES: usize = 4 << 20;
-/// Wait before a failed read is tried again, doubled up to the longest.
-const RETRY_MIN: Duration = Duration::from_millis(50);
-const RETRY_MAX: Duration = Duration::from_secs(5);
+/// Wait before a failed read is tried again.
+const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
 /// The bodies, and those who fetch what is missing; they end with this value.
 pub(crate) struct Prefetch {
@@ -32,7 +33,8 @@ struct Shared {
 }
 
 impl Prefetch {
-    /// A library of `budget` bytes; its readers run on `runtime` and hand `pool` what waited for its body.
+    /// A library of `budget` bytes; its readers run on `runtime` and hand `pool` what waited for
+    /// its body.
     pub(crate) fn open(budget: usize, journal: &Journal, pool: &Pool, runtime: &Handle) -> Self {
         let shared = Arc::new(Shared {
             bodies: Mutex::new(Bodies::new(budget)),
@@ -51,7 +53,8 @@ impl Prefetch {
         }
     }
 
-    /// The bodies. What is decided about an assignment under this lock holds: it waits for its body, or the pool has it.
+    /// The bodies. What is decided about an assignment under this lock holds: it waits for its
+    /// body, or the pool has it.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Bodies> {
         self.shared.lock()
     }
@@ -71,7 +74,7 @@ impl Shared {
 }
 
 async fn read_for_ever(shared: Arc<Shared>, reader: Reader, pool: Pool) {
-    let mut pause = RETRY_MIN;
+    let mut failures = 0;
     loop {
         let next = shared.lock().next_read();
         let Some(ranges) = next else {
@@ -81,10 +84,10 @@ async fn read_for_ever(shared: Arc<Shared>, reader: Reader, pool: Pool) {
         // More than one read's worth: another one takes the rest.
         shared.wanted.notify_one();
         if read(&shared, &reader, &pool, ranges).await {
-            pause = RETRY_MIN;
+            failures = 0;
         } else {
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(RETRY_MAX);
+            tokio::time::sleep(RETRY_BACKOFF.delay(failures)).await;
+            failures += 1;
         }
     }
 }

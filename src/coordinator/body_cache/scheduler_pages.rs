@@ -45,7 +45,8 @@ impl SchedulerPages {
         body
     }
 
-    /// The tasks `first..=last` will not be asked for any more, whether their bodies are here or on their way.
+    /// The tasks `first..=last` will not be asked for any more, whether their bodies are here or on
+    /// their way.
     pub(crate) fn spend(&mut self, first: Seq, last: Seq) {
         let touched: Vec<Seq> = overlapping(&self.pages, first, last, Page::last).collect();
         for at in touched {

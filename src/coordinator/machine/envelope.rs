@@ -1,5 +1,5 @@
-//! Commands on their way through the loop: what they weigh, what outlives a core, and how they are taken apart when
-//! Postgres refuses their batch.
+//! Commands on their way through the loop: what they weigh, what outlives a core, and how they are
+//! taken apart when Postgres refuses their batch.
 
 use crate::core::{Command, Ticket, Verb};
 
@@ -57,7 +57,8 @@ pub(super) fn split(commands: Vec<Envelope>) -> Vec<Envelope> {
     out
 }
 
-/// What becomes of the culprit: a completion fails as `RESULT_UNSTORABLE`, anything else has been answered.
+/// What becomes of the culprit: a completion fails as `RESULT_UNSTORABLE`, anything else has been
+/// answered.
 pub(super) fn storable(envelope: Envelope) -> Option<Envelope> {
     let Command::Completed(completions) = envelope.command else {
         return None;

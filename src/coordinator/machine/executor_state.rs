@@ -1,4 +1,5 @@
-//! What executors have told the loop, or were given by it: kept so that a core that is built anew learns it again.
+//! What executors have told the loop, or were given by it: kept so that a core that is built anew
+//! learns it again.
 
 use super::Envelope;
 use crate::core::{
@@ -16,7 +17,8 @@ pub(crate) struct ExecutorState {
     running: FxHashMap<(Handle, Seq), Running>,
     /// What others who owned the shard before may have been running.
     window: InDoubtWindow,
-    /// Kinds that are cleared since, and whether something was lost; `None`: nobody else has owned the shard.
+    /// Kinds that are cleared since, and whether something was lost; `None`: nobody else has owned
+    /// the shard.
     cleared: Option<BTreeMap<Work, bool>>,
     /// The ownership since which nobody else has had the shard.
     since: Epoch,

@@ -1,5 +1,5 @@
-//! How an ownership begins and ends for the loop. What executors say is said again to every new owner, so nothing of it is
-//! carried from one ownership of others to the next.
+//! How an ownership begins and ends for the loop. What executors say is said again to every new
+//! owner, so nothing of it is carried from one ownership of others to the next.
 
 use super::{Effect, Envelope, Machine, State, executor_state::ExecutorState};
 use crate::core::{
@@ -7,7 +7,8 @@ use crate::core::{
 };
 
 impl Machine {
-    /// After others have owned the shard, what executors did for this loop before is theirs to report anew.
+    /// After others have owned the shard, what executors did for this loop before is theirs to
+    /// report anew.
     pub(crate) fn inherit(&mut self, window: Option<InDoubtWindow>, epoch: Epoch) {
         let Some(window) = window else { return };
         self.told.inherit(window, epoch);
@@ -42,7 +43,8 @@ impl Machine {
         effects.push(Effect::StandBy);
     }
 
-    /// Rebuilds the core. What executors still run for this loop, or have reported and not seen durable, goes on.
+    /// Rebuilds the core. What executors still run for this loop, or have reported and not seen
+    /// durable, goes on.
     pub(crate) fn recover(
         &mut self,
         now: Time,

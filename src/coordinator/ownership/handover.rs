@@ -1,66 +1,71 @@
-//! Which replica owns the shard, for whoever must reach it.
+//! What callers may ask of the ownership: who owns the shard, who would be next, and to hand it
+//! over.
 
 use super::OwnershipRequest;
-use crate::coordinator::ownership;
-use crate::coordinator::{Coordinator, Role};
-use crate::journal::{Member, Membership};
+use crate::{
+    coordinator::{handle::Coordinator, ownership, ownership::role::Role},
+    journal::{Member, Membership},
+};
 use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use uuid::Uuid;
 
-/// How long the end of what is under way is waited for before the shard is given away regardless.
-const QUIET: Duration = Duration::from_secs(1);
-/// How long the database may take to hear of a handover. Without it the lease ends by itself.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long commands that were sent before a handover may take; it happens regardless.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long the database may take for a handover. Without one the lease expires by itself.
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Coordinator {
-    /// Who is there and who owns the shard, as of the last heartbeat; tells every change.
+    /// The replicas and the owner of the shard, as of the last heartbeat. Changes are notified.
     pub fn membership(&self) -> watch::Receiver<Membership> {
-        self.membership.clone()
+        self.ownership.membership.clone()
     }
 
-    /// This run, among the members.
+    /// Identifies this process among the members.
     pub fn id(&self) -> Uuid {
-        self.replica.id
+        self.ownership.replica.id
     }
 
-    /// Where this replica stands.
-    pub fn standing(&self) -> Role {
-        self.health.standing()
+    pub fn role(&self) -> Role {
+        self.state.role()
     }
 
-    /// Looks soon who owns the shard, not only at the next heartbeat.
-    pub fn look(&self) {
-        self.nudge.look();
+    /// Has the next heartbeat run soon, so that the membership is up to date.
+    pub fn refresh_membership(&self) {
+        self.ownership.heartbeat.fire();
     }
 
-    /// The others are told that this replica is going down; it takes nothing over any more.
-    pub fn stopping(&self) {
-        self.nudge.stopping();
+    /// Tells the other replicas that this one is going down. From now on it does not take the shard
+    /// over.
+    pub fn announce_stopping(&self) {
+        self.ownership.heartbeat.announce_stopping();
     }
 
-    /// This replica is going down.
+    /// Whether this replica is going down.
     pub fn is_stopping(&self) -> bool {
-        self.nudge.is_stopping()
+        self.ownership.heartbeat.is_stopping()
     }
 
-    /// Who would own the shard after this replica; `None`: nobody is ready to.
+    /// Who would own the shard after this replica; `None`: no other replica is ready.
     pub fn successor(&self) -> Option<Member> {
-        ownership::successor(&self.membership.borrow(), &self.replica)
+        let handle = &self.ownership;
+        ownership::successor(&handle.membership.borrow(), &handle.replica)
     }
 
-    /// Gives the shard to the youngest replica that is ready, if it is ours; to whom, if to anybody.
+    /// Hands the shard over to the youngest replica that is ready, if this one owns it. Returns who
+    /// got it.
     pub async fn hand_over(&self) -> Option<Member> {
         let (to, handed) = oneshot::channel();
-        // What was asked before is answered first; it does no harm when the database does not let it.
-        let _ = tokio::time::timeout(QUIET, self.status()).await;
-        let handed = async {
-            self.wishes
-                .send(OwnershipRequest::HandOver(to))
-                .await
-                .ok()?;
+        // Commands sent before are answered first; when the database does not allow it, no harm is
+        // done.
+        let _ = tokio::time::timeout(DRAIN_TIMEOUT, self.status()).await;
+        let handover = async {
+            let request = OwnershipRequest::HandOver(to);
+            self.ownership.requests.send(request).await.ok()?;
             handed.await.ok().flatten()
         };
-        tokio::time::timeout(PATIENCE, handed).await.unwrap_or(None)
+        tokio::time::timeout(HANDOVER_TIMEOUT, handover)
+            .await
+            .unwrap_or(None)
     }
 }

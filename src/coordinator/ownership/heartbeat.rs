@@ -1,9 +1,11 @@
-//! The heartbeat: renews the lease, measures the time of the database, and looks who is there. What a look means is the
-//! business of `owner`.
+//! The heartbeat: renews the lease, measures the time of the database, and reads the membership, in
+//! one statement.
+//!
+//! It publishes what it has read; what follows for the ownership is decided in `ownership`.
 
 use super::{
     lease_watch::{LeaseTiming, Poll},
-    role::Health,
+    replica_state::ReplicaState,
 };
 use crate::{
     clock::Clock,
@@ -14,11 +16,11 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 use tokio::sync::{Notify, watch};
 
-/// Asks for a look out of turn. Cheap to clone.
+/// Has the next heartbeat run early. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HeartbeatTrigger {
     wake: Arc<Notify>,
@@ -26,80 +28,79 @@ pub(crate) struct HeartbeatTrigger {
 }
 
 impl HeartbeatTrigger {
-    /// Poll again soon.
-    pub(crate) fn look(&self) {
+    pub(crate) fn fire(&self) {
         self.wake.notify_one();
     }
 
-    /// From now on the others are told that this replica is going down.
-    pub(crate) fn stopping(&self) {
+    /// From now on the heartbeats say that this replica is going down.
+    pub(crate) fn announce_stopping(&self) {
         self.stopping.store(true, Ordering::Release);
-        self.look();
+        self.fire();
     }
 
-    /// It is going down.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 }
 
-/// What the heartbeat works on.
+/// Runs the heartbeats of one process.
 pub(crate) struct HeartbeatTask {
-    pub heart: Heartbeat,
-    pub pace: LeaseTiming,
+    pub heartbeat: Heartbeat,
+    pub timing: LeaseTiming,
     pub clock: Clock,
-    pub health: Health,
-    pub nudge: HeartbeatTrigger,
-    pub looks: watch::Sender<Option<Poll>>,
+    pub state: ReplicaState,
+    pub trigger: HeartbeatTrigger,
+    pub polls: watch::Sender<Option<Poll>>,
     pub membership: watch::Sender<Membership>,
 }
 
 impl HeartbeatTask {
-    /// Beats until nobody listens any more.
-    pub(crate) async fn keep(mut self) {
-        while !self.looks.is_closed() {
+    /// Runs until nobody listens any more.
+    pub(crate) async fn run(mut self) {
+        while !self.polls.is_closed() {
             let begun = Instant::now();
             let next = self.beat().await;
             let wait = next.saturating_sub(begun.elapsed());
             tokio::select! {
-                () = tokio::time::sleep(wait.max(self.pace.shortest)) => {}
+                () = tokio::time::sleep(wait.max(self.timing.min_interval)) => {}
                 () = async {
-                    tokio::time::sleep(self.pace.shortest).await;
-                    self.nudge.wake.notified().await;
+                    tokio::time::sleep(self.timing.min_interval).await;
+                    self.trigger.wake.notified().await;
                 } => {}
             }
         }
     }
 
-    /// One beat; when the next one is due.
-    async fn beat(&mut self) -> std::time::Duration {
-        let (epoch, at) = (self.health.owns(), Instant::now());
-        self.heart.stopping = self.nudge.is_stopping();
-        let beat = match self.heart.beat(epoch).await {
-            Ok(beat) => beat,
+    /// One heartbeat; returns when the next one is due.
+    async fn beat(&mut self) -> Duration {
+        let (epoch, at) = (self.state.owned_epoch(), Instant::now());
+        self.heartbeat.stopping = self.trigger.is_stopping();
+        let reading = match self.heartbeat.beat(epoch).await {
+            Ok(reading) => reading,
             Err(error) => {
-                // While it goes down the database may go first.
-                if !self.nudge.is_stopping() {
+                // During a shutdown the database may stop first.
+                if !self.trigger.is_stopping() {
                     tracing::warn!(%error, "heartbeat failed");
                 }
-                self.health.trouble(error.to_string());
-                return self.pace.heartbeat;
+                self.state.set_error(error.to_string());
+                return self.timing.heartbeat;
             }
         };
-        self.clock.correct(beat.now, at.elapsed());
-        if let (Some(epoch), Some(_)) = (epoch, beat.lease_until) {
-            self.health.renewed(epoch, at + self.pace.lease);
+        self.clock.correct(reading.now, at.elapsed());
+        if let (Some(epoch), Some(_)) = (epoch, reading.lease_until) {
+            self.state.lease_renewed(epoch, at + self.timing.lease);
         }
         self.membership.send_if_modified(|known| {
-            // A beat that was under way during a change of owner is older than what is known of it.
-            let news = beat.membership.epoch >= known.epoch && *known != beat.membership;
-            if news {
-                known.clone_from(&beat.membership);
+            // A heartbeat that was under way during a change of owner is older than what is known
+            // of it.
+            let changed = reading.membership.epoch >= known.epoch && *known != reading.membership;
+            if changed {
+                known.clone_from(&reading.membership);
             }
-            news
+            changed
         });
-        let next = self.pace.next_look(&beat);
-        self.looks.send_replace(Some(Poll { at, epoch, beat }));
+        let next = self.timing.next_poll(&reading);
+        self.polls.send_replace(Some(Poll { at, epoch, reading }));
         next
     }
 }

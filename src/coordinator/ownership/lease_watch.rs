@@ -1,4 +1,7 @@
-//! The times of ownership: how often to look, how long an ownership lasts, and when a lease counts as given up.
+//! The timing of ownership: how often to poll, how long an ownership lasts, and when another's
+//! lease counts as expired.
+//!
+//! Pure: it is told what each poll has read, and reads no clock itself.
 
 use crate::{
     core::{Epoch, Time},
@@ -7,88 +10,105 @@ use crate::{
 use std::time::{Duration, Instant};
 use uuid::Uuid;
 
-/// Between heartbeats, unless the lease is short.
-const HEARTBEAT: Duration = Duration::from_secs(1);
+/// Interval between heartbeats, unless the lease is short.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 /// Heartbeats in a lease, at least.
-const BEATS: u32 = 5;
-/// Heartbeats without a look after which what was seen before counts no more.
-const UNBROKEN: u32 = 3;
+const HEARTBEATS_PER_LEASE: u32 = 5;
+/// Heartbeats without a poll after which earlier polls do not count any more.
+const MAX_GAP_HEARTBEATS: u32 = 3;
 
-/// One successful look at the database.
+/// One successful heartbeat.
 #[derive(Clone, Debug)]
 pub(crate) struct Poll {
-    /// When it was asked for.
+    /// When it was sent.
     pub at: Instant,
     /// The ownership it was to renew.
     pub epoch: Option<Epoch>,
-    /// What it found.
-    pub beat: HeartbeatReading,
+    pub reading: HeartbeatReading,
 }
 
-/// What follows from the lease.
+/// Intervals that follow from the lease.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseTiming {
     /// How long an ownership lasts without a heartbeat.
     pub lease: Duration,
-    /// Between heartbeats; also what must be left of a lease for answers that rest on it alone.
+    /// Between heartbeats; also what must be left of a lease for replies that rest on it alone.
     pub heartbeat: Duration,
-    /// Between looks, at least.
-    pub shortest: Duration,
+    /// Between polls, at least.
+    pub min_interval: Duration,
 }
 
 impl LeaseTiming {
     pub(crate) fn new(lease: Duration) -> LeaseTiming {
-        let heartbeat = HEARTBEAT.min(lease / BEATS);
+        let heartbeat = HEARTBEAT_INTERVAL.min(lease / HEARTBEATS_PER_LEASE);
         LeaseTiming {
             lease,
             heartbeat,
-            shortest: heartbeat / 20,
+            min_interval: heartbeat / 20,
         }
     }
 
-    /// When to look again: a heartbeat later, or when the lease ends unless it is renewed.
-    pub(crate) fn next_look(&self, beat: &HeartbeatReading) -> Duration {
-        let ours = beat.lease_until.is_some();
-        match beat.owned_until.filter(|until| !ours && *until > beat.now) {
-            Some(until) => self.heartbeat.min(until.since(beat.now) + self.shortest),
+    /// When to poll again: a heartbeat later, or just after another's lease expires unless it is
+    /// renewed.
+    pub(crate) fn next_poll(&self, reading: &HeartbeatReading) -> Duration {
+        let ours = reading.lease_until.is_some();
+        match reading
+            .owned_until
+            .filter(|until| !ours && *until > reading.now)
+        {
+            Some(until) => self
+                .heartbeat
+                .min(until.since(reading.now) + self.min_interval),
             None => self.heartbeat,
         }
     }
 }
 
-/// Watches a lease that is another's: it is given up when two looks, a heartbeat apart and without a gap between them,
-/// find that it was not renewed, and its time is over. So an owner that comes back from an outage of the database
-/// together with everybody else has a heartbeat to renew it.
+/// Watches a lease that another replica holds. It counts as expired when two polls, a heartbeat
+/// apart and without a gap between them, find that it was not renewed and that its time is over. So
+/// an owner that comes back from an outage of the database together with everybody else has a
+/// heartbeat to renew it.
 #[derive(Debug)]
 pub(crate) struct LeaseWatch {
-    pace: LeaseTiming,
-    /// The end of the lease as seen, since when, and when last.
-    seen: Option<(Option<Time>, Instant, Instant)>,
+    timing: LeaseTiming,
+    seen: Option<SeenLease>,
+}
+
+#[derive(Debug)]
+struct SeenLease {
+    /// The end of the lease; `None`: nobody holds one.
+    until: Option<Time>,
+    first_seen: Instant,
+    last_seen: Instant,
 }
 
 impl LeaseWatch {
-    pub(crate) fn new(pace: LeaseTiming) -> LeaseWatch {
-        LeaseWatch { pace, seen: None }
+    pub(crate) fn new(timing: LeaseTiming) -> LeaseWatch {
+        LeaseWatch { timing, seen: None }
     }
 
-    /// Whether `me` may take the shard over after this look.
-    pub(crate) fn allows(&mut self, me: Uuid, look: &Poll) -> bool {
-        let beat = &look.beat;
-        let since = match self.seen {
-            Some((until, since, last))
-                if until == beat.owned_until
-                    && look.at.duration_since(last) <= self.pace.heartbeat * UNBROKEN =>
-            {
-                since
-            }
-            _ => look.at,
+    /// Whether `me` may take the shard over after this poll.
+    pub(crate) fn allows(&mut self, me: Uuid, poll: &Poll) -> bool {
+        let until = poll.reading.owned_until;
+        let max_gap = self.timing.heartbeat * MAX_GAP_HEARTBEATS;
+        let unchanged = |seen: &SeenLease| {
+            seen.until == until && poll.at.duration_since(seen.last_seen) <= max_gap
         };
-        self.seen = Some((beat.owned_until, since, look.at));
-        let Some(until) = beat.owned_until else {
+        let first_seen = match self.seen.take().filter(unchanged) {
+            Some(seen) => seen.first_seen,
+            None => poll.at,
+        };
+        self.seen = Some(SeenLease {
+            until,
+            first_seen,
+            last_seen: poll.at,
+        });
+        let Some(until) = until else {
             return true;
         };
-        let missed = until < beat.now && look.at.duration_since(since) >= self.pace.heartbeat;
-        missed || beat.handover_to == Some(me)
+        let expired =
+            until < poll.reading.now && poll.at.duration_since(first_seen) >= self.timing.heartbeat;
+        expired || poll.reading.handover_to == Some(me)
     }
 }
 
@@ -99,64 +119,65 @@ mod tests {
 
     const ME: Uuid = Uuid::from_u128(1);
 
-    struct Eyes {
+    struct Standby {
         start: Instant,
-        vigil: LeaseWatch,
+        watch: LeaseWatch,
     }
 
-    impl Eyes {
-        fn new() -> Eyes {
-            Eyes {
+    impl Standby {
+        fn new() -> Standby {
+            Standby {
                 start: Instant::now(),
-                vigil: LeaseWatch::new(LeaseTiming::new(Duration::from_secs(5))),
+                watch: LeaseWatch::new(LeaseTiming::new(Duration::from_secs(5))),
             }
         }
 
-        /// Looks `at` so many ms, when the lease lasts until then.
-        fn see(&mut self, at: u64, until: Option<i64>) -> bool {
+        /// Polls `at` so many ms, when the lease lasts until then; returns whether it may take
+        /// over.
+        fn polls(&mut self, at: u64, until: Option<i64>) -> bool {
             let ms = |ms: i64| Time(ms * 1_000);
-            let beat = HeartbeatReading {
+            let reading = HeartbeatReading {
                 now: ms(at as i64),
                 lease_until: None,
                 owned_until: until.map(ms),
                 handover_to: None,
                 membership: Membership::default(),
             };
-            self.vigil.allows(
+            self.watch.allows(
                 ME,
                 &Poll {
                     at: self.start + Duration::from_millis(at),
                     epoch: None,
-                    beat,
+                    reading,
                 },
             )
         }
     }
 
     #[test]
-    fn a_lease_that_is_over_is_given_up_at_the_second_look_a_heartbeat_later() {
-        let mut eyes = Eyes::new();
-        assert!(!eyes.see(0, Some(5_000)));
-        assert!(!eyes.see(4_900, Some(9_800)), "it was renewed");
-        assert!(!eyes.see(9_700, Some(9_800)), "its time is not over");
+    fn an_expired_lease_may_be_taken_at_the_second_poll_a_heartbeat_later() {
+        let mut standby = Standby::new();
+        assert!(!standby.polls(0, Some(5_000)));
+        assert!(!standby.polls(4_900, Some(9_800)), "it was renewed");
+        assert!(!standby.polls(9_700, Some(9_800)), "its time is not over");
         assert!(
-            !eyes.see(9_801, Some(9_800)),
-            "there was a gap before the look before"
+            !standby.polls(9_801, Some(9_800)),
+            "there was a gap before the previous poll"
         );
-        assert!(eyes.see(10_700, Some(9_800)));
+        assert!(standby.polls(10_700, Some(9_800)));
     }
 
     #[test]
     fn after_an_outage_the_owner_has_a_heartbeat_to_come_back() {
-        let mut eyes = Eyes::new();
-        assert!(!eyes.see(0, Some(5_000)));
-        assert!(!eyes.see(60_000, Some(5_000)));
-        assert!(!eyes.see(60_500, Some(5_000)));
-        assert!(eyes.see(61_000, Some(5_000)));
+        let mut standby = Standby::new();
+        assert!(!standby.polls(0, Some(5_000)));
+        assert!(!standby.polls(60_000, Some(5_000)));
+        assert!(!standby.polls(60_500, Some(5_000)));
+        assert!(standby.polls(61_000, Some(5_000)));
     }
 
     #[test]
-    fn what_nobody_owns_is_anybodys_at_once() {
-        assert!(Eyes::new().see(0, None));
+    fn a_shard_that_nobody_owns_may_be_taken_at_once() {
+        assert!(Standby::new().polls(0, None));
     }
 }

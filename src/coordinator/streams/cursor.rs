@@ -1,16 +1,17 @@
-//! A stream of AsyncDone events: a cursor that waits for the scheduler's durable `done_no` to pass it.
+//! A stream of AsyncDone events: a cursor that waits for the scheduler's durable `done_no` to pass
+//! it.
 
 use super::event_buffer::{EventBuffer, EventBuffers, StreamState, events_after};
-use crate::coordinator::{CallError, admission::Permit};
 use crate::{
+    coordinator::{admission::Permit, call_error::CallError},
     core::{Command, Done, DoneNo, Halt, Handle, Order, Progress, Seq, Until},
     journal::{Events, Reader},
 };
 use std::{mem, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, watch};
 
-/// Bytes of a page as a message, about: what a reader that does not read holds besides its flow-control window. None is over
-/// 256 KiB.
+/// Bytes of a page as a message, about: what a reader that does not read holds besides its
+/// flow-control window. None is over 256 KiB.
 const PAGE_BYTES: usize = 96 << 10;
 /// Bytes of an event without error and result, at most.
 const EVENT_BYTES: usize = 96;
@@ -77,10 +78,11 @@ pub struct EventStream {
     reader: Reader,
     /// Read from the journal and not told yet.
     unread: Vec<Events>,
-    /// `None`: the scheduler has left memory; everything is in the journal, and this is how far it came.
+    /// `None`: the scheduler has left memory; everything is in the journal, and this is how far it
+    /// came.
     live: Option<Live>,
     ended: Progress,
-    _place: Option<Permit>,
+    _permit: Option<Permit>,
     /// The first page has been given: it comes at once, so that a reader knows its goal.
     begun: bool,
 }
@@ -104,7 +106,7 @@ impl EventStream {
             unread: Vec::new(),
             live: None,
             ended: Progress::default(),
-            _place: None,
+            _permit: None,
             begun: false,
         }
     }
@@ -125,9 +127,9 @@ impl EventStream {
         self
     }
 
-    pub(crate) fn ended(mut self, progress: Progress, place: Permit) -> Self {
+    pub(crate) fn ended(mut self, progress: Progress, permit: Permit) -> Self {
         self.ended = progress;
-        self._place = Some(place);
+        self._permit = Some(permit);
         self
     }
 
@@ -136,7 +138,8 @@ impl EventStream {
         self.cursor
     }
 
-    /// The next page: events as soon as there are some, the end, or a keep-alive. Do not ask again after the end.
+    /// The next page: events as soon as there are some, the end, or a keep-alive. Do not ask again
+    /// after the end.
     pub async fn next(&mut self) -> Result<Page, CallError> {
         loop {
             let progress = self.progress()?;
@@ -235,7 +238,8 @@ impl EventStream {
             .events(self.handle, self.cursor, READ_BYTES)
             .await
             .map_err(CallError::from_journal)?;
-        // Every event up to the progress is durable: what is missing at the front has gone with its day.
+        // Every event up to the progress is durable: what is missing at the front has gone with its
+        // day.
         match events.first().map(Events::first) {
             Some(first) if first.0 <= self.cursor.0 + 1 => Ok(events),
             first => Err(CallError::Truncated {
@@ -244,7 +248,8 @@ impl EventStream {
         }
     }
 
-    /// Puts events on the page, as far as there is room and the goal wants them, and moves the cursor; whether more may follow.
+    /// Puts events on the page, as far as there is room and the goal wants them, and moves the
+    /// cursor; whether more may follow.
     fn take(&mut self, done_no: DoneNo, mut done: Done, filling: &mut Filling) -> bool {
         let each = size(&done);
         let room = PAGE_BYTES.saturating_sub(filling.bytes).div_ceil(each) as u32;
@@ -339,7 +344,8 @@ impl Drop for EventStream {
         if let Err(mpsc::error::TrySendError::Full(command)) = closed.try_send(command)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            // The loop is behind; it must still hear of it, or the scheduler would never count as idle.
+            // The loop is behind; it must still hear of it, or the scheduler would never count as
+            // idle.
             runtime.spawn(async move { closed.send(command).await });
         }
     }

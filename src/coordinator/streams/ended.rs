@@ -1,54 +1,58 @@
-//! Calls about schedulers that have left memory: released, every task ended, and others have ended since. The journal knows
-//! them, and nothing can change them any more.
+//! Calls about schedulers that have left memory: they are released and every task has ended.
+//!
+//! The journal still knows them, and nothing can change them any more, so they are answered from
+//! the journal, beside the loop. The core does not count their streams; they are limited here.
 
-use super::cursor::Goal;
-use crate::coordinator::{
-    CallError, Coordinator, EventStream,
-    admission::{Admission, Demand, Permit},
-};
-use crate::core::{
-    Counts, DoneNo, Handle, Namespace, Phase, Progress, Reject, Reply, Request, SchedulerImage,
-    SchedulerState, SchedulerView, Seq, Until, Verb,
-    model::limits::{LIMIT_WAIT, Limit},
+use super::cursor::{EventStream, Goal};
+use crate::{
+    coordinator::{
+        admission::{Admission, Capacity, Permit},
+        call_error::CallError,
+    },
+    core::{
+        Counts, DoneNo, Handle, Namespace, Phase, Progress, Reject, Reply, Request, SchedulerImage,
+        SchedulerState, SchedulerView, Seq, Until, Verb,
+        model::limits::{LIMIT_WAIT, Limit},
+    },
+    journal::Reader,
 };
 
-/// The streams of schedulers that have left memory: the core does not count them. Cheap to clone.
+/// Answers for ended schedulers. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct EndedStreams {
-    room: Admission,
-    most: u32,
+pub(crate) struct EndedSchedulers {
+    reader: Reader,
+    streams: Admission,
+    /// Streams of one namespace, at most.
+    max_streams: u32,
 }
 
-impl EndedStreams {
-    /// At most so many of one namespace.
-    pub(crate) fn new(most: u32) -> Self {
-        // A namespace alone gets half of a room.
-        EndedStreams {
-            room: Admission::new(Demand {
-                calls: 2 * most as usize,
+impl EndedSchedulers {
+    pub(crate) fn new(reader: Reader, max_streams: u32) -> Self {
+        // A single namespace gets half of the capacity.
+        EndedSchedulers {
+            reader,
+            streams: Admission::new(Capacity {
+                calls: 2 * max_streams as usize,
                 bytes: 0,
             }),
-            most,
+            max_streams,
         }
     }
 
-    fn take(&self, namespace: &Namespace) -> Result<Permit, CallError> {
-        let (value, wait) = (self.most.into(), Some(LIMIT_WAIT));
-        let over = Reject::LimitReached {
+    fn permit(&self, namespace: &Namespace) -> Result<Permit, CallError> {
+        let over_limit = Reject::LimitReached {
             limit: Limit::Streams,
             namespace: namespace.clone(),
-            value,
-            wait,
+            value: self.max_streams.into(),
+            wait: Some(LIMIT_WAIT),
         };
-        self.room
-            .take(namespace, 0)
-            .map_err(|_| CallError::Rejected(over))
+        self.streams
+            .admit(namespace, 0)
+            .map_err(|_| CallError::Rejected(over_limit))
     }
-}
 
-impl Coordinator {
-    /// The answer for a scheduler the core does not know.
-    pub(crate) async fn ended(
+    /// The reply to a call that the core has rejected because it does not know the scheduler.
+    pub(crate) async fn call(
         &self,
         namespace: Namespace,
         handle: Handle,
@@ -57,7 +61,7 @@ impl Coordinator {
         if let Verb::Open { request, .. } = verb {
             return self.opened_before(namespace, *request).await;
         }
-        let image = self.ended_image(namespace, handle).await?;
+        let image = self.image(namespace, handle).await?;
         let (highest, done_no) = (image.checkpoint.highest_seq, image.checkpoint.done_no);
         match verb {
             Verb::Release(_) => Ok(Reply::Released {
@@ -65,15 +69,13 @@ impl Coordinator {
                 pending: 0,
                 done_no,
             }),
-            Verb::Cancel(place) if place.seq.0 >= 1 && place.seq <= highest => {
-                Ok(Reply::Cancelling {
-                    running: false,
-                    cancelled: false,
-                })
-            }
+            Verb::Cancel(task) if task.seq.0 >= 1 && task.seq <= highest => Ok(Reply::Cancelling {
+                running: false,
+                cancelled: false,
+            }),
             Verb::Cancel(_) => Err(CallError::Rejected(Reject::UnknownTask)),
             Verb::Describe => Ok(Reply::Scheduler(Box::new(view(image)))),
-            Verb::Locate(places) => Ok(Reply::Located(vec![None; places.len()])),
+            Verb::Locate(tasks) => Ok(Reply::Located(vec![None; tasks.len()])),
             Verb::Select {
                 before,
                 phase: Phase::Done,
@@ -98,7 +100,7 @@ impl Coordinator {
         }
     }
 
-    /// The answer to a repeated open whose scheduler is over.
+    /// The reply to a repeated open whose scheduler has ended.
     async fn opened_before(
         &self,
         namespace: Namespace,
@@ -117,20 +119,20 @@ impl Coordinator {
             .ok_or(CallError::Rejected(Reject::UnknownHandle))
     }
 
-    /// A stream that reads the journal only.
-    pub(crate) async fn watch_ended(
+    /// A stream that reads only the journal.
+    pub(crate) async fn watch(
         &self,
         namespace: Namespace,
         handle: Handle,
         after: DoneNo,
         until: Until,
     ) -> Result<EventStream, CallError> {
-        let image = self.ended_image(namespace.clone(), handle).await?;
+        let image = self.image(namespace.clone(), handle).await?;
         let (last_seq, done_no) = (image.checkpoint.highest_seq, image.checkpoint.done_no);
         if after > done_no {
             return Err(CallError::Rejected(Reject::CursorAhead { last: done_no }));
         }
-        let place = self.ended_streams.take(&namespace)?;
+        let permit = self.permit(&namespace)?;
         let goal = Goal {
             until,
             last_seq,
@@ -142,10 +144,10 @@ impl Coordinator {
             released: true,
             ..Progress::default()
         };
-        Ok(EventStream::new(handle, after, goal, self.reader.clone()).ended(progress, place))
+        Ok(EventStream::new(handle, after, goal, self.reader.clone()).ended(progress, permit))
     }
 
-    async fn ended_image(
+    async fn image(
         &self,
         namespace: Namespace,
         handle: Handle,

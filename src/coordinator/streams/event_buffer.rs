@@ -1,9 +1,10 @@
-//! Recent durable events of the schedulers that somebody watches. There is no queue per stream: a stream is a cursor
-//! into a ring, and what has left the ring is read from the journal.
+//! Recent durable events of the schedulers that somebody watches. There is no queue per stream: a
+//! stream is a cursor into a ring, and what has left the ring is read from the journal.
 //!
-//! All rings together have one budget of bytes; the fullest gives way first, so that a busy scheduler does not push out what
-//! others have just been told. The loop's thread never waits while somebody reads: a reader takes references under the
-//! ring's lock, and takes them apart outside of it.
+//! All rings together have one budget of bytes; the fullest gives way first, so that a busy
+//! scheduler does not push out what others have just been told. The loop's thread never waits while
+//! somebody reads: a reader takes references under the ring's lock, and takes them apart outside of
+//! it.
 
 use crate::coordinator::machine::Release;
 use crate::core::{CompletionRecord, Done, DoneNo, Handle, Progress};
@@ -181,7 +182,8 @@ impl EventBuffer {
         self.told.subscribe()
     }
 
-    /// The records that hold the events after `after`, of about `most_bytes`; none: the ring does not reach back so far.
+    /// The records that hold the events after `after`, of about `most_bytes`; none: the ring does
+    /// not reach back so far.
     pub(crate) fn read(&self, after: DoneNo, most_bytes: usize) -> Vec<Arc<CompletionRecord>> {
         let ring = lock(&self.ring);
         let at = ring.kept.partition_point(|kept| kept.last <= after);
@@ -205,7 +207,8 @@ impl EventBuffer {
 
 impl Ring {
     fn push(&mut self, record: Arc<CompletionRecord>) {
-        // Outcomes that became durable unseen, before a change of owner, leave a gap: what lies before it is of no use.
+        // Outcomes that became durable unseen, before a change of owner, leave a gap: what lies
+        // before it is of no use.
         if self
             .kept
             .back()

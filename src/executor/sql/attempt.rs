@@ -1,7 +1,8 @@
 //! One attempt on a SQL slot: session, text, watchdog, cleaning, report.
 //!
-//! It reports only when the text has returned or its backend is known to be gone. `statement_timeout` would not do: a text
-//! can trap it. After an interruption the session is never used again, since a cancel may still be on its way to it.
+//! It reports only when the text has returned or its backend is known to be gone.
+//! `statement_timeout` would not do: a text can trap it. After an interruption the session is never
+//! used again, since a cancel may still be on its way to it.
 
 use super::{
     error::{Failure, error},
@@ -148,7 +149,8 @@ async fn cleaned(
     (result, cleaned.usable)
 }
 
-/// A success that was faster than the interruption is a success; an error after one is its consequence.
+/// A success that was faster than the interruption is a success; an error after one is its
+/// consequence.
 fn report(result: Result<TaskResult, Failure>, why: Option<Why>) -> Report {
     match (result, why) {
         (Ok(result), _) => Report::Succeeded(Some(Arc::new(result))),

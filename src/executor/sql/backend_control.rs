@@ -1,7 +1,10 @@
-//! The one connection per target that watches over the others: cancels, terminates, and tells whether a backend is gone.
+//! The one connection per target that watches over the others: cancels, terminates, and tells
+//! whether a backend is gone.
 
-use super::session::{self, Session};
-use crate::backoff::backoff;
+use super::{
+    RECONNECT_BACKOFF,
+    session::{self, Session},
+};
 use sqlx::{PgConnection, postgres::PgConnectOptions};
 use std::time::Duration;
 use tokio::{sync::Mutex, time::sleep};
@@ -34,14 +37,16 @@ impl Admin {
         }
     }
 
-    /// Terminates the backend, and returns when it is gone. Keeps trying when the target cannot be reached.
+    /// Terminates the backend, and returns when it is gone. Keeps trying when the target cannot be
+    /// reached.
     pub(crate) async fn end(&self, session: &Session) {
         while self.insist(TERMINATE, session).await {
             sleep(LOOK).await;
         }
     }
 
-    /// Returns when the backend has gone without a word: a broken network tells nobody, and sqlx has no keep-alive.
+    /// Returns when the backend has gone without a word: a broken network tells nobody, and sqlx
+    /// has no keep-alive.
     pub(crate) async fn vanished(&self, session: &Session) {
         loop {
             sleep(REMOTE_LOOK).await;
@@ -64,7 +69,7 @@ impl Admin {
                 Ok(present) => return present,
                 Err(error) => {
                     tracing::debug!(target = %session.target, pid = session.pid, %error, "cannot reach the target to stop a task");
-                    sleep(backoff(failures)).await;
+                    sleep(RECONNECT_BACKOFF.delay(failures)).await;
                     failures += 1;
                 }
             }

@@ -1,5 +1,5 @@
-//! The result of the last statement: its count, and its first rows as JSON. Memory is bounded by the limit of a result,
-//! however much a statement returns.
+//! The result of the last statement: its count, and its first rows as JSON. Memory is bounded by
+//! the limit of a result, however much a statement returns.
 
 use crate::core::{TaskResult, model::limits::RESULT_BYTES};
 use sqlx::{

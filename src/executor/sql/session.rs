@@ -151,8 +151,8 @@ impl Live {
     }
 }
 
-/// A login for tasks, from what the operator gave: nothing is logged, dead peers are noticed, notices are not sent (sqlx
-/// would log them, and they are the task's).
+/// A login for tasks, from what the operator gave: nothing is logged, dead peers are noticed,
+/// notices are not sent (sqlx would log them, and they are the task's).
 pub(crate) fn prepared(options: &PgConnectOptions) -> PgConnectOptions {
     options
         .clone()
@@ -167,7 +167,8 @@ pub(crate) fn prepared(options: &PgConnectOptions) -> PgConnectOptions {
         ])
 }
 
-/// The same, and the backend of a dead client ends within half a second, where the server can do that.
+/// The same, and the backend of a dead client ends within half a second, where the server can do
+/// that.
 pub(crate) fn watchful(options: &PgConnectOptions) -> PgConnectOptions {
     options
         .clone()

@@ -7,8 +7,8 @@ use futures_util::TryStreamExt;
 use sqlx::{AssertSqlSafe, Either, PgConnection};
 use std::str;
 
-/// Runs it and keeps the first `keep` rows of its last statement. To be dropped before its end only together with the
-/// session.
+/// Runs it and keeps the first `keep` rows of its last statement. To be dropped before its end only
+/// together with the session.
 pub(crate) async fn run(
     session: &mut PgConnection,
     body: &Body,
@@ -40,8 +40,8 @@ async fn stream(
     Ok(rows.into_result())
 }
 
-/// As a prepared statement of SQL, so that Postgres infers the types of the parameters; sent by the extended protocol, so
-/// that it refuses a text of several statements.
+/// As a prepared statement of SQL, so that Postgres infers the types of the parameters; sent by the
+/// extended protocol, so that it refuses a text of several statements.
 async fn prepare(session: &mut PgConnection, text: &str) -> Result<(), Failure> {
     let prepare = format!("prepare rallypoint_task as {text}");
     sqlx::query(AssertSqlSafe(prepare))

@@ -1,16 +1,17 @@
-//! One target: its slots, whether it can be reached, and the fence for sessions of executors that are gone.
+//! One target: its slots, whether it can be reached, and the fence for sessions of executors that
+//! are gone.
 //!
-//! Slots are announced only while sessions can be had. Failing to get one is no attempt: the target is then away until a
-//! probe has opened a session.
+//! Slots are announced only while sessions can be had. Failing to get one is no attempt: the target
+//! is then away until a probe has opened a session.
 
 use super::{
+    RECONNECT_BACKOFF,
     backend_control::Admin,
     error::sqlstate,
     session::{self, Live, Session, SessionNote},
 };
 use crate::executor::{ExecutionRow, TargetConfig, TargetStatus, outbox::Outbox};
 use crate::{
-    backoff::backoff,
     clock::Clock,
     core::{Assignment, Report, Time, Work},
 };
@@ -81,7 +82,8 @@ impl Target {
             clock,
             cancel_grace,
             desk,
-            // The last one is taken first: the lowest number, and later the one whose session is warm.
+            // The last one is taken first: the lowest number, and later the one whose session is
+            // warm.
             free: Mutex::new(
                 (1..=config.slots)
                     .rev()
@@ -131,7 +133,8 @@ impl Target {
         lock(&self.free).push(slot);
     }
 
-    /// Ends the sessions of its free slots. The register keeps them: what they ran may not be on record yet.
+    /// Ends the sessions of its free slots. The register keeps them: what they ran may not be on
+    /// record yet.
     pub(crate) fn hang_up(&self) {
         for slot in lock(&self.free).iter_mut() {
             slot.live = None;
@@ -144,7 +147,8 @@ impl Target {
         lock(&self.doing[slot as usize - 1]).running = Some((assignment.clone(), started));
     }
 
-    /// A slot whose task panicked: ends what its backend may still run. The old session went with the task.
+    /// A slot whose task panicked: ends what its backend may still run. The old session went with
+    /// the task.
     pub(crate) async fn salvage(&self, slot: u32, report: Report) -> (Slot, Report, i32) {
         let session = lock(&self.doing[slot as usize - 1]).session.take();
         let pid = session.as_ref().map_or(0, |session| session.pid);
@@ -162,7 +166,8 @@ impl Target {
         )
     }
 
-    /// The slot's session, labelled for the task; a new one when it has none or its old one has died in its sleep.
+    /// The slot's session, labelled for the task; a new one when it has none or its old one has
+    /// died in its sleep.
     pub(crate) async fn session<'a>(
         &self,
         slot: &'a mut Slot,
@@ -261,7 +266,7 @@ impl Target {
 
     async fn probe(&self) {
         loop {
-            sleep(backoff(self.failures.load(Ordering::Relaxed))).await;
+            sleep(RECONNECT_BACKOFF.delay(self.failures.load(Ordering::Relaxed))).await;
             let probed =
                 async { PgConnection::close(session::connect(&self.options).await?).await };
             match probed.await {
@@ -283,7 +288,7 @@ impl Target {
                 Ok(false) => sleep(FENCE_LOOK).await,
                 Err(error) => {
                     tracing::warn!(target = %self.name, %error, "cannot fence the sessions of a lost executor yet");
-                    sleep(backoff(failures)).await;
+                    sleep(RECONNECT_BACKOFF.delay(failures)).await;
                     failures += 1;
                 }
             }

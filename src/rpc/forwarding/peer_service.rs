@@ -21,7 +21,7 @@ pub(crate) struct Peering {
 #[tonic::async_trait]
 impl PeerService for Peering {
     async fn look(&self, _: Request<LookRequest>) -> Result<Response<LookResponse>, Status> {
-        self.coordinator.look();
+        self.coordinator.refresh_membership();
         Ok(Response::new(LookResponse {}))
     }
 }

@@ -6,6 +6,7 @@ use crate::rpc::{
     errors::reason::Reason,
 };
 use crate::{
+    backoff,
     coordinator::{Coordinator, Role},
     core::Caller,
     journal::Membership,
@@ -88,7 +89,7 @@ impl Route {
 
     /// Where to now.
     pub(crate) fn way(&self) -> Destination {
-        if self.coordinator.standing() != Role::Standby {
+        if self.coordinator.role() != Role::Standby {
             return Destination::Here;
         }
         let membership = self.coordinator.membership();
@@ -115,10 +116,8 @@ impl Route {
     pub(crate) async fn look_again(&self, longest: Duration) {
         let mut membership = self.coordinator.membership();
         membership.mark_unchanged();
-        self.coordinator.look();
-        // Half to all of it: those who lost the owner together do not come back together.
-        let random = Uuid::now_v7().as_u128() as u32;
-        let wait = longest / 2 + longest.mul_f64(f64::from(random) / f64::from(u32::MAX) / 2.0);
+        self.coordinator.refresh_membership();
+        let wait = backoff::jittered(longest);
         // Without others nobody would change it.
         let _ = tokio::time::timeout(wait, membership.changed()).await;
     }

@@ -24,7 +24,7 @@ pub(crate) async fn tell(
 ) {
     let mut told = ServingStatus::Unknown;
     while !stopping.is_cancelled() {
-        let served = coordinator.journal_health().available || route.leads_to_an_owner();
+        let served = coordinator.replica_status().available || route.leads_to_an_owner();
         let available = served && !coordinator.is_stopping();
         let status = if available {
             ServingStatus::Serving

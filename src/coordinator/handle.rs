@@ -1,0 +1,242 @@
+//! The handle that callers use: a command in, a reply out, and never a reply before it is durable.
+//!
+//! It holds no state of schedulers. Commands go through the queue to the loop; streams and calls
+//! about ended schedulers read the journal beside it.
+
+use super::{
+    admission::{Admission, Permit},
+    call_error::CallError,
+    commands::{CommandSender, NoReply},
+    ownership::{
+        OwnershipHandle,
+        replica_state::{ReplicaState, ReplicaStatus},
+        role::Role,
+    },
+    streams::{
+        cursor::{EventStream, Goal},
+        ended::EndedSchedulers,
+        event_buffer::EventBuffers,
+    },
+};
+use crate::{
+    clock::Clock,
+    core::{
+        Caller, Command, CoreStatus, DoneNo, Handle, Reject, Reply, Seq, ShardId, Until, Verb,
+        model::limits::CALL_BYTES,
+    },
+    hub::registration::Registration,
+    journal::{Journal, Reader},
+};
+use std::time::Duration;
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+/// Handle of the loop. Cheap to clone; the loop ends with the last clone.
+#[derive(Clone)]
+pub struct Coordinator {
+    pub(super) commands: CommandSender,
+    pub(super) closed_streams: mpsc::Sender<Command>,
+    pub(super) admission: Admission,
+    pub(super) ended: EndedSchedulers,
+    pub(super) journal: Journal,
+    pub(super) reader: Reader,
+    pub(super) clock: Clock,
+    pub(super) buffers: EventBuffers,
+    pub(super) state: ReplicaState,
+    pub(super) registration: Registration,
+    pub(super) ownership: OwnershipHandle,
+}
+
+impl Coordinator {
+    /// The shard this coordinator serves.
+    pub fn shard(&self) -> ShardId {
+        self.journal.shard()
+    }
+
+    /// A handle for a new scheduler.
+    pub fn new_handle(&self) -> Handle {
+        // The random half of another UUIDv7; the bits of version, variant and shard are replaced.
+        let mut random = [0; 10];
+        random.copy_from_slice(&Uuid::now_v7().as_bytes()[6..]);
+        let unix_ms = self.clock.now().0 / 1_000;
+        Handle::new(self.shard(), unix_ms.max(0) as u64, random)
+    }
+
+    /// Where executors of other replicas register.
+    pub fn registration(&self) -> Registration {
+        self.registration.clone()
+    }
+
+    /// The journal, for reads.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// The role of this replica, and whether its journal keeps up.
+    pub fn replica_status(&self) -> ReplicaStatus {
+        self.state.status()
+    }
+
+    /// Database time.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Calls a scheduler. The reply is durable, and never [`Reply::Rejected`].
+    pub async fn call(
+        &self,
+        caller: Caller,
+        handle: Handle,
+        verb: Verb,
+    ) -> Result<Reply, CallError> {
+        let namespace = caller.namespace.clone();
+        let retry = verb.clone();
+        let command = Command::Call {
+            caller,
+            handle,
+            verb,
+        };
+        match self.send(command).await? {
+            Reply::Rejected(Reject::UnknownHandle) => {
+                self.ended.call(namespace, handle, &retry).await
+            }
+            Reply::Rejected(reject) => Err(CallError::Rejected(reject)),
+            reply => Ok(reply),
+        }
+    }
+
+    /// Counts over all schedulers.
+    pub async fn status(&self) -> Result<CoreStatus, CallError> {
+        match self.send(Command::Status).await? {
+            Reply::Status(status) => Ok(*status),
+            other => unreachable!("the core answers Status with a status, not {other:?}"),
+        }
+    }
+
+    /// Opens a stream of a scheduler's events after `after`.
+    pub async fn watch(
+        &self,
+        caller: Caller,
+        handle: Handle,
+        after: DoneNo,
+        until: Until,
+        last_seq: Option<Seq>,
+    ) -> Result<EventStream, CallError> {
+        let this = self.clone();
+        // On a task of its own: when the caller is dropped half-way, the stream is still opened,
+        // and then closed.
+        let opening = tokio::spawn(async move {
+            this.open_stream(caller, handle, after, until, last_seq)
+                .await
+        });
+        opening
+            .await
+            .unwrap_or_else(|_| Err(CallError::unavailable("the service is shutting down")))
+    }
+
+    async fn open_stream(
+        &self,
+        caller: Caller,
+        handle: Handle,
+        after: DoneNo,
+        until: Until,
+        last_seq: Option<Seq>,
+    ) -> Result<EventStream, CallError> {
+        // The buffer is opened before the core is asked, so that no event falls between the two.
+        let buffer = self.buffers.open(handle);
+        let namespace = caller.namespace.clone();
+        let command = Command::Call {
+            caller,
+            handle,
+            verb: Verb::Watch {
+                after,
+                until,
+                last_seq,
+            },
+        };
+        match self.send(command).await {
+            Ok(Reply::Watching {
+                last_seq,
+                outstanding,
+                done_no,
+                ..
+            }) => {
+                let goal = Goal {
+                    until,
+                    last_seq,
+                    outstanding,
+                    opened_at: done_no,
+                };
+                let stream = EventStream::new(handle, after, goal, self.reader.clone());
+                Ok(stream.live(buffer, self.buffers.clone(), self.closed_streams.clone()))
+            }
+            other => {
+                self.buffers.close(handle, buffer);
+                match other? {
+                    Reply::Rejected(Reject::UnknownHandle) => {
+                        self.ended.watch(namespace, handle, after, until).await
+                    }
+                    Reply::Rejected(reject) => Err(CallError::Rejected(reject)),
+                    reply => unreachable!("the core answers Watch with Watching, not {reply:?}"),
+                }
+            }
+        }
+    }
+
+    /// Resolves when every task that the scheduler has now has ended; `after` is its last event so
+    /// far.
+    pub async fn wait_done(
+        &self,
+        caller: Caller,
+        handle: Handle,
+        after: DoneNo,
+    ) -> Result<(), CallError> {
+        let mut stream = self.watch(caller, handle, after, Until::All, None).await?;
+        while stream.next().await?.end.is_none() {}
+        Ok(())
+    }
+
+    /// Waits until everything reported so far is durable, or until the timeout.
+    pub async fn drain(&self, timeout: Duration) {
+        if tokio::time::timeout(timeout, self.status()).await.is_err() {
+            tracing::warn!(
+                "stopped before the last outcomes were durable; they will be found lost or run again"
+            );
+        }
+    }
+
+    async fn send(&self, command: Command) -> Result<Reply, CallError> {
+        match self.state.role_and_stall() {
+            (Role::Standby, _) => return Err(CallError::NotOwner),
+            (_, true) => return Err(CallError::unavailable("the coordination database is away")),
+            (_, false) => {}
+        }
+        let permit = self.permit_for(&command)?;
+        let reply = self.commands.try_call(command, permit).await;
+        reply.map_err(|error| match (error, self.state.role()) {
+            (NoReply::Full, _) => CallError::overloaded("commands"),
+            (NoReply::Closed, _) => CallError::unavailable("the service is shutting down"),
+            (NoReply::Dropped, Role::Standby) => CallError::OwnerChanged,
+            (NoReply::Dropped, _) => CallError::unavailable(
+                "the coordination database is away; the effect of the call is unknown",
+            ),
+        })
+    }
+
+    /// Commands of the service itself need no permit: they are few.
+    fn permit_for(&self, command: &Command) -> Result<Option<Permit>, CallError> {
+        let Command::Call { caller, verb, .. } = command else {
+            return Ok(None);
+        };
+        let bytes = match verb {
+            Verb::Submit(submit) => {
+                (submit.bodies.bytes.len() + submit.params.bytes.len()).min(2 * CALL_BYTES)
+            }
+            _ => 0,
+        };
+        self.admission
+            .admit(&caller.namespace, bytes)
+            .map(Some)
+            .map_err(CallError::overloaded)
+    }
+}

@@ -1,0 +1,181 @@
+//! What the coordinator is made of, and how the parts are connected: channels, the loop's thread
+//! and the tasks beside it.
+//!
+//! Every queue between them has a limit, named here. Nothing is decided here.
+
+use super::{
+    admission::{Admission, Capacity},
+    body_cache::prefetch::Prefetch,
+    commands::CommandSender,
+    driver::Driver,
+    handle::Coordinator,
+    machine::{Event, Machine},
+    maintenance,
+    ownership::{
+        OwnershipHandle, OwnershipTask, heartbeat::HeartbeatTrigger, lease_watch::LeaseTiming,
+        replica_state::ReplicaState,
+    },
+    streams::{ended::EndedSchedulers, event_buffer::EventBuffers},
+};
+use crate::{
+    clock::Clock,
+    core::model::limits::Limits,
+    executor::Executor,
+    hub::{fencing::Fencing, pool::Pool, registration::Registration},
+    journal::{Journal, Membership, Replica, Sessions},
+};
+use std::time::Duration;
+use tokio::sync::{mpsc, watch};
+
+/// Commands that may wait for the loop; a namespace gets as many as stay free for others.
+const MAX_COMMANDS: usize = 50_000;
+/// Bytes of bodies that may wait for the loop, shared likewise.
+const MAX_COMMAND_BYTES: usize = 64 << 20;
+/// Ended streams that may wait for the loop.
+const MAX_CLOSED_STREAMS: usize = 1_024;
+/// Batches of reports of executors that may wait for the loop.
+const MAX_REPORTS: usize = 1_024;
+/// Executors that join or leave that may wait for the loop.
+const MAX_EXECUTOR_CHANGES: usize = 64;
+/// Ownership events that may wait for the loop, and requests that may wait for the ownership task.
+const MAX_OWNERSHIP_EVENTS: usize = 16;
+
+/// What the coordinator is made of.
+pub struct Parts {
+    pub journal: Journal,
+    /// This run of the server.
+    pub replica: Replica,
+    /// How long an ownership lasts without a heartbeat.
+    pub lease: Duration,
+    /// Database time.
+    pub clock: Clock,
+    /// Runs tasks in this process.
+    pub executor: Executor,
+    /// The register of the sessions of all executors.
+    pub sessions: Sessions,
+    /// No-op tasks at any time.
+    pub noop_slots: u32,
+    pub limits: Limits,
+    /// Bytes of bodies kept in memory.
+    pub body_bytes: usize,
+}
+
+/// The parts that have been started, as the loop and the handle need them.
+struct Started {
+    state: ReplicaState,
+    buffers: EventBuffers,
+    fencing: Fencing,
+    timing: LeaseTiming,
+    ownership: OwnershipHandle,
+    ownership_events: mpsc::Receiver<Event>,
+}
+
+impl Coordinator {
+    /// Starts the loop. It takes the shard over, recovers, and serves until its last handle is
+    /// dropped. Fails when the system provides no thread.
+    pub fn start(parts: Parts) -> std::io::Result<Self> {
+        let (commands, queued) = CommandSender::channel(MAX_COMMANDS);
+        let (closed_streams, streams_closed) = mpsc::channel(MAX_CLOSED_STREAMS);
+        let (changes, executor_changes) = mpsc::channel(MAX_EXECUTOR_CHANGES);
+        let (reports, executor_reports) = mpsc::channel(MAX_REPORTS);
+        let registration = Registration {
+            pool: Pool::new(parts.noop_slots, parts.clock.clone()),
+            sessions: parts.sessions.clone(),
+            changes,
+            reports: reports.clone(),
+        };
+        let started = Started::new(&parts, &registration, &commands);
+        let (machine, first) = Machine::new(parts.journal.shard(), parts.limits);
+        let runtime = tokio::runtime::Handle::current();
+        let pool = &registration.pool;
+        let driver = Driver {
+            machine,
+            library: Prefetch::open(parts.body_bytes, &parts.journal, pool, &runtime),
+            journal: parts.journal.clone(),
+            clock: parts.clock.clone(),
+            health: started.state.clone(),
+            buffers: started.buffers.clone(),
+            roll: started.fencing,
+            asked: queued,
+            closed_streams: streams_closed,
+            replica: parts.replica,
+            changes: executor_changes,
+            reports: (reports, executor_reports),
+            ownership: started.ownership_events,
+            wishes: started.ownership.requests.clone(),
+            margin: started.timing.heartbeat,
+            others: runtime,
+        };
+        driver.start(first)?;
+        let reader = parts.journal.reader();
+        Ok(Coordinator {
+            commands,
+            closed_streams,
+            admission: Admission::new(Capacity {
+                calls: MAX_COMMANDS,
+                bytes: MAX_COMMAND_BYTES,
+            }),
+            ended: EndedSchedulers::new(reader.clone(), parts.limits.streams),
+            journal: parts.journal,
+            reader,
+            clock: parts.clock,
+            buffers: started.buffers,
+            state: started.state,
+            registration,
+            ownership: started.ownership,
+        })
+    }
+}
+
+impl Started {
+    /// Starts the tasks beside the loop: maintenance, heartbeat and ownership.
+    fn new(parts: &Parts, registration: &Registration, commands: &CommandSender) -> Self {
+        let state = ReplicaState::default();
+        tokio::spawn(maintenance::run(
+            parts.journal.upkeep(),
+            state.clone(),
+            commands.downgrade(),
+        ));
+        let fencing = Fencing {
+            pool: registration.pool.clone(),
+            executor: parts.executor.clone(),
+            sessions: parts.sessions.clone(),
+            changes: registration.changes.clone(),
+            commands: commands.downgrade(),
+        };
+        let (events, ownership_events) = mpsc::channel(MAX_OWNERSHIP_EVENTS);
+        let (requests, requested) = mpsc::channel(MAX_OWNERSHIP_EVENTS);
+        let (membership, members) = watch::channel(Membership::default());
+        let ownership = OwnershipHandle {
+            replica: parts.replica.clone(),
+            membership: members,
+            heartbeat: HeartbeatTrigger::default(),
+            requests,
+        };
+        let timing = LeaseTiming::new(parts.lease);
+        let (polled, polls) = watch::channel(None);
+        let task = OwnershipTask {
+            journal: parts.journal.clone(),
+            max_request_ids: parts.limits.requests,
+            replica: parts.replica.clone(),
+            clock: parts.clock.clone(),
+            state: state.clone(),
+            fencing: fencing.clone(),
+            timing,
+            heartbeat: ownership.heartbeat.clone(),
+            polls,
+            membership,
+            requests: requested,
+            events,
+        };
+        task.start(polled);
+        Started {
+            state,
+            buffers: EventBuffers::default(),
+            fencing,
+            timing,
+            ownership,
+            ownership_events,
+        }
+    }
+}
