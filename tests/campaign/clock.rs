@@ -30,8 +30,8 @@ impl Clock {
         Some(clock)
     }
 
-    /// Has a program ask this one for the time.
-    pub(crate) fn give(&self, command: &mut Command) {
+    /// Makes a program read this clock.
+    pub(crate) fn apply_to(&self, command: &mut Command) {
         command
             .env("LD_PRELOAD", &self.library)
             .env("FAKETIME_TIMESTAMP_FILE", &self.file);

@@ -61,10 +61,10 @@ impl Fixture {
     }
 
     /// Starts again what has ended, for ever.
-    pub(crate) async fn tend(&self) {
+    pub(crate) async fn restart_ended_servers(&self) {
         loop {
             tokio::time::sleep(TENDED).await;
-            self.servers.iter().for_each(Server::tend);
+            self.servers.iter().for_each(Server::restart_if_ended);
         }
     }
 

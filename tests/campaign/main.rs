@@ -18,6 +18,8 @@ mod proxy;
 mod report;
 mod server;
 
+#[path = "../support/process.rs"]
+mod process;
 #[path = "../sim/rng.rs"]
 #[allow(dead_code)]
 mod rng;
@@ -90,9 +92,9 @@ async fn every_promise_is_kept_whatever_goes_wrong() {
         fixture.servers.iter().map(server::Server::url),
         history.clone(),
     ));
-    let tending = tokio::spawn({
+    let restarting = tokio::spawn({
         let fixture = fixture.clone();
-        async move { fixture.tend().await }
+        async move { fixture.restart_ended_servers().await }
     });
     load.tail().await;
     let mut conversations = JoinSet::new();
@@ -114,7 +116,7 @@ async fn every_promise_is_kept_whatever_goes_wrong() {
     load.tail().await;
     dump::dump(&fixture).await;
     history.flush();
-    tending.abort();
+    restarting.abort();
     let facts = Facts::gather(history::read(&folder.join("history.jsonl")).expect("a history"));
     let mut verdict = Verdict::of(&facts);
     verdict.expect("everything ends", settled, || {

@@ -49,7 +49,7 @@ pub(crate) fn report(fixture: &Fixture, facts: &Facts, verdict: &Verdict, given_
         fixture
             .servers
             .iter()
-            .map(|server| server.says(text))
+            .map(|server| server.lines_with(text))
             .sum::<u64>()
     };
     let tasks: usize = facts.log.values().map(Vec::len).sum();

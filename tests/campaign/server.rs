@@ -1,58 +1,59 @@
-//! A server process and the proxies around it: to Postgres, from its callers, from other servers. It is started again when it ends, as Kubernetes would.
+//! A server process and the proxies around it: to Postgres, from its callers, from other servers.
+//! It is started again when it ends, as Kubernetes would, unless a fault keeps it down.
 
 use crate::{
     clock::Clock,
     memory::Trap,
+    process::{Process, free_address},
     proxy::{Behind, Proxy},
 };
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::{sys::signal::Signal, unistd::Pid};
 use rallypoint::postgres::{COORDINATION, PrivatePostgres, TARGET};
 use std::{
-    fs::{File, OpenOptions},
-    net::{SocketAddr, TcpListener},
+    fs::OpenOptions,
+    net::SocketAddr,
     path::{Path, PathBuf},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::ExitStatus,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
 };
+use tokio::time::{Instant, sleep};
 
-/// Of each server.
+/// Slots of each server.
 pub(crate) const SLOTS: u32 = 8;
-/// Shorter than usual, so that more of them end.
+/// Shorter than usual, so that more leases end.
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
-/// From SIGTERM to SIGKILL.
-const STOP_PATIENCE: Duration = Duration::from_secs(45);
-/// Until it asks for memory that it cannot have.
-const STARVES: Duration = Duration::from_secs(20);
+/// Time from SIGTERM to SIGKILL.
+const STOP_TIMEOUT: Duration = Duration::from_secs(45);
+/// Time in which a server without memory asks for more and is ended.
+const STARVE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Time in which a server that has ended is running again.
+const RESTART_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) struct Server {
     pub number: usize,
-    /// Where it listens for callers.
-    address: SocketAddr,
-    /// What it reaches Postgres through.
+    /// Between the server and Postgres.
     pub proxy: Proxy,
-    /// What callers reach it through.
+    /// Between the server and its callers.
     pub callers: Proxy,
-    /// Where it listens for other servers, and what they reach it through; `None`: it is alone.
-    peers: Option<(SocketAddr, Proxy)>,
-    /// `None`: that of the machine.
+    /// Between the server and the other servers; `None`: there are no others.
+    pub peers: Option<Proxy>,
+    /// `None`: the clock of the machine.
     pub clock: Option<Clock>,
     log: PathBuf,
-    child: Mutex<Option<Child>>,
-    /// Nobody starts it again now.
-    held: Mutex<u32>,
-    /// How often it ended without being told to.
+    process: Mutex<Process>,
+    /// Faults that keep it from being started again.
+    faults: Mutex<u32>,
+    /// The number of times it ended without being told to.
     pub ended_by_itself: AtomicU64,
 }
 
 impl Server {
-    /// Starts one; `alone` without the port of the replicas.
+    /// Starts a server; `alone` without a port for other servers.
     pub(crate) async fn new(
         number: usize,
         alone: bool,
@@ -60,215 +61,182 @@ impl Server {
         postgres: &PrivatePostgres,
         folder: &Path,
     ) -> Server {
-        let (address, callers) = entrance().await;
-        let peers = if alone { None } else { Some(entrance().await) };
         let socket = postgres.socket_dir().join(".s.PGSQL.5432");
+        let proxy = Proxy::start(Behind::Postgres(socket))
+            .await
+            .expect("a proxy");
+        let (address, callers) = port_behind_proxy().await;
+        let mut options = options(number, address, &proxy);
+        let peers = if alone {
+            None
+        } else {
+            let (address, peers) = port_behind_proxy().await;
+            let advertised = peers.address.to_string();
+            options.extend(["--peer-listen".to_owned(), address.to_string()]);
+            options.extend(["--peer-advertise".to_owned(), advertised]);
+            Some(peers)
+        };
+        let log = folder.join(format!("server-{number}.log"));
         let server = Server {
             number,
-            address,
-            proxy: Proxy::start(Behind::Postgres(socket))
-                .await
-                .expect("a proxy"),
+            proxy,
             callers,
             peers,
+            process: Mutex::new(process(options, &log, clock.as_ref())),
             clock,
-            log: folder.join(format!("server-{number}.log")),
-            child: Mutex::new(None),
-            held: Mutex::new(0),
+            log,
+            faults: Mutex::new(0),
             ended_by_itself: AtomicU64::new(0),
         };
-        server.start();
+        server.process().start();
         server
     }
 
-    /// What callers call.
+    /// The URL for callers.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.callers.address)
     }
 
-    /// What other servers reach it through.
-    pub(crate) fn peer_proxy(&self) -> Option<&Proxy> {
-        self.peers.as_ref().map(|(_, proxy)| proxy)
-    }
-
-    /// Process id, while it runs.
-    pub(crate) fn pid(&self) -> Option<Pid> {
-        self.child()
-            .as_ref()
-            .map(|child| Pid::from_raw(child.id() as i32))
+    /// The process id, while it runs.
+    fn pid(&self) -> Option<Pid> {
+        self.process().pid()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        if let Some(pid) = self.pid() {
-            kill(pid, signal).expect("our own child");
-        }
+        self.process().signal(signal);
     }
 
-    /// Dies at once, and stays dead until [`Server::release`].
+    /// Kills it with SIGKILL. It stays down until [`Server::release`].
     pub(crate) fn kill(&self) {
-        *self.held() += 1;
-        if let Some(mut child) = self.child().take() {
-            child.kill().expect("our own child");
-            child.wait().expect("our own child");
-        }
+        *self.faults() += 1;
+        self.process().kill();
     }
 
-    /// Stops in good order; whether it ended in time and well. Stays stopped until [`Server::release`].
+    /// Stops it with SIGTERM and says whether it ended in time and well. It stays down until
+    /// [`Server::release`].
     pub(crate) async fn terminate(&self) -> bool {
-        *self.held() += 1;
+        *self.faults() += 1;
         self.signal(Signal::SIGTERM);
-        self.ends_within(STOP_PATIENCE)
+        self.ends_within(STOP_TIMEOUT)
             .await
             .is_some_and(|status| status.success())
     }
 
-    /// Has no memory to take, until that ends it. Stays so until [`Server::release`].
+    /// Gives it no more memory until that ends it. It stays down until [`Server::release`].
     pub(crate) async fn starve(&self, trap: &Trap) {
-        for _ in 0..500 {
-            if self.pid().is_some() {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        let begun = Instant::now();
+        while self.pid().is_none() && begun.elapsed() < RESTART_TIMEOUT {
+            sleep(POLL_INTERVAL).await;
         }
-        *self.held() += 1;
+        *self.faults() += 1;
         if let Some(pid) = self.pid() {
             trap.catch(pid).expect("our own child and cgroup");
         }
-        self.ends_within(STARVES).await;
+        self.ends_within(STARVE_TIMEOUT).await;
     }
 
-    /// Waits for its end, and brings it about when patience is over.
-    async fn ends_within(&self, patience: Duration) -> Option<ExitStatus> {
-        let begun = tokio::time::Instant::now();
-        while begun.elapsed() < patience {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            let mut child = self.child();
-            if let Some(status) = child.as_mut()?.try_wait().expect("our own child") {
-                *child = None;
-                return Some(status);
+    /// Waits for its end, and kills it when that takes too long.
+    async fn ends_within(&self, limit: Duration) -> Option<ExitStatus> {
+        let begun = Instant::now();
+        while begun.elapsed() < limit && self.pid().is_some() {
+            sleep(POLL_INTERVAL).await;
+            let exited = self.process().exited();
+            if exited.is_some() {
+                return exited;
             }
         }
-        if let Some(mut child) = self.child().take() {
-            child.kill().expect("our own child");
-            child.wait().expect("our own child");
-        }
+        self.process().kill();
         None
     }
 
-    /// It may run again.
+    /// Ends one fault that keeps it down.
     pub(crate) fn release(&self) {
-        *self.held() -= 1;
-        self.tend();
+        *self.faults() -= 1;
+        self.restart_if_ended();
     }
 
-    /// Starts it when it has ended and may run.
-    pub(crate) fn tend(&self) {
-        let held = self.held();
-        if *held > 0 {
+    /// Starts it again if it has ended and no fault keeps it down.
+    pub(crate) fn restart_if_ended(&self) {
+        let faults = self.faults();
+        if *faults > 0 {
             return;
         }
-        let mut child = self.child();
-        if let Some(running) = child.as_mut()
-            && let Some(status) = running.try_wait().expect("our own child")
-        {
+        let mut process = self.process();
+        if let Some(status) = process.exited() {
             self.ended_by_itself.fetch_add(1, Relaxed);
             eprintln!("server {} ended by itself: {status}", self.number);
-            *child = None;
         }
-        let idle = child.is_none();
-        drop(child);
-        if idle {
-            self.start();
+        if process.pid().is_none() {
+            process.start();
         }
     }
 
-    /// What it has logged so far.
+    /// Everything it has logged so far.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// How often its log holds a text.
-    pub(crate) fn says(&self, text: &str) -> u64 {
+    /// The number of lines in its log that hold a text.
+    pub(crate) fn lines_with(&self, text: &str) -> u64 {
         self.log()
             .lines()
             .filter(|line| line.contains(text))
             .count() as u64
     }
 
-    fn start(&self) {
-        let log = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&self.log)
-            .expect("a log");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rallypoint"));
-        command.args([
-            "serve",
-            "--listen",
-            &self.address.to_string(),
-            "--replica-name",
-            &format!("r{}", self.number),
-        ]);
-        command.args([
-            "--slots",
-            &SLOTS.to_string(),
-            "--noop-slots",
-            "64",
-            "--log-format",
-            "json",
-        ]);
-        command.args(["--database", &self.proxy.url(COORDINATION, COORDINATION)]);
-        // Tells every session of a task on which server it is, for the witnesses.
-        let target = format!(
-            "{}&options=-c%20campaign.server%3D{}",
-            self.proxy.url(TARGET, TARGET),
-            self.number
-        );
-        command.args(["--target", &format!("{TARGET}={target}")]);
-        command.args(["--lease", &LEASE.as_secs_f64().to_string()]);
-        if let Some((listen, proxy)) = &self.peers {
-            command.args([
-                "--peer-listen",
-                &listen.to_string(),
-                "--peer-advertise",
-                &proxy.address.to_string(),
-            ]);
-        }
-        command.env("RUST_LOG", "info").stdin(Stdio::null());
-        if let Some(clock) = &self.clock {
-            // Every new connection has a line, so that there are lines to tell the time by.
-            command.env("RUST_LOG", "info,h2::proto::settings=debug");
-            clock.give(&mut command);
-        }
-        command
-            .stdout(File::open("/dev/null").expect("it is there"))
-            .stderr(log);
-        *self.child() = Some(command.spawn().expect("the program starts"));
+    fn process(&self) -> MutexGuard<'_, Process> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn child(&self) -> MutexGuard<'_, Option<Child>> {
-        self.child.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn held(&self) -> MutexGuard<'_, u32> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn faults(&self) -> MutexGuard<'_, u32> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A port to listen on, and a proxy before it.
-async fn entrance() -> (SocketAddr, Proxy) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    (
-        address,
-        Proxy::start(Behind::Address(address))
-            .await
-            .expect("a proxy"),
-    )
+/// The command line of a server that reaches Postgres through a proxy.
+fn options(number: usize, address: SocketAddr, proxy: &Proxy) -> Vec<String> {
+    // Every session of a task knows its server, so that witnesses can name it.
+    let target = format!(
+        "{}&options=-c%20campaign.server%3D{number}",
+        proxy.url(TARGET, TARGET)
+    );
+    let pairs = [
+        ("--listen", address.to_string()),
+        ("--replica-name", format!("r{number}")),
+        ("--slots", SLOTS.to_string()),
+        ("--noop-slots", "64".to_owned()),
+        ("--log-format", "json".to_owned()),
+        ("--lease", LEASE.as_secs_f64().to_string()),
+        ("--database", proxy.url(COORDINATION, COORDINATION)),
+        ("--target", format!("{TARGET}={target}")),
+    ];
+    let pairs = pairs.map(|(name, value)| [name.to_owned(), value]);
+    pairs.into_iter().flatten().collect()
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.kill();
+/// The process, not started yet, with its log and its clock.
+fn process(options: Vec<String>, log: &Path, clock: Option<&Clock>) -> Process {
+    let log = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(log)
+        .expect("a log");
+    let mut process = Process::serve(options);
+    let command = process.command();
+    command.env("RUST_LOG", "info").stderr(log);
+    if let Some(clock) = clock {
+        // Every new connection logs a line, so that there are lines to read the time from.
+        command.env("RUST_LOG", "info,h2::proto::settings=debug");
+        clock.apply_to(command);
     }
+    process
+}
+
+/// A port to listen on, and a proxy in front of it.
+async fn port_behind_proxy() -> (SocketAddr, Proxy) {
+    let address = free_address();
+    let proxy = Proxy::start(Behind::Address(address))
+        .await
+        .expect("a proxy");
+    (address, proxy)
 }

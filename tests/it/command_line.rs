@@ -1,6 +1,6 @@
 //! The command line as a person or a script meets it: exit codes, data on stdout, JSON that can be read.
 
-use crate::served::Served;
+use crate::harness::{process::PROGRAM, standalone::Standalone};
 use serde_json::Value;
 use std::{
     io::Write,
@@ -8,12 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_rallypoint");
-
 #[test]
 fn exec_prints_every_done_and_exits_0_when_all_succeeded() {
-    let served = Served::start();
-    let output = served.run(&[
+    let server = Standalone::start();
+    let output = server.run(&[
         "exec", "-o", "json", "--order", "100", "select 1", "select 2",
     ]);
     assert_eq!(code(&output), 0, "{}", text(&output.stderr));
@@ -32,9 +30,9 @@ fn exec_prints_every_done_and_exits_0_when_all_succeeded() {
 
 #[test]
 fn exec_exits_3_when_a_task_did_not_succeed_and_the_next_order_runs() {
-    let served = Served::start();
+    let server = Standalone::start();
     let output = exec_file(
-        &served,
+        &server,
         "# two orders\n100, select 1/0\n200, select 'a, b'\n",
         &["-o", "json"],
     );
@@ -49,9 +47,9 @@ fn exec_exits_3_when_a_task_did_not_succeed_and_the_next_order_runs() {
 
 #[test]
 fn a_halt_cancels_what_it_blocks_and_exec_ends() {
-    let served = Served::start();
+    let server = Standalone::start();
     let output = exec_file(
-        &served,
+        &server,
         "100, select 1/0\n200, select 1\n",
         &["-o", "json", "--on-failure", "halt"],
     );
@@ -61,25 +59,25 @@ fn a_halt_cancels_what_it_blocks_and_exec_ends() {
 
 #[test]
 fn the_log_tells_the_story_of_a_scheduler() {
-    let served = Served::start();
-    let output = served.run(&["exec", "--order", "7", "select pg_sleep(0.01)"]);
+    let server = Standalone::start();
+    let output = server.run(&["exec", "--order", "7", "select pg_sleep(0.01)"]);
     let said = text(&output.stderr);
     let handle = said
         .lines()
         .find_map(|line| line.strip_prefix("scheduler "))
         .expect("exec names its scheduler");
     let log: Value =
-        serde_json::from_slice(&served.run(&["log", handle, "-o", "json"]).stdout).unwrap();
+        serde_json::from_slice(&server.run(&["log", handle, "-o", "json"]).stdout).unwrap();
     assert_eq!(
         (&log[0]["state"], &log[0]["order"]),
         (&"succeeded".into(), &7.into())
     );
-    let table = text(&served.run(&["log", handle]).stdout);
+    let table = text(&server.run(&["log", handle]).stdout);
     assert!(
         table.contains("succeeded") && table.contains("TASK"),
         "{table}"
     );
-    let released = served.run(&["release", handle, "--wait"]);
+    let released = server.run(&["release", handle, "--wait"]);
     assert!(
         text(&released.stdout).contains("released before"),
         "{}",
@@ -89,12 +87,12 @@ fn the_log_tells_the_story_of_a_scheduler() {
 
 #[test]
 fn status_names_replica_slots_target_and_journal() {
-    let served = Served::start();
+    let server = Standalone::start();
     // The slots of a target are there when its predecessors are shown gone, a moment after the start.
     let begun = Instant::now();
     let status = loop {
         let status: Value =
-            serde_json::from_slice(&served.run(&["status", "-o", "json"]).stdout).unwrap();
+            serde_json::from_slice(&server.run(&["status", "-o", "json"]).stdout).unwrap();
         if status["slots"]
             .as_array()
             .is_some_and(|slots| slots.iter().any(|slot| slot["kind"] == "sql/app"))
@@ -106,7 +104,7 @@ fn status_names_replica_slots_target_and_journal() {
     assert_eq!(status["replicas"][0]["owner"], true);
     assert_eq!(status["journal"]["available"], true);
     let executions: Value =
-        serde_json::from_slice(&served.run(&["status", "--executions", "-o", "json"]).stdout)
+        serde_json::from_slice(&server.run(&["status", "--executions", "-o", "json"]).stdout)
             .unwrap();
     assert!(
         executions
@@ -151,8 +149,8 @@ fn an_error_says_what_why_and_what_next() {
 
 #[test]
 fn an_unknown_handle_is_named_as_such() {
-    let served = Served::start();
-    let output = served.run(&["log", "01890000-0000-7000-8000-000000000000"]);
+    let server = Standalone::start();
+    let output = server.run(&["log", "01890000-0000-7000-8000-000000000000"]);
     assert_eq!(code(&output), 1);
     assert!(
         text(&output.stderr).contains("HANDLE_NOT_FOUND"),
@@ -168,9 +166,9 @@ fn run(arguments: &[&str]) -> Output {
         .expect("the program runs")
 }
 
-fn exec_file(served: &Served, file: &str, arguments: &[&str]) -> Output {
+fn exec_file(server: &Standalone, file: &str, arguments: &[&str]) -> Output {
     let mut child = Command::new(PROGRAM)
-        .args(["--server", &served.url, "exec", "-f", "-"])
+        .args(["--server", &server.url, "exec", "-f", "-"])
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

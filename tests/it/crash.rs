@@ -4,16 +4,21 @@
 //! The moments come from SEED (default: a fixed one); CRASHES says how many (default: 5).
 
 use crate::harness::{
-    conversation::{Conversation, PATIENCE},
+    cluster::Cluster,
+    conversation::{Conversation, WAIT_TIMEOUT},
     log::Log,
-    process::{Process, durable_postgres},
+    postgres::durable,
     server::{Server, Setup},
     work::{Work, noop, sleep as sleep_for, sql},
 };
+use crate::rng::Rng;
 use rallypoint::postgres::PrivatePostgres;
-use rallypoint_client::api::{
-    ExecAsyncRequest, ExecAsyncResponse, ReleaseMode, SchedulerSettings, SchedulerState, Task,
-    scheduler_service_client::SchedulerServiceClient,
+use rallypoint_client::{
+    Client,
+    api::{
+        ExecAsyncRequest, ExecAsyncResponse, ReleaseMode, SchedulerSettings, SchedulerState, Task,
+        scheduler_service_client::SchedulerServiceClient,
+    },
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
@@ -28,13 +33,13 @@ const BACKLOG: usize = 20_000;
 
 #[tokio::test]
 async fn a_server_killed_at_any_moment_loses_nothing_and_repeats_nothing() {
-    let mut process = Process::start().await;
+    let (mut cluster, client) = one_server().await;
     for seed in seeds() {
-        let run = Run::begin(process.open(settings()).await, &process.url());
+        let run = Run::begin(cluster.open(&client, settings()).await, &cluster.url(0));
         let submitting = tokio::spawn(run.clone().submit_all());
         run.until(seed).await;
-        process.kill_9();
-        process.restart();
+        cluster.kill_9(0);
+        cluster.restart(0);
         let accepted = submitting.await.expect("every call is accepted at last");
         run.check(seed, accepted).await;
     }
@@ -42,7 +47,7 @@ async fn a_server_killed_at_any_moment_loses_nothing_and_repeats_nothing() {
 
 #[tokio::test]
 async fn a_database_stopped_at_any_moment_loses_nothing_and_the_server_lives_on() {
-    let postgres = Arc::new(durable_postgres());
+    let postgres = Arc::new(durable(Vec::new()));
     let server = Server::with(Setup {
         slots: 8,
         postgres: Some(&postgres),
@@ -62,9 +67,9 @@ async fn a_database_stopped_at_any_moment_loses_nothing_and_the_server_lives_on(
 #[tokio::test]
 async fn a_backlog_that_is_being_cancelled_when_the_server_is_killed_is_cancelled_to_the_last_task()
 {
-    let mut process = Process::start().await;
+    let (mut cluster, client) = one_server().await;
     for seed in seeds().take(2) {
-        let scheduler = process.open(SchedulerSettings::default()).await;
+        let scheduler = cluster.open(&client, SchedulerSettings::default()).await;
         // One runs, the others wait for it: statements and nothing, in one order after the other.
         let first = scheduler.submit([sleep_for(600_000).order(0)]).await;
         scheduler.until(|now| now.running == 1).await;
@@ -76,11 +81,11 @@ async fn a_backlog_that_is_being_cancelled_when_the_server_is_killed_is_cancelle
             .release(ReleaseMode::Cancel, false)
             .await
             .expect("released");
-        let kill = random(seed) % (BACKLOG as u64 / 2);
+        let kill = Rng::new(seed).below(BACKLOG as u64 / 2);
         let done = scheduler.until(|now| now.done > kill as i64).await.done;
-        process.kill_9();
+        cluster.kill_9(0);
         println!("seed {seed}: killed when {done} of {BACKLOG} tasks were cancelled");
-        process.restart();
+        cluster.restart(0);
         let numbers: Vec<i64> = scheduler
             .all_done()
             .await
@@ -143,7 +148,7 @@ impl Run {
 
     /// Waits for the moment of the crash.
     async fn until(&self, seed: u64) {
-        let progress = random(seed) % (TASKS as u64 * 95 / 100);
+        let progress = Rng::new(seed).below(TASKS as u64 * 95 / 100);
         let done = self
             .conversation
             .until(|now| now.done >= progress as i64)
@@ -171,7 +176,7 @@ impl Run {
                         status.code(),
                         Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Internal
                     );
-                    assert!(unknown && begun.elapsed() < PATIENCE, "{status:?}");
+                    assert!(unknown && begun.elapsed() < WAIT_TIMEOUT, "{status:?}");
                     sleep(Duration::from_millis(20)).await;
                 }
             }
@@ -245,6 +250,13 @@ fn check_log(seed: u64, log: &Log) {
     println!("seed {seed}: {again} tasks ended in a later attempt than the first");
 }
 
+/// One server with more slots than [`LIMIT`], and a caller of it.
+async fn one_server() -> (Cluster, Client) {
+    let cluster = Cluster::with_slots(1, 8).await;
+    let client = cluster.client(0);
+    (cluster, client)
+}
+
 /// Five orders; every third task does nothing.
 fn task(n: usize) -> Work {
     let work = if n.is_multiple_of(3) {
@@ -280,12 +292,4 @@ fn seeds() -> impl Iterator<Item = u64> {
     };
     let first: u64 = number("SEED", 20_261_121);
     first..first + number("CRASHES", 5)
-}
-
-/// Splitmix64.
-fn random(seed: u64) -> u64 {
-    let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    random = (random ^ (random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    random = (random ^ (random >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    random ^ (random >> 31)
 }

@@ -4,7 +4,7 @@
 //! Shares are read from the log, over the time in which everybody still had a backlog. Full size: FULL=1.
 
 use crate::harness::{
-    conversation::{Conversation, PATIENCE},
+    conversation::{Conversation, WAIT_TIMEOUT},
     gate::Gate,
     log::Log,
     server::{Server, Setup},
@@ -35,7 +35,7 @@ async fn a_newcomer_starts_at_once_while_others_flood_the_pool() {
             .filter(|entry| entry.started.is_some())
             .all(|entry| entry.ended > Some(started))
     );
-    assert!(started - submitted < PATIENCE.as_micros() as i64);
+    assert!(started - submitted < WAIT_TIMEOUT.as_micros() as i64);
 }
 
 #[tokio::test]

@@ -1,10 +1,16 @@
-//! What the tests share: a Postgres, a server on it, and the words in which promises are put to the test.
+//! What the tests share: the private Postgres, servers on it, and the words of a test.
+//!
+//! Servers are started in three ways and no other: in this process (`server`), as processes on one
+//! durable Postgres (`cluster`), and as a newcomer starts one (`standalone`).
 
 pub(crate) mod cluster;
 pub(crate) mod conversation;
 pub(crate) mod gate;
+pub(crate) mod in_process;
 pub(crate) mod log;
 pub(crate) mod postgres;
+#[path = "../support/process.rs"]
 pub(crate) mod process;
 pub(crate) mod server;
+pub(crate) mod standalone;
 pub(crate) mod work;

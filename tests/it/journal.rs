@@ -4,12 +4,13 @@ mod appending;
 mod make;
 mod reading;
 mod retention;
-mod server;
 mod statements;
 
+use crate::harness::postgres;
 use rallypoint::{
     core::{BatchNo, Day, Epoch, Records, ShardId, Time},
     journal::{Batch, Claim, Commit, Journal, JournalConfig, Ownership, Replica, TakeOver, Writer},
+    postgres::COORDINATION,
 };
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 use std::time::Duration;
@@ -24,6 +25,12 @@ pub(crate) struct Owned {
     pub epoch: Epoch,
     pub next: BatchNo,
     pub now: Time,
+}
+
+/// A new, empty database.
+pub(crate) fn database() -> PgConnectOptions {
+    let name = postgres::database(COORDINATION);
+    postgres::POSTGRES.options_for(&name, COORDINATION)
 }
 
 pub(crate) fn config(options: &PgConnectOptions) -> JournalConfig {
@@ -57,7 +64,7 @@ pub(crate) async fn take_over(journal: &Journal, replica: &Replica) -> Ownership
 
 impl Owned {
     pub(crate) async fn new() -> Self {
-        let options = server::database().await;
+        let options = database();
         let journal = Journal::open(config(&options)).await.unwrap();
         let replica = replica("one");
         let Ownership {

@@ -15,7 +15,9 @@ pub mod promises;
 mod python;
 mod remote;
 mod replicas;
-mod served;
+#[path = "../sim/rng.rs"]
+#[allow(dead_code)] // A crash needs one number only.
+mod rng;
 mod sql;
 mod streams;
 mod tidy;

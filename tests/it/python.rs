@@ -1,6 +1,6 @@
 //! A stock Python client: stubs generated from `proto/` with grpcio-tools, nothing of ours on its side.
 
-use crate::served::Served;
+use crate::harness::standalone::Standalone;
 use std::{
     env,
     path::{Path, PathBuf},
@@ -11,9 +11,9 @@ const PACKAGES: [&str; 2] = ["grpcio", "grpcio-tools"];
 
 #[test]
 fn a_stock_python_client_runs_the_series_and_hears_of_every_task() {
-    let served = Served::start();
+    let server = Standalone::start();
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let address = served.url.trim_start_matches("http://");
+    let address = server.url.trim_start_matches("http://");
     let output = Command::new(python())
         .arg(top.join("tests/python/series.py"))
         .args([address, "--scale", "0.02"])

@@ -3,7 +3,7 @@
 
 use crate::harness::{
     cluster::Cluster,
-    conversation::{Conversation, PATIENCE},
+    conversation::{Conversation, WAIT_TIMEOUT},
     gate::Gate,
     postgres::connect,
     work::{Work, sql},
@@ -113,7 +113,9 @@ impl Scene {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        timeout(PATIENCE, wait).await.expect("every slot is taken")
+        timeout(WAIT_TIMEOUT, wait)
+            .await
+            .expect("every slot is taken")
     }
 
     /// Waits until tasks have begun so often in all; how often each one has.
@@ -127,7 +129,7 @@ impl Scene {
                 sleep(Duration::from_millis(20)).await;
             }
         };
-        timeout(PATIENCE, wait).await.expect("they begin")
+        timeout(WAIT_TIMEOUT, wait).await.expect("they begin")
     }
 
     /// How often each task has begun.

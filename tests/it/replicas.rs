@@ -113,7 +113,7 @@ async fn when_the_owner_is_killed_the_next_one_goes_on_and_streams_continue() {
     assert_eq!(log.overlaps(), []);
     // The one that died comes back, and takes calls again.
     cluster.restart(owner);
-    cluster.serves(owner).await;
+    cluster.wait_until_ready(owner).await;
     let there = cluster.conversation(&cluster.client(owner), talk.handle());
     assert_eq!(there.all_done().await.len(), 24);
 }
@@ -136,7 +136,7 @@ async fn a_replica_that_is_told_to_go_hands_over_and_no_call_fails() {
         cluster.terminate(owner).await;
         assert_eq!(cluster.owner().await, 1 - owner);
         cluster.restart(owner);
-        cluster.serves(owner).await;
+        cluster.wait_until_ready(owner).await;
         cluster.until(|status| status.replicas.len() == runs).await;
     }
     submitting.await.expect("no call fails");

@@ -2,12 +2,12 @@
 
 use crate::harness::{
     conversation::Conversation,
-    postgres::{connect, value},
+    postgres::{connect, durable, value},
     server::{Server, Setup},
     work::{failing, noop, sleep, sql},
 };
 use prost::Message;
-use rallypoint::postgres::{COORDINATION, Options, PrivatePostgres, SUPERUSER};
+use rallypoint::postgres::{COORDINATION, SUPERUSER};
 use rallypoint_client::api::{
     AsyncDone, OnFailure, Outcome, ReleaseMode, SchedulerSettings, SynchronizationRequest, Unit,
     Until, end::Reason, until::Kind,
@@ -358,11 +358,7 @@ async fn twenty_thousand_events_come_in_small_messages_and_no_row_is_read_twice(
         "shared_preload_libraries".into(),
         "pg_stat_statements".into(),
     )];
-    let postgres = PrivatePostgres::start(Options {
-        settings,
-        ..Options::default()
-    })
-    .expect("a private Postgres");
+    let postgres = durable(settings);
     let mut admin = connect(&postgres.options_for("postgres", SUPERUSER)).await;
     sqlx::raw_sql("create extension pg_stat_statements")
         .execute(&mut admin)

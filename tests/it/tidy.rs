@@ -259,7 +259,6 @@ const STILL_LONG: &[&str] = &[
     "tests/it/bad_input/state.rs",
     "tests/it/bad_input/wire.rs",
     "tests/it/executor/text.rs",
-    "tests/it/harness/server.rs",
     "tests/it/journal/appending.rs",
     "tests/it/journal/reading.rs",
     "tests/it/journal/retention.rs",

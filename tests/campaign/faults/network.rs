@@ -94,7 +94,7 @@ impl Faults {
 
     /// What other servers say to one does not arrive.
     pub(super) async fn peers_apart(&self, fault: &Fault) -> Bite {
-        match self.fixture.server(self.victim(fault).await).peer_proxy() {
+        match &self.fixture.server(self.victim(fault).await).peers {
             Some(proxy) => apart(proxy, fault).await,
             None => Bite::new(0, "it is alone"),
         }

@@ -145,7 +145,7 @@ impl Faults {
         self.fixture
             .servers
             .iter()
-            .map(|server| server.says("No space left on device"))
+            .map(|server| server.lines_with("No space left on device"))
             .sum()
     }
 }

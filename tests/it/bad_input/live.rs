@@ -1,10 +1,14 @@
-//! One server for all tests of bad input, in this process, on a database of its own. It takes namespaces from metadata.
+//! One server for all tests of bad input, in this process, on a database of its own. It takes
+//! namespaces from metadata and ends with this process.
 
-use crate::harness::postgres;
+use crate::harness::{
+    conversation::WAIT_TIMEOUT,
+    in_process::{InProcess, config},
+    postgres,
+};
 use rallypoint::{
-    core::model::limits::Limits,
     postgres::COORDINATION,
-    server::{Config, Target, serve},
+    server::{Config, Target},
 };
 use rallypoint_client::{
     Client,
@@ -13,68 +17,40 @@ use rallypoint_client::{
         status_service_client::StatusServiceClient,
     },
 };
-use std::{
-    future::pending,
-    net::{SocketAddr, TcpListener},
-    sync::LazyLock,
-    thread,
-    time::Duration,
-};
-use tokio::runtime::Runtime;
+use std::{net::SocketAddr, sync::LazyLock};
 use tonic::{Request, transport::Channel};
 
-/// Where it listens. It ends with this process.
-static ADDRESS: LazyLock<SocketAddr> = LazyLock::new(start);
+static SERVER: LazyLock<InProcess> = LazyLock::new(start);
 
-/// Where it listens.
+/// The address the server listens on.
 pub(crate) fn address() -> SocketAddr {
-    *ADDRESS
+    SERVER.address
 }
 
 pub(crate) type Schedulers = SchedulerServiceClient<Channel>;
 
-fn start() -> SocketAddr {
+fn start() -> InProcess {
     let database = postgres::database(COORDINATION);
     let target = Target {
         name: "app".into(),
         url: postgres::POSTGRES.target_url(),
         slots: 2,
     };
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.set_nonblocking(true).expect("a socket");
-    let address = listener.local_addr().expect("an address");
-    let config = Config {
-        listen: address,
-        database: Some(postgres::POSTGRES.url_for(&database, COORDINATION)),
-        data_dir: None,
-        targets: vec![target],
-        slots: 2,
+    let database = postgres::POSTGRES.url_for(&database, COORDINATION);
+    InProcess::start(Config {
         noop_slots: 64,
-        retention_days: 30,
         body_bytes: 1 << 20,
-        replica_name: "bad-input".into(),
-        peer: None,
-        lease: rallypoint::server::DEFAULT_LEASE,
         trusted_namespace_metadata: true,
-        limits: Limits::default(),
-        allow_unsafe_database: true,
-    };
-    thread::spawn(move || {
-        let serving = async { serve(config, listener.try_into()?, pending()).await };
-        Runtime::new()
-            .expect("a runtime")
-            .block_on(serving)
-            .expect("it serves");
-    });
-    address
+        ..config(database, vec![target])
+    })
 }
 
 /// A connection, once the server answers. One per test: a connection belongs to the runtime that made it.
 pub(crate) async fn channel() -> Channel {
-    let url = format!("http://{}", *ADDRESS);
+    let url = SERVER.url();
     Client::connect_lazy(&url)
         .expect("a URL")
-        .with_patience(Duration::from_secs(60))
+        .with_patience(WAIT_TIMEOUT)
         .open(api::SchedulerSettings::default())
         .await
         .expect("it gets ready");

@@ -16,7 +16,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tokio::{sync::mpsc, time::timeout};
 
 pub(super) const GRACE: Duration = Duration::from_millis(300);
-const PATIENCE: Duration = Duration::from_secs(30);
+const WAIT_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct Fixture {
     pub executor: Executor,
@@ -156,7 +156,7 @@ impl Fixture {
             {
                 return event;
             }
-            let more = timeout(PATIENCE, self.events.recv())
+            let more = timeout(WAIT_TIMEOUT, self.events.recv())
                 .await
                 .expect("an event in time");
             self.waiting

@@ -1,27 +1,22 @@
-//! Several real servers, each a process of its own, on one durable Postgres: any of them can be killed, stopped in its
-//! tracks, told to go, and started again.
+//! Real servers, each a process of its own, on one durable Postgres. Any of them can be killed,
+//! paused, told to stop, and started again at the same address.
 
 use super::{
-    conversation::{Conversation, PATIENCE},
-    postgres::connect,
-    process::durable_postgres,
-    server::free_address,
+    conversation::{Conversation, WAIT_TIMEOUT},
+    postgres::{self, connect},
+    process::{Process, free_address},
 };
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::sys::signal::Signal;
 use rallypoint::postgres::{COORDINATION, PrivatePostgres, TARGET};
 use rallypoint_client::{Client, api};
-use std::{
-    collections::BTreeSet,
-    net::SocketAddr,
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 use tokio::time::{sleep, timeout};
 
-/// Servers named `r0`, `r1`, … with a short lease.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// A short lease, in seconds, so that a takeover does not take long.
+const LEASE: &str = "2";
+
+/// Replicas named `r0`, `r1`, …
 pub(crate) struct Cluster {
     pub postgres: PrivatePostgres,
     replicas: Vec<Replica>,
@@ -29,37 +24,35 @@ pub(crate) struct Cluster {
 
 struct Replica {
     address: SocketAddr,
-    peer: SocketAddr,
-    child: Option<Child>,
+    process: Process,
 }
 
-/// How long a lease lasts here, in seconds.
-const LEASE: &str = "2";
-
 impl Cluster {
-    /// So many, all of them ready.
+    /// Starts `count` replicas of four slots and waits until they know each other.
     pub(crate) async fn start(count: usize) -> Cluster {
-        let replica = |_| Replica {
-            address: free_address(),
-            peer: free_address(),
-            child: None,
-        };
+        Cluster::with_slots(count, 4).await
+    }
+
+    /// Starts `count` replicas of `slots` slots and waits until they know each other.
+    pub(crate) async fn with_slots(count: usize, slots: u32) -> Cluster {
+        let postgres = postgres::durable(Vec::new());
+        let replica = |index| Replica::new(index, count > 1, slots, &postgres);
         let mut cluster = Cluster {
-            postgres: durable_postgres(),
             replicas: (0..count).map(replica).collect(),
+            postgres,
         };
         for index in 0..count {
             cluster.restart(index);
-            cluster.serves(index).await;
+            cluster.wait_until_ready(index).await;
         }
         for index in 0..count {
-            cluster.knows(index, count).await;
+            cluster.wait_until_known(index, count).await;
         }
         cluster
     }
 
-    /// Waits until one of them knows of so many.
-    async fn knows(&self, index: usize, count: usize) {
+    /// Waits until replica `index` knows of `count` replicas.
+    async fn wait_until_known(&self, index: usize, count: usize) {
         let client = self.client(index);
         let names = async || {
             let rows = client.executions().await.expect("executions");
@@ -70,78 +63,47 @@ impl Cluster {
         };
         let wait = async {
             while names().await < count {
-                sleep(Duration::from_millis(20)).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
-        timeout(PATIENCE, wait).await.expect("they find each other");
+        timeout(WAIT_TIMEOUT, wait)
+            .await
+            .expect("they find each other in time");
     }
 
-    /// How many there are.
+    /// The number of replicas.
     pub(crate) fn count(&self) -> usize {
         self.replicas.len()
     }
 
-    /// Starts one, again or for the first time.
+    /// Starts a replica, for the first time or again.
     pub(crate) fn restart(&mut self, index: usize) {
-        let replica = &mut self.replicas[index];
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rallypoint"));
-        command.args([
-            "serve",
-            "--slots",
-            "4",
-            "--lease",
-            LEASE,
-            "--replica-name",
-            &format!("r{index}"),
-        ]);
-        command.args([
-            "--listen",
-            &replica.address.to_string(),
-            "--peer-listen",
-            &replica.peer.to_string(),
-        ]);
-        command.args(["--database", &self.postgres.coordination_url()]);
-        command.args([
-            "--target",
-            &format!("{TARGET}={}", self.postgres.target_url()),
-        ]);
-        // RALLYPOINT_TEST_LOG=1 shows what it says.
-        let stderr = if std::env::var_os("RALLYPOINT_TEST_LOG").is_some() {
-            Stdio::inherit()
-        } else {
-            Stdio::null()
-        };
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(stderr)
-            .spawn();
-        replica.child = Some(child.expect("the program starts"));
+        self.replicas[index].process.start();
     }
 
-    /// Waits until it answers.
-    pub(crate) async fn serves(&self, index: usize) {
+    /// Waits until a replica answers.
+    pub(crate) async fn wait_until_ready(&self, index: usize) {
         self.client(index)
             .schedulers(api::ListSchedulersRequest::default())
             .await
             .expect("it serves");
     }
 
-    /// A caller of one of them only.
+    /// A caller that knows one replica only.
     pub(crate) fn client(&self, index: usize) -> Client {
         Client::connect_lazy(&self.url(index))
             .expect("a URL")
-            .with_patience(PATIENCE)
+            .with_patience(WAIT_TIMEOUT)
     }
 
-    /// A caller who knows all of them.
+    /// A caller that knows all replicas.
     pub(crate) fn client_of_all(&self) -> Client {
         let urls: Vec<String> = (0..self.replicas.len())
             .map(|index| self.url(index))
             .collect();
         Client::connect_lazy(&urls.join(","))
             .expect("URLs")
-            .with_patience(PATIENCE)
+            .with_patience(WAIT_TIMEOUT)
     }
 
     pub(crate) fn url(&self, index: usize) -> String {
@@ -157,7 +119,7 @@ impl Cluster {
         self.conversation(client, scheduler.handle())
     }
 
-    /// The same scheduler, as another caller speaks with it.
+    /// The scheduler `handle` as `client` sees it.
     pub(crate) fn conversation(&self, client: &Client, handle: &str) -> Conversation {
         Conversation {
             scheduler: client.scheduler(handle),
@@ -165,7 +127,7 @@ impl Cluster {
         }
     }
 
-    /// Who owns the shard, by the journal's word.
+    /// The owner of the shard, as the journal has it; waits until there is one.
     pub(crate) async fn owner(&self) -> usize {
         let mut owner = None;
         self.until(|status| {
@@ -177,7 +139,7 @@ impl Cluster {
         owner.expect("an owner")
     }
 
-    /// The same, as one of them tells it.
+    /// The owner of the shard, as the status that `client` gets names it.
     pub(crate) async fn owner_by(&self, client: &Client) -> usize {
         let status = client.status().await.expect("a status");
         let row = status
@@ -188,10 +150,14 @@ impl Cluster {
         row.name.trim_start_matches('r').parse().expect("a number")
     }
 
-    /// How often the batches of the journal, in their order, change their epoch.
+    /// The number of changes of epoch from one batch of the journal to the next.
     pub(crate) async fn changes_of_epoch(&self) -> i64 {
         let query = "select count(*)
-            from (select epoch, lag(epoch) over (order by batch_no) as before from batch where batch_no > 0) b
+            from (
+                select epoch, lag(epoch) over (order by batch_no) as before
+                from batch
+                where batch_no > 0
+            ) b
             where epoch <> before";
         let mut session = connect(&self.postgres.options_for(COORDINATION, COORDINATION)).await;
         sqlx::query_scalar(query)
@@ -200,54 +166,70 @@ impl Cluster {
             .expect("counted")
     }
 
-    /// Waits for a state, as any of them tells it.
+    /// Waits until the status that any replica gives is as wanted.
     pub(crate) async fn until(&self, mut wanted: impl FnMut(&api::GetStatusResponse) -> bool) {
         let client = self.client_of_all();
         let wait = async {
             while !client.status().await.is_ok_and(|status| wanted(&status)) {
-                sleep(Duration::from_millis(20)).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
-        timeout(PATIENCE, wait)
+        timeout(WAIT_TIMEOUT, wait)
             .await
-            .expect("the state comes about");
+            .expect("the status is as wanted in time");
     }
 
-    /// Kills one as nothing else does.
+    /// Kills a replica with SIGKILL.
     pub(crate) fn kill_9(&mut self, index: usize) {
-        if let Some(mut child) = self.replicas[index].child.take() {
-            child.kill().expect("killed");
-            child.wait().expect("reaped");
-        }
+        self.replicas[index].process.kill();
     }
 
-    /// Sends a signal.
     pub(crate) fn signal(&self, index: usize, signal: Signal) {
-        let child = self.replicas[index].child.as_ref().expect("it runs");
-        kill(Pid::from_raw(child.id() as i32), signal).expect("signalled");
+        assert!(self.replicas[index].process.pid().is_some(), "it runs");
+        self.replicas[index].process.signal(signal);
     }
 
-    /// Tells one to go, and waits until it has gone.
+    /// Tells a replica to stop, and waits until it has ended well.
     pub(crate) async fn terminate(&mut self, index: usize) {
         self.signal(index, Signal::SIGTERM);
-        let mut child = self.replicas[index].child.take().expect("it runs");
+        let process = &mut self.replicas[index].process;
         let ended = async {
             loop {
-                match child.try_wait().expect("a child") {
+                match process.exited() {
                     Some(status) => return status,
-                    None => sleep(Duration::from_millis(10)).await,
+                    None => sleep(POLL_INTERVAL).await,
                 }
             }
         };
-        let status = timeout(PATIENCE, ended).await.expect("it goes");
+        let status = timeout(WAIT_TIMEOUT, ended).await.expect("it stops");
         assert!(status.success(), "{status}");
     }
 }
 
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        for index in 0..self.replicas.len() {
-            self.kill_9(index);
+impl Replica {
+    /// A replica that is not started yet; with a port for other replicas if it has `peers`.
+    fn new(index: usize, peers: bool, slots: u32, postgres: &PrivatePostgres) -> Replica {
+        let address = free_address();
+        let mut options = vec![
+            "--listen".to_owned(),
+            address.to_string(),
+            "--replica-name".to_owned(),
+            format!("r{index}"),
+            "--slots".to_owned(),
+            slots.to_string(),
+            "--lease".to_owned(),
+            LEASE.to_owned(),
+            "--database".to_owned(),
+            postgres.coordination_url(),
+            "--target".to_owned(),
+            format!("{TARGET}={}", postgres.target_url()),
+        ];
+        if peers {
+            options.extend(["--peer-listen".to_owned(), free_address().to_string()]);
+        }
+        Replica {
+            address,
+            process: Process::serve(options),
         }
     }
 }

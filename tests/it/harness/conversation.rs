@@ -1,4 +1,4 @@
-//! A scheduler as a test speaks with it. What must not fail here fails the test.
+//! A scheduler as a test uses it: calls that must not fail fail the test, and every wait has an end.
 
 use super::{log::Log, work::Work};
 use rallypoint_client::{
@@ -9,17 +9,17 @@ use sqlx::postgres::PgConnectOptions;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long a state may take to come about.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a test waits for what must happen.
+pub(crate) const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An open scheduler and the journal that remembers it.
+/// A scheduler, and the journal it is recorded in.
 #[derive(Clone)]
 pub(crate) struct Conversation {
     pub scheduler: rallypoint_client::Scheduler,
     pub journal: PgConnectOptions,
 }
 
-/// What a stream brought.
+/// The events of a stream, and why it ended.
 #[derive(Debug)]
 pub(crate) struct Heard {
     pub done: Vec<api::AsyncDone>,
@@ -31,7 +31,7 @@ impl Conversation {
         self.scheduler.handle()
     }
 
-    /// Submits tasks in one call; the number of the first.
+    /// Submits tasks in one call and returns the number of the first.
     pub(crate) async fn submit(&self, work: impl IntoIterator<Item = Work>) -> i64 {
         self.try_submit(work).await.expect("accepted").first_seq
     }
@@ -45,12 +45,12 @@ impl Conversation {
             .await
     }
 
-    /// All events so far and to come, until everything submitted has ended.
+    /// All events, until everything submitted so far has ended.
     pub(crate) async fn all_done(&self) -> Vec<api::AsyncDone> {
         self.hear(0, None).await.done
     }
 
-    /// A whole stream.
+    /// Reads a stream to its end.
     pub(crate) async fn hear(&self, after: i64, until: Option<Kind>) -> Heard {
         let mut stream = self
             .scheduler
@@ -58,9 +58,9 @@ impl Conversation {
             .await
             .expect("a stream");
         let mut done = Vec::new();
-        while let Some(events) = timeout(PATIENCE, stream.next())
+        while let Some(events) = timeout(WAIT_TIMEOUT, stream.next())
             .await
-            .expect("it says something")
+            .expect("a message in time")
             .expect("it goes on")
         {
             done.extend(events);
@@ -71,7 +71,7 @@ impl Conversation {
         }
     }
 
-    /// Waits for a state.
+    /// Waits until the scheduler is as wanted.
     pub(crate) async fn until(&self, wanted: impl Fn(&api::Scheduler) -> bool) -> api::Scheduler {
         let wait = async {
             loop {
@@ -82,9 +82,9 @@ impl Conversation {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        timeout(PATIENCE, wait)
+        timeout(WAIT_TIMEOUT, wait)
             .await
-            .expect("the state comes about")
+            .expect("the scheduler is as wanted in time")
     }
 
     pub(crate) async fn task(&self, seq: i64) -> api::TaskView {

@@ -1,4 +1,6 @@
-//! Tasks that run until the test says so: then a test needs no clock to know what runs.
+//! Tasks that run until the test lets them end, so that a test needs no clock to know what runs.
+//!
+//! The gate is an advisory lock of the target database: the test holds it, the tasks wait for it.
 
 use super::{
     postgres::connect,
@@ -6,7 +8,7 @@ use super::{
 };
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 
-/// A closed gate in a target's database. It also opens when it is dropped.
+/// A closed gate in a target database. It also opens when it is dropped.
 pub(crate) struct Gate(PgConnection);
 
 impl Gate {

@@ -1,12 +1,13 @@
-//! The execution log as a person with psql reads it, and what can be told from its times alone.
+//! The execution log as a person with psql reads it, and what follows from its times alone.
 //!
-//! Intervals are half open: a task that starts in the microsecond in which another one ends does not overlap it.
+//! Intervals are half open: a task that starts in the microsecond in which another one ends does
+//! not overlap it.
 
 use super::postgres::connect;
 use sqlx::{FromRow, postgres::PgConnectOptions};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A row. Times are microseconds since 1970.
+/// A row of the log. Times are microseconds since 1970.
 #[derive(Clone, Debug, FromRow)]
 pub(crate) struct Entry {
     pub handle: String,
@@ -22,12 +23,12 @@ pub(crate) struct Entry {
     pub ended: Option<i64>,
 }
 
-/// Some rows, in order of handle and task.
+/// Rows in order of handle and task.
 #[derive(Clone, Debug)]
 pub(crate) struct Log(pub Vec<Entry>);
 
 impl Log {
-    /// Of one scheduler, or of all.
+    /// Reads the rows of one scheduler, or of all.
     pub(crate) async fn read(journal: &PgConnectOptions, handle: Option<&str>) -> Log {
         let query =
             "select handle::text, seq, task_order, kind, outcome, done_no, attempt, error_code,
@@ -61,7 +62,7 @@ impl Log {
             .expect("a row of the task")
     }
 
-    /// How many tasks ended how.
+    /// The number of tasks by outcome.
     pub(crate) fn outcomes(&self) -> BTreeMap<&str, usize> {
         let mut outcomes = BTreeMap::new();
         for entry in &self.0 {
@@ -94,7 +95,7 @@ impl Log {
             .collect()
     }
 
-    /// The most tasks that ran at one time.
+    /// The largest number of tasks that ran at one time.
     pub(crate) fn most_running(&self) -> i64 {
         let mut moments: Vec<(i64, i64)> = Vec::new();
         for (started, ended) in self.runs() {
@@ -114,7 +115,7 @@ impl Log {
         self.runs().map(within).sum::<i64>() as f64 / 1e6
     }
 
-    /// When the first and when the last one started.
+    /// When the first and the last task started.
     pub(crate) fn starts(&self) -> (i64, i64) {
         let starts = || self.0.iter().filter_map(|entry| entry.started);
         (
@@ -123,7 +124,7 @@ impl Log {
         )
     }
 
-    /// Starts and ends of what took any time.
+    /// Starts and ends of the tasks that took any time.
     fn runs(&self) -> impl Iterator<Item = (i64, i64)> {
         self.0
             .iter()

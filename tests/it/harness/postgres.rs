@@ -1,4 +1,5 @@
-//! One private Postgres for all tests of this program, and databases of their own on it.
+//! The private Postgres of the tests: one that they share, with new databases on it, and servers of
+//! their own for those that stop, crash or configure one.
 
 use rallypoint::postgres::{Options, PrivatePostgres};
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
@@ -7,10 +8,11 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-/// Shared by tests that do not stop it. Never dropped: it ends with this process and is swept by the next one.
+/// Shared by tests that do not stop it. It is never dropped: it ends with this process, and the
+/// next one removes its directory.
 pub(crate) static POSTGRES: LazyLock<PrivatePostgres> = LazyLock::new(|| start(Vec::new()));
 
-/// A server of its own, for a test that stops it.
+/// Starts a server for one test, faster than a durable one.
 pub(crate) fn start(settings: Vec<(String, String)>) -> PrivatePostgres {
     PrivatePostgres::start(Options {
         durable: false,
@@ -20,7 +22,16 @@ pub(crate) fn start(settings: Vec<(String, String)>) -> PrivatePostgres {
     .expect("a private Postgres")
 }
 
-/// A new empty database of `owner` on the shared server; its name.
+/// Starts a server for one test that keeps what it has acknowledged, also through a crash.
+pub(crate) fn durable(settings: Vec<(String, String)>) -> PrivatePostgres {
+    PrivatePostgres::start(Options {
+        settings,
+        ..Options::default()
+    })
+    .expect("a private Postgres")
+}
+
+/// Makes an empty database of `owner` on the shared server and returns its name.
 pub(crate) fn database(owner: &str) -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let name = format!("t{}", NUMBER.fetch_add(1, Ordering::Relaxed));
@@ -28,14 +39,13 @@ pub(crate) fn database(owner: &str) -> String {
     name
 }
 
-/// A session.
 pub(crate) async fn connect(options: &PgConnectOptions) -> PgConnection {
     PgConnection::connect_with(options)
         .await
         .expect("a session")
 }
 
-/// The one value a query returns, as text.
+/// The one value that a query returns, as text.
 pub(crate) async fn value(connection: &mut PgConnection, query: &'static str) -> String {
     let text: Option<String> = sqlx::query_scalar(query)
         .fetch_one(connection)

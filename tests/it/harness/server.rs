@@ -1,29 +1,26 @@
-//! A real server in this process, in a runtime of its own, on databases of its own. It stops with the value.
+//! A real server in the process of the tests, on databases of its own, and callers of it. It stops
+//! with the value.
 
 use super::{
-    conversation::{Conversation, PATIENCE},
+    conversation::{Conversation, WAIT_TIMEOUT},
     gate::Gate,
+    in_process::{InProcess, config},
     log::Log,
     postgres::{self, POSTGRES},
 };
 use rallypoint::{
     core::model::limits::Limits,
     postgres::{COORDINATION, PrivatePostgres, TARGET},
-    server::{Config, DEFAULT_LEASE, Target, serve},
+    server::{Config, Target},
 };
 use rallypoint_client::{
     Client,
     api::{self, scheduler_service_client::SchedulerServiceClient},
 };
 use sqlx::postgres::PgConnectOptions;
-use std::{
-    net::{SocketAddr, TcpListener},
-    thread,
-};
-use tokio::{runtime::Runtime, sync::oneshot};
 use tonic::transport::Channel;
 
-/// What a server of a test is like.
+/// How a test wants its server.
 #[derive(Default)]
 pub(crate) struct Setup<'a> {
     /// Of the target `app`; 0: five.
@@ -34,9 +31,9 @@ pub(crate) struct Setup<'a> {
     pub limits: Limits,
     /// Memory for bodies; 0: as much as usual.
     pub body_bytes: usize,
-    /// Where journal and `app` are; `None`: databases of their own on the shared one.
+    /// Holds the journal and `app`; `None`: new databases on the shared Postgres.
     pub postgres: Option<&'a PrivatePostgres>,
-    /// Targets besides `app`: each a database of its own on the shared Postgres.
+    /// Targets besides `app`: each a new database on the shared Postgres.
     pub others: &'a [&'a str],
 }
 
@@ -50,74 +47,55 @@ pub(crate) struct Server {
     pub app: PgConnectOptions,
     /// The other targets.
     pub others: Vec<PgConnectOptions>,
-    stop: Option<oneshot::Sender<()>>,
+    /// Keeps the server running.
+    _running: InProcess,
+}
+
+/// A target of a server, and how a test connects to it.
+struct TargetDatabase {
+    target: Target,
+    options: PgConnectOptions,
 }
 
 impl Server {
-    /// One with five slots.
+    /// Starts a server with five slots.
     pub(crate) async fn start() -> Server {
         Server::with(Setup::default()).await
     }
 
+    /// Starts a server and waits until it serves.
     pub(crate) async fn with(setup: Setup<'_>) -> Server {
-        let (home, names) = match setup.postgres {
-            Some(own) => (own, (COORDINATION.to_owned(), TARGET.to_owned())),
+        let (home, journal, app) = match setup.postgres {
+            Some(own) => (own, COORDINATION.to_owned(), TARGET.to_owned()),
             None => (
                 &*POSTGRES,
-                (postgres::database(COORDINATION), postgres::database(TARGET)),
+                postgres::database(COORDINATION),
+                postgres::database(TARGET),
             ),
         };
-        let slots = if setup.slots == 0 { 5 } else { setup.slots };
-        let mut targets = vec![Target {
-            name: TARGET.into(),
-            url: home.url_for(&names.1, TARGET),
-            slots,
-        }];
-        let mut others = Vec::new();
-        for name in setup.others {
+        let app = TargetDatabase::new(home, TARGET, &app, setup.slots());
+        let other = |name: &&str| {
             let database = postgres::database(TARGET);
-            targets.push(Target {
-                name: name.to_string(),
-                url: POSTGRES.url_for(&database, TARGET),
-                slots,
-            });
-            others.push(POSTGRES.options_for(&database, TARGET));
-        }
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("an address");
-        let config = Config {
-            listen: address,
-            database: Some(home.url_for(&names.0, COORDINATION)),
-            data_dir: None,
-            targets,
-            slots,
-            noop_slots: 256,
-            retention_days: 30,
-            body_bytes: if setup.body_bytes == 0 {
-                192 << 20
-            } else {
-                setup.body_bytes
-            },
-            replica_name: "test".into(),
-            peer: None,
-            lease: DEFAULT_LEASE,
-            trusted_namespace_metadata: setup.trusted,
-            limits: setup.limits,
-            allow_unsafe_database: setup.postgres.is_none(),
+            TargetDatabase::new(&POSTGRES, name, &database, setup.slots())
         };
-        let url = format!("http://{address}");
-        let client = Client::connect_lazy(&url)
-            .expect("a URL")
-            .with_patience(PATIENCE);
-        let journal = home.options_for(&names.0, COORDINATION);
-        let app = home.options_for(&names.1, TARGET);
+        let others: Vec<TargetDatabase> = setup.others.iter().map(other).collect();
+        let targets = [&app].into_iter().chain(&others);
+        let targets = targets.map(|database| database.target.clone()).collect();
+        let database = home.url_for(&journal, COORDINATION);
+        let running = InProcess::start(setup.config(database, targets));
+        let url = running.url();
         let server = Server {
+            client: Client::connect_lazy(&url)
+                .expect("a URL")
+                .with_patience(WAIT_TIMEOUT),
             url,
-            client,
-            journal,
-            app,
-            others,
-            stop: Some(run(config, listener)),
+            journal: home.options_for(&journal, COORDINATION),
+            app: app.options,
+            others: others
+                .into_iter()
+                .map(|database| database.options)
+                .collect(),
+            _running: running,
         };
         server
             .client
@@ -127,12 +105,12 @@ impl Server {
         server
     }
 
-    /// A scheduler with settings of its own.
+    /// Opens a scheduler.
     pub(crate) async fn open(&self, settings: api::SchedulerSettings) -> Conversation {
         self.open_as(&self.client, settings).await
     }
 
-    /// The same, by another caller.
+    /// Opens a scheduler in the name of another caller.
     pub(crate) async fn open_as(
         &self,
         client: &Client,
@@ -153,7 +131,7 @@ impl Server {
             .expect("a namespace")
     }
 
-    /// The calls as they are, without repetition.
+    /// The calls as they are, without the repetitions of the client.
     pub(crate) fn raw(&self) -> SchedulerServiceClient<Channel> {
         let channel = Channel::from_shared(self.url.clone())
             .expect("a URL")
@@ -172,32 +150,37 @@ impl Server {
     }
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.stop.take().map(|stop| stop.send(()));
+impl Setup<'_> {
+    fn slots(&self) -> u32 {
+        if self.slots == 0 { 5 } else { self.slots }
+    }
+
+    fn config(&self, database: String, targets: Vec<Target>) -> Config {
+        let usual = config(database, targets);
+        Config {
+            body_bytes: if self.body_bytes == 0 {
+                usual.body_bytes
+            } else {
+                self.body_bytes
+            },
+            trusted_namespace_metadata: self.trusted,
+            limits: self.limits,
+            // A Postgres that a test brings along keeps what it has acknowledged.
+            allow_unsafe_database: self.postgres.is_none(),
+            ..usual
+        }
     }
 }
 
-/// Serves in a thread until told to stop.
-fn run(config: Config, listener: TcpListener) -> oneshot::Sender<()> {
-    let (stop, stopped) = oneshot::channel();
-    listener.set_nonblocking(true).expect("a socket");
-    thread::spawn(move || {
-        let serving = async {
-            let shutdown = async { drop(stopped.await) };
-            serve(config, listener.try_into()?, shutdown).await
-        };
-        if let Err(error) = Runtime::new().expect("a runtime").block_on(serving) {
-            eprintln!("the server ended: {error:#}");
+impl TargetDatabase {
+    fn new(postgres: &PrivatePostgres, name: &str, database: &str, slots: u32) -> TargetDatabase {
+        TargetDatabase {
+            target: Target {
+                name: name.into(),
+                url: postgres.url_for(database, TARGET),
+                slots,
+            },
+            options: postgres.options_for(database, TARGET),
         }
-    });
-    stop
-}
-
-/// An address nobody listens on.
-pub(crate) fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("a port")
+    }
 }

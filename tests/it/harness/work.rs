@@ -1,9 +1,9 @@
-//! Tasks as tests write them down: what to run, then how.
+//! Tasks as tests write them: what to run first, then how.
 
 use rallypoint_client::api::{self, task::Kind};
 use std::time::Duration;
 
-/// A task in the making.
+/// A task to be submitted.
 #[derive(Clone, Debug)]
 pub struct Work(api::Task);
 
@@ -15,7 +15,7 @@ pub(crate) fn sql(statement: impl Into<String>) -> Work {
     }))
 }
 
-/// SQL that takes so long.
+/// SQL that takes `ms` milliseconds.
 pub(crate) fn sleep(ms: u64) -> Work {
     sql(format!("select pg_sleep({})", ms as f64 / 1000.0))
 }
@@ -25,7 +25,7 @@ pub(crate) fn failing() -> Work {
     sql("select 1/0")
 }
 
-/// Nothing.
+/// A task that does nothing.
 pub(crate) fn noop() -> Work {
     of(Kind::Noop(api::NoopTask::default()))
 }
@@ -62,7 +62,7 @@ impl Work {
         self.with(|options| options.result_rows = Some(rows))
     }
 
-    /// Retried at once, so often in all.
+    /// Retried at once, at most `attempts` attempts in all.
     pub fn attempts(self, attempts: i32) -> Work {
         let initial = Some(duration(1));
         self.with(|options| {
@@ -79,7 +79,7 @@ impl Work {
         self.with(|options| options.delivery = api::Delivery::AtMostOnce.into())
     }
 
-    /// So many of them.
+    /// `count` copies.
     pub fn times(self, count: usize) -> Vec<Work> {
         vec![self; count]
     }

@@ -486,7 +486,7 @@ async fn an_unsafe_server_and_an_unknown_schema_are_refused() {
 
 #[tokio::test]
 async fn several_replicas_may_start_at_once() {
-    let options = super::server::database().await;
+    let options = super::database();
     let open = || Journal::open(config(&options));
     let (one, two, three) = tokio::join!(open(), open(), open());
     for journal in [one, two, three] {

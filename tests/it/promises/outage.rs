@@ -2,9 +2,9 @@
 //! everything resumes without a restart of the server.
 
 use crate::harness::{
-    conversation::PATIENCE,
+    conversation::WAIT_TIMEOUT,
     gate::Gate,
-    process::durable_postgres,
+    postgres::durable,
     server::{Server, Setup},
     work::noop,
 };
@@ -21,7 +21,7 @@ use tonic_health::pb::{
 
 #[tokio::test]
 async fn callers_are_told_to_come_back_and_everything_resumes() {
-    let postgres = durable_postgres();
+    let postgres = durable(Vec::new());
     let server = Server::with(Setup {
         postgres: Some(&postgres),
         others: &["other"],
@@ -76,7 +76,7 @@ async fn callers_are_told_to_come_back_and_everything_resumes() {
     let patient = server
         .client
         .clone()
-        .with_patience(PATIENCE)
+        .with_patience(WAIT_TIMEOUT)
         .scheduler(scheduler.handle());
     let waiting = tokio::spawn(async move { patient.exec(vec![noop().order(4).into()]).await });
     postgres.restart().expect("it is back");
@@ -94,7 +94,7 @@ async fn callers_are_told_to_come_back_and_everything_resumes() {
 
 #[tokio::test]
 async fn what_ends_while_the_database_is_away_is_remembered_when_it_is_back() {
-    let postgres = durable_postgres();
+    let postgres = durable(Vec::new());
     let server = Server::with(Setup {
         postgres: Some(&postgres),
         others: &["other"],
@@ -123,7 +123,7 @@ async fn what_ends_while_the_database_is_away_is_remembered_when_it_is_back() {
 
 #[tokio::test]
 async fn health_tells_whether_callers_are_served() {
-    let postgres = durable_postgres();
+    let postgres = durable(Vec::new());
     let server = Server::with(Setup {
         postgres: Some(&postgres),
         ..Setup::default()
@@ -156,7 +156,9 @@ async fn until_health_is(server: &Server, wanted: ServingStatus) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(PATIENCE, wait).await.expect("it says so in time");
+    timeout(WAIT_TIMEOUT, wait)
+        .await
+        .expect("it says so in time");
 }
 
 fn told_to_come_back(call: &str, error: Option<Error>) {

@@ -2,8 +2,7 @@
 //! back; what ends is given back, also across a restart; other namespaces do not notice.
 
 use crate::harness::{
-    postgres::{connect, value},
-    process::durable_postgres,
+    postgres::{connect, durable, value},
     server::{Server, Setup},
     work::{Work, noop, sql},
 };
@@ -138,7 +137,7 @@ async fn bytes_over_the_quota_are_refused_also_after_a_restart_until_tasks_have_
         queued_bytes: 10 << 10,
         ..Limits::default()
     };
-    let postgres = durable_postgres();
+    let postgres = durable(Vec::new());
     let large = || sql(format!("select 1 --{}", "x".repeat(3_000)));
     let setup = || Setup {
         postgres: Some(&postgres),
@@ -273,7 +272,7 @@ async fn a_stream_too_many_is_refused_until_one_has_ended() {
 
 #[tokio::test]
 async fn streams_of_schedulers_that_have_left_memory_are_counted_too() {
-    let postgres = durable_postgres();
+    let postgres = durable(Vec::new());
     let setup = || Setup {
         postgres: Some(&postgres),
         limits: Limits {

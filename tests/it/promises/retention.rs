@@ -2,11 +2,10 @@
 
 use crate::harness::{
     conversation::Conversation,
-    postgres::connect,
+    postgres::{connect, durable},
     server::{Server, Setup},
     work::{noop, sleep},
 };
-use rallypoint::postgres::{Options, PrivatePostgres};
 use rallypoint_client::api::{self, SchedulerSettings, TaskState};
 use sqlx::{AssertSqlSafe, Executor};
 use tonic::Code;
@@ -52,11 +51,7 @@ async fn a_task_older_than_the_retention_is_out_of_range_and_one_that_never_was_
 
 #[tokio::test]
 async fn a_scheduler_open_for_months_loses_nothing_while_its_old_days_go() {
-    let own = PrivatePostgres::start(Options {
-        durable: true,
-        ..Options::default()
-    })
-    .expect("a private Postgres");
+    let own = durable(Vec::new());
     let setup = || Setup {
         postgres: Some(&own),
         ..Setup::default()

@@ -1,0 +1,109 @@
+//! `rallypoint serve` without a database of its own choice: it starts a private Postgres below a
+//! data directory, as a newcomer's first server does. For tests that look from outside.
+//!
+//! The server ends, and its directory goes, with the value.
+
+use super::process::{PROGRAM, Process};
+use nix::sys::signal::Signal;
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A running server.
+pub(crate) struct Standalone {
+    process: Process,
+    folder: PathBuf,
+    log: PathBuf,
+    /// `http://127.0.0.1:PORT`
+    pub url: String,
+}
+
+impl Standalone {
+    /// Starts a server on a port of its choice and waits until it serves.
+    pub(crate) fn start() -> Standalone {
+        let folder = folder();
+        let log = folder.with_extension("log");
+        let options = ["--listen", "127.0.0.1:0", "--data-dir"];
+        let mut process = Process::serve(options.map(Path::new).into_iter().chain([&*folder]));
+        let stderr = File::create(&log).expect("a log file");
+        process.command().stderr(stderr);
+        process.start();
+        let mut server = Standalone {
+            process,
+            folder,
+            log,
+            url: String::new(),
+        };
+        let begun = Instant::now();
+        while !server.is_ready() {
+            assert!(
+                begun.elapsed() < START_TIMEOUT && server.process.exited().is_none(),
+                "the server does not get ready"
+            );
+            thread::sleep(POLL_INTERVAL);
+        }
+        server
+    }
+
+    /// Runs the program as a caller of this server.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(PROGRAM)
+            .args(["--server", &self.url])
+            .args(arguments)
+            .output()
+            .expect("the program runs")
+    }
+
+    fn is_ready(&mut self) -> bool {
+        if self.url.is_empty() {
+            self.url = self.url_from_log().unwrap_or_default();
+        }
+        !self.url.is_empty() && self.run(&["health"]).status.success()
+    }
+
+    /// The address that the server names in a line of its log.
+    fn url_from_log(&self) -> Option<String> {
+        let log = fs::read_to_string(&self.log).ok()?;
+        let whole_lines = log
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'));
+        whole_lines
+            .filter_map(|line| line.strip_prefix("listening on "))
+            .map(|url| url.trim_end().to_owned())
+            .next()
+    }
+}
+
+impl Drop for Standalone {
+    fn drop(&mut self) {
+        self.process.signal(Signal::SIGTERM);
+        let begun = Instant::now();
+        while self.process.pid().is_some()
+            && self.process.exited().is_none()
+            && begun.elapsed() < STOP_TIMEOUT
+        {
+            thread::sleep(POLL_INTERVAL);
+        }
+        if thread::panicking() {
+            println!("{}", fs::read_to_string(&self.log).unwrap_or_default());
+        }
+        fs::remove_dir_all(&self.folder).ok();
+        fs::remove_file(&self.log).ok();
+    }
+}
+
+/// A short path that a server run as root can hand to the account of Postgres.
+fn folder() -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("rallypoint-test-{}-{number}", std::process::id()))
+}
