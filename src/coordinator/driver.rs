@@ -325,7 +325,7 @@ impl Loop {
         self.writer = Some(self.driver.journal.writer());
         self.waiting.clear();
         self.driver.library.lock().recovered(&[]);
-        self.driver.library.lock().forsake();
+        self.driver.library.lock().drop_waiting();
         self.driver.buffers.move_away();
         self.driver.roll.pool.disband();
         std::mem::take(&mut self.era).cancel();

@@ -53,7 +53,7 @@ impl Prefetch {
         }
         let ranges = self.reads.swap_remove(rng.place(self.reads.len()));
         if faults && rng.percent(10) {
-            self.bodies.unread(ranges);
+            self.bodies.read_failed(ranges);
             return Vec::new();
         }
         let mut chunks: Vec<BodyChunk> = ranges

@@ -306,7 +306,7 @@ impl<'a> World<'a> {
             .then(|| InDoubtWindow::from([(self.fixtures.sql.clone(), self.slots)]));
         if window.is_some() && (self.machine.epoch().0 > 0 || self.roll.is_none()) {
             // Another owner came between, or before: who runs what is reported anew.
-            self.library.bodies.forsake();
+            self.library.bodies.drop_waiting();
             let done = |event: &Event| matches!(event, Event::Command(said) if matches!(said.command, Command::Completed(_)));
             events.retain(|event| !done(event));
             let lost = self.is_lost() || (self.faults && self.rng.percent(20));

@@ -1,4 +1,7 @@
-//! A range of bodies in memory, and which of them will still be asked for.
+//! A page: the bodies of consecutive tasks in memory, and which of them are still needed.
+//!
+//! A page keeps the memory of a whole call or row until its last needed body has been given out; a
+//! body that is given out is a copy, so that it does not keep the page.
 
 use crate::{
     assignment::Body,
@@ -8,10 +11,10 @@ use crate::{
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// What a page costs besides its bytes: its places in maps, the allocations.
-const OVERHEAD: usize = 256;
+/// Bytes of a page besides its bodies: its entries in maps, the allocations.
+const OVERHEAD_BYTES: usize = 256;
 
-/// How soon the first of some tasks may start: its order; less is sooner.
+/// How soon the first of some tasks may start: its order; lower is sooner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank(pub i64);
 
@@ -20,12 +23,12 @@ pub(crate) struct Rank(pub i64);
 pub(crate) struct Page {
     pub first: Seq,
     pub rank: Rank,
-    /// Bytes of memory it keeps.
+    /// Bytes of memory.
     pub bytes: usize,
     source: Source,
-    /// One bit per task: it will be asked for.
+    /// One bit per task: its body is still needed.
     needed: Vec<u64>,
-    left: u32,
+    needed_count: u32,
 }
 
 #[derive(Debug)]
@@ -35,7 +38,7 @@ enum Source {
 }
 
 impl Page {
-    /// The bodies of an accepted call; `None`: nobody will ask for any.
+    /// The bodies of an accepted call; `None`: none is needed.
     pub(crate) fn of_call(first: Seq, at: Time, submit: &Arc<Submit>) -> Option<Self> {
         let mut page = Page::new(first, Rank(i64::MAX), Source::Call(submit.clone()));
         let mut index = 0;
@@ -57,10 +60,10 @@ impl Page {
             index += run.count as usize;
         }
         page.bytes += submit.runs.len() * size_of::<crate::core::Run>();
-        (page.left > 0).then_some(page)
+        (page.needed_count > 0).then_some(page)
     }
 
-    /// Bodies that were read back: all of them are asked for.
+    /// Bodies that were read back: all of them are needed.
     pub(crate) fn of_chunk(chunk: BodyChunk, rank: Rank) -> Self {
         let BodyChunk {
             first,
@@ -81,12 +84,12 @@ impl Page {
             bytes: 0,
             source,
             needed: Vec::new(),
-            left: 0,
+            needed_count: 0,
         };
         let (bodies, params) = page.packed();
         let count = bodies.len();
         let memory = |packed: &Packed| packed.bytes.len() + packed.ends.len() * size_of::<u32>();
-        page.bytes = OVERHEAD + memory(bodies) + memory(params) + count / 8;
+        page.bytes = OVERHEAD_BYTES + memory(bodies) + memory(params) + count / 8;
         page.needed = vec![0; count.div_ceil(64)];
         page
     }
@@ -102,7 +105,7 @@ impl Page {
         for at in index..index + count {
             self.needed[at / 64] |= 1 << (at % 64);
         }
-        self.left += count as u32;
+        self.needed_count += count as u32;
     }
 
     /// The last task.
@@ -110,32 +113,31 @@ impl Page {
         Seq(self.first.0 + self.packed().0.len() as i64 - 1)
     }
 
-    /// Nobody will ask for any of it.
+    /// Whether none of its bodies is needed any more.
     pub(crate) fn is_spent(&self) -> bool {
-        self.left == 0
+        self.needed_count == 0
     }
 
-    /// The body of a task, in memory of its own: a slice would keep the whole page. `None`: it is
-    /// not here.
+    /// A copy of the body of a task: a slice would keep the whole page. `None`: not on this page.
     pub(crate) fn body(&self, seq: Seq) -> Option<Body> {
         let (bodies, params) = self.packed();
         let index = usize::try_from(seq.0 - self.first.0)
             .ok()
             .filter(|index| *index < bodies.len())?;
-        let own = |packed: &Packed| match packed.len() {
+        let copy = |packed: &Packed| match packed.len() {
             1 => packed.get(index),
             _ => Bytes::copy_from_slice(packed.slice(index)),
         };
         let params = (!params.is_empty())
-            .then(|| own(params))
+            .then(|| copy(params))
             .filter(|params| !params.is_empty());
         Some(Body {
-            payload: own(bodies),
+            payload: copy(bodies),
             params,
         })
     }
 
-    /// The tasks `first..=last` will not be asked for any more.
+    /// The bodies of the tasks `first..=last` are not needed any more.
     pub(crate) fn spend(&mut self, first: Seq, last: Seq) {
         let from = first.0.max(self.first.0) - self.first.0;
         let to = last.0.min(self.last().0) - self.first.0;
@@ -143,7 +145,7 @@ impl Page {
             let (word, bit) = (at as usize / 64, 1u64 << (at as usize % 64));
             if self.needed[word] & bit != 0 {
                 self.needed[word] &= !bit;
-                self.left -= 1;
+                self.needed_count -= 1;
             }
         }
     }

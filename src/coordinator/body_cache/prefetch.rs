@@ -1,5 +1,8 @@
-//! Fetches bodies from the journal, beside the loop: the loop takes what is here and never waits
+//! Reads bodies from the journal beside the loop: the loop takes what is in memory and never waits
 //! for the database.
+//!
+//! Invariant: an assignment that waits for its body is either in [`Bodies`] or with the pool,
+//! decided under one lock.
 
 use super::Bodies;
 use crate::{
@@ -14,14 +17,14 @@ use std::{
 };
 use tokio::{runtime::Handle, sync::Notify, task::JoinSet};
 
-/// Reads at the same time.
+/// Reads in flight.
 const READERS: usize = 2;
-/// Bytes of rows in one read, about.
+/// Bytes of rows in one read, approximately.
 const READ_BYTES: usize = 4 << 20;
 /// Wait before a failed read is tried again.
 const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
 
-/// The bodies, and those who fetch what is missing; they end with this value.
+/// The bodies, and the tasks that read what is missing; the tasks end with this value.
 pub(crate) struct Prefetch {
     shared: Arc<Shared>,
     _readers: JoinSet<()>,
@@ -29,21 +32,21 @@ pub(crate) struct Prefetch {
 
 struct Shared {
     bodies: Mutex<Bodies>,
-    wanted: Notify,
+    read_wanted: Notify,
 }
 
 impl Prefetch {
-    /// A library of `budget` bytes; its readers run on `runtime` and hand `pool` what waited for
-    /// its body.
+    /// A cache of `budget` bytes; its readers run on `runtime` and hand assignments that waited for
+    /// a body to `pool`.
     pub(crate) fn open(budget: usize, journal: &Journal, pool: &Pool, runtime: &Handle) -> Self {
         let shared = Arc::new(Shared {
             bodies: Mutex::new(Bodies::new(budget)),
-            wanted: Notify::new(),
+            read_wanted: Notify::new(),
         });
         let mut readers = JoinSet::new();
         for _ in 0..READERS {
             readers.spawn_on(
-                read_for_ever(shared.clone(), journal.reader(), pool.clone()),
+                read_forever(shared.clone(), journal.reader(), pool.clone()),
                 runtime,
             );
         }
@@ -53,16 +56,16 @@ impl Prefetch {
         }
     }
 
-    /// The bodies. What is decided about an assignment under this lock holds: it waits for its
-    /// body, or the pool has it.
+    /// What is decided about an assignment under this lock holds: it waits for its body, or the
+    /// pool has it.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Bodies> {
         self.shared.lock()
     }
 
-    /// Has read what the next tasks need.
+    /// Requests the bodies that the next tasks need.
     pub(crate) fn look_ahead(&self, core: &Shard) {
         if self.lock().look_ahead(core) {
-            self.shared.wanted.notify_one();
+            self.shared.read_wanted.notify_one();
         }
     }
 }
@@ -73,16 +76,16 @@ impl Shared {
     }
 }
 
-async fn read_for_ever(shared: Arc<Shared>, reader: Reader, pool: Pool) {
+async fn read_forever(shared: Arc<Shared>, reader: Reader, pool: Pool) {
     let mut failures = 0;
     loop {
         let next = shared.lock().next_read();
         let Some(ranges) = next else {
-            shared.wanted.notified().await;
+            shared.read_wanted.notified().await;
             continue;
         };
-        // More than one read's worth: another one takes the rest.
-        shared.wanted.notify_one();
+        // When there is more than one read's worth, another reader takes the rest.
+        shared.read_wanted.notify_one();
         if read(&shared, &reader, &pool, ranges).await {
             failures = 0;
         } else {
@@ -92,13 +95,13 @@ async fn read_for_ever(shared: Arc<Shared>, reader: Reader, pool: Pool) {
     }
 }
 
-/// Says whether it brought something.
+/// Returns whether it brought something.
 async fn read(shared: &Shared, reader: &Reader, pool: &Pool, ranges: Vec<SeqRange>) -> bool {
     match reader.body_chunks(&ranges, READ_BYTES).await {
         Ok(chunks) => {
             let mut bodies = shared.lock();
             let arrival = bodies.arrived(&ranges, chunks);
-            // Under the lock: a stop finds it here or there.
+            // Under the lock, so that a stop finds the assignment here or in the pool.
             pool.dispatch(arrival.ready);
             if let Some((handle, seq)) = arrival.lost {
                 tracing::error!(%handle, task = seq.0, "the journal has no body of the task");
@@ -107,7 +110,7 @@ async fn read(shared: &Shared, reader: &Reader, pool: &Pool, ranges: Vec<SeqRang
         }
         Err(error) => {
             tracing::warn!(%error, "cannot read bodies");
-            shared.lock().unread(ranges);
+            shared.lock().read_failed(ranges);
             false
         }
     }

@@ -1,6 +1,6 @@
-//! The bodies of one scheduler: the pages that are here, and the ranges that are being fetched.
+//! The bodies of one scheduler: the pages in memory, and the ranges that are being read.
 //!
-//! Invariant: pages and asked ranges never overlap, so no body is here or on its way twice.
+//! Invariant: pages and requested ranges never overlap, so no body is held or requested twice.
 
 use super::page::{Page, Rank};
 use crate::{
@@ -12,24 +12,24 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug, Default)]
 pub(crate) struct SchedulerPages {
     pages: BTreeMap<Seq, Page>,
-    /// Pages by how soon they are needed; the last one gives way first.
+    /// Pages by how soon they are needed; the last one is evicted first.
     by_rank: BTreeSet<(Rank, Seq)>,
     /// Bytes of memory of all pages.
     pub bytes: usize,
-    /// Stretches on their way, by their first task.
-    asked: BTreeMap<Seq, Asked>,
+    /// Ranges that are being read, by their first task.
+    requested: BTreeMap<Seq, Requested>,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct Requested {
     last: Seq,
-    /// Tasks that will not be asked for any more.
-    gone: Vec<(Seq, Seq)>,
+    /// Tasks whose bodies are not needed any more.
+    spent: Vec<(Seq, Seq)>,
 }
 
 impl SchedulerPages {
     pub(crate) fn is_empty(&self) -> bool {
-        self.pages.is_empty() && self.asked.is_empty()
+        self.pages.is_empty() && self.requested.is_empty()
     }
 
     pub(crate) fn put(&mut self, page: Page) {
@@ -38,18 +38,18 @@ impl SchedulerPages {
         self.pages.insert(page.first, page);
     }
 
-    /// The body of a task, which is given out.
+    /// Gives out the body of a task, once.
     pub(crate) fn take(&mut self, seq: Seq) -> Option<Body> {
         let body = self.page_of(seq)?.body(seq);
         self.spend(seq, seq);
         body
     }
 
-    /// The tasks `first..=last` will not be asked for any more, whether their bodies are here or on
-    /// their way.
+    /// The bodies of the tasks `first..=last` are not needed any more, whether in memory or
+    /// requested.
     pub(crate) fn spend(&mut self, first: Seq, last: Seq) {
-        let touched: Vec<Seq> = overlapping(&self.pages, first, last, Page::last).collect();
-        for at in touched {
+        let pages: Vec<Seq> = overlapping(&self.pages, first, last, Page::last).collect();
+        for at in pages {
             if let Some(page) = self.pages.get_mut(&at) {
                 page.spend(first, last);
                 if page.is_spent() {
@@ -57,38 +57,39 @@ impl SchedulerPages {
                 }
             }
         }
-        let asked: Vec<Seq> = overlapping(&self.asked, first, last, |asked| asked.last).collect();
-        for at in asked {
-            self.asked
+        let requested: Vec<Seq> =
+            overlapping(&self.requested, first, last, |range| range.last).collect();
+        for at in requested {
+            self.requested
                 .entry(at)
-                .and_modify(|asked| asked.gone.push((first, last)));
+                .and_modify(|range| range.spent.push((first, last)));
         }
     }
 
-    /// When the page that is needed last would be needed.
+    /// How soon, and from which task on, the page that is needed last is needed.
     pub(crate) fn furthest(&self) -> Option<(Rank, Seq)> {
         self.by_rank.last().copied()
     }
 
-    /// Drops the page that is needed last; says which its last task was.
-    pub(crate) fn give_way(&mut self) -> Option<Seq> {
+    /// Drops the page that is needed last; returns its last task.
+    pub(crate) fn evict_last(&mut self) -> Option<Seq> {
         let (_, first) = self.furthest()?;
         let last = self.pages.get(&first).map(Page::last);
         self.drop_page(first);
         last
     }
 
-    /// Drops all pages. What is on its way is only for those who wait for it now.
+    /// Drops all pages. What is being read is only for the assignments that wait for it now.
     pub(crate) fn clear(&mut self) {
-        self.asked
-            .values_mut()
-            .for_each(|asked| asked.gone = vec![(Seq(0), asked.last)]);
+        for range in self.requested.values_mut() {
+            range.spent = vec![(Seq(0), range.last)];
+        }
         self.pages.clear();
         self.by_rank.clear();
         self.bytes = 0;
     }
 
-    /// The parts of a range that are neither here nor asked for.
+    /// The parts of a range that are neither in memory nor requested.
     pub(crate) fn missing(&self, range: &SeqRange) -> Vec<SeqRange> {
         let mut parts = Vec::new();
         let (mut next, end) = (range.first, range.last);
@@ -102,12 +103,15 @@ impl SchedulerPages {
                 .range(next..)
                 .next()
                 .map(|(first, _)| first.0 - 1);
-            let asked = self
-                .asked
+            let requested = self
+                .requested
                 .range(next..)
                 .next()
                 .map(|(first, _)| first.0 - 1);
-            let last = Seq([page, asked].into_iter().flatten().fold(end.0, i64::min));
+            let last = Seq([page, requested]
+                .into_iter()
+                .flatten()
+                .fold(end.0, i64::min));
             parts.push(SeqRange {
                 first: next,
                 last,
@@ -118,7 +122,7 @@ impl SchedulerPages {
         parts
     }
 
-    /// Whether a range is here or on its way as a whole.
+    /// Whether all of a range is in memory or requested.
     pub(crate) fn covers(&self, range: &SeqRange) -> bool {
         let mut next = range.first;
         while next <= range.last {
@@ -130,22 +134,23 @@ impl SchedulerPages {
         true
     }
 
-    /// Notes that a range is on its way.
-    pub(crate) fn ask(&mut self, range: &SeqRange) {
-        self.asked.insert(
+    /// Notes that a range is being read.
+    pub(crate) fn request(&mut self, range: &SeqRange) {
+        self.requested.insert(
             range.first,
-            Asked {
+            Requested {
                 last: range.last,
-                gone: Vec::new(),
+                spent: Vec::new(),
             },
         );
     }
 
-    /// The range has arrived, or will not. Says which of its tasks are not needed any more.
+    /// The range has been read, or cannot be. Returns the tasks whose bodies are not needed any
+    /// more.
     pub(crate) fn answered(&mut self, range: &SeqRange) -> Vec<(Seq, Seq)> {
-        self.asked
+        self.requested
             .remove(&range.first)
-            .map(|asked| asked.gone)
+            .map(|range| range.spent)
             .unwrap_or_default()
     }
 
@@ -158,13 +163,13 @@ impl SchedulerPages {
     }
 
     fn covered_until(&self, seq: Seq) -> Option<Seq> {
-        let asked = self
-            .asked
+        let requested = self
+            .requested
             .range(..=seq)
             .next_back()
-            .map(|(_, asked)| asked.last)
+            .map(|(_, range)| range.last)
             .filter(|last| seq <= *last);
-        asked.or_else(|| self.page_of(seq).map(Page::last))
+        requested.or_else(|| self.page_of(seq).map(Page::last))
     }
 
     fn drop_page(&mut self, first: Seq) {

@@ -19,7 +19,7 @@ impl Loop {
         let roll = self.driver.roll.clone();
         roll.pool.begin(epoch, inherited.is_some());
         if let Some(mut works) = inherited {
-            self.driver.library.lock().forsake();
+            self.driver.library.lock().drop_waiting();
             std::mem::take(&mut self.era).cancel();
             works.extend(roll.executor.capacity().into_iter().map(|(work, _)| work));
             let era = self.era.clone();

@@ -1,0 +1,168 @@
+//! Reading bodies back: which ranges are to be read ahead of dispatch, and what a read has brought.
+//!
+//! Costs nothing while no body is missing. A range is never asked for twice at the same time.
+
+use super::{
+    Arrival, Bodies, LOOKAHEAD_SCHEDULERS,
+    page::{Page, Rank},
+};
+use crate::{
+    core::{Handle, Seq, SeqRange, Shard},
+    journal::BodyChunk,
+};
+use rustc_hash::FxHashMap;
+
+/// Tasks of a scheduler whose bodies should be in memory before their turn comes.
+const LOOKAHEAD_TASKS: u32 = 256;
+/// Tasks whose bodies are requested when some of the next [`LOOKAHEAD_TASKS`] are missing.
+const READAHEAD_TASKS: u32 = 4_096;
+/// Ranges of one scheduler in one look ahead, at most.
+const MAX_LOOKAHEAD_RANGES: usize = 256;
+/// Ranges in one read, at most.
+const MAX_RANGES_PER_READ: usize = 64;
+/// Ranges that may wait to be read, besides those that an assignment waits for.
+const MAX_QUEUED_RANGES: usize = 1_024;
+/// Bytes that a scheduler whose turn is near may hold, whatever others hold.
+const GUARANTEED_BYTES: usize = 128 << 10;
+
+impl Bodies {
+    /// Requests the missing bodies of tasks whose turn is near. Returns whether there is something
+    /// to read.
+    pub fn look_ahead(&mut self, core: &Shard) -> bool {
+        if !self.dispatched.is_empty() {
+            let mut near: Vec<Handle> = self.dispatched.drain().collect();
+            near.sort_unstable();
+            near.extend(
+                core.in_line(LOOKAHEAD_SCHEDULERS)
+                    .into_iter()
+                    .filter(|handle| self.spilled.contains_key(handle)),
+            );
+            for handle in near {
+                self.look_ahead_of(core, handle);
+            }
+        }
+        !self.read_queue.is_empty()
+    }
+
+    fn look_ahead_of(&mut self, core: &Shard, handle: Handle) {
+        // Later tasks are in memory, or not durable yet.
+        let Some(last) = self.spilled.get(&handle).copied() else {
+            return;
+        };
+        let durable = |mut ranges: Vec<SeqRange>| {
+            ranges.retain_mut(|range| {
+                range.last = range.last.min(last);
+                range.first <= last
+            });
+            ranges
+        };
+        let next = durable(core.upcoming(handle, LOOKAHEAD_TASKS, MAX_LOOKAHEAD_RANGES));
+        let covered = match self.store.get(handle) {
+            Some(pages) => next.iter().all(|range| pages.covers(range)),
+            None => next.is_empty(),
+        };
+        if covered {
+            return;
+        }
+        for range in durable(core.upcoming(handle, READAHEAD_TASKS, MAX_LOOKAHEAD_RANGES)) {
+            if self.read_queue.len() >= MAX_QUEUED_RANGES {
+                return;
+            }
+            let pages = self.store.entry(handle);
+            for part in pages.missing(&range) {
+                pages.request(&part);
+                self.read_queue.push_back(part);
+            }
+        }
+    }
+
+    /// What to read next; `None`: nothing.
+    pub fn next_read(&mut self) -> Option<Vec<SeqRange>> {
+        let count = self.read_queue.len().min(MAX_RANGES_PER_READ);
+        (count > 0).then(|| self.read_queue.drain(..count).collect())
+    }
+
+    /// A read has failed and is to be tried again.
+    pub fn read_failed(&mut self, ranges: Vec<SeqRange>) {
+        for range in ranges.into_iter().rev() {
+            self.read_queue.push_front(range);
+        }
+    }
+
+    /// What a read of `ranges` brought: all of them, or the first part.
+    pub fn arrived(&mut self, ranges: &[SeqRange], chunks: Vec<BodyChunk>) -> Arrival {
+        let (mut arrival, found) = (Arrival::default(), !chunks.is_empty());
+        let mut spent: FxHashMap<Handle, Vec<(Seq, Seq)>> = FxHashMap::default();
+        for range in ranges {
+            if let Some(pages) = self.store.get_mut(range.handle) {
+                let of_range = pages.answered(range);
+                spent.entry(range.handle).or_default().extend(of_range);
+            }
+        }
+        for chunk in chunks {
+            let (handle, rank) = (chunk.handle, rank(ranges, &chunk));
+            let mut page = Page::of_chunk(chunk, rank);
+            self.serve(handle, &mut page, &mut arrival);
+            for (first, last) in spent.get(&handle).into_iter().flatten() {
+                page.spend(*first, *last);
+            }
+            self.put(handle, page, GUARANTEED_BYTES);
+        }
+        for range in ranges {
+            self.read_rest(range, found, &mut arrival);
+            self.store.drop_if_empty(range.handle);
+        }
+        arrival
+    }
+
+    /// Gives the bodies of a page to the assignments that wait for them.
+    fn serve(&mut self, handle: Handle, page: &mut Page, arrival: &mut Arrival) {
+        for first in self.waiting_within(handle, page.first, page.last()) {
+            let body = page.body(first);
+            page.spend(first, first);
+            let assignment = self.waiting.remove(&(handle, first));
+            let ready = assignment.map(|assignment| (assignment, body));
+            arrival.ready.extend(ready);
+        }
+    }
+
+    /// Requests again, one by one, the bodies in an answered range that assignments still wait for.
+    fn read_rest(&mut self, range: &SeqRange, found: bool, arrival: &mut Arrival) {
+        for first in self.waiting_within(range.handle, range.first, range.last) {
+            if !found {
+                arrival.lost = Some((range.handle, first));
+            }
+            self.read_soon(range.handle, first);
+        }
+    }
+
+    fn waiting_within(&self, handle: Handle, first: Seq, last: Seq) -> Vec<Seq> {
+        let keys = (handle, first)..=(handle, last);
+        let waiting = self.waiting.range(keys);
+        waiting.map(|((_, first), _)| *first).collect()
+    }
+
+    /// Requests the body of a task before all others.
+    pub(super) fn read_soon(&mut self, handle: Handle, seq: Seq) {
+        let range = SeqRange {
+            handle,
+            first: seq,
+            last: seq,
+            order: None,
+        };
+        let pages = self.store.entry(handle);
+        if !pages.covers(&range) {
+            pages.request(&range);
+            self.read_queue.push_front(range);
+        }
+    }
+}
+
+/// How soon a chunk is needed: the order of the range it was read for.
+fn rank(ranges: &[SeqRange], chunk: &BodyChunk) -> Rank {
+    let range = ranges.iter().find(|range| {
+        range.handle == chunk.handle && range.first <= chunk.first && chunk.first <= range.last
+    });
+    let order = range.and_then(|range| range.order);
+    Rank(order.map_or(-1, |order| order.0))
+}
