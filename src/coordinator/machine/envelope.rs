@@ -1,21 +1,20 @@
-//! Commands on their way through the loop: what they weigh, what outlives a core, and how they are
-//! taken apart when Postgres refuses their batch.
+//! Commands on their way through the loop: their weight, which of them outlive a core, and how they
+//! are isolated when Postgres rejects their batch.
 
 use crate::core::{Command, Ticket, Verb};
 
-/// A command, and who waits for its answer.
+/// A command, and who waits for its reply.
 #[derive(Clone, Debug)]
 pub struct Envelope {
-    /// Who waits; `None`: nobody.
+    /// `None`: nobody waits for the reply.
     pub ticket: Option<Ticket>,
-    /// What is asked.
     pub command: Command,
 }
 
-/// What a task costs a batch beside its body.
+/// Weight of a task in its batch besides its body.
 const TASK_BYTES: usize = 64;
 
-/// What a command weighs in its batch.
+/// Weight of a command in its batch.
 pub(super) fn bytes(command: &Command) -> usize {
     match command {
         Command::Call {
@@ -29,7 +28,7 @@ pub(super) fn bytes(command: &Command) -> usize {
     }
 }
 
-/// ExecutorState by an executor, who will not say it again.
+/// Whether a command outlives the core: its sender does not repeat it.
 pub(super) fn survives(command: &Command) -> bool {
     matches!(
         command,
@@ -57,8 +56,8 @@ pub(super) fn split(commands: Vec<Envelope>) -> Vec<Envelope> {
     out
 }
 
-/// What becomes of the culprit: a completion fails as `RESULT_UNSTORABLE`, anything else has been
-/// answered.
+/// What becomes of the culprit: a completion fails as `RESULT_UNSTORABLE`; any other command has
+/// been answered.
 pub(super) fn storable(envelope: Envelope) -> Option<Envelope> {
     let Command::Completed(completions) = envelope.command else {
         return None;

@@ -1,7 +1,10 @@
-//! What executors have told the loop, or were given by it: kept so that a core that is built anew
+//! What executors have reported to the loop, or were given by it: kept so that a rebuilt core
 //! learns it again.
+//!
+//! It outlives the core but not the ownership: after another replica has owned the shard, executors
+//! report everything anew.
 
-use super::Envelope;
+use super::envelope::Envelope;
 use crate::core::{
     Action, Assignment, Attempt, Command, Completion, Epoch, Handle, InDoubtWindow, Reply, Running,
     Seq, Ticket, Time, Work,
@@ -11,25 +14,25 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub(crate) struct ExecutorState {
-    /// Slots as last told.
+    /// Slots as last reported.
     slots: BTreeMap<Work, u32>,
-    /// Assignments released or reported, and not yet durably over.
+    /// Assignments that were released or reported, and whose end is not durable yet.
     running: FxHashMap<(Handle, Seq), Running>,
-    /// What others who owned the shard before may have been running.
+    /// What earlier owners may have been running.
     window: InDoubtWindow,
-    /// Kinds that are cleared since, and whether something was lost; `None`: nobody else has owned
-    /// the shard.
+    /// Kinds of work that are cleared since, and whether something of them was lost; `None`: no
+    /// other replica has owned the shard.
     cleared: Option<BTreeMap<Work, bool>>,
-    /// The ownership since which nobody else has had the shard.
+    /// The ownership since which no other replica has owned the shard.
     since: Epoch,
-    /// Streams that were opened since and have not ended.
+    /// Open streams of each scheduler.
     streams: FxHashMap<Handle, u32>,
 }
 
 impl ExecutorState {
-    /// Others have owned the shard: executors tell everything anew.
+    /// Another replica has owned the shard: executors report everything anew.
     pub(super) fn inherit(&mut self, window: InDoubtWindow, since: Epoch) {
-        // Work without a session runs nowhere but with the owner.
+        // Work without a session runs only in the owner's process.
         *self = ExecutorState {
             window,
             cleared: Some(BTreeMap::from([(Work::Noop, true)])),
@@ -43,13 +46,13 @@ impl ExecutorState {
         matches!(command, Command::Cleared { since, .. } if *since != self.since)
     }
 
-    /// What others who owned the shard before may have been running.
+    /// What earlier owners may have been running.
     pub(super) fn window(&self) -> &InDoubtWindow {
         &self.window
     }
 
-    /// Everything once more, for a new core.
-    pub(super) fn again(&self) -> Vec<Command> {
+    /// Commands that tell a new core everything.
+    pub(super) fn replay(&self) -> Vec<Command> {
         let slots = self.slots.iter().map(|(work, total)| Command::Slots {
             work: work.clone(),
             total: *total,
@@ -84,8 +87,8 @@ impl ExecutorState {
         commands
     }
 
-    /// Notes what a command tells.
-    pub(super) fn note(&mut self, command: &Command) {
+    /// Remembers what a command reports.
+    pub(super) fn observe(&mut self, command: &Command) {
         match command {
             Command::Slots { work, total } => {
                 self.slots.insert(work.clone(), *total);
@@ -93,7 +96,7 @@ impl ExecutorState {
             Command::Reported(running) => {
                 for one in running {
                     let known = self.running.entry((one.handle, one.first)).or_insert(*one);
-                    // Of two attempts of a task the later one counts, whichever is told of first.
+                    // Of two attempts of a task the later one counts, whichever is reported first.
                     if known.attempt < one.attempt {
                         *known = *one;
                     }
@@ -112,7 +115,7 @@ impl ExecutorState {
         }
     }
 
-    /// Notes what a durable batch gives to executors, and what it ends; returns the latter.
+    /// Remembers what a durable batch gives to executors and what it ends; returns the latter.
     pub(super) fn released(
         &mut self,
         now: Time,
@@ -166,7 +169,7 @@ impl ExecutorState {
         over
     }
 
-    /// Notes the streams that a batch opens and ends.
+    /// Counts the streams that a batch opens and closes.
     fn streams_released(&mut self, commands: &[Envelope], actions: &[Action]) {
         let opened: FxHashSet<Ticket> = actions
             .iter()
@@ -201,7 +204,7 @@ mod tests {
     use crate::core::{Caller, DoneNo, Namespace, ShardId, Until, Verb};
 
     #[test]
-    fn a_new_core_learns_of_the_later_of_two_attempts_whichever_was_told_of_first() {
+    fn a_new_core_learns_of_the_later_of_two_attempts_whichever_was_reported_first() {
         let handle = Handle::new(ShardId(0), 1, [0; 10]);
         let attempt = |no| Running {
             handle,
@@ -211,12 +214,12 @@ mod tests {
             since: Time(no.into()),
         };
         for order in [[attempt(2), attempt(3)], [attempt(3), attempt(2)]] {
-            let mut told = ExecutorState::default();
+            let mut state = ExecutorState::default();
             order
                 .into_iter()
-                .for_each(|running| told.note(&Command::Reported(vec![running])));
-            let again = told.again();
-            let reported = again.iter().find_map(|command| {
+                .for_each(|running| state.observe(&Command::Reported(vec![running])));
+            let commands = state.replay();
+            let reported = commands.iter().find_map(|command| {
                 if let Command::Reported(all) = command {
                     Some(all)
                 } else {
@@ -233,7 +236,7 @@ mod tests {
             Handle::new(ShardId(0), 1, [0; 10]),
             Handle::new(ShardId(0), 2, [0; 10]),
         );
-        let mut told = ExecutorState::default();
+        let mut state = ExecutorState::default();
         let mut watch = |handle, ticket| {
             let (after, verb) = (DoneNo(0), |after| Verb::Watch {
                 after,
@@ -259,15 +262,15 @@ mod tests {
                 ticket: Some(Ticket(ticket)),
                 command,
             };
-            told.released(Time(0), &[asked], &[Action::Reply(Ticket(ticket), answer)]);
+            state.released(Time(0), &[asked], &[Action::Reply(Ticket(ticket), answer)]);
         };
         (1..4).for_each(|ticket| watch(if ticket == 3 { other } else { one }, ticket));
         let closed = [one, other].map(|handle| Envelope {
             ticket: None,
             command: Command::StreamClosed(handle),
         });
-        told.released(Time(0), &closed, &[]);
-        let open = told.again().into_iter().find_map(|c| {
+        state.released(Time(0), &closed, &[]);
+        let open = state.replay().into_iter().find_map(|c| {
             if let Command::StreamsOpen(open) = c {
                 Some(open)
             } else {

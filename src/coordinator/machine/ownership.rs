@@ -1,17 +1,19 @@
-//! How an ownership begins and ends for the loop. What executors say is said again to every new
-//! owner, so nothing of it is carried from one ownership of others to the next.
+//! How an ownership begins and ends for the loop.
+//!
+//! Executors report everything again to every new owner, so nothing they reported is kept across an
+//! ownership of another replica.
 
-use super::{Effect, Envelope, Machine, State, executor_state::ExecutorState};
+use super::{Machine, State, envelope::Envelope, event::Effect, executor_state::ExecutorState};
 use crate::core::{
     BatchNo, Command, Epoch, InDoubtWindow, Output, RecoveredScheduler, Shard, Time,
 };
 
 impl Machine {
-    /// After others have owned the shard, what executors did for this loop before is theirs to
-    /// report anew.
-    pub(crate) fn inherit(&mut self, window: Option<InDoubtWindow>, epoch: Epoch) {
+    /// After another replica has owned the shard, executors report anew what they did for this loop
+    /// before.
+    pub(super) fn inherit(&mut self, window: Option<InDoubtWindow>, epoch: Epoch) {
         let Some(window) = window else { return };
-        self.told.inherit(window, epoch);
+        self.executors.inherit(window, epoch);
         let stale = |command: &Command| {
             matches!(
                 command,
@@ -19,46 +21,46 @@ impl Machine {
             )
         };
         self.inbox.retain(|envelope| !stale(&envelope.command));
-        self.suspects.retain(|envelope| !stale(&envelope.command));
+        self.isolated.retain(|envelope| !stale(&envelope.command));
     }
 
-    pub(crate) fn take_in(&mut self, envelope: Envelope) {
-        // What executors say to somebody who is not the owner they say again to the owner.
+    pub(super) fn enqueue(&mut self, envelope: Envelope) {
+        // What executors report to a replica that is not the owner, they repeat to the owner.
         if !self.stands_by() {
             self.inbox.push_back(envelope);
         }
     }
 
-    /// The shard is another's, and so is everything about it.
-    pub(crate) fn stand_by(&mut self, effects: &mut Vec<Effect>) {
+    /// Another replica owns the shard: everything about it is dropped.
+    pub(super) fn stand_by(&mut self, effects: &mut Vec<Effect>) {
         self.state = State::Standby;
         self.in_flight = None;
         self.open = Output::default();
         self.open_commands.clear();
         self.open_bytes = 0;
-        self.alone = false;
-        self.told = ExecutorState::default();
+        self.isolating = false;
+        self.executors = ExecutorState::default();
         self.inbox.clear();
-        self.suspects.clear();
+        self.isolated.clear();
         effects.push(Effect::StandBy);
     }
 
-    /// Rebuilds the core. What executors still run for this loop, or have reported and not seen
-    /// durable, goes on.
-    pub(crate) fn recover(
+    /// Rebuilds the core. What executors still run for this loop, or have reported and is not
+    /// durable yet, continues.
+    pub(super) fn recover(
         &mut self,
         now: Time,
         schedulers: Vec<RecoveredScheduler>,
         epoch: Epoch,
         last_batch: BatchNo,
     ) {
-        let mut core = Shard::restore(self.limits, now, schedulers, self.told.window());
-        for command in self.told.again() {
+        let mut core = Shard::restore(self.limits, now, schedulers, self.executors.window());
+        for command in self.executors.replay() {
             core.apply(now, None, &command, &mut self.open);
         }
         self.state = State::Working(Box::new(core));
         self.epoch = epoch;
-        self.next = BatchNo(last_batch.0 + 1);
+        self.next_batch = BatchNo(last_batch.0 + 1);
     }
 }
 
@@ -96,7 +98,7 @@ mod tests {
         })
     }
 
-    /// Leaves a record.
+    /// A command that leaves a record.
     fn open() -> Command {
         let caller = Caller {
             namespace: Namespace::default_namespace(),
@@ -129,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_rests_on_no_record_waits_for_the_lease() {
+    fn a_reply_that_rests_on_no_record_waits_for_the_lease() {
         let mut machine = owner();
         machine.set_lease(false);
         assert!(answered(machine.step(NOW, [asked(1, Command::Status)])).is_empty());
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_deposed_answers_nobody_and_decides_nothing() {
+    fn a_deposed_owner_answers_nobody_and_decides_nothing() {
         let mut machine = owner();
         machine.step(NOW, [asked(1, open())]);
         let effects = machine.step(NOW, [Event::Deposed, asked(2, Command::Status)]);

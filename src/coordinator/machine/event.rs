@@ -1,0 +1,57 @@
+//! What goes into the machine and what comes out of it.
+
+use super::envelope::Envelope;
+use crate::{
+    core::{
+        Action, Attempt, BatchNo, Epoch, Handle, InDoubtWindow, Progress, RecoveredScheduler, Seq,
+    },
+    journal::{Batch, Commit},
+};
+use std::{sync::Arc, time::Duration};
+
+/// Something that happened to the loop.
+#[derive(Debug)]
+pub enum Event {
+    /// A command came in.
+    Command(Envelope),
+    /// The outcome of the batch in flight.
+    Commit(BatchNo, Commit),
+    /// The journal has been read, under a new epoch.
+    Recovered {
+        schedulers: Vec<RecoveredScheduler>,
+        epoch: Epoch,
+        /// The last batch in the journal.
+        last_batch: BatchNo,
+        /// What replicas that owned the shard since may have been running; `None`: no other one
+        /// did.
+        window: Option<InDoubtWindow>,
+    },
+    /// Another replica owns the shard.
+    Deposed,
+}
+
+/// Something the loop wants done, in this order.
+#[derive(Debug)]
+pub enum Effect {
+    /// Append this batch, after a pause (zero unless the batch is sent again).
+    Append(Arc<Batch>, Duration),
+    /// These are durable: release what waited for them.
+    Release(Release),
+    /// The core is unusable: take the shard over again, recover, and send [`Event::Recovered`].
+    Recover,
+    /// Another replica owns the shard: every waiting caller and every stream must go there, and no
+    /// assignment of this loop is valid any more.
+    StandBy,
+}
+
+/// What a durable batch releases.
+#[derive(Debug)]
+pub struct Release {
+    /// The batch, when it had records.
+    pub batch: Option<Arc<Batch>>,
+    pub actions: Vec<Action>,
+    /// How far each touched scheduler is.
+    pub progress: Vec<(Handle, Progress)>,
+    /// Assignments with a session whose completion is durable.
+    pub over: Vec<(Handle, Seq, Attempt)>,
+}
