@@ -1,7 +1,8 @@
 //! The command line: one file per verb under `cli/`.
 //!
-//! Data goes to stdout, progress and errors to stderr. Exit codes: 0 all went well, 1 it did not, 2 the command line was
-//! wrong, 3 a task did not succeed. A verb translates and prints; it decides nothing the server should decide.
+//! Data goes to stdout, progress and errors to stderr. Exit codes: 0 all went well, 1 it did not, 2
+//! the command line was wrong, 3 a task did not succeed. A verb translates and prints; it decides
+//! nothing the server should decide.
 
 mod cancel;
 mod clock;

@@ -1,7 +1,9 @@
-//! The way between replicas: a port of its own with mutual authentication, and the channels to the other replicas' ports.
+//! The network between replicas: a port of its own with mutual TLS, and the channels to the ports
+//! of the other replicas.
 //!
-//! Whoever gets through the port is a replica: what it says about who calls is believed. So it must never be the port of
-//! callers, and without certificates it must be closed to everybody else by other means.
+//! Whoever gets through this port is trusted as a replica: what it says about the caller of a
+//! forwarded call is believed. So it must never be exposed to callers, and without certificates it
+//! must be protected by other means.
 
 mod channels;
 mod incoming;
@@ -16,27 +18,27 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::{service::Routes, transport::Server};
 
-/// Connections of other replicas: a few each.
-const CONNECTIONS: usize = 256;
+/// Each replica opens a few.
+const MAX_CONNECTIONS: usize = 256;
 const STREAMS_PER_CONNECTION: u32 = 65_536;
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
-const HEADER_BYTES: u32 = 32 << 10;
-/// A replica that says nothing for so long, though asked, is gone.
+const MAX_HEADER_BYTES: u32 = 32 << 10;
+/// Interval between pings, and how long a replica may take to answer one.
 const KEEPALIVE: Duration = Duration::from_secs(2);
 
-/// How a replica is reached by the others.
+/// How other replicas reach this one.
 #[derive(Clone, Debug)]
 pub struct PeerConfig {
-    /// Where it listens for them.
+    /// Address to listen on.
     pub listen: SocketAddr,
-    /// Where they reach it, as `host:port`; `None`: where it listens.
+    /// Address that other replicas use, as `host:port`; `None`: the one it listens on.
     pub advertise: Option<String>,
-    /// Who it is and whom it believes; `None`: everybody.
+    /// Certificates for mutual TLS; `None`: plain text, and any peer is trusted.
     pub tls: Option<Tls>,
 }
 
-/// The port of the replicas, bound and not yet served.
+/// The peer port, bound and not yet served.
 pub struct Port {
     listener: TcpListener,
     tls: Option<Tls>,
@@ -44,7 +46,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// Binds it. Fails when the address is taken.
+    /// Binds the port. Fails when the address is taken.
     pub async fn bind(config: PeerConfig) -> std::io::Result<Port> {
         let listener = TcpListener::bind(config.listen).await?;
         let address = match config.advertise {
@@ -54,7 +56,8 @@ impl Port {
         if config.tls.is_none() {
             tracing::warn!(
                 %address,
-                "the port of the replicas is open to whoever reaches it: name certificates with --peer-cert, --peer-key, --peer-ca"
+                "the peer port accepts any connection: \
+                 set certificates with --peer-cert, --peer-key and --peer-ca"
             );
         }
         Ok(Port {
@@ -64,12 +67,12 @@ impl Port {
         })
     }
 
-    /// Where the other replicas reach it, as `host:port`.
+    /// Address that other replicas use, as `host:port`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The channels to the others, with the same certificates.
+    /// Channels to the other replicas, with the same certificates.
     pub fn peers(&self) -> Peers {
         Peers::new(self.tls.clone())
     }
@@ -80,7 +83,7 @@ impl Port {
             .max_concurrent_streams(STREAMS_PER_CONNECTION)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .http2_max_header_list_size(HEADER_BYTES)
+            .http2_max_header_list_size(MAX_HEADER_BYTES)
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE));
         if let Some(tls) = &self.tls {
@@ -88,7 +91,7 @@ impl Port {
         }
         let served = server
             .add_routes(routes)
-            .serve_with_incoming(connections(self.listener, CONNECTIONS));
+            .serve_with_incoming(connections(self.listener, MAX_CONNECTIONS));
         match stopping.run_until_cancelled(served).await {
             Some(served) => Ok(served?),
             None => Ok(()),

@@ -1,5 +1,6 @@
-//! The door for callers over gRPC. It translates: request → validated core types → coordinator → answer. It never decides
-//! and keeps no state of its own; every limit of the transport is set in `server`.
+//! The gRPC API for callers. It translates: request → validated core types → coordinator →
+//! response. It never decides anything and keeps no state of its own; every limit of the transport
+//! is set in `server`.
 
 mod auth;
 mod convert;

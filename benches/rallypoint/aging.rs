@@ -1,5 +1,5 @@
-//! Millions of tasks one after the other, with autovacuum off: the last million against the first, what is dead in the
-//! tables that grow, and what a task takes on disk.
+//! Millions of tasks one after the other, with autovacuum off: the last million against the first,
+//! what is dead in the tables that grow, and what a task takes on disk.
 
 use crate::{
     environment::Environment,

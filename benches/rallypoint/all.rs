@@ -1,4 +1,5 @@
-//! Every bench, one after the other, each in a process of its own; what they found becomes `RESULTS.md` and pictures.
+//! Every bench, one after the other, each in a process of its own; what they found becomes
+//! `RESULTS.md` and pictures.
 
 use crate::{Name, machine::Machine, results};
 use anyhow::{Context, Result, ensure};

@@ -1,5 +1,5 @@
-//! What a backlog costs others: the same load on an empty server and on one where another scheduler has tasks queued by the
-//! million; and the memory the backlog takes.
+//! What a backlog costs others: the same load on an empty server and on one where another scheduler
+//! has tasks queued by the million; and the memory the backlog takes.
 
 use crate::{
     environment::Environment,

@@ -1,4 +1,5 @@
-//! Cancelling a backlog of millions: how soon it is acknowledged, and what others notice while it is carried out.
+//! Cancelling a backlog of millions: how soon it is acknowledged, and what others notice while it
+//! is carried out.
 
 use crate::{
     environment::{Environment, Server},

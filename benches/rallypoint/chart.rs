@@ -1,4 +1,5 @@
-//! A line chart as SVG: throughput against size, with the empty server's beside it. It draws; it does not judge.
+//! A line chart as SVG: throughput against size, with the empty server's beside it. It draws; it
+//! does not judge.
 
 use std::fmt::Write;
 
@@ -9,7 +10,8 @@ const RIGHT: f64 = 20.0;
 pub(crate) const TOP: f64 = 50.0;
 pub(crate) const BOTTOM: f64 = 50.0;
 
-/// A chart: a title, what lies below and beside it, its places along the bottom, and lines with a value at each.
+/// A chart: a title, what lies below and beside it, its places along the bottom, and lines with a
+/// value at each.
 pub(crate) struct Picture<'a> {
     pub title: &'a str,
     pub below: &'a str,

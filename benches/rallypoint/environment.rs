@@ -1,4 +1,5 @@
-//! Where a bench runs: a durable private Postgres in a temporary folder, and a server process on it.
+//! Where a bench runs: a durable private Postgres in a temporary folder, and a server process on
+//! it.
 
 use crate::usage::Usage;
 use anyhow::{Context, Result};
@@ -104,7 +105,8 @@ impl Environment {
         Ok(bytes)
     }
 
-    /// Has Postgres write down what it holds back, so that it does not do so in the middle of a measurement.
+    /// Has Postgres write down what it holds back, so that it does not do so in the middle of a
+    /// measurement.
     pub(crate) async fn checkpoint(&self) -> Result<()> {
         sqlx::query("checkpoint")
             .execute(&mut self.admin().await?)

@@ -24,7 +24,8 @@ pub(crate) async fn paused(address: &str) -> Result<Scheduler> {
     Ok(scheduler)
 }
 
-/// Submits SQL tasks with bodies of 1 KiB until `scheduler`, which has `from`, has `to`: `per_call` a call.
+/// Submits SQL tasks with bodies of 1 KiB until `scheduler`, which has `from`, has `to`: `per_call`
+/// a call.
 pub(crate) async fn fill(
     scheduler: &Scheduler,
     from: u64,
@@ -66,7 +67,8 @@ pub(crate) async fn fill_with(
     Ok(())
 }
 
-/// A statement of 1 KiB. It compresses well, as statements of one program do, and so does not fill the disk.
+/// A statement of 1 KiB. It compresses well, as statements of one program do, and so does not fill
+/// the disk.
 pub(crate) fn sql(number: u64) -> Task {
     let mut statement = format!("select {number} /*");
     statement.extend(std::iter::repeat_n(

@@ -1,4 +1,5 @@
-//! One task at a time, from the call to its AsyncDone, against two single-row commits and one gRPC round trip.
+//! One task at a time, from the call to its AsyncDone, against two single-row commits and one gRPC
+//! round trip.
 
 use crate::{
     environment::{Environment, Server},
@@ -13,7 +14,8 @@ use rallypoint_client::{
 use sqlx::{Executor, PgConnection};
 use std::time::Instant;
 
-/// So many tasks, commits and calls take turns, so that what else the machine does falls on all of them.
+/// So many tasks, commits and calls take turns, so that what else the machine does falls on all of
+/// them.
 const TURN: u64 = 100;
 
 pub(crate) async fn run(count: u64, runs: usize) -> Result<Report> {
@@ -63,7 +65,8 @@ pub(crate) async fn run(count: u64, runs: usize) -> Result<Report> {
     })
 }
 
-/// Microseconds from the call to the AsyncDone of each of `count` tasks, one at a time, on a scheduler of their own.
+/// Microseconds from the call to the AsyncDone of each of `count` tasks, one at a time, on a
+/// scheduler of their own.
 pub(crate) async fn tasks(address: &str, count: u64) -> Result<Vec<f64>> {
     Tasks::open(address).await?.run(count).await
 }

@@ -44,7 +44,8 @@ pub(crate) fn body(number: u64) -> Bytes {
     text.into()
 }
 
-/// Has `callers` submit `total` tasks, `per_call` a call, on one scheduler, and waits until every AsyncDone has come.
+/// Has `callers` submit `total` tasks, `per_call` a call, on one scheduler, and waits until every
+/// AsyncDone has come.
 pub(crate) async fn drive(
     address: &str,
     total: u64,

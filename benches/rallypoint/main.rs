@@ -1,7 +1,8 @@
-//! `bench`: one figure, and in the same run the yardstick it is to be read against. Machines differ; ratios travel.
+//! `bench`: one figure, and in the same run the yardstick it is to be read against. Machines
+//! differ; ratios travel.
 //!
-//! Every bench starts a durable private Postgres of its own and a server process on it, so that client, server and
-//! database are what a user has. It measures and prints; it passes no judgement.
+//! Every bench starts a durable private Postgres of its own and a server process on it, so that
+//! client, server and database are what a user has. It measures and prints; it passes no judgement.
 
 mod aging;
 mod all;
@@ -72,31 +73,40 @@ struct Bench {
 enum Name {
     /// Every bench below, into RESULTS.md
     All,
-    /// No-op tasks end to end, 100 a call, against the raw append of the same rows on one connection
+    /// No-op tasks end to end, 100 a call, against the raw append of the same rows on one
+    /// connection
     Throughput,
     /// No-op tasks end to end, 1 a call, 64 callers, against bare unary gRPC calls
     Unary,
     /// One task at a time, against two single-row commits and one gRPC round trip
     Latency,
-    /// New tasks while up to 10 million wait in another scheduler, against an empty server; and the memory they take
+    /// New tasks while up to 10 million wait in another scheduler, against an empty server; and the
+    /// memory they take
     Backlog,
-    /// New tasks while 100 000 schedulers are open and idle, against an empty server; statements and memory they take
+    /// New tasks while 100 000 schedulers are open and idle, against an empty server; statements
+    /// and memory they take
     Schedulers,
     /// 100 000 orders in one scheduler, and 100 000 tasks in one order, against as many without
     Orders,
-    /// Three times the load that can be sustained: throughput against the best, other callers, memory
+    /// Three times the load that can be sustained: throughput against the best, other callers,
+    /// memory
     Overload,
-    /// 1000 streams, every tenth of which never reads while a million events pass it by, against the reading ones alone
+    /// 1000 streams, every tenth of which never reads while a million events pass it by, against
+    /// the reading ones alone
     Streams,
     /// 10 million queued tasks cancelled: when it is acknowledged, and what other callers notice
     Cancel,
-    /// A million events read again from the journal, against taking its rows apart without a service; and lists of 10 million tasks
+    /// A million events read again from the journal, against taking its rows apart without a
+    /// service; and lists of 10 million tasks
     Replay,
-    /// Kill and start with 10 million queued, one old task open, or 100 000 schedulers, against an empty start
+    /// Kill and start with 10 million queued, one old task open, or 100 000 schedulers, against an
+    /// empty start
     Restart,
-    /// The owner of three replicas killed, and each told to go: how long no event comes, against the lease
+    /// The owner of three replicas killed, and each told to go: how long no event comes, against
+    /// the lease
     Takeover,
-    /// 10 million tasks with autovacuum off: the last million against the first, dead rows, bytes on disk
+    /// 10 million tasks with autovacuum off: the last million against the first, dead rows, bytes
+    /// on disk
     Aging,
     /// A transaction that stays open, and days that come and go, against the same load without
     Snapshot,

@@ -1,5 +1,5 @@
-//! The yardstick of unary calls: the same ExecAsync message over the same transport, answered at once by a process that
-//! does nothing with it.
+//! The yardstick of unary calls: the same ExecAsync message over the same transport, answered at
+//! once by a process that does nothing with it.
 
 use crate::load;
 use anyhow::Result;

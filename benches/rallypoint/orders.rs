@@ -1,5 +1,5 @@
-//! What orders cost: a task behind a barrier against one that merely waits for its predecessor, and many tasks of one order
-//! against as many without.
+//! What orders cost: a task behind a barrier against one that merely waits for its predecessor, and
+//! many tasks of one order against as many without.
 
 use crate::{
     environment::{Environment, Server},
@@ -15,7 +15,8 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 
 const PER_CALL: u64 = 1_000;
-/// Of the tasks that run one after the other, how many are waited for: more than one checkpoint falls into that.
+/// Of the tasks that run one after the other, how many are waited for: more than one checkpoint
+/// falls into that.
 const WAITED: u64 = 25_000;
 
 /// Microseconds a task, and of the server's processor.
@@ -87,7 +88,8 @@ async fn side_by_side(server: &Server, total: u64, order: fn(u64) -> Option<i64>
     Cost::since(start, before, server, total)
 }
 
-/// Tasks that run one after the other, however many wait behind them. What it takes to submit them is counted by itself.
+/// Tasks that run one after the other, however many wait behind them. What it takes to submit them
+/// is counted by itself.
 async fn one_by_one(
     server: &Server,
     total: u64,

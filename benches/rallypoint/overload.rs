@@ -1,5 +1,5 @@
-//! Three times the load that can be sustained: what becomes of throughput, of other callers, and of memory; and how soon
-//! all is well again.
+//! Three times the load that can be sustained: what becomes of throughput, of other callers, and of
+//! memory; and how soon all is well again.
 
 use crate::{
     environment::{Environment, Server},
@@ -45,7 +45,8 @@ struct Load {
     done: Arc<AtomicU64>,
 }
 
-/// Tasks of a caller of another namespace, one at a time: when each was done, and how long it took, in microseconds.
+/// Tasks of a caller of another namespace, one at a time: when each was done, and how long it took,
+/// in microseconds.
 type Calm = Vec<(Instant, f64)>;
 
 pub(crate) async fn run(runs: usize) -> Result<Report> {
@@ -203,8 +204,9 @@ fn between(calm: &Calm, from: Option<Instant>, to: Option<Instant>) -> Vec<f64> 
         .collect()
 }
 
-/// Seconds from `end` until the end of the last stretch of time in which one task in ten took more than twice the usual 99th
-/// percentile: of the hundred tasks of a stretch the slowest says nothing.
+/// Seconds from `end` until the end of the last stretch of time in which one task in ten took more
+/// than twice the usual 99th percentile: of the hundred tasks of a stretch the slowest says
+/// nothing.
 fn recovery(calm: &Calm, end: Instant, usual: f64) -> f64 {
     let windows = (AFTER.as_secs_f64() / WINDOW_AFTER.as_secs_f64()) as u32;
     let slow = (0..windows).rev().find(|window| {

@@ -1,5 +1,5 @@
-//! Two servers side by side, one of them empty, and what the same load takes on both. They take turns, and begin by
-//! turns, so that what else the machine does falls on both alike.
+//! Two servers side by side, one of them empty, and what the same load takes on both. They take
+//! turns, and begin by turns, so that what else the machine does falls on both alike.
 
 use crate::{latency, load, report::median, series::Point};
 use anyhow::Result;
@@ -27,7 +27,8 @@ pub(crate) struct Side {
 }
 
 impl Duel {
-    /// New schedulers on both servers: `total` no-op tasks for the rate, then some one at a time for the latency.
+    /// New schedulers on both servers: `total` no-op tasks for the rate, then some one at a time
+    /// for the latency.
     pub(crate) async fn fight(empty: &str, loaded: &str, turns: usize, total: u64) -> Result<Duel> {
         let mut duel = Duel::default();
         for turn in 0..turns {

@@ -1,5 +1,5 @@
-//! The yardstick of throughput: the same rows into the same tables through the same gate, on one connection, without a
-//! service around it.
+//! The yardstick of throughput: the same rows into the same tables through the same gate, on one
+//! connection, without a service around it.
 
 use crate::{environment::Environment, load};
 use anyhow::{Result, bail, ensure};
@@ -16,7 +16,8 @@ use std::{
 };
 use uuid::Uuid;
 
-/// Appends `total` tasks and their outcomes in batches of about `per_batch` tasks, `per_call` a call; tasks per second.
+/// Appends `total` tasks and their outcomes in batches of about `per_batch` tasks, `per_call` a
+/// call; tasks per second.
 pub(crate) async fn append(
     environment: &Environment,
     database: &str,

@@ -1,5 +1,6 @@
-//! A reader who returns after a million events: everything from the journal, in order, against reading and taking apart the
-//! same rows without a service around it. And the first pages of tasks of a scheduler with ten million finished ones.
+//! A reader who returns after a million events: everything from the journal, in order, against
+//! reading and taking apart the same rows without a service around it. And the first pages of tasks
+//! of a scheduler with ten million finished ones.
 
 use crate::{
     environment::Environment,
@@ -28,7 +29,8 @@ const READ_BYTES: usize = 1 << 20;
 const ONE_ORDER: u64 = 100_000;
 /// The lowest order where a call has tasks of many.
 const MANY: i64 = 1_000_000;
-/// An order among those that only the oldest of these calls have, though it lies between the orders of all of them.
+/// An order among those that only the oldest of these calls have, though it lies between the orders
+/// of all of them.
 const RARE: i64 = MANY + 5;
 /// Times a page is asked for.
 const PAGES: usize = 20;
@@ -173,7 +175,8 @@ async fn read(reader: &Reader, handle: Handle, count: u64) -> Result<f64> {
     Ok(f64::from(read) / start.elapsed().as_secs_f64())
 }
 
-/// Milliseconds of the first page of each list, and of single tasks from all over: the median, and the slowest of all.
+/// Milliseconds of the first page of each list, and of single tasks from all over: the median, and
+/// the slowest of all.
 async fn first_pages(scheduler: &Scheduler, total: u64) -> Result<Vec<(&'static str, f64)>> {
     let (mut figures, mut slowest) = (Vec::new(), 0f64);
     let (one, nobodys) = (one_order(total / 8 * 5), MANY / 2);

@@ -1,6 +1,7 @@
-//! A server killed and started again: from the start of the process to the first outcome of a statement, against a start on
-//! an empty journal. With millions of statements queued, submitted in large calls or one by one; with one old task left open
-//! and millions finished after it; and with many open schedulers, each of which has finished a few tasks.
+//! A server killed and started again: from the start of the process to the first outcome of a
+//! statement, against a start on an empty journal. With millions of statements queued, submitted in
+//! large calls or one by one; with one old task left open and millions finished after it; and with
+//! many open schedulers, each of which has finished a few tasks.
 
 use crate::{
     environment::{Environment, Server},
@@ -114,7 +115,8 @@ impl Side {
         fill::fill_with(&scheduler, 0, total, per_call, callers, sql).await
     }
 
-    /// A start: until the first event of the backlog, which is resumed, or of a new task of a new scheduler.
+    /// A start: until the first event of the backlog, which is resumed, or of a new task of a new
+    /// scheduler.
     async fn start(&mut self, environment: &Environment) -> Result<()> {
         let start = Instant::now();
         let server = environment.server(&self.database).await?;

@@ -1,5 +1,5 @@
-//! `RESULTS.md`: every bench's figure beside its yardstick, with the machine and the versions they were measured on. It
-//! reads the JSON the benches print and knows nothing of what they measure.
+//! `RESULTS.md`: every bench's figure beside its yardstick, with the machine and the versions they
+//! were measured on. It reads the JSON the benches print and knows nothing of what they measure.
 
 use crate::{
     chart::Picture,

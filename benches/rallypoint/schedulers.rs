@@ -1,5 +1,5 @@
-//! What open schedulers cost that do nothing: statements, memory, and the speed of a task in any of them against the same
-//! task on an empty server.
+//! What open schedulers cost that do nothing: statements, memory, and the speed of a task in any of
+//! them against the same task on an empty server.
 
 use crate::{
     environment::Environment,
@@ -53,7 +53,8 @@ pub(crate) async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> 
         environment.checkpoint().await?;
         last = fight(&few, &many, 2 * runs + 1, total).await?;
         let mut point = last.point(step);
-        // Of those opened since the last step: the first ones live in memory that the load before them has left.
+        // Of those opened since the last step: the first ones live in memory that the load before
+        // them has left.
         let bytes = before
             .replace((step, resident))
             .map_or(f64::NAN, |(opened, used)| {
@@ -104,7 +105,8 @@ pub(super) async fn open(address: &str, count: u64) -> Result<Vec<Scheduler>> {
     Ok(all)
 }
 
-/// Turn by turn: a rate over 64 schedulers picked anew, then tasks one at a time, each in another scheduler.
+/// Turn by turn: a rate over 64 schedulers picked anew, then tasks one at a time, each in another
+/// scheduler.
 async fn fight(few: &[Scheduler], many: &[Scheduler], turns: usize, total: u64) -> Result<Duel> {
     let mut duel = Duel::default();
     for turn in 0..turns {
@@ -147,7 +149,8 @@ async fn drive(schedulers: &[Scheduler], turn: usize, total: u64) -> Result<f64>
     Ok((calls * PER_CALL * CALLERS) as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Microseconds of tasks one at a time, each in another scheduler: submit, then wait on a stream of its own.
+/// Microseconds of tasks one at a time, each in another scheduler: submit, then wait on a stream of
+/// its own.
 async fn one_by_one(schedulers: &[Scheduler], turn: usize) -> Result<Vec<f64>> {
     let mut latencies = Vec::with_capacity(ONE_BY_ONE);
     for number in 0..ONE_BY_ONE {
@@ -167,7 +170,8 @@ fn spread(schedulers: &[Scheduler], number: usize) -> &Scheduler {
     &schedulers[number.wrapping_mul(7_919) % schedulers.len()]
 }
 
-/// Statements per second that reach Postgres, its own bookkeeping and ours left out, while nobody asks for anything.
+/// Statements per second that reach Postgres, its own bookkeeping and ours left out, while nobody
+/// asks for anything.
 async fn statements(environment: &Environment) -> Result<f64> {
     let mut admin = environment.admin().await?;
     sqlx::query("create extension if not exists pg_stat_statements")

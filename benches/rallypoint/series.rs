@@ -1,4 +1,5 @@
-//! Figures at growing sizes, for the benches that ask what size costs. The report stands for the largest one.
+//! Figures at growing sizes, for the benches that ask what size costs. The report stands for the
+//! largest one.
 
 use crate::report::{Report, round};
 use serde_json::{Map, Value, json};

@@ -1,5 +1,5 @@
-//! Somebody who looks at the log and goes to lunch with the transaction open, and days that come and go meanwhile: the same
-//! load on a server that is left alone, turn by turn.
+//! Somebody who looks at the log and goes to lunch with the transaction open, and days that come
+//! and go meanwhile: the same load on a server that is left alone, turn by turn.
 
 use crate::{
     environment::{Environment, Server},
@@ -144,7 +144,8 @@ async fn look(session: &mut PgConnection) -> Result<()> {
     Ok(())
 }
 
-/// Makes, attaches, detaches and drops a day far away again and again, as the server's housekeeping does it.
+/// Makes, attaches, detaches and drops a day far away again and again, as the server's housekeeping
+/// does it.
 struct Days {
     stop: watch::Sender<bool>,
     turning: JoinHandle<Result<u32>>,
@@ -183,7 +184,8 @@ async fn turn_days(mut session: PgConnection, mut stopped: watch::Receiver<bool>
     Ok(turned)
 }
 
-/// Detaches the day and drops it; says whether it is gone. An open reader keeps it, and then nobody waits behind.
+/// Detaches the day and drops it; says whether it is gone. An open reader keeps it, and then nobody
+/// waits behind.
 async fn let_go(session: &mut PgConnection) -> Result<bool> {
     let there =
         "select exists (select from pg_inherits where inhrelid = to_regclass('submission_far'))";

@@ -1,9 +1,9 @@
-//! Readers that never read, while events by the million pass them by: what they cost those who do read, and the server's
-//! memory.
+//! Readers that never read, while events by the million pass them by: what they cost those who do
+//! read, and the server's memory.
 //!
-//! Two servers take turns under the same load; in one of them some streams are stalled from the first turn to the last. A
-//! turn gives tasks to a busy scheduler, which all the stalled ones watch, and a few to calm ones; it ends when every reading
-//! stream has been told of them.
+//! Two servers take turns under the same load; in one of them some streams are stalled from the
+//! first turn to the last. A turn gives tasks to a busy scheduler, which all the stalled ones
+//! watch, and a few to calm ones; it ends when every reading stream has been told of them.
 
 use crate::{
     environment::{Environment, Server},
@@ -150,7 +150,8 @@ impl Side {
         })
     }
 
-    /// Gives the busy scheduler so many tasks; events per second that the reading streams get in all.
+    /// Gives the busy scheduler so many tasks; events per second that the reading streams get in
+    /// all.
     async fn turn(&mut self, tasks: u64) -> Result<f64> {
         let (from, to) = (self.submitted, self.submitted + tasks);
         for (at, scheduler) in self.schedulers.iter().enumerate() {
@@ -179,7 +180,8 @@ impl Side {
         Ok(told as f64 / start.elapsed().as_secs_f64())
     }
 
-    /// What the reading streams have been told when the busy scheduler's first `tasks` and its share of the others' are done.
+    /// What the reading streams have been told when the busy scheduler's first `tasks` and its
+    /// share of the others' are done.
     fn deliveries(&self, tasks: u64) -> u64 {
         let told = |at| share(self.readers, at) * if at == 0 { tasks } else { tasks / CALM };
         (0..SCHEDULERS).map(told).sum()

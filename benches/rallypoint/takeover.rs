@@ -1,5 +1,6 @@
-//! Three replicas under a steady load: the owner is killed, again and again, and the time until the next event is taken;
-//! then each is told to go and started again, and the longest silence is taken. Callers know all three addresses.
+//! Three replicas under a steady load: the owner is killed, again and again, and the time until the
+//! next event is taken; then each is told to go and started again, and the longest silence is
+//! taken. Callers know all three addresses.
 
 use crate::{
     environment::{Environment, Server},

@@ -1,4 +1,5 @@
-//! No-op tasks end to end over gRPC, durable, 100 tasks a call, against the raw append of the same rows.
+//! No-op tasks end to end over gRPC, durable, 100 tasks a call, against the raw append of the same
+//! rows.
 
 use crate::{
     environment::Environment,

@@ -1,4 +1,5 @@
-//! No-op tasks end to end over gRPC, durable, one task a call, against bare unary gRPC calls in the same run.
+//! No-op tasks end to end over gRPC, durable, one task a call, against bare unary gRPC calls in the
+//! same run.
 
 use crate::{
     environment::{Environment, Server},
@@ -14,7 +15,8 @@ use std::time::{Duration, Instant};
 use tonic::transport::Channel;
 
 const CALLERS: u64 = 64;
-/// The service and the bare process take turns of so many calls, so that what else the machine does falls on both.
+/// The service and the bare process take turns of so many calls, so that what else the machine does
+/// falls on both.
 const TURN: u64 = 10_000;
 
 pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
@@ -81,7 +83,8 @@ impl Service {
         null_server::requests(self.scheduler.handle(), count)
     }
 
-    /// How long so many calls take, until the last AsyncDone has come. The calls are those of the yardstick.
+    /// How long so many calls take, until the last AsyncDone has come. The calls are those of the
+    /// yardstick.
     async fn call(&mut self, count: u64) -> Result<Duration> {
         let last = self.stream.cursor() + count as i64;
         let requests = self.requests(count);

@@ -1,4 +1,5 @@
-//! Times and durations as text. Times are UTC, so that they read the same as in the log and for every reader.
+//! Times and durations as text. Times are UTC, so that they read the same as in the log and for
+//! every reader.
 
 use jiff::Timestamp;
 use std::{str::FromStr, time::Duration};

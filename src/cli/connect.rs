@@ -31,7 +31,8 @@ impl Server {
         }
     }
 
-    /// A connection, or why there is none. The log shows the account of whoever sits here as the caller.
+    /// A connection, or why there is none. The log shows the account of whoever sits here as the
+    /// caller.
     pub(super) async fn client(&self) -> Result<Client, CliError> {
         let what = || format!("cannot reach the server at {}", self.address);
         let client = Client::connect(&self.address)

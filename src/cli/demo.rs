@@ -1,7 +1,7 @@
 //! `demo`: the whole service on this machine, seen in ten seconds.
 //!
-//! It starts a server in this process on a private Postgres of its own, talks to it over gRPC as any caller would, and
-//! judges the run by the execution log. It leaves nothing behind.
+//! It starts a server in this process on a private Postgres of its own, talks to it over gRPC as
+//! any caller would, and judges the run by the execution log. It leaves nothing behind.
 
 mod progress;
 mod series;

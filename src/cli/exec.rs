@@ -1,7 +1,7 @@
 //! `exec`: statements become tasks of one scheduler; every AsyncDone is printed as it comes.
 //!
-//! The first Ctrl-C releases the scheduler with CANCEL and goes on reading, so that the last line printed is the truth;
-//! the second one leaves at once.
+//! The first Ctrl-C releases the scheduler with CANCEL and goes on reading, so that the last line
+//! printed is the truth; the second one leaves at once.
 
 mod file;
 
@@ -33,7 +33,8 @@ pub(super) struct Exec {
     /// SQL statements, a task each (or use --file)
     #[arg(required_unless_present = "file", value_name = "SQL")]
     statements: Vec<String>,
-    /// A file of `order, statement` lines (`-`: stdin); # begins a comment line, an empty order means none
+    /// A file of `order, statement` lines (`-`: stdin); # begins a comment line, an empty order
+    /// means none
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Order of the statements given as arguments [default: none]
@@ -98,7 +99,8 @@ impl Exec {
         Ok(printer.verdict())
     }
 
-    /// The statements, in ascending order: were they to need more than one call, a later call may bring no lower order.
+    /// The statements, in ascending order: were they to need more than one call, a later call may
+    /// bring no lower order.
     fn lines(&self) -> Result<Vec<Line>, CliError> {
         let arguments = self.statements.iter().map(|text| Line {
             order: self.order,
@@ -148,7 +150,8 @@ impl Exec {
     }
 }
 
-/// Prints events until every task has ended; releases the scheduler, also when a halt stands in the way or on Ctrl-C.
+/// Prints events until every task has ended; releases the scheduler, also when a halt stands in the
+/// way or on Ctrl-C.
 async fn follow(
     scheduler: &Scheduler,
     printer: &mut Printer,

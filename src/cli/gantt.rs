@@ -1,4 +1,5 @@
-//! Spans of time as bars of text, one below the other, so that the eye sees what ran together and what waited.
+//! Spans of time as bars of text, one below the other, so that the eye sees what ran together and
+//! what waited.
 //!
 //! Start and end are rounded the same way: spans that do not overlap never share a cell.
 

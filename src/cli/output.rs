@@ -1,4 +1,5 @@
-//! How data leaves on stdout: as tables for people or as JSON for programs; in colour only on a terminal.
+//! How data leaves on stdout: as tables for people or as JSON for programs; in colour only on a
+//! terminal.
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -25,7 +26,8 @@ impl Output {
     }
 }
 
-/// Writes a line on stdout. A reader that has gone (`| head`) ends the program quietly, as it does `cat`.
+/// Writes a line on stdout. A reader that has gone (`| head`) ends the program quietly, as it does
+/// `cat`.
 pub(super) fn line(text: impl AsRef<str>) {
     if writeln!(io::stdout().lock(), "{}", text.as_ref()).is_err() {
         std::process::exit(0);

@@ -1,7 +1,7 @@
 //! Live progress on stderr: a bar per order on a terminal, plain lines elsewhere.
 //!
-//! Progress is never data: nothing here writes on stdout, and lines that go there pass through `aside`, so that they do
-//! not run into the bars.
+//! Progress is never data: nothing here writes on stdout, and lines that go there pass through
+//! `aside`, so that they do not run into the bars.
 
 use super::labels;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};

@@ -74,8 +74,8 @@ pub(super) struct Serve {
         value_name = "N"
     )]
     noop_slots: u32,
-    /// Days for which events and the log of what has ended can be read; more than a month needs a larger
-    /// max_locks_per_transaction of the coordination database, and the start says so
+    /// Days for which events and the log of what has ended can be read; more than a month needs a
+    /// larger max_locks_per_transaction of the coordination database, and the start says so
     #[arg(
         long,
         env = "RALLYPOINT_RETENTION",
@@ -85,7 +85,8 @@ pub(super) struct Serve {
         value_name = "DAYS"
     )]
     retention: u32,
-    /// Memory for the bodies of waiting tasks, in MiB: what does not fit is read back when its turn is near
+    /// Memory for the bodies of waiting tasks, in MiB: what does not fit is read back when its turn
+    /// is near
     #[arg(
         long,
         env = "RALLYPOINT_BODY_MEMORY",
@@ -103,7 +104,8 @@ pub(super) struct Serve {
         value_name = "NAME"
     )]
     replica_name: Option<String>,
-    /// Take the namespace from the metadata `rallypoint-namespace`: only behind a proxy that sets it
+    /// Take the namespace from the metadata `rallypoint-namespace`: only behind a proxy that sets
+    /// it
     #[arg(
         long,
         env = "RALLYPOINT_TRUSTED_NAMESPACE_METADATA",

@@ -11,8 +11,8 @@ const CALL_BYTES: usize = limits::CALL_BYTES - (64 << 10);
 /// How often a full queue is waited for.
 const PATIENCE: u32 = 60;
 
-/// Submits tasks in as many calls as their size needs. A later call may bring no lower order than an earlier one, so the
-/// tasks must come in ascending order.
+/// Submits tasks in as many calls as their size needs. A later call may bring no lower order than
+/// an earlier one, so the tasks must come in ascending order.
 pub(super) async fn submit(scheduler: &Scheduler, tasks: Vec<Task>) -> Result<(), CliError> {
     for call in calls(tasks) {
         exec(scheduler, call)

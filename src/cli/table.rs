@@ -1,4 +1,5 @@
-//! Tables for people: columns as wide as their widest cell, numbers to the right, the last column cut at the terminal.
+//! Tables for people: columns as wide as their widest cell, numbers to the right, the last column
+//! cut at the terminal.
 
 use super::output::{self, DIM};
 

@@ -1,4 +1,5 @@
-//! One channel to each other replica, made when it is first asked for. A channel connects by itself, and again.
+//! One channel to each other replica, created on first use. A channel connects and reconnects by
+//! itself.
 
 use super::Tls;
 use std::{
@@ -8,16 +9,17 @@ use std::{
 };
 use tonic::transport::{Channel, Endpoint, Error};
 
-/// A connection within one network is there at once or not at all.
+/// Within one network a connection is established at once or not at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// A replica that is stopped, or cut off, does not answer a ping.
+/// Interval between pings, and how long a replica may take to answer one.
 const KEEPALIVE: Duration = Duration::from_secs(1);
-/// What a forwarded stream may hold here that its caller does not read.
+/// Bytes of a forwarded stream that may wait here until its caller reads them.
 const STREAM_WINDOW: u32 = 128 << 10;
-/// The most there can be: what callers do not read would use up a smaller one, and everybody else would wait for them.
+/// The largest window there is: with a smaller one, streams that callers do not read would use it
+/// up and block all others.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
-/// Channels kept; addresses of replicas that are no more go with the rest when there are more.
-const CHANNELS: usize = 64;
+/// When there are more, all are dropped, and with them those to replicas that are gone.
+const MAX_CHANNELS: usize = 64;
 
 /// The other replicas, by address. Clones share the channels.
 #[derive(Clone, Debug)]
@@ -27,7 +29,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// With these certificates; `None`: without any.
+    /// Channels that use these certificates; `None`: plain text.
     pub fn new(tls: Option<Tls>) -> Peers {
         Peers {
             tls,
@@ -35,14 +37,15 @@ impl Peers {
         }
     }
 
-    /// The channel to the replica at `address` (`host:port`). Fails when that is no address; connects only when used.
+    /// The channel to the replica at `address` (`host:port`). Fails when the address is malformed;
+    /// connects on first use.
     pub fn channel(&self, address: &str) -> Result<Channel, Error> {
         let mut channels = self.channels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(channel) = channels.get(address) {
             return Ok(channel.clone());
         }
         let channel = self.connect(address)?;
-        if channels.len() >= CHANNELS {
+        if channels.len() >= MAX_CHANNELS {
             channels.clear();
         }
         channels.insert(address.to_owned(), channel.clone());

@@ -1,4 +1,5 @@
-//! Connections, at most so many. Out of file descriptors, the listener pauses instead of spinning.
+//! Accepts connections up to a limit. When no file descriptor is free, the listener pauses instead
+//! of spinning.
 
 use futures_util::{Stream, stream};
 use std::{
@@ -15,31 +16,31 @@ use tokio::{
 };
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
-/// Pause after a connection could not be accepted.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Pause after an accept failed.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// A connection, and its place among the others.
+/// A connection, and its permit among those allowed.
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
-    _place: OwnedSemaphorePermit,
+    _permit: OwnedSemaphorePermit,
 }
 
-/// The connections of `listener`; the next one is accepted when fewer than `most` are open.
+/// The connections of `listener`; another one is accepted only while fewer than `limit` are open.
 pub fn connections(
     listener: TcpListener,
-    most: usize,
+    limit: usize,
 ) -> impl Stream<Item = io::Result<Connection>> {
-    let places = Arc::new(Semaphore::new(most));
-    stream::unfold((listener, places), |(listener, places)| async move {
-        let place = places.clone().acquire_owned().await.ok()?;
+    let permits = Arc::new(Semaphore::new(limit));
+    stream::unfold((listener, permits), |(listener, permits)| async move {
+        let permit = permits.clone().acquire_owned().await.ok()?;
         let stream = accept(&listener).await;
         Some((
             Ok(Connection {
                 stream,
-                _place: place,
+                _permit: permit,
             }),
-            (listener, places),
+            (listener, permits),
         ))
     })
 }
@@ -55,7 +56,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(PAUSE).await;
+                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }

@@ -1,21 +1,22 @@
-//! Certificates of the replicas: each shows its own, and believes only what the authority they share has signed.
+//! Certificates of the replicas: each presents its own and trusts only what the shared authority
+//! has signed.
 
 use anyhow::Context;
 use std::{fmt, fs, path::PathBuf};
 use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
 
-/// Files with PEM text.
+/// PEM files.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
-    /// The certificate of this replica, for servers and for clients.
+    /// Certificate of this replica, valid for server and client authentication.
     pub cert: PathBuf,
-    /// Its key.
+    /// Its private key.
     pub key: PathBuf,
-    /// The authority that signs the certificates of all replicas.
+    /// Certificate of the authority that signs those of all replicas.
     pub ca: PathBuf,
 }
 
-/// Who a replica is, and whom it believes.
+/// A replica's identity and the authority it trusts.
 #[derive(Clone)]
 pub struct Tls {
     identity: Identity,

@@ -1,5 +1,6 @@
-//! Who calls. Authentication is off in this version: everybody is in the namespace `default`, unless the operator has
-//! declared that the metadata can be trusted (a gateway that authenticates stands in front).
+//! Identifies the caller of a request. Authentication is off in this version: everybody is in the
+//! namespace `default`, unless the operator has declared the metadata trustworthy because a gateway
+//! that authenticates stands in front.
 
 use super::errors::{self, reason::Reason};
 use crate::core::{Caller, Namespace};
@@ -11,14 +12,14 @@ use tonic::{
     transport::server::TcpConnectInfo,
 };
 
-/// Metadata: the name a caller gives itself.
+/// Metadata key of the name a caller gives itself.
 pub(super) const CALLER: &str = "rallypoint-caller";
-/// Metadata: the namespace, where that is trusted.
+/// Metadata key of the namespace, read only when metadata is trusted.
 pub(super) const NAMESPACE: &str = "rallypoint-namespace";
-const CALLER_BYTES: usize = 255;
-const NAMESPACE_BYTES: usize = 63;
+const MAX_CALLER_BYTES: usize = 255;
+const MAX_NAMESPACE_BYTES: usize = 63;
 
-/// Tells the caller of a request.
+/// Finds out who sent a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Auth {
     default: Namespace,
@@ -26,7 +27,7 @@ pub(crate) struct Auth {
 }
 
 impl Auth {
-    /// With `trusted_namespace_metadata` a request may name its namespace.
+    /// With `trusted_namespace_metadata`, requests may name their namespace.
     pub(crate) fn new(trusted_namespace_metadata: bool) -> Self {
         Auth {
             default: Namespace::default_namespace(),
@@ -34,25 +35,21 @@ impl Auth {
         }
     }
 
-    /// Who sent `request`: the name it gives itself, else the address it came from.
+    /// The sender of `request`: the name it gives itself, else its address.
     pub(crate) fn caller<T>(&self, request: &tonic::Request<T>) -> Result<Caller, Status> {
-        self.of_metadata(request.metadata(), request.remote_addr())
+        self.identify(request.metadata(), request.remote_addr())
     }
 
-    /// Who sent a request that no handler has taken yet.
+    /// The sender of a request that has not reached a handler yet.
     pub(crate) fn caller_of(&self, parts: &Parts) -> Result<Caller, Status> {
         let peer = parts
             .extensions
             .get::<TcpConnectInfo>()
             .and_then(TcpConnectInfo::remote_addr);
-        self.of_metadata(&MetadataMap::from_headers(parts.headers.clone()), peer)
+        self.identify(&MetadataMap::from_headers(parts.headers.clone()), peer)
     }
 
-    fn of_metadata(
-        &self,
-        metadata: &MetadataMap,
-        peer: Option<SocketAddr>,
-    ) -> Result<Caller, Status> {
+    fn identify(&self, metadata: &MetadataMap, peer: Option<SocketAddr>) -> Result<Caller, Status> {
         let name = match single(metadata, CALLER)? {
             Some(value) => caller_name(value)?,
             None => peer.map_or_else(|| "unknown".into(), |peer| peer.to_string().into()),
@@ -72,7 +69,7 @@ impl Auth {
         let text = value
             .to_str()
             .ok()
-            .filter(|text| (1..=NAMESPACE_BYTES).contains(&text.len()));
+            .filter(|text| (1..=MAX_NAMESPACE_BYTES).contains(&text.len()));
         match text.filter(|text| text.as_bytes().iter().all(good)) {
             Some(text) => Ok(Namespace(text.into())),
             None => Err(errors::metadata(
@@ -88,7 +85,7 @@ fn caller_name(value: &MetadataValue<Ascii>) -> Result<Arc<str>, Status> {
     let text = value
         .to_str()
         .ok()
-        .filter(|text| (1..=CALLER_BYTES).contains(&text.len()));
+        .filter(|text| (1..=MAX_CALLER_BYTES).contains(&text.len()));
     match text.filter(|text| text.bytes().all(|b| b.is_ascii_graphic() || b == b' ')) {
         Some(text) => Ok(text.into()),
         None => Err(errors::metadata(
@@ -99,7 +96,7 @@ fn caller_name(value: &MetadataValue<Ascii>) -> Result<Arc<str>, Status> {
     }
 }
 
-/// The one value of a key; two could be read differently by whoever stands in front of us.
+/// The only value of a key. Two are refused, since a gateway could read the other one.
 fn single<'a>(
     metadata: &'a MetadataMap,
     key: &'static str,
@@ -129,13 +126,13 @@ mod tests {
             );
         }
         let caller = Auth::new(trusted)
-            .of_metadata(&metadata, Some(([10, 0, 0, 1], 7).into()))
+            .identify(&metadata, Some(([10, 0, 0, 1], 7).into()))
             .map_err(|s| s.code())?;
         Ok((caller.namespace.0.to_string(), caller.name.to_string()))
     }
 
     #[test]
-    fn without_metadata_it_is_the_peer_in_the_default_namespace() {
+    fn without_metadata_the_caller_is_its_address_in_the_default_namespace() {
         for trusted in [false, true] {
             assert_eq!(
                 caller(trusted, &[]),
@@ -145,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_is_taken_from_metadata_only_where_that_is_trusted() {
+    fn a_namespace_is_taken_only_from_trusted_metadata() {
         assert_eq!(
             caller(true, &[(NAMESPACE, "team-7"), (CALLER, "etl")]),
             Ok(("team-7".into(), "etl".into()))

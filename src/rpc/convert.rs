@@ -1,17 +1,17 @@
-//! Core types → proto. Total: everything the core can say has its place in the API.
+//! Converts core types to API messages. Total: every value of the core has an API form.
 
 mod options;
 mod scheduler;
 pub(crate) mod stream;
 mod task;
 
-pub(super) use scheduler::{halt, scheduler, settled};
+pub(super) use scheduler::{halt, scheduler, stored_scheduler};
 pub(super) use task::{event, state, task_view};
 
 use crate::core::Time;
 use prost_types::Timestamp;
 
-/// A time of the core.
+/// Microseconds since 1970 as a proto timestamp.
 pub(super) fn timestamp(time: Time) -> Timestamp {
     let (seconds, micros) = (time.0.div_euclid(1_000_000), time.0.rem_euclid(1_000_000));
     Timestamp {

@@ -1,6 +1,7 @@
-//! Every error of the service becomes a gRPC status here, with `google.rpc` details: always ErrorInfo, and what belongs to
-//! the code. A definite code means "no effect"; UNAVAILABLE means "unknown". What does not exist and what is another
-//! namespace's get the same bytes. Never says anything of a statement, a file or the database's own words.
+//! Every error of the service becomes a gRPC status here, with `google.rpc` details: always
+//! ErrorInfo, and what belongs to the code. A definite code means "no effect"; UNAVAILABLE means
+//! "unknown". A scheduler that does not exist and one of another namespace get identical answers.
+//! Nothing of a statement, a file or the database's own messages is ever included.
 
 mod limits;
 pub(crate) mod reason;
@@ -18,12 +19,12 @@ use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
 use violations::Violations;
 
-/// The domain of our reasons.
+/// `ErrorInfo.domain` of every reason.
 pub(super) const DOMAIN: &str = "rallypoint";
-/// When to call again when the server cannot answer at the moment.
-const RETRY: Duration = Duration::from_secs(1);
-/// The same when the shard changes hands: that is quick, or has another server to look for it.
-const RETRY_OWNER: Duration = Duration::from_millis(200);
+/// Retry delay while the server cannot answer.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// Retry delay during a change of ownership, which is quick.
+const OWNER_RETRY_DELAY: Duration = Duration::from_millis(200);
 const SHUTDOWN: &str = "shutdown";
 const SCHEDULER: &str = "rallypoint.v1.Scheduler";
 
@@ -47,7 +48,7 @@ impl From<Violations> for Status {
     }
 }
 
-/// A call about `handle` that the coordinator did not carry out.
+/// Why the coordinator did not carry out a call about `handle`.
 pub(super) fn call(error: CallError, handle: Handle) -> Status {
     match error {
         CallError::Rejected(reject) => rejected(reject, handle),
@@ -60,7 +61,8 @@ pub(super) fn call(error: CallError, handle: Handle) -> Status {
             let mut details = info(Reason::TEMPORARILY_UNAVAILABLE, &[("cause", reason.into())]);
             details.set_retry_info(Some(retry_after));
             let message = format!(
-                "{reason}: the call may or may not have had an effect; repeat it with the same request_id"
+                "{reason}: the call may or may not have had an effect; \
+                 repeat it with the same request_id"
             );
             Status::with_error_details(Code::Unavailable, message, details)
         }
@@ -71,33 +73,34 @@ pub(super) fn call(error: CallError, handle: Handle) -> Status {
             details.add_quota_failure_violation("server", limit);
             Status::with_error_details(
                 Code::Unavailable,
-                "more calls are waiting than this server holds; call again",
+                "too many calls are waiting on this server; call again",
                 details,
             )
         }
     }
 }
 
-/// Another replica owns the shard, or nobody does at the moment. The call had no effect.
+/// Another replica owns the shard, or none does. The call had no effect.
 pub(super) fn not_owner() -> Status {
     let mut details = info(Reason::NOT_OWNER, &[]);
-    details.set_retry_info(Some(RETRY_OWNER));
+    details.set_retry_info(Some(OWNER_RETRY_DELAY));
     Status::with_error_details(
         Code::Unavailable,
-        "no replica that can be reached owns the shard at the moment; call again",
+        "no reachable replica owns the shard at the moment; call again",
         details,
     )
 }
 
-/// The shard changed hands while the call was under way.
+/// Ownership of the shard changed during the call, which may have had an effect.
 pub(super) fn owner_changed() -> Status {
     let mut details = info(Reason::OWNER_CHANGED, &[]);
-    details.set_retry_info(Some(RETRY_OWNER));
-    let message = "the shard has changed hands: the call may or may not have had an effect; repeat it with the same request_id";
+    details.set_retry_info(Some(OWNER_RETRY_DELAY));
+    let message = "ownership of the shard changed: the call may or may not have had an effect; \
+                   repeat it with the same request_id";
     Status::with_error_details(Code::Unavailable, message, details)
 }
 
-/// A call about `handle` that was decided against.
+/// Why the core rejected a call about `handle`.
 pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
     match reject {
         Reject::UnknownHandle => handle_not_found(),
@@ -143,7 +146,8 @@ pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
     }
 }
 
-/// What is asked for is older than the retention; `oldest` is the lowest value of `field` that can be answered.
+/// The requested rows are past their retention; `oldest` is the lowest value of `field` that still
+/// has rows.
 pub(super) fn truncated(field: &str, oldest: i64) -> Status {
     let mut details = info(Reason::CURSOR_TRUNCATED, &[("oldest", oldest.to_string())]);
     let description = format!("older than the retention; begin at {oldest}");
@@ -155,7 +159,7 @@ pub(super) fn truncated(field: &str, oldest: i64) -> Status {
     )
 }
 
-/// Not there, or not the caller's: the same answer.
+/// The scheduler does not exist or belongs to another namespace: the same answer.
 pub(super) fn handle_not_found() -> Status {
     Status::with_error_details(
         Code::NotFound,
@@ -164,7 +168,6 @@ pub(super) fn handle_not_found() -> Status {
     )
 }
 
-/// No such task in a scheduler of the caller's.
 pub(super) fn task_not_found() -> Status {
     Status::with_error_details(
         Code::NotFound,
@@ -173,7 +176,6 @@ pub(super) fn task_not_found() -> Status {
     )
 }
 
-/// The scheduler is released.
 pub(super) fn released(handle: Handle) -> Status {
     let mut details = info(Reason::HANDLE_RELEASED, &[]);
     let description = "released schedulers take no tasks and no changes";
@@ -190,15 +192,13 @@ pub(super) fn released(handle: Handle) -> Status {
     )
 }
 
-/// A namespace was named where that is not trusted.
+/// The call names a namespace, and metadata is not trusted.
 pub(super) fn namespace_not_trusted(key: &'static str) -> Status {
     let details = info(Reason::NAMESPACE_NOT_TRUSTED, &[("metadata", key.into())]);
-    let message =
-        "this server does not take the namespace from metadata (it was not started to trust it)";
+    let message = "this server was not started to trust the namespace in metadata";
     Status::with_error_details(Code::PermissionDenied, message, details)
 }
 
-/// A metadata entry is wrong.
 pub(super) fn metadata(key: &'static str, reason: Reason, message: &str) -> Status {
     let mut details = info(reason, &[("metadata", key.into())]);
     details.set_bad_request([violation(
@@ -213,7 +213,7 @@ pub(super) fn metadata(key: &'static str, reason: Reason, message: &str) -> Stat
     )
 }
 
-/// The request is larger than the transport takes.
+/// The request exceeds the limit of the transport.
 pub(super) fn call_too_large() -> Status {
     let details = info(
         Reason::CALL_TOO_LARGE,
@@ -226,7 +226,6 @@ pub(super) fn call_too_large() -> Status {
     )
 }
 
-/// The request cannot be decoded.
 pub(super) fn message_malformed() -> Status {
     let details = info(Reason::MESSAGE_MALFORMED, &[]);
     Status::with_error_details(
@@ -236,21 +235,21 @@ pub(super) fn message_malformed() -> Status {
     )
 }
 
-/// The journal could not be read. What the database says is for the operator only.
+/// The journal could not be read. The database's message goes to the log only.
 pub(super) fn journal(error: JournalError) -> Status {
-    tracing::warn!(%error, "the journal could not be read for a caller");
+    tracing::warn!(%error, "cannot read the journal for a caller");
     unavailable(
         "journal",
         "the journal cannot be read at the moment; call again",
     )
 }
 
-/// The server is going down; another one, or this one again, will answer.
+/// The server is shutting down; another one will answer, or this one once it is back.
 pub(super) fn stopping() -> Status {
-    unavailable(SHUTDOWN, "the server is going down; call again")
+    unavailable(SHUTDOWN, "the server is shutting down; call again")
 }
 
-/// Whether that is what `status` says, of another replica.
+/// Whether `status` is [`stopping`] of another replica.
 pub(super) fn is_stopping(status: &Status) -> bool {
     let details = status.get_error_details();
     details.error_info().is_some_and(|info| {
@@ -260,10 +259,10 @@ pub(super) fn is_stopping(status: &Status) -> bool {
     })
 }
 
-/// The coordinator answered another question.
-pub(super) fn bug(reply: &Reply) -> Status {
-    let question = std::mem::discriminant(reply);
-    tracing::error!(?question, "the coordinator's reply does not fit the call");
+/// The coordinator's reply is of another kind than the command.
+pub(super) fn mismatched_reply(reply: &Reply) -> Status {
+    let kind = std::mem::discriminant(reply);
+    tracing::error!(?kind, "the coordinator's reply does not match the call");
     Status::with_error_details(
         Code::Internal,
         "a fault of the server; please report it",
@@ -273,7 +272,7 @@ pub(super) fn bug(reply: &Reply) -> Status {
 
 fn unavailable(cause: &str, message: &str) -> Status {
     let mut details = info(Reason::TEMPORARILY_UNAVAILABLE, &[("cause", cause.into())]);
-    details.set_retry_info(Some(RETRY));
+    details.set_retry_info(Some(RETRY_DELAY));
     Status::with_error_details(Code::Unavailable, message, details)
 }
 

@@ -1,5 +1,6 @@
-//! SchedulerService. One method per RPC, each the same walk: who calls, what is asked, ask the coordinator, translate. A
-//! handler may be dropped at any point: the coordinator has been asked or not, and nothing else is held.
+//! SchedulerService. Each method is the same walk: identify the caller, validate, ask the
+//! coordinator, translate the reply. A handler may be dropped at any await: the command has been
+//! queued or not, and nothing else is held.
 
 mod lifecycle;
 mod listing;
@@ -23,27 +24,26 @@ use synchronize::DoneStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-/// The service.
+/// The service of this replica, or of its peer port.
 #[derive(Clone)]
 pub(super) struct Schedulers {
-    /// Decides.
     pub coordinator: Coordinator,
-    /// Reads the log.
+    /// Reads the journal.
     pub reader: Reader,
-    /// Who calls.
     pub auth: Auth,
-    /// Where SQL may run.
+    /// Targets that SQL tasks may name.
     pub targets: Targets,
-    /// The server is going down: streams and waiting calls end.
+    /// Cancelled when the server shuts down: streams and waiting calls end.
     pub stopping: CancellationToken,
-    /// Where streams are when they are not here; `None`: here or nowhere.
+    /// Route to the owner for streams; `None`: streams are served here only.
     pub route: Option<Route>,
 }
 
-type Answered<T> = Result<Response<T>, Status>;
+type Answer<T> = Result<Response<T>, Status>;
 
 impl Schedulers {
-    /// Asks about a scheduler. Not there and not the caller's are the same error.
+    /// Sends a command about a scheduler. One that does not exist and one of another namespace give
+    /// the same error.
     async fn ask(&self, caller: Caller, handle: Handle, verb: Verb) -> Result<Reply, Status> {
         self.coordinator
             .call(caller, handle, verb)
@@ -59,7 +59,7 @@ impl SchedulerService for Schedulers {
     async fn get_scheduler(
         &self,
         request: Request<api::GetSchedulerRequest>,
-    ) -> Answered<api::GetSchedulerResponse> {
+    ) -> Answer<api::GetSchedulerResponse> {
         let caller = self.auth.caller(&request)?;
         let scheduler = self.open(caller, request.get_ref()).await?;
         Ok(Response::new(api::GetSchedulerResponse {
@@ -70,7 +70,7 @@ impl SchedulerService for Schedulers {
     async fn exec_async(
         &self,
         request: Request<api::ExecAsyncRequest>,
-    ) -> Answered<api::ExecAsyncResponse> {
+    ) -> Answer<api::ExecAsyncResponse> {
         let caller = self.auth.caller(&request)?;
         let (handle, submit) = validate::exec_async(request.get_ref(), &self.targets)?;
         drop(request);
@@ -84,14 +84,14 @@ impl SchedulerService for Schedulers {
                 count: count as i32,
                 done_no: done_no.0,
             })),
-            other => Err(errors::bug(&other)),
+            other => Err(errors::mismatched_reply(&other)),
         }
     }
 
     async fn synchronization(
         &self,
         request: Request<api::SynchronizationRequest>,
-    ) -> Answered<DoneStream> {
+    ) -> Answer<DoneStream> {
         let caller = self.auth.caller(&request)?;
         Ok(Response::new(
             self.synchronize(caller, request.get_ref()).await?,
@@ -101,7 +101,7 @@ impl SchedulerService for Schedulers {
     async fn release_scheduler(
         &self,
         request: Request<api::ReleaseSchedulerRequest>,
-    ) -> Answered<api::ReleaseSchedulerResponse> {
+    ) -> Answer<api::ReleaseSchedulerResponse> {
         let caller = self.auth.caller(&request)?;
         Ok(Response::new(
             self.release(caller, request.get_ref()).await?,
@@ -111,7 +111,7 @@ impl SchedulerService for Schedulers {
     async fn describe_scheduler(
         &self,
         request: Request<api::DescribeSchedulerRequest>,
-    ) -> Answered<api::DescribeSchedulerResponse> {
+    ) -> Answer<api::DescribeSchedulerResponse> {
         let caller = self.auth.caller(&request)?;
         let handle = validate::handle(&request.get_ref().handle)?;
         let scheduler = self.scheduler(caller, handle, Verb::Describe).await?;
@@ -123,7 +123,7 @@ impl SchedulerService for Schedulers {
     async fn list_schedulers(
         &self,
         request: Request<api::ListSchedulersRequest>,
-    ) -> Answered<api::ListSchedulersResponse> {
+    ) -> Answer<api::ListSchedulersResponse> {
         let caller = self.auth.caller(&request)?;
         Ok(Response::new(
             self.schedulers(caller, request.get_ref()).await?,
@@ -133,7 +133,7 @@ impl SchedulerService for Schedulers {
     async fn update_scheduler(
         &self,
         request: Request<api::UpdateSchedulerRequest>,
-    ) -> Answered<api::UpdateSchedulerResponse> {
+    ) -> Answer<api::UpdateSchedulerResponse> {
         let caller = self.auth.caller(&request)?;
         let (handle, update) = validate::update(request.into_inner())?;
         let scheduler = self.scheduler(caller, handle, Verb::Update(update)).await?;
@@ -145,7 +145,7 @@ impl SchedulerService for Schedulers {
     async fn pause_scheduler(
         &self,
         request: Request<api::PauseSchedulerRequest>,
-    ) -> Answered<api::PauseSchedulerResponse> {
+    ) -> Answer<api::PauseSchedulerResponse> {
         let caller = self.auth.caller(&request)?;
         let handle = validate::handle(&request.get_ref().handle)?;
         let scheduler = self.scheduler(caller, handle, Verb::Pause).await?;
@@ -157,7 +157,7 @@ impl SchedulerService for Schedulers {
     async fn resume_scheduler(
         &self,
         request: Request<api::ResumeSchedulerRequest>,
-    ) -> Answered<api::ResumeSchedulerResponse> {
+    ) -> Answer<api::ResumeSchedulerResponse> {
         let caller = self.auth.caller(&request)?;
         let api::ResumeSchedulerRequest {
             handle,
@@ -175,7 +175,7 @@ impl SchedulerService for Schedulers {
     async fn cancel_task(
         &self,
         request: Request<api::CancelTaskRequest>,
-    ) -> Answered<api::CancelTaskResponse> {
+    ) -> Answer<api::CancelTaskResponse> {
         let caller = self.auth.caller(&request)?;
         let id = validate::task_id(request.get_ref().id.as_ref())?;
         Ok(Response::new(self.cancel(caller, id).await?))
@@ -184,7 +184,7 @@ impl SchedulerService for Schedulers {
     async fn get_task(
         &self,
         request: Request<api::GetTaskRequest>,
-    ) -> Answered<api::GetTaskResponse> {
+    ) -> Answer<api::GetTaskResponse> {
         let caller = self.auth.caller(&request)?;
         let id = validate::task_id(request.get_ref().id.as_ref())?;
         Ok(Response::new(api::GetTaskResponse {
@@ -195,7 +195,7 @@ impl SchedulerService for Schedulers {
     async fn list_tasks(
         &self,
         request: Request<api::ListTasksRequest>,
-    ) -> Answered<api::ListTasksResponse> {
+    ) -> Answer<api::ListTasksResponse> {
         let caller = self.auth.caller(&request)?;
         Ok(Response::new(self.tasks(caller, request.get_ref()).await?))
     }

@@ -1,5 +1,6 @@
-//! The server: services, reflection, health, and every limit of the transport. tonic's own defaults are "no limit", so each
-//! one is set here. Memory is bounded by connections × streams × what a stream may have in flight.
+//! The gRPC server: services, reflection, health, and every limit of the transport. tonic's own
+//! defaults are "no limit", so each limit is set here. Memory is bounded by connections × streams ×
+//! bytes in flight per stream.
 
 use super::{
     auth::Auth,
@@ -31,34 +32,35 @@ use tower::{
     util::MapResponseLayer,
 };
 
-/// Largest request the transport takes; validation draws the line at 4 MiB with a better message.
-const REQUEST_BYTES: usize = limits::CALL_BYTES + (1 << 20);
-const CONNECTIONS: usize = 10_000;
+/// Limit of the transport for a request. Validation refuses above 4 MiB with a better message.
+const MAX_REQUEST_BYTES: usize = limits::CALL_BYTES + (1 << 20);
+const MAX_CONNECTIONS: usize = 10_000;
 const STREAMS_PER_CONNECTION: u32 = 1_024;
-const HEADER_BYTES: u32 = 16 << 10;
+const MAX_HEADER_BYTES: u32 = 16 << 10;
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 8 << 20;
-const FRAME_BYTES: u32 = 128 << 10;
+const MAX_FRAME_BYTES: u32 = 128 << 10;
 const KEEPALIVE: Duration = Duration::from_secs(20);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long calls may take to end once the server is told to stop.
-const DRAIN: Duration = Duration::from_secs(5);
+/// How long calls may take to end once a shutdown began.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What the server needs besides the coordinator.
 #[derive(Clone)]
 pub(crate) struct Config {
     /// Targets that SQL tasks may name.
     pub targets: Targets,
-    /// What the executor tells about itself.
+    /// Slots and targets of the executor.
     pub status_source: StatusSource,
-    /// Take the namespace from the metadata of a call: only behind a gateway that authenticates, and in tests.
+    /// Takes the namespace from the metadata of a call. Safe only behind a gateway that
+    /// authenticates, and in tests.
     pub trusted_namespace_metadata: bool,
-    /// The way to other replicas; `None`: there are none.
+    /// Channels to the other replicas; `None`: there are none.
     pub peers: Option<Peers>,
 }
 
-/// The services, for other replicas: they have verified who calls, and say so in the metadata of each call. What is not
-/// here is nowhere: a call makes one hop.
+/// The services for other replicas. They have identified the caller and name it in the metadata,
+/// which is therefore trusted. Calls are not forwarded again: a call makes one hop.
 pub(crate) fn peer_routes(
     coordinator: &Coordinator,
     config: &Config,
@@ -98,11 +100,14 @@ fn services(
         stopping: stopping.clone(),
         route,
     };
-    Routes::new(SchedulerServiceServer::new(schedulers).max_decoding_message_size(REQUEST_BYTES))
-        .add_service(StatusServiceServer::new(statuses))
+    Routes::new(
+        SchedulerServiceServer::new(schedulers).max_decoding_message_size(MAX_REQUEST_BYTES),
+    )
+    .add_service(StatusServiceServer::new(statuses))
 }
 
-/// Serves until `shutdown`, then ends the streams with UNAVAILABLE and waits a little for the other calls.
+/// Serves until `shutdown` resolves, then ends the streams with UNAVAILABLE and waits for the other
+/// calls, up to a timeout.
 pub(crate) async fn serve(
     listener: TcpListener,
     coordinator: Coordinator,
@@ -113,31 +118,31 @@ pub(crate) async fn serve(
     let (health, health_service) = tonic_health::server::health_reporter();
     let auth = Auth::new(config.trusted_namespace_metadata);
     let route = Route::new(coordinator.clone(), config.peers.clone());
-    tokio::spawn(readiness::tell(
+    tokio::spawn(readiness::report(
         health,
         coordinator.clone(),
         route.clone(),
         stopping.clone(),
     ));
-    let forward = ForwardLayer::new(route.clone(), auth.clone(), REQUEST_BYTES);
+    let forward = ForwardLayer::new(route.clone(), auth.clone(), MAX_REQUEST_BYTES);
     let services = services(&coordinator, &config, &stopping, auth, Some(route));
     let routes = with_reflection(services.add_service(health_service))?;
-    let connections = connections(listener, CONNECTIONS);
-    let drained = stopping.clone();
+    let connections = connections(listener, MAX_CONNECTIONS);
+    let shut_down = stopping.clone();
     let served = server()
         .layer(forward)
         .add_routes(routes)
         .serve_with_incoming_shutdown(connections, async move {
             shutdown.await;
-            drained.cancel();
+            shut_down.cancel();
         });
-    let late = async {
+    let drain_timeout = async {
         stopping.cancelled().await;
-        tokio::time::sleep(DRAIN).await;
+        tokio::time::sleep(DRAIN_TIMEOUT).await;
     };
     tokio::select! {
         served = served => Ok(served?),
-        () = late => Ok(()),
+        () = drain_timeout => Ok(()),
     }
 }
 
@@ -159,10 +164,10 @@ fn server() -> transport::Server<Stack<Refusals, Identity>> {
         .max_concurrent_streams(STREAMS_PER_CONNECTION)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
-        .http2_max_header_list_size(HEADER_BYTES)
+        .http2_max_header_list_size(MAX_HEADER_BYTES)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .max_frame_size(FRAME_BYTES)
+        .max_frame_size(MAX_FRAME_BYTES)
         .layer(MapResponseLayer::new(
             errors::transport::translate as fn(_) -> _,
         ))

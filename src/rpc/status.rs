@@ -1,5 +1,5 @@
-//! StatusService: what the service is doing. A part that does not answer is named and is no error: this is what one reads
-//! when something is wrong.
+//! StatusService: what the service is doing. A part that does not answer is named in the response
+//! and is no error, because this is what operators read when something is wrong.
 
 pub(crate) mod executions;
 pub(crate) mod readiness;
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     coordinator::{Coordinator, ReplicaStatus},
-    core::{CoreStatus, Day},
+    core::{CoreStatus, Day, Handle, Work},
     journal::{self, Reader},
 };
 use executions::Executions;
@@ -26,21 +26,21 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
-/// How long a part may take to answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a part of the service may take to answer.
+const PART_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The service.
+/// The service of this replica, or of its peer port.
 #[derive(Clone)]
 pub(super) struct Statuses {
-    /// Counts.
+    /// Counts of tasks, and the state of the journal.
     pub coordinator: Coordinator,
-    /// The journal and the replicas.
+    /// Batches and replicas.
     pub reader: Reader,
     /// Slots and targets.
     pub executions: Executions,
-    /// The server is going down: streams end.
+    /// Cancelled when the server shuts down: streams end.
     pub stopping: CancellationToken,
-    /// The other replicas; `None`: only this one is told of.
+    /// Route to the other replicas; `None`: only this one is reported.
     pub route: Option<Route>,
 }
 
@@ -55,10 +55,11 @@ impl StatusService for Statuses {
         &self,
         request: Request<api::GetStatusRequest>,
     ) -> Result<Response<api::GetStatusResponse>, Status> {
-        // The owner knows most; without an answer of it, what is known here is better than nothing.
-        if let Some(Destination::There(owner)) = self.route.as_ref().map(Route::way) {
+        // Only the owner has counts; without its answer, report what this replica knows.
+        if let Some(Destination::Remote(owner)) = self.route.as_ref().map(Route::destination) {
             let mut client = StatusServiceClient::new(owner.channel);
-            if let Ok(Ok(status)) = timeout(PATIENCE, client.get_status(request.into_inner())).await
+            if let Ok(Ok(status)) =
+                timeout(PART_TIMEOUT, client.get_status(request.into_inner())).await
             {
                 return Ok(status);
             }
@@ -70,7 +71,7 @@ impl StatusService for Statuses {
         &self,
         _: Request<api::ListExecutionsRequest>,
     ) -> Result<Response<api::ListExecutionsResponse>, Status> {
-        Ok(Response::new(self.executions.everywhere().await))
+        Ok(Response::new(self.executions.of_all_replicas().await))
     }
 
     async fn watch_executions(
@@ -84,7 +85,7 @@ impl StatusService for Statuses {
             stopping: self.stopping.clone(),
             ticks,
             last: None,
-            over: false,
+            has_ended: false,
         };
         Ok(Response::new(Box::pin(stream::unfold(
             watch,
@@ -97,11 +98,11 @@ impl StatusService for Statuses {
 }
 
 impl Statuses {
-    /// As this replica knows it.
+    /// The status as this replica knows it.
     async fn status(&self) -> api::GetStatusResponse {
         let (core, journal) = tokio::join!(
-            timeout(PATIENCE, self.coordinator.status()),
-            timeout(PATIENCE, self.reader.status())
+            timeout(PART_TIMEOUT, self.coordinator.status()),
+            timeout(PART_TIMEOUT, self.reader.status())
         );
         let mut status = api::GetStatusResponse {
             targets: (self.executions.source.targets)(),
@@ -125,22 +126,22 @@ struct Watch {
     executions: Executions,
     stopping: CancellationToken,
     ticks: Interval,
-    /// What was sent last, without the elapsed times.
+    /// The last rows sent, without elapsed times: those change all the time.
     last: Option<Vec<api::Execution>>,
-    over: bool,
+    has_ended: bool,
 }
 
 impl Watch {
     async fn next(&mut self) -> Option<Result<api::ListExecutionsResponse, Status>> {
-        while !self.over {
+        while !self.has_ended {
             tokio::select! {
                 _ = self.ticks.tick() => {}
                 () = self.stopping.cancelled() => {
-                    self.over = true;
+                    self.has_ended = true;
                     return Some(Err(errors::stopping()));
                 }
             }
-            let found = self.executions.everywhere().await;
+            let found = self.executions.of_all_replicas().await;
             let timeless = found
                 .executions
                 .iter()
@@ -168,13 +169,12 @@ fn core(status: &mut api::GetStatusResponse, core: &CoreStatus) {
         retrying: core.counts.retrying,
         oldest_queued_at: core.oldest_queued.map(timestamp),
     });
-    let slot =
-        |(work, total, busy, reserved): &(crate::core::Work, u32, u32, u32)| api::SlotStatus {
-            kind: work.to_string(),
-            total: *total as i32,
-            busy: *busy as i32,
-            reserved: *reserved as i32,
-        };
+    let slot = |(work, total, busy, reserved): &(Work, u32, u32, u32)| api::SlotStatus {
+        kind: work.to_string(),
+        total: *total as i32,
+        busy: *busy as i32,
+        reserved: *reserved as i32,
+    };
     status.slots = core.slots.iter().map(slot).collect();
 }
 
@@ -200,7 +200,7 @@ fn journal(status: &mut api::GetStatusResponse, journal: &journal::JournalStatus
 
 fn pin(pin: &journal::RetentionPin) -> api::DayPin {
     use api::day_pin::Reason;
-    let of = |reason: Reason, handle: &crate::core::Handle| api::DayPin {
+    let of = |reason: Reason, handle: &Handle| api::DayPin {
         reason: reason.into(),
         handle: handle.to_string(),
         ..Default::default()
@@ -224,7 +224,8 @@ fn pin(pin: &journal::RetentionPin) -> api::DayPin {
     }
 }
 
-/// What the loop knows of its journal: the present, where the journal's own answer may be missing.
+/// Overwrites what the coordinator knows better: it is up to date, and there even when the journal
+/// does not answer.
 fn health(status: &mut api::GetStatusResponse, health: ReplicaStatus) {
     let journal = status.journal.get_or_insert_default();
     journal.available = health.available;

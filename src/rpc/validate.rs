@@ -1,5 +1,6 @@
-//! Requests become core types here, or a list of everything that is wrong with them. Pure: it knows no state, so what it
-//! refuses is wrong whatever the service is doing. Core limits are `core::limits`; nothing is ever defaulted silently.
+//! Requests become core types here, or a list of everything that is wrong with them. Pure: it knows
+//! no state, so what it refuses is wrong whatever the service is doing. Limits of the rules are in
+//! `core::limits`; nothing is defaulted silently.
 
 mod hash;
 mod options;
@@ -22,7 +23,7 @@ use hash::PayloadHash;
 use rallypoint_client::api::{self, until::Kind};
 use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc, time::Duration};
 
-const INTERVAL_MS: RangeInclusive<i32> = 100..=60_000;
+const WATCH_INTERVAL_MS: RangeInclusive<i32> = 100..=60_000;
 const DEFAULT_TARGET: &str = "app";
 
 /// Names of the configured targets.
@@ -30,12 +31,11 @@ const DEFAULT_TARGET: &str = "app";
 pub(crate) struct Targets(Arc<BTreeSet<Arc<str>>>);
 
 impl Targets {
-    /// These.
     pub(crate) fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         Targets(Arc::new(names.into_iter().map(Arc::from).collect()))
     }
 
-    /// The target called `name`; empty: `app`.
+    /// The target `name`; empty: `app`.
     fn find(&self, name: &str) -> Option<Arc<str>> {
         self.0
             .get(if name.is_empty() {
@@ -46,6 +46,7 @@ impl Targets {
             .cloned()
     }
 
+    /// What to say about a name that is not here.
     fn unknown(&self) -> String {
         match self.0.is_empty() {
             true => "this server has no targets".into(),
@@ -54,20 +55,19 @@ impl Targets {
     }
 }
 
-/// What Synchronization asks for.
+/// A validated SynchronizationRequest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Watch {
-    /// The scheduler.
+pub(super) struct StreamQuery {
     pub handle: Handle,
     /// The last event already seen.
     pub after: DoneNo,
     /// When the stream ends.
     pub until: Until,
-    /// The goal's last task, when a stream is resumed.
+    /// The last task of the goal, when a stream is resumed.
     pub last_seq: Option<Seq>,
 }
 
-/// GetScheduler.
+/// Settings of GetScheduler, and its request id with the hash of the payload.
 pub(super) fn get_scheduler(
     request: &api::GetSchedulerRequest,
 ) -> Result<(Arc<Settings>, Option<Request>), Violations> {
@@ -76,7 +76,7 @@ pub(super) fn get_scheduler(
     let asked = request.settings.as_ref().unwrap_or(&none);
     let settings = settings::settings(&mut v, Path::Root.field("settings"), asked);
     let id = scalar::request_id(&mut v, Path::Root.field("request_id"), &request.request_id);
-    v.or_else(())?;
+    v.into_result(())?;
     let hash = |id| {
         let mut hash = PayloadHash::new("GetScheduler");
         hash.settings(asked);
@@ -92,10 +92,10 @@ pub(super) fn get_scheduler(
 pub(super) fn handle(text: &str) -> Result<Handle, Violations> {
     let mut v = Violations::default();
     let handle = scalar::handle(&mut v, Path::Root.field("handle"), text);
-    v.or_else(handle)
+    v.into_result(handle)
 }
 
-/// CancelTask, GetTask.
+/// The task of CancelTask and GetTask.
 pub(super) fn task_id(id: Option<&api::TaskId>) -> Result<TaskId, Violations> {
     let mut v = Violations::default();
     let path = Path::Root.field("id");
@@ -105,20 +105,18 @@ pub(super) fn task_id(id: Option<&api::TaskId>) -> Result<TaskId, Violations> {
     };
     let handle = scalar::handle(&mut v, path.field("handle"), &id.handle);
     let seq = scalar::seq(&mut v, path.field("seq"), id.seq);
-    v.or_else(TaskId { handle, seq })
+    v.into_result(TaskId { handle, seq })
 }
 
-/// ReleaseScheduler.
 pub(super) fn release(
     request: &api::ReleaseSchedulerRequest,
 ) -> Result<(Handle, ReleaseMode), Violations> {
     let mut v = Violations::default();
     let handle = scalar::handle(&mut v, Path::Root.field("handle"), &request.handle);
     let mode = settings::release_mode(&mut v, Path::Root.field("mode"), request.mode);
-    v.or_else((handle, mode))
+    v.into_result((handle, mode))
 }
 
-/// UpdateScheduler.
 pub(super) fn update(
     request: api::UpdateSchedulerRequest,
 ) -> Result<(Handle, Arc<Update>), Violations> {
@@ -131,11 +129,12 @@ pub(super) fn update(
     );
     let asked = settings::masked(request.settings.unwrap_or_default(), &fields);
     let settings = settings::settings(&mut v, Path::Root.field("settings"), &asked);
-    v.or_else((handle, Arc::new(Update { settings, fields })))
+    v.into_result((handle, Arc::new(Update { settings, fields })))
 }
 
-/// Synchronization.
-pub(super) fn synchronization(request: &api::SynchronizationRequest) -> Result<Watch, Violations> {
+pub(super) fn synchronization(
+    request: &api::SynchronizationRequest,
+) -> Result<StreamQuery, Violations> {
     let mut v = Violations::default();
     let handle = scalar::handle(&mut v, Path::Root.field("handle"), &request.handle);
     if request.after < 0 {
@@ -152,7 +151,7 @@ pub(super) fn synchronization(request: &api::SynchronizationRequest) -> Result<W
             None,
         ),
     };
-    v.or_else(Watch {
+    v.into_result(StreamQuery {
         handle,
         after: DoneNo(request.after),
         until,
@@ -160,7 +159,7 @@ pub(super) fn synchronization(request: &api::SynchronizationRequest) -> Result<W
     })
 }
 
-/// WatchExecutions.
+/// The interval of WatchExecutions.
 pub(super) fn interval(request: &api::WatchExecutionsRequest) -> Result<Duration, Violations> {
     let mut v = Violations::default();
     let ms = if request.interval_ms == 0 {
@@ -168,14 +167,14 @@ pub(super) fn interval(request: &api::WatchExecutionsRequest) -> Result<Duration
     } else {
         request.interval_ms
     };
-    if !INTERVAL_MS.contains(&ms) {
+    if !WATCH_INTERVAL_MS.contains(&ms) {
         v.add(
             Path::Root.field("interval_ms"),
             Reason::INTERVAL_OUT_OF_RANGE,
             "must be 100 to 60000, or 0 for 1000",
         );
     }
-    v.or_else(Duration::from_millis(u64::from(ms.unsigned_abs())))
+    v.into_result(Duration::from_millis(u64::from(ms.unsigned_abs())))
 }
 
 fn resumed(v: &mut Violations, path: Path<'_>, goal: &api::Goal) -> (Until, Option<Seq>) {
@@ -184,7 +183,7 @@ fn resumed(v: &mut Violations, path: Path<'_>, goal: &api::Goal) -> (Until, Opti
         v.add(
             path,
             Reason::GOAL_INVALID,
-            "pass the goal as the first message of the stream brought it",
+            "pass the goal from the first message of the stream",
         );
     }
     (
@@ -216,7 +215,7 @@ fn until(v: &mut Violations, path: Path<'_>, asked: Option<&api::Until>) -> Unti
             v.add(
                 path,
                 Reason::UNTIL_MISSING,
-                "say until when: all, order, count, first_failure or forever",
+                "set one of all, order, count, first_failure or forever",
             );
             Until::All
         }

@@ -55,7 +55,6 @@ const JOINTS: &[&str] = &[
     "src/server/config.rs",
     "src/server/session_register.rs",
     "src/server/shutdown.rs",
-    "src/server/status_source.rs",
 ];
 /// Words that were coined here once where the field has a word of its own.
 const COINED: &[&str] = &[
@@ -162,17 +161,6 @@ const STILL_COINED: &[&str] = &[
     "src/postgres/cluster.rs",
     "src/postgres/process.rs",
     "src/postgres/stale_server.rs",
-    "src/rpc/convert/task.rs",
-    "src/rpc/forwarding/peer_service.rs",
-    "src/rpc/forwarding/route.rs",
-    "src/rpc/scheduler/resumable_stream.rs",
-    "src/rpc/scheduler/tasks.rs",
-    "src/rpc/server.rs",
-    "src/rpc/status.rs",
-    "src/rpc/status/executions.rs",
-    "src/rpc/status/readiness.rs",
-    "src/rpc/validate/tests.rs",
-    "src/server/status_source.rs",
     "tests/campaign/check.rs",
     "tests/campaign/check/submits.rs",
     "tests/campaign/check/witnesses.rs",

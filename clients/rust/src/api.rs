@@ -1,5 +1,5 @@
-//! The generated types of `proto/rallypoint`: messages and client stubs of `rallypoint.v1`; with the
-//! feature `server` also its server stubs, descriptors, and what replicas say to each other.
+//! The generated types of `proto/rallypoint`: messages and client stubs of `rallypoint.v1`; with
+//! the feature `server` also its server stubs, descriptors, and what replicas say to each other.
 #![allow(missing_docs, clippy::all)]
 
 tonic::include_proto!("rallypoint.v1");

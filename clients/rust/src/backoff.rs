@@ -1,4 +1,5 @@
-//! When to call again: doubling waits with jitter, as the server asks when it asks, until a deadline.
+//! When to call again: doubling waits with jitter, as the server asks when it asks, until a
+//! deadline.
 
 use crate::error::{Error, Result};
 use std::time::Duration;
@@ -25,7 +26,8 @@ impl Backoff {
         }
     }
 
-    /// Waits before the next attempt after `error`, or hands it back: it is final, or it is too late for another one.
+    /// Waits before the next attempt after `error`, or hands it back: it is final, or it is too
+    /// late for another one.
     pub(crate) async fn wait(&mut self, error: Error) -> Result<()> {
         if error.is("NOT_OWNER") || error.is("OWNER_CHANGED") {
             self.next = self.next.min(LONGEST_BETWEEN_OWNERS);

@@ -28,14 +28,16 @@ pub struct Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The service may have carried the call out, or not: calling again with the same request id tells.
+    /// The service may have carried the call out, or not: calling again with the same request id
+    /// tells.
     pub fn is_unknown(&self) -> bool {
         let ours = self.reason.is_some();
         self.code == Code::Unavailable
             || (!ours && matches!(self.code, Code::Unknown | Code::Internal | Code::Cancelled))
     }
 
-    /// Calling again may well succeed: the fate of the call is unknown, or the service says when to come back.
+    /// Calling again may well succeed: the fate of the call is unknown, or the service says when to
+    /// come back.
     pub fn is_passing(&self) -> bool {
         self.is_unknown() || self.retry_after.is_some()
     }

@@ -1,5 +1,6 @@
-//! The Rust client: one connection at a time, typed calls, and calls that are repeated under their request id until it is known what
-//! became of them. It knows the API and nothing of the server's inside.
+//! The Rust client: one connection at a time, typed calls, and calls that are repeated under their
+//! request id until it is known what became of them. It knows the API and nothing of the server's
+//! inside.
 
 pub mod api;
 mod backoff;
@@ -38,8 +39,9 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to `address`: a URL, or `host:port`, or several with commas between them. Of several the first one that
-    /// answers is used, and the next one when it cannot be reached any more.
+    /// Connects to `address`: a URL, or `host:port`, or several with commas between them. Of
+    /// several the first one that answers is used, and the next one when it cannot be reached any
+    /// more.
     pub async fn connect(address: &str) -> Result<Client> {
         Ok(Client::of(Servers::connect(address).await?))
     }
@@ -58,7 +60,8 @@ impl Client {
         }
     }
 
-    /// Repeats calls of unknown fate, and those the service says when to repeat, for so long (default 30 s; zero: never).
+    /// Repeats calls of unknown fate, and those the service says when to repeat, for so long
+    /// (default 30 s; zero: never).
     pub fn with_patience(self, patience: Duration) -> Client {
         Client { patience, ..self }
     }
@@ -120,7 +123,8 @@ impl Client {
         Ok(response.executions)
     }
 
-    /// What runs where, again at every change, at most once an interval. Not resumed when it breaks.
+    /// What runs where, again at every change, at most once an interval. Not resumed when it
+    /// breaks.
     pub async fn watch_executions(
         &self,
         interval: Duration,
@@ -157,8 +161,8 @@ impl Client {
         ))
     }
 
-    /// What a server said when a call failed. Another one may know better when this one cannot tell, and need not be waited
-    /// for.
+    /// What a server said when a call failed. Another one may know better when this one cannot
+    /// tell, and need not be waited for.
     pub(crate) fn failed(&self, pick: Pick, status: Status) -> Error {
         let mut error = Error::from(status);
         if error.is_unknown() && self.servers.leave(pick) {

@@ -1,5 +1,5 @@
-//! A scheduler as its caller holds it: submit, wait, release, and the companions. Every call may be repeated, and is, when
-//! it is not known whether it had an effect.
+//! A scheduler as its caller holds it: submit, wait, release, and the companions. Every call may be
+//! repeated, and is, when it is not known whether it had an effect.
 
 use crate::api;
 use crate::{Client, DoneStream, error::Result, request_id};
@@ -31,8 +31,8 @@ impl Scheduler {
         self.client.scheduler_call("ExecAsync", request).await
     }
 
-    /// The events after `after` until the goal is met (`None`: all tasks submitted so far have ended). The stream resumes by
-    /// itself when it breaks.
+    /// The events after `after` until the goal is met (`None`: all tasks submitted so far have
+    /// ended). The stream resumes by itself when it breaks.
     pub async fn synchronize(
         &self,
         after: i64,

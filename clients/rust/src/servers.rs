@@ -1,5 +1,5 @@
-//! The servers a client may speak to: one at a time, the next one when the present one cannot be reached or is going down.
-//! Any replica takes any call, so it does not matter which.
+//! The servers a client may speak to: one at a time, the next one when the present one cannot be
+//! reached or is going down. Any replica takes any call, so it does not matter which.
 
 use crate::error::{Error, Result};
 use std::{
@@ -70,7 +70,8 @@ impl Servers {
         (Pick(index), self.channels[index].clone())
     }
 
-    /// It is of no use at the moment: the next one is used, unless somebody has seen to that. Says whether there is another.
+    /// It is of no use at the moment: the next one is used, unless somebody has seen to that. Says
+    /// whether there is another.
     pub(crate) fn leave(&self, pick: Pick) -> bool {
         let next = (pick.0 + 1) % self.channels.len();
         // Failing means that another call has left it already.

@@ -1,5 +1,6 @@
-//! A Synchronization that lives through lost connections and server restarts: it knows the last event it has seen and the
-//! goal it was opened with, and goes on from there. Every event comes exactly once, in order.
+//! A Synchronization that lives through lost connections and server restarts: it knows the last
+//! event it has seen and the goal it was opened with, and goes on from there. Every event comes
+//! exactly once, in order.
 
 use crate::api::{self, until::Kind};
 use crate::{
@@ -45,7 +46,8 @@ impl DoneStream {
         Ok(stream)
     }
 
-    /// The next events, never empty; `None`: the goal is met, see [`DoneStream::end`]. An error is final.
+    /// The next events, never empty; `None`: the goal is met, see [`DoneStream::end`]. An error is
+    /// final.
     pub async fn next(&mut self) -> Result<Option<Vec<api::AsyncDone>>> {
         while self.end.is_none() {
             let done = match self.message().await {

@@ -1,4 +1,5 @@
-//! The demo while it runs: a line per task that fills as the task sleeps, or plain lines when stderr is no terminal.
+//! The demo while it runs: a line per task that fills as the task sleeps, or plain lines when
+//! stderr is no terminal.
 //!
 //! That a task runs is what the server says, not what a clock here supposes.
 

@@ -1,5 +1,5 @@
-//! What the demo proves, read from the log and from nothing else: that no two orders overlapped, that every task
-//! succeeded, and how long it took.
+//! What the demo proves, read from the log and from nothing else: that no two orders overlapped,
+//! that every task succeeded, and how long it took.
 
 use crate::cli::{
     clock, event,

@@ -1,7 +1,7 @@
 //! Files of `order, statement` lines.
 //!
-//! The first comma ends the order, so the statement may hold commas. Nothing is guessed: a line without an order is an
-//! error that names the line.
+//! The first comma ends the order, so the statement may hold commas. Nothing is guessed: a line
+//! without an order is an error that names the line.
 
 use crate::cli::error::CliError;
 use std::{io::Read, path::Path};

@@ -12,7 +12,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Replicas")]
 pub(super) struct Peers {
-    /// Address to listen on for other replicas (port 0: any free one); without it this server is alone
+    /// Address to listen on for other replicas (port 0: any free one); without it this server is
+    /// alone
     #[arg(
         long,
         env = "RALLYPOINT_PEER_LISTEN",
@@ -56,7 +57,8 @@ pub(super) struct Peers {
         value_name = "FILE"
     )]
     peer_ca: Option<PathBuf>,
-    /// Seconds after which another replica takes over from one that is not heard of; the same for all replicas
+    /// Seconds after which another replica takes over from one that is not heard of; the same for
+    /// all replicas
     #[arg(
         long,
         env = "RALLYPOINT_LEASE",

@@ -1,4 +1,4 @@
-//! Options and settings, as the caller set them.
+//! Settings of schedulers and options of tasks, as callers set them.
 
 use crate::core::{
     Delivery, LateOrder, OnFailure, ReleaseMode, RetryPolicy, Settings, TaskOptions,
@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-/// A scheduler's settings.
 pub(super) fn settings(settings: &Settings) -> api::SchedulerSettings {
     api::SchedulerSettings {
         display_name: settings.display_name.clone(),
@@ -38,7 +37,6 @@ pub(super) fn settings(settings: &Settings) -> api::SchedulerSettings {
     }
 }
 
-/// Labels.
 pub(super) fn labels(labels: &BTreeMap<String, String>) -> HashMap<String, String> {
     labels
         .iter()

@@ -1,10 +1,11 @@
-//! A scheduler as the API shows it: from the core while it lives, from its last image in the journal after that.
+//! A scheduler in API form: from the core while it is live, from its last image in the journal
+//! afterwards.
 
 use super::{options, timestamp};
 use crate::core::{Halt, SchedulerImage, SchedulerState, SchedulerView};
 use rallypoint_client::api;
 
-/// One that the core holds.
+/// A live scheduler, with counts of unfinished tasks.
 pub(crate) fn scheduler(view: &SchedulerView) -> api::Scheduler {
     api::Scheduler {
         blocked: view.counts.blocked,
@@ -13,12 +14,12 @@ pub(crate) fn scheduler(view: &SchedulerView) -> api::Scheduler {
         retrying: view.counts.retrying,
         current_order: view.current_order.map(|order| order.0),
         surplus: view.surplus,
-        ..settled(&view.image)
+        ..stored_scheduler(&view.image)
     }
 }
 
-/// One as the journal knows it: without counts of unfinished tasks.
-pub(crate) fn settled(image: &SchedulerImage) -> api::Scheduler {
+/// A scheduler as the journal stores it: without counts of unfinished tasks.
+pub(crate) fn stored_scheduler(image: &SchedulerImage) -> api::Scheduler {
     api::Scheduler {
         handle: image.handle.to_string(),
         namespace: image.namespace.0.to_string(),

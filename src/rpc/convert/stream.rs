@@ -1,10 +1,13 @@
-//! Core types → the stream messages of the API.
+//! The messages of a stream in API form. Used by streams served here and by those resumed
+//! elsewhere.
 
-use crate::coordinator::{End, Page};
-use crate::core::Until;
+use crate::{
+    coordinator::{End, Page},
+    core::Until,
+};
 use rallypoint_client::api;
 
-/// A page as the API says it.
+/// One page of events as one message.
 pub(crate) fn message(page: Page) -> api::SynchronizationResponse {
     let mut done = Vec::new();
     for (done_no, events) in &page.done {
@@ -34,7 +37,7 @@ fn end(end: End) -> api::End {
     }
 }
 
-/// As the API says it.
+/// The condition that ends a stream.
 pub(crate) fn until(until: Until) -> api::Until {
     use api::until::Kind;
     let kind = match until {

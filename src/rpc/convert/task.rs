@@ -1,18 +1,18 @@
-//! A task as the API shows it, and the event that tells its outcome.
+//! A task in API form, and the event that reports its outcome.
 
 use super::{options, timestamp};
 use crate::{
     coordinator::EVENT_RESULT_BYTES,
-    core::{Attempt, Done, DoneNo, Handle, Outcome, TaskResult, TaskState, Work},
+    core::{Attempt, Done, DoneNo, Handle, Outcome, TaskResult, TaskState, Time, Work},
     journal::{Body, StoredTask},
 };
 use rallypoint_client::api;
 
-/// Where the core says an unfinished task stands, and attempts begun.
-type Where = Option<(TaskState, Attempt)>;
+/// State of an unfinished task according to the core, and its attempts begun.
+type Unfinished = Option<(TaskState, Attempt)>;
 
-/// The `index`th of the tasks that ended as `done` says; `done_no` is the event of the first. `whole`: with the result
-/// whatever its size.
+/// The event of the `index`th task covered by `done`, whose first event has number `done_no`. With
+/// `whole`, the result is included whatever its size.
 pub(crate) fn event(done_no: DoneNo, done: &Done, index: u32, whole: bool) -> api::AsyncDone {
     let result = done.result.as_deref();
     let omitted =
@@ -34,11 +34,11 @@ pub(crate) fn event(done_no: DoneNo, done: &Done, index: u32, whole: bool) -> ap
     }
 }
 
-/// What the journal has stored of a task, and where it stands.
+/// A task from its stored row and, while unfinished, its state in the core.
 pub(crate) fn task_view(
     handle: Handle,
     task: &StoredTask,
-    standing: Where,
+    unfinished: Unfinished,
     whole: bool,
 ) -> api::TaskView {
     let (kind, target) = match &task.spec.work {
@@ -49,7 +49,7 @@ pub(crate) fn task_view(
         .done
         .as_ref()
         .map(|(done_no, done)| event(*done_no, done, 0, whole));
-    let (started, next) = times(standing.filter(|_| done.is_none()));
+    let (started, next) = times(unfinished.filter(|_| done.is_none()));
     api::TaskView {
         id: Some(api::TaskId {
             handle: handle.to_string(),
@@ -59,9 +59,9 @@ pub(crate) fn task_view(
         target,
         order: task.order.map(|order| order.0),
         effective_order: task.effective.map(|order| order.0),
-        state: state(task, standing).into(),
+        state: state(task, unfinished).into(),
         attempt: done.as_ref().map_or_else(
-            || standing.map_or(0, |(_, attempt)| attempt.0),
+            || unfinished.map_or(0, |(_, attempt)| attempt.0),
             |done| done.attempt,
         ),
         submitted_at: Some(timestamp(task.submitted_at)),
@@ -78,9 +78,9 @@ pub(crate) fn task_view(
     }
 }
 
-/// Where a task stands.
-pub(crate) fn state(task: &StoredTask, standing: Where) -> api::TaskState {
-    match (&task.done, standing) {
+/// The state of a task.
+pub(crate) fn state(task: &StoredTask, unfinished: Unfinished) -> api::TaskState {
+    match (&task.done, unfinished) {
         (Some(_), _) => api::TaskState::Done,
         (None, Some((TaskState::Blocked { .. }, _))) => api::TaskState::Blocked,
         (None, Some((TaskState::Queued, _))) => api::TaskState::Queued,
@@ -90,8 +90,8 @@ pub(crate) fn state(task: &StoredTask, standing: Where) -> api::TaskState {
     }
 }
 
-fn times(standing: Where) -> (Option<crate::core::Time>, Option<crate::core::Time>) {
-    match standing {
+fn times(unfinished: Unfinished) -> (Option<Time>, Option<Time>) {
+    match unfinished {
         Some((TaskState::Running { since }, _)) => (Some(since), None),
         Some((TaskState::Retrying { next_at }, _)) => (None, Some(next_at)),
         Some((TaskState::Blocked { next_at }, _)) => (None, next_at),

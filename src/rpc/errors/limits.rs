@@ -1,5 +1,5 @@
-//! The answer to a call that a limit forbids: RESOURCE_EXHAUSTED with the limit, whose it is, its value, and when to try
-//! again. It means "no effect".
+//! The error of a call that exceeds a limit: RESOURCE_EXHAUSTED with the limit, its subject, its
+//! value and when to try again. The call had no effect.
 
 use super::{info, reason::Reason};
 use crate::core::{Handle, Namespace, model::limits::Limit};
@@ -7,7 +7,8 @@ use std::time::Duration;
 use tonic::{Code, Status};
 use tonic_types::{QuotaViolation, StatusExt};
 
-/// `limit` of `namespace`, or of the scheduler `handle`, is reached. `wait`: when to try again.
+/// `limit` of `namespace`, or of the scheduler `handle`, is reached. `wait`: how long to wait
+/// before trying again.
 pub(super) fn reached(
     limit: Limit,
     namespace: &Namespace,
@@ -39,7 +40,7 @@ pub(super) fn reached(
     Status::with_error_details(Code::ResourceExhausted, message, details)
 }
 
-/// As sent, and as the options of `serve` are called.
+/// The name sent to callers, which is also that of the option of `serve`.
 fn name(limit: Limit) -> &'static str {
     match limit {
         Limit::OpenSchedulers => "open_schedulers",

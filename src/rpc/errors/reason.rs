@@ -1,5 +1,5 @@
-//! Every `ErrorInfo.reason` of the service, in one place. A reason is part of the API: it is never renamed, and a client
-//! may branch on it. It must not carry anything a caller sent.
+//! Every `ErrorInfo.reason` of the service, in one place. A reason is part of the API: clients
+//! branch on it, so it is never renamed. It must not contain anything a caller sent.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ macro_rules! reasons {
         impl Reason {
             $(#[doc = $meaning] pub const $name: Reason = Reason(stringify!($name));)+
 
-            /// All of them with their meaning, for the documentation.
+            /// All reasons with their meaning, for the documentation.
             pub const ALL: &[(Reason, &'static str)] = &[$((Reason::$name, $meaning)),+];
         }
     };
@@ -22,8 +22,8 @@ reasons! {
     ID_MALFORMED: "A handle is missing or not in its canonical form (36 characters, lower case, version 7).";
     SEQ_OUT_OF_RANGE: "A task number is below 1.";
     REQUEST_ID_MALFORMED: "A request id is not a UUID of 36 characters in lower case.";
-    TASKS_EMPTY: "A call brings no task.";
-    TOO_MANY_TASKS: "A call brings more than 10 000 tasks.";
+    TASKS_EMPTY: "A call has no tasks.";
+    TOO_MANY_TASKS: "A call has more than 10 000 tasks.";
     CALL_TOO_LARGE: "A call is larger than 4 MiB.";
     KIND_MISSING: "A task does not say what to run, or names a kind this server does not know.";
     BODY_EMPTY: "A statement is empty.";
@@ -34,9 +34,9 @@ reasons! {
     ORDER_OUT_OF_RANGE: "An order is negative or above 9 007 199 254 740 991.";
     DURATION_OUT_OF_RANGE: "A duration is malformed, too short or too long.";
     TIMESTAMP_OUT_OF_RANGE: "A time is malformed, before 1970 or after 9999.";
-    RETRY_OUT_OF_RANGE: "A number of a retry policy is out of its range, or its longest wait is below its first.";
-    NON_RETRYABLE_INVALID: "A code that is never to be retried is not 1 to 64 capitals, digits or underscores.";
-    RESULT_ROWS_OUT_OF_RANGE: "More than 10 000 rows of a result are asked for, or fewer than none.";
+    RETRY_OUT_OF_RANGE: "A number of a retry policy is out of range, or its longest wait is below its first.";
+    NON_RETRYABLE_INVALID: "A non-retryable code is not 1 to 64 capitals, digits or underscores.";
+    RESULT_ROWS_OUT_OF_RANGE: "`result_rows` is negative or above 10 000.";
     ENUM_UNKNOWN: "A value of an enumeration is not known to this server.";
     LABELS_INVALID: "There are too many labels, or a key or a value is too long or holds forbidden characters.";
     NAME_TOO_LONG: "A display name is longer than 255 bytes.";
@@ -44,16 +44,16 @@ reasons! {
     LIMIT_ZERO: "`max_parallelism` is 0: use PauseScheduler to start nothing more.";
     LIMIT_OUT_OF_RANGE: "`max_parallelism` is negative.";
     WEIGHT_OUT_OF_RANGE: "A weight is not a number from 0.01 to 1000.";
-    MASK_EMPTY: "UpdateScheduler does not say which settings to take.";
-    MASK_UNKNOWN_FIELD: "An update mask names something that is no setting.";
+    MASK_EMPTY: "UpdateScheduler names no settings to change.";
+    MASK_UNKNOWN_FIELD: "An update mask names an unknown setting.";
     CURSOR_NEGATIVE: "`after` is negative.";
     CURSOR_AHEAD: "`after` is beyond the last event of the scheduler.";
-    CURSOR_TRUNCATED: "What is asked for is older than the retention and gone; `oldest` says where what is left begins.";
-    UNTIL_MISSING: "`until` is given but does not say until when.";
+    CURSOR_TRUNCATED: "The requested rows are past their retention; `oldest` is the first that is left.";
+    UNTIL_MISSING: "`until` is set but names no condition.";
     COUNT_OUT_OF_RANGE: "A count of events is below 1.";
-    GOAL_INVALID: "The goal of a stream to resume is not one this service gave.";
+    GOAL_INVALID: "The goal of a resumed stream was not issued by this service.";
     PAGE_SIZE_OUT_OF_RANGE: "A page size is negative or above 1000.";
-    PAGE_TOKEN_INVALID: "A page token is not one this service gave for this very question.";
+    PAGE_TOKEN_INVALID: "A page token was not issued by this service for this query.";
     INTERVAL_OUT_OF_RANGE: "An interval is not from 100 to 60 000 ms.";
     METADATA_INVALID: "A metadata entry of the call is malformed.";
     MESSAGE_MALFORMED: "The request is not a message of this API.";
@@ -64,19 +64,18 @@ reasons! {
     ORDER_CLOSED: "A task is below the current order of its scheduler, which refuses late tasks.";
     REQUEST_ID_REUSED: "The request id was used with another payload.";
     QUEUE_FULL: "A limit on unfinished work is reached; nothing of the call was accepted.";
-    TOO_MANY_SCHEDULERS: "The namespace has as many open schedulers as it may have.";
-    SUBMIT_RATE_EXCEEDED: "The namespace submits more tasks a second than it may; nothing of the call was accepted.";
-    TOO_MANY_STREAMS: "The namespace has as many open streams as it may have.";
+    TOO_MANY_SCHEDULERS: "The namespace has reached its limit of open schedulers.";
+    SUBMIT_RATE_EXCEEDED: "The namespace exceeds its limit of tasks per second; nothing of the call was accepted.";
+    TOO_MANY_STREAMS: "The namespace has reached its limit of open streams.";
     JOURNAL_REJECTED: "The coordination database refused to store the call.";
-    NOT_OWNER: "The replicas are between two owners of the shard; the call had no effect.";
-    OWNER_CHANGED: "The shard changed hands while the call was under way; repeat it with the same request id.";
-    OVERLOADED: "More calls are waiting than this server holds; this one was not accepted.";
+    NOT_OWNER: "No reachable replica owns the shard at the moment; the call had no effect.";
+    OWNER_CHANGED: "Ownership of the shard changed during the call; repeat it with the same request id.";
+    OVERLOADED: "Too many calls are waiting on this server; this one was not accepted.";
     INTERNAL: "A fault of the server; please report it.";
     TEMPORARILY_UNAVAILABLE: "The call may or may not have had an effect; repeat it with the same request id.";
 }
 
 impl Reason {
-    /// As sent.
     pub fn as_str(self) -> &'static str {
         self.0
     }

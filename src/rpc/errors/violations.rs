@@ -1,15 +1,16 @@
-//! What is wrong with a request: every field at fault, named by its path in the proto message. Paths cost nothing until
-//! something is wrong, so that the good calls stay cheap. Never echoes more of a request than a shortened map key.
+//! What is wrong with a request: every field at fault, named by its path in the proto message. A
+//! path is built only when something is wrong, so that valid calls stay cheap. Of a request nothing
+//! is echoed but shortened map keys.
 
 use super::reason::Reason;
 use std::fmt;
 
-/// As many as a trailer can carry to any client (8 KiB is a common limit); the rest is counted.
-const REPORTED: usize = 20;
-/// Bytes of a map key that are shown.
-const KEY_SHOWN: usize = 40;
+/// Violations that fit a trailer of any client (8 KiB is a common limit); the rest is only counted.
+const MAX_REPORTED: usize = 20;
+/// Bytes of a map key that are echoed.
+const MAX_KEY_BYTES: usize = 40;
 
-/// The place of a field in a request, built on the stack.
+/// The path of a field in a request, built on the stack.
 #[derive(Clone, Copy)]
 pub enum Path<'a> {
     /// The request itself.
@@ -22,7 +23,7 @@ pub enum Path<'a> {
     Key(&'a Path<'a>, &'a str),
 }
 
-/// The fields at fault.
+/// The violations found in a request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Violations {
     reported: Vec<Violation>,
@@ -32,26 +33,26 @@ pub struct Violations {
 /// One field at fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which field.
+    /// Path of the field.
     pub field: String,
-    /// Why, for programs.
+    /// For programs.
     pub reason: Reason,
-    /// Why, for people.
+    /// For people.
     pub message: String,
 }
 
 impl<'a> Path<'a> {
-    /// The field `name` of the message here.
+    /// Path of the field `name` of this message.
     pub fn field(&'a self, name: &'static str) -> Path<'a> {
         Path::Field(self, name)
     }
 
-    /// The element `index` of the list here.
+    /// Path of the element `index` of this list.
     pub fn index(&'a self, index: usize) -> Path<'a> {
         Path::Index(self, index)
     }
 
-    /// The entry `key` of the map here.
+    /// Path of the entry `key` of this map.
     pub fn key(&'a self, key: &'a str) -> Path<'a> {
         Path::Key(self, key)
     }
@@ -64,21 +65,20 @@ impl fmt::Display for Path<'_> {
             Path::Field(Path::Root, name) => f.write_str(name),
             Path::Field(parent, name) => write!(f, "{parent}.{name}"),
             Path::Index(parent, index) => write!(f, "{parent}[{index}]"),
-            Path::Key(parent, key) if key.len() <= KEY_SHOWN => write!(f, "{parent}[{key:?}]"),
+            Path::Key(parent, key) if key.len() <= MAX_KEY_BYTES => write!(f, "{parent}[{key:?}]"),
             Path::Key(parent, key) => write!(
                 f,
                 "{parent}[{:?}…]",
-                &key[..key.floor_char_boundary(KEY_SHOWN)]
+                &key[..key.floor_char_boundary(MAX_KEY_BYTES)]
             ),
         }
     }
 }
 
 impl Violations {
-    /// Adds one.
     pub fn add(&mut self, field: Path<'_>, reason: Reason, message: impl Into<String>) {
         self.count += 1;
-        if self.reported.len() < REPORTED {
+        if self.reported.len() < MAX_REPORTED {
             self.reported.push(Violation {
                 field: field.to_string(),
                 reason,
@@ -87,8 +87,8 @@ impl Violations {
         }
     }
 
-    /// `value` when nothing is wrong.
-    pub fn or_else<T>(self, value: T) -> Result<T, Violations> {
+    /// `value`, unless something is wrong.
+    pub fn into_result<T>(self, value: T) -> Result<T, Violations> {
         if self.count == 0 {
             Ok(value)
         } else {
@@ -96,12 +96,12 @@ impl Violations {
         }
     }
 
-    /// The first ones.
+    /// The violations to report: the first ones found.
     pub fn reported(&self) -> &[Violation] {
         &self.reported
     }
 
-    /// How many there are, reported or not.
+    /// Number of violations, reported or not.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -122,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_for_a_trailer_is_counted() {
+    fn violations_beyond_the_reported_ones_are_counted() {
         let mut violations = Violations::default();
         for _ in 0..10_000 {
             violations.add(Path::Root.field("x"), Reason::KIND_MISSING, "no");
         }
         assert_eq!(
             (violations.reported().len(), violations.count()),
-            (REPORTED, 10_000)
+            (MAX_REPORTED, 10_000)
         );
     }
 }

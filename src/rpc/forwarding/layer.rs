@@ -1,9 +1,11 @@
-//! Forwards unary calls to the owner, whatever they are: the bytes go on as they came, with who calls in the metadata.
+//! Forwards unary calls to the owner of the shard: the bytes are passed on unchanged, with the
+//! caller in the metadata.
 //!
-//! A call is sent again only when it had no effect, or can have one only once: those that begin something are given a
-//! request id before they are sent on. Streams are forwarded in `scheduler::synchronize`, which knows their cursor.
+//! A call is sent again only when it had no effect or can have one only once; calls that create
+//! something are given a request id first. Streams are forwarded by `scheduler::resumable_stream`,
+//! which knows their cursor.
 
-use super::route::{self, Destination, LOOKS, OwnerAddress, Route};
+use super::route::{self, Destination, OWNER_WAITS, OwnerAddress, Route};
 use crate::rpc::{
     auth::{Auth, CALLER, NAMESPACE},
     errors,
@@ -27,10 +29,10 @@ use tonic::{
 use tower::{Layer, Service, ServiceExt};
 use uuid::Uuid;
 
-/// Bytes of an answer; none of ours is larger.
-const ANSWER_BYTES: usize = 16 << 20;
-/// Before each message: a byte that says whether it is compressed, and its length.
-const PREFIX: usize = 5;
+/// Limit of a response; none of this service is larger.
+const MAX_RESPONSE_BYTES: usize = 16 << 20;
+/// gRPC puts five bytes before each message: a compression flag and the length.
+const PREFIX_BYTES: usize = 5;
 
 /// Puts a [`Forward`] before the services.
 #[derive(Clone)]
@@ -41,7 +43,7 @@ pub(crate) struct ForwardLayer {
 }
 
 impl ForwardLayer {
-    /// Along `route`; `auth` tells who calls. Requests have at most `request_bytes`.
+    /// Forwards along `route` requests of at most `request_bytes`; `auth` identifies the caller.
     pub(crate) fn new(route: Route, auth: Auth, request_bytes: usize) -> Self {
         ForwardLayer {
             route,
@@ -62,14 +64,14 @@ impl<S> Layer<S> for ForwardLayer {
     }
 }
 
-/// Answers calls here or has them answered by the owner.
+/// Handles calls on this replica or has the owner handle them.
 #[derive(Clone)]
 pub(crate) struct Forward<S> {
     inner: S,
     layer: ForwardLayer,
 }
 
-type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+type ResponseFuture = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 
 impl<S> Service<Request<Body>> for Forward<S>
 where
@@ -81,20 +83,20 @@ where
 {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = Answering;
+    type Future = ResponseFuture;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Answering {
-        if !self.layer.route.leads_anywhere() || !is_forwarded(request.uri().path()) {
+    fn call(&mut self, request: Request<Body>) -> ResponseFuture {
+        if !self.layer.route.has_peers() || !is_forwarded(request.uri().path()) {
             return Box::pin(self.inner.call(request));
         }
-        // The one that is ready answers; its clone stays.
+        // `poll_ready` holds for this instance only, so it takes the call and its clone stays.
         let inner = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, inner);
-        Box::pin(answer(ready, self.layer.clone(), request))
+        Box::pin(handle(ready, self.layer.clone(), request))
     }
 }
 
@@ -107,7 +109,7 @@ fn is_forwarded(path: &str) -> bool {
     method.is_some_and(|method| method != "Synchronization")
 }
 
-async fn answer<S>(
+async fn handle<S>(
     inner: S,
     layer: ForwardLayer,
     request: Request<Body>,
@@ -116,37 +118,37 @@ where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send,
     S::Future: Send,
 {
-    let Destination::Here = layer.route.way() else {
+    let Destination::Local = layer.route.destination() else {
         let (parts, body) = request.into_parts();
         return Ok(match collect(body, layer.request_bytes).await {
-            Ok(body) => Call::new(&layer, &parts, body).elsewhere(inner).await,
+            Ok(body) => Call::new(&layer, &parts, body).forward(inner).await,
             Err(status) => status.into_http(),
         });
     };
-    // While it is answered here, what it says is kept, for the case that the shard moves meanwhile.
+    // The body is recorded while it is read, in case the shard moves during the call.
     let (parts, body) = request.into_parts();
-    let kept = BufferedFrames::default();
-    let mut here = Request::new(kept.recording(body));
-    *here.method_mut() = parts.method.clone();
-    *here.uri_mut() = parts.uri.clone();
-    *here.version_mut() = parts.version;
-    *here.headers_mut() = parts.headers.clone();
-    *here.extensions_mut() = parts.extensions.clone();
-    let response = inner.clone().oneshot(here).await?;
+    let recorded = RecordedBody::default();
+    let mut local = Request::new(recorded.record(body));
+    *local.method_mut() = parts.method.clone();
+    *local.uri_mut() = parts.uri.clone();
+    *local.version_mut() = parts.version;
+    *local.headers_mut() = parts.headers.clone();
+    *local.extensions_mut() = parts.extensions.clone();
+    let response = inner.clone().oneshot(local).await?;
     let Some(status) = Status::from_header_map(response.headers()) else {
         return Ok(response);
     };
-    let body = kept.take();
-    let here_no_more = !matches!(layer.route.way(), Destination::Here);
+    let body = recorded.take();
+    let no_longer_local = !matches!(layer.route.destination(), Destination::Local);
     let again = route::is_not_owner(&status)
-        || here_no_more && route::is_unknown(&status) && is_repeatable(&parts, &body);
+        || no_longer_local && route::is_unknown(&status) && is_repeatable(&parts, &body);
     if !again {
         return Ok(response);
     }
-    Ok(Call::new(&layer, &parts, body).elsewhere(inner).await)
+    Ok(Call::new(&layer, &parts, body).forward(inner).await)
 }
 
-/// A call on its way to the owner.
+/// A call to forward.
 struct Call<'a> {
     layer: &'a ForwardLayer,
     parts: &'a Parts,
@@ -155,37 +157,37 @@ struct Call<'a> {
 
 impl<'a> Call<'a> {
     fn new(layer: &'a ForwardLayer, parts: &'a Parts, body: Bytes) -> Call<'a> {
-        let body = if begins_something(parts) {
-            identified(body)
+        let body = if creates_something(parts) {
+            with_request_id(body)
         } else {
             body
         };
         Call { layer, parts, body }
     }
 
-    /// Sends it to the owner, looking again when that was the wrong one.
-    async fn elsewhere<S>(self, inner: S) -> Response<Body>
+    /// Sends it to the owner, again after a wait while that turns out to be another replica.
+    async fn forward<S>(self, inner: S) -> Response<Body>
     where
         S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send,
         S::Future: Send,
     {
-        let request = match self.enveloped() {
+        let request = match self.headers_with_caller() {
             Ok(request) => request,
             Err(status) => return status.into_http(),
         };
         let route = &self.layer.route;
         let mut unknown = false;
-        for longest in LOOKS.into_iter().map(Some).chain([None]) {
-            let answered = match route.way() {
-                Destination::Here => inner
+        for wait in OWNER_WAITS.into_iter().map(Some).chain([None]) {
+            let result = match route.destination() {
+                Destination::Local => inner
                     .clone()
                     .oneshot(self.request(&self.parts.headers))
                     .await
                     .map_err(|never| match never {}),
-                Destination::There(owner) => self.ask(&owner, &request).await,
-                Destination::Nowhere => Err(errors::not_owner()),
+                Destination::Remote(owner) => self.send(&owner, &request).await,
+                Destination::Unknown => Err(errors::not_owner()),
             };
-            let failed = match answered {
+            let failed = match result {
                 Ok(response) => match Status::from_header_map(response.headers()) {
                     Some(status) if route::is_not_owner(&status) || route::is_unknown(&status) => {
                         status
@@ -195,10 +197,10 @@ impl<'a> Call<'a> {
                 Err(status) if route::is_unknown(&status) => status,
                 Err(status) => return status.into_http(),
             };
-            // What has been sent may have had an effect, whatever the last look says.
+            // Once an attempt may have had an effect, a later refusal cannot take that back.
             unknown |= route::is_unknown(&failed);
-            match longest {
-                Some(longest) => route.look_again(longest).await,
+            match wait {
+                Some(wait) => route.wait_for_owner(wait).await,
                 None => tracing::debug!(%failed, "a call could not be forwarded"),
             }
         }
@@ -209,26 +211,28 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The owner's answer, whole: what breaks half-way is as unknown as what is never answered.
-    async fn ask(
+    /// The complete response of the owner. A response that breaks off is as unknown as none.
+    async fn send(
         &self,
         owner: &OwnerAddress,
         headers: &HeaderMap,
     ) -> Result<Response<Body>, Status> {
-        let asked = async {
+        let response = async {
             let response = owner.channel.clone().oneshot(self.request(headers)).await;
             let (parts, body) = response
                 .map_err(|error| Status::unavailable(error.to_string()))?
                 .into_parts();
-            let whole = Limited::new(body, ANSWER_BYTES).collect().await;
+            let whole = Limited::new(body, MAX_RESPONSE_BYTES).collect().await;
             let whole = whole.map_err(|error| Status::unavailable(error.to_string()))?;
             let trailers = whole.trailers().cloned().map(Ok);
             let body = Full::new(whole.to_bytes()).with_trailers(std::future::ready(trailers));
             Ok(Response::from_parts(parts, Body::new(body)))
         };
         tokio::select! {
-            answered = asked => answered,
-            () = self.layer.route.replaced(owner) => Err(Status::unavailable("the shard has changed hands")),
+            result = response => result,
+            () = self.layer.route.replaced(owner) => {
+                Err(Status::unavailable("ownership of the shard changed"))
+            },
         }
     }
 
@@ -242,8 +246,8 @@ impl<'a> Call<'a> {
         request
     }
 
-    /// What the owner is told besides the message.
-    fn enveloped(&self) -> Result<HeaderMap, Status> {
+    /// The headers with the caller as this replica has with_request_id it.
+    fn headers_with_caller(&self) -> Result<HeaderMap, Status> {
         let caller = self.layer.auth.caller_of(self.parts)?;
         let mut headers = self.parts.headers.clone();
         for (key, text) in [(CALLER, &caller.name), (NAMESPACE, &caller.namespace.0)] {
@@ -255,16 +259,17 @@ impl<'a> Call<'a> {
     }
 }
 
-/// A body as it goes by.
+/// Collects the bytes of a body while it is read.
 #[derive(Clone, Default)]
-struct BufferedFrames(Arc<Mutex<Vec<Bytes>>>);
+struct RecordedBody(Arc<Mutex<Vec<Bytes>>>);
 
-impl BufferedFrames {
-    fn recording(&self, body: Body) -> Body {
-        let kept = self.clone();
+impl RecordedBody {
+    fn record(&self, body: Body) -> Body {
+        let recorded = self.clone();
         Body::new(body.map_frame(move |frame| {
             if let Some(data) = frame.data_ref() {
-                kept.0
+                recorded
+                    .0
                     .lock()
                     .unwrap_or_else(PoisonError::into_inner)
                     .push(data.clone());
@@ -283,22 +288,22 @@ impl BufferedFrames {
     }
 }
 
-async fn collect(body: Body, most: usize) -> Result<Bytes, Status> {
-    let whole = Limited::new(body, most + PREFIX).collect().await;
+async fn collect(body: Body, limit: usize) -> Result<Bytes, Status> {
+    let whole = Limited::new(body, limit + PREFIX_BYTES).collect().await;
     whole
         .map(|whole| whole.to_bytes())
         .map_err(|_| errors::call_too_large())
 }
 
-/// Calls that begin something new each time they are made without a request id.
-fn begins_something(parts: &Parts) -> bool {
+/// Calls that create something each time they are made without a request id.
+fn creates_something(parts: &Parts) -> bool {
     ["/GetScheduler", "/ExecAsync"]
         .iter()
         .any(|method| parts.uri.path().ends_with(method))
 }
 
 fn is_repeatable(parts: &Parts, body: &Bytes) -> bool {
-    !begins_something(parts) || message(body).is_some_and(|message| has_request_id(&message))
+    !creates_something(parts) || message(body).is_some_and(|message| has_request_id(&message))
 }
 
 /// The one field that GetScheduler and ExecAsync share.
@@ -309,17 +314,17 @@ struct RequestId {
 }
 
 fn message(body: &Bytes) -> Option<Bytes> {
-    let length = u32::from_be_bytes(body.get(1..PREFIX)?.try_into().ok()?) as usize;
-    (body[0] == 0 && body.len() == PREFIX + length).then(|| body.slice(PREFIX..))
+    let length = u32::from_be_bytes(body.get(1..PREFIX_BYTES)?.try_into().ok()?) as usize;
+    (body[0] == 0 && body.len() == PREFIX_BYTES + length).then(|| body.slice(PREFIX_BYTES..))
 }
 
 fn has_request_id(message: &Bytes) -> bool {
-    // What cannot be decoded is refused, so that it does no harm to repeat it.
+    // A message that cannot be decoded is refused, so repeating it is harmless.
     RequestId::decode(message.clone()).is_ok_and(|found| !found.request_id.is_empty())
 }
 
-/// The same call, with a request id if it has none.
-fn identified(body: Bytes) -> Bytes {
+/// The same call, with a new request id if it has none.
+fn with_request_id(body: Bytes) -> Bytes {
     let Some(message) = message(&body).filter(|message| !has_request_id(message)) else {
         return body;
     };
@@ -327,12 +332,12 @@ fn identified(body: Bytes) -> Bytes {
         request_id: Uuid::now_v7().to_string(),
     }
     .encode_to_vec();
-    let mut identified = BytesMut::with_capacity(body.len() + id.len());
-    identified.put_u8(0);
-    identified.put_u32((message.len() + id.len()) as u32);
-    identified.put(message);
-    identified.put(id.as_slice());
-    identified.freeze()
+    let mut with_request_id = BytesMut::with_capacity(body.len() + id.len());
+    with_request_id.put_u8(0);
+    with_request_id.put_u32((message.len() + id.len()) as u32);
+    with_request_id.put(message);
+    with_request_id.put(id.as_slice());
+    with_request_id.freeze()
 }
 
 #[cfg(test)]
@@ -349,15 +354,16 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_a_request_id_is_given_one_and_is_otherwise_the_same() {
+    fn a_call_without_a_request_id_gets_one_and_is_otherwise_unchanged() {
         let call = api::ExecAsyncRequest {
             handle: "h".into(),
             tasks: vec![Default::default()],
             ..Default::default()
         };
-        let sent =
-            api::ExecAsyncRequest::decode(message(&identified(framed(&call))).expect("a message"))
-                .expect("decoded");
+        let sent = api::ExecAsyncRequest::decode(
+            message(&with_request_id(framed(&call))).expect("a message"),
+        )
+        .expect("decoded");
         assert!(Uuid::parse_str(&sent.request_id).is_ok());
         assert_eq!(
             api::ExecAsyncRequest {
@@ -369,16 +375,16 @@ mod tests {
     }
 
     #[test]
-    fn a_request_id_of_the_caller_stays() {
+    fn a_request_id_of_the_caller_is_preserved() {
         let call = api::GetSchedulerRequest {
             request_id: "mine".into(),
             ..Default::default()
         };
-        assert_eq!(identified(framed(&call)), framed(&call));
+        assert_eq!(with_request_id(framed(&call)), framed(&call));
     }
 
     #[test]
-    fn streams_and_other_services_are_not_forwarded_as_they_are() {
+    fn only_unary_scheduler_calls_are_forwarded() {
         assert!(is_forwarded("/rallypoint.v1.SchedulerService/ExecAsync"));
         assert!(!is_forwarded(
             "/rallypoint.v1.SchedulerService/Synchronization"

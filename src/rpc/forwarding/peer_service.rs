@@ -1,4 +1,4 @@
-//! PeerService: what replicas tell each other.
+//! PeerService: what replicas notify each other of.
 
 use crate::{coordinator::Coordinator, peer::Peers};
 use rallypoint_client::api::peer::{
@@ -8,13 +8,12 @@ use rallypoint_client::api::peer::{
 use std::time::Duration;
 use tonic::{Request, Response, Status};
 
-/// How long a replica may take to hear that it is to look.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a replica may take to answer.
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The service.
+/// The service of this replica.
 #[derive(Clone)]
 pub(crate) struct Peering {
-    /// Looks.
     pub coordinator: Coordinator,
 }
 
@@ -26,15 +25,18 @@ impl PeerService for Peering {
     }
 }
 
-/// Has the replica at `address` look who owns the shard. It would at its next heartbeat anyway.
+/// Has the replica at `address` read at once who owns the shard. Best effort: it would at its next
+/// heartbeat anyway.
 pub(crate) async fn request_poll(peers: &Peers, address: &str) {
     let Ok(channel) = peers.channel(address) else {
         return;
     };
     let mut client = PeerServiceClient::new(channel);
-    match tokio::time::timeout(PATIENCE, client.look(LookRequest {})).await {
+    match tokio::time::timeout(NOTIFY_TIMEOUT, client.look(LookRequest {})).await {
         Ok(Ok(_)) => {}
-        Ok(Err(error)) => tracing::debug!(%address, %error, "a replica could not be told to look"),
+        Ok(Err(error)) => {
+            tracing::debug!(%address, %error, "a replica could not be notified of the handover")
+        }
         Err(_) => tracing::debug!(%address, "a replica did not answer in time"),
     }
 }

@@ -1,16 +1,16 @@
-//! Where a call is answered: here, when this replica owns the shard, else at the owner, one hop away. And when it is worth
-//! looking again.
+//! Where a call is handled: on this replica while it owns the shard, else on the owner, one hop
+//! away. Also decides which errors make it worth asking for the owner again.
 
-use crate::rpc::{
-    auth::{CALLER, NAMESPACE},
-    errors::reason::Reason,
-};
 use crate::{
     backoff,
     coordinator::{Coordinator, Role},
     core::Caller,
     journal::Membership,
     peer::Peers,
+    rpc::{
+        auth::{CALLER, NAMESPACE},
+        errors::reason::Reason,
+    },
 };
 use std::time::Duration;
 use tonic::{
@@ -21,29 +21,29 @@ use tonic::{
 use tonic_types::StatusExt;
 use uuid::Uuid;
 
-/// The longest wait before each look after the first one.
-pub(crate) const LOOKS: [Duration; 3] = [
+/// The longest wait for another owner before each further attempt.
+pub(crate) const OWNER_WAITS: [Duration; 3] = [
     Duration::from_millis(100),
     Duration::from_millis(200),
     Duration::from_millis(400),
 ];
 
-/// The way to the owner.
+/// The destination to the owner.
 #[derive(Clone)]
 pub(crate) struct Route {
     coordinator: Coordinator,
-    /// `None`: this server has no others.
+    /// `None`: there are no other replicas.
     peers: Option<Peers>,
 }
 
-/// Where to.
+/// The replica that handles a call.
 pub(crate) enum Destination {
-    /// This replica owns the shard, or is about to know.
-    Here,
-    /// Another one does.
-    There(OwnerAddress),
-    /// Nobody does, as far as is known.
-    Nowhere,
+    /// This replica: it owns the shard or is about to find out.
+    Local,
+    /// Another one.
+    Remote(OwnerAddress),
+    /// No owner is known.
+    Unknown,
 }
 
 /// The owner, as this replica knows it.
@@ -54,17 +54,15 @@ pub(crate) struct OwnerAddress {
 }
 
 impl Route {
-    /// By these channels.
     pub(crate) fn new(coordinator: Coordinator, peers: Option<Peers>) -> Route {
         Route { coordinator, peers }
     }
 
-    /// There are other replicas to forward to.
-    pub(crate) fn leads_anywhere(&self) -> bool {
+    pub(crate) fn has_peers(&self) -> bool {
         self.peers.is_some()
     }
 
-    /// The other replicas that are there: the name of each, and the channel to it if it can be reached at all.
+    /// The other live replicas: name, and a channel unless it has no peer port.
     pub(crate) fn others(&self) -> Vec<(String, Option<Channel>)> {
         let Some(peers) = &self.peers else {
             return Vec::new();
@@ -87,10 +85,10 @@ impl Route {
             .collect()
     }
 
-    /// Where to now.
-    pub(crate) fn way(&self) -> Destination {
+    /// The replica that handles a call now.
+    pub(crate) fn destination(&self) -> Destination {
         if self.coordinator.role() != Role::Standby {
-            return Destination::Here;
+            return Destination::Local;
         }
         let membership = self.coordinator.membership();
         let membership = membership.borrow();
@@ -104,25 +102,25 @@ impl Route {
                 id: member.id,
             })
         });
-        owner.map_or(Destination::Nowhere, Destination::There)
+        owner.map_or(Destination::Unknown, Destination::Remote)
     }
 
-    /// Another replica owns the shard, and can be reached as far as is known.
-    pub(crate) fn leads_to_an_owner(&self) -> bool {
-        matches!(self.way(), Destination::There(_))
+    /// Another replica owns the shard and is believed to be reachable.
+    pub(crate) fn reaches_owner(&self) -> bool {
+        matches!(self.destination(), Destination::Remote(_))
     }
 
-    /// Waits a moment before the next look, shorter when something changes.
-    pub(crate) async fn look_again(&self, longest: Duration) {
+    /// Waits up to `longest` for a change of ownership before the next attempt.
+    pub(crate) async fn wait_for_owner(&self, longest: Duration) {
         let mut membership = self.coordinator.membership();
         membership.mark_unchanged();
         self.coordinator.refresh_membership();
         let wait = backoff::jittered(longest);
-        // Without others nobody would change it.
+        // The membership may never change, hence the timeout.
         let _ = tokio::time::timeout(wait, membership.changed()).await;
     }
 
-    /// Resolves when another one than `owner` owns the shard.
+    /// Resolves when another replica than `owner` owns the shard.
     pub(crate) async fn replaced(&self, owner: &OwnerAddress) {
         let mut membership = self.coordinator.membership();
         let another = |known: &Membership| known.owner.is_some_and(|id| id != owner.id);
@@ -132,8 +130,8 @@ impl Route {
     }
 }
 
-/// Says who calls, to the replica that answers.
-pub(crate) fn envelope<T>(message: T, caller: &Caller) -> Result<Request<T>, Status> {
+/// A request with its caller in the metadata, for the replica that handles it.
+pub(crate) fn with_caller<T>(message: T, caller: &Caller) -> Result<Request<T>, Status> {
     let mut request = Request::new(message);
     let metadata = request.metadata_mut();
     metadata.insert(CALLER, value(&caller.name)?);
@@ -146,7 +144,7 @@ pub(crate) fn value(text: &str) -> Result<MetadataValue<Ascii>, Status> {
         .map_err(|_| Status::internal("the name of the caller cannot be forwarded"))
 }
 
-/// The call had no effect where it was sent, and may have one elsewhere.
+/// The replica refused the call because it does not own the shard: it had no effect.
 pub(crate) fn is_not_owner(status: &Status) -> bool {
     status.code() == Code::Unavailable
         && status
@@ -155,7 +153,7 @@ pub(crate) fn is_not_owner(status: &Status) -> bool {
             .is_some_and(|info| info.reason == Reason::NOT_OWNER.as_str())
 }
 
-/// The connection broke, or the shard changed hands meanwhile: nobody knows whether the call had an effect.
+/// The connection broke or ownership changed during the call, which may have had an effect.
 pub(crate) fn is_unknown(status: &Status) -> bool {
     match status.get_error_details().error_info() {
         Some(info) => info.reason == Reason::OWNER_CHANGED.as_str(),

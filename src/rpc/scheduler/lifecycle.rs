@@ -1,17 +1,17 @@
-//! A scheduler as a whole: open, describe, change, release.
+//! A scheduler as a whole: open, describe, update, pause, resume, release.
 
 use super::{Schedulers, validate};
-use crate::rpc::{convert, errors};
 use crate::{
     coordinator::CallError,
     core::{Caller, DoneNo, Handle, Reject, ReleaseMode, Reply, Verb},
+    rpc::{convert, errors},
 };
 use rallypoint_client::api;
 use std::time::Duration;
 use tonic::Status;
 
-/// Pause before a waiting release looks again: what a halt blocks is being cancelled, slice by slice.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Pause between checks of a waiting release, while what a halt blocks is cancelled in slices.
+const RELEASE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Schedulers {
     pub(super) async fn open(
@@ -28,7 +28,7 @@ impl Schedulers {
         .await
     }
 
-    /// Open, describe, update, pause, resume: answered with the scheduler.
+    /// Commands that are answered with the scheduler: open, describe, update, pause, resume.
     pub(super) async fn scheduler(
         &self,
         caller: Caller,
@@ -37,7 +37,7 @@ impl Schedulers {
     ) -> Result<api::Scheduler, Status> {
         match self.ask(caller, handle, verb).await? {
             Reply::Scheduler(view) => Ok(convert::scheduler(&view)),
-            other => Err(errors::bug(&other)),
+            other => Err(errors::mismatched_reply(&other)),
         }
     }
 
@@ -52,7 +52,7 @@ impl Schedulers {
         while request.wait && pending > 0 {
             tokio::select! {
                 ended = self.coordinator.wait_done(caller.clone(), handle, done_no) => match ended {
-                    // The release has had its effect: without a stream to wait on, it is looked after now and then.
+                    // Over the limit of streams: the release is in effect, so poll instead.
                     Ok(()) | Err(CallError::Rejected(Reject::LimitReached { .. })) => {}
                     Err(error) => return Err(errors::call(error, handle)),
                 },
@@ -60,7 +60,7 @@ impl Schedulers {
             }
             (_, pending, done_no) = self.released(&caller, handle, mode).await?;
             if pending > 0 {
-                tokio::time::sleep(LOOK_AGAIN).await;
+                tokio::time::sleep(RELEASE_POLL_INTERVAL).await;
             }
         }
         Ok(api::ReleaseSchedulerResponse {
@@ -69,7 +69,7 @@ impl Schedulers {
         })
     }
 
-    /// Whether it had been released before, its unfinished tasks, its last event.
+    /// Whether it had been released before, its number of unfinished tasks, and its last event.
     async fn released(
         &self,
         caller: &Caller,
@@ -85,7 +85,7 @@ impl Schedulers {
                 pending,
                 done_no,
             } => Ok((already, pending, done_no)),
-            other => Err(errors::bug(&other)),
+            other => Err(errors::mismatched_reply(&other)),
         }
     }
 }

@@ -1,18 +1,20 @@
-//! ListSchedulers: the rows come from the journal, the counts of those that live from the core. A page ends early rather
-//! than grow beyond what every client takes.
+//! ListSchedulers: the rows come from the journal, the counts of live schedulers from the core. A
+//! page ends early rather than exceed the message size that every client accepts.
 
 use super::Schedulers;
-use crate::core::{Caller, Handle, Reply, SchedulerImage, SchedulerState, Verb};
-use crate::rpc::{convert, errors, validate::ListSchedulers};
+use crate::{
+    core::{Caller, Handle, Reply, SchedulerImage, SchedulerState, Verb},
+    rpc::{convert, errors, validate::ListSchedulers},
+};
 use futures_util::{StreamExt, stream};
 use prost::Message;
 use rallypoint_client::api;
 use tonic::Status;
 
-/// Bytes of a page, about.
-pub(super) const PAGE_BYTES: usize = 1 << 20;
-/// Schedulers described at a time.
-const AT_ONCE: usize = 32;
+/// Size at which a page ends.
+pub(super) const MAX_PAGE_BYTES: usize = 1 << 20;
+/// Schedulers described concurrently.
+const MAX_CONCURRENT_READS: usize = 32;
 
 impl Schedulers {
     pub(super) async fn schedulers(
@@ -20,14 +22,14 @@ impl Schedulers {
         caller: Caller,
         request: &api::ListSchedulersRequest,
     ) -> Result<api::ListSchedulersResponse, Status> {
-        let ask = ListSchedulers::new(request, &caller.namespace)?;
+        let query = ListSchedulers::new(request, &caller.namespace)?;
         let images = self
             .reader
             .schedulers(
                 &caller.namespace,
-                ask.before,
-                ask.state,
-                ask.size as u32 + 1,
+                query.before,
+                query.state,
+                query.size as u32 + 1,
             )
             .await;
         let images = images.map_err(errors::journal)?;
@@ -35,27 +37,31 @@ impl Schedulers {
         let mut page = api::ListSchedulersResponse::default();
         let mut last = None;
         let mut bytes = 0;
-        let mut shown = stream::iter(images.into_iter().take(ask.size))
-            .map(|image| self.shown(&caller, image))
-            .buffered(AT_ONCE);
-        while let Some((handle, scheduler)) = shown.next().await {
+        let mut described = stream::iter(images.into_iter().take(query.size))
+            .map(|image| self.with_counts(&caller, image))
+            .buffered(MAX_CONCURRENT_READS);
+        while let Some((handle, scheduler)) = described.next().await {
             last = Some(handle);
             bytes += scheduler.encoded_len();
             page.schedulers.push(scheduler);
-            if bytes > PAGE_BYTES {
+            if bytes > MAX_PAGE_BYTES {
                 break;
             }
         }
         if let Some(last) = last.filter(|_| page.schedulers.len() < found) {
-            page.next_page_token = ask.token.after(last.uuid().as_u128());
+            page.next_page_token = query.token.after(last.uuid().as_u128());
         }
         Ok(page)
     }
 
-    /// As the core knows it; what the core cannot tell now is shown as the journal knows it.
-    async fn shown(&self, caller: &Caller, image: SchedulerImage) -> (Handle, api::Scheduler) {
-        let lives = image.state != SchedulerState::Released;
-        let reply = match lives {
+    /// The scheduler with the counts of the core; without them when the core cannot answer.
+    async fn with_counts(
+        &self,
+        caller: &Caller,
+        image: SchedulerImage,
+    ) -> (Handle, api::Scheduler) {
+        let is_live = image.state != SchedulerState::Released;
+        let reply = match is_live {
             true => self
                 .coordinator
                 .call(caller.clone(), image.handle, Verb::Describe)
@@ -65,7 +71,7 @@ impl Schedulers {
         };
         match reply {
             Some(Reply::Scheduler(view)) => (image.handle, convert::scheduler(&view)),
-            _ => (image.handle, convert::settled(&image)),
+            _ => (image.handle, convert::stored_scheduler(&image)),
         }
     }
 }

@@ -1,67 +1,67 @@
-//! A stream for its caller, wherever its events come from: the own coordinator, or the owner of the shard. When the shard
-//! changes hands it goes on at the new owner from its cursor, with the goal it was opened with, and the caller notices
-//! nothing. Every event is told once, in order.
+//! A stream of events for a caller, served by this replica's coordinator or by the owner of the
+//! shard. When the owner changes, the stream is reopened there from its cursor and with its
+//! original goal, unnoticed by the caller. Every event is sent once, in order.
 
 use super::Schedulers;
-use crate::rpc::{
-    convert::stream::{message, until},
-    errors,
-    forwarding::route::{self, Destination, LOOKS, OwnerAddress},
-};
 use crate::{
     coordinator::EventStream,
     core::{Caller, DoneNo, Seq, Until},
-    rpc::validate::Watch,
+    rpc::{
+        convert::stream::{message, until},
+        errors,
+        forwarding::route::{self, Destination, OWNER_WAITS, OwnerAddress},
+        validate::StreamQuery,
+    },
 };
 use rallypoint_client::api::{self, scheduler_service_client::SchedulerServiceClient};
 use std::time::Duration;
 use tokio::time::Instant;
 use tonic::{Status, Streaming};
 
-/// How long a stream that has begun looks for a new owner: less than the silence that callers are promised not to hear.
-const PATIENCE: Duration = Duration::from_secs(18);
+/// How long a broken stream searches for a new owner: less than the silence callers must expect.
+const REOPEN_TIMEOUT: Duration = Duration::from_secs(18);
 
-/// The messages of a stream.
-pub(crate) struct Follow {
+/// An open stream.
+pub(crate) struct ResumableStream {
     schedulers: Schedulers,
     caller: Caller,
-    /// How to go on: moved on with every message told.
-    watch: Watch,
+    /// What to ask for when it is reopened: advanced with every message sent.
+    query: StreamQuery,
     source: Source,
-    goal_told: bool,
-    over: bool,
+    goal_sent: bool,
+    has_ended: bool,
 }
 
 enum Source {
-    Here(EventStream),
-    There(Box<Streaming<api::SynchronizationResponse>>, OwnerAddress),
+    Local(EventStream),
+    Remote(Box<Streaming<api::SynchronizationResponse>>, OwnerAddress),
 }
 
-impl Follow {
-    /// Opens it at the owner.
+impl ResumableStream {
+    /// Opens a stream at the owner, waiting a moment while there is none.
     pub(super) async fn open(
         schedulers: Schedulers,
         caller: Caller,
-        watch: Watch,
-    ) -> Result<Follow, Status> {
-        let mut looks = LOOKS.into_iter();
+        query: StreamQuery,
+    ) -> Result<ResumableStream, Status> {
+        let mut waits = OWNER_WAITS.into_iter();
         loop {
-            let status = match source(&schedulers, &caller, &watch).await {
+            let status = match open_source(&schedulers, &caller, &query).await {
                 Ok(source) => {
-                    return Ok(Follow {
+                    return Ok(ResumableStream {
                         schedulers,
                         caller,
-                        watch,
+                        query,
                         source,
-                        goal_told: false,
-                        over: false,
+                        goal_sent: false,
+                        has_ended: false,
                     });
                 }
                 Err(status) => status,
             };
-            match (looks.next(), &schedulers.route) {
+            match (waits.next(), &schedulers.route) {
                 (Some(longest), Some(route)) if is_elsewhere(&status) => {
-                    route.look_again(longest).await
+                    route.wait_for_owner(longest).await
                 }
                 _ => return Err(status),
             }
@@ -70,7 +70,7 @@ impl Follow {
 
     /// The next message; `None`: that was the last one.
     pub(super) async fn next(&mut self) -> Option<Result<api::SynchronizationResponse, Status>> {
-        if self.over {
+        if self.has_ended {
             return None;
         }
         let stopping = self.schedulers.stopping.clone();
@@ -78,7 +78,7 @@ impl Follow {
             message = self.message() => message,
             () = stopping.cancelled() => Err(errors::stopping()),
         };
-        self.over = message
+        self.has_ended = message
             .as_ref()
             .map_or(true, |message| message.end.is_some());
         Some(message)
@@ -86,56 +86,59 @@ impl Follow {
 
     async fn message(&mut self) -> Result<api::SynchronizationResponse, Status> {
         loop {
-            let heard = match &mut self.source {
-                Source::Here(events) => events
+            let received = match &mut self.source {
+                Source::Local(events) => events
                     .next()
                     .await
                     .map(message)
-                    .map_err(|error| errors::call(error, self.watch.handle)),
-                Source::There(stream, owner) => there(stream, owner, &self.schedulers).await,
+                    .map_err(|error| errors::call(error, self.query.handle)),
+                Source::Remote(stream, owner) => next_remote(stream, owner, &self.schedulers).await,
             };
-            match heard {
-                Ok(message) => return Ok(self.told(message)),
-                Err(status) if is_elsewhere(&status) => self.go_on(status).await?,
+            match received {
+                Ok(message) => return Ok(self.advance(message)),
+                Err(status) if is_elsewhere(&status) => self.reopen(status).await?,
                 Err(status) => return Err(status),
             }
         }
     }
 
-    /// Notes how far the caller is.
-    fn told(&mut self, mut message: api::SynchronizationResponse) -> api::SynchronizationResponse {
+    /// Advances the query past `message` and puts the goal into the first message only.
+    fn advance(
+        &mut self,
+        mut message: api::SynchronizationResponse,
+    ) -> api::SynchronizationResponse {
         if let Some(goal) = &message.goal {
-            self.watch.last_seq = Some(Seq(goal.last_seq));
+            self.query.last_seq = Some(Seq(goal.last_seq));
         }
         if let Some(last) = message.done.last() {
-            self.watch.after = DoneNo(last.done_no);
+            self.query.after = DoneNo(last.done_no);
         }
-        if !std::mem::replace(&mut self.goal_told, true) {
-            if let Source::Here(events) = &self.source {
-                self.watch.last_seq = Some(events.last_seq);
+        if !std::mem::replace(&mut self.goal_sent, true) {
+            if let Source::Local(events) = &self.source {
+                self.query.last_seq = Some(events.last_seq);
                 message.goal = Some(api::Goal {
-                    until: Some(until(self.watch.until)),
+                    until: Some(until(self.query.until)),
                     last_seq: events.last_seq.0,
                 });
             }
         } else {
             message.goal = None;
         }
-        if let Until::Count(left) = &mut self.watch.until {
+        if let Until::Count(left) = &mut self.query.until {
             *left = left.saturating_sub(message.done.len() as u64);
         }
         message
     }
 
-    /// Opens the stream again, where the shard is now.
-    async fn go_on(&mut self, mut status: Status) -> Result<(), Status> {
+    /// Opens the stream again at the present owner.
+    async fn reopen(&mut self, mut status: Status) -> Result<(), Status> {
         let Some(route) = self.schedulers.route.clone() else {
             return Err(status);
         };
-        let begun = Instant::now();
-        let mut looks = LOOKS.into_iter();
-        while is_elsewhere(&status) && begun.elapsed() < PATIENCE {
-            match source(&self.schedulers, &self.caller, &self.watch).await {
+        let started = Instant::now();
+        let mut waits = OWNER_WAITS.into_iter();
+        while is_elsewhere(&status) && started.elapsed() < REOPEN_TIMEOUT {
+            match open_source(&self.schedulers, &self.caller, &self.query).await {
                 Ok(source) => {
                     self.source = source;
                     return Ok(());
@@ -143,58 +146,63 @@ impl Follow {
                 Err(error) => status = error,
             }
             route
-                .look_again(looks.next().unwrap_or(LOOKS[LOOKS.len() - 1]))
+                .wait_for_owner(waits.next().unwrap_or(OWNER_WAITS[OWNER_WAITS.len() - 1]))
                 .await;
         }
         Err(status)
     }
 }
 
-/// The cursor at the owner.
-async fn source(schedulers: &Schedulers, caller: &Caller, watch: &Watch) -> Result<Source, Status> {
-    match schedulers.route.as_ref().map(|route| route.way()) {
-        None | Some(Destination::Here) => {
+/// Opens the cursor on whichever replica owns the shard.
+async fn open_source(
+    schedulers: &Schedulers,
+    caller: &Caller,
+    query: &StreamQuery,
+) -> Result<Source, Status> {
+    match schedulers.route.as_ref().map(|route| route.destination()) {
+        None | Some(Destination::Local) => {
             let opened = schedulers
                 .coordinator
                 .watch(
                     caller.clone(),
-                    watch.handle,
-                    watch.after,
-                    watch.until,
-                    watch.last_seq,
+                    query.handle,
+                    query.after,
+                    query.until,
+                    query.last_seq,
                 )
                 .await;
-            Ok(Source::Here(
-                opened.map_err(|error| errors::call(error, watch.handle))?,
+            Ok(Source::Local(
+                opened.map_err(|error| errors::call(error, query.handle))?,
             ))
         }
-        Some(Destination::There(owner)) => {
+        Some(Destination::Remote(owner)) => {
             let mut client = SchedulerServiceClient::new(owner.channel.clone());
-            let request = route::envelope(request(watch), caller)?;
-            Ok(Source::There(
+            let request = route::with_caller(request(query), caller)?;
+            Ok(Source::Remote(
                 Box::new(client.synchronization(request).await?.into_inner()),
                 owner,
             ))
         }
-        Some(Destination::Nowhere) => Err(errors::not_owner()),
+        Some(Destination::Unknown) => Err(errors::not_owner()),
     }
 }
 
-fn request(watch: &Watch) -> api::SynchronizationRequest {
-    let until = Some(until(watch.until));
-    let resume = watch.last_seq.map(|last_seq| api::Goal {
+fn request(query: &StreamQuery) -> api::SynchronizationRequest {
+    let until = Some(until(query.until));
+    let resume = query.last_seq.map(|last_seq| api::Goal {
         until,
         last_seq: last_seq.0,
     });
     api::SynchronizationRequest {
-        handle: watch.handle.to_string(),
-        after: watch.after.0,
+        handle: query.handle.to_string(),
+        after: query.after.0,
         until,
         resume,
     }
 }
 
-async fn there(
+/// The next message of the owner's stream, or an error once another replica owns the shard.
+async fn next_remote(
     stream: &mut Streaming<api::SynchronizationResponse>,
     owner: &OwnerAddress,
     schedulers: &Schedulers,
@@ -211,6 +219,7 @@ async fn there(
     }
 }
 
+/// The stream can go on at another replica.
 fn is_elsewhere(status: &Status) -> bool {
     route::is_not_owner(status) || route::is_unknown(status) || errors::is_stopping(status)
 }

@@ -1,7 +1,7 @@
-//! Synchronization: the pages of the coordinator's cursor, each as a message. There is no queue: the next page is read when
-//! the transport has room for it, and dropping the stream closes the cursor.
+//! Synchronization: each page of the cursor becomes a message. There is no queue: the next page is
+//! read when the transport has room for it, and dropping the stream closes the cursor.
 
-use super::{Schedulers, resumable_stream::Follow, validate};
+use super::{Schedulers, resumable_stream::ResumableStream, validate};
 use crate::core::Caller;
 use futures_util::{Stream, stream};
 use rallypoint_client::api;
@@ -18,11 +18,11 @@ impl Schedulers {
         caller: Caller,
         request: &api::SynchronizationRequest,
     ) -> Result<DoneStream, Status> {
-        let watch = validate::synchronization(request)?;
-        let follow = Follow::open(self.clone(), caller, watch).await?;
-        Ok(Box::pin(stream::unfold(follow, |mut follow| async move {
-            let message = follow.next().await?;
-            Some((message, follow))
+        let query = validate::synchronization(request)?;
+        let events = ResumableStream::open(self.clone(), caller, query).await?;
+        Ok(Box::pin(stream::unfold(events, |mut events| async move {
+            let message = events.next().await?;
+            Some((message, events))
         })))
     }
 }

@@ -1,25 +1,26 @@
-//! Single tasks: cancel, show, list. What has ended is in the journal; where the others stand the core knows. The journal
-//! is read first: the order of a task tells the core where to look for it. When the core no longer holds it, its outcome is
-//! durable, so the journal has it by then.
+//! Single tasks: cancel, show, list. Ended tasks are in the journal; the core knows the state of
+//! the others. The journal is read first, because the order of a task tells the core where to
+//! search. When the core no longer holds a task, its outcome is durable, so the journal has it by
+//! then.
 
-use super::{Schedulers, listing::PAGE_BYTES};
-use crate::rpc::{convert, errors, validate::ListTasks};
+use super::{Schedulers, listing::MAX_PAGE_BYTES};
 use crate::{
     core::{Attempt, Caller, Handle, Phase, Reply, Seq, TaskId, TaskRef, TaskState, Verb},
     journal::{StoredTask, TaskPage},
+    rpc::{convert, errors, validate::ListTasks},
 };
 use prost::Message;
 use rallypoint_client::api;
 use std::collections::HashMap;
 use tonic::Status;
 
-/// Where unfinished tasks stand.
-type Standings = HashMap<Seq, (TaskState, Attempt)>;
+/// States of unfinished tasks.
+type States = HashMap<Seq, (TaskState, Attempt)>;
 
 /// Reads of the journal for one page of a filtered list.
-const READS: usize = 8;
-/// Tasks in one of them.
-const READ_TASKS: usize = 1_000;
+const MAX_READS_PER_PAGE: usize = 8;
+/// Tasks per such read.
+const TASKS_PER_READ: usize = 1_000;
 
 impl Schedulers {
     pub(super) async fn cancel(
@@ -37,7 +38,7 @@ impl Schedulers {
             .await
             .map_err(errors::journal)?
         else {
-            return Err(self.gone(caller, id).await?);
+            return Err(self.why_missing(caller, id).await?);
         };
         match self
             .ask(
@@ -63,7 +64,7 @@ impl Schedulers {
                 let (done_no, event) = outcomes.get(&id.seq).ok_or_else(errors::task_not_found)?;
                 Ok(done(convert::event(*done_no, event, 0, false).outcome))
             }
-            other => Err(errors::bug(&other)),
+            other => Err(errors::mismatched_reply(&other)),
         }
     }
 
@@ -74,21 +75,21 @@ impl Schedulers {
             .await
             .map_err(errors::journal)?
         else {
-            return Err(self.gone(caller, id).await?);
+            return Err(self.why_missing(caller, id).await?);
         };
-        let standings = self
-            .standings(&caller, id.handle, std::slice::from_mut(&mut task))
+        let states = self
+            .states(&caller, id.handle, std::slice::from_mut(&mut task))
             .await?;
         Ok(convert::task_view(
             id.handle,
             &task,
-            standings.get(&id.seq).copied(),
+            states.get(&id.seq).copied(),
             true,
         ))
     }
 
-    /// Why there is no such task: it never was, or it is older than the retention.
-    async fn gone(&self, caller: Caller, id: TaskId) -> Result<Status, Status> {
+    /// Why the journal has no row: the task never existed, or it is past its retention.
+    async fn why_missing(&self, caller: Caller, id: TaskId) -> Result<Status, Status> {
         let Reply::Scheduler(view) = self.ask(caller, id.handle, Verb::Describe).await? else {
             return Ok(errors::task_not_found());
         };
@@ -111,129 +112,133 @@ impl Schedulers {
         caller: Caller,
         request: &api::ListTasksRequest,
     ) -> Result<api::ListTasksResponse, Status> {
-        let ask = ListTasks::new(request, &caller.namespace)?;
+        let query = ListTasks::new(request, &caller.namespace)?;
         let mut list = api::ListTasksResponse::default();
-        let mut before = ask.before;
+        let mut before = query.before;
         let mut bytes = 0;
-        for _ in 0..READS {
-            let (page, standings) = self
-                .page(&caller, before, &ask, ask.size - list.tasks.len())
+        for _ in 0..MAX_READS_PER_PAGE {
+            let (page, states) = self
+                .page(&caller, before, &query, query.size - list.tasks.len())
                 .await?;
             before = page.next;
             for task in &page.tasks {
-                let standing = standings.get(&task.seq).copied();
-                if ask
+                let state_and_attempt = states.get(&task.seq).copied();
+                if query
                     .state
-                    .is_some_and(|state| state != convert::state(task, standing))
+                    .is_some_and(|state| state != convert::state(task, state_and_attempt))
                 {
                     continue;
                 }
-                let view = listed(convert::task_view(ask.handle, task, standing, true));
+                let view = without_rows(convert::task_view(
+                    query.handle,
+                    task,
+                    state_and_attempt,
+                    true,
+                ));
                 bytes += view.encoded_len();
                 list.tasks.push(view);
-                if list.tasks.len() == ask.size || bytes > PAGE_BYTES {
+                if list.tasks.len() == query.size || bytes > MAX_PAGE_BYTES {
                     before = Some(task.seq).filter(|seq| seq.0 > 1);
                     break;
                 }
             }
-            if before.is_none() || list.tasks.len() == ask.size || bytes > PAGE_BYTES {
+            if before.is_none() || list.tasks.len() == query.size || bytes > MAX_PAGE_BYTES {
                 break;
             }
         }
         list.next_page_token = before
-            .map(|seq| ask.token.after(seq.0 as u128))
+            .map(|seq| query.token.after(seq.0 as u128))
             .unwrap_or_default();
         Ok(list)
     }
 
-    /// Tasks of the journal, about `limit` of them, and where the unfinished ones stand. Tasks of a phase are picked by the core, which knows the unfinished ones, and so the others; only those of
-    /// an order that are done are looked for among all of the order.
+    /// About `limit` tasks of the journal, with the states of the unfinished ones. Tasks of one
+    /// phase are selected by the core, which knows the unfinished ones and therefore the others.
+    /// Only the ended tasks of one order are searched among all tasks of the order.
     async fn page(
         &self,
         caller: &Caller,
         before: Option<Seq>,
-        ask: &ListTasks,
+        query: &ListTasks,
         limit: usize,
-    ) -> Result<(TaskPage, Standings), Status> {
-        let mut page = match ask.state.and_then(phase) {
-            Some(phase) if phase != Phase::Done || ask.order.is_none() => {
-                self.picked(caller, before, ask, phase, limit).await?
+    ) -> Result<(TaskPage, States), Status> {
+        let mut page = match query.state.and_then(phase) {
+            Some(phase) if phase != Phase::Done || query.order.is_none() => {
+                self.select(caller, before, query, phase, limit).await?
             }
-            looked_through => {
-                let limit = if looked_through.is_some() {
-                    READ_TASKS
+            filtered_here => {
+                let limit = if filtered_here.is_some() {
+                    TASKS_PER_READ
                 } else {
                     limit
                 };
                 self.reader
-                    .tasks(ask.handle, before, ask.order, limit)
+                    .tasks(query.handle, before, query.order, limit)
                     .await
                     .map_err(errors::journal)?
             }
         };
-        let standings = self.standings(caller, ask.handle, &mut page.tasks).await?;
-        Ok((page, standings))
+        let states = self.states(caller, query.handle, &mut page.tasks).await?;
+        Ok((page, states))
     }
 
     /// The newest tasks of a phase.
-    async fn picked(
+    async fn select(
         &self,
         caller: &Caller,
         before: Option<Seq>,
-        ask: &ListTasks,
+        query: &ListTasks,
         phase: Phase,
         limit: usize,
     ) -> Result<TaskPage, Status> {
         let verb = Verb::Select {
             before: before.unwrap_or(Seq(i64::MAX)),
             phase,
-            order: ask.order,
+            order: query.order,
             limit,
         };
-        let (seqs, next) = match self.ask(caller.clone(), ask.handle, verb).await? {
+        let (seqs, next) = match self.ask(caller.clone(), query.handle, verb).await? {
             Reply::Selected { seqs, next } => (seqs, next),
-            other => return Err(errors::bug(&other)),
+            other => return Err(errors::mismatched_reply(&other)),
         };
         let tasks = self
             .reader
-            .tasks_of(ask.handle, &seqs)
+            .tasks_of(query.handle, &seqs)
             .await
             .map_err(errors::journal)?;
-        // Where rows are missing the retention ends: nothing older is there.
+        // Missing rows are past their retention, and so is everything older.
         let next = next.filter(|_| tasks.len() == seqs.len());
         Ok(TaskPage { tasks, next })
     }
 
-    /// Where those of `tasks` stand that have no outcome; those that have ended since they were read get theirs. The core is
-    /// asked in any case: it knows who may ask.
-    async fn standings(
+    /// The states of the unfinished among `tasks`; those that ended since they were read get their
+    /// outcome. The core is asked even when there are none: it checks that the caller may see the
+    /// scheduler.
+    async fn states(
         &self,
         caller: &Caller,
         handle: Handle,
         tasks: &mut [StoredTask],
-    ) -> Result<Standings, Status> {
+    ) -> Result<States, Status> {
         let open: Vec<&mut StoredTask> = tasks
             .iter_mut()
             .filter(|task| task.done.is_none())
             .collect();
-        let places: Vec<TaskRef> = open
+        let refs: Vec<TaskRef> = open
             .iter()
             .map(|task| TaskRef {
                 seq: task.seq,
                 order: task.effective,
             })
             .collect();
-        let found = match self
-            .ask(caller.clone(), handle, Verb::Locate(places))
-            .await?
-        {
+        let found = match self.ask(caller.clone(), handle, Verb::Locate(refs)).await? {
             Reply::Located(found) => found,
-            other => return Err(errors::bug(&other)),
+            other => return Err(errors::mismatched_reply(&other)),
         };
-        let (here, ended): (Vec<_>, Vec<_>) = open
+        let (unfinished, ended): (Vec<_>, Vec<_>) = open
             .into_iter()
             .zip(found)
-            .partition(|(_, standing)| standing.is_some());
+            .partition(|(_, state_and_attempt)| state_and_attempt.is_some());
         if !ended.is_empty() {
             let seqs: Vec<Seq> = ended.iter().map(|(task, _)| task.seq).collect();
             let mut outcomes = self
@@ -245,9 +250,9 @@ impl Schedulers {
                 .into_iter()
                 .for_each(|(task, _)| task.done = outcomes.remove(&task.seq));
         }
-        Ok(here
+        Ok(unfinished
             .into_iter()
-            .filter_map(|(task, standing)| Some((task.seq, standing?)))
+            .filter_map(|(task, state_and_attempt)| Some((task.seq, state_and_attempt?)))
             .collect())
     }
 }
@@ -263,8 +268,8 @@ fn phase(state: api::TaskState) -> Option<Phase> {
     }
 }
 
-/// Lists leave the rows of results to GetTask.
-fn listed(mut view: api::TaskView) -> api::TaskView {
+/// Lists leave out the rows of results; GetTask has them.
+fn without_rows(mut view: api::TaskView) -> api::TaskView {
     if let Some(done) = &mut view.done
         && let Some(result) = &mut done.result
         && !result.rows_json.is_empty()

@@ -1,4 +1,4 @@
-//! What runs where: the slots of this replica, and those of the others as they tell.
+//! What runs where: the slots of this replica, and those of the others as they report them.
 
 use crate::rpc::forwarding::route::Route;
 use futures_util::future::join_all;
@@ -8,9 +8,9 @@ use tokio::time::timeout;
 use tonic::transport::Channel;
 
 /// How long another replica may take to answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What the executor tells about itself.
+/// Reads the state of the executor.
 #[derive(Clone)]
 pub(crate) struct StatusSource {
     /// One row per slot.
@@ -22,27 +22,27 @@ pub(crate) struct StatusSource {
 /// The slots of all replicas.
 #[derive(Clone)]
 pub(crate) struct Executions {
-    /// Of this one.
+    /// This replica.
     pub source: StatusSource,
-    /// To the others; `None`: only this one is told of.
+    /// Route to the others; `None`: only this one is reported.
     pub route: Option<Route>,
 }
 
 impl Executions {
-    /// One row per slot; who does not answer is named.
-    pub(crate) async fn everywhere(&self) -> api::ListExecutionsResponse {
+    /// One row per slot; replicas that do not answer are named.
+    pub(crate) async fn of_all_replicas(&self) -> api::ListExecutionsResponse {
         let mut found = api::ListExecutionsResponse {
             executions: (self.source.executions)(),
             ..Default::default()
         };
         let others = self.route.as_ref().map(Route::others).unwrap_or_default();
-        let told = join_all(
+        let answers = join_all(
             others
                 .into_iter()
-                .map(|(name, channel)| async { (of(channel).await, name) }),
+                .map(|(name, channel)| async { (of_replica(channel).await, name) }),
         )
         .await;
-        for (executions, name) in told {
+        for (executions, name) in answers {
             match executions {
                 Some(executions) => found.executions.extend(executions),
                 None => found.unreachable.push(name),
@@ -52,13 +52,13 @@ impl Executions {
     }
 }
 
-async fn of(channel: Option<Channel>) -> Option<Vec<api::Execution>> {
+async fn of_replica(channel: Option<Channel>) -> Option<Vec<api::Execution>> {
     let mut client = StatusServiceClient::new(channel?);
-    let told = timeout(
-        PATIENCE,
+    let answer = timeout(
+        REPLICA_TIMEOUT,
         client.list_executions(api::ListExecutionsRequest {}),
     )
     .await
     .ok()?;
-    told.ok().map(|told| told.into_inner().executions)
+    answer.ok().map(|answer| answer.into_inner().executions)
 }

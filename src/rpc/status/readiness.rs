@@ -1,9 +1,12 @@
-//! What `grpc.health.v1` says: serving while callers are served, here or by the owner of the shard, which they are not
-//! before it is owned, nor while the coordination database is away, nor once the server is going down. It asks nobody: it looks at what the loop knows.
+//! What `grpc.health.v1` reports: serving while callers are served, by this replica or through it
+//! by the owner. Not serving before the shard is owned, while the coordination database is
+//! unavailable, or during a shutdown. It asks nobody, but reads what the coordinator already knows.
 
 use super::Statuses;
-use crate::coordinator::Coordinator;
-use crate::rpc::{forwarding::route::Route, scheduler::Schedulers};
+use crate::{
+    coordinator::Coordinator,
+    rpc::{forwarding::route::Route, scheduler::Schedulers},
+};
 use rallypoint_client::api::{
     scheduler_service_server::SchedulerServiceServer, status_service_server::StatusServiceServer,
 };
@@ -12,35 +15,37 @@ use tokio_util::sync::CancellationToken;
 use tonic::server::NamedService;
 use tonic_health::{ServingStatus, server::HealthReporter};
 
-/// Between two looks.
-const LOOK: Duration = Duration::from_millis(100);
+/// How often the state is checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Tells every change, until `stopping`; that is the last one.
-pub(crate) async fn tell(
+/// Reports every change until `stopping`, which is reported last.
+pub(crate) async fn report(
     health: HealthReporter,
     coordinator: Coordinator,
     route: Route,
     stopping: CancellationToken,
 ) {
-    let mut told = ServingStatus::Unknown;
+    let mut reported = ServingStatus::Unknown;
     while !stopping.is_cancelled() {
-        let served = coordinator.replica_status().available || route.leads_to_an_owner();
+        let served = coordinator.replica_status().available || route.reaches_owner();
         let available = served && !coordinator.is_stopping();
         let status = if available {
             ServingStatus::Serving
         } else {
             ServingStatus::NotServing
         };
-        if status != told {
-            told = status;
+        if status != reported {
+            reported = status;
             set(&health, status).await;
         }
-        stopping.run_until_cancelled(tokio::time::sleep(LOOK)).await;
+        stopping
+            .run_until_cancelled(tokio::time::sleep(POLL_INTERVAL))
+            .await;
     }
     set(&health, ServingStatus::NotServing).await;
 }
 
-/// For the server as a whole and for each service.
+/// Sets the status of the server as a whole and of each service.
 async fn set(health: &HealthReporter, status: ServingStatus) {
     let services = [
         "",

@@ -1,6 +1,7 @@
-//! The hash that tells a repeated call from another one under the same request id. It is kept in the journal, so it
-//! depends on the payload alone: not on the process, the order of map entries or the version of a library. It is no
-//! defence: a caller who finds a collision deceives only itself.
+//! The hash that tells whether a call repeated under its request id has the same payload. It is
+//! stored in the journal, so it depends on the payload alone: not on the process, the order of map
+//! entries or the version of a library. It is not cryptographic: a caller who constructs a
+//! collision deceives only itself.
 
 use prost::Message;
 use rallypoint_client::api;
@@ -9,24 +10,22 @@ use std::collections::HashMap;
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 const FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// Takes a payload piece by piece; where a piece ends is part of it.
+/// Hashes a payload piece by piece; the boundaries of the pieces count.
 #[derive(Clone, Debug)]
 pub(super) struct PayloadHash(u64);
 
 impl PayloadHash {
-    /// For the payload of `rpc`.
+    /// A hash of payloads of `rpc`.
     pub(super) fn new(rpc: &str) -> Self {
         let mut hash = PayloadHash(SEED);
         hash.bytes(rpc.as_bytes());
         hash
     }
 
-    /// A number.
     pub(super) fn number(&mut self, number: i64) {
         self.word(number as u64);
     }
 
-    /// A byte string.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.word(bytes.len() as u64);
         let (words, rest) = bytes.as_chunks::<8>();
@@ -38,7 +37,7 @@ impl PayloadHash {
         self.word(u64::from_le_bytes(last));
     }
 
-    /// Settings; fields that are absent do not count, so a field added later changes nothing.
+    /// Absent fields do not count, so a field added later changes no hash.
     pub(super) fn settings(&mut self, settings: &api::SchedulerSettings) {
         let mut rest = settings.clone();
         let labels = std::mem::take(&mut rest.labels);
@@ -48,7 +47,6 @@ impl PayloadHash {
         self.options(options.as_ref());
     }
 
-    /// Options of a task.
     pub(super) fn options(&mut self, options: Option<&api::TaskOptions>) {
         let Some(options) = options else {
             return self.number(0);
@@ -60,7 +58,6 @@ impl PayloadHash {
         self.labels(&labels);
     }
 
-    /// The hash of all of it.
     pub(super) fn finish(self) -> i64 {
         (self.0 ^ (self.0 >> 32)).wrapping_mul(FACTOR) as i64
     }
@@ -75,8 +72,8 @@ impl PayloadHash {
         }
     }
 
-    /// A folded multiplication: every bit of the word reaches the whole state. The sum keeps a factor of zero from
-    /// wiping out what came before.
+    /// A folded multiplication: every bit of the word reaches the whole state. Adding the rotated
+    /// state keeps a factor of zero from erasing what came before.
     fn word(&mut self, word: u64) {
         let product = u128::from(self.0 ^ word) * u128::from(FACTOR);
         self.0 = ((product as u64) ^ ((product >> 64) as u64)).wrapping_add(self.0.rotate_left(23));
@@ -94,13 +91,13 @@ mod tests {
     }
 
     #[test]
-    fn it_never_changes() {
+    fn hashes_never_change() {
         assert_eq!(of(&[]), 9215735633188427055);
         assert_eq!(of(&["select 1", "select 22"]), 8425697657945720284);
     }
 
     #[test]
-    fn where_a_piece_ends_counts() {
+    fn the_boundaries_of_pieces_count() {
         let all = [
             of(&[]),
             of(&[""]),

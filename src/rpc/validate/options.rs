@@ -1,10 +1,13 @@
-//! `TaskOptions` and `RetryPolicy`. What is absent stays absent: the core fills in the scheduler's defaults.
+//! `TaskOptions` and `RetryPolicy`. What is absent stays absent: the core fills in the defaults of
+//! the scheduler.
 
 use super::scalar;
-use crate::core::{Delivery, RetryPolicy, TaskOptions};
-use crate::rpc::errors::{
-    reason::Reason,
-    violations::{Path, Violations},
+use crate::{
+    core::{Delivery, RetryPolicy, TaskOptions},
+    rpc::errors::{
+        reason::Reason,
+        violations::{Path, Violations},
+    },
 };
 use rallypoint_client::api;
 use std::{ops::RangeInclusive, time::Duration};
@@ -16,10 +19,9 @@ const DEADLINE: RangeInclusive<Duration> = SHORTEST..=Duration::from_secs(366 * 
 const WAIT: RangeInclusive<Duration> = SHORTEST..=DAY;
 const ATTEMPTS: RangeInclusive<i32> = 1..=1000;
 const RESULT_ROWS: RangeInclusive<i32> = 0..=10_000;
-const NON_RETRYABLE: usize = 100;
+const MAX_NON_RETRYABLE: usize = 100;
 const CODE_BYTES: RangeInclusive<usize> = 1..=64;
 
-/// How to run a task.
 pub(super) fn task_options(
     v: &mut Violations,
     path: Path<'_>,
@@ -77,11 +79,11 @@ fn retry_policy(v: &mut Violations, path: Path<'_>, retry: &api::RetryPolicy) ->
 }
 
 fn non_retryable(v: &mut Violations, path: Path<'_>, codes: &[String]) {
-    if codes.len() > NON_RETRYABLE {
+    if codes.len() > MAX_NON_RETRYABLE {
         v.add(
             path,
             Reason::NON_RETRYABLE_INVALID,
-            format!("at most {NON_RETRYABLE} codes"),
+            format!("at most {MAX_NON_RETRYABLE} codes"),
         );
         return;
     }
@@ -99,7 +101,7 @@ fn attempts(v: &mut Violations, path: Path<'_>, attempts: Option<i32>) -> Option
         v.add(
             path,
             Reason::RETRY_OUT_OF_RANGE,
-            "must be 1 to 1000 (1: no second one)",
+            "must be 1 to 1000 (1: no further attempt)",
         );
     }
     attempts.map(|attempts| attempts.max(1) as u32)

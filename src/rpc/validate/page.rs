@@ -1,62 +1,64 @@
-//! Pages of the lists. A page token names the last row shown and the question it belongs to: it is good for that question
-//! in that namespace only. It opens nothing: rows are always read within the caller's namespace.
+//! Pages of the lists. A page token names the last row returned and the query it belongs to, and is
+//! valid for that query in that namespace only. It grants no access: rows are always read within
+//! the caller's namespace.
 
 use super::{hash::PayloadHash, scalar};
-use crate::core::{Handle, Namespace, Order, SchedulerState, Seq};
-use crate::rpc::errors::{
-    reason::Reason,
-    violations::{Path, Violations},
+use crate::{
+    core::{Handle, Namespace, Order, SchedulerState, Seq},
+    rpc::errors::{
+        reason::Reason,
+        violations::{Path, Violations},
+    },
 };
 use rallypoint_client::api;
 use uuid::Uuid;
 
-const DEFAULT_SIZE: usize = 100;
-const MAX_SIZE: i32 = 1000;
+const DEFAULT_PAGE_SIZE: usize = 100;
+const MAX_PAGE_SIZE: i32 = 1000;
 
-/// What ListSchedulers asks for.
+/// A validated ListSchedulersRequest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListSchedulers {
-    /// At most so many.
+    /// Rows per page.
     pub size: usize,
-    /// Older than this one.
+    /// Only rows older than this one.
     pub before: Option<Handle>,
-    /// Only in this state.
+    /// Only rows in this state.
     pub state: Option<SchedulerState>,
-    /// To make the next page's token.
+    /// Makes the token of the next page.
     pub token: PageToken,
 }
 
-/// What ListTasks asks for.
+/// A validated ListTasksRequest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListTasks {
-    /// Of this scheduler.
     pub handle: Handle,
-    /// At most so many.
+    /// Rows per page.
     pub size: usize,
-    /// Older than this one.
+    /// Only rows older than this one.
     pub before: Option<Seq>,
-    /// Only in this state.
+    /// Only rows in this state.
     pub state: Option<api::TaskState>,
-    /// Only of this effective order.
+    /// Only tasks of this effective order.
     pub order: Option<Order>,
-    /// To make the next page's token.
+    /// Makes the token of the next page.
     pub token: PageToken,
 }
 
-/// Makes and reads the page tokens of one question.
+/// Makes and reads the page tokens of one query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageToken(u64);
 
 impl PageToken {
-    fn new(rpc: &str, namespace: &Namespace, question: &[i64], handle: &str) -> Self {
+    fn new(rpc: &str, namespace: &Namespace, query: &[i64], handle: &str) -> Self {
         let mut hash = PayloadHash::new(rpc);
         hash.bytes(namespace.0.as_bytes());
         hash.bytes(handle.as_bytes());
-        question.iter().for_each(|part| hash.number(*part));
+        query.iter().for_each(|part| hash.number(*part));
         PageToken(hash.finish() as u64)
     }
 
-    /// The token of the page after `last`.
+    /// The token of the page that follows the row `last`.
     pub(crate) fn after(self, last: u128) -> String {
         format!("{:016x}{last:032x}", self.0)
     }
@@ -73,7 +75,7 @@ impl PageToken {
         let last = parts.filter(|(of, _)| u64::from_str_radix(of, 16) == Ok(self.0));
         let last = last.and_then(|(_, last)| u128::from_str_radix(last, 16).ok());
         if last.is_none() {
-            let message = "pass `next_page_token` of the previous page, with the same filters";
+            let message = "pass `next_page_token` of the previous page with the same filters";
             v.add(
                 Path::Root.field("page_token"),
                 Reason::PAGE_TOKEN_INVALID,
@@ -85,7 +87,7 @@ impl PageToken {
 }
 
 impl ListSchedulers {
-    /// From the request of a caller of `namespace`.
+    /// Validates a request of a caller in `namespace`.
     pub(crate) fn new(
         request: &api::ListSchedulersRequest,
         namespace: &Namespace,
@@ -102,7 +104,7 @@ impl ListSchedulers {
         let before = token
             .read(&mut v, &request.page_token)
             .map(|last| Handle::from_uuid(Uuid::from_u128(last)));
-        v.or_else(ListSchedulers {
+        v.into_result(ListSchedulers {
             size,
             before,
             state,
@@ -112,7 +114,7 @@ impl ListSchedulers {
 }
 
 impl ListTasks {
-    /// From the request of a caller of `namespace`.
+    /// Validates a request of a caller in `namespace`.
     pub(crate) fn new(
         request: &api::ListTasksRequest,
         namespace: &Namespace,
@@ -125,12 +127,12 @@ impl ListTasks {
         let order = request
             .order
             .map(|order| scalar::order(&mut v, Path::Root.field("order"), order));
-        let question = [i64::from(request.state), request.order.unwrap_or(-1)];
-        let token = PageToken::new("ListTasks", namespace, &question, &request.handle);
+        let query = [i64::from(request.state), request.order.unwrap_or(-1)];
+        let token = PageToken::new("ListTasks", namespace, &query, &request.handle);
         let before = token
             .read(&mut v, &request.page_token)
             .map(|last| Seq(last as i64));
-        v.or_else(ListTasks {
+        v.into_result(ListTasks {
             handle,
             size,
             before,
@@ -143,15 +145,15 @@ impl ListTasks {
 
 fn size(v: &mut Violations, size: i32) -> usize {
     match size {
-        0 => DEFAULT_SIZE,
-        1..=MAX_SIZE => size as usize,
+        0 => DEFAULT_PAGE_SIZE,
+        1..=MAX_PAGE_SIZE => size as usize,
         _ => {
             v.add(
                 Path::Root.field("page_size"),
                 Reason::PAGE_SIZE_OUT_OF_RANGE,
                 "must be 1 to 1000, or 0 for 100",
             );
-            DEFAULT_SIZE
+            DEFAULT_PAGE_SIZE
         }
     }
 }

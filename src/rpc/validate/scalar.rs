@@ -1,10 +1,13 @@
-//! Ids, durations, times, enumerations and labels: the small things every request is made of. Each function returns a
-//! usable value even when it reports a violation, so that one pass finds all of them.
+//! Ids, durations, times, enumerations and labels: the values every request is made of. Each
+//! function returns a usable value even when it reports a violation, so that one pass finds all of
+//! them.
 
-use crate::core::{Handle, Order, Seq, ShardId, Time, model::limits};
-use crate::rpc::errors::{
-    reason::Reason,
-    violations::{Path, Violations},
+use crate::{
+    core::{Handle, MalformedHandle, Order, Seq, ShardId, Time, model::limits},
+    rpc::errors::{
+        reason::Reason,
+        violations::{Path, Violations},
+    },
 };
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,22 +16,17 @@ use std::{
 };
 use uuid::Uuid;
 
-/// Labels of one thing.
-const LABELS: usize = 64;
-/// Bytes of a label's key.
-const LABEL_KEY_BYTES: usize = 63;
-/// Bytes of a label's value.
-const LABEL_VALUE_BYTES: usize = 255;
-/// 9999-12-31T23:59:59Z, the last second `google.protobuf.Timestamp` can name.
-const LAST_SECOND: i64 = 253_402_300_799;
+const MAX_LABELS: usize = 64;
+const MAX_LABEL_KEY_BYTES: usize = 63;
+const MAX_LABEL_VALUE_BYTES: usize = 255;
+/// 9999-12-31T23:59:59Z, the last second of `google.protobuf.Timestamp`.
+const MAX_SECONDS: i64 = 253_402_300_799;
 
-/// A scheduler's handle.
 pub(super) fn handle(v: &mut Violations, path: Path<'_>, text: &str) -> Handle {
-    text.parse()
-        .unwrap_or_else(|malformed: crate::core::MalformedHandle| {
-            v.add(path, Reason::ID_MALFORMED, malformed.to_string());
-            Handle::new(ShardId(0), 0, [0; 10])
-        })
+    text.parse().unwrap_or_else(|malformed: MalformedHandle| {
+        v.add(path, Reason::ID_MALFORMED, malformed.to_string());
+        Handle::new(ShardId(0), 0, [0; 10])
+    })
 }
 
 /// A request id; empty: none.
@@ -50,7 +48,6 @@ pub(super) fn request_id(v: &mut Violations, path: Path<'_>, text: &str) -> Opti
     id
 }
 
-/// A task's number.
 pub(super) fn seq(v: &mut Violations, path: Path<'_>, seq: i64) -> Seq {
     if seq < 1 {
         v.add(path, Reason::SEQ_OUT_OF_RANGE, "tasks are numbered from 1");
@@ -58,7 +55,6 @@ pub(super) fn seq(v: &mut Violations, path: Path<'_>, seq: i64) -> Seq {
     Seq(seq)
 }
 
-/// A task's order.
 pub(super) fn order(v: &mut Violations, path: Path<'_>, order: i64) -> Order {
     if !(0..=limits::MAX_ORDER).contains(&order) {
         v.add(
@@ -103,7 +99,7 @@ pub(super) fn time(
     path: Path<'_>,
     time: &prost_types::Timestamp,
 ) -> Option<Time> {
-    if !(0..=LAST_SECOND).contains(&time.seconds) || !(0..1_000_000_000).contains(&time.nanos) {
+    if !(0..=MAX_SECONDS).contains(&time.seconds) || !(0..1_000_000_000).contains(&time.nanos) {
         v.add(
             path,
             Reason::TIMESTAMP_OUT_OF_RANGE,
@@ -116,7 +112,7 @@ pub(super) fn time(
     ))
 }
 
-/// A value of a proto enumeration. An unknown one is never taken for the default.
+/// A value of a proto enumeration. An unknown number is never taken for the default.
 pub(super) fn enumeration<E: TryFrom<i32>>(
     v: &mut Violations,
     path: Path<'_>,
@@ -133,29 +129,30 @@ pub(super) fn enumeration<E: TryFrom<i32>>(
     value
 }
 
-/// Labels. Keys are printable ASCII, so that two that look alike are alike.
+/// Labels. Keys are printable ASCII, so that keys that look the same are the same.
 pub(super) fn labels(
     v: &mut Violations,
     path: Path<'_>,
     labels: &HashMap<String, String>,
 ) -> BTreeMap<String, String> {
-    if labels.len() > LABELS {
+    if labels.len() > MAX_LABELS {
         v.add(
             path,
             Reason::LABELS_INVALID,
-            format!("at most {LABELS} labels"),
+            format!("at most {MAX_LABELS} labels"),
         );
         return BTreeMap::new();
     }
     for (key, value) in labels {
-        if !(1..=LABEL_KEY_BYTES).contains(&key.len()) || !key.bytes().all(|b| b.is_ascii_graphic())
+        if !(1..=MAX_LABEL_KEY_BYTES).contains(&key.len())
+            || !key.bytes().all(|b| b.is_ascii_graphic())
         {
             v.add(
                 path.key(key),
                 Reason::LABELS_INVALID,
-                "a key is 1 to 63 printable ASCII characters without blanks",
+                "a key is 1 to 63 printable ASCII characters without spaces",
             );
-        } else if value.len() > LABEL_VALUE_BYTES || value.chars().any(char::is_control) {
+        } else if value.len() > MAX_LABEL_VALUE_BYTES || value.chars().any(char::is_control) {
             v.add(
                 path.key(key),
                 Reason::LABELS_INVALID,

@@ -1,17 +1,21 @@
-//! `SchedulerSettings` and the mask of UpdateScheduler. Fields outside the mask are ignored, wrong or not.
+//! `SchedulerSettings` and the mask of UpdateScheduler. Fields outside the mask are ignored, valid
+//! or not.
 
 use super::{options, scalar};
-use crate::core::{LateOrder, OnFailure, ReleaseMode, Settings, SettingsField};
-use crate::rpc::errors::{
-    reason::Reason,
-    violations::{Path, Violations},
+use crate::{
+    core::{LateOrder, OnFailure, ReleaseMode, Settings, SettingsField},
+    rpc::errors::{
+        reason::Reason,
+        violations::{Path, Violations},
+    },
 };
 use rallypoint_client::api;
 use std::{ops::RangeInclusive, time::Duration};
 
-const NAME_BYTES: usize = 255;
+const MAX_NAME_BYTES: usize = 255;
 const WEIGHT: RangeInclusive<f64> = 0.01..=1000.0;
-const IDLE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(366 * 86_400);
+const IDLE_TIMEOUT: RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(366 * 86_400);
 
 /// The settings and their names in the mask.
 const FIELDS: [(&str, SettingsField); 9] = [
@@ -26,7 +30,7 @@ const FIELDS: [(&str, SettingsField); 9] = [
     ("labels", SettingsField::Labels),
 ];
 
-/// What a caller sets on a scheduler; what is absent gets its default.
+/// Settings of a scheduler; absent ones get their default.
 pub(super) fn settings(
     v: &mut Violations,
     path: Path<'_>,
@@ -49,14 +53,14 @@ pub(super) fn settings(
             .map(|o| options::task_options(v, path.field("default_options"), o))
             .unwrap_or_default(),
         idle_timeout: idle
-            .and_then(|idle| scalar::duration(v, path.field("idle_timeout"), idle, IDLE))
+            .and_then(|idle| scalar::duration(v, path.field("idle_timeout"), idle, IDLE_TIMEOUT))
             .unwrap_or(default.idle_timeout),
         on_abandon: release_mode(v, path.field("on_abandon"), settings.on_abandon),
         labels: scalar::labels(v, path.field("labels"), &settings.labels),
     }
 }
 
-/// The fields an update takes.
+/// The settings an update changes.
 pub(super) fn mask(
     v: &mut Violations,
     path: Path<'_>,
@@ -82,7 +86,7 @@ pub(super) fn mask(
             None => v.add(
                 list.index(index),
                 Reason::MASK_UNKNOWN_FIELD,
-                "not a setting (whole settings only, without prefix)",
+                "not a setting (name whole settings, without prefix)",
             ),
         }
     }
@@ -94,24 +98,24 @@ pub(super) fn masked(
     settings: api::SchedulerSettings,
     fields: &[SettingsField],
 ) -> api::SchedulerSettings {
-    let mut kept = api::SchedulerSettings::default();
+    let mut masked = api::SchedulerSettings::default();
     let mut from = settings;
     for field in fields {
         match field {
             SettingsField::DisplayName => {
-                kept.display_name = std::mem::take(&mut from.display_name)
+                masked.display_name = std::mem::take(&mut from.display_name)
             }
-            SettingsField::MaxParallelism => kept.max_parallelism = from.max_parallelism,
-            SettingsField::Weight => kept.weight = from.weight,
-            SettingsField::OnFailure => kept.on_failure = from.on_failure,
-            SettingsField::LateOrder => kept.late_order = from.late_order,
-            SettingsField::DefaultOptions => kept.default_options = from.default_options.take(),
-            SettingsField::IdleTimeout => kept.idle_timeout = from.idle_timeout,
-            SettingsField::OnAbandon => kept.on_abandon = from.on_abandon,
-            SettingsField::Labels => kept.labels = std::mem::take(&mut from.labels),
+            SettingsField::MaxParallelism => masked.max_parallelism = from.max_parallelism,
+            SettingsField::Weight => masked.weight = from.weight,
+            SettingsField::OnFailure => masked.on_failure = from.on_failure,
+            SettingsField::LateOrder => masked.late_order = from.late_order,
+            SettingsField::DefaultOptions => masked.default_options = from.default_options.take(),
+            SettingsField::IdleTimeout => masked.idle_timeout = from.idle_timeout,
+            SettingsField::OnAbandon => masked.on_abandon = from.on_abandon,
+            SettingsField::Labels => masked.labels = std::mem::take(&mut from.labels),
         }
     }
-    kept
+    masked
 }
 
 /// How to release; unspecified: FINISH.
@@ -125,11 +129,11 @@ pub(super) fn release_mode(v: &mut Violations, path: Path<'_>, number: i32) -> R
 }
 
 fn display_name(v: &mut Violations, path: Path<'_>, name: &str) -> String {
-    if name.len() > NAME_BYTES {
+    if name.len() > MAX_NAME_BYTES {
         v.add(
             path,
             Reason::NAME_TOO_LONG,
-            format!("at most {NAME_BYTES} bytes"),
+            format!("at most {MAX_NAME_BYTES} bytes"),
         );
         return String::new();
     }
@@ -148,12 +152,12 @@ fn max_parallelism(v: &mut Violations, path: Path<'_>, limit: Option<i32>) -> Op
         0 => v.add(
             path,
             Reason::LIMIT_ZERO,
-            "must be at least 1; to start nothing more, use PauseScheduler",
+            "must be at least 1; to start no more tasks, use PauseScheduler",
         ),
         ..0 => v.add(
             path,
             Reason::LIMIT_OUT_OF_RANGE,
-            "must be at least 1; leave it out for no limit of its own",
+            "must be at least 1; leave it out for no limit",
         ),
         1.. => {}
     }

@@ -1,19 +1,22 @@
-//! ExecAsync: the hot path. Tasks are taken over in one pass; consecutive ones that differ only in their bodies become
-//! one run with one spec, found by comparing what the caller sent, before anything is converted.
+//! ExecAsync: the hot path. Tasks are converted in one pass; consecutive tasks that differ only in
+//! their bodies become one run with one spec. They are found by comparing what the caller sent,
+//! before anything is converted.
 
 use super::{Targets, hash::PayloadHash, options, scalar};
-use crate::core::{Handle, Packed, Request, Run, Spec, Submit, TaskOptions, Work, model::limits};
-use crate::rpc::errors::{
-    reason::Reason,
-    violations::{Path, Violations},
+use crate::{
+    core::{Handle, Packed, Request, Run, Spec, Submit, TaskOptions, Work, model::limits},
+    rpc::errors::{
+        reason::Reason,
+        violations::{Path, Violations},
+    },
 };
 use rallypoint_client::api::{self, task::Kind};
 use std::sync::Arc;
 
-/// Parameters the wire protocol of Postgres can count.
-const PARAMS: usize = 65_535;
+/// Limit of the Postgres wire protocol.
+const MAX_PARAMS: usize = 65_535;
 
-/// The scheduler and what is submitted to it.
+/// The scheduler, and the tasks submitted to it.
 pub(crate) fn exec_async(
     request: &api::ExecAsyncRequest,
     targets: &Targets,
@@ -47,7 +50,7 @@ pub(crate) fn exec_async(
             "at most 4 MiB of statements, parameters and payloads a call; make several calls",
         );
     }
-    let mut submit = v.or_else(Submit {
+    let mut submit = v.into_result(Submit {
         request: None,
         runs,
         bodies,
@@ -65,7 +68,7 @@ fn runs(v: &mut Violations, path: Path<'_>, tasks: &[api::Task], targets: &Targe
     let mut previous: Option<&api::Task> = None;
     for (index, task) in tasks.iter().enumerate() {
         match (previous, runs.last_mut()) {
-            (Some(previous), Some(run)) if alike(previous, task) => run.count += 1,
+            (Some(previous), Some(run)) if same_spec(previous, task) => run.count += 1,
             _ => runs.push(run(v, path.index(index), task, targets)),
         }
         previous = Some(task);
@@ -73,8 +76,8 @@ fn runs(v: &mut Violations, path: Path<'_>, tasks: &[api::Task], targets: &Targe
     runs
 }
 
-/// They differ in their bodies and parameters at most.
-fn alike(a: &api::Task, b: &api::Task) -> bool {
+/// Two tasks differ in nothing but body and parameters.
+fn same_spec(a: &api::Task, b: &api::Task) -> bool {
     let kind = match (&a.kind, &b.kind) {
         (Some(Kind::Noop(_)), Some(Kind::Noop(_))) => true,
         (Some(Kind::Sql(a)), Some(Kind::Sql(b))) => a.target == b.target,
@@ -113,7 +116,7 @@ fn work(v: &mut Violations, path: Path<'_>, task: &api::Task, targets: &Targets)
         None => v.add(
             path,
             Reason::KIND_MISSING,
-            "say what to run: `sql` or `noop`",
+            "set what to run: `sql` or `noop`",
         ),
     }
     Work::Noop
@@ -171,7 +174,7 @@ fn params_of(task: &api::Task) -> &[api::SqlValue] {
     }
 }
 
-/// JSON arrays of text or null, one per task; nothing at all when no task has any.
+/// JSON arrays of text or null, one per task; empty when no task has parameters.
 fn params(v: &mut Violations, path: Path<'_>, tasks: &[api::Task]) -> Packed {
     if tasks.iter().all(|task| params_of(task).is_empty()) {
         return Packed::default();
@@ -197,11 +200,11 @@ fn params(v: &mut Violations, path: Path<'_>, tasks: &[api::Task]) -> Packed {
 fn check_params(v: &mut Violations, task: Path<'_>, values: &[api::SqlValue]) {
     let sql = task.field("sql");
     let path = sql.field("params");
-    if values.len() > PARAMS {
+    if values.len() > MAX_PARAMS {
         return v.add(
             path,
             Reason::TOO_MANY_PARAMS,
-            format!("at most {PARAMS} parameters"),
+            format!("at most {MAX_PARAMS} parameters"),
         );
     }
     let size: usize = values

@@ -1,5 +1,5 @@
-//! The bad-input table, by subject: for each wrong request its reason and the field it names, and the
-//! good requests beside them.
+//! The bad-input table, by subject: for each wrong request its reason and the field it names, and
+//! the good requests beside them.
 
 mod fixtures;
 mod identifiers;
