@@ -55,6 +55,7 @@ const JOINTS: &[&str] = &[
     "src/server/config.rs",
     "src/server/session_register.rs",
     "src/server/shutdown.rs",
+    "src/server/status_source.rs",
 ];
 /// Words that were coined here once where the field has a word of its own.
 const COINED: &[&str] = &[
