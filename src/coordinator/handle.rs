@@ -13,9 +13,7 @@ use super::{
         role::Role,
     },
     streams::{
-        cursor::{EventStream, Goal},
-        ended::EndedSchedulers,
-        event_buffer::EventBuffers,
+        cursor::EventStream, ended::EndedSchedulers, event_buffer::EventBuffers, goal::Goal,
     },
 };
 use crate::{

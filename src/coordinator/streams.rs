@@ -1,5 +1,8 @@
-//! Streams of events as cursors: from the buffer of recent events, or from the journal.
+//! Streams of events as cursors: they read recent events from a buffer in memory, and older ones
+//! from the journal.
 
 pub(crate) mod cursor;
 pub(crate) mod ended;
 pub(crate) mod event_buffer;
+mod event_ring;
+pub(crate) mod goal;

@@ -1,26 +1,33 @@
 //! A stream of AsyncDone events: a cursor that waits for the scheduler's durable `done_no` to pass
 //! it.
+//!
+//! Invariant: every event after the cursor is given once, in order, from the buffer or else from
+//! the journal; missing events are an error, never skipped.
 
-use super::event_buffer::{EventBuffer, EventBuffers, StreamState, events_after};
+use super::{
+    event_buffer::{EventBuffer, EventBuffers, StreamState},
+    event_ring::events_after,
+    goal::Goal,
+};
 use crate::{
     coordinator::{admission::Permit, call_error::CallError},
-    core::{Command, Done, DoneNo, Halt, Handle, Order, Progress, Seq, Until},
+    core::{Command, Done, DoneNo, Halt, Handle, Progress, Seq, Until},
     journal::{Events, Reader},
 };
 use std::{mem, sync::Arc, time::Duration};
 use tokio::sync::{mpsc, watch};
 
-/// Bytes of a page as a message, about: what a reader that does not read holds besides its
-/// flow-control window. None is over 256 KiB.
+/// Bytes of a page as a message, approximately: what a stream that is not read holds besides its
+/// flow-control window. No page exceeds 256 KiB.
 const PAGE_BYTES: usize = 96 << 10;
 /// Bytes of an event without error and result, at most.
 const EVENT_BYTES: usize = 96;
-/// A result over this is left out of events.
+/// A larger result is left out of events.
 pub const EVENT_RESULT_BYTES: usize = 64 << 10;
-/// Bytes of events read from the journal at once, about.
+/// Bytes of events read from the journal at once, approximately.
 const READ_BYTES: usize = 128 << 10;
-/// The longest silence.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The longest silence before an empty page.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// A range of a stream, for one message. Without events and end it is a keep-alive.
 #[derive(Debug, Default)]
@@ -33,7 +40,7 @@ pub struct Page {
     pub end: Option<End>,
 }
 
-/// A page in the making.
+/// A page that is being filled.
 struct Filling {
     page: Page,
     bytes: usize,
@@ -46,25 +53,14 @@ pub enum End {
     Goal,
     /// A task failed.
     Failure,
-    /// What is outstanding is blocked.
+    /// Every outstanding task is blocked.
     Halted {
-        /// How many tasks.
         blocked: i64,
-        /// By what.
+        /// What blocks them.
         halt: Halt,
     },
-    /// Released, and every task has ended.
+    /// The scheduler is released and every task has ended.
     Released,
-}
-
-/// A goal, fixed when the stream opened.
-#[derive(Clone, Debug)]
-pub(crate) struct Goal {
-    pub until: Until,
-    pub last_seq: Seq,
-    /// Tasks that count and had not ended at the event `opened_at`.
-    pub outstanding: i64,
-    pub opened_at: DoneNo,
 }
 
 /// One stream. Dropping it closes it.
@@ -76,14 +72,14 @@ pub struct EventStream {
     cursor: DoneNo,
     goal: Goal,
     reader: Reader,
-    /// Read from the journal and not told yet.
+    /// Read from the journal and not given yet.
     unread: Vec<Events>,
-    /// `None`: the scheduler has left memory; everything is in the journal, and this is how far it
-    /// came.
+    /// `None`: the scheduler has left memory, and all its events are in the journal.
     live: Option<Live>,
+    /// Progress of a scheduler that has left memory.
     ended: Progress,
     _permit: Option<Permit>,
-    /// The first page has been given: it comes at once, so that a reader knows its goal.
+    /// The first page has been given. It is sent at once, so that the reader knows its goal.
     begun: bool,
 }
 
@@ -91,7 +87,7 @@ pub struct EventStream {
 struct Live {
     buffer: Arc<EventBuffer>,
     buffers: EventBuffers,
-    told: watch::Receiver<StreamState>,
+    state: watch::Receiver<StreamState>,
     closed: mpsc::Sender<Command>,
 }
 
@@ -117,11 +113,11 @@ impl EventStream {
         buffers: EventBuffers,
         closed: mpsc::Sender<Command>,
     ) -> Self {
-        let told = buffer.subscribe();
+        let state = buffer.subscribe();
         self.live = Some(Live {
             buffer,
             buffers,
-            told,
+            state,
             closed,
         });
         self
@@ -166,7 +162,7 @@ impl EventStream {
                     ..Page::default()
                 });
             }
-            if tokio::time::timeout(KEEP_ALIVE, live.told.changed())
+            if tokio::time::timeout(KEEP_ALIVE_INTERVAL, live.state.changed())
                 .await
                 .is_err()
             {
@@ -182,14 +178,14 @@ impl EventStream {
         let Some(live) = &mut self.live else {
             return Ok(self.ended.clone());
         };
-        let told = live.told.borrow_and_update();
-        match told.moved {
-            true => Err(CallError::NotOwner),
-            false => Ok(told.progress.clone().unwrap_or_default()),
+        let state = live.state.borrow_and_update();
+        if state.moved {
+            return Err(CallError::NotOwner);
         }
+        Ok(state.progress.clone().unwrap_or_default())
     }
 
-    /// What comes next: of what has been read before, else from the ring, else from the journal.
+    /// The next events: from what was read before, else from the buffer, else from the journal.
     async fn page(&mut self, progress: &Progress) -> Result<Page, CallError> {
         let mut page = Filling {
             page: Page {
@@ -225,7 +221,8 @@ impl EventStream {
             }
         }
         let mut page = page.page;
-        if page.end.is_none() && (self.cursor >= progress.done_no || self.goal_met()) {
+        if page.end.is_none() && (self.cursor >= progress.done_no || self.goal.is_met(self.cursor))
+        {
             page.end = self.end(progress);
         }
         Ok(page)
@@ -238,8 +235,8 @@ impl EventStream {
             .events(self.handle, self.cursor, READ_BYTES)
             .await
             .map_err(CallError::from_journal)?;
-        // Every event up to the progress is durable: what is missing at the front has gone with its
-        // day.
+        // Every event up to the progress is durable: what is missing at the front was dropped by
+        // the retention.
         match events.first().map(Events::first) {
             Some(first) if first.0 <= self.cursor.0 + 1 => Ok(events),
             first => Err(CallError::Truncated {
@@ -248,60 +245,27 @@ impl EventStream {
         }
     }
 
-    /// Puts events on the page, as far as there is room and the goal wants them, and moves the
-    /// cursor; whether more may follow.
+    /// Puts events on the page, as far as there is space and the goal wants them, and moves the
+    /// cursor. Returns whether more may follow.
     fn take(&mut self, done_no: DoneNo, mut done: Done, filling: &mut Filling) -> bool {
         let each = size(&done);
-        let room = PAGE_BYTES.saturating_sub(filling.bytes).div_ceil(each) as u32;
-        let whole = done.count <= room;
-        done.count = self.wanted(done.count.min(room));
-        self.count(done_no, &done);
+        let space = PAGE_BYTES.saturating_sub(filling.bytes).div_ceil(each) as u32;
+        let whole = done.count <= space;
+        done.count = self.goal.wanted(done.count.min(space));
+        self.goal.count(done_no, &done);
         self.cursor = DoneNo(done_no.0 + i64::from(done.count) - 1);
         filling.bytes += each * done.count as usize;
         if self.goal.until == Until::FirstFailure && done.outcome.is_failure() {
             filling.page.end = Some(End::Failure);
         }
         filling.page.done.push((done_no, done));
-        let over = filling.page.end.is_some() || self.goal.until == Until::Count(0);
-        whole && !over && filling.bytes < PAGE_BYTES
-    }
-
-    fn wanted(&self, count: u32) -> u32 {
-        if let Until::Count(left) = self.goal.until {
-            left.min(u64::from(count)) as u32
-        } else {
-            count
-        }
-    }
-
-    /// Takes an event into account for the goal.
-    fn count(&mut self, done_no: DoneNo, done: &Done) {
-        if let Until::Count(left) = &mut self.goal.until {
-            *left -= u64::from(done.count);
-        }
-        let after_opening = (done_no.0 + i64::from(done.count) - 1 - self.goal.opened_at.0)
-            .clamp(0, i64::from(done.count));
-        let first = done.first.0 + i64::from(done.count) - after_opening;
-        let within = (self.last_seq.0 - first + 1).clamp(0, after_opening);
-        let matches = |limit: Order| done.order.is_some_and(|order| order <= limit);
-        if !matches!(self.goal.until, Until::Order(limit) if !matches(limit)) {
-            self.goal.outstanding -= within;
-        }
-    }
-
-    fn goal_met(&self) -> bool {
-        match self.goal.until {
-            Until::All | Until::Order(_) | Until::FirstFailure => {
-                self.goal.outstanding <= 0 && self.cursor >= self.goal.opened_at
-            }
-            Until::Count(left) => left == 0,
-            Until::Forever => false,
-        }
+        let ended = filling.page.end.is_some() || self.goal.until == Until::Count(0);
+        whole && !ended && filling.bytes < PAGE_BYTES
     }
 
     /// Why the stream ends here, if it does; the cursor has reached `progress`.
     fn end(&self, progress: &Progress) -> Option<End> {
-        if self.goal_met() {
+        if self.goal.is_met(self.cursor) {
             return Some(End::Goal);
         }
         if self.live.is_some() && self.cursor < self.goal.opened_at {
@@ -331,21 +295,21 @@ impl Drop for EventStream {
             buffer,
             buffers,
             closed,
-            told,
+            state,
         }) = self.live.take()
         else {
             return;
         };
         buffers.close(self.handle, buffer);
-        if told.borrow().moved {
+        if state.borrow().moved {
             return;
         }
         let command = Command::StreamClosed(self.handle);
         if let Err(mpsc::error::TrySendError::Full(command)) = closed.try_send(command)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            // The loop is behind; it must still hear of it, or the scheduler would never count as
-            // idle.
+            // The queue is full; the loop must still learn of it, or the scheduler would never
+            // count as idle.
             runtime.spawn(async move { closed.send(command).await });
         }
     }

@@ -3,7 +3,7 @@
 //! The journal still knows them, and nothing can change them any more, so they are answered from
 //! the journal, beside the loop. The core does not count their streams; they are limited here.
 
-use super::cursor::{EventStream, Goal};
+use super::{cursor::EventStream, goal::Goal};
 use crate::{
     coordinator::{
         admission::{Admission, Capacity, Permit},
