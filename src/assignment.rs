@@ -1,8 +1,55 @@
 //! What an owner and its executors exchange: assignments one way, reports the other. Types only.
+//!
+//! Every assignment carries the token of its owner, so that nobody mistakes one ownership for another.
 
 use crate::core::{Assignment, Completion, Epoch, Running, Work};
 use bytes::Bytes;
+use std::sync::Arc;
 use tokio::sync::mpsc;
+use uuid::Uuid;
+
+/// An executor as fences name it: the run of a replica, and how often it has begun afresh after a
+/// fence. Later incarnations are greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Host {
+    pub replica: Uuid,
+    /// From 1.
+    pub incarnation: i32,
+}
+
+/// What an executor says first in a session.
+#[derive(Clone, Debug)]
+pub struct Hello {
+    pub host: Host,
+    /// The ownership it means to work for.
+    pub epoch: Epoch,
+    /// Session number within this process; lower numbers are stale.
+    pub session: u64,
+    /// Name of its replica, for people.
+    pub name: Arc<str>,
+    pub snapshot: Snapshot,
+}
+
+/// The answer to a hello.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It works for this owner, who calls it by this id.
+    Admitted(ExecutorId),
+    /// It has been fenced: it must give up what it has and come as its next incarnation.
+    Fenced,
+    /// The shard is not owned here, or not yet, or the hello is stale.
+    NotNow,
+}
+
+/// What an owner tells an executor.
+#[derive(Clone, Debug)]
+pub enum Instruction {
+    Run(Box<Dispatch>),
+    /// Its completion tells what came first, the stop or the end.
+    Stop(Token),
+    /// These completions are durable, or stale.
+    Acknowledge(Vec<Token>),
+}
 
 /// What an owner calls an assignment: nobody else's has the same, in this ownership or another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

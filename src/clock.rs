@@ -44,15 +44,6 @@ impl Clock {
         }))
     }
 
-    /// One that stands still until it is set: for lives in virtual time.
-    #[cfg(test)]
-    pub(crate) fn still(now: Time) -> Self {
-        let mut clock = Clock::showing(now.0);
-        let face = Arc::get_mut(&mut clock.0).expect("nobody else has it yet");
-        face.base += Duration::from_secs(365 * 86_400);
-        clock
-    }
-
     /// The time of the database.
     pub fn now(&self) -> Time {
         let measured = self.0.measured.load(Ordering::Acquire);

@@ -17,7 +17,6 @@ mod ownership;
 mod parts;
 pub(crate) mod streams;
 
-pub use crate::hub::registration::{Registered, Registration};
 pub use call_error::CallError;
 pub use handle::Coordinator;
 pub use ownership::{

@@ -12,10 +12,8 @@ use crate::{
     clock::Clock,
     core::{Assignment, Completion, Report, Running, TaskError, Time, Work},
 };
-#[cfg(test)]
-pub(crate) use outbox::Outbox;
-#[cfg(not(test))]
-use outbox::Outbox;
+pub use outbox::Outbox;
+use outbox::shared::SharedOutbox;
 pub use sql::session::{Session, SessionNote};
 use sql::target::{Slot, Target};
 use sqlx::postgres::PgConnectOptions;
@@ -94,7 +92,7 @@ pub struct Executor(Arc<Inner>);
 
 struct Inner {
     targets: HashMap<Arc<str>, Arc<Target>>,
-    desk: Arc<Outbox>,
+    outbox: Arc<SharedOutbox>,
     clock: Clock,
     running: Mutex<HashMap<Token, CancellationToken>>,
     closing: AtomicBool,
@@ -106,7 +104,7 @@ struct Inner {
 impl Executor {
     /// Starts it inside a tokio runtime. It works for nobody before [`Executor::attach`].
     pub fn start(config: ExecutorConfig) -> Self {
-        let desk = Outbox::start();
+        let outbox = SharedOutbox::start();
         let end = CancellationToken::new();
         let mut targets = HashMap::new();
         for target in config.targets {
@@ -116,7 +114,7 @@ impl Executor {
                 config.sessions.clone(),
                 config.clock.clone(),
                 config.cancel_grace,
-                Arc::clone(&desk),
+                Arc::clone(&outbox),
             );
             tokio::spawn(
                 end.clone()
@@ -126,7 +124,7 @@ impl Executor {
         }
         Executor(Arc::new(Inner {
             targets,
-            desk,
+            outbox,
             clock: config.clock,
             running: Mutex::default(),
             closing: AtomicBool::new(false),
@@ -139,12 +137,12 @@ impl Executor {
     /// Works for this owner from now on: he must be told the snapshot first, and hears everything that follows through the
     /// link. `None`: there is a younger one.
     pub fn attach(&self, link: Link) -> Option<Snapshot> {
-        self.0.desk.attach(link)
+        self.0.outbox.attach(link)
     }
 
     /// These completions are durable, or nobody's: they need not be kept.
     pub fn acknowledge(&self, tokens: &[Token]) {
-        self.0.desk.acknowledge(tokens);
+        self.0.outbox.acknowledge(tokens);
     }
 
     /// Runs these. Never blocks. What an earlier owner hands out is not taken.
@@ -169,7 +167,7 @@ impl Executor {
                 attempt,
                 since: self.0.clock.now(),
             };
-            if !self.0.desk.take(HeldAssignment {
+            if !self.0.outbox.take(HeldAssignment {
                 token,
                 running,
                 work: assignment.spec.work.clone(),
@@ -184,7 +182,7 @@ impl Executor {
             };
             match target.and_then(|target| Some((target, target.take_slot()?))) {
                 Some((target, slot)) => self.run(Arc::clone(target), slot, token, assignment, body),
-                None => self.0.desk.completed(
+                None => self.0.outbox.complete(
                     token,
                     self.completed(&assignment, Report::NotStarted, running.since, 0, 0),
                 ),
@@ -202,7 +200,7 @@ impl Executor {
     /// Gives up everything it was given, and returns when none of it runs any more: it has been fenced, and nobody wants its
     /// completions.
     pub async fn give_up(&self) {
-        self.0.desk.give_up();
+        self.0.outbox.give_up();
         while !self.running().is_empty() {
             self.running().values().for_each(CancellationToken::cancel);
             sleep(GIVE_UP_LOOK).await;
@@ -213,7 +211,7 @@ impl Executor {
 
     /// Nothing has been given to it that is not acknowledged.
     pub fn is_idle(&self) -> bool {
-        self.0.desk.is_empty()
+        self.0.outbox.is_empty()
     }
 
     /// The kinds of work it has slots for, and how many when their targets are there.
@@ -263,7 +261,7 @@ impl Executor {
         self.0
             .targets
             .values()
-            .for_each(|target| self.0.desk.slots(target.work(), 0));
+            .for_each(|target| self.0.outbox.set_slots(target.work(), 0));
         if timeout(grace, self.0.attempts.wait()).await.is_err() {
             self.running().values().for_each(CancellationToken::cancel);
             let patience = self
@@ -282,7 +280,7 @@ impl Executor {
             }
         }
         self.0.end.cancel();
-        self.0.desk.drain(DRAIN_PATIENCE).await;
+        self.0.outbox.drain(DRAIN_PATIENCE).await;
     }
 
     /// A task of its own, and one that survives it: a panic must not swallow the completion.
@@ -308,7 +306,7 @@ impl Executor {
             };
             target.put_slot(slot);
             this.running().remove(&token);
-            this.0.desk.completed(
+            this.0.outbox.complete(
                 token,
                 this.completed(&assignment, report, started, number, pid),
             );
@@ -354,7 +352,7 @@ impl Executor {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.end.cancel();
-        self.desk.finish();
+        self.outbox.finish();
     }
 }
 

@@ -64,7 +64,7 @@ pub async fn serve(
     if let Some(port) = port {
         let remote = remote(&port, &coordinator, &executor, &sessions, &replica);
         let routes = rpc::peer_routes(&coordinator, &rpc, &stopping)
-            .add_service(session::Sessions::service(coordinator.registration()));
+            .add_service(session::Sessions::service(coordinator.hub()));
         tokio::spawn(stopping.clone().run_until_cancelled_owned(remote.keep()));
         tokio::spawn(serve_peers(port, routes, stopping.clone()));
     }

@@ -9,21 +9,17 @@ use super::{
     ownership::{OwnershipRequest, replica_state::ReplicaState},
     streams::event_buffer::EventBuffers,
 };
-use crate::hub::fencing::{ExecutorChange, Fencing};
+use crate::hub::Hub;
 use crate::{
     assignment::ExecutorReport,
     clock::Clock,
     core::{Action, BatchNo, Command, Reply, Ticket, Time, Work},
-    journal::{Batch, Commit, Journal, Replica, Writer},
+    journal::{Batch, Commit, Journal, Writer},
 };
 use futures_util::FutureExt;
 use rustc_hash::FxHashMap;
 use std::{pin::Pin, sync::Arc, time::Duration};
-use tokio::{
-    runtime::Handle,
-    sync::{mpsc, oneshot},
-};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{mpsc, oneshot};
 
 /// Batches of reports, and ended streams, taken at once.
 const TAKEN: usize = 1_024;
@@ -36,25 +32,20 @@ const NAP: Duration = Duration::from_secs(1);
 pub(super) struct Driver {
     pub machine: Machine,
     pub journal: Journal,
-    pub replica: Replica,
     pub clock: Clock,
     pub health: ReplicaState,
     pub buffers: EventBuffers,
-    pub roll: Fencing,
+    pub hub: Hub,
     pub library: Prefetch,
     pub asked: mpsc::Receiver<QueuedCommand>,
     pub closed_streams: mpsc::Receiver<Command>,
-    /// Executors that come and go.
-    pub changes: mpsc::Receiver<ExecutorChange>,
-    /// What executors tell, and the way in for the one of this process.
-    pub reports: (mpsc::Sender<ExecutorReport>, mpsc::Receiver<ExecutorReport>),
+    /// What executors report.
+    pub reports: mpsc::Receiver<ExecutorReport>,
     /// From whoever keeps the ownership, and to it.
     pub ownership: mpsc::Receiver<Event>,
     pub wishes: mpsc::Sender<OwnershipRequest>,
     /// What must be left of the lease for what rests on it alone.
     pub margin: Duration,
-    /// Where reads and recoveries run.
-    pub others: Handle,
 }
 
 /// What the loop owns besides.
@@ -70,8 +61,6 @@ struct Loop {
     /// Ends of streams that were opened for callers who have gone.
     orphans: Vec<Event>,
     next_ticket: u64,
-    /// Ends with the ownership, and everything with it that is done on its behalf.
-    era: CancellationToken,
 }
 
 /// A server whose loop has panicked serves nobody, but would look alive: it ends, and a new one recovers from the journal.
@@ -117,7 +106,6 @@ impl Driver {
             answers: Vec::new(),
             orphans: Vec::new(),
             next_ticket: 0,
-            era: CancellationToken::new(),
         };
         this.carry_out(vec![first]);
         while let Some(events) = this.gather(&mut arriving).await {
@@ -146,14 +134,14 @@ impl Loop {
         let driver = &mut self.driver;
         let free = !driver.machine.waits_for_journal();
         let (mut events, mut commands) = (Vec::new(), Vec::new());
-        let (mut landed, mut changed) = (None, None);
-        let ready = !self.orphans.is_empty() || free && driver.roll.pool.has_done();
+        let mut landed = None;
+        let ready = !self.orphans.is_empty() || free && driver.hub.has_commands();
         tokio::select! {
             landing = land(&mut self.flight) => landed = Some(landing),
             Some(event) = arriving.recv() => events.push(event),
             () = std::future::ready(()), if ready => {}
-            Some(told) = driver.reports.1.recv(), if free => events.extend(driver.roll.pool.told(told).into_iter().map(unasked)),
-            Some(change) = driver.changes.recv(), if free => changed = Some(change),
+            Some(report) = driver.reports.recv(), if free => driver.hub.take_in(report),
+            () = driver.hub.ready(), if free => {}
             Some(command) = driver.closed_streams.recv(), if free => events.push(unasked(command)),
             asked = driver.asked.recv(), if free => commands.push(asked?),
             () = tokio::time::sleep(nap) => {}
@@ -163,7 +151,6 @@ impl Loop {
             complain(no, &fate, &driver.health);
             events.push(Event::Commit(no, fate));
         }
-        events.extend(changed.into_iter().flat_map(|change| self.change(change)));
         events.extend(commands.into_iter().filter_map(|asked| self.admit(asked)));
         events.extend(self.take_arrived(arriving));
         Some(events)
@@ -177,16 +164,13 @@ impl Loop {
             events.push(event);
         }
         for _ in 0..TAKEN {
-            let Ok(told) = driver.reports.1.try_recv() else {
+            let Ok(report) = driver.reports.try_recv() else {
                 break;
             };
-            events.extend(driver.roll.pool.told(told).into_iter().map(unasked));
+            driver.hub.take_in(report);
         }
-        let done = driver.roll.pool.take_done();
-        events.extend(
-            done.into_iter()
-                .map(|completion| unasked(Command::Completed(vec![completion]))),
-        );
+        events.extend(self.take_hub_commands());
+        let driver = &mut self.driver;
         for _ in 0..TAKEN {
             let Ok(command) = driver.closed_streams.try_recv() else {
                 break;
@@ -327,20 +311,18 @@ impl Loop {
         self.driver.library.lock().recovered(&[]);
         self.driver.library.lock().drop_waiting();
         self.driver.buffers.move_away();
-        self.driver.roll.pool.disband();
-        std::mem::take(&mut self.era).cancel();
+        self.driver.hub.disband();
     }
 
     /// Hands out the work of a durable batch; who waits for its answers is told a moment later.
     fn release(&mut self, mut release: Release) {
         let Driver {
             library,
-            roll,
+            hub,
             health,
             ..
         } = &self.driver;
-        let pool = &roll.pool;
-        pool.over(&release.over);
+        hub.over(std::mem::take(&mut release.over));
         let mut bodies = library.lock();
         if let Some(batch) = &release.batch {
             health.batch_durable(batch.no);
@@ -359,13 +341,13 @@ impl Loop {
                     first,
                     attempt,
                 } => match bodies.stop(handle, first, attempt) {
-                    Some(assignment) => pool.decline(&assignment),
-                    None => pool.stop(handle, first, attempt),
+                    Some(assignment) => hub.decline(assignment),
+                    None => hub.stop(handle, first, attempt),
                 },
             }
         }
         if !work.is_empty() {
-            pool.dispatch(work);
+            hub.dispatch(work);
         }
         for (handle, _) in release
             .progress

@@ -22,7 +22,7 @@ use crate::{
         Caller, Command, CoreStatus, DoneNo, Handle, Reject, Reply, Seq, ShardId, Until, Verb,
         model::limits::CALL_BYTES,
     },
-    hub::registration::Registration,
+    hub::Hub,
     journal::{Journal, Reader},
 };
 use std::time::Duration;
@@ -41,7 +41,7 @@ pub struct Coordinator {
     pub(super) clock: Clock,
     pub(super) buffers: EventBuffers,
     pub(super) state: ReplicaState,
-    pub(super) registration: Registration,
+    pub(super) hub: Hub,
     pub(super) ownership: OwnershipHandle,
 }
 
@@ -60,9 +60,9 @@ impl Coordinator {
         Handle::new(self.shard(), unix_ms.max(0) as u64, random)
     }
 
-    /// Where executors of other replicas register.
-    pub fn registration(&self) -> Registration {
-        self.registration.clone()
+    /// The hub of executors, which those of other replicas join.
+    pub fn hub(&self) -> Hub {
+        self.hub.clone()
     }
 
     /// The journal, for reads.

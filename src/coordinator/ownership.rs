@@ -17,7 +17,7 @@ use crate::{
     backoff::Backoff,
     clock::Clock,
     core::Epoch,
-    hub::fencing::Fencing,
+    hub::Hub,
     journal::{
         self, Claim, Journal, JournalError, Member, Membership, Ownership, Replica, TakeOver,
     },
@@ -62,7 +62,7 @@ pub(crate) struct OwnershipTask {
     pub replica: Replica,
     pub clock: Clock,
     pub state: ReplicaState,
-    pub fencing: Fencing,
+    pub hub: Hub,
     pub timing: LeaseTiming,
     pub heartbeat: HeartbeatTrigger,
     pub polls: watch::Receiver<Option<Poll>>,
@@ -193,14 +193,11 @@ impl OwnershipTask {
         self.state.set_role(Role::Recovering);
         let mut failures = 0;
         loop {
-            let (journal, fencing, max_request_ids) = (
-                self.journal.clone(),
-                self.fencing.clone(),
-                self.max_request_ids,
-            );
+            let (journal, hub, max_request_ids) =
+                (self.journal.clone(), self.hub.clone(), self.max_request_ids);
             let reading = async {
                 let window = if inherited {
-                    Some(fencing.prepare().await?)
+                    Some(hub.prepare().await?)
                 } else {
                     None
                 };

@@ -21,7 +21,7 @@ use crate::{
     clock::Clock,
     core::model::limits::Limits,
     executor::Executor,
-    hub::{fencing::Fencing, pool::Pool, registration::Registration},
+    hub::{self, Hub},
     journal::{Journal, Membership, Replica, Sessions},
 };
 use std::time::Duration;
@@ -35,8 +35,6 @@ const MAX_COMMAND_BYTES: usize = 64 << 20;
 const MAX_CLOSED_STREAMS: usize = 1_024;
 /// Batches of reports of executors that may wait for the loop.
 const MAX_REPORTS: usize = 1_024;
-/// Executors that join or leave that may wait for the loop.
-const MAX_EXECUTOR_CHANGES: usize = 64;
 /// Ownership events that may wait for the loop, and requests that may wait for the ownership task.
 const MAX_OWNERSHIP_EVENTS: usize = 16;
 
@@ -64,7 +62,6 @@ pub struct Parts {
 struct Started {
     state: ReplicaState,
     buffers: EventBuffers,
-    fencing: Fencing,
     timing: LeaseTiming,
     ownership: OwnershipHandle,
     ownership_events: mpsc::Receiver<Event>,
@@ -76,35 +73,32 @@ impl Coordinator {
     pub fn start(parts: Parts) -> std::io::Result<Self> {
         let (commands, queued) = CommandSender::channel(MAX_COMMANDS);
         let (closed_streams, streams_closed) = mpsc::channel(MAX_CLOSED_STREAMS);
-        let (changes, executor_changes) = mpsc::channel(MAX_EXECUTOR_CHANGES);
         let (reports, executor_reports) = mpsc::channel(MAX_REPORTS);
-        let registration = Registration {
-            pool: Pool::new(parts.noop_slots, parts.clock.clone()),
+        let hub = Hub::start(hub::handle::Parts {
+            replica: parts.replica.clone(),
+            noop_slots: parts.noop_slots,
+            clock: parts.clock.clone(),
+            executor: parts.executor.clone(),
             sessions: parts.sessions.clone(),
-            changes,
-            reports: reports.clone(),
-        };
-        let started = Started::new(&parts, &registration, &commands);
+            reports,
+        });
+        let started = Started::new(&parts, &hub, &commands);
         let (machine, first) = Machine::new(parts.journal.shard(), parts.limits);
         let runtime = tokio::runtime::Handle::current();
-        let pool = &registration.pool;
         let driver = Driver {
             machine,
-            library: Prefetch::open(parts.body_bytes, &parts.journal, pool, &runtime),
+            library: Prefetch::open(parts.body_bytes, &parts.journal, &hub, &runtime),
             journal: parts.journal.clone(),
             clock: parts.clock.clone(),
             health: started.state.clone(),
             buffers: started.buffers.clone(),
-            roll: started.fencing,
+            hub: hub.clone(),
             asked: queued,
             closed_streams: streams_closed,
-            replica: parts.replica,
-            changes: executor_changes,
-            reports: (reports, executor_reports),
+            reports: executor_reports,
             ownership: started.ownership_events,
             wishes: started.ownership.requests.clone(),
             margin: started.timing.heartbeat,
-            others: runtime,
         };
         driver.start(first)?;
         let reader = parts.journal.reader();
@@ -121,7 +115,7 @@ impl Coordinator {
             clock: parts.clock,
             buffers: started.buffers,
             state: started.state,
-            registration,
+            hub,
             ownership: started.ownership,
         })
     }
@@ -129,20 +123,13 @@ impl Coordinator {
 
 impl Started {
     /// Starts the tasks beside the loop: maintenance, heartbeat and ownership.
-    fn new(parts: &Parts, registration: &Registration, commands: &CommandSender) -> Self {
+    fn new(parts: &Parts, hub: &Hub, commands: &CommandSender) -> Self {
         let state = ReplicaState::default();
         tokio::spawn(maintenance::run(
             parts.journal.upkeep(),
             state.clone(),
             commands.downgrade(),
         ));
-        let fencing = Fencing {
-            pool: registration.pool.clone(),
-            executor: parts.executor.clone(),
-            sessions: parts.sessions.clone(),
-            changes: registration.changes.clone(),
-            commands: commands.downgrade(),
-        };
         let (events, ownership_events) = mpsc::channel(MAX_OWNERSHIP_EVENTS);
         let (requests, requested) = mpsc::channel(MAX_OWNERSHIP_EVENTS);
         let (membership, members) = watch::channel(Membership::default());
@@ -160,7 +147,7 @@ impl Started {
             replica: parts.replica.clone(),
             clock: parts.clock.clone(),
             state: state.clone(),
-            fencing: fencing.clone(),
+            hub: hub.clone(),
             timing,
             heartbeat: ownership.heartbeat.clone(),
             polls,
@@ -172,7 +159,6 @@ impl Started {
         Started {
             state,
             buffers: EventBuffers::default(),
-            fencing,
             timing,
             ownership,
             ownership_events,

@@ -1,202 +1,131 @@
-//! What the executor has been given and has not been released from, and its way to the owner of the shard.
+//! What the executor has been given and has not been released from, and what it has to report to the
+//! owner of the shard.
 //!
-//! Every assignment stays here until its completion is acknowledged as durable, so that whoever owns the shard next can be
-//! told what still runs and what has ended. There is one owner at a time: what comes of an older one is not taken. Pushing
-//! never blocks; what the link has no room for waits here, at most one completion per slot and a change of slots behind it.
+//! Every assignment stays here until its completion is acknowledged as durable, so that whoever owns the
+//! shard next can be told what still runs and what has ended. There is one owner at a time: what an older
+//! one hands out is not taken. A pure state: `shared` runs it in the server, the simulator in the tests.
 
-use crate::assignment::{Event, ExecutorReport, HeldAssignment, Link, Snapshot, Token};
-use crate::core::{Completion, Epoch, Report, Work};
-use std::{
-    collections::{BTreeMap, HashMap},
-    mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+pub(crate) mod shared;
+
+use crate::{
+    assignment::{Event, HeldAssignment, Snapshot, Token},
+    core::{Completion, Epoch, Report, Work},
 };
-use tokio::{
-    sync::{Notify, mpsc::error::TrySendError},
-    time::sleep,
-};
+use rustc_hash::FxHashMap;
+use std::{collections::BTreeMap, mem};
 
-/// Between looks at what is not acknowledged yet.
-const LOOK: Duration = Duration::from_millis(2);
-
-#[derive(Default)]
-pub(crate) struct Outbox {
-    state: Mutex<State>,
-    wake: Notify,
-}
-
-#[derive(Default)]
-struct State {
-    link: Option<Link>,
-    kept: HashMap<Token, (HeldAssignment, Option<Completion>)>,
+/// The outbox of one executor. What waits in it is bounded: a completion for each slot, and the last
+/// word about the slots of each kind.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// The ownership it works for; `None`: it has no owner yet, or is finished.
+    epoch: Option<Epoch>,
+    held: FxHashMap<Token, (HeldAssignment, Option<Completion>)>,
     slots: BTreeMap<Work, u32>,
     waiting: Vec<Event>,
-    /// Events stand at the link's door: later ones must not overtake them.
-    sending: bool,
-    finished: bool,
 }
 
 impl Outbox {
-    pub(crate) fn start() -> Arc<Self> {
-        let desk = Arc::new(Outbox::default());
-        tokio::spawn(forward(Arc::clone(&desk)));
-        desk
-    }
-
-    /// From now on everything goes to this owner, who must be told the snapshot first; `None`: there is a younger one.
-    pub(crate) fn attach(&self, link: Link) -> Option<Snapshot> {
-        let mut state = self.state();
-        if state
-            .link
-            .as_ref()
-            .is_some_and(|present| present.epoch > link.epoch)
-        {
+    /// From now on everything goes to this owner, who must be told the snapshot first; `None`: it works
+    /// for a younger one.
+    pub fn attach(&mut self, epoch: Epoch) -> Option<Snapshot> {
+        if self.epoch > Some(epoch) {
             return None;
         }
-        state.link = Some(link);
-        // The snapshot says it all. Of what never began it says nothing: somebody else may have been given it since, and told
-        // late, it would take it from them.
-        state.waiting.clear();
-        state.kept.retain(|_, (_, completion)| {
-            !completion
+        self.epoch = Some(epoch);
+        // The snapshot says it all. It says nothing of what never began: somebody else may have been
+        // given that since, and a late report would take it away again.
+        self.waiting.clear();
+        let never_began = |completion: &Option<Completion>| {
+            completion
                 .as_ref()
-                .is_some_and(|c| c.report == Report::NotStarted)
-        });
+                .is_some_and(|completion| completion.report == Report::NotStarted)
+        };
+        self.held
+            .retain(|_, (_, completion)| !never_began(completion));
         let mut attempts: Vec<HeldAssignment> =
-            state.kept.values().map(|(kept, _)| kept.clone()).collect();
-        attempts.sort_by_key(|kept| (kept.running.handle, kept.running.first));
-        let completion =
-            |(token, (_, completion)): (&Token, &(HeldAssignment, Option<Completion>))| {
-                Some((*token, completion.clone()?))
-            };
-        let slots = state
-            .slots
-            .iter()
-            .map(|(work, total)| (work.clone(), *total))
-            .collect();
+            self.held.values().map(|(held, _)| held.clone()).collect();
+        attempts.sort_by_key(|held| (held.running.handle, held.running.first));
+        let completion = |(token, (_, completion)): (&Token, &(_, Option<Completion>))| {
+            Some((*token, completion.clone()?))
+        };
+        let mut completions: Vec<_> = self.held.iter().filter_map(completion).collect();
+        completions.sort_by_key(|(token, _)| *token);
+        let slots = |(work, total): (&Work, &u32)| (work.clone(), *total);
         Some(Snapshot {
-            slots,
+            slots: self.slots.iter().map(slots).collect(),
             attempts,
-            completions: state.kept.iter().filter_map(completion).collect(),
+            completions,
         })
     }
 
-    /// Keeps an assignment; false: it comes of an owner who is none any more, or is here already.
-    pub(crate) fn take(&self, kept: HeldAssignment) -> bool {
-        let mut state = self.state();
-        let present = state.link.as_ref().map_or(Epoch(0), |link| link.epoch);
-        if kept.token.epoch < present || state.kept.contains_key(&kept.token) {
+    /// Nothing more is reported.
+    pub fn detach(&mut self) {
+        self.epoch = None;
+        self.waiting.clear();
+    }
+
+    /// Keeps an assignment; false: it comes from an older owner than the present one, or is here already.
+    pub fn take(&mut self, held: HeldAssignment) -> bool {
+        let present = self.epoch.unwrap_or_default();
+        if held.token.epoch < present || self.held.contains_key(&held.token) {
             return false;
         }
-        state.kept.insert(kept.token, (kept, None));
+        self.held.insert(held.token, (held, None));
         true
     }
 
     /// An assignment has ended.
-    pub(crate) fn completed(&self, token: Token, completion: Completion) {
-        let mut state = self.state();
+    pub fn complete(&mut self, token: Token, completion: Completion) {
         // What was given up is nobody's any more.
-        let Some((_, kept)) = state.kept.get_mut(&token) else {
+        let Some((_, ended)) = self.held.get_mut(&token) else {
             return;
         };
-        *kept = Some(completion.clone());
-        self.push(&mut state, Event::Completed(token, completion));
+        *ended = Some(completion.clone());
+        self.push(Event::Completed(token, completion));
     }
 
     /// There are so many slots now.
-    pub(crate) fn slots(&self, work: Work, total: u32) {
-        let mut state = self.state();
-        state.slots.insert(work.clone(), total);
-        self.push(&mut state, Event::Slots { work, total });
+    pub fn set_slots(&mut self, work: Work, total: u32) {
+        self.slots.insert(work.clone(), total);
+        // Only the last word counts, however often a target comes and goes meanwhile.
+        self.waiting
+            .retain(|earlier| !matches!(earlier, Event::Slots { work: of, .. } if *of == work));
+        self.push(Event::Slots { work, total });
     }
 
-    /// These completions are durable, or nobody's.
-    pub(crate) fn acknowledge(&self, tokens: &[Token]) {
-        let mut state = self.state();
-        tokens
-            .iter()
-            .for_each(|token| drop(state.kept.remove(token)));
+    /// These completions are durable, or stale.
+    pub fn acknowledge(&mut self, tokens: &[Token]) {
+        for token in tokens {
+            self.held.remove(token);
+        }
     }
 
-    /// Gives everything up, without a word.
-    pub(crate) fn give_up(&self) {
-        let mut state = self.state();
-        state.kept.clear();
-        state.waiting.clear();
+    /// Gives everything up without a report: the executor was fenced.
+    pub fn give_up(&mut self) {
+        self.held.clear();
+        self.waiting.clear();
     }
 
     /// Nothing has been given that is not acknowledged.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.state().kept.is_empty()
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
     }
 
-    /// Waits until everything is acknowledged, at most so long.
-    pub(crate) async fn drain(&self, patience: Duration) {
-        let end = Instant::now() + patience;
-        while Instant::now() < end && !self.is_empty() {
-            sleep(LOOK).await;
-        }
-        self.finish();
+    /// What is next on its way to the owner.
+    pub fn next_events(&mut self) -> Vec<Event> {
+        mem::take(&mut self.waiting)
     }
 
-    /// Ends the forwarder, and the link.
-    pub(crate) fn finish(&self) {
-        let mut state = self.state();
-        state.finished = true;
-        state.link = None;
-        self.wake.notify_one();
+    /// These could not be sent after all: they go before everything that has come since.
+    fn put_back(&mut self, mut events: Vec<Event>) {
+        events.append(&mut self.waiting);
+        self.waiting = events;
     }
 
-    /// Straight into the link, when there is room and nothing waits.
-    fn push(&self, state: &mut State, event: Event) {
-        let Some(link) = &state.link else { return };
-        if state.sending || !state.waiting.is_empty() {
-            // Of slots only the last word counts, however often a target comes and goes meanwhile.
-            if let Event::Slots { work: changed, .. } = &event {
-                state.waiting.retain(
-                    |earlier| !matches!(earlier, Event::Slots { work, .. } if work == changed),
-                );
-            }
-            state.waiting.push(event);
-        } else if let Err(TrySendError::Full(told)) = link.out.try_send(ExecutorReport {
-            member: link.member,
-            events: vec![event],
-        }) {
-            state.waiting = told.events;
-            self.wake.notify_one();
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What is next on its way to the owner, for whoever carries it there.
-    pub(crate) fn next(&self) -> Option<(Link, Vec<Event>)> {
-        let mut state = self.state();
-        let events = mem::take(&mut state.waiting);
-        state.sending = !events.is_empty() && state.link.is_some();
-        state
-            .link
-            .clone()
-            .filter(|_| state.sending)
-            .map(|link| (link, events))
-    }
-}
-
-async fn forward(desk: Arc<Outbox>) {
-    while !desk.state().finished {
-        desk.wake.notified().await;
-        while let Some((link, events)) = desk.next() {
-            // A link that is over loses nothing: the next owner gets a snapshot.
-            let _ = link
-                .out
-                .send(ExecutorReport {
-                    member: link.member,
-                    events,
-                })
-                .await;
+    fn push(&mut self, event: Event) {
+        if self.epoch.is_some() {
+            self.waiting.push(event);
         }
     }
 }
@@ -204,14 +133,11 @@ async fn forward(desk: Arc<Outbox>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::assignment::ExecutorId;
-    use crate::core::Running;
-    use crate::core::{Attempt, Handle, Seq, ShardId, Time};
-    use tokio::sync::mpsc;
+    use crate::core::{Attempt, Handle, Running, Seq, ShardId, Time};
 
     #[test]
     fn a_new_owner_is_told_of_what_runs_and_what_has_ended_and_not_of_what_never_began() {
-        let desk = Outbox::default();
+        let mut outbox = Outbox::default();
         let reports = [None, Some(Report::Stopped), Some(Report::NotStarted)];
         for (serial, report) in (1..).zip(reports) {
             let token = Token {
@@ -230,7 +156,7 @@ mod tests {
                 attempt,
                 since: Time(0),
             };
-            assert!(desk.take(HeldAssignment {
+            assert!(outbox.take(HeldAssignment {
                 token,
                 running,
                 work: Work::Noop
@@ -249,20 +175,13 @@ mod tests {
             report
                 .map(completion)
                 .into_iter()
-                .for_each(|completion| desk.completed(token, completion));
+                .for_each(|completion| outbox.complete(token, completion));
         }
-        let (out, _told) = mpsc::channel(1);
-        let snapshot = desk
-            .attach(Link {
-                epoch: Epoch(2),
-                member: ExecutorId(1),
-                out,
-            })
-            .expect("the first owner");
+        let snapshot = outbox.attach(Epoch(2)).expect("the first owner");
         let firsts: Vec<Seq> = snapshot
             .attempts
             .iter()
-            .map(|kept| kept.running.first)
+            .map(|held| held.running.first)
             .collect();
         assert_eq!(firsts, [Seq(1), Seq(2)]);
         assert_eq!(snapshot.completions.len(), 1);

@@ -1,241 +1,327 @@
-//! Who still runs what: the roll call after a takeover, and the fence for an executor that is gone.
+//! Which executors may still run what: reconciliation after a takeover, and the end of those that are
+//! lost, as a pure machine.
 //!
-//! Invariant: a task that may have run on a host is given back only when that host has reported, or can open no more
-//! sessions and those it had are known to have ended; and a session is forgotten only when what follows from its end is
-//! durable, so that the next owner would fence it again. Everything here ends with the ownership.
+//! Invariant: a task that may have run on a host is given back only when that host has reported, or can
+//! open no more sessions and those it had are known to have ended; and a session is forgotten only when
+//! what follows from its end is durable, so that the next owner would fence it again. Everything here
+//! ends with the ownership.
 
-use super::pool::{Host, Joining, Pool};
-use crate::coordinator::commands::{NoReply, WeakCommandSender};
+use super::{
+    event::{Answer, Effect, Moment, RegisterRequest, RequestNo},
+    pool::Pool,
+};
 use crate::{
-    assignment::ExecutorId,
-    core::{Command, Epoch, InDoubtWindow, Work},
-    executor::{self, Executor},
-    journal::{Enrolled, JournalError, Session, Sessions},
+    assignment::Host,
+    core::{Command, Epoch, Work},
+    journal::{Enrolled, Session},
 };
-use futures_util::future::join_all;
 use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::sleep,
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
 };
 
 /// How long an executor may take to report to a new owner, or to come back: two heartbeats and a bit.
-const PATIENCE: Duration = Duration::from_millis(2_500);
-/// An executor that was not seen for so long is not waited for.
-const LATELY: Duration = Duration::from_secs(3);
-/// Between looks at who has reported.
-const LOOK: Duration = Duration::from_millis(10);
-/// Before what failed is tried again.
-const RETRY: Duration = Duration::from_millis(200);
+const REPORT_TIMEOUT: Duration = Duration::from_millis(2_500);
+/// Pause before a failed request is tried again.
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// Something about executors that the loop must know.
-pub(crate) enum ExecutorChange {
-    /// One wants to work; the answer says whether it may.
-    Join(Joining, oneshot::Sender<bool>),
-    /// The way to one is gone.
-    Leave(ExecutorId),
-    /// Nothing of a kind runs any more that a lost one was given.
-    Fenced {
-        /// Which one.
-        host: Host,
-        /// Which kind.
-        work: Work,
-        /// Some of it may have run.
-        began: bool,
-        /// To be answered when the loop has taken it in.
-        taken: oneshot::Sender<()>,
-    },
+/// Why an executor is fenced and its sessions are ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// A takeover: it has not reported to the new owner.
+    Takeover,
+    /// It had reported, and its session has ended for good.
+    Lost(Host),
 }
 
-/// What it needs. Cheap to clone.
-#[derive(Clone)]
+/// Something asked for, until it is answered.
+#[derive(Debug)]
+enum Request {
+    NotFenced,
+    Fence(Host, Cause),
+    SessionsOfFenced(Cause),
+    EndSession(u64, Session),
+    /// Asks the loop about what follows from the end of these sessions.
+    Settle(u64),
+    Forget(Session),
+}
+
+/// What is due at a time.
+#[derive(Debug)]
+enum Timer {
+    Retry(Request),
+    /// A host must have reported after the takeover by now.
+    Report(Host),
+    /// A lost host must have come back by now.
+    Return(Host),
+}
+
+/// The sessions of fenced executors for one kind of work, until what follows from their end is durable.
+#[derive(Debug)]
+struct Clearing {
+    cause: Cause,
+    work: Work,
+    sessions: Vec<Session>,
+    /// Those not known to have ended.
+    open: usize,
+}
+
+/// Fencing on behalf of one ownership.
+#[derive(Debug, Default)]
 pub(crate) struct Fencing {
-    pub pool: Pool,
-    pub executor: Executor,
-    pub sessions: Sessions,
-    pub changes: mpsc::Sender<ExecutorChange>,
-    pub commands: WeakCommandSender,
+    since: Epoch,
+    /// Kinds of work to be cleared when nobody is awaited any more; `None`: that is done, or need not
+    /// be.
+    inherited: Option<Vec<Work>>,
+    /// Who is to report, or to be fenced, before that; `None`: the register has not answered yet.
+    awaited: Option<BTreeSet<Host>>,
+    requests: BTreeMap<RequestNo, Request>,
+    timers: BTreeMap<(Duration, u64), Timer>,
+    clearings: BTreeMap<u64, Clearing>,
+    serial: u64,
 }
 
 impl Fencing {
-    /// Before the journal is read by a new owner: what others may have been running. An executor that was fenced meanwhile
-    /// begins afresh.
-    pub(crate) async fn prepare(&self) -> Result<InDoubtWindow, JournalError> {
-        self.sessions
-            .begin_afresh(|| self.executor.give_up())
-            .await?;
-        self.sessions.window().await
-    }
-
-    /// After a takeover: waits for those who live, fences the others, and tells the core kind by kind that nothing else runs.
-    pub(crate) async fn call(self, since: Epoch, works: Vec<Work>) {
-        let end = Instant::now() + PATIENCE;
-        let others = insist(|| self.sessions.others(LATELY)).await;
-        join_all(
-            others
-                .into_iter()
-                .map(|other| self.wait_or_fence(other, end)),
-        )
-        .await;
-        let mut left: BTreeMap<Work, Vec<Session>> =
-            works.into_iter().map(|work| (work, Vec::new())).collect();
-        for session in insist(|| self.sessions.of_fenced()).await {
-            // What one has left who had reported is for those who bury it.
-            if self.pool.was_here(Host {
-                replica: session.replica,
-                incarnation: session.incarnation,
-            }) {
-                continue;
-            }
-            left.entry(Work::Sql {
-                target: session.target.clone(),
-            })
-            .or_default()
-            .push(session);
+    /// Begins afresh, when others have owned the shard; `serial`: the last number used.
+    pub(crate) fn begin(since: Epoch, inherited: Option<Vec<Work>>, serial: u64) -> Self {
+        Fencing {
+            since,
+            inherited,
+            serial,
+            ..Fencing::default()
         }
-        join_all(
-            left.into_iter()
-                .map(|(work, sessions)| self.clear(since, work, sessions)),
-        )
-        .await;
     }
 
-    async fn wait_or_fence(&self, other: Enrolled, end: Instant) {
-        let host = Host {
+    /// The last number used.
+    pub(crate) fn serial(&self) -> u64 {
+        self.serial
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+
+    /// After a takeover: waits for executors that live, fences the others, and tells the core kind by
+    /// kind that nothing else runs.
+    pub(crate) fn reconcile(&mut self, pool: &mut Pool) {
+        self.request(Request::NotFenced, pool);
+    }
+
+    /// An executor has joined the pool: it is awaited no more.
+    pub(crate) fn on_join(&mut self, pool: &mut Pool) {
+        self.close_if_reported(pool);
+    }
+
+    /// An executor that had reported is gone: unless it comes back soon it is fenced, and what it was
+    /// given goes to others.
+    pub(crate) fn on_lost(&mut self, now: Moment, host: Host, pool: &mut Pool) {
+        self.set_timer(now, REPORT_TIMEOUT, Timer::Return(host), pool);
+    }
+
+    /// Does what is due.
+    pub(crate) fn on_time(&mut self, now: Moment, pool: &mut Pool) {
+        while let Some(entry) = self.timers.first_entry()
+            && entry.key().0 <= now.uptime
+        {
+            match entry.remove() {
+                Timer::Retry(request) => self.request(request, pool),
+                Timer::Report(host) => self.fence_unless_reported(host, pool),
+                Timer::Return(host) if pool.shut_out(host) => {
+                    self.request(Request::Fence(host, Cause::Lost(host)), pool);
+                }
+                Timer::Return(_) => {}
+            }
+        }
+    }
+
+    /// When something is due.
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        self.timers.keys().next().map(|(at, _)| *at)
+    }
+
+    /// A request has been answered. Answers of an earlier ownership are not known any more.
+    pub(crate) fn on_answer(
+        &mut self,
+        now: Moment,
+        no: RequestNo,
+        answer: Answer,
+        pool: &mut Pool,
+    ) {
+        let Some(request) = self.requests.remove(&no) else {
+            return;
+        };
+        match (request, answer) {
+            (Request::NotFenced, Answer::Executors(others)) => {
+                self.await_reports(now, others, pool);
+            }
+            (Request::Fence(host, cause), Answer::Fenced(true)) => {
+                self.on_fenced(host, cause, pool);
+            }
+            (Request::SessionsOfFenced(cause), Answer::Sessions(sessions)) => {
+                self.end_sessions(cause, sessions, pool);
+            }
+            (Request::EndSession(clearing, _), Answer::Done) => self.on_ended(clearing, pool),
+            (Request::Settle(clearing), Answer::Done) => self.forget_sessions(clearing, pool),
+            (Request::Forget(_), Answer::Done) => {}
+            // Only the present owner fences: who has been overtaken tries until its ownership ends.
+            (request, _) => self.set_timer(now, RETRY_PAUSE, Timer::Retry(request), pool),
+        }
+    }
+
+    fn await_reports(&mut self, now: Moment, others: Vec<Enrolled>, pool: &mut Pool) {
+        let host = |other: &Enrolled| Host {
             replica: other.replica,
             incarnation: other.incarnation,
         };
-        while other.alive && Instant::now() < end && !self.pool.has_reported(host) {
-            sleep(LOOK).await;
+        self.awaited = Some(others.iter().map(host).collect());
+        for other in &others {
+            match other.alive {
+                true => self.set_timer(now, REPORT_TIMEOUT, Timer::Report(host(other)), pool),
+                false => self.fence_unless_reported(host(other), pool),
+            }
         }
-        if !self.pool.has_reported(host) && self.pool.shut_out(host) {
-            tracing::warn!(replica = %host.replica, "an executor has not reported; its sessions are ended");
-            self.fence(host).await;
-        }
+        self.close_if_reported(pool);
     }
 
-    /// Only the present owner fences: who has been overtaken must not shut out who works for another one by now. It tries until
-    /// its ownership ends, which ends this.
-    async fn fence(&self, host: Host) {
-        while !insist(|| {
-            self.sessions
-                .fence(host.replica, host.incarnation, self.pool.epoch())
-        })
-        .await
-        {
-            sleep(RETRY).await;
+    fn fence_unless_reported(&mut self, host: Host, pool: &mut Pool) {
+        let is_awaited = self
+            .awaited
+            .as_ref()
+            .is_some_and(|hosts| hosts.contains(&host));
+        if is_awaited && !pool.has_reported(host) && pool.shut_out(host) {
+            self.request(Request::Fence(host, Cause::Takeover), pool);
         }
     }
 
-    async fn clear(&self, since: Epoch, work: Work, sessions: Vec<Session>) {
-        join_all(sessions.iter().map(|session| self.end(session))).await;
-        let lost = !sessions.is_empty();
-        self.ask(|| Command::Cleared {
-            work: Some(work.clone()),
-            lost,
-            since,
-        })
-        .await;
-        self.forget(sessions).await;
-    }
-
-    /// An executor that had reported is gone: unless it comes back soon it is fenced, and what it was given goes to others.
-    pub(crate) async fn gone(self, host: Host) {
-        sleep(PATIENCE).await;
-        if !self.pool.shut_out(host) {
+    /// Nobody is awaited any more: what is left are the sessions of fenced executors.
+    fn close_if_reported(&mut self, pool: &mut Pool) {
+        let Some(awaited) = &mut self.awaited else {
             return;
-        }
-        self.fence(host).await;
-        let mut left: BTreeMap<Work, Vec<Session>> = self
-            .pool
-            .given_to(host)
-            .into_iter()
-            .map(|work| (work, Vec::new()))
-            .collect();
-        let fenced = insist(|| self.sessions.of_fenced()).await;
-        // Those it had before it began afresh are for the roll call.
-        let its = |session: &Session| {
-            (session.replica, session.incarnation) == (host.replica, host.incarnation)
         };
-        for session in fenced.into_iter().filter(its) {
-            left.entry(Work::Sql {
-                target: session.target.clone(),
-            })
-            .or_default()
-            .push(session);
+        awaited.retain(|host| !pool.has_reported(*host));
+        if awaited.is_empty() {
+            self.awaited = None;
+            self.request(Request::SessionsOfFenced(Cause::Takeover), pool);
         }
-        if !left.is_empty() {
-            tracing::warn!(replica = %host.replica, "an executor is lost; what it ran goes to others");
-        }
-        join_all(
-            left.into_iter()
-                .map(|(work, sessions)| self.bury(host, work, sessions)),
-        )
-        .await;
     }
 
-    async fn bury(&self, host: Host, work: Work, sessions: Vec<Session>) {
-        join_all(sessions.iter().map(|session| self.end(session))).await;
-        let (taken, answer) = oneshot::channel();
-        let change = ExecutorChange::Fenced {
-            host,
-            work,
-            began: !sessions.is_empty(),
-            taken,
-        };
-        if self.changes.send(change).await.is_err() || answer.await.is_err() {
-            return;
+    fn on_fenced(&mut self, host: Host, cause: Cause, pool: &mut Pool) {
+        match cause {
+            Cause::Takeover => {
+                if let Some(awaited) = &mut self.awaited {
+                    awaited.remove(&host);
+                }
+                self.close_if_reported(pool);
+            }
+            Cause::Lost(_) => self.request(Request::SessionsOfFenced(cause), pool),
         }
-        // An answer of the core is given when everything before it is durable.
-        self.ask(|| Command::Status).await;
-        self.forget(sessions).await;
     }
 
-    async fn end(&self, session: &Session) {
-        let Session {
-            target,
-            slot,
-            backend_pid,
-            backend_start,
-            ..
-        } = session.clone();
-        let session = executor::Session {
-            target,
-            slot,
-            pid: backend_pid,
-            backend_start,
+    /// Sessions of a lost executor that has reported are ended on its behalf, all others after the
+    /// takeover.
+    fn end_sessions(&mut self, cause: Cause, sessions: Vec<Session>, pool: &mut Pool) {
+        let works: Vec<Work> = match cause {
+            Cause::Takeover => self.inherited.take().unwrap_or_default(),
+            Cause::Lost(host) => pool.given_to(host).collect(),
         };
-        self.executor.end_session(&session).await;
-    }
-
-    async fn forget(&self, sessions: Vec<Session>) {
+        let mut left: BTreeMap<Work, Vec<Session>> =
+            works.into_iter().map(|work| (work, Vec::new())).collect();
         for session in sessions {
-            insist(|| {
-                self.sessions
-                    .forget(&session.target, session.backend_pid, session.backend_start)
-            })
-            .await;
+            let host = Host {
+                replica: session.replica,
+                incarnation: session.incarnation,
+            };
+            let concerned = match cause {
+                Cause::Takeover => !pool.has_reported_as(host),
+                Cause::Lost(lost) => host == lost,
+            };
+            if concerned {
+                let target = session.target.clone();
+                left.entry(Work::Sql { target }).or_default().push(session);
+            }
+        }
+        for (work, sessions) in left {
+            self.clear(cause, work, sessions, pool);
         }
     }
 
-    /// Asks the loop until it answers, which it does when the answer rests on what is durable.
-    async fn ask(&self, command: impl Fn() -> Command) {
-        while let Err(NoReply::Dropped) = self.commands.call(command()).await {
-            sleep(RETRY).await;
+    fn clear(&mut self, cause: Cause, work: Work, sessions: Vec<Session>, pool: &mut Pool) {
+        let clearing = self.next();
+        for session in &sessions {
+            self.request(Request::EndSession(clearing, session.clone()), pool);
+        }
+        let open = sessions.len();
+        let entry = Clearing {
+            cause,
+            work,
+            sessions,
+            open,
+        };
+        self.clearings.insert(clearing, entry);
+        if open == 0 {
+            self.conclude(clearing, pool);
         }
     }
-}
 
-/// Tries until the register of sessions answers.
-async fn insist<T, F: Future<Output = Result<T, JournalError>>>(ask: impl Fn() -> F) -> T {
-    loop {
-        match ask().await {
-            Ok(answer) => return answer,
-            Err(error) => tracing::warn!(%error, "cannot use the register of sessions"),
+    fn on_ended(&mut self, clearing: u64, pool: &mut Pool) {
+        let Some(entry) = self.clearings.get_mut(&clearing) else {
+            return;
+        };
+        entry.open -= 1;
+        if entry.open == 0 {
+            self.conclude(clearing, pool);
         }
-        sleep(RETRY).await;
+    }
+
+    /// Nothing of this kind runs any more on those hosts.
+    fn conclude(&mut self, clearing: u64, pool: &mut Pool) {
+        let entry = &self.clearings[&clearing];
+        if let Cause::Lost(host) = entry.cause {
+            pool.end_fenced(host, &entry.work, !entry.sessions.is_empty());
+        }
+        self.request(Request::Settle(clearing), pool);
+    }
+
+    /// What follows from their end is durable.
+    fn forget_sessions(&mut self, clearing: u64, pool: &mut Pool) {
+        let entry = self.clearings.remove(&clearing);
+        for session in entry.into_iter().flat_map(|entry| entry.sessions) {
+            self.request(Request::Forget(session), pool);
+        }
+    }
+
+    fn request(&mut self, request: Request, pool: &mut Pool) {
+        let no = RequestNo(self.next());
+        let register = |request| Effect::Register(no, request);
+        let effect = match &request {
+            Request::NotFenced => register(RegisterRequest::NotFenced),
+            Request::Fence(host, _) => register(RegisterRequest::Fence(*host, pool.epoch)),
+            Request::SessionsOfFenced(_) => register(RegisterRequest::SessionsOfFenced),
+            Request::EndSession(_, session) => Effect::EndSession(no, session.clone()),
+            Request::Settle(clearing) => Effect::Ask(no, self.settling(*clearing)),
+            Request::Forget(session) => register(RegisterRequest::Forget(session.clone())),
+        };
+        self.requests.insert(no, request);
+        pool.effects.push(effect);
+    }
+
+    /// The loop answers a command when everything up to it is durable.
+    fn settling(&self, clearing: u64) -> Command {
+        let entry = &self.clearings[&clearing];
+        match entry.cause {
+            Cause::Takeover => Command::Cleared {
+                work: Some(entry.work.clone()),
+                lost: !entry.sessions.is_empty(),
+                since: self.since,
+            },
+            Cause::Lost(_) => Command::Status,
+        }
+    }
+
+    fn set_timer(&mut self, now: Moment, after: Duration, timer: Timer, pool: &mut Pool) {
+        let key = (now.uptime + after, self.next());
+        self.timers.insert(key, timer);
+        pool.effects.push(Effect::Wake(after));
     }
 }

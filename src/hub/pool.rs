@@ -1,370 +1,230 @@
 //! The executors of all replicas, as the owner of the shard sees them: one pool of slots for the core.
 //!
-//! It knows who was given what, by tokens of its own, so that a report of anybody else is stale, and picks who is given
-//! the next. It never waits: an executor that takes nothing off its way is let go, and reports again. What a lost
-//! executor had is given back or counts as lost only when its sessions are known to have ended. It decides nothing about tasks.
+//! It knows who was given what, by tokens of its own, so that a report of anybody else is stale, and
+//! picks who is given the next assignment. What a lost executor had is given back or counts as lost
+//! only when its sessions are known to have ended. It does no I/O, reads no clock, and decides nothing
+//! about tasks.
 
 pub(crate) mod assignments;
 pub(crate) mod member;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
-pub(crate) use member::{Host, Instruction, Joining, Refusal, Route};
-
+use super::event::Effect;
 use crate::{
-    assignment::{Body, Dispatch, Event, ExecutorId, ExecutorReport, Token},
-    clock::Clock,
+    assignment::{
+        Body, Dispatch, Event, ExecutorId, ExecutorReport, Hello, Host, Instruction, Token,
+    },
     core::{
-        Assignment, Attempt, Command, Completion, Epoch, Handle, Report, Running, Seq, TaskError,
-        Work,
+        Assignment, Attempt, Command, Completion, Epoch, Handle, Report, Running, Seq, Time, Work,
     },
 };
+use assignments::Given;
 use member::Member;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::{
     collections::{BTreeMap, VecDeque},
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use uuid::Uuid;
 
-/// The pool. Cheap to clone.
-#[derive(Clone)]
-pub(crate) struct Pool(Arc<Shared>);
-
-struct Shared {
-    state: Mutex<State>,
-    noop_slots: u32,
+/// Why an executor is not taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It is being fenced, and must come as its next incarnation.
+    Fenced,
+    /// What it says is older than what is known.
+    Stale,
 }
 
-struct State {
-    clock: Clock,
-    epoch: Epoch,
+/// The pool of one ownership.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    pub epoch: Epoch,
     /// The ownership since which nobody else has had the shard.
-    since: Epoch,
-    /// The latest session of each replica since then: what was said before it and comes late says nothing.
+    pub since: Epoch,
+    /// Set by whoever feeds the pool.
+    pub now: Time,
+    pub effects: Vec<Effect>,
+    pub members: BTreeMap<ExecutorId, Member>,
+    pub given: FxHashMap<(Handle, Seq), Given>,
+    /// Handed out by the core before a slot is free: bounded by the slots it was told of.
+    pub waiting: VecDeque<(Assignment, Body)>,
+    /// The latest session of each replica since then. What was said before and comes late is stale.
     sessions: FxHashMap<Uuid, u64>,
-    /// Who has reported since then.
     reported: FxHashSet<Host>,
-    serial: u64,
-    members: BTreeMap<ExecutorId, Member>,
-    given: FxHashMap<(Handle, Seq), Given>,
-    /// The core gave them out, and no slot is free yet: bounded by the slots it was told of.
-    waiting: VecDeque<(Assignment, Body)>,
-    /// Over as soon as given out.
-    done: Vec<Completion>,
-    /// Those who are being fenced: they cannot come back as who they were.
+    /// Those who are being fenced: they cannot come back under this incarnation.
     fenced: FxHashSet<Host>,
-    last_member: u64,
-}
-
-/// An assignment that somebody has.
-struct Given {
-    host: Host,
-    token: Token,
-    running: Running,
-    work: Work,
-    /// Its completion is on its way into the journal.
-    over: bool,
+    serial: u64,
 }
 
 impl Pool {
-    /// An empty one. Work without a session is done here, by the owner itself.
-    pub(crate) fn new(noop_slots: u32, clock: Clock) -> Self {
-        Pool(Arc::new(Shared {
-            state: Mutex::new(State::new(clock, 0)),
-            noop_slots,
-        }))
+    /// Begins afresh, for an ownership that follows on another replica's, or for none (0).
+    pub(crate) fn reset(&mut self, epoch: Epoch) {
+        let effects = mem::take(&mut self.effects);
+        *self = Pool {
+            epoch,
+            since: epoch,
+            now: self.now,
+            effects,
+            ..Pool::default()
+        };
     }
 
-    /// Begins an ownership. `anew`: others have owned the shard since, and everybody reports anew.
-    pub(crate) fn begin(&self, epoch: Epoch, anew: bool) {
-        let mut state = self.state();
-        if anew {
-            *state = State::new(state.clock.clone(), state.last_member);
-            state.since = epoch;
-        }
-        state.epoch = epoch;
-    }
-
-    /// The shard is another's: everybody goes.
-    pub(crate) fn disband(&self) {
-        let mut state = self.state();
-        *state = State::new(state.clock.clone(), state.last_member);
-    }
-
-    /// The present ownership.
-    pub(crate) fn epoch(&self) -> Epoch {
-        self.state().epoch
-    }
-
-    /// Nobody is in it.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.state().members.is_empty()
-    }
-
-    /// A name for who is about to join.
-    pub(crate) fn new_member(&self) -> ExecutorId {
-        let mut state = self.state();
-        state.last_member += 1;
-        ExecutorId(state.last_member)
-    }
-
-    /// Takes an executor in, and says what the core must be told.
-    pub(crate) fn join(&self, joining: Joining) -> Result<Vec<Command>, Refusal> {
-        let mut state = self.state();
-        if joining.epoch < state.since
-            || state.sessions.get(&joining.host.replica) > Some(&joining.session)
+    /// Whether a hello may be heard at all.
+    pub(crate) fn hears(&self, hello: &Hello) -> Result<(), Refusal> {
+        if hello.epoch < self.since || self.sessions.get(&hello.host.replica) > Some(&hello.session)
         {
             return Err(Refusal::Stale);
         }
-        if state.fenced.contains(&joining.host) {
-            return Err(Refusal::Fenced);
+        match self.fenced.contains(&hello.host) {
+            true => Err(Refusal::Fenced),
+            false => Ok(()),
         }
-        state.sessions.insert(joining.host.replica, joining.session);
-        state.reported.insert(joining.host);
-        let before: Vec<Work> = state.leave(|member| member.host.replica == joining.host.replica);
-        let Joining {
-            member,
+    }
+
+    /// Takes an executor in whose hello is heard. The core learns what it has, then its slots, then
+    /// what has ended.
+    pub(crate) fn join(&mut self, member: ExecutorId, hello: Hello, local: bool) {
+        let Hello {
             host,
-            name,
+            session,
             snapshot,
-            route,
             ..
-        } = joining;
-        state
-            .members
-            .insert(member, Member::new(host, name, route, &snapshot.slots));
-        let mut commands = vec![Command::Reported(state.claim(host, &snapshot.attempts))];
-        commands.extend(
-            state
-                .never_arrived(host, &snapshot.attempts)
-                .into_iter()
-                .map(completed),
-        );
-        state.count_busy(host);
-        let works = before
-            .into_iter()
-            .chain(snapshot.slots.into_iter().map(|(work, _)| work));
-        commands.extend(works.map(|work| state.slots(work)).collect::<Vec<_>>());
-        let events = snapshot
-            .completions
-            .into_iter()
-            .map(|(token, completion)| Event::Completed(token, completion))
-            .collect();
-        commands.extend(state.told(ExecutorReport { member, events }));
-        state.hand_out_waiting();
-        Ok(commands)
-    }
-
-    /// What the core must be told of the slots here, besides those of executors.
-    pub(crate) fn own_slots(&self) -> Command {
-        Command::Slots {
-            work: Work::Noop,
-            total: self.0.noop_slots,
+        } = hello;
+        self.sessions.insert(host.replica, session);
+        self.reported.insert(host);
+        let before = self.remove(|member| member.host.replica == host.replica);
+        self.members
+            .insert(member, Member::new(host, local, &snapshot.slots));
+        let claimed = self.claim(host, &snapshot.attempts);
+        self.tell(Command::Reported(claimed));
+        self.end_what_never_arrived(host, &snapshot.attempts);
+        self.count_busy(host);
+        let works = snapshot.slots.into_iter().map(|(work, _)| work);
+        for work in before.into_iter().chain(works) {
+            self.tell_slots(work);
         }
+        let completed = |(token, completion)| Event::Completed(token, completion);
+        let events = snapshot.completions.into_iter().map(completed).collect();
+        self.report(ExecutorReport { member, events });
     }
 
-    /// The way to an executor is gone: it takes nothing more. Who it was, unless it has come again by another way, and what
-    /// the core must be told.
-    pub(crate) fn leave(&self, member: ExecutorId) -> (Option<Host>, Vec<Command>) {
-        let mut state = self.state();
-        let Some(host) = state.members.get(&member).map(|member| member.host) else {
-            return (None, Vec::new());
-        };
-        let works = state.leave(|member| member.host == host);
-        (
-            Some(host),
-            works.into_iter().map(|work| state.slots(work)).collect(),
-        )
+    /// The session of an executor has ended: it is given nothing more. Returns who it was, unless it
+    /// has come again in another session.
+    pub(crate) fn leave(&mut self, member: ExecutorId) -> Option<Host> {
+        let host = self.members.get(&member)?.host;
+        for work in self.remove(|member| member.host == host) {
+            self.tell_slots(work);
+        }
+        Some(host)
     }
 
-    /// What an executor tells, as far as it concerns the core.
-    pub(crate) fn told(&self, told: ExecutorReport) -> Vec<Command> {
-        let mut state = self.state();
-        let commands = state.told(told);
-        state.hand_out_waiting();
-        commands
+    /// What an executor reports, as far as it concerns the core.
+    pub(crate) fn report(&mut self, report: ExecutorReport) {
+        for event in report.events {
+            match event {
+                Event::Slots { work, total } => {
+                    let Some(member) = self.members.get_mut(&report.member) else {
+                        continue;
+                    };
+                    member.slots.insert(work.clone(), total);
+                    self.tell_slots(work);
+                }
+                Event::Completed(token, completion) => {
+                    if let Some(completion) = self.accept(report.member, token, completion) {
+                        self.tell_completed(completion);
+                    }
+                }
+            }
+        }
+        for (assignment, body) in mem::take(&mut self.waiting) {
+            self.hand_out(assignment, body);
+        }
     }
 
     /// Hands these out. Work without a session is done when this returns.
-    pub(crate) fn dispatch(&self, work: Vec<(Assignment, Option<Body>)>) {
-        let mut state = self.state();
+    pub(crate) fn dispatch(&mut self, work: Vec<(Assignment, Option<Body>)>) {
         for (assignment, body) in work {
             if assignment.spec.work == Work::Noop {
-                let completion = state.ended(&assignment, Report::Succeeded(None));
-                state.done.push(completion);
+                self.end_unstarted(&assignment, Report::Succeeded(None));
             } else {
-                state.hand_out(assignment, body.unwrap_or_default());
+                self.hand_out(assignment, body.unwrap_or_default());
             }
         }
     }
 
-    /// Stops an assignment; its completion tells what came first.
-    pub(crate) fn stop(&self, handle: Handle, first: Seq, attempt: Attempt) {
-        let mut state = self.state();
-        let waits = |(a, _): &(Assignment, Body)| {
+    pub(crate) fn stop(&mut self, handle: Handle, first: Seq, attempt: Attempt) {
+        let is_it = |(a, _): &(Assignment, Body)| {
             (a.handle, a.first, a.attempt) == (handle, first, attempt)
         };
-        if let Some(at) = state.waiting.iter().position(waits)
-            && let Some((assignment, _)) = state.waiting.remove(at)
+        if let Some(at) = self.waiting.iter().position(is_it)
+            && let Some((assignment, _)) = self.waiting.remove(at)
         {
-            let completion = state.ended(&assignment, Report::NotStarted);
-            state.done.push(completion);
-        } else if let Some(given) = state
+            self.end_unstarted(&assignment, Report::NotStarted);
+        } else if let Some(given) = self
             .given
             .get(&(handle, first))
             .filter(|given| given.running.attempt == attempt)
         {
             let (host, token) = (given.host, given.token);
-            state.send(host, Instruction::Stop(token));
+            self.send(host, Instruction::Stop(token));
         }
     }
 
-    /// An assignment will not be handed out after all.
-    pub(crate) fn decline(&self, assignment: &Assignment) {
-        let mut state = self.state();
-        let completion = state.ended(assignment, Report::NotStarted);
-        state.done.push(completion);
-    }
-
-    /// Something has ended without an executor.
-    pub(crate) fn has_done(&self) -> bool {
-        !self.state().done.is_empty()
-    }
-
-    /// What has ended without an executor.
-    pub(crate) fn take_done(&self) -> Vec<Completion> {
-        mem::take(&mut self.state().done)
-    }
-
-    /// These are durably over: executors need not keep them.
-    pub(crate) fn over(&self, over: &[(Handle, Seq, Attempt)]) {
-        if over.is_empty() {
-            return;
-        }
-        let mut state = self.state();
-        for (handle, first, attempt) in over {
-            let is_it = |given: &&Given| given.over && given.running.attempt == *attempt;
-            if let Some((host, token)) = state
-                .given
-                .get(&(*handle, *first))
-                .filter(is_it)
-                .map(|given| (given.host, given.token))
-            {
-                state.given.remove(&(*handle, *first));
-                state.send(host, Instruction::Acknowledge(vec![token]));
-            }
-        }
-    }
-
-    /// Whether this one has reported, as it is or later in its life: it is there, or its loss is already known.
-    pub(crate) fn has_reported(&self, host: Host) -> bool {
-        self.state()
-            .reported
-            .iter()
-            .any(|other| other.replica == host.replica && *other >= host)
-    }
-
-    /// Whether this very one has reported: what it had then is given to it as far as the core knows.
-    pub(crate) fn was_here(&self, host: Host) -> bool {
-        self.state().reported.contains(&host)
-    }
-
-    /// From now on nobody comes back as this one; false: it is there.
-    pub(crate) fn shut_out(&self, host: Host) -> bool {
-        let mut state = self.state();
-        let gone = !state.members.values().any(|member| member.host == host);
-        if gone {
-            state.fenced.insert(host);
-        }
-        gone
-    }
-
-    /// Nothing of this kind runs any more that the one shut out was given. `began`: some of it may have run.
-    pub(crate) fn fenced(&self, host: Host, work: &Work, began: bool) -> Vec<Command> {
-        let report = if began { lost() } else { Report::NotStarted };
-        let ended = self
-            .state()
-            .end(&report, |given| given.host == host && given.work == *work);
-        ended.into_iter().map(completed).collect()
-    }
-
-    /// The kinds of work an executor had been given.
-    pub(crate) fn given_to(&self, host: Host) -> Vec<Work> {
-        let state = self.state();
-        let mut works: Vec<Work> = state
-            .given
-            .values()
-            .filter(|given| given.host == host)
-            .map(|g| g.work.clone())
-            .collect();
-        works.sort_unstable();
-        works.dedup();
-        works
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn new(clock: Clock, last_member: u64) -> Self {
-        State {
-            clock,
-            epoch: Epoch(0),
-            since: Epoch(0),
-            sessions: FxHashMap::default(),
-            reported: FxHashSet::default(),
-            serial: 0,
-            members: BTreeMap::new(),
-            given: FxHashMap::default(),
-            waiting: VecDeque::new(),
-            done: Vec::new(),
-            fenced: FxHashSet::default(),
-            last_member,
-        }
-    }
-
-    /// What is over before anybody was given it.
-    fn ended(&self, assignment: &Assignment, report: Report) -> Completion {
+    /// Ends an assignment that nobody was given.
+    pub(crate) fn end_unstarted(&mut self, assignment: &Assignment, report: Report) {
         let Assignment {
             handle,
             first,
             attempt,
             ..
         } = *assignment;
-        let now = self.clock.now();
-        Completion {
+        self.tell_completed(Completion {
             handle,
             first,
             attempt,
             report,
-            started: now,
-            ended: now,
+            started: self.now,
+            ended: self.now,
             slot: 0,
             backend_pid: 0,
+        });
+    }
+
+    /// These are durably over: their executors need not keep them.
+    pub(crate) fn over(&mut self, over: &[(Handle, Seq, Attempt)]) {
+        for (handle, first, attempt) in over {
+            let is_it = |given: &&Given| given.over && given.running.attempt == *attempt;
+            let found = self.given.get(&(*handle, *first)).filter(is_it);
+            if let Some((host, token)) = found.map(|given| (given.host, given.token)) {
+                self.given.remove(&(*handle, *first));
+                self.send(host, Instruction::Acknowledge(vec![token]));
+            }
         }
     }
 
-    fn told(&mut self, told: ExecutorReport) -> Vec<Command> {
-        let mut commands = Vec::new();
-        for event in told.events {
-            match event {
-                Event::Slots { work, total } => {
-                    let Some(member) = self.members.get_mut(&told.member) else {
-                        continue;
-                    };
-                    member.slots.insert(work.clone(), total);
-                    commands.push(self.slots(work));
-                }
-                Event::Completed(token, completion) => {
-                    commands.extend(self.accept(told.member, token, completion).map(completed));
-                }
-            }
+    /// Whether this executor has reported in this or a later incarnation: it is there, or its loss is
+    /// already known.
+    pub(crate) fn has_reported(&self, host: Host) -> bool {
+        self.reported
+            .iter()
+            .any(|other| other.replica == host.replica && *other >= host)
+    }
+
+    /// Whether this very incarnation has reported, so that what it had is given to it as far as the
+    /// core knows.
+    pub(crate) fn has_reported_as(&self, host: Host) -> bool {
+        self.reported.contains(&host)
+    }
+
+    /// From now on nobody comes back under this incarnation. Fails when it is there.
+    pub(crate) fn shut_out(&mut self, host: Host) -> bool {
+        let gone = self.id_of(host).is_none();
+        if gone {
+            self.fenced.insert(host);
         }
-        commands
+        gone
     }
 
     /// A completion, unless it is stale: then its executor is told so.
@@ -386,27 +246,27 @@ impl State {
         if mem::replace(&mut given.over, true) {
             return None;
         }
-        let work = given.work.clone();
         if let Some(member) = self.members.get_mut(&member) {
-            member.vacate(&work);
+            member.vacate(&given.work);
         }
         Some(completion)
     }
 
-    /// Gives an assignment to whoever has most room, to this replica when others have no more.
+    /// Gives an assignment to the executor with most free slots; of equals, to the one of this process.
     fn hand_out(&mut self, assignment: Assignment, body: Body) {
-        let work = assignment.spec.work.clone();
-        let free = |(id, member): (&ExecutorId, &Member)| {
-            Some((member.free(&work)?, member.is_local(), *id))
-        };
-        let Some((_, _, id)) = self
+        let work = &assignment.spec.work;
+        let free =
+            |(id, member): (&ExecutorId, &Member)| Some((member.free(work)?, member.local, *id));
+        let best = self
             .members
             .iter()
             .filter_map(free)
-            .max_by_key(|(free, local, id)| (*free, *local, id.0))
-        else {
+            .max_by_key(|(free, local, id)| (*free, *local, id.0));
+        let Some(member) = best.and_then(|(_, _, id)| self.members.get_mut(&id)) else {
             return self.waiting.push_back((assignment, body));
         };
+        member.occupy(work);
+        let host = member.host;
         self.serial += 1;
         let token = Token {
             epoch: self.epoch,
@@ -419,81 +279,76 @@ impl State {
             attempt,
             ..
         } = assignment;
-        let Some(member) = self.members.get_mut(&id) else {
-            return;
-        };
-        *member.busy.entry(work.clone()).or_default() += 1;
         let running = Running {
             handle,
             first,
             count,
             attempt,
-            since: self.clock.now(),
+            since: self.now,
         };
-        let host = member.host;
-        // Another attempt of it may still be noted: one that was over long ago, told again by who does not know that.
+        // Another attempt of it may still be noted: one that was over long ago, reported again by an
+        // executor that does not know so.
         self.give(Given {
             host,
             token,
             running,
-            work,
+            work: work.clone(),
             over: false,
         });
-        self.send(
-            host,
-            Instruction::Run(Box::new(Dispatch {
-                token,
-                assignment,
-                body,
-            })),
-        );
+        let dispatch = Dispatch {
+            token,
+            assignment,
+            body,
+        };
+        self.send(host, Instruction::Run(Box::new(dispatch)));
     }
 
-    fn hand_out_waiting(&mut self) {
-        for (assignment, body) in mem::take(&mut self.waiting) {
-            self.hand_out(assignment, body);
+    pub(crate) fn id_of(&self, host: Host) -> Option<ExecutorId> {
+        let is_it = |(_, member): &(&ExecutorId, &Member)| member.host == host;
+        self.members.iter().find(is_it).map(|(id, _)| *id)
+    }
+
+    fn send(&mut self, host: Host, instruction: Instruction) {
+        if let Some(id) = self.id_of(host) {
+            self.effects.push(Effect::Send(id, instruction));
         }
     }
 
-    fn send(&mut self, host: Host, message: Instruction) {
-        if let Some(member) = self.members.values_mut().find(|member| member.host == host) {
-            member.send(message);
-        }
-    }
-
-    /// Lets members go; says whose kinds have changed.
-    fn leave(&mut self, who: impl Fn(&Member) -> bool) -> Vec<Work> {
+    /// Removes members; returns the kinds of slots they had.
+    fn remove(&mut self, hit: impl Fn(&Member) -> bool) -> Vec<Work> {
         let gone: Vec<ExecutorId> = self
             .members
             .iter()
-            .filter(|(_, member)| who(member))
+            .filter(|(_, member)| hit(member))
             .map(|(id, _)| *id)
             .collect();
-        let gone = gone.into_iter().filter_map(|id| self.members.remove(&id));
-        gone.flat_map(|member| member.slots.into_keys()).collect()
+        let mut works = Vec::new();
+        for id in gone {
+            works.extend(
+                self.members
+                    .remove(&id)
+                    .into_iter()
+                    .flat_map(|m| m.slots.into_keys()),
+            );
+            self.effects.push(Effect::HangUp(id));
+        }
+        works
     }
 
-    fn slots(&self, work: Work) -> Command {
+    fn tell_slots(&mut self, work: Work) {
         let total = self
             .members
             .values()
             .filter_map(|member| member.slots.get(&work))
             .sum();
-        Command::Slots { work, total }
+        self.tell(Command::Slots { work, total });
     }
-}
 
-fn completed(completion: Completion) -> Command {
-    Command::Completed(vec![completion])
-}
+    fn tell_completed(&mut self, completion: Completion) {
+        self.tell(Command::Completed(vec![completion]));
+    }
 
-fn lost() -> Report {
-    let error = TaskError {
-        code: "LOST".into(),
-        message: "its host was lost while it ran".into(),
-    };
-    Report::Failed {
-        error: Arc::new(error),
-        transient: true,
+    fn tell(&mut self, command: Command) {
+        self.effects.push(Effect::Command(command));
     }
 }

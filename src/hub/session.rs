@@ -1,20 +1,13 @@
 //! Executors across replicas: the session between an executor and the replica that owns the shard.
 //!
-//! The owner's side hands what it hears to the coordinator's door for executors, and takes what the pool sends; the
-//! executor's side looks for the owner, reports to it, and does what it says. Neither decides anything about tasks.
+//! The executor's side looks for the owner, says hello with all it has, and does what it is told; the
+//! owner's side passes on to the hub what it hears. Neither decides anything about tasks.
 
 pub(crate) mod client;
+pub mod machine;
+pub mod message;
 pub(crate) mod server;
 pub(crate) mod wire;
 
 pub(crate) use client::Remote;
 pub(crate) use server::Sessions;
-
-use std::time::Duration;
-
-/// Both sides say something so often.
-const BEAT: Duration = Duration::from_secs(1);
-/// Who says nothing for so long is gone.
-const SILENCE: Duration = Duration::from_secs(3);
-/// Bytes of one message: a body or a result, and what belongs to it.
-const MESSAGE_BYTES: usize = 8 << 20;

@@ -8,7 +8,7 @@ use super::Bodies;
 use crate::{
     backoff::Backoff,
     core::{SeqRange, Shard},
-    hub::pool::Pool,
+    hub::Hub,
     journal::{Journal, Reader},
 };
 use std::{
@@ -37,8 +37,8 @@ struct Shared {
 
 impl Prefetch {
     /// A cache of `budget` bytes; its readers run on `runtime` and hand assignments that waited for
-    /// a body to `pool`.
-    pub(crate) fn open(budget: usize, journal: &Journal, pool: &Pool, runtime: &Handle) -> Self {
+    /// a body to `hub`.
+    pub(crate) fn open(budget: usize, journal: &Journal, hub: &Hub, runtime: &Handle) -> Self {
         let shared = Arc::new(Shared {
             bodies: Mutex::new(Bodies::new(budget)),
             read_wanted: Notify::new(),
@@ -46,7 +46,7 @@ impl Prefetch {
         let mut readers = JoinSet::new();
         for _ in 0..READERS {
             readers.spawn_on(
-                read_forever(shared.clone(), journal.reader(), pool.clone()),
+                read_forever(shared.clone(), journal.reader(), hub.clone()),
                 runtime,
             );
         }
@@ -57,7 +57,7 @@ impl Prefetch {
     }
 
     /// What is decided about an assignment under this lock holds: it waits for its body, or the
-    /// pool has it.
+    /// hub has it.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Bodies> {
         self.shared.lock()
     }
@@ -76,7 +76,7 @@ impl Shared {
     }
 }
 
-async fn read_forever(shared: Arc<Shared>, reader: Reader, pool: Pool) {
+async fn read_forever(shared: Arc<Shared>, reader: Reader, hub: Hub) {
     let mut failures = 0;
     loop {
         let next = shared.lock().next_read();
@@ -86,7 +86,7 @@ async fn read_forever(shared: Arc<Shared>, reader: Reader, pool: Pool) {
         };
         // When there is more than one read's worth, another reader takes the rest.
         shared.read_wanted.notify_one();
-        if read(&shared, &reader, &pool, ranges).await {
+        if read(&shared, &reader, &hub, ranges).await {
             failures = 0;
         } else {
             tokio::time::sleep(RETRY_BACKOFF.delay(failures)).await;
@@ -96,13 +96,13 @@ async fn read_forever(shared: Arc<Shared>, reader: Reader, pool: Pool) {
 }
 
 /// Returns whether it brought something.
-async fn read(shared: &Shared, reader: &Reader, pool: &Pool, ranges: Vec<SeqRange>) -> bool {
+async fn read(shared: &Shared, reader: &Reader, hub: &Hub, ranges: Vec<SeqRange>) -> bool {
     match reader.body_chunks(&ranges, READ_BYTES).await {
         Ok(chunks) => {
             let mut bodies = shared.lock();
             let arrival = bodies.arrived(&ranges, chunks);
-            // Under the lock, so that a stop finds the assignment here or in the pool.
-            pool.dispatch(arrival.ready);
+            // Under the lock, so that a stop finds the assignment here or in the hub.
+            hub.dispatch(arrival.ready);
             if let Some((handle, seq)) = arrival.lost {
                 tracing::error!(%handle, task = seq.0, "the journal has no body of the task");
             }

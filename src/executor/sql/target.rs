@@ -10,7 +10,7 @@ use super::{
     error::sqlstate,
     session::{self, Live, Session, SessionNote},
 };
-use crate::executor::{ExecutionRow, TargetConfig, TargetStatus, outbox::Outbox};
+use crate::executor::{ExecutionRow, TargetConfig, TargetStatus, outbox::shared::SharedOutbox};
 use crate::{
     clock::Clock,
     core::{Assignment, Report, Time, Work},
@@ -41,7 +41,7 @@ pub(crate) struct Target {
     pub(crate) clock: Clock,
     pub(crate) admin: Admin,
     cancel_grace: Duration,
-    desk: Arc<Outbox>,
+    outbox: Arc<SharedOutbox>,
     free: Mutex<Vec<Slot>>,
     doing: Vec<Mutex<Doing>>,
     trouble: Mutex<Option<String>>,
@@ -69,7 +69,7 @@ impl Target {
         register: Option<mpsc::Sender<SessionNote>>,
         clock: Clock,
         cancel_grace: Duration,
-        desk: Arc<Outbox>,
+        outbox: Arc<SharedOutbox>,
     ) -> Arc<Self> {
         let options = session::prepared(&config.options);
         Arc::new(Target {
@@ -81,7 +81,7 @@ impl Target {
             register,
             clock,
             cancel_grace,
-            desk,
+            outbox,
             // The last one is taken first: the lowest number, and later the one whose session is
             // warm.
             free: Mutex::new(
@@ -229,7 +229,7 @@ impl Target {
     }
 
     fn announce(&self, total: u32) {
-        self.desk.slots(self.work(), total);
+        self.outbox.set_slots(self.work(), total);
     }
 
     async fn open(&self, slot: u32) -> Result<Live, sqlx::Error> {

@@ -1,29 +1,41 @@
-//! Who has what: what executors say they have, set against what they were given, and what comes to its end in their place.
+//! Who has what: what executors say they have, set against what they were given, and what is ended in
+//! their place.
 //!
-//! Of two who were given a task the later one has it, and the slots of a member that are busy are those of what it was given
-//! and is not over.
+//! Of two executors that were given a task the one with the later token has it.
 
-use super::{Given, Host, Instruction, State};
+use super::{Effect, Pool};
 use crate::{
-    assignment::{HeldAssignment, Token},
-    core::{Completion, Report, Running},
+    assignment::{HeldAssignment, Host, Instruction, Token},
+    core::{Command, Completion, Report, Running, TaskError, Work},
 };
 use rustc_hash::FxHashSet;
+use std::sync::Arc;
 
-impl State {
-    /// Notes what an executor says it has. Returns what it was given by an earlier owner; of what is somebody else's by now it
-    /// is told.
-    pub(crate) fn claim(&mut self, host: Host, attempts: &[HeldAssignment]) -> Vec<Running> {
+/// An assignment that an executor has.
+#[derive(Debug)]
+pub(crate) struct Given {
+    pub host: Host,
+    pub token: Token,
+    pub running: Running,
+    pub work: Work,
+    /// Its completion is on its way into the journal.
+    pub over: bool,
+}
+
+impl Pool {
+    /// Notes what an executor says it has. Returns what it was given by an earlier owner; what is
+    /// somebody else's by now it is told to stop.
+    pub(super) fn claim(&mut self, host: Host, attempts: &[HeldAssignment]) -> Vec<Running> {
         let mut claimed = Vec::new();
-        for kept in attempts {
+        for held in attempts {
             let HeldAssignment {
                 token,
                 running,
                 work,
-            } = kept.clone();
+            } = held.clone();
             match self.given.get(&(running.handle, running.first)) {
                 Some(given) if given.token == token => {}
-                // Of two who were given a task the later one has it, whoever reports first.
+                // Of two that were given a task the later one has it, whoever reports first.
                 Some(given) if given.token > token => self.send(host, Instruction::Stop(token)),
                 _ => {
                     claimed.push(running);
@@ -40,58 +52,65 @@ impl State {
         claimed
     }
 
-    /// The busy slots of one who has just reported.
-    pub(crate) fn count_busy(&mut self, host: Host) {
+    /// Counts the busy slots of an executor that has just reported.
+    pub(super) fn count_busy(&mut self, host: Host) {
         let Some(member) = self.members.values_mut().find(|member| member.host == host) else {
             return;
         };
         member.busy.clear();
-        for given in self
-            .given
-            .values()
-            .filter(|given| given.host == host && !given.over)
-        {
-            *member.busy.entry(given.work.clone()).or_default() += 1;
+        let is_its = |given: &&Given| given.host == host && !given.over;
+        for given in self.given.values().filter(is_its) {
+            member.occupy(&given.work);
         }
     }
 
-    /// Notes who has a task; who had it before has it no more.
-    pub(crate) fn give(&mut self, given: Given) {
-        let Some(before) = self
-            .given
-            .insert((given.running.handle, given.running.first), given)
-        else {
+    /// Notes who has a task; whoever had it before has it no more.
+    pub(super) fn give(&mut self, given: Given) {
+        let key = (given.running.handle, given.running.first);
+        let Some(before) = self.given.insert(key, given) else {
             return;
         };
-        if let Some(member) = self
-            .members
-            .values_mut()
-            .find(|member| member.host == before.host)
-        {
-            if before.over {
-                // It has told all it had to tell.
-                return member.send(Instruction::Acknowledge(vec![before.token]));
-            }
+        let is_it = |(_, member): &(_, &mut _)| -> bool {
+            let member: &super::Member = member;
+            member.host == before.host
+        };
+        let Some((id, member)) = self.members.iter_mut().find(is_it) else {
+            return;
+        };
+        let instruction = if before.over {
+            // It has said all it had to say.
+            Instruction::Acknowledge(vec![before.token])
+        } else {
             member.vacate(&before.work);
-            member.send(Instruction::Stop(before.token));
-        }
+            Instruction::Stop(before.token)
+        };
+        self.effects.push(Effect::Send(*id, instruction));
     }
 
-    /// What was on its way to an executor and never came there.
-    pub(crate) fn never_arrived(
-        &mut self,
-        host: Host,
-        attempts: &[HeldAssignment],
-    ) -> Vec<Completion> {
-        let there: FxHashSet<Token> = attempts.iter().map(|kept| kept.token).collect();
+    /// Ends what was on its way to an executor and never arrived there.
+    pub(super) fn end_what_never_arrived(&mut self, host: Host, attempts: &[HeldAssignment]) {
+        let there: FxHashSet<Token> = attempts.iter().map(|held| held.token).collect();
         self.end(&Report::NotStarted, |given| {
             given.host == host && !there.contains(&given.token)
-        })
+        });
+    }
+
+    /// Ends what a fenced executor was given of this kind, none of which runs any more. `began`: some of it may
+    /// have run.
+    pub(crate) fn end_fenced(&mut self, host: Host, work: &Work, began: bool) {
+        let report = if began { lost() } else { Report::NotStarted };
+        self.end(&report, |given| given.host == host && given.work == *work);
+    }
+
+    /// The kinds of work an executor was given.
+    pub(crate) fn given_to(&self, host: Host) -> impl Iterator<Item = Work> {
+        let its = self.given.values().filter(move |given| given.host == host);
+        its.map(|given| given.work.clone())
     }
 
     /// Ends what was given out and is not over, in place of whoever had it.
-    pub(crate) fn end(&mut self, report: &Report, hit: impl Fn(&Given) -> bool) -> Vec<Completion> {
-        let ended = self.clock.now();
+    fn end(&mut self, report: &Report, hit: impl Fn(&Given) -> bool) {
+        let ended = self.now;
         let end = |given: &mut Given| {
             given.over = true;
             let Running {
@@ -112,13 +131,24 @@ impl State {
                 backend_pid: 0,
             }
         };
-        let mut over: Vec<Completion> = self
+        let open = self
             .given
             .values_mut()
-            .filter(|given| !given.over && hit(given))
-            .map(end)
-            .collect();
+            .filter(|given| !given.over && hit(given));
+        let mut over: Vec<Completion> = open.map(end).collect();
         over.sort_unstable_by_key(|completion| (completion.handle, completion.first));
-        over
+        let tell = |completion| Effect::Command(Command::Completed(vec![completion]));
+        self.effects.extend(over.into_iter().map(tell));
+    }
+}
+
+fn lost() -> Report {
+    let error = TaskError {
+        code: "LOST".into(),
+        message: "its host was lost while it ran".into(),
+    };
+    Report::Failed {
+        error: Arc::new(error),
+        transient: true,
     }
 }

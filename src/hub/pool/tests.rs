@@ -1,26 +1,46 @@
 //! The pool as owner and executors see it, without either: who has a task, and whose word counts.
 
-pub(crate) mod lives;
-
 use super::*;
 use crate::{
     assignment::{HeldAssignment, Snapshot},
-    core::{ShardId, Time},
+    core::{Report, ShardId},
 };
-use tokio::sync::mpsc;
 
 const WORK: Work = Work::Noop;
 
-/// An executor that was given one attempt by an earlier owner, and what it hears.
+/// A pool that owns the shard as of epoch 7.
+fn pool() -> Pool {
+    let mut pool = Pool::default();
+    pool.reset(Epoch(7));
+    pool
+}
+
+fn hello(replica: u128, epoch: i64, session: u64, attempts: Vec<HeldAssignment>) -> Hello {
+    Hello {
+        host: Host {
+            replica: Uuid::from_u128(replica),
+            incarnation: 1,
+        },
+        epoch: Epoch(epoch),
+        session,
+        name: "r".into(),
+        snapshot: Snapshot {
+            slots: vec![(WORK, 1)],
+            attempts,
+            completions: Vec::new(),
+        },
+    }
+}
+
+/// An executor that was given one attempt by an earlier owner.
 struct Survivor {
     token: Token,
     completion: Completion,
     member: ExecutorId,
-    heard: mpsc::Receiver<Instruction>,
 }
 
 impl Survivor {
-    fn join(pool: &Pool, epoch: i64, attempt: i32) -> Survivor {
+    fn join(pool: &mut Pool, epoch: i64, attempt: i32) -> Survivor {
         let (handle, first, attempt) = (
             Handle::new(ShardId(0), 1, [0; 10]),
             Seq(11),
@@ -37,38 +57,20 @@ impl Survivor {
             attempt,
             since: Time(0),
         };
-        let (out, heard) = mpsc::channel(8);
-        let member = pool.new_member();
-        let kept = HeldAssignment {
+        let held = HeldAssignment {
             token,
             running,
             work: WORK,
         };
-        let joining = Joining {
-            member,
-            host: Host {
-                replica: Uuid::from_u128(epoch as u128),
-                incarnation: 1,
-            },
-            epoch: Epoch(7),
-            session: 1,
-            name: "r".into(),
-            snapshot: Snapshot {
-                slots: vec![(WORK, 1)],
-                attempts: vec![kept],
-                completions: Vec::new(),
-            },
-            route: Route::Remote(out),
-        };
-        pool.join(joining).expect("it is not fenced");
-        let (started, ended, report) = (Time(0), Time(1), Report::Succeeded(None));
+        let member = ExecutorId(epoch as u64);
+        pool.join(member, hello(epoch as u128, 7, 1, vec![held]), false);
         let completion = Completion {
             handle,
             first,
             attempt,
-            report,
-            started,
-            ended,
+            report: Report::Succeeded(None),
+            started: Time(0),
+            ended: Time(1),
             slot: 1,
             backend_pid: 1,
         };
@@ -76,128 +78,108 @@ impl Survivor {
             token,
             completion,
             member,
-            heard,
         }
     }
 
-    /// Tells how its attempt ended; says whether the core hears of it.
-    fn tell(&self, pool: &Pool) -> bool {
-        let events = vec![Event::Completed(self.token, self.completion.clone())];
-        !pool
-            .told(ExecutorReport {
-                member: self.member,
-                events,
-            })
-            .is_empty()
+    /// Reports how its attempt ended; says whether the core hears of it.
+    fn report(&self, pool: &mut Pool) -> bool {
+        let before = pool.effects.len();
+        pool.report(ExecutorReport {
+            member: self.member,
+            events: vec![Event::Completed(self.token, self.completion.clone())],
+        });
+        let is_command = |effect: &Effect| matches!(effect, Effect::Command(_));
+        pool.effects[before..].iter().any(is_command)
     }
 
-    fn is_stopped(&mut self) -> bool {
-        matches!(self.heard.try_recv(), Ok(Instruction::Stop(token)) if token == self.token)
+    /// What it was told last.
+    fn heard(&self, pool: &Pool) -> Option<Instruction> {
+        let to_it = |effect: &Effect| match effect {
+            Effect::Send(member, instruction) if *member == self.member => {
+                Some(instruction.clone())
+            }
+            _ => None,
+        };
+        pool.effects.iter().rev().find_map(to_it)
+    }
+
+    fn is_stopped(&self, pool: &Pool) -> bool {
+        matches!(self.heard(pool), Some(Instruction::Stop(token)) if token == self.token)
     }
 }
 
 #[test]
-fn of_two_who_were_given_a_task_the_later_one_has_it_whoever_reports_first() {
+fn of_two_that_were_given_a_task_the_later_one_has_it_whoever_reports_first() {
     for earlier_first in [true, false] {
-        let pool = Pool::new(1, Clock::new());
-        pool.begin(Epoch(7), true);
-        let mut survivors = if earlier_first {
+        let mut pool = pool();
+        let sequence = if earlier_first {
             [(5, 2), (6, 3)]
         } else {
             [(6, 3), (5, 2)]
-        }
-        .map(|(epoch, attempt)| Survivor::join(&pool, epoch, attempt));
+        };
+        let mut survivors =
+            sequence.map(|(epoch, attempt)| Survivor::join(&mut pool, epoch, attempt));
         survivors.sort_by_key(|survivor| survivor.token);
-        let [mut earlier, mut later] = survivors;
-        assert!(earlier.is_stopped());
-        assert!(!later.is_stopped());
-        assert!(!earlier.tell(&pool), "what it says counts no more");
-        assert!(later.tell(&pool));
+        let [earlier, later] = survivors;
+        assert!(earlier.is_stopped(&pool));
+        assert!(!later.is_stopped(&pool));
+        assert!(!earlier.report(&mut pool), "what it reports counts no more");
+        assert!(later.report(&mut pool));
     }
 }
 
 #[test]
 fn what_comes_late_of_an_earlier_session_is_not_heard() {
-    let pool = Pool::new(1, Clock::new());
-    pool.begin(Epoch(7), true);
-    let report = |epoch, session| {
-        let (out, heard) = mpsc::channel(8);
-        let host = Host {
-            replica: Uuid::from_u128(1),
-            incarnation: 1,
-        };
-        let (member, snapshot) = (
-            pool.new_member(),
-            Snapshot {
-                slots: vec![(WORK, 1)],
-                ..Snapshot::default()
-            },
-        );
-        let route = Route::Remote(out);
-        (
-            pool.join(Joining {
-                member,
-                host,
-                epoch: Epoch(epoch),
-                session,
-                name: "r".into(),
-                snapshot,
-                route,
-            }),
-            heard,
-        )
-    };
-    let (joined, _heard) = report(7, 2);
-    assert!(joined.is_ok());
+    let mut pool = pool();
+    pool.join(ExecutorId(1), hello(1, 7, 2, Vec::new()), false);
     // It would take back what has been handed out in the later one.
-    assert_eq!(report(7, 1).0.unwrap_err(), Refusal::Stale);
+    assert_eq!(pool.hears(&hello(1, 7, 1, Vec::new())), Err(Refusal::Stale));
     // It says nothing of what others have handed out since.
-    assert_eq!(report(6, 3).0.unwrap_err(), Refusal::Stale);
+    assert_eq!(pool.hears(&hello(1, 6, 3, Vec::new())), Err(Refusal::Stale));
+    assert_eq!(pool.hears(&hello(1, 7, 3, Vec::new())), Ok(()));
 }
 
 #[test]
-fn what_is_told_again_after_its_end_neither_keeps_a_slot_nor_is_kept() {
-    for told in [true, false] {
-        let pool = Pool::new(1, Clock::new());
-        pool.begin(Epoch(7), true);
-        let mut survivor = Survivor::join(&pool, 6, 2);
-        if told {
-            assert!(survivor.tell(&pool));
+fn who_is_being_fenced_is_not_heard_before_its_next_incarnation() {
+    let mut pool = pool();
+    let mut hello = hello(1, 7, 1, Vec::new());
+    assert!(pool.shut_out(hello.host));
+    assert_eq!(pool.hears(&hello), Err(Refusal::Fenced));
+    hello.host.incarnation = 2;
+    assert_eq!(pool.hears(&hello), Ok(()));
+}
+
+#[test]
+fn what_is_reported_again_after_its_end_neither_keeps_a_slot_nor_is_kept() {
+    for reported in [true, false] {
+        let mut pool = pool();
+        let survivor = Survivor::join(&mut pool, 6, 2);
+        if reported {
+            assert!(survivor.report(&mut pool));
         }
-        let mut state = pool.state();
-        let Running { handle, first, .. } = state
-            .given
-            .values()
-            .next()
-            .expect("what it reported")
-            .running;
-        let work = Work::Sql {
-            target: "app".into(),
-        };
-        let host = state.members[&survivor.member].host;
-        let token = Token {
-            epoch: Epoch(7),
-            serial: 1,
-        };
-        let running = Running {
-            handle,
-            first,
-            count: 1,
-            attempt: Attempt(3),
-            since: Time(0),
-        };
-        state.give(Given {
+        let given = pool.given.values().next().expect("what it reported");
+        let (running, host) = (given.running, given.host);
+        pool.give(Given {
             host,
-            token,
-            running,
-            work,
+            token: Token {
+                epoch: Epoch(7),
+                serial: 1,
+            },
+            running: Running {
+                attempt: Attempt(3),
+                ..running
+            },
+            work: Work::Sql {
+                target: "app".into(),
+            },
             over: false,
         });
-        assert_eq!(state.members[&survivor.member].busy[&WORK], 0);
-        drop(state);
-        match survivor.heard.try_recv() {
-            Ok(Instruction::Acknowledge(tokens)) => assert!(told && tokens == [survivor.token]),
-            Ok(Instruction::Stop(token)) => assert!(!told && token == survivor.token),
+        assert_eq!(pool.members[&survivor.member].busy[&WORK], 0);
+        match survivor.heard(&pool) {
+            Some(Instruction::Acknowledge(tokens)) => {
+                assert!(reported && tokens == [survivor.token]);
+            }
+            Some(Instruction::Stop(token)) => assert!(!reported && token == survivor.token),
             other => panic!("{other:?}"),
         }
     }

@@ -1,38 +1,48 @@
-//! The executor's side of a session: whoever owns the shard is told what runs here, and then what ends.
+//! Runs the executor's side of a session in the server: connects, passes messages on, and carries out
+//! what `machine` wants. It decides nothing, and never keeps instructions waiting because reports have
+//! no room.
 
 use super::{
-    BEAT, MESSAGE_BYTES, SILENCE,
-    wire::{attempt, from_executor, handed_of, slots, token_of, told},
+    machine::{Effect, Event, Owner, QUEUED_MESSAGES, SessionMachine},
+    message::{MESSAGE_BYTES, ToOwner},
+    wire,
 };
 use crate::{
-    assignment::{Event, ExecutorId, Link, Snapshot},
+    assignment::{ExecutorId, ExecutorReport, Hello, Host, Instruction, Link},
+    core::Epoch,
     executor::Executor,
     journal::{Membership, Sessions},
     peer::Peers,
 };
 use rallypoint_client::api::peer::{
-    Beat, FromExecutor, Hello, executor_service_client::ExecutorServiceClient, from_executor,
-    to_executor::Message,
+    FromExecutor, ToExecutor, executor_service_client::ExecutorServiceClient,
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    future::pending,
+    pin::Pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio::{
-    sync::{mpsc, watch},
-    time::{Instant, interval, sleep, sleep_until, timeout},
+    sync::{
+        mpsc::{self, OwnedPermit},
+        watch,
+    },
+    time::sleep,
 };
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, transport::Channel};
+use tonic::{Status, Streaming};
 use uuid::Uuid;
 
-/// Before a session is tried again.
-const PAUSE: Duration = Duration::from_millis(100);
-/// What may wait on its way to the owner; what does not fit waits at the executor's desk.
-const ON_THE_WAY: usize = 64;
+/// Longest sleep, when no timer is set.
+const MAX_SLEEP: Duration = Duration::from_secs(60);
 
 /// The executor of this replica, when another one owns the shard.
 pub(crate) struct Remote {
     /// Who runs the tasks.
     pub executor: Executor,
-    /// The register: who was fenced begins afresh there.
+    /// The register of executors and sessions.
     pub sessions: Sessions,
     /// Who owns the shard.
     pub membership: watch::Receiver<Membership>,
@@ -44,150 +54,213 @@ pub(crate) struct Remote {
     pub peers: Peers,
 }
 
-/// Why a session ended.
-enum End {
-    /// The owner is another one, or this replica itself.
-    Moved,
-    /// The way to the owner is broken, or it does not take anybody yet.
-    Broken(Status),
-    /// This executor was fenced.
-    Fenced,
+type Connecting = Pin<Box<dyn Future<Output = Result<Streaming<ToExecutor>, Status>> + Send>>;
+
+/// One connection to an owner.
+struct Connection {
+    requests: mpsc::Sender<FromExecutor>,
+    connecting: Option<Connecting>,
+    answers: Option<Streaming<ToExecutor>>,
+}
+
+/// The client while it runs.
+struct Client {
+    remote: Remote,
+    machine: SessionMachine,
+    started: Instant,
+    /// What the outbox reports to the present owner.
+    reports: Option<mpsc::Receiver<ExecutorReport>>,
+    connection: Option<Connection>,
+    /// Room for one message, which the next step fills.
+    room: Option<OwnedPermit<FromExecutor>>,
 }
 
 impl Remote {
     /// Works for whoever owns the shard, as long as the replica runs.
-    pub(crate) async fn keep(mut self) {
-        let mut sessions = 0;
-        loop {
-            let Some((membership, channel)) = self.owner() else {
-                match self.membership.changed().await {
-                    Ok(()) => continue,
-                    Err(_) => return,
-                }
-            };
-            sessions += 1;
-            match self.session(&membership, channel, sessions).await {
-                End::Moved => {
-                    // The owner may be the same for a while: nobody else has told yet.
-                    let _ = timeout(PAUSE, self.membership.changed()).await;
-                }
-                End::Broken(error) => {
-                    tracing::debug!(%error, "no session with the owner of the shard");
-                    let _ = timeout(PAUSE, self.membership.changed()).await;
-                }
-                End::Fenced => self.begin_afresh().await,
+    pub(crate) async fn keep(self) {
+        let mut client = Client {
+            machine: SessionMachine::new(self.name.clone()),
+            remote: self,
+            started: Instant::now(),
+            reports: None,
+            connection: None,
+            room: None,
+        };
+        let mut next = Some(Event::Owner(client.owner()));
+        while let Some(event) = next {
+            client.step(event).await;
+            next = client.next_event().await;
+        }
+    }
+}
+
+impl Client {
+    /// The owner, when it is another replica that can be reached.
+    fn owner(&mut self) -> Option<Owner> {
+        let membership = self.remote.membership.borrow_and_update();
+        let owner = membership
+            .owning()
+            .filter(|owner| owner.id != self.remote.me)?;
+        owner.address.as_ref()?;
+        Some(Owner {
+            replica: owner.id,
+            epoch: membership.epoch,
+        })
+    }
+
+    /// Waits for something to happen; `None`: the replica stops.
+    async fn next_event(&mut self) -> Option<Event> {
+        let due = self.machine.next_due();
+        let sleeping = due.map_or(MAX_SLEEP, |due| due.saturating_sub(self.started.elapsed()));
+        let (has_message, takes_reports) =
+            (self.machine.has_message(), self.machine.takes_reports());
+        let requests = self.connection.as_ref().map(|one| one.requests.clone());
+        let room = async {
+            match requests.filter(|_| has_message) {
+                Some(requests) => requests.reserve_owned().await.ok(),
+                None => pending().await,
+            }
+        };
+        let report = async {
+            match self.reports.as_mut().filter(|_| takes_reports) {
+                Some(reports) => reports.recv().await,
+                None => pending().await,
+            }
+        };
+        let heard = async {
+            match &mut self.connection {
+                Some(connection) => connection.next_event().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            changed = self.remote.membership.changed() => {
+                changed.ok()?;
+                Some(Event::Owner(self.owner()))
+            }
+            permit = room => {
+                self.room = permit;
+                Some(if self.room.is_some() { Event::Room } else { Event::Closed })
+            }
+            report = report => Some(report.map_or(Event::Closed, |one| Event::Reported(one.events))),
+            event = heard => Some(event),
+            () = sleep(sleeping) => Some(Event::TimePassed),
+        }
+    }
+
+    async fn step(&mut self, event: Event) {
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            for effect in self.machine.step(self.started.elapsed(), event) {
+                events.extend(self.carry_out(effect).await);
             }
         }
     }
 
-    /// The owner, when it is another replica that can be reached.
-    fn owner(&mut self) -> Option<(Membership, Channel)> {
-        let membership = self.membership.borrow_and_update().clone();
-        let owner = membership.owning().filter(|owner| owner.id != self.me)?;
-        let channel = self.peers.channel(owner.address.as_deref()?).ok()?;
-        Some((membership, channel))
-    }
-
-    /// Nothing of what was given before the fence runs any more, and then it may work again.
-    async fn begin_afresh(&self) {
-        tracing::warn!("this executor was fenced: what it ran goes to others");
-        if let Err(error) = self.sessions.begin_afresh(|| self.executor.give_up()).await {
-            tracing::warn!(%error, "this executor is not readmitted yet");
-            sleep(PAUSE).await;
+    /// Says what follows at once.
+    async fn carry_out(&mut self, effect: Effect) -> Option<Event> {
+        match effect {
+            Effect::Attach(epoch) => return Some(self.attach(epoch)),
+            Effect::Connect(owner, hello) => self.connect(owner, hello),
+            Effect::Send(message) => {
+                if let Some(room) = self.room.take() {
+                    room.send(wire::from_executor(message));
+                }
+            }
+            Effect::Obey(Instruction::Run(dispatch)) => {
+                self.remote.executor.dispatch(vec![*dispatch]);
+            }
+            Effect::Obey(Instruction::Stop(token)) => self.remote.executor.stop(token),
+            Effect::Obey(Instruction::Acknowledge(tokens)) => {
+                self.remote.executor.acknowledge(&tokens);
+            }
+            Effect::HangUp => {
+                (self.connection, self.reports, self.room) = (None, None, None);
+            }
+            Effect::BeginAfresh => return Some(Event::Afresh(self.begin_afresh().await)),
         }
+        None
     }
 
-    async fn session(&mut self, owned: &Membership, channel: Channel, number: u64) -> End {
-        let (out, mut events) = mpsc::channel(ON_THE_WAY);
+    fn attach(&mut self, epoch: Epoch) -> Event {
+        // Read first: what an earlier incarnation had must not be reported as a later one's.
+        let host = Host {
+            replica: self.remote.me,
+            incarnation: self.remote.sessions.incarnation(),
+        };
+        let (out, reports) = mpsc::channel(QUEUED_MESSAGES);
         let link = Link {
-            epoch: owned.epoch,
+            epoch,
             member: ExecutorId::default(),
             out,
         };
-        let Some(snapshot) = self.executor.attach(link) else {
-            return End::Moved;
+        let snapshot = self.remote.executor.attach(link);
+        self.reports = snapshot.is_some().then_some(reports);
+        Event::Attached(snapshot.map(|snapshot| (host, snapshot)))
+    }
+
+    fn connect(&mut self, owner: Uuid, hello: Hello) {
+        let (requests, outgoing) = mpsc::channel(QUEUED_MESSAGES);
+        let _ = requests.try_send(wire::from_executor(ToOwner::Hello(hello)));
+        let membership = self.remote.membership.borrow();
+        let address = membership.owning().filter(|one| one.id == owner);
+        let address = address.and_then(|one| one.address.as_deref());
+        let channel = address.and_then(|address| self.remote.peers.channel(address).ok());
+        let connecting: Connecting = Box::pin(async move {
+            let channel = channel.ok_or_else(|| Status::unavailable("the owner has moved"))?;
+            let mut client = ExecutorServiceClient::new(channel)
+                .max_decoding_message_size(MESSAGE_BYTES)
+                .max_encoding_message_size(MESSAGE_BYTES);
+            let answers = client.session(ReceiverStream::new(outgoing)).await?;
+            Ok(answers.into_inner())
+        });
+        self.connection = Some(Connection {
+            requests,
+            connecting: Some(connecting),
+            answers: None,
+        });
+    }
+
+    /// Nothing of what was given before the fence runs any more, and then it may work again.
+    async fn begin_afresh(&mut self) -> bool {
+        tracing::warn!("this executor was fenced: what it ran goes to others");
+        let Remote {
+            sessions, executor, ..
+        } = &self.remote;
+        let readmitted = sessions.begin_afresh(|| executor.give_up()).await;
+        if let Err(error) = &readmitted {
+            tracing::warn!(%error, "this executor is not readmitted yet");
+        }
+        readmitted.is_ok()
+    }
+}
+
+impl Connection {
+    async fn next_event(&mut self) -> Event {
+        if let Some(connecting) = &mut self.connecting {
+            let connected = connecting.await;
+            self.connecting = None;
+            match connected {
+                Ok(answers) => self.answers = Some(answers),
+                Err(error) => return broken(error),
+            }
+            return Event::Connected;
+        }
+        let Some(answers) = &mut self.answers else {
+            return Event::Closed;
         };
-        let (requests, outgoing) = mpsc::channel(ON_THE_WAY);
-        let completions = snapshot.completions.clone();
-        let _ = requests.try_send(self.hello(owned, number, snapshot));
-        let mut client = ExecutorServiceClient::new(channel)
-            .max_decoding_message_size(MESSAGE_BYTES)
-            .max_encoding_message_size(MESSAGE_BYTES);
-        let mut answers =
-            match timeout(SILENCE * 2, client.session(ReceiverStream::new(outgoing))).await {
-                Ok(Ok(answers)) => answers.into_inner(),
-                Ok(Err(status)) => return End::Broken(status),
-                Err(_) => return End::Broken(Status::deadline_exceeded("no answer to the hello")),
-            };
-        let first = completions
-            .into_iter()
-            .map(|(token, completion)| told(Event::Completed(token, completion)));
-        let mut waiting: std::collections::VecDeque<FromExecutor> = first.collect();
-        let (mut beats, mut heard) = (interval(BEAT), Instant::now());
-        loop {
-            // Hearing goes on while there is no room for telling.
-            let telling = async {
-                match waiting.is_empty() {
-                    true => std::future::pending().await,
-                    false => requests.reserve().await,
-                }
-            };
-            tokio::select! {
-                permit = telling => match (permit, waiting.pop_front()) {
-                    (Ok(permit), Some(message)) => permit.send(message),
-                    _ => return End::Broken(Status::unavailable("the owner has hung up")),
-                },
-                news = events.recv(), if waiting.len() < ON_THE_WAY => match news {
-                    Some(news) => waiting.extend(news.events.into_iter().map(told)),
-                    None => return End::Moved,
-                },
-                answer = answers.message() => match answer {
-                    Ok(Some(answer)) => match self.obey(answer.message) {
-                        Ok(true) => heard = Instant::now(),
-                        Ok(false) => return End::Fenced,
-                        Err(status) => return End::Broken(status),
-                    },
-                    Ok(None) => return End::Moved,
-                    Err(status) => return End::Broken(status),
-                },
-                () = sleep_until(heard + SILENCE) => return End::Broken(Status::deadline_exceeded("the owner says nothing")),
-                _ = beats.tick() => waiting.push_back(from_executor(from_executor::Message::Beat(Beat {}))),
-                changed = self.membership.changed() => {
-                    if changed.is_err() || self.membership.borrow().owner != owned.owner {
-                        return End::Moved;
-                    }
-                }
-            }
+        match answers.message().await {
+            Ok(Some(message)) => match wire::to_executor_of(message) {
+                Ok(message) => Event::Heard(message),
+                Err(error) => broken(error),
+            },
+            Ok(None) => Event::Closed,
+            Err(error) => broken(error),
         }
     }
+}
 
-    /// Does what the owner says; false: this executor was fenced.
-    fn obey(&self, message: Option<Message>) -> Result<bool, Status> {
-        match message {
-            Some(Message::Welcome(_) | Message::Beat(_)) | None => {}
-            Some(Message::Fenced(_)) => return Ok(false),
-            Some(Message::Run(assignment)) => self.executor.dispatch(vec![handed_of(assignment)?]),
-            Some(Message::Stop(token)) => self.executor.stop(token_of(Some(token))?),
-            Some(Message::Acknowledge(token)) => {
-                self.executor.acknowledge(&[token_of(Some(token))?])
-            }
-        }
-        Ok(true)
-    }
-
-    fn hello(&self, owned: &Membership, session: u64, snapshot: Snapshot) -> FromExecutor {
-        from_executor(from_executor::Message::Hello(Hello {
-            replica: self.me.to_string(),
-            incarnation: self.sessions.incarnation(),
-            name: self.name.to_string(),
-            epoch: owned.epoch.0,
-            session,
-            slots: snapshot
-                .slots
-                .iter()
-                .map(|(work, total)| slots(work, *total))
-                .collect(),
-            attempts: snapshot.attempts.iter().map(attempt).collect(),
-        }))
-    }
+fn broken(error: Status) -> Event {
+    tracing::debug!(%error, "no session with the owner of the shard");
+    Event::Closed
 }

@@ -1,78 +1,63 @@
-//! The owner's side of a session: it admits an executor, passes on what it tells, and tells it what the pool says.
+//! The owner's side of a session: it passes on to the hub what it hears, and tells the executor what the
+//! hub says. It decides nothing, and never makes the hub wait.
 
 use super::{
-    BEAT, MESSAGE_BYTES, SILENCE,
-    wire::{attempt_of, completed_of, missing, sent, slots_of, to_executor},
+    message::{HEARTBEAT_INTERVAL, MESSAGE_BYTES, SILENCE_TIMEOUT, ToExecutor as Message, ToOwner},
+    wire::{from_executor_of, missing, to_executor},
 };
 use crate::{
-    assignment::{Event, ExecutorId, ExecutorReport, Snapshot},
-    coordinator::{Registered, Registration},
-    core::Epoch,
-    hub::pool::{Host, Instruction},
+    assignment::{Admission, Event, ExecutorId, ExecutorReport, Hello, Instruction},
+    hub::Hub,
 };
 use futures_util::{Stream, stream};
 use rallypoint_client::api::peer::{
-    Beat, FromExecutor, Hello, ToExecutor,
+    FromExecutor, ToExecutor,
     executor_service_server::{ExecutorService, ExecutorServiceServer},
-    from_executor::Message,
-    to_executor,
 };
 use std::{collections::VecDeque, pin::Pin};
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, oneshot},
     time::{Interval, interval, timeout},
 };
 use tonic::{Request, Response, Status, Streaming};
-use uuid::Uuid;
 
-/// What may wait for an executor besides a few messages for each of its slots.
-const SPARE: usize = 64;
-/// Messages for each slot: an assignment, a stop, acknowledgements.
-const EACH: usize = 4;
+/// Instructions that may wait for an executor besides those for its slots.
+const SPARE_INSTRUCTIONS: usize = 64;
+/// Instructions for each slot: an assignment, a stop, acknowledgements.
+const INSTRUCTIONS_PER_SLOT: usize = 4;
 /// Slots that count for that, at most.
-const SLOTS: usize = 4_096;
+const MAX_COUNTED_SLOTS: usize = 4_096;
 
 /// The service.
 #[derive(Clone)]
 pub(crate) struct Sessions {
-    entrance: Registration,
+    hub: Hub,
 }
 
 type Answers = Pin<Box<dyn Stream<Item = Result<ToExecutor, Status>> + Send>>;
 
 impl Sessions {
-    /// Sessions that come in by this door.
-    pub(crate) fn service(entrance: Registration) -> ExecutorServiceServer<Sessions> {
-        ExecutorServiceServer::new(Sessions { entrance })
+    /// The service through which executors of other replicas reach this hub.
+    pub(crate) fn service(hub: Hub) -> ExecutorServiceServer<Sessions> {
+        ExecutorServiceServer::new(Sessions { hub })
             .max_decoding_message_size(MESSAGE_BYTES)
             .max_encoding_message_size(MESSAGE_BYTES)
     }
 
-    /// Passes on what an executor tells, until it says nothing more.
+    /// Passes on what an executor reports, until it says nothing more.
     async fn listen(self, member: ExecutorId, mut requests: Streaming<FromExecutor>) {
         loop {
-            let event = match timeout(SILENCE, requests.message()).await {
-                Ok(Ok(Some(FromExecutor {
-                    message: Some(message),
-                }))) => heard(message),
-                Ok(Ok(Some(FromExecutor { message: None }))) => Err(missing("content")),
-                Ok(Ok(None)) => break,
-                Ok(Err(status)) => Err(status),
-                Err(_) => Err(Status::deadline_exceeded("it says nothing")),
-            };
-            match event {
-                Ok(None) => {}
-                Ok(Some(event)) => {
-                    if !self
-                        .entrance
-                        .told(ExecutorReport {
-                            member,
-                            events: vec![event],
-                        })
-                        .await
-                    {
+            match heard(&mut requests).await {
+                Ok(None) => break,
+                Ok(Some(ToOwner::Heartbeat)) => {}
+                Ok(Some(ToOwner::Event(event))) => {
+                    if !self.report(member, event).await {
                         break;
                     }
+                }
+                Ok(Some(ToOwner::Hello(_))) => {
+                    tracing::warn!("the session of an executor has broken: a second hello");
+                    break;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "the session of an executor has broken");
@@ -80,7 +65,29 @@ impl Sessions {
                 }
             }
         }
-        self.entrance.leave(member).await;
+        self.hub.lose(member);
+    }
+
+    async fn report(&self, member: ExecutorId, event: Event) -> bool {
+        let events = vec![event];
+        self.hub.report(ExecutorReport { member, events }).await
+    }
+
+    /// A task of its own: when the call is dropped half-way, an executor that was admitted leaves again.
+    async fn admit(
+        self,
+        hello: Hello,
+        requests: Streaming<FromExecutor>,
+        out: mpsc::Sender<Instruction>,
+        answer: oneshot::Sender<Admission>,
+    ) {
+        let admission = self.hub.admit(hello, out).await;
+        let heard = answer.send(admission).is_ok();
+        match admission {
+            Admission::Admitted(member) if heard => self.listen(member, requests).await,
+            Admission::Admitted(member) => self.hub.lose(member),
+            Admission::Fenced | Admission::NotNow => {}
+        }
     }
 }
 
@@ -93,122 +100,58 @@ impl ExecutorService for Sessions {
         request: Request<Streaming<FromExecutor>>,
     ) -> Result<Response<Answers>, Status> {
         let mut requests = request.into_inner();
-        let first = timeout(SILENCE, requests.message())
-            .await
-            .map_err(|_| missing("hello"))??;
-        let Some(FromExecutor {
-            message: Some(Message::Hello(hello)),
-        }) = first
-        else {
+        let Some(ToOwner::Hello(hello)) = heard(&mut requests).await? else {
             return Err(missing("hello"));
         };
-        let present = self.entrance.epoch();
-        if present == Epoch(0) || Epoch(hello.epoch) > present {
-            return Err(elsewhere());
-        }
-        let (host, name, by) = (
-            host(&hello)?,
-            hello.name.clone(),
-            (Epoch(hello.epoch), hello.session),
-        );
-        let snapshot = snapshot(hello)?;
-        let slots = snapshot
+        let slots = hello
+            .snapshot
             .slots
             .iter()
-            .map(|(_, total)| *total as usize)
-            .sum::<usize>()
-            .min(SLOTS);
-        let (out, messages) = mpsc::channel(SPARE + EACH * slots);
-        // A task of its own: when the call is dropped half-way, whoever was admitted leaves again.
-        let (this, admitted) = (self.clone(), tokio::sync::oneshot::channel());
-        tokio::spawn(async move {
-            let admission = this
-                .entrance
-                .admit(host, by, name.into(), snapshot, out)
-                .await;
-            let member = if let Ok(Registered::Admitted(member)) = &admission {
-                Some(*member)
-            } else {
-                None
-            };
-            let heard = admitted.0.send(admission).is_ok();
-            match member {
-                Some(member) if heard => this.listen(member, requests).await,
-                Some(member) => this.entrance.leave(member).await,
-                None => {}
+            .map(|(_, total)| *total as usize);
+        let slots = slots.sum::<usize>().min(MAX_COUNTED_SLOTS);
+        let (out, instructions) = mpsc::channel(SPARE_INSTRUCTIONS + INSTRUCTIONS_PER_SLOT * slots);
+        let (answer, admission) = oneshot::channel();
+        tokio::spawn(self.clone().admit(hello, requests, out, answer));
+        match admission.await.unwrap_or(Admission::NotNow) {
+            Admission::Admitted(_) => Ok(Response::new(Box::pin(answers(instructions)))),
+            Admission::Fenced => {
+                let fenced = to_executor(Message::Fenced).into_iter().map(Ok);
+                Ok(Response::new(Box::pin(stream::iter(fenced))))
             }
-        });
-        let admission = admitted.1.await.map_err(|_| elsewhere())?;
-        match admission.map_err(|error| Status::unavailable(error.to_string()))? {
-            Registered::Admitted(_) => Ok(Response::new(Box::pin(answers(messages)))),
-            Registered::Fenced => {
-                let fenced = Ok(to_executor(to_executor::Message::Fenced(Beat {})));
-                Ok(Response::new(Box::pin(stream::iter([fenced]))))
-            }
-            Registered::NotNow => Err(elsewhere()),
+            Admission::NotNow => Err(Status::unavailable(
+                "the shard is not owned here, or not yet",
+            )),
         }
     }
 }
 
-/// What an executor is told: that it is welcome, what the pool sends, and a beat every second.
+/// The next message of an executor; `None`: it has hung up.
+async fn heard(requests: &mut Streaming<FromExecutor>) -> Result<Option<ToOwner>, Status> {
+    let message = timeout(SILENCE_TIMEOUT, requests.message()).await;
+    let message = message.map_err(|_| Status::deadline_exceeded("it says nothing"))??;
+    message.map(from_executor_of).transpose()
+}
+
+/// What an executor is told: that it is welcome, its instructions, and a heartbeat every second.
 fn answers(
-    messages: mpsc::Receiver<Instruction>,
+    instructions: mpsc::Receiver<Instruction>,
 ) -> impl Stream<Item = Result<ToExecutor, Status>> + Send {
     struct Telling(mpsc::Receiver<Instruction>, VecDeque<ToExecutor>, Interval);
-    let welcome = VecDeque::from([to_executor(to_executor::Message::Welcome(Beat {}))]);
+    let welcome = to_executor(Message::Welcome).into();
     stream::unfold(
-        Telling(messages, welcome, interval(BEAT)),
+        Telling(instructions, welcome, interval(HEARTBEAT_INTERVAL)),
         |mut telling| async move {
-            let Telling(messages, ready, beats) = &mut telling;
+            let Telling(instructions, ready, heartbeats) = &mut telling;
             while ready.is_empty() {
-                tokio::select! {
+                let message = tokio::select! {
                     biased;
-                    message = messages.recv() => ready.extend(sent(message?)),
-                    _ = beats.tick() => ready.push_back(to_executor(to_executor::Message::Beat(Beat {}))),
-                }
+                    instruction = instructions.recv() => Message::Instruction(instruction?),
+                    _ = heartbeats.tick() => Message::Heartbeat,
+                };
+                ready.extend(to_executor(message));
             }
             let next = ready.pop_front()?;
             Some((Ok(next), telling))
         },
     )
-}
-
-fn heard(message: Message) -> Result<Option<Event>, Status> {
-    match message {
-        Message::Hello(_) => Err(Status::invalid_argument("a second hello")),
-        Message::Slots(slots) => {
-            slots_of(slots).map(|(work, total)| Some(Event::Slots { work, total }))
-        }
-        Message::Completion(completion) => completed_of(completion).map(Some),
-        Message::Beat(_) => Ok(None),
-    }
-}
-
-fn host(hello: &Hello) -> Result<Host, Status> {
-    let replica = Uuid::try_parse(&hello.replica)
-        .map_err(|_| Status::invalid_argument("not the name of a run"))?;
-    Ok(Host {
-        replica,
-        incarnation: hello.incarnation,
-    })
-}
-
-fn snapshot(hello: Hello) -> Result<Snapshot, Status> {
-    Ok(Snapshot {
-        slots: hello
-            .slots
-            .into_iter()
-            .map(slots_of)
-            .collect::<Result<_, _>>()?,
-        attempts: hello
-            .attempts
-            .into_iter()
-            .map(attempt_of)
-            .collect::<Result<_, _>>()?,
-        completions: Vec::new(),
-    })
-}
-
-fn elsewhere() -> Status {
-    Status::unavailable("the shard is not owned here, or not yet")
 }

@@ -1,74 +1,148 @@
-//! Messages of a session, to and from the types of the executor. What another replica says is checked like anything from the
+//! Messages of a session as they travel. What another replica says is checked like anything from the
 //! network: what makes no sense is refused, never believed in part.
 
+use super::message::{ToExecutor, ToOwner};
 use crate::{
-    assignment::{Body, Dispatch, Event, HeldAssignment, Token},
+    assignment::{
+        Body, Dispatch, Event, HeldAssignment, Hello, Host, Instruction, Snapshot, Token,
+    },
     core::{
         Assignment, Attempt, Completion, Epoch, Handle, Order, Report, Running, Seq, TaskError,
         TaskResult, Time, TimeLimit, Work,
     },
-    hub::pool::Instruction,
 };
 use rallypoint_client::api::peer::{
-    self, assignment::Limit, completion::Report as WireReport, from_executor::Message, to_executor,
+    self, assignment::Limit, completion::Report as WireReport, from_executor, to_executor,
 };
 use std::{sync::Arc, time::Duration};
 use tonic::Status;
+use uuid::Uuid;
 
-pub(crate) fn from_executor(message: Message) -> peer::FromExecutor {
+pub(crate) fn from_executor(message: ToOwner) -> peer::FromExecutor {
+    use from_executor::Message;
+    let message = match message {
+        ToOwner::Hello(one) => Message::Hello(hello(one)),
+        ToOwner::Event(Event::Slots { work, total }) => Message::Slots(slots(&work, total)),
+        ToOwner::Event(Event::Completed(token, one)) => Message::Completion(completed(token, one)),
+        ToOwner::Heartbeat => Message::Beat(peer::Beat {}),
+    };
     peer::FromExecutor {
         message: Some(message),
     }
 }
 
-pub(crate) fn to_executor(message: to_executor::Message) -> peer::ToExecutor {
-    peer::ToExecutor {
-        message: Some(message),
-    }
-}
-
-/// What the pool sends, as messages.
-pub(crate) fn sent(message: Instruction) -> Vec<peer::ToExecutor> {
-    match message {
-        Instruction::Run(order) => vec![to_executor(to_executor::Message::Run(handed(*order)))],
-        Instruction::Stop(stopped) => vec![to_executor(to_executor::Message::Stop(token(stopped)))],
-        Instruction::Acknowledge(tokens) => tokens
-            .into_iter()
-            .map(|one| to_executor(to_executor::Message::Acknowledge(token(one))))
-            .collect(),
-    }
-}
-
-/// What an executor tells, as a message.
-pub(crate) fn told(event: Event) -> peer::FromExecutor {
-    from_executor(match event {
-        Event::Slots { work, total } => Message::Slots(slots(&work, total)),
-        Event::Completed(token, completion) => Message::Completion(completed(token, completion)),
+pub(crate) fn from_executor_of(message: peer::FromExecutor) -> Result<ToOwner, Status> {
+    use from_executor::Message;
+    Ok(match message.message.ok_or_else(|| missing("content"))? {
+        Message::Hello(hello) => ToOwner::Hello(hello_of(hello)?),
+        Message::Slots(slots) => {
+            let (work, total) = slots_of(slots)?;
+            ToOwner::Event(Event::Slots { work, total })
+        }
+        Message::Completion(completion) => ToOwner::Event(completed_of(completion)?),
+        Message::Beat(_) => ToOwner::Heartbeat,
     })
 }
 
-pub(crate) fn slots(work: &Work, total: u32) -> peer::Slots {
+/// One message, but for several acknowledgements, which travel one by one.
+pub(crate) fn to_executor(message: ToExecutor) -> Vec<peer::ToExecutor> {
+    use to_executor::Message;
+    let messages = match message {
+        ToExecutor::Welcome => vec![Message::Welcome(peer::Beat {})],
+        ToExecutor::Fenced => vec![Message::Fenced(peer::Beat {})],
+        ToExecutor::Heartbeat => vec![Message::Beat(peer::Beat {})],
+        ToExecutor::Instruction(Instruction::Run(dispatch)) => {
+            vec![Message::Run(dispatched(*dispatch))]
+        }
+        ToExecutor::Instruction(Instruction::Stop(stopped)) => vec![Message::Stop(token(stopped))],
+        ToExecutor::Instruction(Instruction::Acknowledge(tokens)) => {
+            let acknowledge = |one| Message::Acknowledge(token(one));
+            tokens.into_iter().map(acknowledge).collect()
+        }
+    };
+    let message = |message| peer::ToExecutor {
+        message: Some(message),
+    };
+    messages.into_iter().map(message).collect()
+}
+
+pub(crate) fn to_executor_of(message: peer::ToExecutor) -> Result<ToExecutor, Status> {
+    use to_executor::Message;
+    let instruction = match message.message {
+        // Of a later version: it says at least that the owner lives.
+        None | Some(Message::Beat(_)) => return Ok(ToExecutor::Heartbeat),
+        Some(Message::Welcome(_)) => return Ok(ToExecutor::Welcome),
+        Some(Message::Fenced(_)) => return Ok(ToExecutor::Fenced),
+        Some(Message::Run(assignment)) => Instruction::Run(Box::new(dispatched_of(assignment)?)),
+        Some(Message::Stop(token)) => Instruction::Stop(token_of(Some(token))?),
+        Some(Message::Acknowledge(token)) => Instruction::Acknowledge(vec![token_of(Some(token))?]),
+    };
+    Ok(ToExecutor::Instruction(instruction))
+}
+
+fn hello(hello: Hello) -> peer::Hello {
+    let Hello {
+        host,
+        epoch,
+        session,
+        name,
+        snapshot,
+    } = hello;
+    let total = |(work, total): &(Work, u32)| slots(work, *total);
+    peer::Hello {
+        replica: host.replica.to_string(),
+        incarnation: host.incarnation,
+        name: name.to_string(),
+        epoch: epoch.0,
+        session,
+        slots: snapshot.slots.iter().map(total).collect(),
+        attempts: snapshot.attempts.iter().map(attempt).collect(),
+    }
+}
+
+fn hello_of(hello: peer::Hello) -> Result<Hello, Status> {
+    let replica = Uuid::try_parse(&hello.replica)
+        .map_err(|_| Status::invalid_argument("not the name of a run"))?;
+    let slots = hello.slots.into_iter().map(slots_of);
+    let attempts = hello.attempts.into_iter().map(attempt_of);
+    Ok(Hello {
+        host: Host {
+            replica,
+            incarnation: hello.incarnation,
+        },
+        epoch: Epoch(hello.epoch),
+        session: hello.session,
+        name: hello.name.into(),
+        snapshot: Snapshot {
+            slots: slots.collect::<Result<_, _>>()?,
+            attempts: attempts.collect::<Result<_, _>>()?,
+            completions: Vec::new(),
+        },
+    })
+}
+
+fn slots(work: &Work, total: u32) -> peer::Slots {
     peer::Slots {
         work: work.to_string(),
         total,
     }
 }
 
-pub(crate) fn slots_of(slots: peer::Slots) -> Result<(Work, u32), Status> {
+fn slots_of(slots: peer::Slots) -> Result<(Work, u32), Status> {
     Ok((
         slots.work.parse().map_err(Status::invalid_argument)?,
         slots.total,
     ))
 }
 
-pub(crate) fn token(token: Token) -> peer::Token {
+fn token(token: Token) -> peer::Token {
     peer::Token {
         epoch: token.epoch.0,
         serial: token.serial,
     }
 }
 
-pub(crate) fn token_of(token: Option<peer::Token>) -> Result<Token, Status> {
+fn token_of(token: Option<peer::Token>) -> Result<Token, Status> {
     let peer::Token { epoch, serial } = token.ok_or_else(|| missing("token"))?;
     Ok(Token {
         epoch: Epoch(epoch),
@@ -76,17 +150,17 @@ pub(crate) fn token_of(token: Option<peer::Token>) -> Result<Token, Status> {
     })
 }
 
-pub(crate) fn attempt(kept: &HeldAssignment) -> peer::Attempt {
+fn attempt(held: &HeldAssignment) -> peer::Attempt {
     let Running {
         handle,
         first,
         count,
         attempt,
         since,
-    } = kept.running;
+    } = held.running;
     peer::Attempt {
-        token: Some(token(kept.token)),
-        work: kept.work.to_string(),
+        token: Some(token(held.token)),
+        work: held.work.to_string(),
         handle: handle.to_string(),
         first: first.0,
         count,
@@ -95,7 +169,7 @@ pub(crate) fn attempt(kept: &HeldAssignment) -> peer::Attempt {
     }
 }
 
-pub(crate) fn attempt_of(attempt: peer::Attempt) -> Result<HeldAssignment, Status> {
+fn attempt_of(attempt: peer::Attempt) -> Result<HeldAssignment, Status> {
     Ok(HeldAssignment {
         token: token_of(attempt.token)?,
         running: Running {
@@ -109,12 +183,12 @@ pub(crate) fn attempt_of(attempt: peer::Attempt) -> Result<HeldAssignment, Statu
     })
 }
 
-fn handed(order: Dispatch) -> peer::Assignment {
+fn dispatched(dispatch: Dispatch) -> peer::Assignment {
     let Dispatch {
         token: named,
         assignment,
         body,
-    } = order;
+    } = dispatch;
     peer::Assignment {
         token: Some(token(named)),
         handle: assignment.handle.to_string(),
@@ -136,7 +210,7 @@ fn handed(order: Dispatch) -> peer::Assignment {
     }
 }
 
-pub(crate) fn handed_of(assignment: peer::Assignment) -> Result<Dispatch, Status> {
+fn dispatched_of(assignment: peer::Assignment) -> Result<Dispatch, Status> {
     let spec = serde_json::from_str(&assignment.spec)
         .map_err(|error| Status::invalid_argument(error.to_string()))?;
     Ok(Dispatch {
@@ -209,7 +283,7 @@ fn completed(named: Token, completion: Completion) -> peer::Completion {
     }
 }
 
-pub(crate) fn completed_of(completion: peer::Completion) -> Result<Event, Status> {
+fn completed_of(completion: peer::Completion) -> Result<Event, Status> {
     let error = |failed: peer::Failed| {
         Arc::new(TaskError {
             code: failed.code,

@@ -1,0 +1,392 @@
+//! Runs the hub's machine in the server: feeds it from sessions, the coordinator's loop and the
+//! register, and carries out its effects. It decides nothing.
+//!
+//! Effects are carried out under the lock of the machine, so that an executor is told in the order in
+//! which the machine decided. Nothing here waits under the lock: an executor that does not keep up is
+//! let go, and reports again.
+
+mod register;
+
+use super::{
+    event::{Answer, Effect, Event, Moment, RequestNo},
+    machine::HubMachine,
+};
+use crate::{
+    assignment::{Admission, Body, ExecutorId, ExecutorReport, Hello, Host, Instruction, Link},
+    clock::Clock,
+    core::{Assignment, Attempt, Command, Epoch, Handle, InDoubtWindow, Seq, Work},
+    executor::Executor,
+    journal::{JournalError, Replica, Sessions},
+};
+use rustc_hash::FxHashMap;
+use std::{
+    collections::VecDeque,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+use tokio::{
+    runtime,
+    sync::{
+        Notify,
+        mpsc::{self, error::TrySendError},
+        oneshot,
+    },
+};
+use tokio_util::sync::CancellationToken;
+
+/// What the hub runs on.
+pub(crate) struct Parts {
+    pub replica: Replica,
+    pub noop_slots: u32,
+    pub clock: Clock,
+    /// The executor of this process.
+    pub executor: Executor,
+    /// The register of executors and sessions.
+    pub sessions: Sessions,
+    /// Where executors report.
+    pub reports: mpsc::Sender<ExecutorReport>,
+}
+
+/// A handle of the hub. Cheap to clone.
+#[derive(Clone)]
+pub struct Hub(Arc<Shared>);
+
+struct Shared {
+    parts: Parts,
+    state: Mutex<State>,
+    /// There is something for the loop.
+    ready: Notify,
+    started: Instant,
+    runtime: runtime::Handle,
+}
+
+struct State {
+    machine: HubMachine,
+    routes: FxHashMap<ExecutorId, Route>,
+    /// Hellos that are not answered yet.
+    hellos: FxHashMap<ExecutorId, (oneshot::Sender<Admission>, Remote)>,
+    /// What the loop must know, in this order.
+    commands: Vec<HubCommand>,
+    /// Ends with the ownership, and with it what is under way on its behalf.
+    ownership_scope: CancellationToken,
+    last_member: u64,
+}
+
+/// What the loop must know; with a number, it is to answer when everything up to it is durable.
+pub(crate) struct HubCommand {
+    pub command: Command,
+    pub asked: Option<RequestNo>,
+}
+
+/// The way to an executor.
+enum Route {
+    /// It is in this process.
+    Local,
+    Remote(Remote),
+}
+
+/// Bounded: an executor that does not keep up is let go.
+struct Remote {
+    name: Arc<str>,
+    out: mpsc::Sender<Instruction>,
+}
+
+impl Hub {
+    /// Started inside a tokio runtime, on which its requests run.
+    pub(crate) fn start(parts: Parts) -> Self {
+        let machine = HubMachine::new(parts.replica.id, parts.noop_slots);
+        let state = State {
+            machine,
+            routes: FxHashMap::default(),
+            hellos: FxHashMap::default(),
+            commands: Vec::new(),
+            ownership_scope: CancellationToken::new(),
+            last_member: 0,
+        };
+        Hub(Arc::new(Shared {
+            parts,
+            state: Mutex::new(state),
+            ready: Notify::new(),
+            started: Instant::now(),
+            runtime: runtime::Handle::current(),
+        }))
+    }
+
+    /// Before the journal is read by a new owner: what others may have been running. An executor that
+    /// was fenced meanwhile begins afresh.
+    pub(crate) async fn prepare(&self) -> Result<InDoubtWindow, JournalError> {
+        let Parts {
+            sessions, executor, ..
+        } = &self.0.parts;
+        sessions.begin_afresh(|| executor.give_up()).await?;
+        sessions.window().await
+    }
+
+    /// An ownership begins; `inherited`: others have owned the shard since the last one, and had slots
+    /// for these.
+    pub(crate) fn begin(&self, epoch: Epoch, mut inherited: Option<Vec<Work>>) {
+        if let Some(works) = &mut inherited {
+            let capacity = self.0.parts.executor.capacity();
+            works.extend(capacity.into_iter().map(|(work, _)| work));
+        }
+        let mut state = self.state();
+        let member = state.new_member();
+        let begin = Event::Begin {
+            epoch,
+            inherited,
+            member,
+        };
+        self.step(&mut state, begin);
+    }
+
+    /// The shard is another's: everybody goes.
+    pub(crate) fn disband(&self) {
+        self.feed(Event::Disband);
+    }
+
+    /// Takes an executor in that means to work for the present ownership; it is told what to do through
+    /// `out`.
+    pub(crate) async fn admit(&self, hello: Hello, out: mpsc::Sender<Instruction>) -> Admission {
+        let (answer, admission) = oneshot::channel();
+        let remote = Remote {
+            name: hello.name.clone(),
+            out,
+        };
+        {
+            let mut state = self.state();
+            let member = state.new_member();
+            state.hellos.insert(member, (answer, remote));
+            self.step(&mut state, Event::Hello(member, hello));
+        }
+        self.0.ready.notify_one();
+        admission.await.unwrap_or(Admission::NotNow)
+    }
+
+    /// Passes on what an executor reports; false: nobody listens any more.
+    pub(crate) async fn report(&self, report: ExecutorReport) -> bool {
+        self.0.parts.reports.send(report).await.is_ok()
+    }
+
+    /// The session with an executor has ended.
+    pub(crate) fn lose(&self, member: ExecutorId) {
+        self.feed(Event::Lost(member));
+        self.0.ready.notify_one();
+    }
+
+    /// What an executor has reported, as the loop takes it up.
+    pub(crate) fn take_in(&self, report: ExecutorReport) {
+        self.feed(Event::Report(report));
+    }
+
+    /// Hands these out. Work without a session is done when this returns.
+    pub(crate) fn dispatch(&self, work: Vec<(Assignment, Option<Body>)>) {
+        self.feed(Event::Dispatch(work));
+    }
+
+    pub(crate) fn stop(&self, handle: Handle, first: Seq, attempt: Attempt) {
+        self.feed(Event::Stop {
+            handle,
+            first,
+            attempt,
+        });
+    }
+
+    /// An assignment is not handed out after all.
+    pub(crate) fn decline(&self, assignment: Assignment) {
+        self.feed(Event::Decline(assignment));
+    }
+
+    /// The completions of these are durable.
+    pub(crate) fn over(&self, over: Vec<(Handle, Seq, Attempt)>) {
+        if !over.is_empty() {
+            self.feed(Event::Over(over));
+        }
+    }
+
+    /// Whether there is something for the loop.
+    pub(crate) fn has_commands(&self) -> bool {
+        !self.state().commands.is_empty()
+    }
+
+    /// What the loop must know.
+    pub(crate) fn take_commands(&self) -> Vec<HubCommand> {
+        mem::take(&mut self.state().commands)
+    }
+
+    /// Resolves when something has come in for the loop from elsewhere.
+    pub(crate) async fn ready(&self) {
+        self.0.ready.notified().await;
+    }
+
+    /// The loop has taken a question up, and answers here; a lost answer is a failure.
+    pub(crate) fn await_answer<T: Send + 'static>(
+        &self,
+        no: RequestNo,
+        answer: oneshot::Receiver<T>,
+    ) {
+        let answer = async move {
+            match answer.await {
+                Ok(_) => Answer::Done,
+                Err(_) => Answer::Failed,
+            }
+        };
+        let scope = self.state().ownership_scope.clone();
+        self.request(scope, no, answer);
+    }
+
+    fn feed(&self, event: Event) {
+        self.step(&mut self.state(), event);
+    }
+
+    fn step(&self, state: &mut State, event: Event) {
+        let now = Moment {
+            time: self.0.parts.clock.now(),
+            uptime: self.0.started.elapsed(),
+        };
+        let mut events = VecDeque::from([event]);
+        while let Some(event) = events.pop_front() {
+            for effect in state.machine.step(now, event) {
+                events.extend(self.carry_out(state, effect));
+            }
+        }
+    }
+
+    /// Says what follows at once.
+    fn carry_out(&self, state: &mut State, effect: Effect) -> Option<Event> {
+        match effect {
+            Effect::Command(command) => state.commands.push(HubCommand {
+                command,
+                asked: None,
+            }),
+            Effect::Ask(no, command) => state.commands.push(HubCommand {
+                command,
+                asked: Some(no),
+            }),
+            Effect::Send(member, instruction) => return self.send(state, member, instruction),
+            Effect::HangUp(member) => drop(state.routes.remove(&member)),
+            Effect::Attach(member, epoch) => return self.attach(state, member, epoch),
+            Effect::Admit(member, admission) => state.admit(member, admission),
+            Effect::Register(no, request) => {
+                let sessions = self.0.parts.sessions.clone();
+                let answer = async move { register::ask(&sessions, request).await };
+                self.request(state.ownership_scope.clone(), no, answer);
+            }
+            Effect::EndSession(no, session) => {
+                let executor = self.0.parts.executor.clone();
+                let answer = async move {
+                    executor.end_session(&register::on_target(session)).await;
+                    Answer::Done
+                };
+                self.request(state.ownership_scope.clone(), no, answer);
+            }
+            Effect::Wake(after) => {
+                let this = self.clone();
+                let wake = async move {
+                    tokio::time::sleep(after).await;
+                    this.feed(Event::TimePassed);
+                    this.0.ready.notify_one();
+                };
+                let scope = state.ownership_scope.clone();
+                self.0.runtime.spawn(scope.run_until_cancelled_owned(wake));
+            }
+            Effect::EndOfOwnership => {
+                state.commands.clear();
+                mem::take(&mut state.ownership_scope).cancel();
+            }
+        }
+        None
+    }
+
+    /// Runs a request on behalf of the ownership, and feeds its answer.
+    fn request<F>(&self, scope: CancellationToken, no: RequestNo, answer: F)
+    where
+        F: Future<Output = Answer> + Send + 'static,
+    {
+        let this = self.clone();
+        let request = async move {
+            let answer = answer.await;
+            this.feed(Event::Answered(no, answer));
+            this.0.ready.notify_one();
+        };
+        self.0
+            .runtime
+            .spawn(scope.run_until_cancelled_owned(request));
+    }
+
+    /// Never waits: who does not keep up is let go, and its session ends.
+    fn send(
+        &self,
+        state: &mut State,
+        member: ExecutorId,
+        instruction: Instruction,
+    ) -> Option<Event> {
+        let executor = &self.0.parts.executor;
+        match (state.routes.get(&member)?, instruction) {
+            (Route::Local, Instruction::Run(dispatch)) => executor.dispatch(vec![*dispatch]),
+            (Route::Local, Instruction::Stop(token)) => executor.stop(token),
+            (Route::Local, Instruction::Acknowledge(tokens)) => executor.acknowledge(&tokens),
+            (Route::Remote(remote), instruction) => match remote.out.try_send(instruction) {
+                Ok(()) => {}
+                Err(error) => {
+                    if let TrySendError::Full(_) = error {
+                        tracing::warn!(replica = %remote.name, "its executor does not keep up with its instructions; it reports anew");
+                    }
+                    state.routes.remove(&member);
+                    return Some(Event::Unreachable(member));
+                }
+            },
+        }
+        None
+    }
+
+    fn attach(&self, state: &mut State, member: ExecutorId, epoch: Epoch) -> Option<Event> {
+        let Parts {
+            executor,
+            replica,
+            sessions,
+            reports,
+            ..
+        } = &self.0.parts;
+        let host = Host {
+            replica: replica.id,
+            incarnation: sessions.incarnation(),
+        };
+        let snapshot = executor.attach(Link {
+            epoch,
+            member,
+            out: reports.clone(),
+        })?;
+        state.routes.insert(member, Route::Local);
+        let hello = Hello {
+            host,
+            epoch,
+            session: 0,
+            name: replica.name.clone(),
+            snapshot,
+        };
+        Some(Event::Attached(member, hello))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn new_member(&mut self) -> ExecutorId {
+        self.last_member += 1;
+        ExecutorId(self.last_member)
+    }
+
+    fn admit(&mut self, member: ExecutorId, admission: Admission) {
+        let Some((answer, remote)) = self.hellos.remove(&member) else {
+            return;
+        };
+        if let Admission::Admitted(_) = admission {
+            self.routes.insert(member, Route::Remote(remote));
+        }
+        // An executor that has given up asking is lost by its session's end.
+        let _ = answer.send(admission);
+    }
+}
