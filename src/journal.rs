@@ -11,6 +11,7 @@ mod days;
 mod encoding;
 mod error;
 mod maintenance;
+mod migrations;
 pub(crate) mod ownership;
 mod preflight;
 pub(crate) mod read;

@@ -1,14 +1,14 @@
 //! The door: opens the coordination database, brings its schema up to date, and hands out a connection for each duty.
 
-use super::{Heartbeat, JournalError, Maintenance, Preflight, Reader, Replica, Sessions, Writer};
+use super::{
+    Heartbeat, JournalError, Maintenance, Preflight, Reader, Replica, Sessions, Writer, migrations,
+};
 use crate::core::ShardId;
 use sqlx::{
     ConnectOptions, Connection, PgConnection,
     postgres::{PgConnectOptions, PgPoolOptions},
 };
 use std::time::Duration;
-
-static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("./migrations");
 
 /// How to reach the journal.
 #[derive(Clone, Debug)]
@@ -62,8 +62,7 @@ impl Journal {
         }
         .run(&mut connection)
         .await?;
-        // `run` wants any lifetime of the connection, which makes the whole future not `Send`.
-        MIGRATIONS.run_direct(None, &mut connection, false).await?;
+        migrations::run(&mut connection).await?;
         connection.close().await?;
         let pool = PgPoolOptions::new()
             .max_connections(config.readers.max(1))

@@ -5,13 +5,12 @@ use crate::{
     history::{Done, Entry, Logged, Mark},
 };
 use rallypoint::postgres::{COORDINATION, TARGET};
-use sqlx::{Connection, FromRow, PgConnection};
+use sqlx::{Connection, PgConnection};
 use std::time::Duration;
 
 /// How long unfinished work is waited for after the last fault.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-#[derive(FromRow)]
 struct Row {
     handle: String,
     seq: i64,
@@ -26,6 +25,11 @@ struct Row {
     ended: Option<i64>,
     error: Option<String>,
 }
+
+rallypoint::from_row!(Row {
+    handle, seq, token, kind, submitted, task_order, done_no, outcome, attempt, started, ended,
+    error
+});
 
 /// Waits until every scheduler has ended, as long as patience lasts; whether they have.
 pub(crate) async fn settled(fixture: &Fixture) -> bool {

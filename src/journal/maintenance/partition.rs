@@ -4,16 +4,18 @@
 //!
 //! The statements are put together from our own names and numbers only.
 
-use crate::journal::JournalError;
+use crate::journal::{JournalError, rows::from_row};
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 /// A partition there is.
-#[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Partition {
     pub name: String,
     /// Its detaching was begun and not finished.
     pub pending: bool,
 }
+
+from_row!(Partition { name, pending });
 
 /// The partitions of `table`, by name.
 pub(crate) async fn attached(

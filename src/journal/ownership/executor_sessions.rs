@@ -5,7 +5,7 @@
 //! incarnation, when nothing runs of what it was given before.
 
 use crate::core::{Epoch, InDoubtWindow, Time, Work};
-use crate::journal::{JournalError, Reader, Replica, encoding::Stamp};
+use crate::journal::{JournalError, Reader, Replica, encoding::Stamp, rows::from_row};
 use std::{
     sync::{
         Arc,
@@ -53,7 +53,6 @@ pub struct Sessions {
     afresh: Arc<tokio::sync::Mutex<()>>,
 }
 
-#[derive(sqlx::FromRow)]
 struct Row {
     replica: Uuid,
     incarnation: i32,
@@ -62,6 +61,8 @@ struct Row {
     backend_pid: i32,
     backend_start: Stamp,
 }
+
+from_row!(Row { replica, incarnation, target, slot, backend_pid, backend_start });
 
 impl Sessions {
     pub(crate) fn new(reader: Reader, replica: Replica) -> Self {

@@ -1,7 +1,7 @@
 //! The heartbeat: one statement a second that renews the own lease and row, and reads who else is there.
 
 use crate::core::{Epoch, ShardId, Time};
-use crate::journal::{JournalError, Replica, connect::Duty, encoding::Stamp};
+use crate::journal::{JournalError, Replica, connect::Duty, encoding::Stamp, rows::from_row};
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
@@ -68,7 +68,6 @@ pub struct Heartbeat {
     pub stopping: bool,
 }
 
-#[derive(sqlx::FromRow)]
 struct Row {
     now: Stamp,
     lease_until: Option<Stamp>,
@@ -81,6 +80,10 @@ struct Row {
     addresses: Vec<Option<String>>,
     stopping: Vec<bool>,
 }
+
+from_row!(Row {
+    now, lease_until, epoch, owner_id, owned_until, handover_to, ids, names, addresses, stopping
+});
 
 impl Heartbeat {
     pub(crate) fn new(

@@ -1,7 +1,7 @@
 //! Reads bodies for dispatch.
 
 use crate::core::{Handle, Seq};
-use crate::journal::{JournalError, Reader, rows::completion::item};
+use crate::journal::{JournalError, Reader, rows::{completion::item, from_row}};
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -17,7 +17,6 @@ pub struct Body {
 }
 
 /// The columns of a row that hold bodies.
-#[derive(sqlx::FromRow)]
 struct BodiesRow {
     handle: Uuid,
     first_seq: i64,
@@ -27,6 +26,8 @@ struct BodiesRow {
     params_ends: Option<Vec<i32>>,
     params: Option<Vec<u8>>,
 }
+
+from_row!(BodiesRow { handle, first_seq, count, body_ends, bodies, params_ends, params });
 
 impl Reader {
     /// Bodies of the tasks `first` to `last`, ascending, of at most `max_rows` rows of the journal (a row holds a megabyte,

@@ -1,8 +1,7 @@
 //! Reads bodies ahead of dispatch: those of many tasks, of many schedulers, in one statement.
 
 use crate::core::{Handle, Packed, Seq, SeqRange};
-use crate::journal::{JournalError, Reader};
-use sqlx::FromRow;
+use crate::journal::{JournalError, Reader, rows::from_row};
 use uuid::Uuid;
 
 /// Bytes of bodies in one chunk, about: what is given away at once when room is short.
@@ -24,7 +23,6 @@ pub struct BodyChunk {
 }
 
 /// The columns of a row that hold bodies.
-#[derive(FromRow)]
 struct Row {
     handle: Uuid,
     first_seq: i64,
@@ -34,6 +32,8 @@ struct Row {
     params_ends: Option<Vec<i32>>,
     params: Option<Vec<u8>>,
 }
+
+from_row!(Row { handle, first_seq, count, body_ends, bodies, params_ends, params });
 
 impl Reader {
     /// Bodies of these tasks, from the first rows of every stretch on, until about `most_bytes` have been read; at least one

@@ -13,6 +13,7 @@ use crate::journal::{
     encoding::Stamp,
     rows::{
         attempt::AttemptRow,
+        from_row,
         submission::{Specs, SubmissionRow, submission_columns},
     },
 };
@@ -53,7 +54,6 @@ struct Recovery {
 }
 
 /// The outcome columns that recovery needs.
-#[derive(sqlx::FromRow)]
 struct OutcomeRow {
     handle: Uuid,
     first_done_no: i64,
@@ -62,6 +62,8 @@ struct OutcomeRow {
     seq: Option<Vec<i64>>,
     outcome: Option<Vec<i16>>,
 }
+
+from_row!(OutcomeRow { handle, first_done_no, count, min_seq, seq, outcome });
 
 impl Recovery {
     async fn schedulers(

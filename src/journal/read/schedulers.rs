@@ -8,6 +8,7 @@ use crate::journal::{
     JournalError,
     encoding::{Date, Stamp},
     error::connection_lost,
+    rows::from_row,
 };
 use serde::de::DeserializeOwned;
 use sqlx::PgPool;
@@ -35,7 +36,7 @@ pub struct Reader {
 }
 
 /// A whole row.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug)]
 pub(crate) struct SchedulerRow {
     pub handle: Uuid,
     namespace: Vec<u8>,
@@ -57,6 +58,12 @@ pub(crate) struct SchedulerRow {
     unfinished_from: Vec<i64>,
     unfinished_to: Vec<i64>,
 }
+
+from_row!(SchedulerRow {
+    handle, namespace, caller, request_id, request_hash, settings, state, release_mode, paused,
+    halt, cancel_rest, opened_at, released_at, first_day, resting, highest_seq, done_no,
+    unfinished_from, unfinished_to
+});
 
 impl Reader {
     pub(crate) fn new(pool: PgPool, shard: ShardId, retention_days: u32) -> Self {

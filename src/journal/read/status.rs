@@ -4,6 +4,7 @@ use crate::core::{BatchNo, Day, Epoch, Time};
 use crate::journal::{
     JournalError, Reader, RetentionPin,
     encoding::{Date, Stamp},
+    rows::from_row,
 };
 use uuid::Uuid;
 
@@ -45,7 +46,6 @@ pub struct ReplicaRow {
     pub seen_at: Time,
 }
 
-#[derive(sqlx::FromRow)]
 struct Row {
     id: Uuid,
     name: String,
@@ -54,6 +54,8 @@ struct Row {
     started_at: Stamp,
     seen_at: Stamp,
 }
+
+from_row!(Row { id, name, owner, epoch, started_at, seen_at });
 
 impl Reader {
     /// What the status page says about the journal.

@@ -1,12 +1,12 @@
 //! A row of `attempt` taken apart again.
 
 use crate::core::{Attempt, AttemptEvent, AttemptRecord, Handle, Seq};
-use crate::journal::{JournalError, append::take_error, encoding::Stamp};
+use crate::journal::{JournalError, append::take_error, encoding::Stamp, rows::from_row};
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// A whole row.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug)]
 pub(crate) struct AttemptRow {
     pub handle: Uuid,
     seq: i64,
@@ -16,6 +16,8 @@ pub(crate) struct AttemptRow {
     next_at: Option<Stamp>,
     error: Option<Vec<u8>>,
 }
+
+from_row!(AttemptRow { handle, seq, attempt, kind, at, next_at, error });
 
 impl AttemptRow {
     /// As the core wrote it.

@@ -1,7 +1,7 @@
 //! A row of `completion` taken apart again.
 
 use crate::core::{Attempt, Done, DoneNo, Order, Outcome, Seq, TaskResult, Time};
-use crate::journal::{JournalError, append::take_error, encoding::Stamp};
+use crate::journal::{JournalError, append::take_error, encoding::Stamp, rows::from_row};
 use bytes::Bytes;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -16,7 +16,7 @@ macro_rules! completion_columns {
 pub(crate) use completion_columns;
 
 /// A whole row.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug)]
 pub(crate) struct CompletionRow {
     handle: Uuid,
     first_done_no: i64,
@@ -39,6 +39,12 @@ pub(crate) struct CompletionRow {
     results: Option<Vec<u8>>,
     truncated: Option<Vec<i16>>,
 }
+
+from_row!(CompletionRow {
+    handle, first_done_no, count, min_seq, started_at, ended_at, seq, task_order, outcome,
+    attempt, started, ended, slot, backend_pid, error_ends, errors, rows_affected, result_ends,
+    results, truncated
+});
 
 impl CompletionRow {
     /// How many events.

@@ -3,7 +3,7 @@
 use crate::core::{
     DoneNo, Order, RecoveredRequest, RecoveredRun, Request, Seq, Spec, Time, blocks,
 };
-use crate::journal::{JournalError, encoding::Stamp};
+use crate::journal::{JournalError, encoding::Stamp, rows::from_row};
 use std::{collections::HashMap, sync::Arc};
 use uuid::Uuid;
 
@@ -17,7 +17,7 @@ macro_rules! submission_columns {
 pub(crate) use submission_columns;
 
 /// A row without bodies.
-#[derive(Debug, sqlx::FromRow)]
+#[derive(Debug)]
 pub(crate) struct SubmissionRow {
     pub handle: Uuid,
     pub first_seq: i64,
@@ -33,11 +33,14 @@ pub(crate) struct SubmissionRow {
     request_hashes: Option<Vec<i64>>,
     done_nos: Option<Vec<i64>>,
     /// Only where [`SubmissionRow::runs`] is asked for.
-    #[sqlx(default)]
     body_ends: Option<Vec<i32>>,
-    #[sqlx(default)]
     params_ends: Option<Vec<i32>>,
 }
+
+from_row!(SubmissionRow {
+    handle, first_seq, count, submitted_at, asked_order, effective_order, spec, specs,
+    call_counts, call_times, request_ids, request_hashes, done_nos
+} else default { body_ends, params_ends });
 
 /// One call of a row: its first task (from 0), how many, and when.
 struct Call {

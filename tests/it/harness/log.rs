@@ -4,11 +4,11 @@
 //! not overlap it.
 
 use super::postgres::connect;
-use sqlx::{FromRow, postgres::PgConnectOptions};
+use sqlx::postgres::PgConnectOptions;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A row of the log. Times are microseconds since 1970.
-#[derive(Clone, Debug, FromRow)]
+#[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub handle: String,
     pub seq: i64,
@@ -22,6 +22,11 @@ pub(crate) struct Entry {
     pub started: Option<i64>,
     pub ended: Option<i64>,
 }
+
+rallypoint::from_row!(Entry {
+    handle, seq, task_order, kind, outcome, done_no, attempt, error_code, submitted, started,
+    ended
+});
 
 /// Rows in order of handle and task.
 #[derive(Clone, Debug)]

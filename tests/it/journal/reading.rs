@@ -115,7 +115,7 @@ async fn scene() -> Scene {
     }
 }
 
-#[derive(Debug, PartialEq, sqlx::FromRow)]
+#[derive(Debug, PartialEq)]
 struct LogRow {
     seq: i64,
     caller: String,
@@ -135,6 +135,11 @@ struct LogRow {
     error_message: Option<String>,
     rows_affected: Option<i64>,
 }
+
+rallypoint::from_row!(LogRow {
+    seq, caller, task_order, asked_order, kind, statement, submitted_us, started_us, ended_us,
+    outcome, done_no, attempt, slot, backend_pid, error_code, error_message, rows_affected
+});
 
 #[tokio::test]
 async fn the_log_has_a_row_for_every_task() {
