@@ -4,8 +4,10 @@
 //! it is sent. Nothing here decides what to do about a fate.
 
 mod attempt;
+mod columns;
 mod completion;
 mod error_bytes;
+mod insert;
 mod ragged;
 mod rows;
 mod scheduler;
@@ -209,11 +211,11 @@ impl Columns {
         }
         if shape.attempts {
             self.attempts.fill(&records.attempts);
-            self.attempts.bind(&mut arguments)?;
+            self.attempts.bind(Rows::Many, &mut arguments)?;
         }
         if shape.schedulers {
             self.schedulers.fill(&records.schedulers, days)?;
-            self.schedulers.bind(&mut arguments)?;
+            self.schedulers.bind(Rows::Many, &mut arguments)?;
         }
         Ok((shape, arguments))
     }

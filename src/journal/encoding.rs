@@ -73,14 +73,17 @@ pub(crate) struct Blob<'a>(&'a [Bytes]);
 pub(crate) trait Element: Copy + PgHasArrayType {
     /// Type of the element in Postgres.
     const OID: u32;
+    /// Name of this type.
+    const NAME: &'static str;
     /// Writes length and value.
     fn write(self, buf: &mut Vec<u8>);
 }
 
 macro_rules! number {
-    ($number:ty, $oid:literal) => {
+    ($number:ty, $oid:literal, $name:literal) => {
         impl Element for $number {
             const OID: u32 = $oid;
+            const NAME: &'static str = $name;
 
             fn write(self, buf: &mut Vec<u8>) {
                 const SIZE: usize = size_of::<$number>();
@@ -93,12 +96,23 @@ macro_rules! number {
     };
 }
 
-number!(i16, 21);
-number!(i32, 23);
-number!(i64, 20);
+number!(i16, 21, "int2");
+number!(i32, 23, "int4");
+number!(i64, 20, "int8");
+
+impl Element for bool {
+    const OID: u32 = 16;
+    const NAME: &'static str = "bool";
+
+    fn write(self, buf: &mut Vec<u8>) {
+        buf.extend_from_slice(&1i32.to_be_bytes());
+        buf.push(u8::from(self));
+    }
+}
 
 impl Element for Uuid {
     const OID: u32 = 2950;
+    const NAME: &'static str = "uuid";
 
     fn write(self, buf: &mut Vec<u8>) {
         buf.extend_from_slice(&16i32.to_be_bytes());
@@ -108,6 +122,7 @@ impl Element for Uuid {
 
 impl Element for Stamp {
     const OID: u32 = 1184;
+    const NAME: &'static str = "timestamptz";
 
     fn write(self, buf: &mut Vec<u8>) {
         self.micros().write(buf);
@@ -116,6 +131,7 @@ impl Element for Stamp {
 
 impl Element for Date {
     const OID: u32 = 1082;
+    const NAME: &'static str = "date";
 
     fn write(self, buf: &mut Vec<u8>) {
         self.days().write(buf);

@@ -12,7 +12,11 @@ use sqlx::{
 
 /// Number, description and text of each, as the name of its file has them.
 const MIGRATIONS: [(i64, &str, &str); 2] = [
-    (1, "journal", include_str!("../../migrations/0001_journal.sql")),
+    (
+        1,
+        "journal",
+        include_str!("../../migrations/0001_journal.sql"),
+    ),
     (2, "views", include_str!("../../migrations/0002_views.sql")),
 ];
 
@@ -40,7 +44,12 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
         let mut files: Vec<String> = fs::read_dir(folder)
             .expect("the folder")
-            .map(|file| file.expect("a file").file_name().to_string_lossy().into_owned())
+            .map(|file| {
+                file.expect("a file")
+                    .file_name()
+                    .to_string_lossy()
+                    .into_owned()
+            })
             .collect();
         files.sort();
         let names = MIGRATIONS.map(|(version, description, _)| {

@@ -27,7 +27,17 @@ struct Row {
 }
 
 rallypoint::from_row!(Row {
-    handle, seq, token, kind, submitted, task_order, done_no, outcome, attempt, started, ended,
+    handle,
+    seq,
+    token,
+    kind,
+    submitted,
+    task_order,
+    done_no,
+    outcome,
+    attempt,
+    started,
+    ended,
     error
 });
 

@@ -1,9 +1,13 @@
 //! Rows of `scheduler`: whole images, one upsert for all of a batch.
 
+use super::{
+    columns::{Form, Values, columns},
+    rows::Rows,
+};
 use crate::core::{Handle, ReleaseMode, SchedulerImage, Seq};
 use crate::journal::{
     days::Days,
-    encoding::{Blobs, Date, Flat, Stamp},
+    encoding::{Blobs, Date, Stamp},
 };
 use bytes::Bytes;
 use serde::Serialize;
@@ -11,20 +15,8 @@ use sqlx::{Arguments, error::BoxDynError, postgres::PgArguments};
 use std::{collections::BTreeMap, fmt::Write};
 use uuid::Uuid;
 
-/// Puts the images in place. The numbers of the parameters are shifted to their place in the statement.
-pub(super) const SQL: &str = "
-insert into scheduler (shard, handle, namespace, caller, request_id, request_hash, settings, state, release_mode, paused, halt,
-    cancel_rest, opened_at, released_at, first_day, highest_seq, done_no, unfinished,
-    resting)
-select g.shard, u.handle, u.namespace, u.caller, u.request_id, u.request_hash, u.settings, u.state, u.release_mode, u.paused,
-    u.halt, u.cancel_rest, u.opened_at, u.released_at, u.first_day, u.highest_seq, u.done_no, u.unfinished::int8multirange,
-    u.resting
-from g
-cross join unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::uuid[], $5::int8[], $6::bytea[], $7::int2[], $8::int2[], $9::bool[],
-    $10::bytea[], $11::bytea[], $12::timestamptz[], $13::timestamptz[], $14::date[], $15::int8[], $16::int8[], $17::text[],
-    $18::bool[])
-    as u (handle, namespace, caller, request_id, request_hash, settings, state, release_mode, paused, halt, cancel_rest,
-    opened_at, released_at, first_day, highest_seq, done_no, unfinished, resting)
+/// What the insert does with a scheduler that has a row.
+pub(super) const ON_CONFLICT: &str = "
 on conflict on constraint scheduler_pkey do update
 set settings = excluded.settings,
     state = excluded.state,
@@ -40,27 +32,46 @@ set settings = excluded.settings,
     unfinished = case when excluded.highest_seq >= 0 then excluded.unfinished else scheduler.unfinished end,
     resting = case when excluded.highest_seq >= 0 then excluded.resting else scheduler.resting end";
 
-/// The columns of a batch's rows.
+columns! {
+    /// The columns of a batch's rows.
+    pub(super) struct Schedulers of "scheduler" {
+        handle: Vec<Uuid>,
+        namespace: Blobs,
+        caller: Blobs,
+        request_id: Vec<Option<Uuid>>,
+        request_hash: Vec<Option<i64>>,
+        settings: Blobs,
+        state: Vec<i16>,
+        release_mode: Vec<Option<i16>>,
+        paused: Vec<bool>,
+        halt: Blobs,
+        cancel_rest: Blobs,
+        opened_at: Vec<Stamp>,
+        released_at: Vec<Option<Stamp>>,
+        first_day: Vec<Date>,
+        highest_seq: Vec<i64>,
+        done_no: Vec<i64>,
+        unfinished: Multiranges,
+        resting: Vec<bool>,
+    }
+}
+
+/// Values of an `int8multirange`, as text.
 #[derive(Default)]
-pub(super) struct Schedulers {
-    handle: Vec<Uuid>,
-    namespace: Blobs,
-    caller: Blobs,
-    request_id: Vec<Option<Uuid>>,
-    request_hash: Vec<Option<i64>>,
-    settings: Blobs,
-    state: Vec<i16>,
-    release_mode: Vec<Option<i16>>,
-    paused: Vec<bool>,
-    halt: Blobs,
-    cancel_rest: Blobs,
-    opened_at: Vec<Stamp>,
-    released_at: Vec<Option<Stamp>>,
-    first_day: Vec<Date>,
-    highest_seq: Vec<i64>,
-    done_no: Vec<i64>,
-    unfinished: Vec<String>,
-    resting: Vec<bool>,
+struct Multiranges(Vec<String>);
+
+impl Values for Multiranges {
+    const TYPE: &'static str = "text";
+    const CAST: &'static str = "::int8multirange";
+    const FORM: Form = Form::Unnested;
+
+    fn bind(&self, _: Rows, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
+        arguments.add(&self.0)
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 impl Schedulers {
@@ -95,54 +106,11 @@ impl Schedulers {
             self.highest_seq.push(image.checkpoint.highest_seq.0);
             self.done_no.push(image.checkpoint.done_no.0);
             self.unfinished
+                .0
                 .push(multirange(&image.checkpoint.unfinished));
             self.resting.push(image.checkpoint.resting);
         }
         Ok(())
-    }
-
-    /// Binds the parameters of [`SQL`].
-    pub(super) fn bind(&self, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
-        arguments.add(Flat(&self.handle))?;
-        arguments.add(&self.namespace)?;
-        arguments.add(&self.caller)?;
-        arguments.add(&self.request_id)?;
-        arguments.add(&self.request_hash)?;
-        arguments.add(&self.settings)?;
-        arguments.add(Flat(&self.state))?;
-        arguments.add(&self.release_mode)?;
-        arguments.add(&self.paused)?;
-        arguments.add(&self.halt)?;
-        arguments.add(&self.cancel_rest)?;
-        arguments.add(Flat(&self.opened_at))?;
-        arguments.add(&self.released_at)?;
-        arguments.add(Flat(&self.first_day))?;
-        arguments.add(Flat(&self.highest_seq))?;
-        arguments.add(Flat(&self.done_no))?;
-        arguments.add(&self.unfinished)?;
-        arguments.add(&self.resting)
-    }
-
-    /// Forgets all rows.
-    pub(super) fn clear(&mut self) {
-        self.handle.clear();
-        self.namespace.clear();
-        self.caller.clear();
-        self.request_id.clear();
-        self.request_hash.clear();
-        self.settings.clear();
-        self.state.clear();
-        self.release_mode.clear();
-        self.paused.clear();
-        self.halt.clear();
-        self.cancel_rest.clear();
-        self.opened_at.clear();
-        self.released_at.clear();
-        self.first_day.clear();
-        self.highest_seq.clear();
-        self.done_no.clear();
-        self.unfinished.clear();
-        self.resting.clear();
     }
 }
 

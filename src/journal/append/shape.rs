@@ -1,7 +1,13 @@
 //! The statements of the writer: one for each set of tables that a batch has rows for. Each is the gate, the batch row
 //! and one insert per table, all joined to the gate, so that a batch is written as a whole or not at all.
 
-use super::{attempt, completion, rows::Rows, scheduler, submission};
+use super::{
+    attempt::Attempts,
+    completion::Completions,
+    rows::Rows,
+    scheduler::{ON_CONFLICT, Schedulers},
+    submission::Submissions,
+};
 use std::sync::LazyLock;
 
 /// Which tables a batch has rows for, and whether many.
@@ -62,62 +68,35 @@ impl Shape {
     }
 
     fn build(self) -> String {
-        let by_rows = |rows, one, many| match rows {
-            Rows::None => None,
-            Rows::One => Some(one),
-            Rows::Many => Some(many),
-        };
-        let fragments = [
+        let many = |any| if any { Rows::Many } else { Rows::None };
+        let inserts = [
+            ("submitted", Submissions::TABLE, self.submissions, ""),
+            ("completed", Completions::TABLE, self.completions, ""),
+            ("attempted", Attempts::TABLE, many(self.attempts), ""),
             (
-                "submitted",
-                by_rows(self.submissions, submission::SQL_ONE, submission::SQL),
+                "changed",
+                Schedulers::TABLE,
+                many(self.schedulers),
+                ON_CONFLICT,
             ),
-            (
-                "completed",
-                by_rows(self.completions, completion::SQL_ONE, completion::SQL),
-            ),
-            ("attempted", self.attempts.then_some(attempt::SQL)),
-            ("changed", self.schedulers.then_some(scheduler::SQL)),
         ];
         let mut statement = String::from(GATE);
         let mut parameters = GATE_PARAMETERS;
-        for (name, sql) in fragments {
-            let Some(sql) = sql else { continue };
-            let (shifted, highest) = shift(sql, parameters);
-            statement.push_str(&format!(",\n{name} as ({shifted}\n)"));
-            parameters = highest;
+        for (name, table, rows, on_conflict) in inserts {
+            if rows != Rows::None {
+                let (insert, count) = table.insert(rows, parameters);
+                statement.push_str(&format!(",\n{name} as ({insert}{on_conflict}\n)"));
+                parameters = count;
+            }
         }
         statement.push_str(BATCH);
         statement
     }
 }
 
-/// `sql` with `by` added to the number of each parameter, and the highest number there is now.
-fn shift(sql: &str, by: usize) -> (String, usize) {
-    let mut parts = sql.split('$');
-    let mut shifted = parts.next().unwrap_or_default().to_owned();
-    let mut highest = by;
-    for part in parts {
-        let digits = part.bytes().take_while(u8::is_ascii_digit).count();
-        let number = by + part[..digits].parse::<usize>().unwrap_or_default();
-        highest = highest.max(number);
-        shifted.push_str(&format!("${number}{}", &part[digits..]));
-    }
-    (shifted, highest)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn parameters_are_shifted() {
-        assert_eq!(
-            shift("a = $1 and b = ($12::int8[])", 3),
-            ("a = $4 and b = ($15::int8[])".to_owned(), 15)
-        );
-        assert_eq!(shift("none", 3), ("none".to_owned(), 3));
-    }
 
     #[test]
     fn a_shape_is_its_number() {

@@ -62,7 +62,14 @@ struct Row {
     backend_start: Stamp,
 }
 
-from_row!(Row { replica, incarnation, target, slot, backend_pid, backend_start });
+from_row!(Row {
+    replica,
+    incarnation,
+    target,
+    slot,
+    backend_pid,
+    backend_start
+});
 
 impl Sessions {
     pub(crate) fn new(reader: Reader, replica: Replica) -> Self {

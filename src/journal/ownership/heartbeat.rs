@@ -82,7 +82,16 @@ struct Row {
 }
 
 from_row!(Row {
-    now, lease_until, epoch, owner_id, owned_until, handover_to, ids, names, addresses, stopping
+    now,
+    lease_until,
+    epoch,
+    owner_id,
+    owned_until,
+    handover_to,
+    ids,
+    names,
+    addresses,
+    stopping
 });
 
 impl Heartbeat {

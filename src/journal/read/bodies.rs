@@ -1,7 +1,10 @@
 //! Reads bodies for dispatch.
 
 use crate::core::{Handle, Seq};
-use crate::journal::{JournalError, Reader, rows::{completion::item, from_row}};
+use crate::journal::{
+    JournalError, Reader,
+    rows::{completion::item, from_row},
+};
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -27,7 +30,15 @@ struct BodiesRow {
     params: Option<Vec<u8>>,
 }
 
-from_row!(BodiesRow { handle, first_seq, count, body_ends, bodies, params_ends, params });
+from_row!(BodiesRow {
+    handle,
+    first_seq,
+    count,
+    body_ends,
+    bodies,
+    params_ends,
+    params
+});
 
 impl Reader {
     /// Bodies of the tasks `first` to `last`, ascending, of at most `max_rows` rows of the journal (a row holds a megabyte,

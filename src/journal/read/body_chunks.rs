@@ -33,7 +33,15 @@ struct Row {
     params: Option<Vec<u8>>,
 }
 
-from_row!(Row { handle, first_seq, count, body_ends, bodies, params_ends, params });
+from_row!(Row {
+    handle,
+    first_seq,
+    count,
+    body_ends,
+    bodies,
+    params_ends,
+    params
+});
 
 impl Reader {
     /// Bodies of these tasks, from the first rows of every stretch on, until about `most_bytes` have been read; at least one

@@ -63,7 +63,14 @@ struct OutcomeRow {
     outcome: Option<Vec<i16>>,
 }
 
-from_row!(OutcomeRow { handle, first_done_no, count, min_seq, seq, outcome });
+from_row!(OutcomeRow {
+    handle,
+    first_done_no,
+    count,
+    min_seq,
+    seq,
+    outcome
+});
 
 impl Recovery {
     async fn schedulers(

@@ -60,9 +60,25 @@ pub(crate) struct SchedulerRow {
 }
 
 from_row!(SchedulerRow {
-    handle, namespace, caller, request_id, request_hash, settings, state, release_mode, paused,
-    halt, cancel_rest, opened_at, released_at, first_day, resting, highest_seq, done_no,
-    unfinished_from, unfinished_to
+    handle,
+    namespace,
+    caller,
+    request_id,
+    request_hash,
+    settings,
+    state,
+    release_mode,
+    paused,
+    halt,
+    cancel_rest,
+    opened_at,
+    released_at,
+    first_day,
+    resting,
+    highest_seq,
+    done_no,
+    unfinished_from,
+    unfinished_to
 });
 
 impl Reader {

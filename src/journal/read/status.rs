@@ -55,7 +55,14 @@ struct Row {
     seen_at: Stamp,
 }
 
-from_row!(Row { id, name, owner, epoch, started_at, seen_at });
+from_row!(Row {
+    id,
+    name,
+    owner,
+    epoch,
+    started_at,
+    seen_at
+});
 
 impl Reader {
     /// What the status page says about the journal.

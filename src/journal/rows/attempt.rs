@@ -17,7 +17,15 @@ pub(crate) struct AttemptRow {
     error: Option<Vec<u8>>,
 }
 
-from_row!(AttemptRow { handle, seq, attempt, kind, at, next_at, error });
+from_row!(AttemptRow {
+    handle,
+    seq,
+    attempt,
+    kind,
+    at,
+    next_at,
+    error
+});
 
 impl AttemptRow {
     /// As the core wrote it.

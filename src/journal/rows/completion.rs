@@ -41,9 +41,26 @@ pub(crate) struct CompletionRow {
 }
 
 from_row!(CompletionRow {
-    handle, first_done_no, count, min_seq, started_at, ended_at, seq, task_order, outcome,
-    attempt, started, ended, slot, backend_pid, error_ends, errors, rows_affected, result_ends,
-    results, truncated
+    handle,
+    first_done_no,
+    count,
+    min_seq,
+    started_at,
+    ended_at,
+    seq,
+    task_order,
+    outcome,
+    attempt,
+    started,
+    ended,
+    slot,
+    backend_pid,
+    error_ends,
+    errors,
+    rows_affected,
+    result_ends,
+    results,
+    truncated
 });
 
 impl CompletionRow {

@@ -24,7 +24,16 @@ pub(crate) struct Entry {
 }
 
 rallypoint::from_row!(Entry {
-    handle, seq, task_order, kind, outcome, done_no, attempt, error_code, submitted, started,
+    handle,
+    seq,
+    task_order,
+    kind,
+    outcome,
+    done_no,
+    attempt,
+    error_code,
+    submitted,
+    started,
     ended
 });
 

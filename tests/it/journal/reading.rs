@@ -137,8 +137,23 @@ struct LogRow {
 }
 
 rallypoint::from_row!(LogRow {
-    seq, caller, task_order, asked_order, kind, statement, submitted_us, started_us, ended_us,
-    outcome, done_no, attempt, slot, backend_pid, error_code, error_message, rows_affected
+    seq,
+    caller,
+    task_order,
+    asked_order,
+    kind,
+    statement,
+    submitted_us,
+    started_us,
+    ended_us,
+    outcome,
+    done_no,
+    attempt,
+    slot,
+    backend_pid,
+    error_code,
+    error_message,
+    rows_affected
 });
 
 #[tokio::test]
