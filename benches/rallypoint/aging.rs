@@ -1,5 +1,5 @@
-//! Millions of tasks one after the other, with autovacuum off: the last million against the first,
-//! what is dead in the tables that grow, and what a task takes on disk.
+//! Millions of tasks with autovacuum off: the last million against the first, dead rows in the
+//! growing tables, and the disk space a task takes.
 
 use crate::{
     environment::Environment,
@@ -43,20 +43,21 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Measured> {
         };
         points = (1..).zip(rates).map(point).collect();
     }
-    let (figure, yardstick) = (median(&lasts), median(&firsts));
+    let (figure, baseline) = (median(&lasts), median(&firsts));
     let report = Report {
         name: "aging",
         figure,
         unit: "tasks/s",
         runs: lasts,
-        yardstick: ("the first million of the same run", yardstick),
-        ratio: figure / yardstick,
+        baseline: ("the first million of the same run", baseline),
+        ratio: figure / baseline,
         also: vec![
             ("dead_rows_in_hot_tables", median(&dead)),
             ("disk_bytes_per_task", median(&bytes)),
         ],
         ran: format!(
-            "{total} no-op tasks with 200-byte bodies, {PER_CALL} a call, a scheduler for each million; autovacuum off"
+            "{total} no-op tasks with 200-byte bodies, {PER_CALL} a call, \
+             a scheduler for each million; autovacuum off"
         ),
     };
     Ok(Measured {
@@ -76,10 +77,11 @@ async fn size(environment: &Environment, database: &str) -> Result<f64> {
 }
 
 async fn dead_rows(environment: &Environment, database: &str) -> Result<f64> {
-    // Statistics are flushed when a session ends, at the latest.
+    // Statistics are flushed when a session ends, if not before.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let mut connection = environment.connect(database).await?;
-    let dead = "select sum(n_dead_tup)::float8 from pg_stat_user_tables where relname ~ '^(submission|completion|attempt|batch)_'";
+    let dead = "select sum(n_dead_tup)::float8 from pg_stat_user_tables \
+                where relname ~ '^(submission|completion|attempt|batch)_'";
     let dead = sqlx::query_scalar(dead).fetch_one(&mut connection).await?;
     connection.close().await?;
     Ok(dead)

@@ -1,5 +1,5 @@
-//! Every bench, one after the other, each in a process of its own; what they found becomes
-//! `RESULTS.md` and pictures.
+//! Runs every bench in a process of its own, one after the other, and writes `RESULTS.md` and the
+//! charts.
 
 use crate::{Name, machine::Machine, results};
 use anyhow::{Context, Result, ensure};
@@ -8,12 +8,13 @@ use serde_json::Value;
 use std::{fs, path::Path, process::Stdio};
 use tokio::process::Command;
 
-/// Measures `only` these, or all, and writes into the folder `into`. Says which came to no result.
+/// Runs the benches in `only`, or all, and writes into the folder `into`. Returns those that
+/// failed.
 pub(crate) async fn run(
     into: &Path,
     only: &[Name],
     runs: u64,
-    most: Option<u64>,
+    max_size: Option<u64>,
 ) -> Result<Vec<String>> {
     let machine = Machine::here().await?;
     let (mut found, mut failed) = (Vec::new(), Vec::new());
@@ -27,7 +28,7 @@ pub(crate) async fn run(
             .get_name()
             .to_owned();
         eprintln!("measuring {name} …");
-        match measure(&name, runs, most).await {
+        match measure(&name, runs, max_size).await {
             Ok(result) => found.push(result),
             Err(error) => {
                 eprintln!("{name}: {error:#}");
@@ -40,17 +41,17 @@ pub(crate) async fn run(
         into.join("RESULTS.md"),
         results::page(&machine, runs, &found, &failed),
     )?;
-    for (name, picture) in found.iter().filter_map(results::picture) {
-        fs::write(into.join(name), picture)?;
+    for (name, svg) in found.iter().filter_map(results::chart) {
+        fs::write(into.join(name), svg)?;
     }
     Ok(failed)
 }
 
-async fn measure(name: &str, runs: u64, most: Option<u64>) -> Result<Value> {
+async fn measure(name: &str, runs: u64, max_size: Option<u64>) -> Result<Value> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args([name, "--runs", &runs.to_string(), "-o", "json"]);
-    if let Some(most) = most {
-        command.args(["--most", &most.to_string()]);
+    if let Some(max_size) = max_size {
+        command.args(["--most", &max_size.to_string()]);
     }
     let output = command
         .stdin(Stdio::null())
@@ -59,5 +60,5 @@ async fn measure(name: &str, runs: u64, most: Option<u64>) -> Result<Value> {
         .output()
         .await?;
     ensure!(output.status.success(), "it ended with {}", output.status);
-    serde_json::from_slice(&output.stdout).context("what it printed is no result")
+    serde_json::from_slice(&output.stdout).context("its output is not a result")
 }

@@ -1,16 +1,16 @@
-//! What a backlog costs others: the same load on an empty server and on one where another scheduler
-//! has tasks queued by the million; and the memory the backlog takes.
+//! What a backlog costs other schedulers: the same load on an empty server and on one where another
+//! scheduler has millions of queued tasks; and the memory the backlog takes.
 
 use crate::{
     environment::Environment,
     fill, load,
-    paired::{self, Duel},
+    paired::{self, PairedRuns},
     report::{Report, median},
     series::{Measured, Point},
 };
 use anyhow::Result;
 
-/// Tasks queued, step by step.
+/// Queued tasks at each step.
 const STEPS: [u64; 4] = [0, 100_000, 1_000_000, 10_000_000];
 const PER_CALL: u64 = 1_000;
 
@@ -26,13 +26,13 @@ pub(crate) async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> 
         load::drive(address, total / 4, 100, 64).await?;
     }
     let backlog = fill::paused(&loaded.address).await?;
-    let (mut points, mut last, mut queued) = (Vec::new(), Duel::default(), 0);
+    let (mut points, mut last, mut queued) = (Vec::new(), PairedRuns::default(), 0);
     for step in STEPS.into_iter().filter(|step| *step <= most) {
         fill::fill(&backlog, queued, step, PER_CALL, 8).await?;
         queued = step;
         let usage = loaded.usage()?;
         environment.checkpoint().await?;
-        last = Duel::fight(&empty.address, &loaded.address, 2 * runs + 1, total).await?;
+        last = PairedRuns::measure(&empty.address, &loaded.address, 2 * runs + 1, total).await?;
         let mut point = last.point(step);
         point.values.extend([
             ("resident_mib", usage.mib()),
@@ -49,7 +49,7 @@ pub(crate) async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> 
     })
 }
 
-/// The most memory of a server whose backlog was submitted one by one, MiB.
+/// Peak memory in MiB of a server whose backlog was submitted one task at a time.
 async fn singly(environment: &Environment, total: u64) -> Result<f64> {
     let server = environment
         .server(&environment.database("bench_single").await?)
@@ -58,8 +58,8 @@ async fn singly(environment: &Environment, total: u64) -> Result<f64> {
     Ok(server.usage()?.peak_mib())
 }
 
-fn report(last: Duel, points: &[Point], total: u64, queued: u64, one_by_one: f64) -> Report {
-    let (figure, yardstick) = (median(&last.loaded.rates), median(&last.empty.rates));
+fn report(last: PairedRuns, points: &[Point], total: u64, queued: u64, one_by_one: f64) -> Report {
+    let (figure, baseline) = (median(&last.loaded.rates), median(&last.empty.rates));
     let of_last = |name: &str| {
         let last = points
             .last()
@@ -70,9 +70,9 @@ fn report(last: Duel, points: &[Point], total: u64, queued: u64, one_by_one: f64
         name: "backlog",
         figure,
         unit: "tasks/s",
-        yardstick: (
+        baseline: (
             "the same load on an empty server beside it, turn by turn",
-            yardstick,
+            baseline,
         ),
         ratio: paired::ratio(&last.loaded.rates, &last.empty.rates),
         runs: last.loaded.rates,
@@ -82,8 +82,9 @@ fn report(last: Duel, points: &[Point], total: u64, queued: u64, one_by_one: f64
             .chain([("peak_mib_one_by_one", one_by_one)])
             .collect(),
         ran: format!(
-            "{total} no-op tasks, 100 a call, and 1500 one at a time, while another scheduler has {queued} SQL tasks of 1 KiB \
-             queued ({PER_CALL} a call); then {} submitted one by one on another server",
+            "{total} no-op tasks, 100 a call, and 1500 one at a time, while another scheduler has \
+             {queued} SQL tasks of 1 KiB queued ({PER_CALL} a call); \
+             then {} submitted one by one on another server",
             queued / 10
         ),
     }

@@ -1,5 +1,5 @@
-//! Cancelling a backlog of millions: how soon it is acknowledged, and what others notice while it
-//! is carried out.
+//! Cancelling a backlog of millions: how soon it is acknowledged, and what other callers notice
+//! meanwhile.
 
 use crate::{
     environment::{Environment, Server},
@@ -14,11 +14,11 @@ use rallypoint_client::{
 };
 use std::time::Instant;
 
-/// Tasks one at a time between two looks at what is left.
+/// Tasks run one at a time between two checks of what is left.
 const ROUND: u64 = 250;
 const PER_CALL: u64 = 1_000;
 /// Rounds before the cancellation.
-const CALM: usize = 12;
+const ROUNDS_BEFORE: usize = 12;
 
 pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
     let environment = Environment::new().await?;
@@ -32,7 +32,7 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
         fill::fill_with(&backlog, 0, total, PER_CALL, 8, task).await?;
         environment.checkpoint().await?;
         let mut before = Vec::new();
-        for _ in 0..CALM {
+        for _ in 0..ROUNDS_BEFORE {
             before.extend(latency::tasks(&server.address, ROUND).await?);
         }
         calm.push(at(&before, 0.99));
@@ -42,24 +42,24 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
         busy.push(at(&until_over(&server, &backlog).await?, 0.99));
         rates.push(total as f64 / start.elapsed().as_secs_f64());
     }
-    let (figure, yardstick) = (median(&busy), median(&calm));
+    let (figure, baseline) = (median(&busy), median(&calm));
     Ok(Report {
         name: "cancel",
         figure,
         unit: "us (p99)",
         runs: busy,
-        yardstick: (
+        baseline: (
             "tasks of other callers before the cancellation, same run",
-            yardstick,
+            baseline,
         ),
-        ratio: figure / yardstick,
+        ratio: figure / baseline,
         also: vec![
             ("acknowledged_ms", median(&acknowledged)),
             ("cancelled_per_s", median(&rates)),
         ],
         ran: format!(
-            "{total} queued SQL tasks of 1 KiB in ascending orders and without, {PER_CALL} a call, cancelled by ReleaseScheduler, while \
-             others run theirs one at a time"
+            "{total} queued SQL tasks of 1 KiB in ascending orders and without, {PER_CALL} a call, \
+             cancelled by ReleaseScheduler, while others run theirs one at a time"
         ),
     })
 }

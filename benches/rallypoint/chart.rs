@@ -1,5 +1,4 @@
-//! A line chart as SVG: throughput against size, with the empty server's beside it. It draws; it
-//! does not judge.
+//! A line chart as SVG: throughput against size, with that of the empty server beside it.
 
 use std::fmt::Write;
 
@@ -10,19 +9,18 @@ const RIGHT: f64 = 20.0;
 pub(crate) const TOP: f64 = 50.0;
 pub(crate) const BOTTOM: f64 = 50.0;
 
-/// A chart: a title, what lies below and beside it, its places along the bottom, and lines with a
-/// value at each.
-pub(crate) struct Picture<'a> {
+/// A chart: title, axis labels, positions along the x axis, and lines with a value at each.
+pub(crate) struct Chart<'a> {
     pub title: &'a str,
-    pub below: &'a str,
-    pub beside: &'a str,
-    pub places: Vec<f64>,
+    pub x_label: &'a str,
+    pub y_label: &'a str,
+    pub positions: Vec<f64>,
     /// Name, colour, values.
     pub lines: Vec<(&'a str, &'a str, Vec<f64>)>,
 }
 
-impl Picture<'_> {
-    /// As the text of an SVG file. The places are evenly spaced, because sizes grow by factors.
+impl Chart<'_> {
+    /// The text of an SVG file. Positions are evenly spaced, because sizes grow by factors.
     pub(crate) fn svg(&self) -> String {
         let most = self
             .lines
@@ -39,7 +37,8 @@ impl Picture<'_> {
     fn draw(&self, top: f64, out: &mut String) -> std::fmt::Result {
         writeln!(
             out,
-            r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">
+            r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}"
+ font-family="sans-serif" font-size="12">
 <rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>
 <text x="{LEFT}" y="20" font-size="15" fill="#111111">{}</text>"##,
             self.title
@@ -57,24 +56,24 @@ impl Picture<'_> {
                 short(value)
             )?;
         }
-        for (index, environment) in self.places.iter().enumerate() {
+        for (index, position) in self.positions.iter().enumerate() {
             let (x, y) = (self.x(index), HEIGHT - BOTTOM + 18.0);
             writeln!(
                 out,
                 r##"<text x="{x:.1}" y="{y}" text-anchor="middle" fill="#555555">{}</text>"##,
-                short(*environment)
+                short(*position)
             )?;
         }
         let (middle, bottom) = ((LEFT + WIDTH - RIGHT) / 2.0, HEIGHT - 12.0);
         writeln!(
             out,
             r##"<text x="{middle}" y="{bottom}" text-anchor="middle" fill="#111111">{}</text>"##,
-            self.below
+            self.x_label
         )?;
         writeln!(
             out,
             r##"<text x="{LEFT}" y="40" fill="#555555">{}</text>"##,
-            self.beside
+            self.y_label
         )?;
         for (index, line) in self.lines.iter().enumerate() {
             self.line(index, line, top, out)?;
@@ -113,7 +112,8 @@ impl Picture<'_> {
         let y = TOP - 30.0 + 18.0 * index as f64;
         writeln!(
             out,
-            r##"<rect x="{x}" y="{}" width="12" height="12" fill="{colour}"/><text x="{}" y="{}" fill="#111111">{name}</text>"##,
+            r##"<rect x="{x}" y="{}" width="12" height="12" fill="{colour}"/>
+<text x="{}" y="{}" fill="#111111">{name}</text>"##,
             y - 10.0,
             x + 18.0,
             y
@@ -121,7 +121,7 @@ impl Picture<'_> {
     }
 
     fn x(&self, index: usize) -> f64 {
-        let steps = (self.places.len().max(2) - 1) as f64;
+        let steps = (self.positions.len().max(2) - 1) as f64;
         LEFT + 30.0 + (WIDTH - LEFT - RIGHT - 60.0) * index as f64 / steps
     }
 }

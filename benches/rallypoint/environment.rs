@@ -1,4 +1,4 @@
-//! Where a bench runs: a durable private Postgres in a temporary folder, and a server process on
+//! Where a bench runs: a durable private Postgres in a temporary folder, and server processes on
 //! it.
 
 use crate::usage::Usage;
@@ -20,28 +20,28 @@ use tokio::{
     process::{Child, Command},
 };
 
-/// Settings of the server of a bench, those the rivals are measured with.
+/// Settings of Postgres, the same as for the systems Rallypoint is compared with.
 const SETTINGS: [(&str, &str); 2] = [("shared_buffers", "1GB"), ("max_wal_size", "4GB")];
 
-/// A private Postgres and what it takes to use it.
+/// A private Postgres, stopped when dropped.
 pub(crate) struct Environment {
     postgres: PrivatePostgres,
 }
 
-/// A server process; it ends with this value.
+/// A server process, killed when dropped.
 pub(crate) struct Server {
     process: Child,
-    /// Where it listens.
+    /// URL at which it listens.
     pub address: String,
 }
 
 impl Environment {
-    /// Starts the Postgres.
+    /// Starts Postgres.
     pub(crate) async fn new() -> Result<Self> {
         Self::with(&[]).await
     }
 
-    /// Starts the Postgres, with settings besides the usual ones.
+    /// Starts Postgres with additional settings.
     pub(crate) async fn with(more: &[(&str, &str)]) -> Result<Self> {
         let settings = SETTINGS
             .iter()
@@ -57,7 +57,7 @@ impl Environment {
         Ok(Environment { postgres })
     }
 
-    /// A fresh database for one run, by the same role as the service's.
+    /// Creates a database for one run, owned by the service's role.
     pub(crate) async fn database(&self, name: &str) -> Result<String> {
         self.postgres.create_database(name, COORDINATION)?;
         self.checkpoint().await?;
@@ -69,12 +69,12 @@ impl Environment {
         self.server_with(database, &[]).await
     }
 
-    /// A server on `database`, with options of `serve` besides the usual ones.
+    /// A server on `database` with additional options of `serve`.
     pub(crate) async fn server_with(&self, database: &str, more: &[&str]) -> Result<Server> {
         Server::start(database, &self.postgres.target_url(), more).await
     }
 
-    /// Where SQL tasks run.
+    /// URL of the target database.
     pub(crate) fn target(&self) -> String {
         self.postgres.target_url()
     }
@@ -92,7 +92,7 @@ impl Environment {
         .await?)
     }
 
-    /// A connection for the yardsticks.
+    /// A connection for baselines.
     pub(crate) async fn connect(&self, database: &str) -> Result<PgConnection> {
         Ok(PgConnection::connect(database).await?)
     }
@@ -105,8 +105,7 @@ impl Environment {
         Ok(bytes)
     }
 
-    /// Has Postgres write down what it holds back, so that it does not do so in the middle of a
-    /// measurement.
+    /// Forces a checkpoint, so that none begins during a measurement.
     pub(crate) async fn checkpoint(&self) -> Result<()> {
         sqlx::query("checkpoint")
             .execute(&mut self.admin().await?)
@@ -114,7 +113,7 @@ impl Environment {
         Ok(())
     }
 
-    /// A connection of the superuser.
+    /// A superuser connection.
     pub(crate) async fn admin(&self) -> Result<PgConnection> {
         Ok(PgConnection::connect_with(&self.postgres.options_for("postgres", SUPERUSER)).await?)
     }
@@ -137,35 +136,35 @@ impl Server {
         Ok(server)
     }
 
-    /// What its process uses.
+    /// Memory and processor time of its process.
     pub(crate) fn usage(&self) -> Result<Usage> {
         Usage::of(self.process.id().context("the server has ended")?)
     }
 
-    /// A process that answers calls at once and does nothing with them.
-    pub(crate) async fn bare() -> Result<Self> {
+    /// A process that answers every call at once (see `null_server`).
+    pub(crate) async fn null() -> Result<Self> {
         Self::spawn(std::env::current_exe()?, &["null-server"]).await
     }
 
-    /// Ends at once, and has no say in it.
+    /// Kills the process.
     pub(crate) async fn kill(mut self) -> Result<()> {
         Ok(self.process.kill().await?)
     }
 
-    /// Is told to go, and does.
-    pub(crate) async fn leave(mut self) -> Result<()> {
+    /// Shuts the server down in order.
+    pub(crate) async fn shut_down(mut self) -> Result<()> {
         let id = self.process.id().context("the server has ended")?;
         signal::kill(Pid::from_raw(id as i32), Signal::SIGTERM)?;
         self.process.wait().await?;
         Ok(())
     }
 
-    /// The program under test, with these arguments.
+    /// Starts the program under test with these arguments.
     pub(crate) async fn with(arguments: &[&str]) -> Result<Self> {
         Self::spawn(env!("CARGO_BIN_EXE_rallypoint").into(), arguments).await
     }
 
-    /// A process that tells where it listens.
+    /// Starts a process and waits until it prints its address.
     async fn spawn(program: PathBuf, arguments: &[&str]) -> Result<Self> {
         let mut process = Command::new(program)
             .args(arguments)
@@ -177,18 +176,18 @@ impl Server {
             .spawn()?;
         let stderr = process.stderr.take().context("the server has no stderr")?;
         let mut lines = BufReader::new(stderr).lines();
-        let mut said = String::new();
+        let mut output = String::new();
         let address = loop {
             let line = lines.next_line().await?;
             let Some(line) = line else {
-                anyhow::bail!("the server ended: {said}")
+                anyhow::bail!("the server ended: {output}")
             };
             if let Some(address) = line.strip_prefix("listening on ") {
                 break address.to_owned();
             }
-            said.push_str(&line);
+            output.push_str(&line);
         };
-        // Somebody must go on reading, or a full pipe would stop the server.
+        // Keep reading, since a full pipe would block the server.
         tokio::spawn(async move {
             while let Ok(Some(line)) = lines.next_line().await {
                 eprintln!("{line}");
@@ -200,7 +199,7 @@ impl Server {
     async fn ready(&self) -> Result<()> {
         let client = Client::connect(&self.address)
             .await?
-            .with_patience(Duration::from_secs(30));
+            .with_retry_timeout(Duration::from_secs(30));
         client.status().await?;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A backlog: tasks that wait and cannot run.
+//! Builds a backlog: queued tasks of a paused scheduler.
 
 use anyhow::Result;
 use rallypoint_client::{
@@ -11,10 +11,9 @@ use std::sync::{
 };
 use tokio::task::JoinSet;
 
-/// Bytes of a body.
-const BODY: usize = 1_024;
+const BODY_BYTES: usize = 1_024;
 
-/// A scheduler that is paused, and so keeps what it is given.
+/// A paused scheduler: its tasks stay queued.
 pub(crate) async fn paused(address: &str) -> Result<Scheduler> {
     let scheduler = Client::connect(address)
         .await?
@@ -24,8 +23,7 @@ pub(crate) async fn paused(address: &str) -> Result<Scheduler> {
     Ok(scheduler)
 }
 
-/// Submits SQL tasks with bodies of 1 KiB until `scheduler`, which has `from`, has `to`: `per_call`
-/// a call.
+/// Submits the SQL tasks number `from` to `to`, each with a body of 1 KiB, `per_call` a call.
 pub(crate) async fn fill(
     scheduler: &Scheduler,
     from: u64,
@@ -36,7 +34,7 @@ pub(crate) async fn fill(
     fill_with(scheduler, from, to, per_call, callers, sql).await
 }
 
-/// The same with tasks of another kind.
+/// The same with other tasks.
 pub(crate) async fn fill_with(
     scheduler: &Scheduler,
     from: u64,
@@ -67,15 +65,15 @@ pub(crate) async fn fill_with(
     Ok(())
 }
 
-/// A statement of 1 KiB. It compresses well, as statements of one program do, and so does not fill
-/// the disk.
+/// A statement of 1 KiB. It compresses well, as statements of one program do, which saves disk
+/// space.
 pub(crate) fn sql(number: u64) -> Task {
     let mut statement = format!("select {number} /*");
     statement.extend(std::iter::repeat_n(
         " the same words again and again",
-        BODY / 31 + 1,
+        BODY_BYTES / 31 + 1,
     ));
-    statement.truncate(BODY - 2);
+    statement.truncate(BODY_BYTES - 2);
     statement.push_str("*/");
     Task {
         kind: Some(Kind::Sql(SqlTask {

@@ -14,18 +14,18 @@ use rallypoint_client::{
 use sqlx::{Executor, PgConnection};
 use std::time::Instant;
 
-/// So many tasks, commits and calls take turns, so that what else the machine does falls on all of
-/// them.
+/// Tasks, commits and calls alternate in turns of this many, so that other load on the machine
+/// affects all of them.
 const TURN: u64 = 100;
 
 pub(crate) async fn run(count: u64, runs: usize) -> Result<Report> {
     let environment = Environment::new().await?;
     let database = environment.database("bench").await?;
     let server = environment.server(&database).await?;
-    let nothing = Server::bare().await?;
+    let null_server = Server::null().await?;
     let mut tasks = Tasks::open(&server.address).await?;
     let mut commits = Commits::open(&environment, &database).await?;
-    let mut calls = null_server::Caller::connect(&nothing.address).await?;
+    let mut calls = null_server::Caller::connect(&null_server.address).await?;
     tasks.run(count / 4).await?;
     let (mut p50s, mut p99s, mut commit_p50s, mut call_p50s) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
@@ -44,14 +44,14 @@ pub(crate) async fn run(count: u64, runs: usize) -> Result<Report> {
     let raw = environment.database("bench_raw").await?;
     let append = 1e6 / raw_append::append(&environment, &raw, count, 1, 1).await?;
     let (figure, commit, call) = (median(&p50s), median(&commit_p50s), median(&call_p50s));
-    let yardstick = 2.0 * commit + call;
+    let baseline = 2.0 * commit + call;
     Ok(Report {
         name: "latency",
         figure,
         unit: "us (p50)",
         runs: p50s,
-        yardstick: ("two single-row commits and one gRPC round trip", yardstick),
-        ratio: figure / yardstick,
+        baseline: ("two single-row commits and one gRPC round trip", baseline),
+        ratio: figure / baseline,
         also: vec![
             ("p99_us", median(&p99s)),
             ("single_row_commit_us", commit),
@@ -59,19 +59,19 @@ pub(crate) async fn run(count: u64, runs: usize) -> Result<Report> {
             ("one_task_batch_us", append),
         ],
         ran: format!(
-            "{count} no-op tasks of 200 bytes, one at a time, from the call to its AsyncDone on an open stream, durable; tasks, \
-             commits and round trips by turns of {TURN}"
+            "{count} no-op tasks of 200 bytes, one at a time, from the call to its AsyncDone on an \
+             open stream, durable; tasks, commits and round trips by turns of {TURN}"
         ),
     })
 }
 
-/// Microseconds from the call to the AsyncDone of each of `count` tasks, one at a time, on a
-/// scheduler of their own.
+/// Runs `count` tasks one at a time on a new scheduler: microseconds of each from call to
+/// AsyncDone.
 pub(crate) async fn tasks(address: &str, count: u64) -> Result<Vec<f64>> {
     Tasks::open(address).await?.run(count).await
 }
 
-/// A scheduler for tasks one at a time.
+/// Runs tasks one at a time.
 struct Tasks {
     scheduler: Scheduler,
     stream: DoneStream,
@@ -122,7 +122,14 @@ struct Commits {
 impl Commits {
     async fn open(environment: &Environment, database: &str) -> Result<Self> {
         let mut connection = environment.connect(database).await?;
-        connection.execute("create table bench_row (id bigint primary key generated always as identity, body bytea)").await?;
+        connection
+            .execute(
+                "create table bench_row (
+                    id bigint primary key generated always as identity,
+                    body bytea
+                )",
+            )
+            .await?;
         Ok(Commits { connection })
     }
 
@@ -141,12 +148,12 @@ impl Commits {
     }
 }
 
-/// The latency that `share` of them stay below.
-pub(crate) fn at(latencies: &[f64], share: f64) -> f64 {
+/// The latency at this quantile (0.99: the 99th percentile).
+pub(crate) fn at(latencies: &[f64], quantile: f64) -> f64 {
     let mut sorted = latencies.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     sorted
-        .get((sorted.len() as f64 * share) as usize)
+        .get((sorted.len() as f64 * quantile) as usize)
         .copied()
         .unwrap_or_default()
 }

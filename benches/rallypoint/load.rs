@@ -14,7 +14,7 @@ use std::{
 };
 use tokio::{sync::Semaphore, task::JoinSet};
 
-/// Tasks submitted and not yet done, at most.
+/// Most tasks submitted and not yet done.
 const WINDOW: u32 = 20_000;
 
 /// A no-op task with a body of 200 bytes that looks like SQL and does not compress away.
@@ -28,7 +28,6 @@ pub(crate) fn task(number: u64) -> Task {
     }
 }
 
-/// The body alone.
 pub(crate) fn body(number: u64) -> Bytes {
     let mut text = String::with_capacity(220);
     text.push_str("insert into warehouse.fact_sales select * from staging.sales where key = '");
@@ -44,8 +43,8 @@ pub(crate) fn body(number: u64) -> Bytes {
     text.into()
 }
 
-/// Has `callers` submit `total` tasks, `per_call` a call, on one scheduler, and waits until every
-/// AsyncDone has come.
+/// Submits `total` tasks to a new scheduler, `per_call` a call from `callers` callers, and waits
+/// for every AsyncDone.
 pub(crate) async fn drive(
     address: &str,
     total: u64,
@@ -55,7 +54,7 @@ pub(crate) async fn drive(
     Ok(drive_named(address, total, per_call, callers).await?.1)
 }
 
-/// The same; also says which scheduler it was.
+/// The same; also returns the handle of the scheduler.
 pub(crate) async fn drive_named(
     address: &str,
     total: u64,
@@ -69,8 +68,8 @@ pub(crate) async fn drive_named(
     let mut stream = scheduler
         .synchronize(0, Some(until::Kind::Forever(api::Unit {})))
         .await?;
-    let room = Arc::new(Semaphore::new(WINDOW as usize));
-    // Made before the clock starts, as the rows of the yardstick are.
+    let window = Arc::new(Semaphore::new(WINDOW as usize));
+    // Built before the clock starts, as the rows of the baseline are.
     let calls: Vec<Vec<Task>> = (0..total.div_ceil(per_call))
         .map(|call| {
             (call * per_call..((call + 1) * per_call).min(total))
@@ -82,10 +81,11 @@ pub(crate) async fn drive_named(
     let start = Instant::now();
     let mut submitting = JoinSet::new();
     for _ in 0..callers {
-        let (scheduler, room, calls) = (scheduler.clone(), room.clone(), calls.clone());
+        let (scheduler, window, calls) = (scheduler.clone(), window.clone(), calls.clone());
         submitting.spawn(async move {
             while let Some(tasks) = next_call(&calls) {
-                room.acquire_many(tasks.len() as u32)
+                window
+                    .acquire_many(tasks.len() as u32)
                     .await
                     .expect("never closed")
                     .forget();
@@ -97,7 +97,7 @@ pub(crate) async fn drive_named(
     while stream.cursor() < total as i64
         && let Some(done) = stream.next().await?
     {
-        room.add_permits(done.len());
+        window.add_permits(done.len());
     }
     let took = start.elapsed();
     while let Some(ended) = submitting.join_next().await {

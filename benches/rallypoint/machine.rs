@@ -1,4 +1,4 @@
-//! What the figures were measured on.
+//! The machine and the versions on which the figures were measured.
 
 use crate::environment::Environment;
 use anyhow::Result;
@@ -16,15 +16,14 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// This one.
     pub(crate) async fn here() -> Result<Self> {
-        // It must outlive the question.
+        // Must outlive the query.
         let environment = Environment::new().await?;
         let postgres: String = sqlx::query_scalar("show server_version")
             .fetch_one(&mut environment.admin().await?)
             .await?;
-        let changed = said("git", &["status", "--porcelain", "--untracked-files=no"]);
-        let commit = said("git", &["rev-parse", "--short=12", "HEAD"]);
+        let changed = output_of("git", &["status", "--porcelain", "--untracked-files=no"]);
+        let commit = output_of("git", &["rev-parse", "--short=12", "HEAD"]);
         Ok(Machine {
             cores: thread::available_parallelism()?.get(),
             memory_gib: memory_gib(&fs::read_to_string("/proc/meminfo").unwrap_or_default()),
@@ -32,7 +31,7 @@ impl Machine {
                 .unwrap_or_default()
                 .trim()
                 .to_owned(),
-            rust: said("rustc", &["--version"]),
+            rust: output_of("rustc", &["--version"]),
             postgres,
             commit: if changed.is_empty() {
                 commit
@@ -64,8 +63,8 @@ impl fmt::Display for Machine {
     }
 }
 
-/// What a program says; nothing when it is not there.
-fn said(program: &str, arguments: &[&str]) -> String {
+/// The output of a program; empty when it cannot be run.
+fn output_of(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
     output
         .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())

@@ -1,5 +1,5 @@
-//! `bench`: one figure, and in the same run the yardstick it is to be read against. Machines
-//! differ; ratios travel.
+//! `cargo bench --bench rallypoint -- NAME`: one figure, and in the same run the baseline to read
+//! it against. Machines differ; ratios travel.
 //!
 //! Every bench starts a durable private Postgres of its own and a server process on it, so that
 //! client, server and database are what a user has. It measures and prints; it passes no judgement.
@@ -32,7 +32,7 @@ mod throughput;
 mod unary;
 mod usage;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Parser, ValueEnum};
 use series::Measured;
 use std::{path::PathBuf, process::ExitCode};
@@ -40,7 +40,7 @@ use std::{path::PathBuf, process::ExitCode};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Measure one figure and its yardstick, on a private Postgres.
+/// Measure one figure and its baseline, on a private Postgres.
 #[derive(Parser, Debug)]
 #[command(name = "cargo bench --bench rallypoint --", max_term_width = 100)]
 struct Bench {
@@ -49,19 +49,25 @@ struct Bench {
     /// Tasks or calls per run [default: depends on the bench]
     #[arg(short, long, value_name = "COUNT")]
     count: Option<u64>,
-    /// Runs; the median counts
-    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Number of runs; the median counts
+    #[arg(
+        long,
+        default_value_t = 3,
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     runs: u64,
-    /// The largest size, for a shorter run of the benches that grow [default: depends on the bench]
+    /// The largest size, to shorten the benches that measure growing sizes [default: depends on the
+    /// bench]
     #[arg(short, long, value_name = "SIZE")]
     most: Option<u64>,
     /// `all`: only these
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<Name>,
-    /// `all`: the folder for RESULTS.md and the pictures
+    /// `all`: the folder for RESULTS.md and the charts
     #[arg(long, value_name = "FOLDER", default_value = "benches")]
     into: PathBuf,
-    /// What cargo adds
+    /// Passed by cargo
     #[arg(long, hide = true)]
     bench: bool,
     /// How to print
@@ -76,7 +82,7 @@ enum Name {
     /// No-op tasks end to end, 100 a call, against the raw append of the same rows on one
     /// connection
     Throughput,
-    /// No-op tasks end to end, 1 a call, 64 callers, against bare unary gRPC calls
+    /// No-op tasks end to end, 1 a call, 64 callers, against the same calls to a null server
     Unary,
     /// One task at a time, against two single-row commits and one gRPC round trip
     Latency,
@@ -96,21 +102,21 @@ enum Name {
     Streams,
     /// 10 million queued tasks cancelled: when it is acknowledged, and what other callers notice
     Cancel,
-    /// A million events read again from the journal, against taking its rows apart without a
-    /// service; and lists of 10 million tasks
+    /// A million events read from the journal, against decoding its rows without a service; and
+    /// lists of 10 million tasks
     Replay,
     /// Kill and start with 10 million queued, one old task open, or 100 000 schedulers, against an
     /// empty start
     Restart,
-    /// The owner of three replicas killed, and each told to go: how long no event comes, against
-    /// the lease
+    /// The owner of three replicas killed, and each restarted: the time without events, against the
+    /// lease
     Takeover,
     /// 10 million tasks with autovacuum off: the last million against the first, dead rows, bytes
     /// on disk
     Aging,
-    /// A transaction that stays open, and days that come and go, against the same load without
+    /// A transaction left open, and days created and dropped, against the same load without
     Snapshot,
-    /// The process behind the yardstick of unary calls
+    /// The process behind the baseline of unary calls
     #[value(hide = true)]
     NullServer,
 }
@@ -122,7 +128,7 @@ enum Format {
 }
 
 impl Name {
-    /// It is a bench of its own.
+    /// It measures something itself.
     fn is_measured(self) -> bool {
         !matches!(self, Name::All | Name::NullServer)
     }
@@ -136,74 +142,50 @@ async fn main() -> Result<ExitCode> {
 impl Bench {
     /// Measures and prints.
     async fn run(self) -> Result<ExitCode> {
-        let runs = self.runs as usize;
-        let report: Measured = match self.name {
+        match self.name {
             Name::All => {
                 let failed = all::run(&self.into, &self.only, self.runs, self.most).await?;
-                return Ok(if failed.is_empty() {
-                    ExitCode::SUCCESS
-                } else {
-                    ExitCode::FAILURE
+                return Ok(match failed.is_empty() {
+                    true => ExitCode::SUCCESS,
+                    false => ExitCode::FAILURE,
                 });
             }
-            Name::NullServer => {
-                null_server::serve().await?;
-                return Ok(ExitCode::SUCCESS);
+            Name::NullServer => null_server::serve().await?,
+            _ => {
+                let measured = self.measure().await?;
+                match self.output {
+                    Format::Text => print!("{measured}"),
+                    Format::Json => println!("{}", measured.json()),
+                }
             }
-            Name::Throughput => throughput::run(self.count.unwrap_or(600_000), runs)
-                .await?
-                .into(),
-            Name::Unary => unary::run(self.count.unwrap_or(100_000), runs)
-                .await?
-                .into(),
-            Name::Latency => latency::run(self.count.unwrap_or(3_000), runs)
-                .await?
-                .into(),
-            Name::Schedulers => {
-                schedulers::run(
-                    self.count.unwrap_or(200_000),
-                    self.most.unwrap_or(100_000),
-                    runs,
-                )
-                .await?
-            }
-            Name::Orders => orders::run(self.count.unwrap_or(100_000), runs)
-                .await?
-                .into(),
-            Name::Overload => overload::run(runs).await?.into(),
-            Name::Streams => streams::run(
-                self.most.unwrap_or(1_000).min(1_000),
-                self.count.unwrap_or(1_000_000),
-            )
-            .await?
-            .into(),
-            Name::Cancel => cancel::run(self.most.unwrap_or(10_000_000), runs)
-                .await?
-                .into(),
-            Name::Replay => replay::run(self.most.unwrap_or(10_000_000), runs)
-                .await?
-                .into(),
-            Name::Takeover => takeover::run(self.count.unwrap_or(20)).await?.into(),
-            Name::Restart => restart::run(self.most.unwrap_or(10_000_000), runs)
-                .await?
-                .into(),
-            Name::Aging => aging::run(self.most.unwrap_or(10_000_000), runs).await?,
-            Name::Snapshot => snapshot::run(self.most.unwrap_or(100_000).min(100_000))
-                .await?
-                .into(),
-            Name::Backlog => {
-                backlog::run(
-                    self.count.unwrap_or(200_000),
-                    self.most.unwrap_or(10_000_000),
-                    runs,
-                )
-                .await?
-            }
-        };
-        match self.output {
-            Format::Text => print!("{report}"),
-            Format::Json => println!("{}", report.json()),
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Runs one bench, with its default sizes where none are given.
+    async fn measure(&self) -> Result<Measured> {
+        let runs = self.runs as usize;
+        let count = |default| self.count.unwrap_or(default);
+        let most = |default| self.most.unwrap_or(default);
+        Ok(match self.name {
+            Name::Throughput => throughput::run(count(600_000), runs).await?.into(),
+            Name::Unary => unary::run(count(100_000), runs).await?.into(),
+            Name::Latency => latency::run(count(3_000), runs).await?.into(),
+            Name::Backlog => backlog::run(count(200_000), most(10_000_000), runs).await?,
+            Name::Schedulers => schedulers::run(count(200_000), most(100_000), runs).await?,
+            Name::Orders => orders::run(count(100_000), runs).await?.into(),
+            Name::Overload => overload::run(runs).await?.into(),
+            Name::Streams => {
+                let streams = most(1_000).min(1_000);
+                streams::run(streams, count(1_000_000)).await?.into()
+            }
+            Name::Cancel => cancel::run(most(10_000_000), runs).await?.into(),
+            Name::Replay => replay::run(most(10_000_000), runs).await?.into(),
+            Name::Restart => restart::run(most(10_000_000), runs).await?.into(),
+            Name::Takeover => takeover::run(count(20)).await?.into(),
+            Name::Aging => aging::run(most(10_000_000), runs).await?,
+            Name::Snapshot => snapshot::run(most(100_000).min(100_000)).await?.into(),
+            Name::All | Name::NullServer => bail!("{:?} measures nothing", self.name),
+        })
     }
 }

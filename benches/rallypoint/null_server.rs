@@ -1,4 +1,4 @@
-//! The yardstick of unary calls: the same ExecAsync message over the same transport, answered at
+//! The baseline of unary calls: the same ExecAsync message over the same transport, answered at
 //! once by a process that does nothing with it.
 
 use crate::load;
@@ -28,13 +28,13 @@ use uuid::Uuid;
 
 /// Answers every call at once.
 #[derive(Clone)]
-struct Bare;
+struct NullService;
 
-impl NamedService for Bare {
+impl NamedService for NullService {
     const NAME: &'static str = "rallypoint.v1.SchedulerService";
 }
 
-impl UnaryService<ExecAsyncRequest> for Bare {
+impl UnaryService<ExecAsyncRequest> for NullService {
     type Response = ExecAsyncResponse;
     type Future = Ready<Result<Response<ExecAsyncResponse>, Status>>;
 
@@ -48,7 +48,7 @@ impl UnaryService<ExecAsyncRequest> for Bare {
     }
 }
 
-impl Service<http::Request<Body>> for Bare {
+impl Service<http::Request<Body>> for NullService {
     type Response = http::Response<Body>;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
@@ -58,7 +58,11 @@ impl Service<http::Request<Body>> for Bare {
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        Box::pin(async move { Ok(Grpc::new(ProstCodec::default()).unary(Bare, request).await) })
+        Box::pin(async move {
+            Ok(Grpc::new(ProstCodec::default())
+                .unary(NullService, request)
+                .await)
+        })
     }
 }
 
@@ -68,17 +72,17 @@ pub(crate) async fn serve() -> Result<()> {
     eprintln!("listening on http://{}", listener.local_addr()?);
     let connections = TcpIncoming::from(listener).with_nodelay(Some(true));
     Ok(transport::Server::builder()
-        .add_service(Bare)
+        .add_service(NullService)
         .serve_with_incoming(connections)
         .await?)
 }
 
-/// `total` calls with one task each.
+/// `total` calls of one task each.
 pub(crate) fn requests(handle: &str, total: u64) -> Vec<ExecAsyncRequest> {
     (0..total).map(|number| request(handle, number)).collect()
 }
 
-/// Has `callers` make the calls, one at a time each.
+/// Makes the calls from `callers` callers, one at a time each.
 pub(crate) async fn call_all(
     channel: Channel,
     requests: Vec<ExecAsyncRequest>,
@@ -110,14 +114,13 @@ pub(crate) async fn call_all(
     Ok(())
 }
 
-/// Calls one at a time.
+/// Makes calls one at a time.
 pub(crate) struct Caller {
     client: SchedulerServiceClient<Channel>,
     handle: String,
 }
 
 impl Caller {
-    /// To the process that listens there.
     pub(crate) async fn connect(address: &str) -> Result<Self> {
         Ok(Caller {
             client: SchedulerServiceClient::new(channel(address).await?),
@@ -147,7 +150,7 @@ fn request(handle: &str, number: u64) -> ExecAsyncRequest {
     }
 }
 
-/// A connection.
+/// Connects to a server.
 pub(crate) async fn channel(address: &str) -> Result<Channel> {
     Ok(Endpoint::from_shared(address.to_owned())?
         .tcp_nodelay(true)

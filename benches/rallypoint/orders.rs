@@ -1,5 +1,5 @@
-//! What orders cost: a task behind a barrier against one that merely waits for its predecessor, and
-//! many tasks of one order against as many without.
+//! What orders cost: tasks behind barriers against tasks that merely run one at a time, and many
+//! tasks of one order against as many without an order.
 
 use crate::{
     environment::{Environment, Server},
@@ -15,16 +15,15 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 
 const PER_CALL: u64 = 1_000;
-/// Of the tasks that run one after the other, how many are waited for: more than one checkpoint
-/// falls into that.
+/// How many of the serial tasks are waited for: enough for more than one checkpoint.
 const WAITED: u64 = 25_000;
 
-/// Microseconds a task, and of the server's processor.
+/// Microseconds per task: elapsed, and of the server's processor time.
 #[derive(Clone, Copy)]
 struct Cost {
     wall: f64,
     processor: f64,
-    /// To submit it; nothing when that is part of the above.
+    /// Of submitting it; 0 when that is part of the elapsed time.
     submit: f64,
 }
 
@@ -39,7 +38,7 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
     for _ in 0..2 * runs - 1 {
         flat.push(side_by_side(&server, total, |_| None).await?);
         one.push(side_by_side(&server, total, |_| Some(100)).await?);
-        // The barrier lets one task run at a time; so does this limit, without a barrier.
+        // Like the barriers, this limit lets one task run at a time.
         serial.push(one_by_one(&server, total, Some(1), |_| None).await?);
         many.push(one_by_one(&server, total, None, |number| Some(number as i64)).await?);
     }
@@ -52,7 +51,7 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
         figure: wall(&many),
         unit: "us/task",
         runs: many.iter().map(|cost| cost.wall).collect(),
-        yardstick: (
+        baseline: (
             "as many tasks without order, one at a time by max_parallelism",
             wall(&serial),
         ),
@@ -69,13 +68,13 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
             ("one_order_ratio", wall(&one) / wall(&flat)),
         ],
         ran: format!(
-            "a scheduler with {total} no-op tasks in {total} orders, the first {WAITED} waited for; then one with {total} tasks in \
-             one order, all waited for"
+            "a scheduler with {total} no-op tasks in {total} orders, the first {WAITED} waited \
+             for; then one with {total} tasks in one order, all waited for"
         ),
     })
 }
 
-/// All tasks may run at once: from the first call to the last AsyncDone.
+/// Tasks that may all run at once: from the first call to the last AsyncDone.
 async fn side_by_side(server: &Server, total: u64, order: fn(u64) -> Option<i64>) -> Result<Cost> {
     let scheduler = Client::connect(&server.address)
         .await?
@@ -88,8 +87,7 @@ async fn side_by_side(server: &Server, total: u64, order: fn(u64) -> Option<i64>
     Cost::since(start, before, server, total)
 }
 
-/// Tasks that run one after the other, however many wait behind them. What it takes to submit them
-/// is counted by itself.
+/// Tasks that run one after the other. Submitting them is measured separately.
 async fn one_by_one(
     server: &Server,
     total: u64,
@@ -105,7 +103,7 @@ async fn one_by_one(
         .open(settings)
         .await?;
     scheduler.pause().await?;
-    // In their sequence, so that none comes late.
+    // By one caller, in ascending order, so that no task is late for its order.
     let start = Instant::now();
     submit(&scheduler, total, 1, order).await?;
     let submitting = start.elapsed().as_secs_f64() * 1e6 / total as f64;
@@ -122,7 +120,7 @@ async fn one_by_one(
     })
 }
 
-/// By so many callers.
+/// Submits `total` tasks from `callers` callers.
 async fn submit(
     scheduler: &Scheduler,
     total: u64,
@@ -149,7 +147,7 @@ async fn submit(
     Ok(())
 }
 
-/// Until so many have ended.
+/// Waits until `count` tasks have ended.
 async fn wait(scheduler: &Scheduler, count: u64) -> Result<()> {
     let mut stream = scheduler
         .synchronize(0, Some(until::Kind::Count(count as i64)))

@@ -1,5 +1,5 @@
-//! Three times the load that can be sustained: what becomes of throughput, of other callers, and of
-//! memory; and how soon all is well again.
+//! Three times the load that can be sustained: what becomes of throughput, of other callers and of
+//! memory, and how soon the server recovers.
 
 use crate::{
     environment::{Environment, Server},
@@ -21,22 +21,22 @@ use std::{
 use tokio::{sync::Semaphore, task::JoinHandle, time};
 
 const PER_CALL: u64 = 100;
-/// What a namespace may have queued: a few seconds' work.
+/// Quota of queued tasks of a namespace: a few seconds of work.
 const QUEUED: &str = "20000";
-/// Calls under way at any time.
-const CALLS: usize = 1_000;
+/// Most calls in flight.
+const MAX_CALLS: usize = 1_000;
 /// Tasks queued while the best rate is measured.
 const WINDOW: u64 = 10_000;
 const SUSTAINED: Duration = Duration::from_secs(8);
-/// Of that, until sessions and plans are made.
-const WARM: Duration = Duration::from_secs(3);
+/// The part of it that warms up sessions and plans.
+const WARM_UP: Duration = Duration::from_secs(3);
 const FLOOD: Duration = Duration::from_secs(10);
-const AFTER: Duration = Duration::from_secs(15);
-/// All is well again when no such stretch of time is slow any more.
-const WINDOW_AFTER: Duration = Duration::from_millis(500);
+const RECOVERY: Duration = Duration::from_secs(15);
+/// The server has recovered when no such interval is slow any more.
+const RECOVERY_WINDOW: Duration = Duration::from_millis(500);
 const TICK: Duration = Duration::from_millis(2);
 
-/// The load: one scheduler's tasks, how many were offered, refused and done.
+/// The load on one scheduler: tasks offered, refused and done.
 #[derive(Clone)]
 struct Load {
     scheduler: Scheduler,
@@ -45,9 +45,8 @@ struct Load {
     done: Arc<AtomicU64>,
 }
 
-/// Tasks of a caller of another namespace, one at a time: when each was done, and how long it took,
-/// in microseconds.
-type Calm = Vec<(Instant, f64)>;
+/// Tasks of a caller in another namespace, one at a time: when each was done, and its microseconds.
+type OtherTasks = Vec<(Instant, f64)>;
 
 pub(crate) async fn run(runs: usize) -> Result<Report> {
     let environment = Environment::new().await?;
@@ -63,7 +62,10 @@ pub(crate) async fn run(runs: usize) -> Result<Report> {
             )
             .await?;
         let load = Load::open(&server).await?;
-        let calm = tokio::spawn(calm(server.address.clone(), SUSTAINED + FLOOD + AFTER));
+        let others = tokio::spawn(run_others(
+            server.address.clone(),
+            SUSTAINED + FLOOD + RECOVERY,
+        ));
         let rate = load.sustain().await?;
         let (start, done) = (Instant::now(), load.done.load(Relaxed));
         load.flood(3.0 * rate).await;
@@ -72,20 +74,20 @@ pub(crate) async fn run(runs: usize) -> Result<Report> {
         best.push(rate);
         offered.push(load.offered.load(Relaxed) as f64 / took / rate);
         refused.push(load.refused.load(Relaxed) as f64 / load.offered.load(Relaxed) as f64);
-        let calm = calm.await??;
-        before.push(at(&between(&calm, None, Some(start)), 0.99));
-        during.push(at(&between(&calm, Some(start), Some(end)), 0.99));
-        back.push(recovery(&calm, end, median(&before)));
+        let others = others.await??;
+        before.push(at(&between(&others, None, Some(start)), 0.99));
+        during.push(at(&between(&others, Some(start), Some(end)), 0.99));
+        back.push(recovery(&others, end, median(&before)));
         peak = peak.max(server.usage()?.peak_mib());
     }
-    let (figure, yardstick) = (median(&flooded), median(&best));
+    let (figure, baseline) = (median(&flooded), median(&best));
     Ok(Report {
         name: "overload",
         figure,
         unit: "tasks/s",
-        ratio: figure / yardstick,
+        ratio: figure / baseline,
         runs: flooded,
-        yardstick: ("the best rate that is sustained, same run", yardstick),
+        baseline: ("the best rate that is sustained, same run", baseline),
         also: vec![
             ("offered_times_best", median(&offered)),
             ("refused_share", median(&refused)),
@@ -95,8 +97,9 @@ pub(crate) async fn run(runs: usize) -> Result<Report> {
             ("peak_mib", peak),
         ],
         ran: format!(
-            "SQL tasks (select 1), {PER_CALL} a call, offered at three times the sustained rate for {} s to a namespace that may \
-             queue {QUEUED}; a caller of another namespace runs SQL tasks one at a time all the while",
+            "SQL tasks (select 1), {PER_CALL} a call, offered at three times the sustained rate \
+             for {} s to a namespace that may queue {QUEUED}; a caller of another namespace runs \
+             SQL tasks one at a time all the while",
             FLOOD.as_secs()
         ),
     })
@@ -104,10 +107,10 @@ pub(crate) async fn run(runs: usize) -> Result<Report> {
 
 impl Load {
     async fn open(server: &Server) -> Result<Load> {
-        // Refusals are counted, not waited out.
+        // Refusals are counted, not retried.
         let client = Client::connect(&server.address)
             .await?
-            .with_patience(Duration::ZERO);
+            .with_retry_timeout(Duration::ZERO);
         let scheduler = client
             .with_namespace("flood")?
             .open(SchedulerSettings::default())
@@ -125,7 +128,7 @@ impl Load {
             .synchronize(0, Some(until::Kind::Forever(api::Unit {})))
             .await?;
         tokio::spawn(async move {
-            // It ends with the server.
+            // The stream ends with the server.
             while let Ok(Some(done)) = stream.next().await {
                 reading.done.fetch_add(done.len() as u64, Relaxed);
             }
@@ -133,7 +136,7 @@ impl Load {
         Ok(load)
     }
 
-    /// The best rate: the queue is never empty, and never long.
+    /// The best rate: the queue is kept short but never empty.
     async fn sustain(&self) -> Result<f64> {
         let (mut submitted, mut since) = (0, None);
         let start = Instant::now();
@@ -142,7 +145,7 @@ impl Load {
                 self.scheduler.exec(tasks()).await?;
                 submitted += PER_CALL;
             } else {
-                if start.elapsed() > WARM {
+                if start.elapsed() > WARM_UP {
                     since.get_or_insert_with(|| (Instant::now(), self.done.load(Relaxed)));
                 }
                 time::sleep(TICK).await;
@@ -152,14 +155,14 @@ impl Load {
         Ok((self.done.load(Relaxed) - done) as f64 / since.elapsed().as_secs_f64())
     }
 
-    /// Offers `rate` tasks a second, whatever becomes of them.
+    /// Offers `rate` tasks a second, accepted or not.
     async fn flood(&self, rate: f64) {
-        let room = Arc::new(Semaphore::new(CALLS));
+        let permits = Arc::new(Semaphore::new(MAX_CALLS));
         let start = Instant::now();
         while start.elapsed() < FLOOD {
             let due = (start.elapsed().as_secs_f64() * rate) as u64;
             while self.offered.load(Relaxed) < due
-                && let Ok(permit) = room.clone().try_acquire_owned()
+                && let Ok(permit) = permits.clone().try_acquire_owned()
             {
                 self.offered.fetch_add(PER_CALL, Relaxed);
                 let load = self.clone();
@@ -176,7 +179,7 @@ impl Load {
     }
 }
 
-async fn calm(address: String, time: Duration) -> Result<Calm> {
+async fn run_others(address: String, time: Duration) -> Result<OtherTasks> {
     let scheduler = Client::connect(&address)
         .await?
         .with_namespace("calm")?
@@ -196,24 +199,28 @@ async fn calm(address: String, time: Duration) -> Result<Calm> {
     Ok(seen)
 }
 
-fn between(calm: &Calm, from: Option<Instant>, to: Option<Instant>) -> Vec<f64> {
+fn between(others: &OtherTasks, from: Option<Instant>, to: Option<Instant>) -> Vec<f64> {
     let within = |at: &Instant| from.is_none_or(|from| *at >= from) && to.is_none_or(|to| *at < to);
-    calm.iter()
+    others
+        .iter()
         .filter(|(at, _)| within(at))
         .map(|(_, took)| *took)
         .collect()
 }
 
-/// Seconds from `end` until the end of the last stretch of time in which one task in ten took more
-/// than twice the usual 99th percentile: of the hundred tasks of a stretch the slowest says
+/// Seconds from `end` to the end of the last window in which one task in ten took more than twice
+/// the usual 99th percentile. A window has about a hundred tasks, so the slowest alone says
 /// nothing.
-fn recovery(calm: &Calm, end: Instant, usual: f64) -> f64 {
-    let windows = (AFTER.as_secs_f64() / WINDOW_AFTER.as_secs_f64()) as u32;
+fn recovery(others: &OtherTasks, end: Instant, usual: f64) -> f64 {
+    let windows = (RECOVERY.as_secs_f64() / RECOVERY_WINDOW.as_secs_f64()) as u32;
     let slow = (0..windows).rev().find(|window| {
-        let from = end + WINDOW_AFTER * *window;
-        at(&between(calm, Some(from), Some(from + WINDOW_AFTER)), 0.90) > 2.0 * usual
+        let from = end + RECOVERY_WINDOW * *window;
+        at(
+            &between(others, Some(from), Some(from + RECOVERY_WINDOW)),
+            0.90,
+        ) > 2.0 * usual
     });
-    slow.map_or(0.0, |last| (WINDOW_AFTER * (last + 1)).as_secs_f64())
+    slow.map_or(0.0, |last| (RECOVERY_WINDOW * (last + 1)).as_secs_f64())
 }
 
 fn tasks() -> Vec<Task> {

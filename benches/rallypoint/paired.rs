@@ -1,22 +1,22 @@
-//! Two servers side by side, one of them empty, and what the same load takes on both. They take
-//! turns, and begin by turns, so that what else the machine does falls on both alike.
+//! The same load on two servers, one of them empty. They take turns, and alternate in who begins,
+//! so that other load on the machine affects both alike.
 
 use crate::{latency, load, report::median, series::Point};
 use anyhow::Result;
 
 const PER_CALL: u64 = 100;
 const CALLERS: u64 = 64;
-/// Tasks of one turn whose time is taken one by one.
+/// Tasks per turn that are timed one at a time.
 const ONE_BY_ONE: u64 = 1_500;
 
-/// What came out.
+/// The figures of both servers.
 #[derive(Debug, Default)]
-pub(crate) struct Duel {
+pub(crate) struct PairedRuns {
     pub empty: Side,
     pub loaded: Side,
 }
 
-/// One server's figures, turn by turn.
+/// The figures of one server, turn by turn.
 #[derive(Debug, Default)]
 pub(crate) struct Side {
     /// Tasks per second, from the first call to the last AsyncDone.
@@ -26,13 +26,21 @@ pub(crate) struct Side {
     pub p99s: Vec<f64>,
 }
 
-impl Duel {
-    /// New schedulers on both servers: `total` no-op tasks for the rate, then some one at a time
-    /// for the latency.
-    pub(crate) async fn fight(empty: &str, loaded: &str, turns: usize, total: u64) -> Result<Duel> {
-        let mut duel = Duel::default();
+impl PairedRuns {
+    /// Measures new schedulers on both servers: `total` no-op tasks for the rate, then some one at
+    /// a time for the latency.
+    pub(crate) async fn measure(
+        empty: &str,
+        loaded: &str,
+        turns: usize,
+        total: u64,
+    ) -> Result<PairedRuns> {
+        let mut paired_runs = PairedRuns::default();
         for turn in 0..turns {
-            let mut sides = [(empty, &mut duel.empty), (loaded, &mut duel.loaded)];
+            let mut sides = [
+                (empty, &mut paired_runs.empty),
+                (loaded, &mut paired_runs.loaded),
+            ];
             sides.rotate_left(turn % 2);
             for (address, side) in sides {
                 let took = load::drive(address, total, PER_CALL, CALLERS).await?;
@@ -42,10 +50,10 @@ impl Duel {
                 );
             }
         }
-        Ok(duel)
+        Ok(paired_runs)
     }
 
-    /// Its medians, and the medians of the turns' ratios of the loaded server to the empty one.
+    /// Medians of both servers, and medians of the ratios of each turn (loaded / empty).
     pub(crate) fn point(&self, at: u64) -> Point {
         let [rate, empty_rate] = [median(&self.loaded.rates), median(&self.empty.rates)];
         let [p99, empty_p99] = [median(&self.loaded.p99s), median(&self.empty.p99s)];
@@ -68,7 +76,7 @@ impl Duel {
     }
 }
 
-/// The median of the turns' ratios: what slows a whole turn down slows both sides of it.
+/// The median of the ratios of each turn: whatever slows a turn down slows both sides of it.
 pub(crate) fn ratio(loaded: &[f64], empty: &[f64]) -> f64 {
     median(
         &loaded
@@ -80,7 +88,7 @@ pub(crate) fn ratio(loaded: &[f64], empty: &[f64]) -> f64 {
 }
 
 impl Side {
-    /// Takes in a turn: its rate, and the latencies of its tasks.
+    /// Adds a turn: its rate, and the latencies of its tasks.
     pub(crate) fn add(&mut self, rate: f64, latencies: &[f64]) {
         self.rates.push(rate);
         self.p50s.push(latency::at(latencies, 0.50));

@@ -1,5 +1,5 @@
-//! The yardstick of throughput: the same rows into the same tables through the same gate, on one
-//! connection, without a service around it.
+//! The baseline of throughput: the same rows into the same tables, fenced alike, on one connection
+//! and without a service around it.
 
 use crate::{environment::Environment, load};
 use anyhow::{Result, bail, ensure};
@@ -17,7 +17,7 @@ use std::{
 use uuid::Uuid;
 
 /// Appends `total` tasks and their outcomes in batches of about `per_batch` tasks, `per_call` a
-/// call; tasks per second.
+/// call. Returns tasks per second.
 pub(crate) async fn append(
     environment: &Environment,
     database: &str,
@@ -35,9 +35,31 @@ pub(crate) async fn append(
         .take_over(&replica, Claim::Start, Duration::from_secs(5))
         .await?
     else {
-        bail!("somebody else owns a fresh journal")
+        bail!("a fresh journal already has an owner")
     };
     let handle = Handle::new(ShardId(0), (owned.now.0 / 1_000) as u64, [1; 10]);
+    let batches = batches(handle, owned.now, total, per_batch, per_call);
+    let mut writer = journal.writer();
+    let start = Instant::now();
+    for (at, records) in batches.into_iter().enumerate() {
+        let no = BatchNo(owned.last_batch.0 + 1 + at as i64);
+        let commit = writer
+            .append(&Batch {
+                shard: ShardId(0),
+                epoch: owned.epoch,
+                no,
+                day: owned.now.day(),
+                records,
+            })
+            .await;
+        ensure!(commit == Commit::Durable, "batch {}: {commit:?}", no.0);
+    }
+    Ok(total as f64 / start.elapsed().as_secs_f64())
+}
+
+/// The records of all batches: each has the submissions of some tasks and the outcomes of the tasks of
+/// the batch before.
+fn batches(handle: Handle, at: Time, total: u64, per_batch: u64, per_call: u64) -> Vec<Records> {
     let calls_per_batch = (per_batch / per_call).max(1);
     let mut batches: Vec<Records> = Vec::new();
     let mut previous: Option<(u64, u64)> = None;
@@ -48,14 +70,14 @@ pub(crate) async fn append(
             let from = first + call * per_call;
             submission(
                 handle,
-                owned.now,
+                at,
                 from,
                 per_call.min(total - from),
                 previous.map_or(0, |(from, count)| from + count),
             )
         });
-        let completions = previous
-            .map(|(from, count)| Arc::new(completion(handle, owned.now, from, count, per_call)));
+        let completions =
+            previous.map(|(from, count)| Arc::new(completion(handle, at, from, count, per_call)));
         let submissions = submissions.collect();
         batches.push(Records {
             submissions,
@@ -65,22 +87,7 @@ pub(crate) async fn append(
         previous = (tasks > 0).then_some((first, tasks));
         first += tasks;
     }
-    let mut writer = journal.writer();
-    let start = Instant::now();
-    for (at, records) in batches.into_iter().enumerate() {
-        let no = BatchNo(owned.last_batch.0 + 1 + at as i64);
-        let fate = writer
-            .append(&Batch {
-                shard: ShardId(0),
-                epoch: owned.epoch,
-                no,
-                day: owned.now.day(),
-                records,
-            })
-            .await;
-        ensure!(fate == Commit::Durable, "batch {}: {fate:?}", no.0);
-    }
-    Ok(total as f64 / start.elapsed().as_secs_f64())
+    batches
 }
 
 fn submission(handle: Handle, at: Time, from: u64, count: u64, done: u64) -> SubmissionRecord {

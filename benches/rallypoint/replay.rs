@@ -1,13 +1,13 @@
-//! A reader who returns after a million events: everything from the journal, in order, against
-//! reading and taking apart the same rows without a service around it. And the first pages of tasks
-//! of a scheduler with ten million finished ones.
+//! A reader who returns after a million events reads all of them from the journal, in order,
+//! against reading and decoding the same rows without a service. Also the first pages of the lists
+//! of a scheduler with ten million finished tasks.
 
 use crate::{
     environment::Environment,
     fill, load,
     report::{Report, median},
 };
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use rallypoint::{
     core::{DoneNo, Handle},
     journal::Reader,
@@ -25,16 +25,16 @@ const CALLERS: u64 = 64;
 const MILLION: u64 = 1_000_000;
 /// Bytes of one raw read.
 const READ_BYTES: usize = 1 << 20;
-/// Tasks of one order, where a call has tasks of one order.
+/// Tasks per order, in calls with tasks of one order.
 const ONE_ORDER: u64 = 100_000;
-/// The lowest order where a call has tasks of many.
+/// The lowest order of the calls with tasks of many orders.
 const MANY: i64 = 1_000_000;
-/// An order among those that only the oldest of these calls have, though it lies between the orders
+/// An order that only the oldest of these calls have, although it lies within the range of orders
 /// of all of them.
 const RARE: i64 = MANY + 5;
-/// Times a page is asked for.
+/// Repetitions of each read.
 const PAGES: usize = 20;
-const TICK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
     let environment = Environment::new().await?;
@@ -57,32 +57,32 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
     }
     let mut also = vec![("last_events_per_s", median(&mixed))];
     also.extend(first_pages(&scheduler, total).await?);
-    let (figure, yardstick) = (median(&rates), median(&raw));
+    let (figure, baseline) = (median(&rates), median(&raw));
     Ok(Report {
         name: "replay",
         figure,
         unit: "events/s",
         runs: rates,
-        yardstick: (
-            "reading the same rows on one connection and taking them apart, no service",
-            yardstick,
+        baseline: (
+            "reading the same rows on one connection and decoding them, no service",
+            baseline,
         ),
-        ratio: figure / yardstick,
+        ratio: figure / baseline,
         also,
         ran: format!(
-            "the first {count} events of a scheduler from the journal over gRPC, each checked to be in order, and the last ones; and \
-             lists and tasks of its {total} finished ones: half without order, a quarter in calls of one order, a quarter in calls of \
-             many"
+            "the first {count} events of a scheduler from the journal over gRPC, each checked to \
+             be in order, and the last ones; and lists and tasks of its {total} finished ones: \
+             half without order, a quarter in calls of one order, a quarter in calls of many"
         ),
     })
 }
 
-/// Has the scheduler finish `total` tasks.
+/// Runs `total` tasks to their end.
 async fn finish(scheduler: &Scheduler, total: u64) -> Result<()> {
     let (half, most) = (total / 2, total / 4 * 3);
     fill::fill_with(scheduler, 0, half, PER_CALL, CALLERS, load::task).await?;
     done(scheduler, half).await?;
-    // An order that has begun takes no more tasks of lower ones.
+    // Paused, so that no order begins: then tasks of lower orders would be late.
     scheduler.pause().await?;
     fill::fill_with(scheduler, half, most, PER_CALL, CALLERS, of_one_order).await?;
     let oldest = most + (total - most) / 100;
@@ -103,7 +103,7 @@ async fn finish(scheduler: &Scheduler, total: u64) -> Result<()> {
 /// Waits until so many tasks are done.
 async fn done(scheduler: &Scheduler, count: u64) -> Result<()> {
     while scheduler.describe().await?.done < count as i64 {
-        tokio::time::sleep(TICK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(())
 }
@@ -119,7 +119,7 @@ fn one_order(number: u64) -> i64 {
     (1 + number / ONE_ORDER) as i64
 }
 
-/// Ten tasks of an order, ten of the next one, and so on: all but the rare one.
+/// Ten tasks of an order, ten of the next one, and so on, without the rare order.
 fn of_many_orders(number: u64) -> Task {
     let order = MANY + (number / 10 % 10) as i64;
     Task {
@@ -135,7 +135,7 @@ fn of_many_orders_and_the_rare_one(number: u64) -> Task {
     }
 }
 
-/// Events per second of a stream of `count` events from the one after `after` on.
+/// Events per second of a stream of `count` events that starts after the event `after`.
 async fn replay(scheduler: &Scheduler, after: u64, count: u64) -> Result<f64> {
     let start = Instant::now();
     let mut stream = scheduler
@@ -164,10 +164,10 @@ async fn read(reader: &Reader, handle: Handle, count: u64) -> Result<f64> {
     let start = Instant::now();
     let (mut after, mut read) = (DoneNo(0), 0);
     while after.0 < count as i64 {
-        let stretch = reader.events(handle, after, READ_BYTES).await?;
-        ensure!(!stretch.is_empty(), "event {} is missing", after.0 + 1);
+        let batch = reader.events(handle, after, READ_BYTES).await?;
+        ensure!(!batch.is_empty(), "event {} is missing", after.0 + 1);
         let from = after;
-        for event in stretch.iter().flat_map(|events| events.after(from)) {
+        for event in batch.iter().flat_map(|events| events.after(from)) {
             after = event?.0;
             read += 1;
         }
@@ -175,74 +175,66 @@ async fn read(reader: &Reader, handle: Handle, count: u64) -> Result<f64> {
     Ok(f64::from(read) / start.elapsed().as_secs_f64())
 }
 
-/// Milliseconds of the first page of each list, and of single tasks from all over: the median, and
-/// the slowest of all.
+/// Milliseconds of the first page of each list and of single tasks: the medians, and the slowest of
+/// all.
 async fn first_pages(scheduler: &Scheduler, total: u64) -> Result<Vec<(&'static str, f64)>> {
-    let (mut figures, mut slowest) = (Vec::new(), 0f64);
+    const ALL: TaskState = TaskState::Unspecified;
+    let mut reads = Vec::new();
     let (one, nobodys) = (one_order(total / 8 * 5), MANY / 2);
     for (name, state, order) in [
-        ("list_newest_ms", TaskState::Unspecified, None),
+        ("list_newest_ms", ALL, None),
         ("list_done_ms", TaskState::Done, None),
         ("list_running_ms", TaskState::Running, None),
-        ("list_order_ms", TaskState::Unspecified, Some(one)),
+        ("list_order_ms", ALL, Some(one)),
         ("list_done_order_ms", TaskState::Done, Some(one)),
         ("list_queued_order_ms", TaskState::Queued, Some(one)),
-        (
-            "list_common_of_many_orders_ms",
-            TaskState::Unspecified,
-            Some(MANY),
-        ),
-        (
-            "list_rare_of_many_orders_ms",
-            TaskState::Unspecified,
-            Some(RARE),
-        ),
+        ("list_common_of_many_orders_ms", ALL, Some(MANY)),
+        ("list_rare_of_many_orders_ms", ALL, Some(RARE)),
         (
             "list_done_rare_of_many_orders_ms",
             TaskState::Done,
             Some(RARE),
         ),
-        (
-            "list_order_of_nobody_ms",
-            TaskState::Unspecified,
-            Some(nobodys),
-        ),
+        ("list_order_of_nobody_ms", ALL, Some(nobodys)),
     ] {
-        let mut took = Vec::new();
-        for _ in 0..PAGES {
-            let start = Instant::now();
-            let handle = scheduler.handle().to_owned();
-            let page = scheduler
-                .tasks(ListTasksRequest {
-                    handle,
-                    state: state.into(),
-                    order,
-                    ..Default::default()
-                })
-                .await?;
-            took.push(start.elapsed().as_secs_f64() * 1e3);
-            let wanted = |order| {
-                matches!(state, TaskState::Unspecified | TaskState::Done)
-                    && order != Some(RARE)
-                    && order != Some(nobodys)
-            };
-            ensure!(
-                !page.tasks.is_empty() || !wanted(order),
-                "{name}: the page is empty"
-            );
-        }
-        slowest = took.iter().copied().fold(slowest, f64::max);
-        figures.push((name, median(&took)));
+        let has_tasks =
+            matches!(state, ALL | TaskState::Done) && order != Some(RARE) && order != Some(nobodys);
+        let times = page_times(scheduler, state, order, has_tasks);
+        reads.push((name, times.await.context(name)?));
     }
-    let mut took = Vec::new();
+    let mut times = Vec::new();
     for part in 0..PAGES as u64 {
         let start = Instant::now();
         scheduler
             .task((1 + part * total / PAGES as u64) as i64)
             .await?;
-        took.push(start.elapsed().as_secs_f64() * 1e3);
+        times.push(start.elapsed().as_secs_f64() * 1e3);
     }
-    slowest = took.iter().copied().fold(slowest, f64::max);
-    figures.extend([("get_task_ms", median(&took)), ("slowest_ms", slowest)]);
-    Ok(figures)
+    reads.push(("get_task_ms", times));
+    let slowest = reads.iter().flat_map(|(_, times)| times).copied();
+    let slowest = slowest.fold(0.0, f64::max);
+    let medians = reads.iter().map(|(name, times)| (*name, median(times)));
+    Ok(medians.chain([("slowest_ms", slowest)]).collect())
+}
+
+/// Milliseconds of each repetition of a list's first page; `has_tasks`: it must not be empty.
+async fn page_times(
+    scheduler: &Scheduler,
+    state: TaskState,
+    order: Option<i64>,
+    has_tasks: bool,
+) -> Result<Vec<f64>> {
+    let mut times = Vec::new();
+    for _ in 0..PAGES {
+        let request = ListTasksRequest {
+            state: state.into(),
+            order,
+            ..Default::default()
+        };
+        let start = Instant::now();
+        let page = scheduler.tasks(request).await?;
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+        ensure!(!page.tasks.is_empty() || !has_tasks, "the page is empty");
+    }
+    Ok(times)
 }

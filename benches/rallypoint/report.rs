@@ -1,9 +1,9 @@
-//! What a bench found: a figure, its yardstick, and the ratio of the two.
+//! The result of a bench: a figure, its baseline, and the ratio of the two.
 
 use serde_json::{Map, Value, json};
 use std::fmt;
 
-/// One bench's result.
+/// The result of one bench.
 #[derive(Debug)]
 pub(crate) struct Report {
     pub name: &'static str,
@@ -12,9 +12,9 @@ pub(crate) struct Report {
     pub unit: &'static str,
     /// Every run.
     pub runs: Vec<f64>,
-    /// What the yardstick is, and its median in the same run.
-    pub yardstick: (&'static str, f64),
-    /// figure / yardstick.
+    /// Description of the baseline, and its median in the same run.
+    pub baseline: (&'static str, f64),
+    /// figure / baseline.
     pub ratio: f64,
     /// Other figures of the run.
     pub also: Vec<(&'static str, f64)>,
@@ -34,7 +34,7 @@ impl Report {
             "figure": round(self.figure),
             "unit": self.unit,
             "runs": self.runs.iter().copied().map(round).collect::<Vec<_>>(),
-            "yardstick": { "what": self.yardstick.0, "figure": round(self.yardstick.1) },
+            "yardstick": { "what": self.baseline.0, "figure": round(self.baseline.1) },
             "ratio": round(self.ratio),
             "also": also,
             "ran": self.ran,
@@ -59,10 +59,10 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "yardstick: {} {} ({})",
-            round(self.yardstick.1),
+            "baseline: {} {} ({})",
+            round(self.baseline.1),
             self.unit,
-            self.yardstick.0
+            self.baseline.0
         )?;
         writeln!(f, "ratio: {}", round(self.ratio))?;
         for (name, value) in &self.also {

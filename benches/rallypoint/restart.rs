@@ -1,7 +1,7 @@
-//! A server killed and started again: from the start of the process to the first outcome of a
-//! statement, against a start on an empty journal. With millions of statements queued, submitted in
-//! large calls or one by one; with one old task left open and millions finished after it; and with
-//! many open schedulers, each of which has finished a few tasks.
+//! A server killed and started again, from the start of the process to the first outcome of a
+//! statement, against a start on an empty journal: with millions of statements queued, in large
+//! calls or one by one; with one old unfinished task and millions finished after it; and with many
+//! open schedulers that have each finished a few tasks.
 
 use crate::{
     environment::{Environment, Server},
@@ -20,17 +20,17 @@ use tokio::task::JoinSet;
 
 const PER_CALL: u64 = 1_000;
 const CALLERS: u64 = 8;
-/// Callers whose calls are small.
+/// Callers of small calls.
 const MANY_CALLERS: u64 = 128;
 /// Tasks of each of the many schedulers, one by one.
 const FEW: u64 = 3;
-/// Until schedulers that may come to rest have done so.
+/// Time for idle schedulers to become quiesced.
 const SETTLED: Duration = Duration::from_secs(15);
-/// So many tasks, in large calls, for each scheduler, and for each task submitted one by one.
+/// Queued tasks per open scheduler, and per task submitted one by one.
 const PER_SCHEDULER: u64 = 100;
 const PER_SINGLE: u64 = 10;
 
-/// A database to start on, what is resumed there, and seconds of each start.
+/// A database to start on, the scheduler to resume there, and the seconds of each start.
 struct Side {
     database: String,
     backlog: Option<String>,
@@ -44,34 +44,34 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
     few_each(&environment.server(&many.database).await?, open).await?;
     many.start(&environment).await?;
     let in_use = std::mem::take(&mut many.starts);
-    // While the others are filled these come to rest.
-    let (resting, since) = (environment.server(&many.database).await?, Instant::now());
+    // These schedulers become quiesced while the other databases are filled.
+    let (quiescing, since) = (environment.server(&many.database).await?, Instant::now());
     let mut empty = Side::new(&environment, "bench_empty").await?;
     drop(environment.server(&empty.database).await?);
     let mut queued = Side::new(&environment, "bench_queued").await?;
     queued.queue(&environment, total, PER_CALL, CALLERS).await?;
     let mut old = Side::new(&environment, "bench_old").await?;
     one_open(&environment.server(&old.database).await?, total).await?;
-    // The last one: request ids count for some minutes only.
+    // Filled last, because request ids expire after some minutes.
     let mut single = Side::new(&environment, "bench_single").await?;
     single.queue(&environment, singles, 1, MANY_CALLERS).await?;
     tokio::time::sleep((Limits::DEFAULT.quiesce_after + SETTLED).saturating_sub(since.elapsed()))
         .await;
-    drop(resting);
+    drop(quiescing);
     environment.checkpoint().await?;
     for _ in 0..runs {
         for side in [&mut single, &mut empty, &mut queued, &mut old, &mut many] {
             side.start(&environment).await?;
         }
     }
-    let (figure, yardstick) = (median(&queued.starts), median(&empty.starts));
+    let (figure, baseline) = (median(&queued.starts), median(&empty.starts));
     Ok(Report {
         name: "restart",
         figure,
         unit: "s",
         runs: queued.starts,
-        yardstick: ("a start on an empty journal", yardstick),
-        ratio: figure / yardstick,
+        baseline: ("a start on an empty journal", baseline),
+        ratio: figure / baseline,
         also: vec![
             ("one_open_task_s", median(&old.starts)),
             ("many_schedulers_s", median(&many.starts)),
@@ -85,9 +85,11 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
             ("submitted_one_by_one", singles as f64),
         ],
         ran: format!(
-            "from the start of the process to the first AsyncDone of a SQL task, with {total} SQL tasks queued ({PER_CALL} a \
-             call); with one task open and {total} no-op tasks finished after it; with {open} schedulers open, each with {FEW} \
-             tasks finished one by one, a moment ago or a minute ago; and with {singles} SQL tasks queued one by one, under request ids"
+            "from the start of the process to the first AsyncDone of a SQL task, with {total} SQL \
+             tasks queued ({PER_CALL} a call); with one task open and {total} no-op tasks finished \
+             after it; with {open} schedulers open, each with {FEW} tasks finished one by one, a \
+             moment ago or a minute ago; and with {singles} SQL tasks queued one by one, under \
+             request ids"
         ),
     })
 }
@@ -115,8 +117,7 @@ impl Side {
         fill::fill_with(&scheduler, 0, total, per_call, callers, sql).await
     }
 
-    /// A start: until the first event of the backlog, which is resumed, or of a new task of a new
-    /// scheduler.
+    /// Starts a server and waits for the first event of the resumed backlog, else of a new task.
     async fn start(&mut self, environment: &Environment) -> Result<()> {
         let start = Instant::now();
         let server = environment.server(&self.database).await?;
@@ -146,7 +147,7 @@ impl Side {
     }
 }
 
-/// A scheduler whose first task waits for a day, and `total` tasks after it that end.
+/// A scheduler whose first task waits for a day while `total` later tasks end.
 async fn one_open(server: &Server, total: u64) -> Result<()> {
     let scheduler = Client::connect(&server.address)
         .await?
@@ -170,7 +171,7 @@ async fn one_open(server: &Server, total: u64) -> Result<()> {
     Ok(())
 }
 
-/// Opens `count` schedulers, and has each finish a few tasks.
+/// Opens `count` schedulers and runs a few tasks on each.
 async fn few_each(server: &Server, count: u64) -> Result<()> {
     let schedulers = schedulers::open(&server.address, count).await?;
     let mut submitting = JoinSet::new();

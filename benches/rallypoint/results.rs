@@ -1,15 +1,16 @@
-//! `RESULTS.md`: every bench's figure beside its yardstick, with the machine and the versions they
-//! were measured on. It reads the JSON the benches print and knows nothing of what they measure.
+//! `RESULTS.md`: the figure of every bench beside its baseline, with the machine and the versions
+//! on which they were measured. It reads the JSON that the benches print and knows nothing of what
+//! they measure.
 
 use crate::{
-    chart::Picture,
+    chart::Chart,
     machine::Machine,
     report::{median, round},
 };
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// The whole page. `failed`: benches that came to no result.
+/// The whole page. `failed`: benches without a result.
 pub(crate) fn page(machine: &Machine, runs: u64, results: &[Value], failed: &[String]) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
@@ -17,8 +18,8 @@ pub(crate) fn page(machine: &Machine, runs: u64, results: &[Value], failed: &[St
     out
 }
 
-/// File name and text of the picture of a bench that grows; `None`: it does not.
-pub(crate) fn picture(result: &Value) -> Option<(String, String)> {
+/// File name and text of the chart of a bench with a series; `None` for other benches.
+pub(crate) fn chart(result: &Value) -> Option<(String, String)> {
     let (name, series) = (result["name"].as_str()?, result["series"].as_array()?);
     let by = by(series.first()?)?;
     let values = |name: &str| {
@@ -28,20 +29,20 @@ pub(crate) fn picture(result: &Value) -> Option<(String, String)> {
             .collect::<Vec<_>>()
     };
     let (loaded, empty) = (values("tasks_per_s"), values("empty_tasks_per_s"));
-    let below = by.replace('_', " ");
-    let title = format!("Throughput against {below}");
+    let x_label = by.replace('_', " ");
+    let title = format!("Throughput against {x_label}");
     let lines = vec![
         ("with it", "#1f6feb", loaded),
         ("empty server, same run", "#999999", empty),
     ];
-    let picture = Picture {
+    let chart = Chart {
         title: &title,
-        below: &below,
-        beside: "tasks/s",
-        places: values(by),
+        x_label: &x_label,
+        y_label: "tasks/s",
+        positions: values(by),
         lines,
     };
-    Some((format!("{name}.svg"), picture.svg()))
+    Some((format!("{name}.svg"), chart.svg()))
 }
 
 fn write_page(
@@ -53,11 +54,13 @@ fn write_page(
 ) -> std::fmt::Result {
     writeln!(
         out,
-        "# Results\n\nWritten by `make bench`. Machines differ; ratios travel: every figure stands beside a yardstick"
+        "# Results\n\nWritten by `make bench`. Machines differ and ratios travel: \
+         every figure stands beside a baseline"
     )?;
     writeln!(
         out,
-        "that was measured in the same run on the same machine, which runs client, server and Postgres together.\n"
+        "measured in the same run on the same machine, \
+         which runs client, server and Postgres together.\n"
     )?;
     writeln!(
         out,
@@ -65,7 +68,7 @@ fn write_page(
     )?;
     writeln!(
         out,
-        "| bench | figure | lowest – highest | yardstick | ratio |\n|---|---|---|---|---|"
+        "| bench | figure | lowest – highest | baseline | ratio |\n|---|---|---|---|---|"
     )?;
     for result in results {
         let all: Vec<f64> = result["runs"]
@@ -78,13 +81,13 @@ fn write_page(
         let most = all.iter().copied().fold(median(&all), f64::max);
         let (name, unit) = (text(&result["name"]), text(&result["unit"]));
         let spread = format!("{} – {}", number(&json!(least)), number(&json!(most)));
-        let (figure, yardstick) = (
+        let (figure, baseline) = (
             number(&result["figure"]),
             number(&result["yardstick"]["figure"]),
         );
         writeln!(
             out,
-            "| {name} | {figure} {unit} | {spread} | {yardstick} | {} |",
+            "| {name} | {figure} {unit} | {spread} | {baseline} | {} |",
             number(&result["ratio"])
         )?;
     }
@@ -138,7 +141,7 @@ fn detail(result: &Value, out: &mut String) -> std::fmt::Result {
     writeln!(out, "\n![throughput]({name}.svg)")
 }
 
-/// What grows in a series: its one column of whole numbers that is named in `by`.
+/// The column of a series that holds the sizes.
 fn by(point: &Value) -> Option<&'static str> {
     ["queued", "open_schedulers"]
         .into_iter()
@@ -149,7 +152,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// Grouped by thousands, so that large figures can be read.
+/// The number with its digits in groups of three.
 pub(crate) fn number(value: &Value) -> String {
     let Some(value) = value.as_f64() else {
         return "–".to_owned();

@@ -1,9 +1,9 @@
-//! What open schedulers cost that do nothing: statements, memory, and the speed of a task in any of
-//! them against the same task on an empty server.
+//! What idle open schedulers cost: statements, memory, and the speed of a task in any of them
+//! against the same task on an empty server.
 
 use crate::{
     environment::Environment,
-    paired::{self, Duel},
+    paired::{self, PairedRuns},
     report::{Report, median},
     series::Measured,
 };
@@ -19,14 +19,14 @@ use std::{
 };
 use tokio::task::JoinSet;
 
-/// Schedulers open, step by step.
+/// Open schedulers at each step.
 const STEPS: [u64; 4] = [1_000, 10_000, 30_000, 100_000];
 const PER_CALL: u64 = 100;
 const CALLERS: u64 = 64;
 const ONE_BY_ONE: usize = 1_000;
-/// How long nobody asks for anything, while statements are counted.
+/// How long statements are counted while there are no calls.
 const IDLE: Duration = Duration::from_secs(30);
-/// Until what went before has left no trace: schedulers out of use have been written down as such.
+/// Time until idle schedulers have been recorded as quiesced.
 const SETTLED: Duration = Limits::DEFAULT
     .quiesce_after
     .saturating_mul(2)
@@ -46,15 +46,15 @@ pub(crate) async fn run(total: u64, most: u64, runs: usize) -> Result<Measured> 
     for schedulers in [&few, &many] {
         drive(schedulers, 0, total / 4).await?;
     }
-    let (mut points, mut last, mut before) = (Vec::new(), Duel::default(), None::<(u64, f64)>);
+    let (mut points, mut last, mut before) =
+        (Vec::new(), PairedRuns::default(), None::<(u64, f64)>);
     for step in STEPS.into_iter().filter(|step| *step <= most) {
         many.extend(open(&loaded.address, step - many.len() as u64).await?);
         let resident = loaded.usage()?.resident;
         environment.checkpoint().await?;
-        last = fight(&few, &many, 2 * runs + 1, total).await?;
+        last = measure(&few, &many, 2 * runs + 1, total).await?;
         let mut point = last.point(step);
-        // Of those opened since the last step: the first ones live in memory that the load before
-        // them has left.
+        // Per scheduler opened since the last step: the first ones reuse memory the load has freed.
         let bytes = before
             .replace((step, resident))
             .map_or(f64::NAN, |(opened, used)| {
@@ -105,22 +105,30 @@ pub(super) async fn open(address: &str, count: u64) -> Result<Vec<Scheduler>> {
     Ok(all)
 }
 
-/// Turn by turn: a rate over 64 schedulers picked anew, then tasks one at a time, each in another
+/// Turn by turn: the rate over 64 newly picked schedulers, then single tasks, each in another
 /// scheduler.
-async fn fight(few: &[Scheduler], many: &[Scheduler], turns: usize, total: u64) -> Result<Duel> {
-    let mut duel = Duel::default();
+async fn measure(
+    few: &[Scheduler],
+    many: &[Scheduler],
+    turns: usize,
+    total: u64,
+) -> Result<PairedRuns> {
+    let mut paired_runs = PairedRuns::default();
     for turn in 0..turns {
-        let mut sides = [(few, &mut duel.empty), (many, &mut duel.loaded)];
+        let mut sides = [
+            (few, &mut paired_runs.empty),
+            (many, &mut paired_runs.loaded),
+        ];
         sides.rotate_left(turn % 2);
         for (schedulers, side) in sides {
             let rate = drive(schedulers, turn, total).await?;
             side.add(rate, &one_by_one(schedulers, turn).await?);
         }
     }
-    Ok(duel)
+    Ok(paired_runs)
 }
 
-/// Tasks per second when 64 schedulers, spread over all, are given `total` no-op tasks at once.
+/// Tasks per second when 64 schedulers, spread over all, get `total` no-op tasks at once.
 async fn drive(schedulers: &[Scheduler], turn: usize, total: u64) -> Result<f64> {
     let calls = total / CALLERS / PER_CALL;
     let start = Instant::now();
@@ -149,8 +157,7 @@ async fn drive(schedulers: &[Scheduler], turn: usize, total: u64) -> Result<f64>
     Ok((calls * PER_CALL * CALLERS) as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Microseconds of tasks one at a time, each in another scheduler: submit, then wait on a stream of
-/// its own.
+/// Microseconds of single tasks, each in another scheduler: submit, then wait on a new stream.
 async fn one_by_one(schedulers: &[Scheduler], turn: usize) -> Result<Vec<f64>> {
     let mut latencies = Vec::with_capacity(ONE_BY_ONE);
     for number in 0..ONE_BY_ONE {
@@ -165,13 +172,12 @@ async fn one_by_one(schedulers: &[Scheduler], turn: usize) -> Result<Vec<f64>> {
     Ok(latencies)
 }
 
-/// One after the other, but far apart.
+/// Picks schedulers that are far apart.
 fn spread(schedulers: &[Scheduler], number: usize) -> &Scheduler {
     &schedulers[number.wrapping_mul(7_919) % schedulers.len()]
 }
 
-/// Statements per second that reach Postgres, its own bookkeeping and ours left out, while nobody
-/// asks for anything.
+/// Statements per second of the server while there are no calls; those of this bench do not count.
 async fn statements(environment: &Environment) -> Result<f64> {
     let mut admin = environment.admin().await?;
     sqlx::query("create extension if not exists pg_stat_statements")
@@ -182,28 +188,29 @@ async fn statements(environment: &Environment) -> Result<f64> {
         .await?;
     let start = Instant::now();
     tokio::time::sleep(IDLE).await;
-    let calls = "select coalesce(sum(calls), 0)::float8 from pg_stat_statements where userid <> current_user::regrole";
+    let calls = "select coalesce(sum(calls), 0)::float8 from pg_stat_statements \
+                 where userid <> current_user::regrole";
     let calls: f64 = sqlx::query_scalar(calls).fetch_one(&mut admin).await?;
     Ok(calls / start.elapsed().as_secs_f64())
 }
 
 fn report(
-    last: Duel,
+    last: PairedRuns,
     open: usize,
     total: u64,
     statements_per_s: f64,
     bytes_per_scheduler: f64,
 ) -> Report {
-    let (figure, yardstick) = (median(&last.loaded.rates), median(&last.empty.rates));
+    let (figure, baseline) = (median(&last.loaded.rates), median(&last.empty.rates));
     let (p50, empty_p50) = (median(&last.loaded.p50s), median(&last.empty.p50s));
     let (p99, empty_p99) = (median(&last.loaded.p99s), median(&last.empty.p99s));
     Report {
         name: "schedulers",
         figure,
         unit: "tasks/s",
-        yardstick: (
+        baseline: (
             "the same load on an empty server beside it, turn by turn",
-            yardstick,
+            baseline,
         ),
         ratio: paired::ratio(&last.loaded.rates, &last.empty.rates),
         also: vec![
@@ -224,8 +231,9 @@ fn report(
         ],
         runs: last.loaded.rates,
         ran: format!(
-            "{open} schedulers open; {total} no-op tasks, 100 a call, in 64 of them at a time; {ONE_BY_ONE} one at a time, each \
-             in another scheduler, from the call to the end of its stream; then 30 s without a call"
+            "{open} schedulers open; {total} no-op tasks, 100 a call, in 64 of them at a time; \
+             {ONE_BY_ONE} one at a time, each in another scheduler, from the call to the end of \
+             its stream; then 30 s without a call"
         ),
     }
 }

@@ -1,20 +1,20 @@
-//! Figures at growing sizes, for the benches that ask what size costs. The report stands for the
-//! largest one.
+//! Figures at growing sizes, for benches that measure the cost of size. The report is that of the
+//! largest size.
 
 use crate::report::{Report, round};
 use serde_json::{Map, Value, json};
 use std::fmt;
 
-/// A report, and how it came about size by size; no points for a bench of one size.
+/// A report and the figures at each size; no points for a bench of one size.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub report: Report,
-    /// What grows.
+    /// The name of the size.
     pub by: &'static str,
     pub points: Vec<Point>,
 }
 
-/// What was found at one size.
+/// The figures at one size.
 #[derive(Debug)]
 pub(crate) struct Point {
     pub at: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Point {
 }
 
 impl Measured {
-    /// The JSON of the report, with `series`: an object for each size.
+    /// The JSON of the report, with an object per size in `series`.
     pub(crate) fn json(&self) -> Value {
         let mut all = self.report.json();
         if !self.points.is_empty() {

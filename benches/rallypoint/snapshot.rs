@@ -1,5 +1,5 @@
-//! Somebody who looks at the log and goes to lunch with the transaction open, and days that come
-//! and go meanwhile: the same load on a server that is left alone, turn by turn.
+//! A reader who leaves a transaction open after reading the log, and partitions that are created
+//! and dropped meanwhile, against the same load on an undisturbed server, turn by turn.
 
 use crate::{
     environment::{Environment, Server},
@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 use tokio::{sync::watch, task::JoinHandle};
 
 const CALLERS: u64 = 64;
-/// Tasks of one turn by all callers, and then one at a time.
+/// Tasks of one turn: by all callers, and then one at a time.
 const TOGETHER: u64 = 40_000;
 const ONE_BY_ONE: u64 = 1_500;
-/// A day comes and goes every so often.
-const DAY: Duration = Duration::from_secs(2);
-const ATTACH: &str = "alter table submission attach partition submission_far for values from ('2199-01-01') to ('2199-01-02')";
+/// How often a day is created and dropped.
+const DAY_INTERVAL: Duration = Duration::from_secs(2);
+const ATTACH: &str = "alter table submission attach partition submission_far \
+                      for values from ('2199-01-01') to ('2199-01-02')";
 
 /// Two servers on databases of their own, one of them disturbed.
 struct Sides {
@@ -38,7 +39,7 @@ struct Figures {
     batches: f64,
 }
 
-/// Each disturbance lasts for so many batches.
+/// Each disturbance lasts for `batches` batches.
 pub(crate) async fn run(batches: u64) -> Result<Report> {
     let environment = Environment::new().await?;
     let (quiet, database) = (
@@ -55,21 +56,21 @@ pub(crate) async fn run(batches: u64) -> Result<Report> {
         load::drive(&server.address, TOGETHER, 1, CALLERS).await?;
     }
     let mut session = sides.environment.connect(&sides.database).await?;
-    look(&mut session).await?;
-    let held = sides.fight(batches).await?;
+    open_snapshot(&mut session).await?;
+    let held = sides.measure(batches).await?;
     let turning = Days::start(&sides.environment, &sides.database).await?;
-    let both = sides.fight(batches / 4).await?;
+    let both = sides.measure(batches / 4).await?;
     session.execute("rollback").await?;
     session.close().await?;
     turning.stop().await?;
     let turning = Days::start(&sides.environment, &sides.database).await?;
-    let days = sides.fight(batches).await?;
+    let days = sides.measure(batches).await?;
     let turned = turning.stop().await?;
     Ok(Report {
         name: "snapshot",
         figure: median(&held.rates),
         unit: "tasks/s",
-        yardstick: (
+        baseline: (
             "the same load on a server that is left alone, turn by turn",
             median(&held.alone),
         ),
@@ -88,17 +89,18 @@ pub(crate) async fn run(batches: u64) -> Result<Report> {
         ],
         runs: held.rates,
         ran: format!(
-            "turns of {TOGETHER} no-op tasks, 1 a call, {CALLERS} callers, then {ONE_BY_ONE} one at a time, for {batches} batches while a \
-             repeatable read transaction that has read execution_log stays open; then as long while a day is made, attached, \
-             detached and dropped every {} s; both for a quarter of it in between",
-            DAY.as_secs()
+            "turns of {TOGETHER} no-op tasks, 1 a call, {CALLERS} callers, then {ONE_BY_ONE} one \
+             at a time, for {batches} batches while a repeatable read transaction that has read \
+             execution_log stays open; then as long while a day is made, attached, detached and \
+             dropped every {} s; both for a quarter of it in between",
+            DAY_INTERVAL.as_secs()
         ),
     })
 }
 
 impl Sides {
-    /// Turn by turn, until the disturbed one has written so many batches.
-    async fn fight(&self, batches: u64) -> Result<Figures> {
+    /// Measures turn by turn until the disturbed server has written `batches` batches.
+    async fn measure(&self, batches: u64) -> Result<Figures> {
         let (mut alone, mut disturbed) = (Side::default(), Side::default());
         let before = self.batches().await?;
         let mut written = 0.0;
@@ -137,15 +139,15 @@ impl Sides {
     }
 }
 
-async fn look(session: &mut PgConnection) -> Result<()> {
+async fn open_snapshot(session: &mut PgConnection) -> Result<()> {
     session
         .execute("begin isolation level repeatable read; select 1 from execution_log limit 1")
         .await?;
     Ok(())
 }
 
-/// Makes, attaches, detaches and drops a day far away again and again, as the server's housekeeping
-/// does it.
+/// Creates, attaches, detaches and drops a partition of a distant day again and again, as the
+/// server's maintenance does.
 struct Days {
     stop: watch::Sender<bool>,
     turning: JoinHandle<Result<u32>>,
@@ -158,7 +160,7 @@ impl Days {
         Ok(Days { stop, turning })
     }
 
-    /// How many days have come and gone.
+    /// Stops; returns how many days were created and dropped.
     async fn stop(self) -> Result<u32> {
         self.stop.send_replace(true);
         self.turning.await?
@@ -173,20 +175,20 @@ async fn turn_days(mut session: PgConnection, mut stopped: watch::Receiver<bool>
         session
             .execute("create table if not exists submission_far (like submission including all)")
             .await?;
-        // It stands already when an open reader has kept the last one from going.
+        // Fails while an open reader has kept the last one attached.
         let _ = session.execute(ATTACH).await;
-        turned += u32::from(let_go(&mut session).await?);
-        let rest = DAY.saturating_sub(began.elapsed());
+        turned += u32::from(drop_day(&mut session).await?);
+        let rest = DAY_INTERVAL.saturating_sub(began.elapsed());
         let _ = tokio::time::timeout(rest, stopped.changed()).await;
     }
-    let_go(&mut session).await?;
+    drop_day(&mut session).await?;
     session.close().await?;
     Ok(turned)
 }
 
-/// Detaches the day and drops it; says whether it is gone. An open reader keeps it, and then nobody
-/// waits behind.
-async fn let_go(session: &mut PgConnection) -> Result<bool> {
+/// Detaches the day and drops it; returns whether it is gone. An open reader prevents that, and
+/// then no one must wait behind it.
+async fn drop_day(session: &mut PgConnection) -> Result<bool> {
     let there =
         "select exists (select from pg_inherits where inhrelid = to_regclass('submission_far'))";
     let _ = session

@@ -1,9 +1,9 @@
-//! Readers that never read, while events by the million pass them by: what they cost those who do
-//! read, and the server's memory.
+//! Streams that are never read while millions of events are sent: what they cost the streams that
+//! are read, and the server's memory.
 //!
-//! Two servers take turns under the same load; in one of them some streams are stalled from the
-//! first turn to the last. A turn gives tasks to a busy scheduler, which all the stalled ones
-//! watch, and a few to calm ones; it ends when every reading stream has been told of them.
+//! Two servers take turns under the same load; on one of them some streams are stalled from the
+//! first turn to the last. A turn gives tasks to a busy scheduler, which all stalled streams watch,
+//! and a few to calm ones; it ends when every reading stream has received all events.
 
 use crate::{
     environment::{Environment, Server},
@@ -25,34 +25,34 @@ use tonic::{Streaming, transport::Endpoint};
 
 /// Streams of one connection.
 const PER_CONNECTION: u64 = 20;
-/// One in so many never reads.
+/// One stream in so many never reads.
 const STALLED: u64 = 10;
-/// The busy one, and the calm ones.
+/// One busy scheduler; the others are calm.
 const SCHEDULERS: u64 = 10;
-/// One in so many reads the busy one.
+/// One reading stream in so many reads the busy scheduler.
 const BUSY: u64 = 20;
-/// A calm one has so many times fewer tasks.
+/// A calm scheduler has so many times fewer tasks.
 const CALM: u64 = 100;
 const PER_CALL: u64 = 100;
 const CALLERS: u64 = 16;
-/// Events of one turn: so many tasks wait at its start, and take memory as well.
+/// Events per turn. The tasks are queued before it starts, which takes memory as well.
 const TURN: u64 = 50_000;
-/// What the server's memory is to stay within.
+/// Limit for the memory of the server.
 const LIMIT_MIB: f64 = 256.0;
 
-/// A server and those who listen to it.
+/// A server and the streams of it.
 struct Side {
     server: Server,
-    /// The busy one first.
+    /// The busy scheduler first.
     schedulers: Vec<Scheduler>,
-    /// How many read, of all schedulers.
+    /// Reading streams, over all schedulers.
     readers: u64,
-    /// Tasks of the busy one so far.
+    /// Tasks of the busy scheduler so far.
     submitted: u64,
-    /// What the reading streams have been told.
-    heard: Arc<Semaphore>,
+    /// Events received by the reading streams.
+    received: Arc<Semaphore>,
     reading: JoinSet<Result<()>>,
-    _asleep: Vec<Streaming<SynchronizationResponse>>,
+    _stalled: Vec<Streaming<SynchronizationResponse>>,
 }
 
 pub(crate) async fn run(streams: u64, events: u64) -> Result<Report> {
@@ -74,7 +74,7 @@ pub(crate) async fn run(streams: u64, events: u64) -> Result<Report> {
             memory.push(side.server.usage()?.mib());
         }
     }
-    // The first turn brings what every turn needs: plans, and memory of the streams.
+    // The first turn warms up plans and the memory of the streams.
     let (free, burdened) = (free.split_off(1), burdened.split_off(1));
     let peak = beside.server.usage()?.peak_mib();
     let last = memory.len() - 1;
@@ -83,7 +83,7 @@ pub(crate) async fn run(streams: u64, events: u64) -> Result<Report> {
         figure: median(&burdened),
         unit: "events/s",
         ratio: ratio(&burdened, &free),
-        yardstick: (
+        baseline: (
             "the reading streams of a server without stalled ones, turn by turn",
             median(&free),
         ),
@@ -99,8 +99,9 @@ pub(crate) async fn run(streams: u64, events: u64) -> Result<Report> {
             ("peak_of_256_mib", peak / LIMIT_MIB),
         ],
         ran: format!(
-            "{streams} streams over {SCHEDULERS} schedulers, {stalled} of which are never read and stay open while {} events of \
-             one scheduler pass them by, each of a task of its own kind, in {turns} turns; the reading streams got {} million events",
+            "{streams} streams over {SCHEDULERS} schedulers, {stalled} of which are never read \
+             and stay open while {} events of one scheduler pass them by, each of a task of its \
+             own kind, in {turns} turns; the reading streams got {} million events",
             beside.submitted,
             beside.deliveries(beside.submitted) / 1_000_000
         ),
@@ -117,7 +118,7 @@ impl Side {
         let server = environment
             .server(&environment.database(name).await?)
             .await?;
-        let (heard, mut reading) = (Arc::new(Semaphore::new(0)), JoinSet::new());
+        let (received, mut reading) = (Arc::new(Semaphore::new(0)), JoinSet::new());
         let mut schedulers = Vec::new();
         for at in 0..SCHEDULERS {
             let readers = share(readers, at);
@@ -132,26 +133,26 @@ impl Side {
                 for _ in first..(first + PER_CONNECTION).min(readers) {
                     reading.spawn(read(
                         own.synchronize(0, Some(forever())).await?,
-                        heard.clone(),
+                        received.clone(),
                     ));
                 }
             }
             schedulers.push(scheduler);
         }
-        let asleep = stall(&server, &schedulers[0], stalled).await?;
+        let stalled_streams = stall(&server, &schedulers[0], stalled).await?;
         Ok(Side {
             server,
             schedulers,
             readers,
             submitted: 0,
-            heard,
+            received,
             reading,
-            _asleep: asleep,
+            _stalled: stalled_streams,
         })
     }
 
-    /// Gives the busy scheduler so many tasks; events per second that the reading streams get in
-    /// all.
+    /// Gives the busy scheduler `tasks` tasks. Returns the events per second over all reading
+    /// streams.
     async fn turn(&mut self, tasks: u64) -> Result<f64> {
         let (from, to) = (self.submitted, self.submitted + tasks);
         for (at, scheduler) in self.schedulers.iter().enumerate() {
@@ -167,28 +168,28 @@ impl Side {
             )
             .await?;
         }
-        let told = self.deliveries(to) - self.deliveries(from);
+        let expected = self.deliveries(to) - self.deliveries(from);
         let start = Instant::now();
         for scheduler in &self.schedulers {
             scheduler.resume(false).await?;
         }
         tokio::select! {
-            permits = self.heard.acquire_many(u32::try_from(told)?) => permits?.forget(),
+            permits = self.received.acquire_many(u32::try_from(expected)?) => permits?.forget(),
             Some(ended) = self.reading.join_next() => ended??,
         }
         self.submitted = to;
-        Ok(told as f64 / start.elapsed().as_secs_f64())
+        Ok(expected as f64 / start.elapsed().as_secs_f64())
     }
 
-    /// What the reading streams have been told when the busy scheduler's first `tasks` and its
-    /// share of the others' are done.
+    /// Events received by the reading streams once the first `tasks` tasks of the busy scheduler
+    /// and their share of the others have ended.
     fn deliveries(&self, tasks: u64) -> u64 {
-        let told = |at| share(self.readers, at) * if at == 0 { tasks } else { tasks / CALM };
-        (0..SCHEDULERS).map(told).sum()
+        let events = |at| share(self.readers, at) * if at == 0 { tasks } else { tasks / CALM };
+        (0..SCHEDULERS).map(events).sum()
     }
 }
 
-/// How many of the reading streams read a scheduler.
+/// How many of the reading streams read the scheduler `at`.
 fn share(readers: u64, at: u64) -> u64 {
     let busy = readers / BUSY;
     if at == 0 {
@@ -198,8 +199,8 @@ fn share(readers: u64, at: u64) -> u64 {
     }
 }
 
-/// Reads on and on, and counts.
-async fn read(mut stream: DoneStream, heard: Arc<Semaphore>) -> Result<()> {
+/// Reads a stream, checks the order of its events, and counts them.
+async fn read(mut stream: DoneStream, received: Arc<Semaphore>) -> Result<()> {
     let mut next = 1;
     while let Some(events) = stream.next().await? {
         for event in &events {
@@ -210,25 +211,25 @@ async fn read(mut stream: DoneStream, heard: Arc<Semaphore>) -> Result<()> {
             );
             next += 1;
         }
-        heard.add_permits(events.len());
+        received.add_permits(events.len());
     }
     anyhow::bail!("the stream has ended")
 }
 
-/// Opens streams that nobody reads, with the windows of a client that sets none.
+/// Opens streams that are never read, with the flow-control windows of a client that sets none.
 async fn stall(
     server: &Server,
     scheduler: &Scheduler,
     count: u64,
 ) -> Result<Vec<Streaming<SynchronizationResponse>>> {
-    let mut asleep = Vec::new();
+    let mut stalled_streams = Vec::new();
     for _ in 0..count.div_ceil(PER_CONNECTION) {
         let mut calls = SchedulerServiceClient::new(
             Endpoint::from_shared(server.address.clone())?
                 .connect()
                 .await?,
         );
-        for _ in 0..PER_CONNECTION.min(count - asleep.len() as u64) {
+        for _ in 0..PER_CONNECTION.min(count - stalled_streams.len() as u64) {
             let until = Some(Until {
                 kind: Some(forever()),
             });
@@ -237,17 +238,17 @@ async fn stall(
                 until,
                 ..Default::default()
             };
-            asleep.push(calls.synchronization(request).await?.into_inner());
+            stalled_streams.push(calls.synchronization(request).await?.into_inner());
         }
     }
-    Ok(asleep)
+    Ok(stalled_streams)
 }
 
 fn forever() -> Kind {
     Kind::Forever(api::Unit {})
 }
 
-/// A task that is unlike its neighbours: its event stands alone from the queue to the stream.
+/// A task that differs from its neighbours, so that it is never merged into a run with them.
 fn single(number: u64) -> Task {
     let labels = HashMap::from([("half".to_owned(), (number % 2).to_string())]);
     let options = Some(TaskOptions {

@@ -1,6 +1,6 @@
-//! Three replicas under a steady load: the owner is killed, again and again, and the time until the
-//! next event is taken; then each is told to go and started again, and the longest silence is
-//! taken. Callers know all three addresses.
+//! Three replicas under a steady load. The owner is killed repeatedly, and the time to the next
+//! event is taken; then each replica is shut down and restarted, and the longest silence is taken.
+//! Callers know all three addresses.
 
 use crate::{
     environment::{Environment, Server},
@@ -25,12 +25,12 @@ use tokio::{task::JoinSet, time::sleep};
 
 const REPLICAS: usize = 3;
 const CALLERS: u64 = 8;
-/// Between two calls of a caller.
-const PACE: Duration = Duration::from_millis(5);
-/// Load before the first fault and after each.
+/// Pause between two calls of a caller, and between two checks.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Undisturbed load before the first fault and after each.
 const CALM: Duration = Duration::from_secs(2);
-/// The longest wait for an event.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest wait for an owner or an event.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn run(kills: u64) -> Result<Report> {
     let environment = Environment::new().await?;
@@ -50,7 +50,7 @@ pub(crate) async fn run(kills: u64) -> Result<Report> {
     }
     let begun = Instant::now();
     for index in 0..REPLICAS {
-        replicas.leave(index).await?;
+        replicas.shut_down(index).await?;
         replicas.restart(index).await?;
         sleep(CALM).await;
     }
@@ -62,7 +62,7 @@ pub(crate) async fn run(kills: u64) -> Result<Report> {
         figure,
         unit: "s",
         runs: silences,
-        yardstick: ("the lease", lease),
+        baseline: ("the lease", lease),
         ratio: figure / lease,
         also: vec![
             ("slowest_s", slowest),
@@ -71,13 +71,13 @@ pub(crate) async fn run(kills: u64) -> Result<Report> {
             ("calls", load.calls.load(Ordering::Relaxed) as f64),
         ],
         ran: format!(
-            "from kill -9 of the owner of {REPLICAS} replicas to the next AsyncDone, no-op tasks, {CALLERS} callers; then each \
-             replica told to go and started again"
+            "from kill -9 of the owner of {REPLICAS} replicas to the next AsyncDone, no-op tasks, \
+             {CALLERS} callers; then each replica shut down and started again"
         ),
     })
 }
 
-/// Servers at addresses that stay the same.
+/// Servers at fixed addresses.
 struct Replicas {
     servers: Vec<Option<Server>>,
     addresses: Vec<String>,
@@ -114,7 +114,7 @@ impl Replicas {
         Ok(replicas)
     }
 
-    /// Starts one and waits until it answers.
+    /// Starts a replica and waits until it answers.
     async fn restart(&mut self, index: usize) -> Result<()> {
         let arguments: Vec<&str> = self.arguments[index].iter().map(String::as_str).collect();
         self.servers[index] = Some(Server::with(&arguments).await?);
@@ -127,23 +127,27 @@ impl Replicas {
 
     async fn owner(&self, client: &Client) -> Result<usize> {
         let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < EVENT_TIMEOUT {
             let status = client.status().await?;
             let owner = status.replicas.iter().find(|row| row.owner);
             if let Some(index) = owner.and_then(|row| row.name.strip_prefix('r')?.parse().ok()) {
                 return Ok(index);
             }
-            sleep(PACE).await;
+            sleep(POLL_INTERVAL).await;
         }
-        anyhow::bail!("nobody owns the shard")
+        anyhow::bail!("no replica owns the shard")
     }
 
     async fn kill(&mut self, index: usize) -> Result<()> {
         self.servers[index].take().context("it runs")?.kill().await
     }
 
-    async fn leave(&mut self, index: usize) -> Result<()> {
-        self.servers[index].take().context("it runs")?.leave().await
+    async fn shut_down(&mut self, index: usize) -> Result<()> {
+        self.servers[index]
+            .take()
+            .context("it runs")?
+            .shut_down()
+            .await
     }
 }
 
@@ -151,9 +155,9 @@ fn free_address() -> Result<String> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
 }
 
-/// Callers that submit, and one that listens; they end with this value.
+/// Callers that submit tasks and one that reads the events, all stopped when dropped.
 struct Load {
-    heard: Arc<Mutex<Vec<Instant>>>,
+    received: Arc<Mutex<Vec<Instant>>>,
     calls: Arc<AtomicU64>,
     failed: Arc<AtomicU64>,
     _tasks: JoinSet<()>,
@@ -162,9 +166,9 @@ struct Load {
 impl Load {
     async fn begin(client: &Client) -> Result<Load> {
         let scheduler = client.open(SchedulerSettings::default()).await?;
-        let (heard, calls, failed) = (Arc::default(), Arc::default(), Arc::default());
+        let (received, calls, failed) = (Arc::default(), Arc::default(), Arc::default());
         let mut tasks = JoinSet::new();
-        tasks.spawn(listen(scheduler.clone(), Arc::clone(&heard)));
+        tasks.spawn(listen(scheduler.clone(), Arc::clone(&received)));
         for _ in 0..CALLERS {
             tasks.spawn(submit(
                 scheduler.clone(),
@@ -173,22 +177,22 @@ impl Load {
             ));
         }
         Ok(Load {
-            heard,
+            received,
             calls,
             failed,
             _tasks: tasks,
         })
     }
 
-    /// How long after a kill the first event came that was not on its way already.
+    /// Time from a kill to the first event that was not in flight already.
     async fn next_after(&self, killed: Instant) -> Result<Duration> {
         let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < EVENT_TIMEOUT {
             let since = killed + Duration::from_millis(200);
             if let Some(first) = self.moments().into_iter().find(|moment| *moment > since) {
                 return Ok(first - killed);
             }
-            sleep(PACE).await;
+            sleep(POLL_INTERVAL).await;
         }
         anyhow::bail!("no event came after the owner was killed")
     }
@@ -207,20 +211,20 @@ impl Load {
     }
 
     fn moments(&self) -> Vec<Instant> {
-        self.heard
+        self.received
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 }
 
-async fn listen(scheduler: Scheduler, heard: Arc<Mutex<Vec<Instant>>>) {
+async fn listen(scheduler: Scheduler, received: Arc<Mutex<Vec<Instant>>>) {
     let until = Some(Kind::Forever(Unit {}));
     let Ok(mut stream) = scheduler.synchronize(0, until).await else {
         return;
     };
     while let Ok(Some(_)) = stream.next().await {
-        heard
+        received
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .push(Instant::now());
@@ -234,6 +238,6 @@ async fn submit(scheduler: Scheduler, calls: Arc<AtomicU64>, failed: Arc<AtomicU
             eprintln!("a call failed: {error}");
             failed.fetch_add(1, Ordering::Relaxed);
         }
-        sleep(PACE).await;
+        sleep(POLL_INTERVAL).await;
     }
 }

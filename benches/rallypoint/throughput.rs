@@ -42,23 +42,24 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
             .await?,
         );
     }
-    let (figure, yardstick) = (median(&rates), median(&raw_rates));
+    let (figure, baseline) = (median(&rates), median(&raw_rates));
     Ok(Report {
         name: "throughput",
         figure,
         unit: "tasks/s",
         runs: rates,
-        yardstick: (
+        baseline: (
             "raw append of the same rows on one connection, no service",
-            yardstick,
+            baseline,
         ),
-        ratio: figure / yardstick,
+        ratio: figure / baseline,
         also: vec![
             ("wal_bytes_per_task", median(&wal)),
             ("tasks_per_batch", median(&per_batch)),
         ],
         ran: format!(
-            "{total} no-op tasks with 200-byte bodies, {PER_CALL} a call, {CALLERS} callers, one scheduler, durable"
+            "{total} no-op tasks with 200-byte bodies, {PER_CALL} a call, {CALLERS} callers, \
+             one scheduler, durable"
         ),
     })
 }

@@ -1,5 +1,5 @@
-//! No-op tasks end to end over gRPC, durable, one task a call, against bare unary gRPC calls in the
-//! same run.
+//! No-op tasks end to end over gRPC, durable, one task a call, against the same calls to the null
+//! server.
 
 use crate::{
     environment::{Environment, Server},
@@ -15,43 +15,44 @@ use std::time::{Duration, Instant};
 use tonic::transport::Channel;
 
 const CALLERS: u64 = 64;
-/// The service and the bare process take turns of so many calls, so that what else the machine does
-/// falls on both.
+/// The service and the null server alternate in turns of this many calls, so that other load on the
+/// machine affects both.
 const TURN: u64 = 10_000;
 
 pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
     let environment = Environment::new().await?;
     let database = environment.database("bench").await?;
-    let (server, nothing) = (environment.server(&database).await?, Server::bare().await?);
+    let (server, null_server) = (environment.server(&database).await?, Server::null().await?);
     let mut service = Service::open(&server.address).await?;
-    let bare = null_server::channel(&nothing.address).await?;
+    let null = null_server::channel(&null_server.address).await?;
     service.call(total / 20).await?;
-    let (mut rates, mut bare_rates) = (Vec::new(), Vec::new());
+    let (mut rates, mut null_rates) = (Vec::new(), Vec::new());
     for _ in 0..runs {
-        let (mut took, mut bare_took, mut made) = (Duration::ZERO, Duration::ZERO, 0);
+        let (mut took, mut null_took, mut made) = (Duration::ZERO, Duration::ZERO, 0);
         while made < total {
             let turn = TURN.min(total - made);
             took += service.call(turn).await?;
-            bare_took += call_bare(&bare, service.requests(turn)).await?;
+            null_took += call_null(&null, service.requests(turn)).await?;
             made += turn;
         }
         rates.push(total as f64 / took.as_secs_f64());
-        bare_rates.push(total as f64 / bare_took.as_secs_f64());
+        null_rates.push(total as f64 / null_took.as_secs_f64());
     }
-    let (figure, yardstick) = (median(&rates), median(&bare_rates));
+    let (figure, baseline) = (median(&rates), median(&null_rates));
     Ok(Report {
         name: "unary",
         figure,
         unit: "calls/s",
         runs: rates,
-        yardstick: (
+        baseline: (
             "the same calls answered at once by a process that does nothing with them",
-            yardstick,
+            baseline,
         ),
-        ratio: figure / yardstick,
+        ratio: figure / baseline,
         also: Vec::new(),
         ran: format!(
-            "{total} calls with one no-op task of 200 bytes each, {CALLERS} callers, one scheduler, durable; by turns of {TURN}"
+            "{total} calls with one no-op task of 200 bytes each, {CALLERS} callers, one \
+             scheduler, durable; by turns of {TURN}"
         ),
     })
 }
@@ -83,8 +84,7 @@ impl Service {
         null_server::requests(self.scheduler.handle(), count)
     }
 
-    /// How long so many calls take, until the last AsyncDone has come. The calls are those of the
-    /// yardstick.
+    /// Time of `count` calls, until the last AsyncDone. The calls are those of the baseline.
     async fn call(&mut self, count: u64) -> Result<Duration> {
         let last = self.stream.cursor() + count as i64;
         let requests = self.requests(count);
@@ -106,7 +106,7 @@ impl Service {
     }
 }
 
-async fn call_bare(channel: &Channel, requests: Vec<ExecAsyncRequest>) -> Result<Duration> {
+async fn call_null(channel: &Channel, requests: Vec<ExecAsyncRequest>) -> Result<Duration> {
     let start = Instant::now();
     null_server::call_all(channel.clone(), requests, CALLERS).await?;
     Ok(start.elapsed())

@@ -8,13 +8,13 @@ use std::process::ExitCode;
 /// Arguments of `cancel`.
 #[derive(Args, Debug)]
 pub(super) struct Cancel {
-    /// The task: its scheduler's handle, a slash, its number there
+    /// The task: handle of its scheduler, a slash, its number
     #[arg(value_parser = parse, value_name = "HANDLE/SEQ")]
     task: Task,
 }
 
 impl Cancel {
-    /// Asks for it and says what became of it.
+    /// Cancels the task and prints the result.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let Task { handle, seq } = self.task;
         let what = format!("cannot cancel task {handle}/{seq}");
@@ -22,13 +22,13 @@ impl Cancel {
         let answer = answer.map_err(|error| CliError::call(what, &error))?;
         output::line(match answer.state() {
             TaskState::Done => format!("ended: {}", labels::outcome(answer.outcome())),
-            _ => "it runs, and is being stopped".to_owned(),
+            _ => "running, and being stopped".to_owned(),
         });
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// A task by its log id.
+/// A task on the command line.
 #[derive(Clone, Debug)]
 struct Task {
     handle: String,
@@ -39,7 +39,7 @@ fn parse(text: &str) -> Result<Task, String> {
     let (handle, seq) = text.rsplit_once('/').ok_or("write it as HANDLE/SEQ")?;
     let seq = seq
         .parse()
-        .map_err(|_| format!("`{seq}` is no task number"))?;
+        .map_err(|_| format!("`{seq}` is not a task number"))?;
     Ok(Task {
         handle: handle.to_owned(),
         seq,

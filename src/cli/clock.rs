@@ -12,7 +12,7 @@ pub(super) fn time(us: i64) -> String {
     }
 }
 
-/// The time in RFC 3339, or null.
+/// RFC 3339, or null for an absent time.
 pub(super) fn rfc3339(us: i64) -> serde_json::Value {
     Timestamp::from_microsecond(us)
         .ok()
@@ -40,7 +40,7 @@ pub(super) fn duration(us: i64) -> String {
     }
 }
 
-/// How long ago, by this machine's clock.
+/// How long ago that was by the clock of this machine.
 pub(super) fn ago(us: i64) -> String {
     if us == 0 {
         return "-".to_owned();

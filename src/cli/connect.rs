@@ -1,6 +1,6 @@
-//! The way to a server: one option, one connection.
+//! The connection to a server, and the option that names it.
 //!
-//! Connecting is tried once and fails at once: a person who mistyped an address must not wait.
+//! Connecting is tried once: a person who mistyped an address must not wait.
 
 use super::error::CliError;
 use clap::Args;
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 /// Which server to talk to.
 #[derive(Args, Clone, Debug)]
 pub(super) struct Server {
-    /// Address of the server; of several replicas: all of them, with commas between
+    /// Address of the server, or those of several replicas, separated by commas
     #[arg(
         long = "server",
         global = true,
@@ -24,15 +24,14 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// The server listening at this address.
+    /// The server that listens at this address.
     pub(super) fn at(address: SocketAddr) -> Server {
         Server {
             address: format!("http://{address}"),
         }
     }
 
-    /// A connection, or why there is none. The log shows the account of whoever sits here as the
-    /// caller.
+    /// Connects. The caller in the log is the account that runs this command.
     pub(super) async fn client(&self) -> Result<Client, CliError> {
         let what = || format!("cannot reach the server at {}", self.address);
         let client = Client::connect(&self.address)

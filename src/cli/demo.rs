@@ -1,7 +1,7 @@
-//! `demo`: the whole service on this machine, seen in ten seconds.
+//! `demo`: the whole service on this machine in ten seconds.
 //!
-//! It starts a server in this process on a private Postgres of its own, talks to it over gRPC as
-//! any caller would, and judges the run by the execution log. It leaves nothing behind.
+//! It starts a server in this process on a private Postgres, talks to it over gRPC as any caller
+//! would, and judges the run by the execution log. It leaves nothing behind.
 
 mod progress;
 mod series;
@@ -32,20 +32,29 @@ use tokio_util::sync::CancellationToken;
 use verdict::Verdict;
 
 /// How often the server is asked what runs.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How long the server may take to start.
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Arguments of `demo`.
 #[derive(Args, Debug)]
 pub(super) struct Demo {
-    /// Factor on the series' times; 1 takes 41.5 s
-    #[arg(long, env = "SCALE", hide_env_values = true, default_value_t = 0.1, value_parser = scale, value_name = "FACTOR")]
+    /// Factor on the times of the tasks; 1 takes 41.5 s
+    #[arg(
+        long,
+        env = "SCALE",
+        hide_env_values = true,
+        default_value_t = 0.1,
+        value_parser = scale,
+        value_name = "FACTOR"
+    )]
     scale: f64,
     #[command(flatten)]
     output: Output,
 }
 
 impl Demo {
-    /// Runs the series and judges it.
+    /// Runs the tasks and judges the run.
     pub(super) async fn run(self) -> Result<ExitCode, CliError> {
         let host = Host::start().await?;
         let judged = self.series(&host.server).await;
@@ -100,23 +109,23 @@ impl Demo {
 }
 
 fn broken(error: Error) -> CliError {
-    CliError::call("the demo broke off", &error)
+    CliError::call("the demo was interrupted", &error)
 }
 
-/// Shows events as they come, and between them what runs.
+/// Shows events as they arrive, and what runs in between.
 async fn watch(
     mut events: DoneStream,
     scheduler: &Scheduler,
     lines: &mut Lines,
 ) -> Result<(), Error> {
-    let mut looks = time::interval(LOOK);
+    let mut polls = time::interval(POLL_INTERVAL);
     loop {
         tokio::select! {
             done = events.next() => {
                 let Some(done) = done? else { return Ok(()) };
                 done.iter().for_each(|done| lines.done(done, event::run_time_us(done)));
             }
-            _ = looks.tick() => {
+            _ = polls.tick() => {
                 lines.seen(&scheduler.tasks(ListTasksRequest::default()).await?.tasks);
                 lines.tick();
             }
@@ -124,7 +133,7 @@ async fn watch(
     }
 }
 
-/// A server in this process, and the folder of its private Postgres.
+/// A server in this process, and the data directory of its private Postgres.
 struct Host {
     server: Server,
     folder: PathBuf,
@@ -165,14 +174,14 @@ impl Host {
         };
         match host.ready().await {
             Ok(()) => Ok(host),
-            Err(failure) => {
+            Err(error) => {
                 host.stop().await.ok();
-                Err(failure)
+                Err(error)
             }
         }
     }
 
-    /// Waits until the server serves, or ends before it does.
+    /// Waits until the server serves. Fails when it ends before that.
     async fn ready(&mut self) -> Result<(), CliError> {
         let spinner =
             ProgressBar::new_spinner().with_message("starting a private Postgres and a server …");
@@ -184,18 +193,22 @@ impl Host {
             }
         };
         let outcome = tokio::select! {
-            ended = &mut self.running => Err(ended.map_err(anyhow::Error::from).flatten().map_or_else(CliError::from, |()| {
-                CliError::new("the server ended before it was ready")
-            })),
-            waited = time::timeout(Duration::from_secs(60), ready) => {
-                waited.map_err(|_| CliError::new("the server was not ready after a minute").next("try `rallypoint serve` and read its log"))
+            ended = &mut self.running => {
+                let ended = ended.map_err(anyhow::Error::from).flatten();
+                Err(ended.map_or_else(CliError::from, |()| {
+                    CliError::new("the server ended before it was ready")
+                }))
             }
+            waited = time::timeout(READY_TIMEOUT, ready) => waited.map_err(|_| {
+                CliError::new("the server was not ready after a minute")
+                    .next("try `rallypoint serve` and read its log")
+            }),
         };
         spinner.finish_and_clear();
         outcome
     }
 
-    /// Stops the server and removes its folder.
+    /// Stops the server and removes its data.
     async fn stop(self) -> Result<(), CliError> {
         self.stop.cancel();
         let ended = if self.running.is_finished() {
@@ -208,24 +221,21 @@ impl Host {
     }
 }
 
-/// What a newcomer can try next, as commands that work from where the demo was started.
+/// What to try next, as commands that work from the present directory.
 fn hints() {
     let program = std::env::args()
         .next()
         .unwrap_or_else(|| "rallypoint".to_owned());
     let hints = [
         (
-            "a server of your own; its private Postgres is kept between runs",
+            "a server that keeps its private Postgres between runs",
             "serve &",
         ),
         (
-            "statements in parallel on that server, told as each is done",
+            "statements in parallel on that server, with an event as each is done",
             "exec 'select 1' 'select pg_sleep(2)'",
         ),
-        (
-            "the same series at its real speed: 41.5 s",
-            "demo --scale 1",
-        ),
+        ("the same tasks at full length: 41.5 s", "demo --scale 1"),
     ];
     output::line("");
     output::line(output::paint("Try next", BOLD));

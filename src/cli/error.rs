@@ -1,6 +1,6 @@
-//! An error as a person wants it: what went wrong, why, and what to do next.
+//! Errors as people need them: what went wrong, why, and what to do next.
 //!
-//! Every verb ends in one of these or in an exit code; nothing else prints errors.
+//! Every command ends in one of these or in an exit code; nothing else prints errors.
 
 use rallypoint_client::Error;
 use std::{fmt::Display, process::ExitCode};
@@ -14,7 +14,7 @@ pub(super) struct CliError {
 }
 
 impl CliError {
-    /// What the verb could not do.
+    /// `what` could not be done.
     pub(super) fn new(what: impl Into<String>) -> CliError {
         CliError {
             what: what.into(),
@@ -23,40 +23,40 @@ impl CliError {
         }
     }
 
-    /// Why: one line of it.
+    /// Adds a line that says why.
     pub(super) fn why(mut self, why: impl Display) -> CliError {
         self.why.push(why.to_string());
         self
     }
 
-    /// What the person can do about it.
+    /// Sets what the person can do about it.
     pub(super) fn next(mut self, next: impl Into<String>) -> CliError {
         self.next = Some(next.into());
         self
     }
 
-    /// A refused or lost call: its reason, every field at fault, and what helps.
+    /// A failed call: its reason, every field at fault, and advice.
     pub(super) fn call(what: impl Into<String>, error: &Error) -> CliError {
         let label = error
             .reason
             .clone()
             .unwrap_or_else(|| format!("{:?}", error.code));
-        let mut failure = CliError::new(what).why(format!("{} ({label})", error.message));
-        // The message of a single fault names it already.
+        let mut cli_error = CliError::new(what).why(format!("{} ({label})", error.message));
+        // With a single fault, the message names it already.
         let faults = error
             .violations
             .iter()
             .map(|(field, fault)| format!("{field}: {fault}"));
         for fault in faults.filter(|fault| *fault != error.message) {
-            failure = failure.why(fault);
+            cli_error = cli_error.why(fault);
         }
         match remedy(error) {
-            Some(next) => failure.next(next),
-            None => failure,
+            Some(next) => cli_error.next(next),
+            None => cli_error,
         }
     }
 
-    /// Prints it on stderr and gives the exit code.
+    /// Prints the error on stderr and returns the exit code.
     pub(super) fn report(self) -> ExitCode {
         eprintln!("error: {}", self.what);
         for why in &self.why {
@@ -78,12 +78,10 @@ impl From<anyhow::Error> for CliError {
     }
 }
 
-/// What helps at a command line; else what helps any caller.
+/// Advice for users of the command line, else that for any caller.
 fn remedy(error: &Error) -> Option<&'static str> {
     match error.reason.as_deref() {
-        _ if error.transport => {
-            Some("start a server with `rallypoint serve`, or name one with --server URL")
-        }
+        _ if error.transport => Some("start a server with `rallypoint serve`, or set --server URL"),
         Some("HANDLE_NOT_FOUND" | "ID_MALFORMED") => {
             Some("check the handle: `rallypoint exec` prints it when it opens a scheduler")
         }

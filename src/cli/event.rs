@@ -8,7 +8,7 @@ use super::{
 use rallypoint_client::api::{AsyncDone, Outcome, TaskResult};
 use serde_json::{Value, json};
 
-/// Time from start to outcome; 0: never started.
+/// Microseconds from start to outcome; 0: never started.
 pub(super) fn run_time_us(done: &AsyncDone) -> i64 {
     if done.started_us == 0 {
         0
@@ -41,13 +41,13 @@ pub(super) fn line(done: &AsyncDone, total: usize, statement: &str) -> String {
         clock::duration(run_time_us(done)),
         remark(done, statement)
     );
-    let room = output::width().map_or(usize::MAX, |width| {
+    let rest = output::width().map_or(usize::MAX, |width| {
         width.saturating_sub(head.chars().count() + 13)
     });
-    format!("{head}  {word}  {}", output::cut(&tail, room))
+    format!("{head}  {word}  {}", output::cut(&tail, rest))
 }
 
-/// What to say beside an outcome: the error, else the statement.
+/// The text beside an outcome: the error if any, and the statement.
 fn remark(done: &AsyncDone, statement: &str) -> String {
     let attempt = if done.attempt > 1 {
         format!("attempt {}: ", done.attempt)
@@ -65,7 +65,6 @@ fn remark(done: &AsyncDone, statement: &str) -> String {
     }
 }
 
-/// The event as one JSON object.
 pub(super) fn to_json(done: &AsyncDone) -> Value {
     json!({
         "done_no": done.done_no,
@@ -76,7 +75,9 @@ pub(super) fn to_json(done: &AsyncDone) -> Value {
         "started_at": clock::rfc3339(done.started_us),
         "ended_at": clock::rfc3339(done.ended_us),
         "duration_s": clock::seconds(run_time_us(done)),
-        "error": done.error.as_ref().map(|error| json!({"code": error.code, "message": error.message})),
+        "error": done.error.as_ref().map(|error| {
+            json!({"code": error.code, "message": error.message})
+        }),
         "result": done.result.as_ref().map(result),
         "result_omitted": done.result_omitted,
     })
@@ -90,7 +91,7 @@ fn result(result: &TaskResult) -> Value {
     })
 }
 
-/// The kept rows; null when none were asked for.
+/// The rows of the result; null when none were requested.
 pub(super) fn rows(result: &TaskResult) -> Value {
     serde_json::from_slice(&result.rows_json).unwrap_or(Value::Null)
 }

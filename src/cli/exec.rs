@@ -1,7 +1,7 @@
-//! `exec`: statements become tasks of one scheduler; every AsyncDone is printed as it comes.
+//! `exec`: statements become tasks of one scheduler; every AsyncDone is printed as it arrives.
 //!
-//! The first Ctrl-C releases the scheduler with CANCEL and goes on reading, so that the last line
-//! printed is the truth; the second one leaves at once.
+//! The first Ctrl-C releases the scheduler with CANCEL and keeps reading, so that the last line
+//! printed is the truth; the second one exits at once.
 
 mod file;
 
@@ -33,14 +33,14 @@ pub(super) struct Exec {
     /// SQL statements, a task each (or use --file)
     #[arg(required_unless_present = "file", value_name = "SQL")]
     statements: Vec<String>,
-    /// A file of `order, statement` lines (`-`: stdin); # begins a comment line, an empty order
-    /// means none
+    /// A file of `order, statement` lines (`-`: stdin); # begins a comment, an empty order means
+    /// none
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Order of the statements given as arguments [default: none]
     #[arg(long, value_name = "N")]
     order: Option<i64>,
-    /// Running tasks at any time [default: as many as there are slots]
+    /// Most tasks running at a time [default: as many as there are slots]
     #[arg(long, value_name = "N")]
     max_parallelism: Option<i32>,
     /// What a failure does to the orders after it
@@ -54,13 +54,18 @@ pub(super) struct Exec {
         default_value = ""
     )]
     target: String,
-    /// Limit of one attempt, like 30s or 5m
+    /// Time limit of one attempt, like 30s or 5m
     #[arg(long, value_parser = clock::parse, value_name = "TIME")]
     timeout: Option<Duration>,
-    /// Attempts after a failed one
-    #[arg(long, default_value_t = 0, value_name = "N", value_parser = clap::value_parser!(i32).range(0..1000))]
+    /// Further attempts after a failed one
+    #[arg(
+        long,
+        default_value_t = 0,
+        value_name = "N",
+        value_parser = clap::value_parser!(i32).range(0..1000)
+    )]
     retries: i32,
-    /// Rows of each result to keep and print
+    /// Rows of each result to store and print
     #[arg(long, default_value_t = 0, value_name = "N")]
     result_rows: i32,
     #[command(flatten)]
@@ -77,16 +82,16 @@ impl Exec {
         let scheduler = server.client().await?.open(self.settings()).await;
         let scheduler =
             scheduler.map_err(|error| CliError::call("cannot open a scheduler", &error))?;
-        bars.voice()
+        bars.console()
             .say(format!("scheduler {}", scheduler.handle()));
-        if let Err(failure) = submit(
+        if let Err(error) = submit(
             &scheduler,
             lines.into_iter().map(|line| self.task(line)).collect(),
         )
         .await
         {
             release(&scheduler, ReleaseMode::Cancel, false).await?;
-            return Err(failure);
+            return Err(error);
         }
         let mut printer = Printer {
             statements,
@@ -99,8 +104,8 @@ impl Exec {
         Ok(printer.verdict())
     }
 
-    /// The statements, in ascending order: were they to need more than one call, a later call may
-    /// bring no lower order.
+    /// The statements in ascending order: when they need several calls, a later call must not have
+    /// a lower order.
     fn lines(&self) -> Result<Vec<Line>, CliError> {
         let arguments = self.statements.iter().map(|text| Line {
             order: self.order,
@@ -112,7 +117,7 @@ impl Exec {
         }
         if lines.is_empty() {
             return Err(CliError::new("there is nothing to run")
-                .next("write a statement on a line: `100, select 1`"));
+                .next("write a statement per line: `100, select 1`"));
         }
         lines.sort_by_key(|line| line.order);
         Ok(lines)
@@ -150,14 +155,14 @@ impl Exec {
     }
 }
 
-/// Prints events until every task has ended; releases the scheduler, also when a halt stands in the
-/// way or on Ctrl-C.
+/// Prints events until every task has ended, then releases the scheduler; also after a halt or on
+/// Ctrl-C.
 async fn follow(
     scheduler: &Scheduler,
     printer: &mut Printer,
     interrupts: &mut Signal,
 ) -> Result<(), CliError> {
-    let voice = printer.bars.voice();
+    let console = printer.bars.console();
     let mut printing = pin!(print_all(scheduler, printer));
     let mut interrupted = false;
     loop {
@@ -168,7 +173,7 @@ async fn follow(
                     std::process::exit(130);
                 }
                 interrupted = true;
-                voice.say("cancelling (press Ctrl-C again to leave at once) …");
+                console.say("cancelling (press Ctrl-C again to exit at once) …");
                 release(scheduler, ReleaseMode::Cancel, false).await?;
             }
         }
@@ -178,7 +183,7 @@ async fn follow(
 async fn print_all(scheduler: &Scheduler, printer: &mut Printer) -> Result<(), CliError> {
     let end = print_events(scheduler, printer, 0).await?;
     if end.reason() == end::Reason::Halted {
-        printer.bars.voice().say(format!(
+        printer.bars.console().say(format!(
             "halted by a failure: {} blocked tasks are cancelled",
             end.blocked
         ));
@@ -188,7 +193,7 @@ async fn print_all(scheduler: &Scheduler, printer: &mut Printer) -> Result<(), C
     print_events(scheduler, printer, seen).await.map(drop)
 }
 
-/// Prints the events after `after`, and says why the stream ended.
+/// Prints the events after `after`. Returns why the stream ended.
 async fn print_events(
     scheduler: &Scheduler,
     printer: &mut Printer,
@@ -205,14 +210,14 @@ async fn release(scheduler: &Scheduler, mode: ReleaseMode, wait: bool) -> Result
     let released = scheduler.release(mode, wait).await;
     released
         .map(drop)
-        .map_err(|error| CliError::call(format!("{} was not released", scheduler.handle()), &error))
+        .map_err(|error| CliError::call(format!("cannot release {}", scheduler.handle()), &error))
 }
 
 fn broken(error: Error) -> CliError {
     CliError::call("the stream of events broke", &error)
 }
 
-/// Prints events on stdout and keeps the bars on stderr.
+/// Prints events on stdout, below the progress bars on stderr.
 struct Printer {
     statements: Vec<String>,
     bars: Bars,
@@ -228,7 +233,7 @@ impl Printer {
         self.succeeded += usize::from(good);
         self.seen = done.done_no;
         self.bars.done(done.order, good);
-        self.bars.voice().aside(|| match self.output.json() {
+        self.bars.console().suspended(|| match self.output.json() {
             true => output::json(&event::to_json(done)),
             false => self.print(done),
         });
@@ -248,7 +253,7 @@ impl Printer {
             output::line(format!("      {row}"));
         }
         if done.result_omitted {
-            output::line("      (the result is large: read it with GetTask)");
+            output::line("      (large result left out; GetTask returns it)");
         }
     }
 

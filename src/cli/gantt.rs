@@ -1,30 +1,29 @@
-//! Spans of time as bars of text, one below the other, so that the eye sees what ran together and
-//! what waited.
+//! Spans of time as bars of text, one below the other, so that one sees what ran together and what
+//! waited.
 //!
-//! Start and end are rounded the same way: spans that do not overlap never share a cell.
+//! Start and end are rounded alike: spans that do not overlap never share a cell.
 
 use super::{clock, output};
 
 /// One bar.
 pub(super) struct Span {
-    /// What stands before it.
+    /// Text before the bar.
     pub label: String,
     /// Bars of one group share a colour.
     pub group: usize,
     /// Start and end in microseconds, from the left edge.
     pub start_us: i64,
-    /// See `start_us`.
     pub end_us: i64,
-    /// What stands behind it.
+    /// Text after the bar.
     pub note: String,
 }
 
 /// ANSI colours of the groups.
 const COLOURS: [&str; 6] = ["36", "35", "33", "34", "32", "31"];
-/// Width taken when stdout is no terminal.
-const WIDTH: usize = 100;
-/// Cells of a bar at most: wider is no easier to read.
-const WIDEST: usize = 120;
+/// Width when stdout is not a terminal.
+const DEFAULT_WIDTH: usize = 100;
+/// Wider bars are no easier to read.
+const MAX_CELLS: usize = 120;
 
 /// Writes the bars on stdout below a scale from 0 to the last end.
 pub(super) fn print(spans: &[Span]) {
@@ -39,9 +38,9 @@ pub(super) fn print(spans: &[Span]) {
         .max()
         .unwrap_or(0);
     let cells = output::width()
-        .unwrap_or(WIDTH)
+        .unwrap_or(DEFAULT_WIDTH)
         .saturating_sub(label + note + 4)
-        .clamp(10, WIDEST);
+        .clamp(10, MAX_CELLS);
     let end_us = spans
         .iter()
         .map(|span| span.end_us)
@@ -75,7 +74,7 @@ fn cell(us: i64, end_us: i64, cells: usize) -> usize {
     (us.max(0) as f64 / end_us as f64 * cells as f64).round() as usize
 }
 
-/// `0 s ┬ 1.0 …`: ticks where they fall, the end at the end.
+/// The numbers of the ticks at their positions, and the end at the right edge.
 fn scale(end_us: i64, cells: usize) -> String {
     let step = step(end_us, cells);
     let end = clock::duration(end_us);
@@ -111,8 +110,8 @@ fn number(seconds: f64) -> String {
 }
 
 fn put(line: &mut [char], at: usize, text: &str) {
-    for (place, c) in line.iter_mut().skip(at).zip(text.chars()) {
-        *place = c;
+    for (cell, c) in line.iter_mut().skip(at).zip(text.chars()) {
+        *cell = c;
     }
 }
 
@@ -139,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_still_seen() {
+    fn an_empty_span_still_has_a_cell() {
         assert_eq!(bar(&span(2_000, 2_000), 2_000, 4), "   █");
         assert_eq!(bar(&span(0, 0), 2_000, 4), "█   ");
     }

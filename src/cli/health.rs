@@ -1,4 +1,5 @@
-//! `health`: asks a server's `grpc.health.v1` whether it is ready; for probes and scripts.
+//! `health`: asks the `grpc.health.v1` service of a server whether it is ready; for health checks
+//! and scripts.
 
 use super::{connect::Server, error::CliError, output};
 use clap::Args;
@@ -21,17 +22,17 @@ impl Health {
     /// Prints `serving` and exits 0, or exits 1.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let answer = serving(server, self.service).await;
-        let what = || format!("the server at {} did not say how it is", server.address);
+        let what = || format!("cannot ask the server at {} for its health", server.address);
         if answer.map_err(|error| CliError::call(what(), &error))? {
             output::line("serving");
             return Ok(ExitCode::SUCCESS);
         }
         Err(CliError::new("the server is up but not serving")
-            .why("it starts, stops, or has lost its database"))
+            .why("it is starting, stopping, or has lost its database"))
     }
 }
 
-/// The server says that it serves. Asked once: a probe wants to know how it is now.
+/// Whether the server serves. Asked once, because a health check is about this moment.
 pub(super) async fn serving(server: &Server, service: String) -> Result<bool, Error> {
     let channel = Endpoint::from_shared(server.address.clone())?
         .connect()

@@ -1,4 +1,4 @@
-//! The API's enumerations as the words of the command line.
+//! The enumerations of the API in the words of the command line.
 
 use rallypoint_client::api::{OnFailure, Outcome, TaskState, TaskView};
 
@@ -14,8 +14,8 @@ pub(super) fn outcome(outcome: Outcome) -> &'static str {
     }
 }
 
-/// Where a task stands, or how it ended.
-pub(super) fn standing(task: &TaskView) -> &'static str {
+/// The state of a task, or how it ended.
+pub(super) fn state(task: &TaskView) -> &'static str {
     match (task.state(), &task.done) {
         (TaskState::Done, Some(done)) => outcome(done.outcome()),
         (TaskState::Done, None) => "done",

@@ -1,4 +1,4 @@
-//! `log HANDLE`: the story of a scheduler, task by task.
+//! `log HANDLE`: the history of a scheduler, task by task.
 
 use super::{
     clock,
@@ -16,21 +16,21 @@ use rallypoint_client::{
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// Tasks of one page.
-const PAGE: i32 = 1000;
+/// Tasks per page.
+const PAGE_SIZE: i32 = 1000;
 
 /// Arguments of `log`.
 #[derive(Args, Debug)]
 pub(super) struct Log {
     /// The scheduler
     handle: String,
-    /// Only tasks that stand here
+    /// Only tasks in this state
     #[arg(long, value_enum)]
     state: Option<State>,
     /// Only tasks of this order
     #[arg(long, value_name = "N")]
     order: Option<i64>,
-    /// The newest so many tasks
+    /// Number of tasks, the newest ones
     #[arg(long, default_value_t = 1000, value_name = "N")]
     limit: usize,
     #[command(flatten)]
@@ -61,7 +61,7 @@ impl Log {
             print(&tasks);
         }
         if more {
-            eprintln!("older tasks are left out: see --limit");
+            eprintln!("older tasks are not shown: see --limit");
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -92,8 +92,8 @@ pub(super) async fn read(
     let mut tasks = Vec::new();
     loop {
         query.page_size = i32::try_from(limit - tasks.len())
-            .unwrap_or(PAGE)
-            .clamp(1, PAGE);
+            .unwrap_or(PAGE_SIZE)
+            .clamp(1, PAGE_SIZE);
         let page = scheduler.tasks(query.clone()).await;
         let page = page.map_err(|error| {
             CliError::call(
@@ -112,7 +112,7 @@ pub(super) async fn read(
     Ok((tasks, !query.page_token.is_empty()))
 }
 
-/// The tasks as a table; times are relative to the first submission, which stands above it.
+/// Prints the tasks as a table. Times are relative to the first submission, which is printed above.
 pub(super) fn print(tasks: &[TaskView]) {
     let Some(zero) = tasks
         .iter()
@@ -134,7 +134,7 @@ pub(super) fn print(tasks: &[TaskView]) {
         table.row([
             task.id.as_ref().map_or(0, |id| id.seq).to_string(),
             labels::order(task.effective_order),
-            labels::standing(task).to_owned(),
+            labels::state(task).to_owned(),
             task.attempt.to_string(),
             since(zero, clock::micros(task.submitted_at.as_ref())),
             since(zero, started),
@@ -188,7 +188,7 @@ pub(super) fn to_json(task: &TaskView) -> Value {
         "target": task.target,
         "order": task.order,
         "effective_order": task.effective_order,
-        "state": labels::standing(task),
+        "state": labels::state(task),
         "attempt": task.attempt,
         "submitted_at": clock::rfc3339(clock::micros(task.submitted_at.as_ref())),
         "started_at": clock::rfc3339(started),

@@ -1,4 +1,5 @@
-//! `migrate`: brings the schema of a coordination database up to date, and does nothing when it is.
+//! `migrate`: brings the schema of a coordination database up to date. Does nothing when it already
+//! is.
 
 use super::{error::CliError, output};
 use crate::{
@@ -22,12 +23,11 @@ pub(super) struct Migrate {
 }
 
 impl Migrate {
-    /// Migrates, or says why not.
     pub(super) async fn run(self) -> Result<ExitCode, CliError> {
         let options = self.database.parse().map_err(|error| {
-            CliError::new("the URL of the database cannot be read")
+            CliError::new("the URL of the database is malformed")
                 .why(error)
-                .next("it looks like postgres://user@host/rallypoint")
+                .next("write it like postgres://user@host/rallypoint")
         })?;
         let config = JournalConfig {
             options,
@@ -37,9 +37,9 @@ impl Migrate {
             retention_days: 30,
         };
         Journal::open(config).await.map_err(|error| {
-            CliError::new("the database was not migrated")
+            CliError::new("cannot migrate the database")
                 .why(error)
-                .next("is Postgres running there, and does this login own the database?")
+                .next("check that Postgres is running there and that this login owns the database")
         })?;
         output::line("the schema is up to date");
         Ok(ExitCode::SUCCESS)

@@ -1,5 +1,4 @@
-//! How data leaves on stdout: as tables for people or as JSON for programs; in colour only on a
-//! terminal.
+//! Data on stdout: tables for people or JSON for programs; in colour only on a terminal.
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -20,14 +19,13 @@ enum Format {
 }
 
 impl Output {
-    /// A program reads it.
+    /// Whether to print JSON.
     pub(super) fn json(self) -> bool {
         self.format == Format::Json
     }
 }
 
-/// Writes a line on stdout. A reader that has gone (`| head`) ends the program quietly, as it does
-/// `cat`.
+/// Writes a line on stdout. Exits quietly when the reader has closed the pipe (`| head`).
 pub(super) fn line(text: impl AsRef<str>) {
     if writeln!(io::stdout().lock(), "{}", text.as_ref()).is_err() {
         std::process::exit(0);
@@ -39,17 +37,17 @@ pub(super) fn json(value: &Value) {
     line(value.to_string());
 }
 
-/// Columns of the terminal behind stdout; `None`: it is no terminal, and nothing needs to be cut.
+/// Columns of the terminal; `None`: stdout is not a terminal and nothing is cut.
 pub(super) fn width() -> Option<usize> {
     terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0).max(40))
 }
 
-/// The text, cut where the terminal ends.
+/// The text, cut at the width of the terminal.
 pub(super) fn fit(text: &str) -> String {
     width().map_or_else(|| text.to_owned(), |width| cut(text, width))
 }
 
-/// The text, at most so many characters of it.
+/// The text, cut to at most `width` characters.
 pub(super) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -60,12 +58,12 @@ pub(super) fn cut(text: &str, width: usize) -> String {
         .collect()
 }
 
-/// Stdout is a terminal whose owner has nothing against colour.
+/// Stdout is a terminal and NO_COLOR is not set.
 pub(super) fn colour() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// The text in an ANSI style, where colour is wanted.
+/// The text in an ANSI style, if colour is used.
 pub(super) fn paint(text: &str, style: &str) -> String {
     if colour() {
         format!("\x1b[{style}m{text}\x1b[0m")
@@ -76,11 +74,11 @@ pub(super) fn paint(text: &str, style: &str) -> String {
 
 /// ANSI style of headings.
 pub(super) const BOLD: &str = "1";
-/// ANSI style of what is beside the point.
+/// ANSI style of secondary text.
 pub(super) const DIM: &str = "2";
-/// ANSI style of what went well.
+/// ANSI style of success.
 pub(super) const GREEN: &str = "32";
-/// ANSI style of what did not.
+/// ANSI style of failure.
 pub(super) const RED: &str = "31";
 
 #[cfg(test)]

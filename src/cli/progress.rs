@@ -1,14 +1,14 @@
 //! Live progress on stderr: a bar per order on a terminal, plain lines elsewhere.
 //!
-//! Progress is never data: nothing here writes on stdout, and lines that go there pass through
-//! `aside`, so that they do not run into the bars.
+//! Progress is never data: nothing here writes to stdout, and lines that go there pass through
+//! `suspended`, so that they do not garble the bars.
 
 use super::labels;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::{collections::BTreeMap, time::Duration};
 
-/// More orders than this share one bar.
-const MOST_BARS: usize = 10;
+/// With more orders, all share one bar.
+const MAX_BARS: usize = 10;
 
 /// The bars of a run.
 pub(super) struct Bars {
@@ -18,16 +18,16 @@ pub(super) struct Bars {
     all: Option<ProgressBar>,
 }
 
-/// How far one order is.
+/// Progress of one order.
 #[derive(Default)]
 struct Count {
     total: u64,
     done: u64,
-    bad: u64,
+    not_succeeded: u64,
 }
 
 impl Bars {
-    /// A bar for each of these orders (one item per task).
+    /// Bars for these tasks, given by their orders.
     pub(super) fn new(tasks: impl Iterator<Item = Option<i64>>) -> Bars {
         let mut orders: BTreeMap<Option<i64>, Count> = BTreeMap::new();
         for order in tasks {
@@ -39,7 +39,7 @@ impl Bars {
             bars: BTreeMap::new(),
             all: None,
         };
-        if bars.orders.len() <= MOST_BARS {
+        if bars.orders.len() <= MAX_BARS {
             bars.bars = bars
                 .orders
                 .iter()
@@ -54,15 +54,15 @@ impl Bars {
         bars
     }
 
-    /// A task has ended.
+    /// Counts a task that has ended.
     pub(super) fn done(&mut self, order: Option<i64>, good: bool) {
         let count = self.orders.entry(order).or_default();
         count.done += 1;
-        count.bad += u64::from(!good);
+        count.not_succeeded += u64::from(!good);
         if let Some(bar) = self.bars.get(&order).or(self.all.as_ref()) {
             bar.inc(1);
-            if count.bad > 0 {
-                bar.set_message(format!("{} not succeeded", count.bad));
+            if count.not_succeeded > 0 {
+                bar.set_message(format!("{} not succeeded", count.not_succeeded));
             }
         }
         let Some(count) = self
@@ -81,17 +81,17 @@ impl Bars {
                 name(order),
                 count.done,
                 count.total,
-                count.bad
+                count.not_succeeded
             );
         }
     }
 
-    /// What speaks beside the bars, also while they are in other hands.
-    pub(super) fn voice(&self) -> Voice {
-        Voice(self.multi.clone())
+    /// Writes beside the bars, also while they are borrowed elsewhere.
+    pub(super) fn console(&self) -> Console {
+        Console(self.multi.clone())
     }
 
-    /// Leaves the bars as they are and says how it ended.
+    /// Leaves the bars on the screen and prints a closing line.
     pub(super) fn finish(&self, text: impl AsRef<str>) {
         for bar in self
             .bars
@@ -101,7 +101,7 @@ impl Bars {
         {
             bar.abandon();
         }
-        self.voice().say(text);
+        self.console().say(text);
     }
 
     fn bar(&self, name: &str, total: u64) -> ProgressBar {
@@ -115,17 +115,17 @@ impl Bars {
     }
 }
 
-/// Writes without running into the bars.
-pub(super) struct Voice(MultiProgress);
+/// Writes without garbling the bars.
+pub(super) struct Console(MultiProgress);
 
-impl Voice {
-    /// Says something on stderr.
+impl Console {
+    /// Prints a line on stderr.
     pub(super) fn say(&self, text: impl AsRef<str>) {
-        self.aside(|| eprintln!("{}", text.as_ref()));
+        self.suspended(|| eprintln!("{}", text.as_ref()));
     }
 
-    /// Writes, on stdout too, while the bars stand aside.
-    pub(super) fn aside(&self, write: impl FnOnce()) {
+    /// Runs `write`, which may use stdout, while the bars are hidden.
+    pub(super) fn suspended(&self, write: impl FnOnce()) {
         self.0.suspend(write);
     }
 }

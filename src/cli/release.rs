@@ -1,4 +1,4 @@
-//! `release HANDLE`: ends a conversation.
+//! `release HANDLE`: releases a scheduler.
 
 use super::{connect::Server, error::CliError, output};
 use clap::Args;
@@ -10,16 +10,16 @@ use std::process::ExitCode;
 pub(super) struct Release {
     /// The scheduler
     handle: String,
-    /// Cancel what has not ended, instead of letting it finish
+    /// Cancel unfinished tasks instead of letting them finish
     #[arg(long)]
     cancel: bool,
-    /// Return only when every task has ended
+    /// Return only once every task has ended
     #[arg(long)]
     wait: bool,
 }
 
 impl Release {
-    /// Releases it and says what is left.
+    /// Releases it and prints the number of unfinished tasks.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let mode = if self.cancel {
             ReleaseMode::Cancel
@@ -35,7 +35,7 @@ impl Release {
             .await;
         let answer = answer.map_err(|error| CliError::call(what, &error))?;
         let before = if answer.already_released {
-            " (it was released before)"
+            " (had been released before)"
         } else {
             ""
         };

@@ -1,6 +1,6 @@
 //! `serve`: options become a `Config`, signals become the shutdown.
 //!
-//! The first SIGTERM or SIGINT shuts down in order; the second one leaves at once.
+//! The first SIGTERM or SIGINT shuts down in order; the second one exits at once.
 
 mod peers;
 mod quotas;
@@ -38,7 +38,7 @@ pub(super) struct Serve {
         value_name = "URL"
     )]
     database: Option<String>,
-    /// Where the private Postgres keeps its data
+    /// Data directory of the private Postgres
     #[arg(
         long,
         env = "RALLYPOINT_DATA_DIR",
@@ -74,8 +74,8 @@ pub(super) struct Serve {
         value_name = "N"
     )]
     noop_slots: u32,
-    /// Days for which events and the log of what has ended can be read; more than a month needs a
-    /// larger max_locks_per_transaction of the coordination database, and the start says so
+    /// Days for which events and the log of ended tasks can be read; more than a month needs a
+    /// larger max_locks_per_transaction on the coordination database, which the start checks
     #[arg(
         long,
         env = "RALLYPOINT_RETENTION",
@@ -85,8 +85,7 @@ pub(super) struct Serve {
         value_name = "DAYS"
     )]
     retention: u32,
-    /// Memory for the bodies of waiting tasks, in MiB: what does not fit is read back when its turn
-    /// is near
+    /// Memory for the bodies of waiting tasks, in MiB: others are read back shortly before they run
     #[arg(
         long,
         env = "RALLYPOINT_BODY_MEMORY",
@@ -96,7 +95,7 @@ pub(super) struct Serve {
         value_name = "MIB"
     )]
     body_memory: u32,
-    /// Name of this replica [default: the host's]
+    /// Name of this replica [default: the host name]
     #[arg(
         long,
         env = "RALLYPOINT_REPLICA",
@@ -116,8 +115,14 @@ pub(super) struct Serve {
     peers: Peers,
     #[command(flatten)]
     quotas: Quotas,
-    /// Format of the log on stderr; what is logged: RUST_LOG
-    #[arg(long, env = "RALLYPOINT_LOG_FORMAT", hide_env_values = true, value_enum, default_value_t = LogFormat::Text)]
+    /// Format of the log on stderr; RUST_LOG sets what is logged
+    #[arg(
+        long,
+        env = "RALLYPOINT_LOG_FORMAT",
+        hide_env_values = true,
+        value_enum,
+        default_value_t = LogFormat::Text
+    )]
     log_format: LogFormat,
 }
 
@@ -136,14 +141,14 @@ struct TargetOption {
 }
 
 impl Serve {
-    /// Serves until told to stop.
+    /// Serves until a signal.
     pub(super) async fn run(self) -> Result<ExitCode, CliError> {
         log_to_stderr(self.log_format);
         let stop = Stop::new()?;
         let listener = TcpListener::bind(self.listen).await.map_err(|error| {
             CliError::new(format!("cannot listen on {}", self.listen))
                 .why(error)
-                .next("name another address with --listen")
+                .next("choose another address with --listen")
         })?;
         let address = listener.local_addr().map_err(anyhow::Error::from)?;
         eprintln!("listening on http://{address}");
@@ -188,7 +193,7 @@ fn target(text: &str) -> Result<TargetOption, String> {
             Some(
                 slots
                     .parse()
-                    .map_err(|_| format!("`{slots}` is no number of slots"))?,
+                    .map_err(|_| format!("`{slots}` is not a number of slots"))?,
             ),
         ),
     };
@@ -231,19 +236,18 @@ struct Stop {
 
 impl Stop {
     fn new() -> Result<Stop, CliError> {
-        let listen = |kind| {
-            signal(kind).map_err(|error| CliError::new("cannot listen to signals").why(error))
-        };
+        let listen =
+            |kind| signal(kind).map_err(|error| CliError::new("cannot handle signals").why(error));
         Ok(Stop {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
         })
     }
 
-    /// Ends at the first signal; from then on another one ends the process.
+    /// Resolves at the first signal; another one then exits the process.
     async fn wait(mut self) {
         self.signal().await;
-        eprintln!("stopping (once more to leave at once) …");
+        eprintln!("stopping (repeat the signal to exit at once) …");
         tokio::spawn(async move {
             self.signal().await;
             std::process::exit(130);
@@ -263,7 +267,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_a_name_and_a_url_and_perhaps_slots() {
+    fn a_target_is_a_name_a_url_and_optional_slots() {
         let url = "postgres://u@h/app?options=-c%20a=b";
         let app = |slots| TargetOption {
             name: "app".to_owned(),

@@ -1,4 +1,4 @@
-//! `status`: what the service is doing, once or again and again.
+//! `status`: what the service is doing, once or continuously.
 
 use super::{
     clock,
@@ -20,16 +20,16 @@ use std::{
     time::Duration,
 };
 
-/// Shortest time between two looks of `--watch`.
-const INTERVAL: Duration = Duration::from_secs(1);
+/// Shortest time between two updates of `--watch`.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Arguments of `status`.
 #[derive(Args, Debug)]
 pub(super) struct Status {
-    /// One row per slot: what runs where
+    /// What runs on each slot
     #[arg(long)]
     executions: bool,
-    /// The executions again whenever they change, until Ctrl-C
+    /// Print the executions whenever they change, until Ctrl-C
     #[arg(long)]
     watch: bool,
     #[command(flatten)]
@@ -37,11 +37,13 @@ pub(super) struct Status {
 }
 
 impl Status {
-    /// Asks and prints.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let client = server.client().await?;
         if self.watch {
-            let mut stream = client.watch_executions(INTERVAL).await.map_err(refused)?;
+            let mut stream = client
+                .watch_executions(WATCH_INTERVAL)
+                .await
+                .map_err(refused)?;
             while let Some(message) = stream
                 .message()
                 .await
@@ -76,7 +78,7 @@ impl Status {
 }
 
 fn refused(error: Error) -> CliError {
-    CliError::call("the server did not tell its status", &error)
+    CliError::call("cannot read the status of the server", &error)
 }
 
 fn print(status: &GetStatusResponse) {
@@ -159,13 +161,13 @@ fn backlog(status: &GetStatusResponse) -> String {
 fn journal(status: &GetStatusResponse) -> String {
     let journal = status.journal.clone().unwrap_or_default();
     if !journal.available {
-        return output::paint(&format!("journal  away: {}", journal.error), RED);
+        return output::paint(&format!("journal  unavailable: {}", journal.error), RED);
     }
     let oldest = match (&journal.pin, journal.oldest_day.as_str()) {
         (_, "") => String::new(),
         (None, day) => format!(", oldest day {day}"),
         (Some(pin), day) => format!(
-            ", oldest day {day} (kept {} days: {})",
+            ", oldest day {day} (retention {} days: {})",
             journal.retention_days,
             pinned(pin)
         ),
@@ -177,7 +179,7 @@ fn journal(status: &GetStatusResponse) -> String {
     )
 }
 
-/// What keeps the oldest day.
+/// What keeps the oldest day beyond its retention.
 fn pinned(pin: &DayPin) -> String {
     match pin.reason() {
         Reason::Checkpoint => format!("pinned by the checkpoint of {}", pin.handle),
@@ -186,7 +188,7 @@ fn pinned(pin: &DayPin) -> String {
             "pinned by a long transaction of backend {} {}",
             pin.backend_pid, pin.application
         ),
-        Reason::Due | Reason::Unspecified => "it goes in the next round".to_owned(),
+        Reason::Due | Reason::Unspecified => "it is dropped in the next round".to_owned(),
     }
 }
 
@@ -248,13 +250,15 @@ fn to_json(status: &GetStatusResponse) -> Value {
             "seen_at": clock::rfc3339(clock::micros(replica.seen_at.as_ref())),
         })
     });
-    let slots = status
-        .slots
-        .iter()
-        .map(|slot| json!({"kind": slot.kind, "total": slot.total, "busy": slot.busy, "reserved": slot.reserved}));
+    let slots = status.slots.iter().map(|slot| {
+        json!({
+            "kind": slot.kind, "total": slot.total, "busy": slot.busy, "reserved": slot.reserved,
+        })
+    });
     let targets = status.targets.iter().map(|target| {
         json!({
-            "name": target.name, "available": target.available, "error": target.error, "sessions": target.sessions,
+            "name": target.name, "available": target.available, "error": target.error,
+            "sessions": target.sessions,
         })
     });
     json!({
@@ -269,8 +273,9 @@ fn to_json(status: &GetStatusResponse) -> Value {
         },
         "journal": {
             "batch_no": journal.batch_no, "last_durable_ms": journal.last_durable_ms,
-            "available": journal.available, "error": journal.error, "oldest_day": journal.oldest_day,
-            "retention_days": journal.retention_days, "pinned": journal.pin.as_ref().map(pinned),
+            "available": journal.available, "error": journal.error,
+            "oldest_day": journal.oldest_day, "retention_days": journal.retention_days,
+            "pinned": journal.pin.as_ref().map(pinned),
         },
         "unreachable": status.unreachable,
     })

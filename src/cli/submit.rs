@@ -1,4 +1,4 @@
-//! Many tasks, few calls: cuts what a file brings into calls that keep the service's limits.
+//! Submits any number of tasks in calls that stay within the limits of the service.
 
 use super::error::CliError;
 use crate::core::model::limits;
@@ -6,25 +6,25 @@ use prost::Message;
 use rallypoint_client::{Error, Scheduler, api::Task};
 use std::time::Duration;
 
-/// Bytes of tasks put into one call: room is left for the rest of the message.
+/// Bytes of tasks per call, which leaves space for the rest of the message.
 const CALL_BYTES: usize = limits::CALL_BYTES - (64 << 10);
-/// How often a full queue is waited for.
-const PATIENCE: u32 = 60;
+/// How often a call is repeated while the queue is full.
+const MAX_FULL_QUEUE_RETRIES: u32 = 60;
 
-/// Submits tasks in as many calls as their size needs. A later call may bring no lower order than
-/// an earlier one, so the tasks must come in ascending order.
+/// Submits tasks in as many calls as they need. The tasks must be in ascending order, since a later
+/// call must not have a lower order than an earlier one.
 pub(super) async fn submit(scheduler: &Scheduler, tasks: Vec<Task>) -> Result<(), CliError> {
     for call in calls(tasks) {
         exec(scheduler, call)
             .await
-            .map_err(|error| CliError::call("the tasks were not accepted", &error))?;
+            .map_err(|error| CliError::call("cannot submit the tasks", &error))?;
     }
     Ok(())
 }
 
-/// One call, again while the service says that it is full and when to come back.
+/// Makes one call, and repeats it while the service asks to retry because the queue is full.
 async fn exec(scheduler: &Scheduler, call: Vec<Task>) -> Result<(), Error> {
-    for _ in 0..PATIENCE {
+    for _ in 0..MAX_FULL_QUEUE_RETRIES {
         match scheduler.exec(call.clone()).await {
             Err(Error {
                 code: tonic::Code::ResourceExhausted,
@@ -40,7 +40,7 @@ async fn exec(scheduler: &Scheduler, call: Vec<Task>) -> Result<(), Error> {
     scheduler.exec(call).await.map(drop)
 }
 
-/// Cuts tasks into calls that keep the service's limits.
+/// Splits tasks into calls that stay within the limits of the service.
 fn calls(tasks: Vec<Task>) -> Vec<Vec<Task>> {
     let mut calls: Vec<Vec<Task>> = Vec::new();
     let mut bytes = 0;

@@ -1,5 +1,5 @@
-//! Tables for people: columns as wide as their widest cell, numbers to the right, the last column
-//! cut at the terminal.
+//! Tables for people: columns as wide as their widest cell, numbers to the right, lines cut at the
+//! width of the terminal.
 
 use super::output::{self, DIM};
 
@@ -13,7 +13,7 @@ pub(super) struct Table {
 const GAP: &str = "  ";
 
 impl Table {
-    /// A head that begins with `>` sets its column to the right.
+    /// A head that begins with `>` aligns its column to the right.
     pub(super) fn new(heads: &[&'static str]) -> Table {
         Table {
             heads: heads.to_vec(),
@@ -28,7 +28,7 @@ impl Table {
             .push(cells.into_iter().map(|cell| plain(&cell)).collect());
     }
 
-    /// Nothing in it.
+    /// It has no rows.
     pub(super) fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -45,7 +45,6 @@ impl Table {
         }
     }
 
-    /// Its lines, the head first.
     fn lines(&self) -> Vec<String> {
         let heads: Vec<String> = self
             .heads
@@ -82,7 +81,8 @@ impl Table {
     }
 }
 
-/// The text on one line, without control characters: it comes from callers and databases.
+/// The text on one line and without control characters, because it comes from callers and
+/// databases.
 pub(super) fn plain(text: &str) -> String {
     let spaced: String = text
         .chars()
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_others_cannot_steer_the_terminal() {
+    fn foreign_text_cannot_control_the_terminal() {
         assert_eq!(plain("a\x1b[2Jb\tc"), "a [2Jb c");
     }
 }

@@ -1,4 +1,4 @@
-//! The parts of the benches that make no measurement: how /proc is read, pictures and the page of
+//! The parts of the benches that measure nothing: how /proc is read, charts, and the page of
 //! results. The benches themselves have no test harness.
 #![allow(dead_code)]
 
@@ -15,9 +15,9 @@ mod results;
 #[path = "../../benches/rallypoint/usage.rs"]
 mod usage;
 
-use chart::{BOTTOM, HEIGHT, Picture, TOP};
+use chart::{BOTTOM, Chart, HEIGHT, TOP};
 use machine::Machine;
-use results::{number, page, picture};
+use results::{chart as chart_of, number, page};
 use serde_json::json;
 use usage::{kibibytes, processor};
 
@@ -27,14 +27,14 @@ fn every_value_is_a_point_within_the_frame() {
         ("loaded", "#000000", vec![0.0, 3.0e5]),
         ("empty", "#ffffff", vec![4.0e5, 1.0]),
     ];
-    let picture = Picture {
+    let chart = Chart {
         title: "t",
-        below: "queued",
-        beside: "tasks/s",
-        places: vec![0.0, 1e6],
+        x_label: "queued",
+        y_label: "tasks/s",
+        positions: vec![0.0, 1e6],
         lines,
     };
-    let svg = picture.svg();
+    let svg = chart.svg();
     assert_eq!(svg.matches("<circle").count(), 4);
     assert!(svg.contains(">400 k<") && svg.contains(">1 M<"), "{svg}");
     let heights = svg
@@ -60,10 +60,12 @@ fn machine() -> Machine {
 }
 
 #[test]
-fn a_figure_stands_beside_its_yardstick() {
+fn a_figure_stands_beside_its_baseline() {
     let result = json!({
-        "name": "backlog", "figure": 512_345.0, "unit": "tasks/s", "runs": [500_000.0, 512_345.0, 520_000.0], "ratio": 0.98,
-        "yardstick": { "what": "empty", "figure": 522_801.0 }, "also": { "resident_mib": 300.5 }, "ran": "something",
+        "name": "backlog", "figure": 512_345.0, "unit": "tasks/s",
+        "runs": [500_000.0, 512_345.0, 520_000.0], "ratio": 0.98,
+        "yardstick": { "what": "empty", "figure": 522_801.0 },
+        "also": { "resident_mib": 300.5 }, "ran": "something",
         "series": [{ "queued": 0, "tasks_per_s": 1.0, "empty_tasks_per_s": 2.0 }],
     });
     let page = page(
@@ -81,7 +83,7 @@ fn a_figure_stands_beside_its_yardstick() {
         "{page}"
     );
     assert_eq!(
-        picture(&result).map(|(name, _)| name),
+        chart_of(&result).map(|(name, _)| name),
         Some("backlog.svg".into())
     );
 }

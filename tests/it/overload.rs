@@ -106,7 +106,7 @@ async fn a_full_queue_refuses_at_once_and_keeps_what_it_took() {
     let server = Server::with(Setup::default()).await;
     let scheduler = server.open(SchedulerSettings::default()).await;
     let holder = hold_batches(&server).await;
-    let impatient = server.client.clone().with_patience(Duration::ZERO);
+    let impatient = server.client.clone().with_retry_timeout(Duration::ZERO);
     let mut calls = JoinSet::new();
     // The queue takes 64 MiB.
     for _ in 0..30 {

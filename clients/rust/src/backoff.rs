@@ -1,51 +1,51 @@
-//! When to call again: doubling waits with jitter, as the server asks when it asks, until a
-//! deadline.
+//! When to repeat a call: after doubling delays with jitter, no sooner than the server asks, until
+//! a deadline.
 
 use crate::error::{Error, Result};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-const FIRST: Duration = Duration::from_millis(50);
-const LONGEST: Duration = Duration::from_secs(2);
-/// The same while the replicas are between two owners, which does not last.
-const LONGEST_BETWEEN_OWNERS: Duration = Duration::from_millis(400);
+const INITIAL_DELAY: Duration = Duration::from_millis(50);
+const MAX_DELAY: Duration = Duration::from_secs(2);
+/// The longest delay while the shard changes owners, which is quick.
+const MAX_OWNER_DELAY: Duration = Duration::from_millis(400);
 
-/// The waits between the attempts of one call.
+/// The delays between the attempts of one call.
 pub(crate) struct Backoff {
     deadline: Instant,
-    next: Duration,
+    delay: Duration,
 }
 
 impl Backoff {
-    /// Gives up after `patience`.
-    pub(crate) fn new(patience: Duration) -> Self {
+    /// Gives up after `timeout`.
+    pub(crate) fn new(timeout: Duration) -> Self {
         Backoff {
-            deadline: Instant::now() + patience,
-            next: FIRST,
+            deadline: Instant::now() + timeout,
+            delay: INITIAL_DELAY,
         }
     }
 
-    /// Waits before the next attempt after `error`, or hands it back: it is final, or it is too
-    /// late for another one.
+    /// Waits before the next attempt after `error`. Returns the error when it is final or the
+    /// deadline leaves no time for another attempt.
     pub(crate) async fn wait(&mut self, error: Error) -> Result<()> {
         if error.is("NOT_OWNER") || error.is("OWNER_CHANGED") {
-            self.next = self.next.min(LONGEST_BETWEEN_OWNERS);
+            self.delay = self.delay.min(MAX_OWNER_DELAY);
         }
-        let wait = error.retry_after.unwrap_or(Duration::ZERO) + jittered(self.next);
-        if !error.is_passing() || Instant::now() + wait > self.deadline {
+        let wait = error.retry_after.unwrap_or(Duration::ZERO) + jittered(self.delay);
+        if !error.is_retryable() || Instant::now() + wait > self.deadline {
             return Err(error);
         }
-        self.next = (self.next * 2).min(LONGEST);
+        self.delay = (self.delay * 2).min(MAX_DELAY);
         sleep(wait).await;
         Ok(())
     }
 }
 
-/// Half to all of `wait`, so that many clients do not come back together.
-fn jittered(wait: Duration) -> Duration {
+/// Half to all of `delay`, so that many clients do not retry together.
+fn jittered(delay: Duration) -> Duration {
     let random = Uuid::now_v7().as_u128() as u32;
-    wait / 2 + wait.mul_f64(f64::from(random) / f64::from(u32::MAX) / 2.0)
+    delay / 2 + delay.mul_f64(f64::from(random) / f64::from(u32::MAX) / 2.0)
 }
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_says_when_is_waited_for_so_long() {
+    async fn the_delay_a_server_asks_for_is_kept() {
         let error = |wait| {
             let details = ErrorDetails::with_retry_info(Some(wait));
             Status::with_error_details(tonic::Code::ResourceExhausted, "full", details).into()
@@ -86,10 +86,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_definite_error_and_a_passed_deadline_are_handed_back() {
-        let mut patient = Backoff::new(Duration::from_secs(60));
-        assert!(patient.wait(Status::not_found("x").into()).await.is_err());
-        assert!(patient.wait(Status::unavailable("x").into()).await.is_ok());
+    async fn a_definite_error_or_a_passed_deadline_ends_the_retries() {
+        let mut backoff = Backoff::new(Duration::from_secs(60));
+        assert!(backoff.wait(Status::not_found("x").into()).await.is_err());
+        assert!(backoff.wait(Status::unavailable("x").into()).await.is_ok());
         assert!(
             Backoff::new(Duration::ZERO)
                 .wait(Status::unavailable("x").into())

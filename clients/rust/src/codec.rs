@@ -1,4 +1,4 @@
-//! Sends a message that is shared, so that a call can be repeated without copying what it says.
+//! Encodes a shared message, so that a call can be repeated without copying its request.
 
 use prost::Message;
 use std::{marker::PhantomData, sync::Arc};
@@ -15,7 +15,6 @@ pub(crate) struct SharedCodec<T, R>(PhantomData<fn(T) -> R>);
 pub(crate) struct SharedEncoder<T>(PhantomData<fn(T)>);
 
 impl<T, R> SharedCodec<T, R> {
-    /// For one call.
     pub(crate) fn new() -> Self {
         SharedCodec(PhantomData)
     }

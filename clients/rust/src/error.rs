@@ -1,70 +1,69 @@
-//! What a call came back with instead of an answer: readable by people, usable by programs.
+//! Why a call failed, readable by people and usable by programs.
 
 use std::{fmt, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-/// The domain of the service's reasons.
+/// `ErrorInfo.domain` of the service's reasons.
 const DOMAIN: &str = "rallypoint";
 
 /// Why a call failed.
 #[derive(Clone, Debug)]
 pub struct Error {
-    /// The code of gRPC.
+    /// The gRPC code.
     pub code: Code,
-    /// The service's stable reason; `None`: the error is not the service's but the transport's.
+    /// The stable reason the service gave, such as `QUEUE_FULL`; `None`: the error is the
+    /// transport's.
     pub reason: Option<String>,
-    /// For people.
+    /// Text for people.
     pub message: String,
-    /// Fields at fault, with what is wrong with each.
+    /// Paths of the fields at fault, and what is wrong with each.
     pub violations: Vec<(String, String)>,
-    /// How long to wait before calling again.
+    /// How long the service asks to wait before calling again.
     pub retry_after: Option<Duration>,
-    /// The connection failed, not the call.
+    /// The connection failed, rather than the call.
     pub transport: bool,
 }
 
-/// What a call comes back with.
+/// The result of a call.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The service may have carried the call out, or not: calling again with the same request id
-    /// tells.
+    /// The call may or may not have had an effect; repeating it with the same request id tells.
     pub fn is_unknown(&self) -> bool {
         let ours = self.reason.is_some();
         self.code == Code::Unavailable
             || (!ours && matches!(self.code, Code::Unknown | Code::Internal | Code::Cancelled))
     }
 
-    /// Calling again may well succeed: the fate of the call is unknown, or the service says when to
-    /// come back.
-    pub fn is_passing(&self) -> bool {
+    /// Calling again may succeed: the outcome is unknown, or the service says when to retry.
+    pub fn is_retryable(&self) -> bool {
         self.is_unknown() || self.retry_after.is_some()
     }
 
-    /// The service answered with this reason.
+    /// The service gave this reason.
     pub fn is(&self, reason: &str) -> bool {
         self.reason.as_deref() == Some(reason)
     }
 
-    /// What to do about it, when there is something to say.
+    /// Advice for the caller, if there is any.
     pub fn remedy(&self) -> Option<&'static str> {
         match self.reason.as_deref() {
             _ if self.transport => Some("Is the server running, and is this its address?"),
             Some("HANDLE_NOT_FOUND") => {
-                Some("Handles are those GetScheduler returned, kept for the retention time.")
+                Some("Use a handle that GetScheduler returned, within its retention.")
             }
             Some("CURSOR_TRUNCATED") => {
-                Some("Begin where the error says; what is older than the retention is gone.")
+                Some("Begin where the error says; older rows are past their retention.")
             }
             Some("HANDLE_RELEASED") => Some("Open another scheduler."),
-            Some("LIMIT_ZERO") => Some("To start nothing more, pause the scheduler."),
+            Some("LIMIT_ZERO") => Some("To start no more tasks, pause the scheduler."),
             Some("ORDER_CLOSED") => {
                 Some("Use an order not below the current one, or open with late_order JOIN.")
             }
             Some(
                 "QUEUE_FULL" | "TOO_MANY_SCHEDULERS" | "TOO_MANY_STREAMS" | "SUBMIT_RATE_EXCEEDED",
-            ) => Some("Let work finish, or ask the operator for a higher limit."),
+            ) => Some("Wait for tasks to finish, or ask the operator for a higher limit."),
             Some("REQUEST_ID_REUSED") => Some("Use a new request id for another payload."),
             _ if self.code == Code::Unavailable => Some("Call again with the same request id."),
             _ => None,
@@ -138,7 +137,7 @@ mod tests {
     use tonic_types::ErrorDetails;
 
     #[test]
-    fn an_error_of_the_service_reads_well() {
+    fn an_error_shows_reason_fields_and_advice() {
         let mut details = ErrorDetails::with_error_info(
             "LIMIT_ZERO",
             DOMAIN,
@@ -150,14 +149,15 @@ mod tests {
             "1 field is wrong",
             details,
         ));
-        let text = "InvalidArgument LIMIT_ZERO: 1 field is wrong\n  settings.max_parallelism: must be at least 1\n  \
-                    To start nothing more, pause the scheduler.";
+        let text = "InvalidArgument LIMIT_ZERO: 1 field is wrong\n  \
+                    settings.max_parallelism: must be at least 1\n  \
+                    To start no more tasks, pause the scheduler.";
         assert_eq!(error.to_string(), text);
         assert!(!error.is_unknown() && !error.transport && error.is("LIMIT_ZERO"));
     }
 
     #[test]
-    fn only_what_may_have_had_an_effect_is_unknown() {
+    fn only_calls_that_may_have_had_an_effect_are_unknown() {
         assert!(Error::from(Status::unavailable("")).is_unknown());
         assert!(Error::from(Status::unknown("")).is_unknown());
         assert!(!Error::from(Status::not_found("")).is_unknown());

@@ -1,6 +1,39 @@
-//! The Rust client: one connection at a time, typed calls, and calls that are repeated under their
-//! request id until it is known what became of them. It knows the API and nothing of the server's
-//! inside.
+//! The Rust client of Rallypoint, which coordinates parallel work on Postgres.
+//!
+//! Open a [`Scheduler`], submit tasks in orders, and read an event as each one is done. Every call
+//! is repeated under its request id until its outcome is known, and a [`DoneStream`] resumes by
+//! itself when its connection breaks, so each task is submitted once and each event is seen once.
+//!
+//! ```no_run
+//! use rallypoint_client::{Client, Result, api};
+//!
+//! # async fn example() -> Result<()> {
+//! let client = Client::connect("http://127.0.0.1:50051").await?;
+//! let scheduler = client.open(api::SchedulerSettings::default()).await?;
+//! let sql = api::SqlTask {
+//!     statement: "select 1".into(),
+//!     ..Default::default()
+//! };
+//! let task = api::Task {
+//!     kind: Some(api::task::Kind::Sql(sql)),
+//!     order: Some(100),
+//!     ..Default::default()
+//! };
+//! scheduler.exec(vec![task]).await?;
+//! let mut events = scheduler.synchronize(0, None).await?;
+//! while let Some(done) = events.next().await? {
+//!     for event in done {
+//!         println!("task {} ended {:?}", event.seq, event.outcome());
+//!     }
+//! }
+//! scheduler.release(api::ReleaseMode::Finish, true).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! `examples/orders.rs` is a whole program. The messages in [`api`] are generated from the proto
+//! files, whose comments are the reference of the API. This crate knows the API only, and nothing
+//! of the server's implementation.
 
 pub mod api;
 mod backoff;
@@ -27,26 +60,28 @@ use tonic::{
 };
 use uuid::Uuid;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a call is repeated, unless the caller says otherwise.
+const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A connection to the service. Clones share it.
+/// A connection to the service. Clones share it and are cheap.
 #[derive(Clone, Debug)]
 pub struct Client {
     servers: Servers,
-    patience: Duration,
+    retry_timeout: Duration,
     caller: Option<MetadataValue<Ascii>>,
     namespace: Option<MetadataValue<Ascii>>,
 }
 
 impl Client {
-    /// Connects to `address`: a URL, or `host:port`, or several with commas between them. Of
-    /// several the first one that answers is used, and the next one when it cannot be reached any
-    /// more.
+    /// Connects to `address`: a URL, or `host:port`, or several separated by commas. Of several the
+    /// first that answers is used, and the next one once it cannot be reached any more.
+    ///
+    /// Fails when an address is malformed or none answers. It does not wait for a server to start.
     pub async fn connect(address: &str) -> Result<Client> {
         Ok(Client::of(Servers::connect(address).await?))
     }
 
-    /// As [`Client::connect`], but connects at the first call.
+    /// As [`Client::connect`], but connects at the first call. Fails only on a malformed address.
     pub fn connect_lazy(address: &str) -> Result<Client> {
         Ok(Client::of(Servers::connect_lazy(address)?))
     }
@@ -54,19 +89,22 @@ impl Client {
     fn of(servers: Servers) -> Client {
         Client {
             servers,
-            patience: PATIENCE,
+            retry_timeout: DEFAULT_RETRY_TIMEOUT,
             caller: None,
             namespace: None,
         }
     }
 
-    /// Repeats calls of unknown fate, and those the service says when to repeat, for so long
-    /// (default 30 s; zero: never).
-    pub fn with_patience(self, patience: Duration) -> Client {
-        Client { patience, ..self }
+    /// Sets for how long a call is repeated while its outcome is unknown or the service asks to
+    /// retry later. Default 30 s; zero: never.
+    pub fn with_retry_timeout(self, retry_timeout: Duration) -> Client {
+        Client {
+            retry_timeout,
+            ..self
+        }
     }
 
-    /// Names the caller, for the log.
+    /// Sets the name of the caller, which the log shows. Fails unless it is printable ASCII.
     pub fn with_caller(self, name: &str) -> Result<Client> {
         Ok(Client {
             caller: Some(metadata(name)?),
@@ -74,7 +112,8 @@ impl Client {
         })
     }
 
-    /// Calls on behalf of a namespace, where the server takes that from metadata.
+    /// Calls on behalf of `namespace`. Refused by a server that does not trust metadata. Fails
+    /// unless it is printable ASCII.
     pub fn with_namespace(self, namespace: &str) -> Result<Client> {
         Ok(Client {
             namespace: Some(metadata(namespace)?),
@@ -82,7 +121,8 @@ impl Client {
         })
     }
 
-    /// Opens a scheduler.
+    /// Opens a scheduler with these settings. Fails with `TOO_MANY_SCHEDULERS` over the limit of
+    /// the namespace.
     pub async fn open(&self, settings: api::SchedulerSettings) -> Result<Scheduler> {
         let request = api::GetSchedulerRequest {
             settings: Some(settings),
@@ -93,12 +133,12 @@ impl Client {
         Ok(self.scheduler(response.scheduler.unwrap_or_default().handle))
     }
 
-    /// The scheduler of a handle from earlier. Asks nobody.
+    /// The scheduler with a handle that is already known. Makes no call.
     pub fn scheduler(&self, handle: impl Into<String>) -> Scheduler {
         Scheduler::new(self.clone(), handle.into())
     }
 
-    /// A page of the caller's schedulers, newest first.
+    /// One page of the schedulers of the caller's namespace, newest first.
     pub async fn schedulers(
         &self,
         request: api::ListSchedulersRequest,
@@ -106,7 +146,7 @@ impl Client {
         self.scheduler_call("ListSchedulers", request).await
     }
 
-    /// What the service is doing.
+    /// Replicas, slots, targets, backlog and journal.
     pub async fn status(&self) -> Result<api::GetStatusResponse> {
         self.call(
             "/rallypoint.v1.StatusService/GetStatus".into(),
@@ -115,7 +155,7 @@ impl Client {
         .await
     }
 
-    /// What runs where.
+    /// What runs on each slot of each replica.
     pub async fn executions(&self) -> Result<Vec<api::Execution>> {
         let path = "/rallypoint.v1.StatusService/ListExecutions".to_owned();
         let response: api::ListExecutionsResponse =
@@ -123,8 +163,8 @@ impl Client {
         Ok(response.executions)
     }
 
-    /// What runs where, again at every change, at most once an interval. Not resumed when it
-    /// breaks.
+    /// What runs on each slot, sent again after every change, at most once per `interval` (100 ms
+    /// to 60 s). The stream is not resumed when it breaks.
     pub async fn watch_executions(
         &self,
         interval: Duration,
@@ -136,7 +176,7 @@ impl Client {
         Ok(client.watch_executions(request).await?.into_inner())
     }
 
-    /// A call of SchedulerService, repeated while its fate is unknown.
+    /// Calls SchedulerService, repeatedly while the outcome is unknown.
     pub(crate) async fn scheduler_call<T, R>(&self, rpc: &'static str, request: T) -> Result<R>
     where
         T: Message + 'static,
@@ -161,18 +201,18 @@ impl Client {
         ))
     }
 
-    /// What a server said when a call failed. Another one may know better when this one cannot
-    /// tell, and need not be waited for.
+    /// The error of a failed call. When its outcome is unknown and there is another server, that
+    /// one is used next, and without a delay.
     pub(crate) fn failed(&self, pick: Pick, status: Status) -> Error {
         let mut error = Error::from(status);
-        if error.is_unknown() && self.servers.leave(pick) {
+        if error.is_unknown() && self.servers.switch_from(pick) {
             error.retry_after = None;
         }
         error
     }
 
-    pub(crate) fn patience(&self) -> Duration {
-        self.patience
+    pub(crate) fn retry_timeout(&self) -> Duration {
+        self.retry_timeout
     }
 
     async fn call<T, R>(&self, path: String, request: T) -> Result<R>
@@ -188,7 +228,7 @@ impl Client {
             match self.attempt(path.clone(), request.clone()).await {
                 Ok(response) => return Ok(response),
                 Err(error) => {
-                    let backoff = backoff.get_or_insert_with(|| Backoff::new(self.patience));
+                    let backoff = backoff.get_or_insert_with(|| Backoff::new(self.retry_timeout));
                     backoff.wait(error).await?;
                 }
             }
@@ -234,7 +274,7 @@ fn metadata(text: &str) -> Result<MetadataValue<Ascii>> {
         .map_err(|_| Status::invalid_argument(format!("not printable ASCII: {text:?}")).into())
 }
 
-/// Makes a call repeatable.
+/// A new request id, under which a call can be repeated.
 fn request_id() -> String {
     Uuid::now_v7().to_string()
 }

@@ -1,10 +1,9 @@
-//! A scheduler as its caller holds it: submit, wait, release, and the companions. Every call may be
-//! repeated, and is, when it is not known whether it had an effect.
+//! A scheduler as its caller uses it: submit, wait, release, inspect. Every call can be repeated,
+//! and is while its outcome is unknown.
 
-use crate::api;
-use crate::{Client, DoneStream, error::Result, request_id};
+use crate::{Client, DoneStream, api, error::Result, request_id};
 
-/// An open (or released) scheduler, by its handle. Clones speak over the same connection.
+/// An open or released scheduler, identified by its handle. Clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     client: Client,
@@ -16,12 +15,15 @@ impl Scheduler {
         Scheduler { client, handle }
     }
 
-    /// Its handle.
+    /// The handle: 36 characters that name this scheduler to [`Client::scheduler`].
     pub fn handle(&self) -> &str {
         &self.handle
     }
 
-    /// Submits tasks: all or nothing, durable when it returns.
+    /// Submits 1 to 10 000 tasks, 4 MiB in all: all or nothing, durable when it returns.
+    ///
+    /// Fails with `ORDER_CLOSED` when a task comes too late for its order, `HANDLE_RELEASED` after
+    /// a release, and `QUEUE_FULL` or `SUBMIT_RATE_EXCEEDED` over a limit of the namespace.
     pub async fn exec(&self, tasks: Vec<api::Task>) -> Result<api::ExecAsyncResponse> {
         let request = api::ExecAsyncRequest {
             handle: self.handle.clone(),
@@ -31,8 +33,10 @@ impl Scheduler {
         self.client.scheduler_call("ExecAsync", request).await
     }
 
-    /// The events after `after` until the goal is met (`None`: all tasks submitted so far have
-    /// ended). The stream resumes by itself when it breaks.
+    /// The events with numbers above `after`, in order, until the goal is met. Without a goal:
+    /// until every task submitted so far has ended. The stream resumes by itself when it breaks.
+    ///
+    /// Fails with `CURSOR_TRUNCATED` when `after` is past its retention.
     pub async fn synchronize(
         &self,
         after: i64,
@@ -41,7 +45,8 @@ impl Scheduler {
         DoneStream::open(self.client.clone(), self.handle.clone(), after, until).await
     }
 
-    /// Ends the conversation; with `wait` it returns when every task has ended.
+    /// Accepts no more tasks and lets the submitted ones finish or cancels them, as `mode` says.
+    /// With `wait` it returns when every task has ended.
     pub async fn release(
         &self,
         mode: api::ReleaseMode,
@@ -57,7 +62,7 @@ impl Scheduler {
             .await
     }
 
-    /// Settings and counts.
+    /// The settings of the scheduler and the counts of its tasks.
     pub async fn describe(&self) -> Result<api::Scheduler> {
         let request = api::DescribeSchedulerRequest {
             handle: self.handle.clone(),
@@ -69,7 +74,7 @@ impl Scheduler {
         Ok(response.scheduler.unwrap_or_default())
     }
 
-    /// Takes the settings named in `mask`.
+    /// Changes the settings named in `mask`, such as `max_parallelism`.
     pub async fn update(
         &self,
         settings: api::SchedulerSettings,
@@ -88,7 +93,7 @@ impl Scheduler {
         Ok(response.scheduler.unwrap_or_default())
     }
 
-    /// Starts nothing more.
+    /// Starts no more tasks until [`Scheduler::resume`]; running ones go on.
     pub async fn pause(&self) -> Result<api::Scheduler> {
         let request = api::PauseSchedulerRequest {
             handle: self.handle.clone(),
@@ -100,7 +105,7 @@ impl Scheduler {
         Ok(response.scheduler.unwrap_or_default())
     }
 
-    /// Lifts a pause, and with `ignore_failures` a halt.
+    /// Lifts a pause, and with `ignore_failures` also a halt.
     pub async fn resume(&self, ignore_failures: bool) -> Result<api::Scheduler> {
         let request = api::ResumeSchedulerRequest {
             handle: self.handle.clone(),
@@ -113,7 +118,8 @@ impl Scheduler {
         Ok(response.scheduler.unwrap_or_default())
     }
 
-    /// Cancels a task.
+    /// Cancels the task with number `seq`. A running task is stopped; one that has ended stays as
+    /// it is.
     pub async fn cancel(&self, seq: i64) -> Result<api::CancelTaskResponse> {
         self.client
             .scheduler_call(
@@ -125,7 +131,7 @@ impl Scheduler {
             .await
     }
 
-    /// A task with its body and its full result.
+    /// The task with number `seq`, with its body and its full result.
     pub async fn task(&self, seq: i64) -> Result<api::TaskView> {
         let request = api::GetTaskRequest {
             id: Some(self.task_id(seq)),
@@ -134,7 +140,7 @@ impl Scheduler {
         Ok(response.task.unwrap_or_default())
     }
 
-    /// A page of tasks, newest first. Its `handle` is filled in.
+    /// One page of tasks, newest first. The `handle` of the request is filled in.
     pub async fn tasks(&self, request: api::ListTasksRequest) -> Result<api::ListTasksResponse> {
         let request = api::ListTasksRequest {
             handle: self.handle.clone(),

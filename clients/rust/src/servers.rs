@@ -1,5 +1,5 @@
-//! The servers a client may speak to: one at a time, the next one when the present one cannot be
-//! reached or is going down. Any replica takes any call, so it does not matter which.
+//! The servers a client may use: one at a time, and the next one when the present one cannot be
+//! reached or shuts down. Any replica accepts any call, so it does not matter which.
 
 use crate::error::{Error, Result};
 use std::{
@@ -14,19 +14,19 @@ use tonic::transport::{Channel, Endpoint};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(20);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// With a choice of servers, one that does not answer is left sooner.
-const CHOICE_KEEPALIVE: Duration = Duration::from_secs(2);
+/// With several servers, one that does not answer is given up sooner.
+const FAILOVER_KEEPALIVE: Duration = Duration::from_secs(2);
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
-/// Channels to some servers, and the one in use. Clones share both.
+/// Channels to the servers, and which one is in use. Clones share both.
 #[derive(Clone, Debug)]
 pub(crate) struct Servers {
     channels: Arc<[Channel]>,
     present: Arc<AtomicUsize>,
 }
 
-/// A server that was picked.
+/// The server that a call was sent to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pick(usize);
 
@@ -70,11 +70,11 @@ impl Servers {
         (Pick(index), self.channels[index].clone())
     }
 
-    /// It is of no use at the moment: the next one is used, unless somebody has seen to that. Says
-    /// whether there is another.
-    pub(crate) fn leave(&self, pick: Pick) -> bool {
+    /// Uses the next server, unless another call has switched already. Returns whether there is
+    /// another server.
+    pub(crate) fn switch_from(&self, pick: Pick) -> bool {
         let next = (pick.0 + 1) % self.channels.len();
-        // Failing means that another call has left it already.
+        // A failed exchange means that another call has switched already.
         let _ = self
             .present
             .compare_exchange(pick.0, next, Ordering::Relaxed, Ordering::Relaxed);
@@ -101,14 +101,14 @@ fn no_address() -> Error {
     tonic::Status::invalid_argument("no address of a server").into()
 }
 
-fn endpoint(address: &str, choice: bool) -> Result<Endpoint> {
+fn endpoint(address: &str, has_others: bool) -> Result<Endpoint> {
     let url = if address.contains("://") {
         address.to_owned()
     } else {
         format!("http://{address}")
     };
-    let (interval, timeout) = if choice {
-        (CHOICE_KEEPALIVE, CHOICE_KEEPALIVE)
+    let (interval, timeout) = if has_others {
+        (FAILOVER_KEEPALIVE, FAILOVER_KEEPALIVE)
     } else {
         (KEEPALIVE, KEEPALIVE_TIMEOUT)
     };

@@ -1,10 +1,10 @@
-//! A Synchronization that lives through lost connections and server restarts: it knows the last
-//! event it has seen and the goal it was opened with, and goes on from there. Every event comes
-//! exactly once, in order.
+//! A Synchronization that survives lost connections and server restarts: it remembers the last
+//! event and its original goal, and continues from there. Every event is returned exactly once, in
+//! order.
 
-use crate::api::{self, until::Kind};
 use crate::{
     Client,
+    api::{self, until::Kind},
     backoff::Backoff,
     error::{Error, Result},
     servers::Pick,
@@ -46,8 +46,8 @@ impl DoneStream {
         Ok(stream)
     }
 
-    /// The next events, never empty; `None`: the goal is met, see [`DoneStream::end`]. An error is
-    /// final.
+    /// The next events, at least one; `None`: the stream has ended, see [`DoneStream::end`]. An
+    /// error is final: it is returned only when reconnecting has failed or cannot help.
     pub async fn next(&mut self) -> Result<Option<Vec<api::AsyncDone>>> {
         while self.end.is_none() {
             let done = match self.message().await {
@@ -64,17 +64,17 @@ impl DoneStream {
         Ok(None)
     }
 
-    /// The last event seen: pass it as `after` to go on later.
+    /// Number of the last event returned: pass it as `after` to continue later.
     pub fn cursor(&self) -> i64 {
         self.cursor
     }
 
-    /// Unfinished tasks of the scheduler, as of the last message.
+    /// Unfinished tasks of the scheduler as of the last message.
     pub fn pending(&self) -> i64 {
         self.pending
     }
 
-    /// Why the stream ended, when it has.
+    /// Why the stream ended; `None` while it has not.
     pub fn end(&self) -> Option<&api::End> {
         self.end.as_ref()
     }
@@ -106,10 +106,10 @@ impl DoneStream {
         message.done
     }
 
-    /// Opens the stream (again, after `broken`), as often as the client's patience allows.
+    /// Opens the stream, or opens it again after the error `broken`, until the retry timeout.
     async fn connect(&mut self, broken: Option<Error>) -> Result<()> {
         self.stream = None;
-        let mut backoff = Backoff::new(self.client.patience());
+        let mut backoff = Backoff::new(self.client.retry_timeout());
         let mut failed = broken;
         loop {
             if let Some(error) = failed.take() {

@@ -1,7 +1,7 @@
-//! The demo while it runs: a line per task that fills as the task sleeps, or plain lines when
-//! stderr is no terminal.
+//! The demo while it runs: a line per task that fills while the task sleeps, or plain lines when
+//! stderr is not a terminal.
 //!
-//! That a task runs is what the server says, not what a clock here supposes.
+//! Whether a task runs is what the server reports, never what a local clock suggests.
 
 use super::series::Sleep;
 use crate::cli::clock;
@@ -39,7 +39,7 @@ impl Lines {
         Lines { multi, lines }
     }
 
-    /// Takes what the server says about the tasks.
+    /// Takes the states of the tasks as the server reports them.
     pub(super) fn seen(&mut self, tasks: &[TaskView]) {
         for task in tasks
             .iter()
@@ -51,7 +51,7 @@ impl Lines {
         }
     }
 
-    /// Moves the bars of what runs.
+    /// Advances the bars of running tasks.
     pub(super) fn tick(&self) {
         for line in self.lines.iter().filter(|line| !line.bar.is_finished()) {
             if let Some(started) = line.started {
@@ -61,7 +61,7 @@ impl Lines {
         }
     }
 
-    /// A task has ended.
+    /// Shows that a task has ended.
     pub(super) fn done(&mut self, done: &AsyncDone, took_us: i64) {
         let took = clock::duration(took_us);
         let word = if done.outcome() == Outcome::Succeeded {
@@ -78,7 +78,7 @@ impl Lines {
         }
     }
 
-    /// Leaves the lines as they are, and a blank one below them.
+    /// Leaves the lines on the screen, with a blank one below.
     pub(super) fn finish(self) {
         eprint!("{}", if self.multi.is_hidden() { "\n" } else { "\n\n" });
     }

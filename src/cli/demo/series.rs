@@ -1,9 +1,9 @@
-//! The demo's tasks: the test series of the articles Rallypoint descends from.
+//! The tasks of the demo: the test series of the articles from which Rallypoint descends.
 
 use rallypoint_client::api::{SqlTask, Task, task::Kind};
 use std::time::Duration;
 
-/// Tasks of one order: how many, and how many tenths of a second each sleeps at scale 1.
+/// Order, number of its tasks, and tenths of a second that each sleeps at scale 1.
 const SERIES: [(i64, usize, u32); 5] = [
     (100, 4, 101),
     (200, 2, 92),
@@ -12,7 +12,7 @@ const SERIES: [(i64, usize, u32); 5] = [
     (500, 1, 65),
 ];
 
-/// One task of the series.
+/// One task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sleep {
     /// Its order.
@@ -22,12 +22,10 @@ pub(super) struct Sleep {
 }
 
 impl Sleep {
-    /// The SQL that sleeps so long.
     pub(super) fn statement(&self) -> String {
         format!("select pg_sleep({})", self.time.as_secs_f64())
     }
 
-    /// The task that runs it.
     pub(super) fn task(&self) -> Task {
         let sql = SqlTask {
             statement: self.statement(),
@@ -56,7 +54,7 @@ pub(super) fn tasks(scale: f64) -> Vec<Sleep> {
     tasks.collect()
 }
 
-/// What the series takes when nothing is lost between orders: the sum of the longest of each.
+/// The least time the series can take: the sum of the longest task of each order.
 pub(super) fn expected(tasks: &[Sleep]) -> Duration {
     let longest = |order: i64| {
         tasks

@@ -1,5 +1,5 @@
-//! What the demo proves, read from the log and from nothing else: that no two orders overlapped,
-//! that every task succeeded, and how long it took.
+//! What the demo proves, read from the log and nothing else: no two orders overlapped, every task
+//! succeeded, and how long it took.
 
 use crate::cli::{
     clock, event,
@@ -38,7 +38,7 @@ impl Verdict {
         self.failed() == 0 && self.overlaps() == 0
     }
 
-    /// From the submission to the last end.
+    /// Time from the submission to the last end.
     fn total_us(&self) -> i64 {
         self.tasks
             .iter()
@@ -70,18 +70,15 @@ impl Verdict {
             .sum()
     }
 
-    /// The time line, the log, and the sentence.
+    /// Prints the timeline, the log and the verdict.
     pub(super) fn print(&self) {
         output::line(output::paint(
-            "Time line: tasks of one order run together, the next order waits for all of them",
+            "Timeline: tasks of one order run together, the next order waits for all of them",
             BOLD,
         ));
         gantt::print(&self.spans());
         output::line("");
-        output::line(output::paint(
-            "Execution log, as it stands in Postgres",
-            BOLD,
-        ));
+        output::line(output::paint("Execution log, as stored in Postgres", BOLD));
         log::print(&self.tasks);
         output::line("");
         output::line(self.sentence());

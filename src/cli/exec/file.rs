@@ -1,6 +1,6 @@
 //! Files of `order, statement` lines.
 //!
-//! The first comma ends the order, so the statement may hold commas. Nothing is guessed: a line
+//! The first comma ends the order, so the statement may contain commas. Nothing is guessed: a line
 //! without an order is an error that names the line.
 
 use crate::cli::error::CliError;
@@ -9,13 +9,12 @@ use std::{io::Read, path::Path};
 /// One task of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Its order; `None`: outside all barriers.
+    /// Its order; `None`: no order.
     pub order: Option<i64>,
-    /// Its SQL.
     pub statement: String,
 }
 
-/// Reads a file; `-` is stdin.
+/// Reads a file, or stdin for `-`.
 pub(super) fn read(path: &Path) -> Result<Vec<Line>, CliError> {
     let name = if path.as_os_str() == "-" {
         "stdin".to_owned()
@@ -33,11 +32,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<Line>, CliError> {
     parse(&text).map_err(|(number, why)| {
         CliError::new(format!("{name}, line {number} is not `order, statement`"))
             .why(why)
-            .next("write `100, select 1`, or `, select 1` for a task without order")
+            .next("write `100, select 1`, or `, select 1` for a task without an order")
     })
 }
 
-/// The tasks of a text, or the number of the first bad line and what is wrong with it.
+/// The tasks of a text, or the first malformed line: its number and what is wrong.
 fn parse(text: &str) -> Result<Vec<Line>, (usize, String)> {
     let lines = text
         .lines()
@@ -60,7 +59,7 @@ fn one(line: &str) -> Result<Line, String> {
         order => Some(
             order
                 .parse::<i64>()
-                .map_err(|_| format!("`{order}` is no order: it must be a whole number"))?,
+                .map_err(|_| format!("`{order}` is not an order: it must be a whole number"))?,
         ),
     };
     Ok(Line {
@@ -101,7 +100,7 @@ mod tests {
             parse("select 1, 2").unwrap_err(),
             (
                 1,
-                "`select 1` is no order: it must be a whole number".to_owned()
+                "`select 1` is not an order: it must be a whole number".to_owned()
             )
         );
         assert_eq!(parse("\n\n100,").unwrap_err().0, 3);

@@ -1,4 +1,4 @@
-//! Options of the port of the replicas.
+//! Options of `serve` about other replicas.
 
 use crate::{
     cli::error::CliError,
@@ -8,12 +8,11 @@ use crate::{
 use clap::Args;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-/// Where other replicas reach this one, and how they know each other.
+/// How replicas reach and authenticate each other.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Replicas")]
 pub(super) struct Peers {
-    /// Address to listen on for other replicas (port 0: any free one); without it this server is
-    /// alone
+    /// Address to listen on for other replicas (port 0: any free one); without it there are none
     #[arg(
         long,
         env = "RALLYPOINT_PEER_LISTEN",
@@ -21,7 +20,7 @@ pub(super) struct Peers {
         value_name = "ADDRESS"
     )]
     peer_listen: Option<SocketAddr>,
-    /// Where other replicas reach this one, as HOST:PORT [default: where it listens]
+    /// Address that other replicas use, as HOST:PORT [default: the one it listens on]
     #[arg(
         long,
         env = "RALLYPOINT_PEER_ADVERTISE",
@@ -30,7 +29,7 @@ pub(super) struct Peers {
         value_name = "HOST:PORT"
     )]
     peer_advertise: Option<String>,
-    /// Certificate of this replica for the others (PEM)
+    /// Certificate of this replica (PEM)
     #[arg(
         long,
         env = "RALLYPOINT_PEER_CERT",
@@ -39,7 +38,7 @@ pub(super) struct Peers {
         value_name = "FILE"
     )]
     peer_cert: Option<PathBuf>,
-    /// Its key (PEM)
+    /// Private key of the certificate (PEM)
     #[arg(
         long,
         env = "RALLYPOINT_PEER_KEY",
@@ -48,7 +47,7 @@ pub(super) struct Peers {
         value_name = "FILE"
     )]
     peer_key: Option<PathBuf>,
-    /// The authority that signs the certificates of all replicas (PEM)
+    /// Certificate of the authority that signs those of all replicas (PEM)
     #[arg(
         long,
         env = "RALLYPOINT_PEER_CA",
@@ -57,8 +56,8 @@ pub(super) struct Peers {
         value_name = "FILE"
     )]
     peer_ca: Option<PathBuf>,
-    /// Seconds after which another replica takes over from one that is not heard of; the same for
-    /// all replicas
+    /// Seconds without a heartbeat after which another replica takes over; the same for all
+    /// replicas
     #[arg(
         long,
         env = "RALLYPOINT_LEASE",
@@ -76,14 +75,17 @@ impl Peers {
         Duration::from_secs_f64(self.lease)
     }
 
-    /// The port, when there is to be one; its certificates are read.
+    /// The configuration of the peer port, if there is one. Reads the certificates.
     pub(super) fn config(self) -> Result<Option<PeerConfig>, CliError> {
         let Some(listen) = self.peer_listen else {
             return Ok(None);
         };
         if listen.ip().is_unspecified() && self.peer_advertise.is_none() {
-            let next = "say with --peer-advertise HOST:PORT where the others reach this replica";
-            return Err(CliError::new(format!("{listen} is no address to call back")).next(next));
+            let next = "set --peer-advertise HOST:PORT to the address that other replicas use";
+            return Err(CliError::new(format!(
+                "{listen} is not an address that others can connect to"
+            ))
+            .next(next));
         }
         let tls = match (self.peer_cert, self.peer_key, self.peer_ca) {
             (Some(cert), Some(key), Some(ca)) => {
@@ -104,7 +106,7 @@ fn lease(text: &str) -> Result<f64, String> {
         .parse()
         .ok()
         .filter(|seconds| (0.5..=60.0).contains(seconds));
-    seconds.ok_or_else(|| "from 0.5 to 60 seconds".to_owned())
+    seconds.ok_or_else(|| "must be 0.5 to 60 seconds".to_owned())
 }
 
 fn unreadable(error: anyhow::Error) -> CliError {

@@ -1,4 +1,4 @@
-//! What one namespace may have, as options of `serve`.
+//! Options of `serve` that limit each namespace.
 
 use crate::core::model::limits::Limits;
 use clap::Args;
@@ -25,7 +25,7 @@ pub(super) struct Quotas {
         value_name = "N"
     )]
     max_queued_tasks: u32,
-    /// MiB of the statements and payloads of unfinished tasks; a task counts in whole KiB
+    /// MiB of statements and payloads of unfinished tasks; each task counts in whole KiB
     #[arg(
         long,
         env = "RALLYPOINT_MAX_QUEUED_MIB",
@@ -34,7 +34,7 @@ pub(super) struct Quotas {
         value_name = "MIB"
     )]
     max_queued_mib: u32,
-    /// Tasks submitted a second, a second's worth at once [default: any number]
+    /// Tasks submitted per second, with bursts of a second's worth [default: unlimited]
     #[arg(
         long,
         env = "RALLYPOINT_MAX_SUBMIT_RATE",
@@ -55,7 +55,6 @@ pub(super) struct Quotas {
 }
 
 impl Quotas {
-    /// As the core takes them.
     pub(super) fn limits(&self) -> Limits {
         Limits {
             open_schedulers: self.max_schedulers as usize,

@@ -19,7 +19,8 @@ macro_rules! reasons {
 }
 
 reasons! {
-    ID_MALFORMED: "A handle is missing or not in its canonical form (36 characters, lower case, version 7).";
+    ID_MALFORMED:
+        "A handle is missing or not in its canonical form (36 characters, lower case, version 7).";
     SEQ_OUT_OF_RANGE: "A task number is below 1.";
     REQUEST_ID_MALFORMED: "A request id is not a UUID of 36 characters in lower case.";
     TASKS_EMPTY: "A call has no tasks.";
@@ -34,11 +35,13 @@ reasons! {
     ORDER_OUT_OF_RANGE: "An order is negative or above 9 007 199 254 740 991.";
     DURATION_OUT_OF_RANGE: "A duration is malformed, too short or too long.";
     TIMESTAMP_OUT_OF_RANGE: "A time is malformed, before 1970 or after 9999.";
-    RETRY_OUT_OF_RANGE: "A number of a retry policy is out of range, or its longest wait is below its first.";
+    RETRY_OUT_OF_RANGE:
+        "A number of a retry policy is out of range, or its longest wait is below its first.";
     NON_RETRYABLE_INVALID: "A non-retryable code is not 1 to 64 capitals, digits or underscores.";
     RESULT_ROWS_OUT_OF_RANGE: "`result_rows` is negative or above 10 000.";
     ENUM_UNKNOWN: "A value of an enumeration is not known to this server.";
-    LABELS_INVALID: "There are too many labels, or a key or a value is too long or holds forbidden characters.";
+    LABELS_INVALID:
+        "There are too many labels, or a key or a value is too long or holds forbidden characters.";
     NAME_TOO_LONG: "A display name is longer than 255 bytes.";
     NAME_INVALID: "A display name holds a control character.";
     LIMIT_ZERO: "`max_parallelism` is 0: use PauseScheduler to start nothing more.";
@@ -48,7 +51,8 @@ reasons! {
     MASK_UNKNOWN_FIELD: "An update mask names an unknown setting.";
     CURSOR_NEGATIVE: "`after` is negative.";
     CURSOR_AHEAD: "`after` is beyond the last event of the scheduler.";
-    CURSOR_TRUNCATED: "The requested rows are past their retention; `oldest` is the first that is left.";
+    CURSOR_TRUNCATED:
+        "The requested rows are past their retention; `oldest` is the first that is left.";
     UNTIL_MISSING: "`until` is set but names no condition.";
     COUNT_OUT_OF_RANGE: "A count of events is below 1.";
     GOAL_INVALID: "The goal of a resumed stream was not issued by this service.";
@@ -57,7 +61,8 @@ reasons! {
     INTERVAL_OUT_OF_RANGE: "An interval is not from 100 to 60 000 ms.";
     METADATA_INVALID: "A metadata entry of the call is malformed.";
     MESSAGE_MALFORMED: "The request is not a message of this API.";
-    NAMESPACE_NOT_TRUSTED: "The call names a namespace, and this server does not take namespaces from metadata.";
+    NAMESPACE_NOT_TRUSTED:
+        "The call names a namespace, and this server does not take namespaces from metadata.";
     HANDLE_NOT_FOUND: "There is no such scheduler in the caller's namespace.";
     TASK_NOT_FOUND: "The scheduler has no such task.";
     HANDLE_RELEASED: "The scheduler is released: it takes no tasks and no changes.";
@@ -65,14 +70,17 @@ reasons! {
     REQUEST_ID_REUSED: "The request id was used with another payload.";
     QUEUE_FULL: "A limit on unfinished work is reached; nothing of the call was accepted.";
     TOO_MANY_SCHEDULERS: "The namespace has reached its limit of open schedulers.";
-    SUBMIT_RATE_EXCEEDED: "The namespace exceeds its limit of tasks per second; nothing of the call was accepted.";
+    SUBMIT_RATE_EXCEEDED:
+        "The namespace exceeds its limit of tasks per second; nothing of the call was accepted.";
     TOO_MANY_STREAMS: "The namespace has reached its limit of open streams.";
     JOURNAL_REJECTED: "The coordination database refused to store the call.";
     NOT_OWNER: "No reachable replica owns the shard at the moment; the call had no effect.";
-    OWNER_CHANGED: "Ownership of the shard changed during the call; repeat it with the same request id.";
+    OWNER_CHANGED:
+        "Ownership of the shard changed during the call; repeat it with the same request id.";
     OVERLOADED: "Too many calls are waiting on this server; this one was not accepted.";
     INTERNAL: "A fault of the server; please report it.";
-    TEMPORARILY_UNAVAILABLE: "The call may or may not have had an effect; repeat it with the same request id.";
+    TEMPORARILY_UNAVAILABLE:
+        "The call may or may not have had an effect; repeat it with the same request id.";
 }
 
 impl Reason {

@@ -30,7 +30,7 @@ impl Caller {
         addresses.rotate_left(first);
         let client = Client::connect_lazy(&addresses.join(","))
             .expect("addresses")
-            .with_patience(PATIENCE);
+            .with_retry_timeout(PATIENCE);
         Caller {
             load,
             client,

@@ -50,7 +50,7 @@ pub(crate) async fn channel() -> Channel {
     let url = SERVER.url();
     Client::connect_lazy(&url)
         .expect("a URL")
-        .with_patience(WAIT_TIMEOUT)
+        .with_retry_timeout(WAIT_TIMEOUT)
         .open(api::SchedulerSettings::default())
         .await
         .expect("it gets ready");

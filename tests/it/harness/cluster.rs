@@ -93,7 +93,7 @@ impl Cluster {
     pub(crate) fn client(&self, index: usize) -> Client {
         Client::connect_lazy(&self.url(index))
             .expect("a URL")
-            .with_patience(WAIT_TIMEOUT)
+            .with_retry_timeout(WAIT_TIMEOUT)
     }
 
     /// A caller that knows all replicas.
@@ -103,7 +103,7 @@ impl Cluster {
             .collect();
         Client::connect_lazy(&urls.join(","))
             .expect("URLs")
-            .with_patience(WAIT_TIMEOUT)
+            .with_retry_timeout(WAIT_TIMEOUT)
     }
 
     pub(crate) fn url(&self, index: usize) -> String {

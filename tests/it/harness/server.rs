@@ -87,7 +87,7 @@ impl Server {
         let server = Server {
             client: Client::connect_lazy(&url)
                 .expect("a URL")
-                .with_patience(WAIT_TIMEOUT),
+                .with_retry_timeout(WAIT_TIMEOUT),
             url,
             journal: home.options_for(&journal, COORDINATION),
             app: app.options,

@@ -36,7 +36,7 @@ async fn callers_are_told_to_come_back_and_everything_resumes() {
     scheduler.until(|now| now.running == 1).await;
     postgres.immediate_stop();
 
-    let impatient = server.client.clone().with_patience(Duration::ZERO);
+    let impatient = server.client.clone().with_retry_timeout(Duration::ZERO);
     let tasks = || vec![noop().order(3).into()];
     let (submit, open, list, task) = tokio::join!(
         async {
@@ -76,7 +76,7 @@ async fn callers_are_told_to_come_back_and_everything_resumes() {
     let patient = server
         .client
         .clone()
-        .with_patience(WAIT_TIMEOUT)
+        .with_retry_timeout(WAIT_TIMEOUT)
         .scheduler(scheduler.handle());
     let waiting = tokio::spawn(async move { patient.exec(vec![noop().order(4).into()]).await });
     postgres.restart().expect("it is back");

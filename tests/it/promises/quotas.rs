@@ -262,7 +262,10 @@ async fn a_stream_too_many_is_refused_until_one_has_ended() {
         Code::NotFound
     );
     drop(first);
-    let patient: Client = server.client.clone().with_patience(Duration::from_secs(60));
+    let patient: Client = server
+        .client
+        .clone()
+        .with_retry_timeout(Duration::from_secs(60));
     let patient = patient.scheduler(scheduler.handle());
     patient
         .synchronize(0, Some(Kind::Forever(Default::default())))
@@ -313,7 +316,7 @@ async fn streams_of_schedulers_that_have_left_memory_are_counted_too() {
     let patient = server
         .client
         .clone()
-        .with_patience(Duration::from_secs(20))
+        .with_retry_timeout(Duration::from_secs(20))
         .scheduler(scheduler.handle());
     patient.synchronize(0, None).await.expect("there is room");
 }
@@ -366,7 +369,7 @@ async fn a_stream_whose_caller_was_sent_away_while_the_journal_stalled_does_not_
     let patient = server
         .client
         .clone()
-        .with_patience(Duration::from_secs(20))
+        .with_retry_timeout(Duration::from_secs(20))
         .scheduler(scheduler.handle());
     patient
         .synchronize(0, Some(Kind::Forever(Default::default())))
