@@ -198,7 +198,7 @@ impl Coordinator {
     pub async fn drain(&self, timeout: Duration) {
         if tokio::time::timeout(timeout, self.status()).await.is_err() {
             tracing::warn!(
-                "stopped before the last outcomes were durable; they will be found lost or run again"
+                "stopped before the last outcomes were durable; they will be lost or run again"
             );
         }
     }

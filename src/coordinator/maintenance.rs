@@ -43,7 +43,10 @@ pub(crate) async fn run(
         if Instant::now() >= next_round {
             next_round = Instant::now() + ROUND_INTERVAL;
             if let Err(error) = round(&maintenance, &commands).await {
-                tracing::warn!(%error, "maintenance of the journal was not finished; it continues in an hour");
+                tracing::warn!(
+                    %error,
+                    "maintenance of the journal was not finished; it continues in an hour"
+                );
             }
         }
     }
@@ -59,7 +62,10 @@ async fn turn_batches(
     if due.is_some_and(|due| last >= due)
         && let Err(error) = maintenance.turn_batches().await
     {
-        tracing::warn!(%error, "partitions of batch numbers could not be rotated; it is tried again at once");
+        tracing::warn!(
+            %error,
+            "partitions of batch numbers could not be rotated; it is tried again at once"
+        );
         return due;
     }
     Some(next)

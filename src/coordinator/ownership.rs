@@ -208,7 +208,12 @@ impl OwnershipTask {
                 read = reading => match read {
                     Ok((schedulers, window)) => {
                         let Ownership { epoch, last_batch, .. } = owned;
-                        tracing::info!(epoch = epoch.0, last_batch = last_batch.0, schedulers = schedulers.len(), "this replica owns the shard");
+                        tracing::info!(
+                            epoch = epoch.0,
+                            last_batch = last_batch.0,
+                            schedulers = schedulers.len(),
+                            "this replica owns the shard"
+                        );
                         return Some(Event::Recovered { schedulers, epoch, last_batch, window });
                     }
                     Err(error) => {
@@ -280,7 +285,10 @@ impl OwnershipTask {
             )
             .await;
         if let Err(error) = given {
-            tracing::warn!(%error, "the shard could not be handed over; it is taken over when the lease expires");
+            tracing::warn!(
+                %error,
+                "the shard could not be handed over; it is taken over when the lease expires"
+            );
         }
         tracing::info!(
             to = successor.as_ref().map_or("nobody", |member| &member.name),
@@ -318,7 +326,7 @@ impl OwnershipTask {
         if name == &*self.replica.name {
             tracing::error!(
                 name,
-                "another process runs under the name of this replica: give each its own (--replica-name)"
+                "another process has the name of this replica: give each its own (--replica-name)"
             );
         }
     }

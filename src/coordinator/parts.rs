@@ -87,18 +87,18 @@ impl Coordinator {
         let runtime = tokio::runtime::Handle::current();
         let driver = Driver {
             machine,
-            library: Prefetch::open(parts.body_bytes, &parts.journal, &hub, &runtime),
+            bodies: Prefetch::open(parts.body_bytes, &parts.journal, &hub, &runtime),
             journal: parts.journal.clone(),
             clock: parts.clock.clone(),
-            health: started.state.clone(),
+            state: started.state.clone(),
             buffers: started.buffers.clone(),
             hub: hub.clone(),
-            asked: queued,
+            commands: queued,
             closed_streams: streams_closed,
             reports: executor_reports,
-            ownership: started.ownership_events,
-            wishes: started.ownership.requests.clone(),
-            margin: started.timing.heartbeat,
+            ownership_events: started.ownership_events,
+            ownership_requests: started.ownership.requests.clone(),
+            lease_margin: started.timing.heartbeat,
         };
         driver.start(first)?;
         let reader = parts.journal.reader();

@@ -3,7 +3,8 @@
 use super::envelope::Envelope;
 use crate::{
     core::{
-        Action, Attempt, BatchNo, Epoch, Handle, InDoubtWindow, Progress, RecoveredScheduler, Seq,
+        Action, Attempt, BatchNo, Command, Epoch, Handle, InDoubtWindow, Progress,
+        RecoveredScheduler, Seq,
     },
     journal::{Batch, Commit},
 };
@@ -28,6 +29,16 @@ pub enum Event {
     },
     /// Another replica owns the shard.
     Deposed,
+}
+
+impl Event {
+    /// A command that nobody waits for.
+    pub(crate) fn internal(command: Command) -> Self {
+        Event::Command(Envelope {
+            ticket: None,
+            command,
+        })
+    }
 }
 
 /// Something the loop wants done, in this order.

@@ -3,6 +3,13 @@
 //!
 //! It outlives the core but not the ownership: after another replica has owned the shard, executors
 //! report everything anew.
+//!
+//! What runs is kept in three places, because they answer different questions and end at different
+//! times. Here: what must a new core know, by task, work without a session included, in step with
+//! the durable batches. The hub's pool: which executor has an assignment, under which token, until
+//! its completion is durable or the executor is lost. The executor's outbox: what this process was
+//! given and no owner has acknowledged, which survives every owner. The machine is pure and the
+//! executor may be in another process, so none of them can read another's.
 
 use super::envelope::Envelope;
 use crate::core::{

@@ -1,0 +1,178 @@
+//! What the loop does for the machine: append, release, recover, stand by.
+//!
+//! Work is handed out first; callers and streams learn of a durable batch a moment later.
+
+use super::{Driver, InFlight, Loop};
+use crate::{
+    coordinator::{
+        machine::{Effect, Event, Release},
+        ownership::{OwnershipRequest, replica_state::ReplicaState},
+    },
+    core::{Action, BatchNo, Command, Reply, Work},
+    journal::{Batch, Commit, Writer},
+};
+use futures_util::FutureExt;
+use std::{sync::Arc, time::Duration};
+
+impl Loop {
+    pub(super) fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Append(batch, pause) => self.append(batch, pause),
+                Effect::Release(release) => self.release(release),
+                Effect::Recover => self.recover(),
+                Effect::StandBy => self.stand_by(),
+            }
+        }
+        let machine = &self.driver.machine;
+        self.driver
+            .state
+            .set_waiting(machine.waits_for_journal() || machine.waits_for_lease());
+    }
+
+    /// Sends a batch before anything else is done.
+    fn append(&mut self, batch: Arc<Batch>, pause: Duration) {
+        let writer = self
+            .writer
+            .take()
+            .expect("one batch is in flight at a time");
+        let mut in_flight: InFlight = Box::pin(append(writer, batch, pause));
+        // The first poll encodes and sends. An outcome that is there already is taken up by the
+        // next poll.
+        self.in_flight = match (&mut in_flight).now_or_never() {
+            Some(outcome) => Some(Box::pin(std::future::ready(outcome))),
+            None => Some(in_flight),
+        };
+    }
+
+    fn recover(&mut self) {
+        // What has become durable before is still published.
+        self.publish();
+        // Dropping the senders tells waiting callers that the effect is unknown. Commands that are
+        // still to be decided keep theirs.
+        let undecided = self.driver.machine.undecided_tickets();
+        self.waiting.retain(|ticket, _| undecided.contains(ticket));
+        // When the queue is full, a rebuild has been requested already.
+        let _ = self
+            .driver
+            .ownership_requests
+            .try_send(OwnershipRequest::Rebuild(self.driver.machine.epoch()));
+    }
+
+    /// Another replica owns the shard: waiting callers learn that the effect is unknown, streams
+    /// continue and executors report there. A batch in flight is left alone: it becomes durable
+    /// only if its epoch is still valid.
+    fn stand_by(&mut self) {
+        self.publish();
+        self.abandoned_streams.clear();
+        self.in_flight = None;
+        self.writer = Some(self.driver.journal.writer());
+        self.waiting.clear();
+        self.driver.bodies.lock().recovered(&[]);
+        self.driver.bodies.lock().drop_waiting();
+        self.driver.buffers.move_away();
+        self.driver.hub.disband();
+    }
+
+    /// Hands out the work of a durable batch. Its replies are sent by [`Loop::publish`], a moment
+    /// later.
+    fn release(&mut self, mut release: Release) {
+        let Driver {
+            bodies, hub, state, ..
+        } = &self.driver;
+        hub.over(std::mem::take(&mut release.over));
+        let mut bodies = bodies.lock();
+        if let Some(batch) = &release.batch {
+            state.batch_durable(batch.no);
+            bodies.durable(&batch.records);
+        }
+        let mut work = Vec::new();
+        for action in std::mem::take(&mut release.actions) {
+            match action {
+                Action::Reply(ticket, reply) => self.replies.push((ticket, reply)),
+                Action::Dispatch(assignment) if assignment.spec.work == Work::Noop => {
+                    work.push((assignment, None))
+                }
+                Action::Dispatch(assignment) => work.extend(bodies.take(assignment)),
+                Action::Stop {
+                    handle,
+                    first,
+                    attempt,
+                } => match bodies.stop(handle, first, attempt) {
+                    Some(assignment) => hub.decline(assignment),
+                    None => hub.stop(handle, first, attempt),
+                },
+            }
+        }
+        if !work.is_empty() {
+            hub.dispatch(work);
+        }
+        for (handle, _) in release
+            .progress
+            .iter()
+            .filter(|(_, progress)| progress.pending == 0)
+        {
+            bodies.forget(*handle);
+        }
+        drop(bodies);
+        self.released.push(release);
+    }
+
+    /// Shows streams and callers what has become durable.
+    pub(super) fn publish(&mut self) {
+        for release in self.released.drain(..) {
+            self.driver.buffers.publish(&release);
+        }
+        for (ticket, reply) in self.replies.drain(..) {
+            let stream = if let Reply::Watching { handle, .. } = reply {
+                Some(handle)
+            } else {
+                None
+            };
+            let sent = self
+                .waiting
+                .remove(&ticket)
+                .is_some_and(|waiting| waiting.send(reply).is_ok());
+            // A caller that has gone misses only the reply; a stream that was opened for it would
+            // count forever.
+            if let Some(handle) = stream.filter(|_| !sent) {
+                self.abandoned_streams
+                    .push(Event::internal(Command::StreamClosed(handle)));
+            }
+        }
+    }
+}
+
+/// Appends a batch and returns the writer. Never cancelled while the ownership lasts.
+async fn append(
+    mut writer: Writer,
+    batch: Arc<Batch>,
+    pause: Duration,
+) -> (Writer, BatchNo, Commit) {
+    if !pause.is_zero() {
+        tokio::time::sleep(pause).await;
+    }
+    let commit = writer.append(&batch).await;
+    (writer, batch.no, commit)
+}
+
+pub(super) fn log_outcome(no: BatchNo, commit: &Commit, state: &ReplicaState) {
+    match commit {
+        Commit::Durable => {}
+        Commit::Fenced => tracing::warn!(
+            batch = no.0,
+            "the shard is owned elsewhere, or the database has lost commits"
+        ),
+        Commit::Rejected { sqlstate, message } => {
+            tracing::error!(batch = no.0, %sqlstate, %message, "the database rejected a batch")
+        }
+        Commit::Unknown { message } => {
+            tracing::warn!(
+                batch = no.0,
+                %message,
+                "the outcome of a batch is unknown; it is sent again"
+            );
+            state.set_error(message.clone());
+        }
+    }
+}

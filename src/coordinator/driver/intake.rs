@@ -1,0 +1,125 @@
+//! What the loop takes in: whatever has arrived in its queues, in one go.
+//!
+//! Every queue is taken from in bounded portions, so that none can keep the others waiting.
+
+use super::{InFlight, Loop, effects::log_outcome};
+use crate::{
+    coordinator::{
+        commands::QueuedCommand,
+        machine::{Envelope, Event},
+    },
+    core::{BatchNo, Ticket, Time},
+    journal::{Commit, Writer},
+};
+use std::time::Duration;
+
+/// Batches of reports, and ended streams, taken at once.
+const MAX_TAKEN: usize = 1_024;
+/// Commands the machine may hold undecided before no more are taken from the queue.
+const MAX_UNDECIDED: usize = 4_096;
+/// The longest sleep: a bound on what a missed timer could cost.
+const MAX_SLEEP: Duration = Duration::from_secs(1);
+
+impl Loop {
+    /// Waits for something to happen and takes everything that has; `None`: the last handle was
+    /// dropped. While a batch is in flight, only its outcome and events of the ownership are waited
+    /// for: no other batch could be sealed, so what arrives meanwhile stays in its queue and costs
+    /// one wake-up instead of one each.
+    pub(super) async fn gather(&mut self) -> Option<Vec<Event>> {
+        let sleep = self.sleep_time();
+        let driver = &mut self.driver;
+        let can_decide = !driver.machine.waits_for_journal();
+        let (mut events, mut commands) = (Vec::new(), Vec::new());
+        let mut finished = None;
+        let ready = !self.abandoned_streams.is_empty() || can_decide && driver.hub.has_commands();
+        tokio::select! {
+            outcome = outcome(&mut self.in_flight) => finished = Some(outcome),
+            Some(event) = driver.ownership_events.recv() => events.push(event),
+            () = std::future::ready(()), if ready => {}
+            Some(report) = driver.reports.recv(), if can_decide => driver.hub.take_in(report),
+            () = driver.hub.ready(), if can_decide => {}
+            Some(command) = driver.closed_streams.recv(), if can_decide => {
+                events.push(Event::internal(command));
+            },
+            command = driver.commands.recv(), if can_decide => commands.push(command?),
+            () = tokio::time::sleep(sleep) => {}
+        }
+        if let Some((writer, no, commit)) = finished {
+            (self.in_flight, self.writer) = (None, Some(writer));
+            log_outcome(no, &commit, &driver.state);
+            events.push(Event::Commit(no, commit));
+        }
+        events.extend(commands.into_iter().filter_map(|queued| self.admit(queued)));
+        events.extend(self.take_arrived());
+        Some(events)
+    }
+
+    /// Everything that has arrived, without waiting.
+    pub(super) fn take_arrived(&mut self) -> Vec<Event> {
+        let driver = &mut self.driver;
+        let (mut events, mut commands) = (std::mem::take(&mut self.abandoned_streams), Vec::new());
+        while let Ok(event) = driver.ownership_events.try_recv() {
+            events.push(event);
+        }
+        for _ in 0..MAX_TAKEN {
+            let Ok(report) = driver.reports.try_recv() else {
+                break;
+            };
+            driver.hub.take_in(report);
+        }
+        events.extend(self.take_hub_commands());
+        let driver = &mut self.driver;
+        for _ in 0..MAX_TAKEN {
+            let Ok(command) = driver.closed_streams.try_recv() else {
+                break;
+            };
+            events.push(Event::internal(command));
+        }
+        let space = MAX_UNDECIDED.saturating_sub(driver.machine.backlog());
+        for _ in 0..space {
+            let Ok(command) = driver.commands.try_recv() else {
+                break;
+            };
+            commands.push(command);
+        }
+        events.extend(commands.into_iter().filter_map(|queued| self.admit(queued)));
+        events
+    }
+
+    /// Nothing has become durable for too long: waiting callers learn that the effect is unknown,
+    /// and commands in the queue are dropped before they are decided.
+    pub(super) fn refuse_all(&mut self) {
+        self.waiting.clear();
+        while self.driver.commands.try_recv().is_ok() {}
+    }
+
+    fn sleep_time(&self) -> Duration {
+        match self.driver.machine.next_due() {
+            Time::NEVER => MAX_SLEEP,
+            due => due.since(self.driver.clock.now()).min(MAX_SLEEP),
+        }
+    }
+
+    /// A command whose caller has gone, or that belongs to another replica, is dropped before it is
+    /// decided.
+    pub(super) fn admit(&mut self, queued: QueuedCommand) -> Option<Event> {
+        if queued.reply.is_closed() || self.driver.machine.stands_by() {
+            return None;
+        }
+        self.next_ticket += 1;
+        let ticket = Ticket(self.next_ticket);
+        self.waiting.insert(ticket, queued.reply);
+        Some(Event::Command(Envelope {
+            ticket: Some(ticket),
+            command: queued.command,
+        }))
+    }
+}
+
+/// The outcome of the batch in flight; never resolves when there is none.
+async fn outcome(in_flight: &mut Option<InFlight>) -> (Writer, BatchNo, Commit) {
+    match in_flight {
+        Some(in_flight) => in_flight.await,
+        None => std::future::pending().await,
+    }
+}
