@@ -1,14 +1,17 @@
-//! Wrong requests against a live server: each gets its code, its reason and the field at fault; none harms the server.
+//! Wrong requests to a running server: each gets its code, its reason and the field at fault; none
+//! harms the server.
 
+mod every_call;
+mod fields;
+mod isolation;
 pub(crate) mod live;
 mod state;
 mod transport;
-mod wire;
 
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
-/// What a caller's program sees of an error.
+/// The parts of an error that a program of a caller reads.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub code: Code,
@@ -16,9 +19,12 @@ pub(crate) struct Answer {
     pub fields: Vec<String>,
 }
 
-/// The error that a call came back with.
+/// The error of a call that must fail.
 pub(crate) fn answer<T: std::fmt::Debug>(result: Result<T, Status>) -> Answer {
-    let status = result.expect_err("the request is wrong");
+    answer_of(&result.expect_err("the request is wrong"))
+}
+
+pub(crate) fn answer_of(status: &Status) -> Answer {
     let details = status.get_error_details();
     let info = details
         .error_info()
@@ -35,7 +41,7 @@ pub(crate) fn answer<T: std::fmt::Debug>(result: Result<T, Status>) -> Answer {
     }
 }
 
-/// A code and a reason that name no field.
+/// An error that names no field.
 pub(crate) fn refusal(code: Code, reason: &str) -> Answer {
     Answer {
         code,
@@ -44,7 +50,7 @@ pub(crate) fn refusal(code: Code, reason: &str) -> Answer {
     }
 }
 
-/// INVALID_ARGUMENT for one field.
+/// INVALID_ARGUMENT that names one field.
 pub(crate) fn invalid(field: &str, reason: &str) -> Answer {
     Answer {
         fields: vec![field.to_owned()],

@@ -1,14 +1,24 @@
 //! Promises of the journal, on a real Postgres.
 
+mod aged;
 mod appending;
+mod bodies;
+mod events;
+mod log;
 mod make;
+mod ownership;
+mod partitions;
 mod reading;
+mod recovery;
 mod retention;
+mod retention_pin;
+mod scene;
+mod sessions;
 mod statements;
 
 use crate::harness::postgres;
 use rallypoint::{
-    core::{BatchNo, Day, Epoch, Records, ShardId, Time},
+    core::{BatchNo, Day, Epoch, Records, SchedulerImage, ShardId, Time},
     journal::{Batch, Claim, Commit, Journal, JournalConfig, Ownership, Replica, TakeOver, Writer},
     postgres::COORDINATION,
 };
@@ -16,7 +26,7 @@ use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// A journal of its own, owned by this test.
+/// A journal on a database of its own, owned by this test.
 pub(crate) struct Owned {
     pub options: PgConnectOptions,
     pub journal: Journal,
@@ -96,7 +106,7 @@ impl Owned {
         }
     }
 
-    /// Appends as if `days` ago.
+    /// Appends a batch as if `days` ago.
     pub(crate) async fn write_ago(&mut self, days: i32, records: Records) {
         let batch = Batch {
             day: self.days_ago(days),
@@ -110,13 +120,21 @@ impl Owned {
         Day(self.now.day().0 - days)
     }
 
-    /// Appends, and goes on to the next number when it is durable.
+    /// Appends a batch, and goes on to the next number when it is durable.
     pub(crate) async fn append(&mut self, records: Records) -> Commit {
-        let fate = self.writer.append(&self.batch(records)).await;
-        if fate == Commit::Durable {
+        let commit = self.writer.append(&self.batch(records)).await;
+        if commit == Commit::Durable {
             self.next.0 += 1;
         }
-        fate
+        commit
+    }
+
+    pub(crate) async fn write_images<const N: usize>(&mut self, images: [SchedulerImage; N]) {
+        self.write(Records {
+            schedulers: make::images(images),
+            ..Records::default()
+        })
+        .await;
     }
 
     pub(crate) async fn write(&mut self, records: Records) {

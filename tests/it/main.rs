@@ -1,4 +1,5 @@
-//! What Rallypoint promises, checked against real parts.
+//! What Rallypoint promises, checked against the real parts: servers, Postgres, clients and the
+//! sources themselves.
 
 mod bad_input;
 mod client;
@@ -11,7 +12,7 @@ mod journal;
 mod overload;
 mod peers;
 mod private_postgres;
-pub mod promises;
+mod promises;
 mod python;
 mod remote;
 mod replicas;

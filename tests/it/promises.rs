@@ -1,11 +1,12 @@
-//! What the README promises, one file a subject.
+//! What the README promises, one file for each subject.
 
-pub mod calls;
-pub mod limits;
-pub mod log;
-pub mod memory;
-pub mod orders;
-pub mod outage;
-pub mod quotas;
-pub mod release;
-pub mod retention;
+mod calls;
+mod limits;
+mod listing;
+mod log;
+mod memory;
+mod orders;
+mod outage;
+mod quotas;
+mod release;
+mod retention;

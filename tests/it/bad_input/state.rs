@@ -1,15 +1,13 @@
-//! What is wrong for the present state of a scheduler, and what looks wrong but is not.
+//! Requests that are wrong in the present state of a scheduler, and requests that only look wrong.
 
 use super::{
     answer, invalid,
-    live::{Schedulers, from, noop, opened, schedulers, sql},
+    live::{Schedulers, noop, opened, schedulers, sql},
     refusal,
 };
 use rallypoint_client::api::{self, end::Reason};
-use tonic::{Code, Status};
-use tonic_types::StatusExt;
+use tonic::Code;
 
-const UNKNOWN: &str = "01890a5d-ac96-7000-8000-000000000001";
 const ID: &str = "f47ac10b-58cc-4372-a567-0e02b2c3d479";
 
 fn exec(handle: &str, tasks: Vec<api::Task>) -> api::ExecAsyncRequest {
@@ -55,113 +53,6 @@ async fn events(
             return (done, end);
         }
     }
-}
-
-/// The whole error, as bytes: two that are equal tell nothing apart.
-fn bytes<T: std::fmt::Debug>(result: Result<T, Status>) -> (Code, String, Vec<u8>) {
-    let status = result.expect_err("not the caller's");
-    assert_eq!(
-        status
-            .get_error_details()
-            .error_info()
-            .map(|info| info.reason.as_str()),
-        Some("HANDLE_NOT_FOUND")
-    );
-    (
-        status.code(),
-        status.message().to_owned(),
-        status.details().to_vec(),
-    )
-}
-
-#[tokio::test]
-async fn what_is_not_there_and_what_is_not_yours_get_the_same_answer() {
-    let mut client = schedulers().await;
-    let theirs = opened(&mut client, Default::default()).await;
-    client
-        .exec_async(exec(&theirs, vec![noop(None)]))
-        .await
-        .expect("it takes a task");
-    let mut answers = Vec::new();
-    for handle in [UNKNOWN, theirs.as_str()] {
-        let id = Some(api::TaskId {
-            handle: handle.into(),
-            seq: 1,
-        });
-        let watch = api::SynchronizationRequest {
-            handle: handle.into(),
-            ..Default::default()
-        };
-        let mask = Some(prost_types::FieldMask {
-            paths: vec!["weight".into()],
-        });
-        let update = api::UpdateSchedulerRequest {
-            handle: handle.into(),
-            settings: None,
-            update_mask: mask,
-        };
-        let list = api::ListTasksRequest {
-            handle: handle.into(),
-            ..Default::default()
-        };
-        let resume = api::ResumeSchedulerRequest {
-            handle: handle.into(),
-            ..Default::default()
-        };
-        answers.push([
-            bytes(
-                client
-                    .exec_async(from("others", exec(handle, vec![noop(None)])))
-                    .await,
-            ),
-            bytes(client.synchronization(from("others", watch)).await),
-            bytes(
-                client
-                    .release_scheduler(from("others", released(handle)))
-                    .await,
-            ),
-            bytes(
-                client
-                    .describe_scheduler(from(
-                        "others",
-                        api::DescribeSchedulerRequest {
-                            handle: handle.into(),
-                        },
-                    ))
-                    .await,
-            ),
-            bytes(client.update_scheduler(from("others", update)).await),
-            bytes(
-                client
-                    .pause_scheduler(from(
-                        "others",
-                        api::PauseSchedulerRequest {
-                            handle: handle.into(),
-                        },
-                    ))
-                    .await,
-            ),
-            bytes(client.resume_scheduler(from("others", resume)).await),
-            bytes(
-                client
-                    .cancel_task(from("others", api::CancelTaskRequest { id: id.clone() }))
-                    .await,
-            ),
-            bytes(
-                client
-                    .get_task(from("others", api::GetTaskRequest { id }))
-                    .await,
-            ),
-            bytes(client.list_tasks(from("others", list)).await),
-        ]);
-    }
-    assert_eq!(answers[0], answers[1]);
-    let all = client
-        .list_schedulers(from("others", api::ListSchedulersRequest::default()))
-        .await
-        .expect("a list")
-        .into_inner();
-    assert_eq!(all.schedulers.len(), 0);
 }
 
 #[tokio::test]
@@ -305,7 +196,7 @@ async fn a_late_order_is_refused_or_joins() {
 }
 
 #[tokio::test]
-async fn a_stream_starts_within_the_events_and_ends_when_nothing_is_outstanding() {
+async fn a_stream_starts_within_the_events_and_ends_when_nothing_is_left() {
     let mut client = schedulers().await;
     let handle = opened(&mut client, Default::default()).await;
     let (done, end) = events(&mut client, &handle, 0).await;
@@ -387,29 +278,7 @@ async fn a_task_that_is_not_there_is_not_found() {
 async fn a_task_and_its_list_show_the_same() {
     let mut client = schedulers().await;
     let handle = opened(&mut client, Default::default()).await;
-    let tasks = vec![
-        sql("select 1", Some(1)),
-        sql("select pg_sleep(60)", Some(2)),
-        noop(Some(3)),
-    ];
-    client
-        .exec_async(exec(&handle, tasks))
-        .await
-        .expect("it takes tasks");
-    let count = api::Until {
-        kind: Some(api::until::Kind::Count(1)),
-    };
-    let watch = api::SynchronizationRequest {
-        handle: handle.clone(),
-        until: Some(count),
-        ..Default::default()
-    };
-    let mut stream = client
-        .synchronization(watch)
-        .await
-        .expect("it opens")
-        .into_inner();
-    while stream.message().await.expect("it goes on").is_some() {}
+    done_running_and_blocked(&mut client, &handle).await;
     let list = |state: api::TaskState, page_token: &str| api::ListTasksRequest {
         handle: handle.clone(),
         page_size: 1,
@@ -422,19 +291,8 @@ async fn a_task_and_its_list_show_the_same() {
         (api::TaskState::Running, 2),
         (api::TaskState::Blocked, 3),
     ] {
-        let page = client
-            .list_tasks(list(state, ""))
-            .await
-            .expect("a page")
-            .into_inner();
-        assert_eq!(
-            page.tasks
-                .iter()
-                .map(|task| task.id.as_ref().map(|id| id.seq))
-                .collect::<Vec<_>>(),
-            [Some(seq)],
-            "{state:?}"
-        );
+        let page = page(&mut client, list(state, "")).await;
+        assert_eq!(numbers(&page), [Some(seq)], "{state:?}");
         let id = page.tasks[0].id.clone();
         let task = client
             .get_task(api::GetTaskRequest { id })
@@ -445,17 +303,10 @@ async fn a_task_and_its_list_show_the_same() {
             .expect("a task");
         assert_eq!((task.state(), task.order), (state, Some(seq)));
     }
-    let all = client
-        .list_tasks(list(api::TaskState::Unspecified, ""))
-        .await
-        .expect("a page")
-        .into_inner();
-    let next = client
-        .list_tasks(list(api::TaskState::Unspecified, &all.next_page_token))
-        .await
-        .expect("a page")
-        .into_inner();
-    assert_eq!(next.tasks[0].id.as_ref().map(|id| id.seq), Some(2));
+    let any = api::TaskState::Unspecified;
+    let all = page(&mut client, list(any, "")).await;
+    let next = page(&mut client, list(any, &all.next_page_token)).await;
+    assert_eq!(numbers(&next), [Some(2)]);
     let other = list(api::TaskState::Done, &all.next_page_token);
     assert_eq!(
         answer(client.list_tasks(other).await),
@@ -466,4 +317,39 @@ async fn a_task_and_its_list_show_the_same() {
         ..released(&handle)
     };
     client.release_scheduler(cancel).await.expect("released");
+}
+
+/// Submits three tasks and waits until the first has ended and the second runs.
+async fn done_running_and_blocked(client: &mut Schedulers, handle: &str) {
+    let tasks = vec![
+        sql("select 1", Some(1)),
+        sql("select pg_sleep(60)", Some(2)),
+        noop(Some(3)),
+    ];
+    client
+        .exec_async(exec(handle, tasks))
+        .await
+        .expect("it takes tasks");
+    let watch = api::SynchronizationRequest {
+        handle: handle.to_owned(),
+        until: Some(api::Until {
+            kind: Some(api::until::Kind::Count(1)),
+        }),
+        ..Default::default()
+    };
+    let stream = client.synchronization(watch).await.expect("it opens");
+    let mut stream = stream.into_inner();
+    while stream.message().await.expect("it goes on").is_some() {}
+}
+
+async fn page(client: &mut Schedulers, request: api::ListTasksRequest) -> api::ListTasksResponse {
+    let page = client.list_tasks(request).await.expect("a page");
+    page.into_inner()
+}
+
+fn numbers(page: &api::ListTasksResponse) -> Vec<Option<i64>> {
+    let tasks = page.tasks.iter();
+    tasks
+        .map(|task| task.id.as_ref().map(|id| id.seq))
+        .collect()
 }

@@ -1,4 +1,4 @@
-//! What is reported of a text that runs to its end.
+//! What the executor reports of a statement that runs to its end.
 
 use super::fixture::{Fixture, Task, failed, json, sql, succeeded, with_params};
 use rallypoint::core::{Report, model::limits::RESULT_BYTES};
@@ -10,10 +10,11 @@ use std::{
 use tokio::time::sleep;
 
 #[tokio::test]
-async fn a_success_tells_the_rows_of_the_last_statement() {
+async fn a_success_reports_the_rows_of_the_last_statement() {
     let mut fixture = Fixture::new(1).await;
-    let seq =
-        fixture.start(sql("create table t (a int); insert into t select generate_series(1, 5); update t set a = 0 where a > 2"));
+    let text = "create table t (a int); insert into t select generate_series(1, 5);
+        update t set a = 0 where a > 2";
+    let seq = fixture.start(sql(text));
     let ended = fixture.ended(seq).await;
     assert_eq!(
         (
@@ -33,7 +34,7 @@ async fn a_success_tells_the_rows_of_the_last_statement() {
 }
 
 #[tokio::test]
-async fn an_error_tells_its_sqlstate_and_undoes_its_text() {
+async fn an_error_reports_its_sqlstate_and_undoes_its_text() {
     let mut fixture = Fixture::new(1).await;
     let report = fixture.text("create table t (a int); select 1 / 0").await;
     assert_eq!(failed(report), ("22012".into(), false));
@@ -41,7 +42,9 @@ async fn an_error_tells_its_sqlstate_and_undoes_its_text() {
         failed(fixture.text("select * from t").await),
         ("42P01".into(), false)
     );
-    let raise = "do $$ begin raise exception 'no' using errcode = '40001', detail = 'why', hint = 'how'; end $$";
+    let raise = "do $$ begin
+        raise exception 'no' using errcode = '40001', detail = 'why', hint = 'how';
+    end $$";
     let Report::Failed { error, transient } = fixture.text(raise).await else {
         panic!("it fails")
     };
@@ -69,7 +72,8 @@ async fn text_that_must_not_run_in_a_transaction_runs() {
             .await,
         Report::Succeeded(_)
     ));
-    let procedure = "create procedure p() language plpgsql as $$ begin insert into t values (3); commit; end $$";
+    let procedure = "create procedure p() language plpgsql as
+        $$ begin insert into t values (3); commit; end $$";
     assert!(matches!(
         fixture.text(procedure).await,
         Report::Succeeded(_)
@@ -112,74 +116,22 @@ async fn parameters_arrive_as_they_are_in_the_types_that_postgres_infers() {
 async fn parameters_that_do_not_fit_fail_and_change_nothing() {
     let mut fixture = Fixture::new(1).await;
     fixture.result(sql("create table t (a int)")).await;
-    assert_eq!(
-        failed(
-            fixture
-                .run(with_params("insert into t values ($1)", r#"["1", "2"]"#))
-                .await
-        )
-        .0,
-        "42601"
-    );
-    assert_eq!(
-        failed(
-            fixture
-                .run(with_params("insert into t values ($1)", "[]"))
-                .await
-        )
-        .0,
-        "42601"
-    );
-    assert_eq!(
-        failed(
-            fixture
-                .run(with_params("insert into t values ($1)", r#"["x"]"#))
-                .await
-        )
-        .0,
-        "22P02"
-    );
-    assert_eq!(
-        failed(
-            fixture
-                .run(with_params(
-                    "insert into t values ($1); delete from t",
-                    r#"["1"]"#
-                ))
-                .await
-        )
-        .0,
-        "42601"
-    );
-    assert_eq!(
-        failed(
-            fixture
-                .run(with_params(
-                    "insert into t values (1); insert into t values (2)",
-                    "[]"
-                ))
-                .await
-        )
-        .0,
-        "42601"
-    );
-    assert_eq!(
-        failed(fixture.run(with_params("vacuum t", "[]")).await).0,
-        "42601"
-    );
-    assert_eq!(
-        failed(
-            fixture
-                .run(with_params("insert into t values ($1)", "{}"))
-                .await
-        )
-        .0,
-        "PARAMS_INVALID"
-    );
-    assert_eq!(
-        failed(fixture.run(with_params("select $1", r#"["\u0000"]"#)).await).0,
-        "BODY_NUL"
-    );
+    let insert = "insert into t values ($1)";
+    let insert_and_delete = "insert into t values ($1); delete from t";
+    let two_inserts = "insert into t values (1); insert into t values (2)";
+    for (text, params, code) in [
+        (insert, r#"["1", "2"]"#, "42601"),
+        (insert, "[]", "42601"),
+        (insert, r#"["x"]"#, "22P02"),
+        (insert_and_delete, r#"["1"]"#, "42601"),
+        (two_inserts, "[]", "42601"),
+        ("vacuum t", "[]", "42601"),
+        (insert, "{}", "PARAMS_INVALID"),
+        ("select $1", r#"["\u0000"]"#, "BODY_NUL"),
+    ] {
+        let report = fixture.run(with_params(text, params)).await;
+        assert_eq!(failed(report).0, code, "{text} with {params}");
+    }
     assert_eq!(failed(fixture.text("select 'a\0b'").await).0, "BODY_NUL");
     assert_eq!(fixture.value("select count(*) from t").await, "0");
 }
@@ -187,15 +139,19 @@ async fn parameters_that_do_not_fit_fail_and_change_nothing() {
 #[tokio::test]
 async fn rows_come_back_as_json_of_their_types() {
     let mut fixture = Fixture::new(1).await;
-    let text = r#"select 1 as i, 9007199254740993 as big, 1.5::float8 as f, 'nan'::float8 as nan, 1.10 as n, true as b,
-        null::int as nothing, '{"a": 1}'::json as j, 'x"y' as t, array[1, 2] as list, 1 as i, '(1,2)'::point as "a ""b""""#;
+    let text = r#"select 1 as i, 9007199254740993 as big, 1.5::float8 as f, 'nan'::float8 as nan,
+        1.10 as n, true as b, null::int as nothing, '{"a": 1}'::json as j, 'x"y' as t,
+        array[1, 2] as list, 1 as i, '(1,2)'::point as "a ""b""""#;
     let result = fixture
         .result(Task {
             rows: 5,
             ..sql(text)
         })
         .await;
-    let expected = r#"[{"i":1,"big":9007199254740993,"f":1.5,"nan":"NaN","n":"1.10","b":true,"nothing":null,"j":{"a": 1},"t":"x\"y","list":"{1,2}","i_2":1,"a \"b\"":"(1,2)"}]"#;
+    let expected = concat!(
+        r#"[{"i":1,"big":9007199254740993,"f":1.5,"nan":"NaN","n":"1.10","b":true,"#,
+        r#""nothing":null,"j":{"a": 1},"t":"x\"y","list":"{1,2}","i_2":1,"a \"b\"":"(1,2)"}]"#
+    );
     assert_eq!(json(&result), expected);
     let result = fixture
         .result(Task {
@@ -257,7 +213,7 @@ async fn a_gigabyte_of_rows_needs_no_gigabyte_of_memory() {
     watch.abort();
     assert_eq!(result.rows_affected, 10_000);
     let peak = PEAK.load(Ordering::Relaxed);
-    assert!(peak > 0, "somebody watched");
+    assert!(peak > 0, "memory was measured");
     let grown = peak.saturating_sub(before);
     assert!(grown < 100, "{grown} MiB");
 }

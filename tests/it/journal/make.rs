@@ -157,3 +157,23 @@ pub(super) fn singly(done: &[Done]) -> Vec<Done> {
     };
     done.iter().flat_map(each).collect()
 }
+
+pub(super) fn records(
+    submissions: Vec<SubmissionRecord>,
+    completions: Vec<Arc<CompletionRecord>>,
+) -> Records {
+    Records {
+        submissions,
+        completions,
+        ..Records::default()
+    }
+}
+
+pub(super) fn images(
+    images: impl IntoIterator<Item = SchedulerImage>,
+) -> BTreeMap<Handle, SchedulerImage> {
+    images
+        .into_iter()
+        .map(|image| (image.handle, image))
+        .collect()
+}

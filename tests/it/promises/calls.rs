@@ -1,14 +1,16 @@
 //! Calls that may be repeated: the same request id has its effect once, another payload under it has none.
 
 use crate::harness::{
+    conversation::Conversation,
     server::{Server, Setup},
     work::{Work, noop, sleep},
 };
 use rallypoint::core::model::limits::Limits;
 use rallypoint_client::api::{
-    ExecAsyncRequest, GetSchedulerRequest, ReleaseMode, SchedulerSettings,
+    ExecAsyncRequest, ExecAsyncResponse, GetSchedulerRequest, ReleaseMode, Scheduler,
+    SchedulerSettings,
 };
-use tonic::Code;
+use tonic::{Code, Status};
 use tonic_types::StatusExt;
 use uuid::Uuid;
 
@@ -17,29 +19,11 @@ async fn a_repeated_submit_gives_the_same_ids_and_has_its_effect_once() {
     let server = Server::start().await;
     let scheduler = server.open(SchedulerSettings::default()).await;
     let request = submit(scheduler.handle(), [noop(), sleep(1)]);
-    let first = server
-        .raw()
-        .exec_async(request.clone())
-        .await
-        .expect("accepted")
-        .into_inner();
+    let first = exec_raw(&server, &request).await.expect("accepted");
     scheduler.all_done().await;
-    let again = server
-        .raw()
-        .exec_async(request)
-        .await
-        .expect("accepted")
-        .into_inner();
+    let again = exec_raw(&server, &request).await.expect("accepted");
     assert_eq!(again, first);
-    assert_eq!(
-        scheduler
-            .scheduler
-            .describe()
-            .await
-            .expect("described")
-            .submitted,
-        2
-    );
+    assert_eq!(submitted(&scheduler).await, 2);
 }
 
 #[tokio::test]
@@ -69,16 +53,12 @@ async fn another_payload_under_a_used_request_id_is_refused() {
     let server = Server::start().await;
     let scheduler = server.open(SchedulerSettings::default()).await;
     let request = submit(scheduler.handle(), [noop()]);
-    server
-        .raw()
-        .exec_async(request.clone())
-        .await
-        .expect("accepted");
+    exec_raw(&server, &request).await.expect("accepted");
     let other = ExecAsyncRequest {
         tasks: vec![sleep(1).into()],
         ..request
     };
-    let status = server.raw().exec_async(other).await.expect_err("refused");
+    let status = exec_raw(&server, &other).await.expect_err("refused");
     assert_eq!(status.code(), Code::AlreadyExists);
     assert_eq!(
         status
@@ -93,37 +73,24 @@ async fn another_payload_under_a_used_request_id_is_refused() {
 #[tokio::test]
 async fn a_repeated_open_gives_the_same_scheduler() {
     let server = Server::start().await;
-    let request_id = Uuid::now_v7().to_string();
     let request = GetSchedulerRequest {
         settings: Some(SchedulerSettings::default()),
-        request_id,
+        request_id: Uuid::now_v7().to_string(),
     };
     let mut handles = Vec::new();
     for _ in 0..3 {
-        let opened = server
-            .raw()
-            .get_scheduler(request.clone())
-            .await
-            .expect("opened")
-            .into_inner();
-        handles.push(opened.scheduler.expect("a scheduler").handle);
+        handles.push(open_raw(&server, &request).await.expect("opened").handle);
     }
     assert!(
         handles.iter().all(|handle| *handle == handles[0]),
         "{handles:?}"
     );
-    let other = SchedulerSettings {
-        display_name: "another".into(),
-        ..Default::default()
+    let other = GetSchedulerRequest {
+        settings: Some(another()),
+        ..request
     };
-    let status = server
-        .raw()
-        .get_scheduler(GetSchedulerRequest {
-            settings: Some(other),
-            ..request
-        })
-        .await;
-    assert_eq!(status.expect_err("refused").code(), Code::AlreadyExists);
+    let status = open_raw(&server, &other).await.expect_err("refused");
+    assert_eq!(status.code(), Code::AlreadyExists);
 }
 
 #[tokio::test]
@@ -141,22 +108,10 @@ async fn calls_can_be_repeated_when_their_scheduler_has_ended_and_left_memory() 
         settings: Some(SchedulerSettings::default()),
         request_id: Uuid::now_v7().to_string(),
     };
-    let opened = server
-        .raw()
-        .get_scheduler(open.clone())
-        .await
-        .expect("opened")
-        .into_inner()
-        .scheduler
-        .expect("a scheduler");
-    let request = submit(&opened.handle, [noop()]);
-    let first = server
-        .raw()
-        .exec_async(request.clone())
-        .await
-        .expect("accepted")
-        .into_inner();
-    let scheduler = server.client.scheduler(&opened.handle);
+    let handle = open_raw(&server, &open).await.expect("opened").handle;
+    let request = submit(&handle, [noop()]);
+    let first = exec_raw(&server, &request).await.expect("accepted");
+    let scheduler = server.client.scheduler(&handle);
     scheduler
         .release(ReleaseMode::Finish, true)
         .await
@@ -165,49 +120,23 @@ async fn calls_can_be_repeated_when_their_scheduler_has_ended_and_left_memory() 
         .describe()
         .await
         .expect("from memory or the journal: then it has left memory");
-    let again = server
-        .raw()
-        .get_scheduler(open.clone())
-        .await
-        .expect("opened")
-        .into_inner()
-        .scheduler
-        .expect("a scheduler");
-    assert_eq!((again.handle, again.submitted), (opened.handle, 1));
-    assert_eq!(
-        server
-            .raw()
-            .exec_async(request.clone())
-            .await
-            .expect("accepted")
-            .into_inner(),
-        first
-    );
-    let other = SchedulerSettings {
-        display_name: "another".into(),
-        ..Default::default()
+
+    let again = open_raw(&server, &open).await.expect("opened");
+    assert_eq!((again.handle, again.submitted), (handle, 1));
+    let again = exec_raw(&server, &request).await.expect("accepted");
+    assert_eq!(again, first);
+    let other = GetSchedulerRequest {
+        settings: Some(another()),
+        ..open
     };
-    let reused = server
-        .raw()
-        .get_scheduler(GetSchedulerRequest {
-            settings: Some(other),
-            ..open
-        })
-        .await;
-    assert_eq!(reused.expect_err("refused").code(), Code::AlreadyExists);
+    let reused = open_raw(&server, &other).await.expect_err("refused");
+    assert_eq!(reused.code(), Code::AlreadyExists);
     let new = ExecAsyncRequest {
         request_id: Uuid::now_v7().to_string(),
         ..request
     };
-    assert_eq!(
-        server
-            .raw()
-            .exec_async(new)
-            .await
-            .expect_err("refused")
-            .code(),
-        Code::FailedPrecondition
-    );
+    let released = exec_raw(&server, &new).await.expect_err("refused");
+    assert_eq!(released.code(), Code::FailedPrecondition);
 }
 
 #[tokio::test]
@@ -218,17 +147,35 @@ async fn a_call_takes_all_of_its_tasks_or_none() {
         scheduler.handle(),
         [noop(), noop().on("nowhere"), noop().order(-1)],
     );
-    let status = server.raw().exec_async(request).await.expect_err("refused");
+    let status = exec_raw(&server, &request).await.expect_err("refused");
     assert_eq!(status.code(), Code::InvalidArgument);
-    assert_eq!(
-        scheduler
-            .scheduler
-            .describe()
-            .await
-            .expect("described")
-            .submitted,
-        0
-    );
+    assert_eq!(submitted(&scheduler).await, 0);
+}
+
+/// One call, without the repetitions of the client.
+async fn exec_raw(
+    server: &Server,
+    request: &ExecAsyncRequest,
+) -> Result<ExecAsyncResponse, Status> {
+    let response = server.raw().exec_async(request.clone()).await?;
+    Ok(response.into_inner())
+}
+
+async fn open_raw(server: &Server, request: &GetSchedulerRequest) -> Result<Scheduler, Status> {
+    let response = server.raw().get_scheduler(request.clone()).await?;
+    Ok(response.into_inner().scheduler.expect("a scheduler"))
+}
+
+async fn submitted(scheduler: &Conversation) -> i64 {
+    let now = scheduler.scheduler.describe().await.expect("described");
+    now.submitted
+}
+
+fn another() -> SchedulerSettings {
+    SchedulerSettings {
+        display_name: "another".into(),
+        ..Default::default()
+    }
 }
 
 fn submit(handle: &str, work: impl IntoIterator<Item = Work>) -> ExecAsyncRequest {

@@ -25,8 +25,9 @@ async fn the_execution_log_tells_the_whole_story_in_plain_sql() {
         ])
         .await;
     scheduler.all_done().await;
-    let query = "select concat_ws('|', seq, caller, namespace, coalesce(task_order, -1), kind, statement, outcome, attempt,
-            error_code, rows_affected, ended_at >= started_at and started_at >= submitted_at, backend_pid > 0) as line
+    let query = "select concat_ws('|', seq, caller, namespace, coalesce(task_order, -1), kind,
+            statement, outcome, attempt, error_code, rows_affected,
+            ended_at >= started_at and started_at >= submitted_at, backend_pid > 0) as line
         from execution_log
         where handle = $1::uuid
         order by seq";
@@ -52,12 +53,13 @@ async fn the_execution_status_shows_what_runs_on_which_backend() {
         .submit([gate.task().order(7), noop().order(8)])
         .await;
     scheduler.until(|now| now.running == 1).await;
-    let query = "select replica, target, handle::text as handle, seq, attempt, backend_pid > 0 as has_backend
+    let query = "select replica, target, handle::text as handle, seq, attempt,
+            backend_pid > 0 as has_backend
         from execution_status
         where handle = $1::uuid and attempt is not null and replica is not null";
     let mut session = connect(&server.journal).await;
     let row = loop {
-        // the row of a long attempt is written after 100 ms
+        // The row of a long attempt is written after 100 ms.
         let row = sqlx::query(query)
             .bind(scheduler.handle())
             .fetch_optional(&mut session)
@@ -130,59 +132,30 @@ async fn list_executions_has_a_row_for_every_slot_idle_ones_included() {
 #[tokio::test]
 async fn get_status_shows_slots_backlog_targets_and_journal() {
     let server = Server::start().await;
-    let scheduler = server
-        .open(SchedulerSettings {
-            max_parallelism: Some(2),
-            ..Default::default()
-        })
-        .await;
+    let settings = SchedulerSettings {
+        max_parallelism: Some(2),
+        ..Default::default()
+    };
+    let scheduler = server.open(settings).await;
     let gate = server.gate().await;
-    scheduler
-        .submit(
-            gate.task()
-                .order(1)
-                .times(3)
-                .into_iter()
-                .chain(sleep(1).order(2).times(4)),
-        )
-        .await;
+    let first = gate.task().order(1).times(3);
+    let second = sleep(1).order(2).times(4);
+    scheduler.submit(first.into_iter().chain(second)).await;
     scheduler.until(|now| now.running == 2).await;
     let status = with_sessions(&server, 2).await;
     let backlog = status.backlog.expect("a backlog");
-    assert_eq!(
-        (
-            backlog.running,
-            backlog.queued,
-            backlog.blocked,
-            backlog.retrying
-        ),
-        (2, 1, 4, 0)
-    );
+    let counts = (backlog.running, backlog.queued, backlog.blocked);
+    assert_eq!((counts, backlog.retrying), ((2, 1, 4), 0));
     assert!(backlog.schedulers == 1 && backlog.oldest_queued_at.is_some());
-    let slots = status
-        .slots
-        .iter()
-        .find(|slots| slots.kind == "sql/app")
-        .expect("the slots of app");
-    assert_eq!((slots.total, slots.busy, slots.reserved), (5, 2, 1));
-    assert!(
-        status
-            .targets
-            .iter()
-            .any(|target| target.name == "app" && target.available)
-    );
-    let journal = status.journal.expect("a journal");
+    assert_app_has_five_slots(&status);
+    let journal = status.journal.as_ref().expect("a journal");
     assert!(
         journal.available && journal.batch_no > 0 && !journal.oldest_day.is_empty(),
         "{journal:?}"
     );
-    assert!(
-        status.unreachable.is_empty()
-            && status
-                .replicas
-                .iter()
-                .any(|replica| replica.owner && replica.name == "test")
-    );
+    assert!(status.unreachable.is_empty(), "{status:?}");
+    let replicas = &status.replicas;
+    assert!(replicas.iter().any(|row| row.owner && row.name == "test"));
     gate.open().await;
     scheduler.all_done().await;
     scheduler
@@ -190,17 +163,21 @@ async fn get_status_shows_slots_backlog_targets_and_journal() {
         .release(ReleaseMode::Finish, true)
         .await
         .expect("released");
-    let backlog = server
-        .client
-        .status()
-        .await
-        .expect("a status")
-        .backlog
-        .expect("a backlog");
+    let status = server.client.status().await.expect("a status");
+    let backlog = status.backlog.expect("a backlog");
     assert_eq!((backlog.schedulers, backlog.running), (0, 0));
 }
 
-/// The status, once so many sessions are open.
+fn assert_app_has_five_slots(status: &GetStatusResponse) {
+    let mut slots = status.slots.iter();
+    let slots = slots.find(|slots| slots.kind == "sql/app");
+    let slots = slots.expect("the slots of app");
+    assert_eq!((slots.total, slots.busy, slots.reserved), (5, 2, 1));
+    let mut targets = status.targets.iter();
+    assert!(targets.any(|target| target.name == "app" && target.available));
+}
+
+/// The status, once `sessions` sessions are open.
 async fn with_sessions(server: &Server, sessions: i32) -> GetStatusResponse {
     loop {
         let status = server.client.status().await.expect("a status");

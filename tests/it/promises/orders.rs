@@ -3,7 +3,7 @@
 use crate::harness::{
     conversation::Conversation,
     server::Server,
-    work::{failing, noop, sleep, sql},
+    work::{Work, failing, noop, sleep, sql},
 };
 use rallypoint_client::api::{LateOrder, SchedulerSettings};
 
@@ -125,7 +125,7 @@ async fn a_task_without_order_waits_for_no_barrier_and_holds_none_up() {
 }
 
 #[tokio::test]
-async fn a_failed_order_opens_the_barrier_unless_told_otherwise() {
+async fn a_failed_order_opens_the_barrier_by_default() {
     let server = Server::start().await;
     let scheduler = server.open(SchedulerSettings::default()).await;
     scheduler
@@ -156,6 +156,6 @@ async fn third_time_lucky(server: &Server) -> Conversation {
 }
 
 /// Fails twice: a sequence is not rolled back.
-fn flaky() -> crate::harness::work::Work {
+fn flaky() -> Work {
     sql("select 1 / (case when nextval('tries') < 3 then 0 else 1 end)").attempts(3)
 }

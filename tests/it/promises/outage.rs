@@ -1,5 +1,5 @@
-//! While the database of the journal is away: callers are told so and when to come back, what runs goes on, and afterwards
-//! everything resumes without a restart of the server.
+//! While the database of the journal is away, callers learn so and when to come back, and what runs
+//! goes on. Afterwards everything resumes without a restart of the server.
 
 use crate::harness::{
     conversation::WAIT_TIMEOUT,
@@ -20,7 +20,7 @@ use tonic_health::pb::{
 };
 
 #[tokio::test]
-async fn callers_are_told_to_come_back_and_everything_resumes() {
+async fn callers_learn_when_to_come_back_and_everything_resumes() {
     let postgres = durable(Vec::new());
     let server = Server::with(Setup {
         postgres: Some(&postgres),
@@ -36,38 +36,9 @@ async fn callers_are_told_to_come_back_and_everything_resumes() {
     scheduler.until(|now| now.running == 1).await;
     postgres.immediate_stop();
 
-    let impatient = server.client.clone().with_retry_timeout(Duration::ZERO);
-    let tasks = || vec![noop().order(3).into()];
-    let (submit, open, list, task) = tokio::join!(
-        async {
-            impatient
-                .scheduler(scheduler.handle())
-                .exec(tasks())
-                .await
-                .err()
-        },
-        async { impatient.open(SchedulerSettings::default()).await.err() },
-        async {
-            impatient
-                .schedulers(ListSchedulersRequest::default())
-                .await
-                .err()
-        },
-        async { impatient.scheduler(scheduler.handle()).task(1).await.err() },
-    );
-    for (call, error) in [
-        ("submit", submit),
-        ("open", open),
-        ("list", list),
-        ("task", task),
-    ] {
-        told_to_come_back(call, error);
-    }
-    let status = server
-        .client
-        .status()
-        .await
-        .expect("it answers without its database");
+    every_call_says_when_to_come_back(&server, scheduler.handle()).await;
+    let status = server.client.status().await;
+    let status = status.expect("it answers without its database");
     assert!(
         status.unreachable.contains(&"journal".to_owned()),
         "{status:?}"
@@ -90,6 +61,22 @@ async fn callers_are_told_to_come_back_and_everything_resumes() {
         .collect();
     assert_eq!(ended, [(Some(1), 1), (Some(2), 1), (Some(4), 1)]);
     assert_eq!(scheduler.log().await.overlaps(), []);
+}
+
+async fn every_call_says_when_to_come_back(server: &Server, handle: &str) {
+    let client = server.client.clone().with_retry_timeout(Duration::ZERO);
+    let scheduler = client.scheduler(handle);
+    let tasks = vec![noop().order(3).into()];
+    let (submit, open, list, task) = tokio::join!(
+        scheduler.exec(tasks),
+        client.open(SchedulerSettings::default()),
+        client.schedulers(ListSchedulersRequest::default()),
+        scheduler.task(1),
+    );
+    says_when_to_come_back("submit", submit.err());
+    says_when_to_come_back("open", open.err());
+    says_when_to_come_back("list", list.err());
+    says_when_to_come_back("task", task.err());
 }
 
 #[tokio::test]
@@ -122,7 +109,7 @@ async fn what_ends_while_the_database_is_away_is_remembered_when_it_is_back() {
 }
 
 #[tokio::test]
-async fn health_tells_whether_callers_are_served() {
+async fn health_says_whether_callers_are_served() {
     let postgres = durable(Vec::new());
     let server = Server::with(Setup {
         postgres: Some(&postgres),
@@ -161,7 +148,7 @@ async fn until_health_is(server: &Server, wanted: ServingStatus) {
         .expect("it says so in time");
 }
 
-fn told_to_come_back(call: &str, error: Option<Error>) {
+fn says_when_to_come_back(call: &str, error: Option<Error>) {
     let error = error.unwrap_or_else(|| panic!("{call} was answered without a database"));
     assert!(
         matches!(error.code, Code::Unavailable | Code::ResourceExhausted),

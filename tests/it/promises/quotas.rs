@@ -1,83 +1,18 @@
-//! Quotas of a namespace: over one a call is refused whole with RESOURCE_EXHAUSTED, says whose limit it is and when to come
-//! back; what ends is given back, also across a restart; other namespaces do not notice.
+//! Quotas of a namespace: a call over one is refused whole with RESOURCE_EXHAUSTED and says whose
+//! limit it is and when to come back. What ends is given back, also across a restart; other
+//! namespaces do not notice.
+
+mod refusal;
+mod streams;
 
 use crate::harness::{
-    postgres::{connect, durable, value},
+    postgres::durable,
     server::{Server, Setup},
-    work::{Work, noop, sql},
+    work::{noop, sql},
 };
 use rallypoint::core::model::limits::Limits;
-use rallypoint_client::{
-    Client,
-    api::{
-        ExecAsyncRequest, GetSchedulerRequest, SchedulerSettings, SynchronizationRequest, Until,
-        scheduler_service_client::SchedulerServiceClient, until::Kind,
-    },
-};
-use sqlx::Connection;
-use std::time::Duration;
-use tonic::{
-    Code, Request, Status,
-    transport::{Channel, Endpoint},
-};
-use tonic_types::StatusExt;
-
-/// Reason, limit, value, subject and whether it says when to come back, of an error that names them all alike.
-fn refusal<T: std::fmt::Debug>(result: Result<T, Status>) -> (String, String, i64, String, bool) {
-    let status = result.expect_err("it is over the limit");
-    assert_eq!(status.code(), Code::ResourceExhausted, "{status:?}");
-    let details = status.get_error_details();
-    let info = details.error_info().expect("ErrorInfo");
-    let [violation] = &details.quota_failure().expect("QuotaFailure").violations[..] else {
-        panic!("one violation")
-    };
-    assert_eq!(info.metadata["limit"], violation.quota_metric);
-    assert_eq!(info.metadata["value"], violation.quota_value.to_string());
-    assert!(
-        violation.description.contains(&violation.quota_metric),
-        "{violation:?}"
-    );
-    let waits = details
-        .retry_info()
-        .is_some_and(|info| info.retry_delay.is_some_and(|wait| !wait.is_zero()));
-    (
-        info.reason.clone(),
-        violation.quota_metric.clone(),
-        violation.quota_value,
-        violation.subject.clone(),
-        waits,
-    )
-}
-
-fn over(reason: &str, limit: &str, value: i64) -> (String, String, i64, String, bool) {
-    (
-        reason.into(),
-        limit.into(),
-        value,
-        "namespace:default".into(),
-        true,
-    )
-}
-
-fn exec(handle: &str, work: impl IntoIterator<Item = Work>) -> ExecAsyncRequest {
-    let tasks = work.into_iter().map(Into::into).collect();
-    ExecAsyncRequest {
-        handle: handle.into(),
-        tasks,
-        ..Default::default()
-    }
-}
-
-async fn limited(limits: Limits) -> (Server, SchedulerServiceClient<Channel>) {
-    let server = Server::with(Setup {
-        trusted: true,
-        limits,
-        ..Setup::default()
-    })
-    .await;
-    let calls = server.raw();
-    (server, calls)
-}
+use rallypoint_client::api::{GetSchedulerRequest, SchedulerSettings};
+use refusal::{Refusal, exec, limited, over, refusal};
 
 #[tokio::test]
 async fn a_scheduler_too_many_is_refused_until_one_is_released() {
@@ -193,18 +128,15 @@ async fn a_call_that_can_never_fit_is_refused_without_a_time_to_come_back() {
     );
     assert_eq!(
         refused,
-        (
-            "QUEUE_FULL".into(),
-            "queued_tasks".into(),
-            3,
-            "namespace:default".into(),
-            false
-        )
+        Refusal {
+            comes_back: false,
+            ..over("QUEUE_FULL", "queued_tasks", 3)
+        }
     );
 }
 
 #[tokio::test]
-async fn a_submit_over_the_rate_is_refused_and_the_client_comes_back_when_told() {
+async fn a_submit_over_the_rate_is_refused_and_the_client_comes_back_in_time() {
     let (server, mut calls) = limited(Limits {
         submit_rate: Some(100),
         ..Limits::default()
@@ -225,181 +157,5 @@ async fn a_submit_over_the_rate_is_refused_and_the_client_comes_back_when_told()
         scheduler.submit([noop()]).await,
         1_001,
         "nothing was accepted in between"
-    );
-}
-
-#[tokio::test]
-async fn a_stream_too_many_is_refused_until_one_has_ended() {
-    let (server, mut calls) = limited(Limits {
-        streams: 1,
-        ..Limits::default()
-    })
-    .await;
-    let scheduler = server.open(SchedulerSettings::default()).await;
-    let until = Some(Until {
-        kind: Some(Kind::Forever(Default::default())),
-    });
-    let watch = || SynchronizationRequest {
-        handle: scheduler.handle().into(),
-        until,
-        ..Default::default()
-    };
-    let first = calls.synchronization(watch()).await.expect("the first one");
-    assert_eq!(
-        refusal(calls.synchronization(watch()).await),
-        over("TOO_MANY_STREAMS", "streams", 1)
-    );
-    let mut other = Request::new(watch());
-    other
-        .metadata_mut()
-        .insert("rallypoint-namespace", "other".parse().expect("a name"));
-    assert_eq!(
-        calls
-            .synchronization(other)
-            .await
-            .expect_err("not theirs")
-            .code(),
-        Code::NotFound
-    );
-    drop(first);
-    let patient: Client = server
-        .client
-        .clone()
-        .with_retry_timeout(Duration::from_secs(60));
-    let patient = patient.scheduler(scheduler.handle());
-    patient
-        .synchronize(0, Some(Kind::Forever(Default::default())))
-        .await
-        .expect("there is room");
-}
-
-#[tokio::test]
-async fn streams_of_schedulers_that_have_left_memory_are_counted_too() {
-    let postgres = durable(Vec::new());
-    let setup = || Setup {
-        postgres: Some(&postgres),
-        limits: Limits {
-            streams: 1,
-            ..Limits::default()
-        },
-        ..Setup::default()
-    };
-    let server = Server::with(setup()).await;
-    let scheduler = server.open(SchedulerSettings::default()).await;
-    for _ in 0..2 {
-        scheduler.submit(noop().times(10_000)).await;
-    }
-    scheduler.cancel_everything().await;
-    drop(server);
-    let age = "update scheduler set released_at = released_at - interval '1 hour'";
-    sqlx::raw_sql(age)
-        .execute(&mut connect(&scheduler.journal).await)
-        .await
-        .expect("it was released long ago");
-
-    let server = Server::with(setup()).await;
-    // So that what it does not read soon stops it.
-    let endpoint = Endpoint::from_shared(server.url.clone())
-        .expect("a URL")
-        .initial_stream_window_size(64 << 10);
-    let mut calls = SchedulerServiceClient::new(endpoint.connect().await.expect("connected"));
-    let watch = || SynchronizationRequest {
-        handle: scheduler.handle().into(),
-        ..Default::default()
-    };
-    let first = calls.synchronization(watch()).await.expect("the first one");
-    assert_eq!(
-        refusal(calls.synchronization(watch()).await),
-        over("TOO_MANY_STREAMS", "streams", 1)
-    );
-    drop(first);
-    let patient = server
-        .client
-        .clone()
-        .with_retry_timeout(Duration::from_secs(20))
-        .scheduler(scheduler.handle());
-    patient.synchronize(0, None).await.expect("there is room");
-}
-
-#[tokio::test]
-async fn a_stream_whose_caller_was_sent_away_while_the_journal_stalled_does_not_count() {
-    let (server, mut calls) = limited(Limits {
-        streams: 1,
-        ..Limits::default()
-    })
-    .await;
-    let scheduler = server.open(SchedulerSettings::default()).await;
-    let mut stall = connect(&server.journal).await;
-    sqlx::raw_sql("begin; lock table batch in exclusive mode")
-        .execute(&mut stall)
-        .await
-        .expect("locked");
-    let (mut others, submit) = (calls.clone(), exec(scheduler.handle(), [noop()]));
-    let submitting = tokio::spawn(async move { others.exec_async(submit).await });
-    let waits =
-        "select count(*)::text from pg_locks where relation = 'batch'::regclass and not granted";
-    while value(&mut stall, waits).await == "0" {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    let until = Some(Until {
-        kind: Some(Kind::Forever(Default::default())),
-    });
-    let watch = SynchronizationRequest {
-        handle: scheduler.handle().into(),
-        until,
-        ..Default::default()
-    };
-    assert_eq!(
-        calls
-            .synchronization(watch)
-            .await
-            .expect_err("nobody knows")
-            .code(),
-        Code::Unavailable
-    );
-    assert_eq!(
-        submitting
-            .await
-            .expect("no panic")
-            .expect_err("nobody knows")
-            .code(),
-        Code::Unavailable
-    );
-    stall.close().await.expect("the journal goes on");
-    let patient = server
-        .client
-        .clone()
-        .with_retry_timeout(Duration::from_secs(20))
-        .scheduler(scheduler.handle());
-    patient
-        .synchronize(0, Some(Kind::Forever(Default::default())))
-        .await
-        .expect("there is room");
-}
-
-#[tokio::test]
-async fn a_release_waits_for_the_last_outcome_without_a_stream_to_spare() {
-    let (server, mut calls) = limited(Limits {
-        streams: 0,
-        ..Limits::default()
-    })
-    .await;
-    let scheduler = server.open(SchedulerSettings::default()).await;
-    scheduler
-        .submit(sql("select pg_sleep(0.05)").times(3))
-        .await;
-    let release = rallypoint_client::api::ReleaseSchedulerRequest {
-        handle: scheduler.handle().into(),
-        wait: true,
-        ..Default::default()
-    };
-    assert_eq!(
-        calls
-            .release_scheduler(release)
-            .await
-            .expect("released")
-            .into_inner()
-            .pending,
-        0
     );
 }

@@ -1,12 +1,13 @@
-//! What callers may rely on when a scheduler grows old: what is kept, what is refused, and how it says so.
+//! What callers may rely on when a scheduler grows old: what stays, what is refused, and with which
+//! error.
 
 use crate::harness::{
     conversation::Conversation,
     postgres::{connect, durable},
     server::{Server, Setup},
-    work::{noop, sleep},
+    work::noop,
 };
-use rallypoint_client::api::{self, SchedulerSettings, TaskState};
+use rallypoint_client::api::{SchedulerSettings, TaskState};
 use sqlx::{AssertSqlSafe, Executor};
 use tonic::Code;
 
@@ -14,7 +15,7 @@ use tonic::Code;
 async fn a_cursor_older_than_the_retention_is_refused_and_says_where_to_begin() {
     let server = Server::start().await;
     let scheduler = aged(&server).await;
-    let error = heard(&scheduler, 0)
+    let error = events_after(&scheduler, 0)
         .await
         .expect_err("the first events are gone");
     assert!(
@@ -23,7 +24,7 @@ async fn a_cursor_older_than_the_retention_is_refused_and_says_where_to_begin() 
     );
     assert!(error.violations[0].1.ends_with("begin at 5"), "{error:?}");
     assert_eq!(
-        heard(&scheduler, 5).await.expect("these are there"),
+        events_after(&scheduler, 5).await.expect("these are there"),
         (6..=10).collect::<Vec<_>>()
     );
 }
@@ -70,7 +71,7 @@ async fn a_scheduler_open_for_months_loses_nothing_while_its_old_days_go() {
         .expect("aged");
 
     let server = Server::with(setup()).await;
-    gone(&old).await;
+    wait_until_dropped(&old).await;
 
     let same = Conversation {
         scheduler: server.client.scheduler(old.handle()),
@@ -92,76 +93,9 @@ async fn a_scheduler_open_for_months_loses_nothing_while_its_old_days_go() {
     same.scheduler.resume(false).await.expect("resumed");
     same.until(|now| now.done == 6).await;
     assert_eq!(
-        heard(&same, 3).await.expect("all that came later"),
+        events_after(&same, 3).await.expect("all that came later"),
         [4, 5, 6]
     );
-}
-
-#[tokio::test]
-async fn tasks_are_listed_by_state_and_order_newest_first_page_by_page() {
-    let server = Server::with(Setup {
-        slots: 1,
-        ..Setup::default()
-    })
-    .await;
-    let scheduler = server.open(SchedulerSettings::default()).await;
-    scheduler.submit((1..=6).map(|n| noop().order(n % 2))).await;
-    scheduler.until(|now| now.done == 6).await;
-    let gate = server.gate().await;
-    scheduler
-        .submit([
-            gate.task().order(1),
-            gate.task().order(1),
-            sleep(1).order(2),
-        ])
-        .await;
-    scheduler.submit([noop()]).await;
-    scheduler
-        .until(|now| now.running == 1 && now.done == 7)
-        .await;
-    let list = async |state: TaskState, order: Option<i64>| {
-        let mut found = Vec::new();
-        let mut page_token = String::new();
-        loop {
-            let handle = scheduler.handle().to_owned();
-            let request = api::ListTasksRequest {
-                handle,
-                page_size: 2,
-                page_token,
-                state: state.into(),
-                order,
-            };
-            let page = scheduler.scheduler.tasks(request).await.expect("a page");
-            found.extend(
-                page.tasks
-                    .iter()
-                    .filter_map(|task| Some(task.id.as_ref()?.seq)),
-            );
-            if page.next_page_token.is_empty() {
-                return found;
-            }
-            page_token = page.next_page_token;
-        }
-    };
-    assert_eq!(list(TaskState::Done, None).await, [10, 6, 5, 4, 3, 2, 1]);
-    assert_eq!(list(TaskState::Running, None).await, [7]);
-    assert_eq!(list(TaskState::Queued, None).await, [8]);
-    assert_eq!(list(TaskState::Blocked, Some(2)).await, [9]);
-    assert_eq!(list(TaskState::Blocked, Some(1)).await, [0; 0]);
-    assert_eq!(list(TaskState::Done, Some(1)).await, [5, 3, 1]);
-    assert_eq!(list(TaskState::Unspecified, Some(1)).await, [8, 7, 5, 3, 1]);
-    assert_eq!(
-        list(TaskState::Unspecified, None).await,
-        [10, 9, 8, 7, 6, 5, 4, 3, 2, 1]
-    );
-    gate.open().await;
-    scheduler.all_done().await;
-    scheduler
-        .scheduler
-        .release(api::ReleaseMode::Finish, true)
-        .await
-        .expect("released");
-    assert_eq!(list(TaskState::Done, Some(2)).await, [9]);
 }
 
 /// A scheduler of ten tasks whose first five are older than the retention.
@@ -171,7 +105,8 @@ async fn aged(server: &Server) -> Conversation {
         scheduler.submit(noop().times(5)).await;
         scheduler.until(|now| now.done == done).await;
     }
-    let go = "delete from completion where first_done_no <= 5; delete from submission where first_seq <= 5";
+    let go = "delete from completion where first_done_no <= 5;
+        delete from submission where first_seq <= 5";
     connect(&server.journal)
         .await
         .execute(go)
@@ -180,7 +115,7 @@ async fn aged(server: &Server) -> Conversation {
     scheduler
 }
 
-async fn heard(scheduler: &Conversation, after: i64) -> rallypoint_client::Result<Vec<i64>> {
+async fn events_after(scheduler: &Conversation, after: i64) -> rallypoint_client::Result<Vec<i64>> {
     let mut stream = scheduler.scheduler.synchronize(after, None).await?;
     let mut numbers = Vec::new();
     while let Some(events) = stream.next().await? {
@@ -189,12 +124,13 @@ async fn heard(scheduler: &Conversation, after: i64) -> rallypoint_client::Resul
     Ok(numbers)
 }
 
-/// Makes all rows so many days older.
+/// SQL that makes all rows `days` days older.
 fn age(days: i32) -> String {
     format!(
         "do $$ declare t text; d date := (now() at time zone 'utc')::date - {days}; begin
             foreach t in array array['submission', 'completion', 'attempt'] loop
-                execute format('create table %s partition of %s for values from (%L) to (%L)', t || to_char(d, '_YYYY_MM_DD'), t, d, d + 1);
+                execute format('create table %s partition of %s for values from (%L) to (%L)',
+                    t || to_char(d, '_YYYY_MM_DD'), t, d, d + 1);
                 execute format('update %s set day = %L', t, d);
             end loop;
             update scheduler set first_day = d;
@@ -202,8 +138,8 @@ fn age(days: i32) -> String {
     )
 }
 
-/// Waits until nothing lies in the old days any more.
-async fn gone(scheduler: &Conversation) {
+/// Waits until the partitions of the old days are dropped.
+async fn wait_until_dropped(scheduler: &Conversation) {
     let left = "select count(*) from pg_class where relname ~ '_\\d{4}_' and relkind = 'r'
         and to_date(right(relname, 10), 'YYYY_MM_DD') < now() - interval '20 days'";
     let mut session = connect(&scheduler.journal).await;

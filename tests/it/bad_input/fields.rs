@@ -1,8 +1,8 @@
-//! What is wrong whatever the service is doing: a row for every RPC, over the wire. The full table of values stands beside
-//! the validation.
+//! Requests that are wrong whatever the service is doing. Every RPC is tried over the network; the
+//! full table of values stands beside the validation.
 
 use super::{
-    answer, invalid,
+    answer, answer_of, every_call, invalid,
     live::{noop, opened, schedulers, sql, statuses, still_answers},
 };
 use rallypoint_client::api;
@@ -11,81 +11,15 @@ use tonic::{Code, Request, metadata::MetadataValue};
 #[tokio::test]
 async fn a_malformed_handle_is_named_by_every_call() {
     let mut client = schedulers().await;
-    let expected = || invalid("handle", "ID_MALFORMED");
-    let nested = || invalid("id.handle", "ID_MALFORMED");
     for handle in [
         "",
         "00000000-0000-0000-0000-000000000000",
         "{01890a5d-ac96-7000-8000-000000000001}",
         "x' or '1'='1",
     ] {
-        let handle = handle.to_owned();
-        let id = Some(api::TaskId {
-            handle: handle.clone(),
-            seq: 1,
-        });
-        let exec = api::ExecAsyncRequest {
-            handle: handle.clone(),
-            tasks: vec![noop(None)],
-            ..Default::default()
-        };
-        let watch = api::SynchronizationRequest {
-            handle: handle.clone(),
-            ..Default::default()
-        };
-        let release = api::ReleaseSchedulerRequest {
-            handle: handle.clone(),
-            ..Default::default()
-        };
-        let mask = Some(prost_types::FieldMask {
-            paths: vec!["weight".into()],
-        });
-        let update = api::UpdateSchedulerRequest {
-            handle: handle.clone(),
-            settings: None,
-            update_mask: mask,
-        };
-        let resume = api::ResumeSchedulerRequest {
-            handle: handle.clone(),
-            ignore_failures: true,
-        };
-        let list = api::ListTasksRequest {
-            handle: handle.clone(),
-            ..Default::default()
-        };
-        let describe = api::DescribeSchedulerRequest {
-            handle: handle.clone(),
-        };
-        assert_eq!(answer(client.exec_async(exec).await), expected());
-        assert_eq!(answer(client.synchronization(watch).await), expected());
-        assert_eq!(answer(client.release_scheduler(release).await), expected());
-        assert_eq!(answer(client.update_scheduler(update).await), expected());
-        assert_eq!(answer(client.resume_scheduler(resume).await), expected());
-        assert_eq!(
-            answer(
-                client
-                    .pause_scheduler(api::PauseSchedulerRequest { handle })
-                    .await
-            ),
-            expected()
-        );
-        assert_eq!(
-            answer(client.describe_scheduler(describe).await),
-            expected()
-        );
-        assert_eq!(answer(client.list_tasks(list).await), expected());
-        assert_eq!(
-            answer(
-                client
-                    .get_task(api::GetTaskRequest { id: id.clone() })
-                    .await
-            ),
-            nested()
-        );
-        assert_eq!(
-            answer(client.cancel_task(api::CancelTaskRequest { id }).await),
-            nested()
-        );
+        for (field, error) in every_call::errors(&mut client, "default", handle).await {
+            assert_eq!(answer_of(&error), invalid(field, "ID_MALFORMED"));
+        }
     }
 }
 

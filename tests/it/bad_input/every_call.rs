@@ -1,0 +1,128 @@
+//! Every call that names a scheduler, made with one handle: what must hold for all of them is tested
+//! on all of them.
+
+use super::live::{Schedulers, from, noop};
+use rallypoint_client::api;
+use tonic::Status;
+
+/// The field of a request that holds the handle.
+pub(super) const HANDLE: &str = "handle";
+/// The same where the request names a task.
+pub(super) const TASK_HANDLE: &str = "id.handle";
+
+/// Makes every call with a handle that must not work for this namespace; returns the field that
+/// holds the handle, and the error, of each.
+pub(super) async fn errors(
+    client: &mut Schedulers,
+    namespace: &'static str,
+    handle: &str,
+) -> Vec<(&'static str, Status)> {
+    let mut errors = errors_of_commands(client, namespace, handle).await;
+    errors.extend(errors_of_reads(client, namespace, handle).await);
+    errors
+}
+
+async fn errors_of_commands(
+    client: &mut Schedulers,
+    namespace: &'static str,
+    handle: &str,
+) -> Vec<(&'static str, Status)> {
+    let text = || handle.to_owned();
+    let exec = api::ExecAsyncRequest {
+        handle: text(),
+        tasks: vec![noop(None)],
+        ..Default::default()
+    };
+    let release = api::ReleaseSchedulerRequest {
+        handle: text(),
+        wait: true,
+        ..Default::default()
+    };
+    let update = api::UpdateSchedulerRequest {
+        handle: text(),
+        settings: None,
+        update_mask: Some(prost_types::FieldMask {
+            paths: vec!["weight".into()],
+        }),
+    };
+    let pause = api::PauseSchedulerRequest { handle: text() };
+    let resume = api::ResumeSchedulerRequest {
+        handle: text(),
+        ignore_failures: true,
+    };
+    let cancel = api::CancelTaskRequest { id: first(handle) };
+    vec![
+        (
+            HANDLE,
+            error(client.exec_async(from(namespace, exec)).await),
+        ),
+        (
+            HANDLE,
+            error(client.release_scheduler(from(namespace, release)).await),
+        ),
+        (
+            HANDLE,
+            error(client.update_scheduler(from(namespace, update)).await),
+        ),
+        (
+            HANDLE,
+            error(client.pause_scheduler(from(namespace, pause)).await),
+        ),
+        (
+            HANDLE,
+            error(client.resume_scheduler(from(namespace, resume)).await),
+        ),
+        (
+            TASK_HANDLE,
+            error(client.cancel_task(from(namespace, cancel)).await),
+        ),
+    ]
+}
+
+async fn errors_of_reads(
+    client: &mut Schedulers,
+    namespace: &'static str,
+    handle: &str,
+) -> Vec<(&'static str, Status)> {
+    let watch = api::SynchronizationRequest {
+        handle: handle.to_owned(),
+        ..Default::default()
+    };
+    let describe = api::DescribeSchedulerRequest {
+        handle: handle.to_owned(),
+    };
+    let list = api::ListTasksRequest {
+        handle: handle.to_owned(),
+        ..Default::default()
+    };
+    let get = api::GetTaskRequest { id: first(handle) };
+    vec![
+        (
+            HANDLE,
+            error(client.synchronization(from(namespace, watch)).await),
+        ),
+        (
+            HANDLE,
+            error(client.describe_scheduler(from(namespace, describe)).await),
+        ),
+        (
+            HANDLE,
+            error(client.list_tasks(from(namespace, list)).await),
+        ),
+        (
+            TASK_HANDLE,
+            error(client.get_task(from(namespace, get)).await),
+        ),
+    ]
+}
+
+fn first(handle: &str) -> Option<api::TaskId> {
+    Some(api::TaskId {
+        handle: handle.to_owned(),
+        seq: 1,
+    })
+}
+
+fn error<T: std::fmt::Debug>(result: Result<T, Status>) -> Status {
+    result.expect_err("the handle does not work")
+}

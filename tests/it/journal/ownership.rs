@@ -1,0 +1,110 @@
+//! Who may open a journal, own its shard and write to it.
+
+use super::{Owned, config, make::*, replica, take_over};
+use rallypoint::{core::*, journal::*};
+use sqlx::Executor;
+use std::time::Duration;
+
+#[tokio::test]
+async fn a_stale_owner_writes_nothing() {
+    let mut owned = Owned::new().await;
+    owned.write(Records::default()).await;
+    let taken = take_over(&owned.journal, &replica("one")).await;
+    assert_eq!(
+        (taken.epoch, taken.last_batch),
+        (Epoch(owned.epoch.0 + 1), BatchNo(1))
+    );
+    let late = || records(vec![plain(handle(), 1, 3, None, taken.now)], vec![]);
+    assert_eq!(owned.append(late()).await, Commit::Fenced);
+    assert_eq!(owned.count("select count(*) from submission").await, 0);
+
+    let batch = Batch {
+        shard: ShardId(0),
+        epoch: taken.epoch,
+        no: BatchNo(2),
+        day: owned.now.day(),
+        records: late(),
+    };
+    assert_eq!(owned.journal.writer().append(&batch).await, Commit::Durable);
+    assert_eq!(owned.append(late()).await, Commit::Fenced);
+    assert_eq!(owned.count("select count(*) from submission").await, 1);
+}
+
+#[tokio::test]
+async fn a_lease_keeps_others_away_until_it_ends_and_the_old_owner_learns_of_it() {
+    let owned = Owned::new().await;
+    let (one, two) = (owned.replica.clone(), replica("two"));
+    let take = async |claim| {
+        owned
+            .journal
+            .take_over(&two, claim, Duration::from_secs(5))
+            .await
+            .unwrap()
+    };
+    let wait = take(Claim::Successor).await;
+    assert!(
+        matches!(wait, TakeOver::Wait(left) if left > Duration::from_secs(3) && left <= Duration::from_secs(5)),
+        "{wait:?}"
+    );
+    let mut heart = owned.journal.heart(one, Duration::from_millis(100));
+    let beat = heart.beat(Some(owned.epoch)).await.unwrap();
+    assert!(beat.lease_until.unwrap() > beat.now);
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert!(
+        matches!(take(Claim::Start).await, TakeOver::Wait(_)),
+        "a newcomer leaves it to those who have watched"
+    );
+    let TakeOver::Owned(taken) = take(Claim::Successor).await else {
+        panic!("the lease is over")
+    };
+    assert_eq!(taken.epoch, Epoch(owned.epoch.0 + 1));
+    assert_eq!(
+        heart.beat(Some(owned.epoch)).await.unwrap().lease_until,
+        None
+    );
+    assert_eq!(heart.beat(None).await.unwrap().lease_until, None);
+    let status = owned.journal.reader().status().await.unwrap();
+    let owners: Vec<(&str, bool)> = status
+        .replicas
+        .iter()
+        .map(|row| (row.name.as_str(), row.owner))
+        .collect();
+    assert_eq!(owners, [("two", true), ("one", false)]);
+}
+
+#[tokio::test]
+async fn an_unsafe_server_and_an_unknown_schema_are_refused() {
+    let owned = Owned::new().await;
+    let mut connection = owned.psql().await;
+    let strict = JournalConfig {
+        allow_unsafe: false,
+        ..config(&owned.options)
+    };
+    let fsync: String = sqlx::query_scalar("show fsync")
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    if fsync == "off" {
+        assert!(matches!(
+            Journal::open(strict).await,
+            Err(JournalError::Unsafe(_))
+        ));
+    }
+    Journal::open(config(&owned.options)).await.unwrap();
+    let newer = "insert into _sqlx_migrations (version, description, success, checksum, execution_time) values (9999, 'x', true, '', 0)";
+    connection.execute(newer).await.unwrap();
+    assert!(matches!(
+        Journal::open(config(&owned.options)).await,
+        Err(JournalError::Schema(_))
+    ));
+}
+
+#[tokio::test]
+async fn several_replicas_may_start_at_once() {
+    let options = super::database();
+    let open = || Journal::open(config(&options));
+    let (one, two, three) = tokio::join!(open(), open(), open());
+    for journal in [one, two, three] {
+        journal.unwrap().upkeep().ensure_partitions().await.unwrap();
+    }
+}
