@@ -1,4 +1,4 @@
-//! The judge: knows nothing but the lines of a history, and holds them against every promise.
+//! Checks a history against every promise. It knows nothing but the lines of the history.
 
 mod conversations;
 mod facts;
@@ -10,20 +10,20 @@ pub(crate) use facts::{Facts, Fault};
 
 use std::collections::BTreeMap;
 
-/// Violations kept of one promise.
-const KEPT: usize = 20;
+/// Violations of one promise that are reported.
+const MAX_REPORTED: usize = 20;
 
-/// What came of judging.
+/// The result of checking a history.
 #[derive(Default)]
 pub(crate) struct Verdict {
-    /// How many things were held against each promise.
+    /// The number of checks of each promise.
     pub checked: BTreeMap<&'static str, u64>,
-    /// What breaks which promise.
+    /// Violations by promise.
     pub violations: BTreeMap<&'static str, Vec<String>>,
 }
 
 impl Verdict {
-    /// Of a whole history.
+    /// Checks a whole history.
     pub(crate) fn of(facts: &Facts) -> Verdict {
         let mut verdict = Verdict::default();
         submits::acknowledged_submits_are_kept(facts, &mut verdict);
@@ -46,11 +46,11 @@ impl Verdict {
         witnesses::orders_never_overlap(facts, &mut verdict);
         witnesses::limits_hold(facts, &mut verdict);
         witnesses::cancelled_means_cancelled(facts, &mut verdict);
-        witnesses::nothing_is_told_before_it_is_done(facts, &mut verdict);
+        witnesses::nothing_is_reported_before_it_is_done(facts, &mut verdict);
         verdict
     }
 
-    /// Holds one thing against a promise.
+    /// Checks one thing against a promise.
     pub(crate) fn expect(
         &mut self,
         promise: &'static str,
@@ -60,7 +60,7 @@ impl Verdict {
         *self.checked.entry(promise).or_default() += 1;
         if !holds {
             let violations = self.violations.entry(promise).or_default();
-            if violations.len() < KEPT {
+            if violations.len() < MAX_REPORTED {
                 violations.push(what());
             }
         }

@@ -1,5 +1,5 @@
-//! The clock of a server's process, which can be set wrong while it runs: the time of day, as libfaketime has it. Monotonic
-//! clocks stay right, as they do on a machine whose clock is set.
+//! The clock of a server process, which can be set wrong while it runs: its time of day, as
+//! libfaketime gives it. Monotonic clocks stay right, as on a machine whose clock is set.
 
 use std::{
     fs,
@@ -7,23 +7,23 @@ use std::{
     process::Command,
 };
 
-/// Where packages put the library: Debian and its like, Fedora and its like.
-const PLACES: [&str; 2] = ["/usr/lib", "/usr/lib64"];
-const LIBRARY: &str = "faketime/libfaketimeMT.so.1";
+/// Where packages put libfaketime: Debian and its like, Fedora and its like.
+const FOLDERS: [&str; 2] = ["/usr/lib", "/usr/lib64"];
+const FAKETIME: &str = "faketime/libfaketimeMT.so.1";
 
-/// What a server told the time asks.
+/// The time of day of one server.
 #[derive(Debug)]
 pub(crate) struct Clock {
-    library: PathBuf,
-    /// How wrong it is.
+    faketime: PathBuf,
+    /// Holds its error.
     file: PathBuf,
 }
 
 impl Clock {
-    /// A right one; `None`: there is no libfaketime here.
+    /// A clock that is right; `None`: there is no libfaketime here.
     pub(crate) fn new(file: PathBuf) -> Option<Clock> {
         let clock = Clock {
-            library: library()?,
+            faketime: faketime()?,
             file,
         };
         clock.set(0);
@@ -33,7 +33,7 @@ impl Clock {
     /// Makes a program read this clock.
     pub(crate) fn apply_to(&self, command: &mut Command) {
         command
-            .env("LD_PRELOAD", &self.library)
+            .env("LD_PRELOAD", &self.faketime)
             .env("FAKETIME_TIMESTAMP_FILE", &self.file);
         command
             .env("FAKETIME_NO_CACHE", "1")
@@ -41,7 +41,7 @@ impl Clock {
             .env("NO_FAKE_STAT", "1");
     }
 
-    /// So many seconds ahead of the right time, or behind it.
+    /// Sets it `ahead` seconds ahead of the right time, or behind it.
     pub(crate) fn set(&self, ahead: i64) {
         let next = self.file.with_extension("next");
         fs::write(&next, format!("{ahead:+}\n")).expect("a file");
@@ -50,7 +50,7 @@ impl Clock {
 }
 
 /// Where libfaketime is.
-pub(crate) fn library() -> Option<PathBuf> {
+pub(crate) fn faketime() -> Option<PathBuf> {
     let below = |place: &str| {
         fs::read_dir(place)
             .into_iter()
@@ -59,10 +59,10 @@ pub(crate) fn library() -> Option<PathBuf> {
             .map(|entry| entry.path())
             .collect::<Vec<_>>()
     };
-    let folders = PLACES
+    let folders = FOLDERS
         .iter()
         .flat_map(|place| [vec![PathBuf::from(place)], below(place)].concat());
     folders
-        .map(|folder| folder.join(LIBRARY))
-        .find(|library| Path::exists(library))
+        .map(|folder| folder.join(FAKETIME))
+        .find(|path| Path::exists(path))
 }

@@ -1,4 +1,4 @@
-//! A small disk of its own for Postgres, which can be filled. Only root can have one.
+//! A small disk for Postgres alone, which can be filled. Only root can mount one.
 
 use nix::unistd::geteuid;
 use std::{
@@ -14,7 +14,7 @@ const NAME: &str = "rallypoint-campaign-";
 pub(crate) struct Disk(PathBuf);
 
 impl Disk {
-    /// `None`: we may not mount.
+    /// Mounts a disk; `None`: we may not.
     pub(crate) fn mount(mebibytes: u64) -> Option<Disk> {
         if !geteuid().is_root() {
             return None;
@@ -43,7 +43,7 @@ impl Disk {
         self.0.join("postgres")
     }
 
-    /// Takes all the space there is; how many bytes that was.
+    /// Takes all space that is left; returns the number of bytes.
     pub(crate) fn fill(&self) -> u64 {
         let ballast = fs::OpenOptions::new()
             .create(true)
@@ -59,7 +59,7 @@ impl Disk {
         bytes
     }
 
-    /// Gives it back.
+    /// Frees the space again.
     pub(crate) fn free(&self) {
         let _ = fs::remove_file(self.0.join("ballast"));
     }

@@ -1,4 +1,4 @@
-//! What is in the databases at the end, for the judge.
+//! Writes what the databases hold at the end into the history.
 
 use crate::{
     fixture::Fixture,
@@ -8,8 +8,8 @@ use rallypoint::postgres::{COORDINATION, TARGET};
 use sqlx::{Connection, PgConnection};
 use std::time::Duration;
 
-/// How long unfinished work is waited for after the last fault.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// How long unfinished work may take after the last fault.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 struct Row {
     handle: String,
@@ -41,11 +41,11 @@ rallypoint::from_row!(Row {
     error
 });
 
-/// Waits until every scheduler has ended, as long as patience lasts; whether they have.
+/// Waits until every scheduler has ended, and says whether they have.
 pub(crate) async fn settled(fixture: &Fixture) -> bool {
     let mut journal = fixture.session(COORDINATION).await.expect("the journal");
     let begun = tokio::time::Instant::now();
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < SETTLE_TIMEOUT {
         let open = sqlx::query_scalar::<_, i64>("select count(*) from scheduler where state <> 3");
         if open.fetch_one(&mut journal).await.expect("a number") == 0 {
             return true;
@@ -73,7 +73,10 @@ pub(crate) async fn dump(fixture: &Fixture) {
             fixture.history.write(&Entry::Logged(row.into()));
         }
     }
-    let batches = "select min(batch_no), max(batch_no), count(*), epoch from batch group by epoch order by epoch";
+    let batches = "select min(batch_no), max(batch_no), count(*), epoch
+        from batch
+        group by epoch
+        order by epoch";
     for (first, last, rows, epoch) in sqlx::query_as(batches)
         .fetch_all(&mut journal)
         .await
@@ -94,17 +97,27 @@ pub(crate) async fn dump(fixture: &Fixture) {
     {
         fixture.history.write(&Entry::Attempts { kind, count });
     }
+    dump_idle_transactions(fixture, &mut journal).await;
+    journal.close().await.expect("closed");
+    dump_marks(fixture).await;
+}
+
+async fn dump_idle_transactions(fixture: &Fixture, session: &mut PgConnection) {
     let idle = "select count(*) from pg_stat_activity where state like 'idle in transaction%'";
     let idle_in_transaction = sqlx::query_scalar(idle)
-        .fetch_one(&mut journal)
+        .fetch_one(session)
         .await
         .expect("a number");
     fixture.history.write(&Entry::Sessions {
         idle_in_transaction,
     });
-    journal.close().await.expect("closed");
+}
+
+async fn dump_marks(fixture: &Fixture) {
     let mut app = fixture.session(TARGET).await.expect("the target");
-    let marks = "select token, start, (extract(epoch from at) * 1000000)::int8, pid, server from witness order by at";
+    let marks = "select token, start, (extract(epoch from at) * 1000000)::int8, pid, server
+        from witness
+        order by at";
     let marks: Vec<(i64, bool, i64, i32, i32)> = sqlx::query_as(marks)
         .fetch_all(&mut app)
         .await
@@ -126,7 +139,9 @@ async fn log_of(journal: &mut PgConnection, handle: &str) -> Vec<Row> {
             (extract(epoch from submitted_at) * 1000000)::int8 as submitted,
             (extract(epoch from started_at) * 1000000)::int8 as started,
             (extract(epoch from ended_at) * 1000000)::int8 as ended,
-            array_position(array['succeeded', 'failed', 'cancelled', 'timed out', 'exhausted'], outcome) as outcome
+            array_position(
+                array['succeeded', 'failed', 'cancelled', 'timed out', 'exhausted'], outcome
+            ) as outcome
         from execution_log
         where handle = $1::uuid
         order by seq, done_no";

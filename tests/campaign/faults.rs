@@ -1,5 +1,5 @@
-//! Carries out a plan, and tells of each fault how often it bit: what was cut, lost, withheld or broken by it. A fault
-//! that bit nothing proves nothing.
+//! Carries out a plan, and records of each fault how often it bit: what it cut, lost, withheld or
+//! broke. A fault that did not bite proves nothing.
 
 mod callers;
 mod clocks;
@@ -16,20 +16,20 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
 
-/// How often a fault is tried before it counts as one that did not bite.
-const TRIES: usize = 3;
+/// Tries of a fault before it counts as one that did not bite.
+const MAX_TRIES: usize = 3;
 
-/// A plan on its way.
+/// Carries out faults.
 #[derive(Clone)]
 pub(crate) struct Faults {
     pub fixture: Arc<Fixture>,
     pub load: Arc<Load>,
 }
 
-/// What a fault came to.
+/// The effect of a fault.
 pub(crate) struct Bite {
     pub count: u64,
-    /// Servers whose tasks it may have taken away.
+    /// Servers that may have lost their tasks.
     pub hurt: Vec<usize>,
     pub what: String,
 }
@@ -52,7 +52,7 @@ impl Bite {
 }
 
 impl Faults {
-    /// All of a plan, from its first to its last; returns when everything is whole again.
+    /// Carries out a whole plan; returns when everything works again.
     pub(crate) async fn carry_out(&self, plan: &Plan) {
         let mut running = JoinSet::new();
         for fault in &plan.faults {
@@ -71,11 +71,11 @@ impl Faults {
         self.fixture.revive_postgres().await;
     }
 
-    /// What bites nothing is done again: there may have been nothing to bite just then.
+    /// Carries out one fault, again if it did not bite: there may have been nothing to bite.
     async fn one(&self, fault: Fault) {
         let begun = now();
         let mut bite = self.bite(&fault).await;
-        for _ in 1..TRIES {
+        for _ in 1..MAX_TRIES {
             if bite.count > 0 {
                 break;
             }
@@ -99,7 +99,8 @@ impl Faults {
     async fn bite(&self, fault: &Fault) -> Bite {
         let bite = self.bite_of(fault).await;
         match fault.kind {
-            // What is done to Postgres is done to the tasks of all, and whoever the owner does not reach it takes for lost.
+            // A fault of Postgres hurts the tasks of all servers, and the owner takes a server that
+            // it cannot reach for lost.
             Kind::PostgresCrash
             | Kind::BackendKilled
             | Kind::SessionsEnded
@@ -135,11 +136,11 @@ impl Faults {
         }
     }
 
-    /// What goes wrong for the conversations while something is done: calls of unknown fate, and broken streams.
+    /// Counts calls of unknown outcome and broken streams while something is done.
     async fn harm_while(&self, done: impl Future<Output = ()>) -> u64 {
         let before = self.load.harmed();
         done.await;
-        // Callers are told a moment later.
+        // Callers notice a moment later.
         tokio::time::sleep(Duration::from_millis(500)).await;
         self.load.harmed() - before
     }

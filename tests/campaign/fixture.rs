@@ -1,23 +1,24 @@
-//! What is attacked: a real Postgres on a small disk, and server processes that reach it only through their proxies.
+//! What the faults attack: a real Postgres on a small disk, and server processes that reach it only
+//! through their proxies.
 
 use crate::{clock::Clock, disk::Disk, history::History, server::Server};
 use rallypoint::postgres::{Options, PrivatePostgres, SUPERUSER, TARGET};
 use sqlx::{Connection, PgConnection};
 use std::{path::Path, sync::Arc, time::Duration};
 
-/// How often servers that have ended are started again.
-const TENDED: Duration = Duration::from_millis(100);
+/// Interval between checks for servers that have ended.
+const RESTART_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) struct Fixture {
     pub servers: Vec<Server>,
     pub postgres: PrivatePostgres,
-    /// `None`: not root. Last: it is unmounted when Postgres is gone.
+    /// `None`: we are not root. The last field: it is unmounted after Postgres has stopped.
     pub disk: Option<Disk>,
     pub history: Arc<History>,
 }
 
 impl Fixture {
-    /// `clocks`: those of the servers can be set.
+    /// Starts everything; with `clocks`, those of the servers can be set.
     pub(crate) async fn start(
         replicas: usize,
         minutes: f64,
@@ -60,15 +61,15 @@ impl Fixture {
         }
     }
 
-    /// Starts again what has ended, for ever.
+    /// Starts servers again that have ended, for ever.
     pub(crate) async fn restart_ended_servers(&self) {
         loop {
-            tokio::time::sleep(TENDED).await;
+            tokio::time::sleep(RESTART_INTERVAL).await;
             self.servers.iter().for_each(Server::restart_if_ended);
         }
     }
 
-    /// A session past all proxies, if Postgres is there.
+    /// A session that passes no proxy, if Postgres runs.
     pub(crate) async fn session(&self, database: &str) -> Result<PgConnection, sqlx::Error> {
         PgConnection::connect_with(&self.postgres.options_for(database, SUPERUSER)).await
     }
@@ -77,7 +78,7 @@ impl Fixture {
         &self.servers[number % self.servers.len()]
     }
 
-    /// A new start of Postgres, when it is down or fails to serve.
+    /// Starts Postgres again if it does not serve.
     pub(crate) async fn revive_postgres(self: &Arc<Self>) {
         for _ in 0..60 {
             if self.session("postgres").await.is_ok() {
@@ -96,7 +97,7 @@ impl Fixture {
     }
 }
 
-/// The table in which tasks bear witness. It has no unique key, so that what runs twice shows.
+/// Makes the table in which tasks leave marks. It has no unique key, so that a second run shows.
 async fn witnesses(postgres: &PrivatePostgres) {
     let mut session = PgConnection::connect_with(&postgres.options_for(TARGET, TARGET))
         .await

@@ -1,7 +1,9 @@
-//! What happened, as lines of JSON: every call with its answer, every event of every stream, every fault, and at the end what
-//! is in the databases. The judgement (`check`) knows nothing but these lines.
+//! What happened, as lines of JSON: every call with its answer, every event of every stream, every
+//! fault, and at the end what the databases hold. The verdict (`check`) knows nothing but these
+//! lines.
 //!
-//! Times are microseconds since 1970 by the one clock of this machine, which is also that of Postgres.
+//! Times are microseconds since 1970 by the one clock of this machine, which is also that of
+//! Postgres.
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -12,17 +14,17 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// What a call came back with.
+/// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer<T> {
     Ok(T),
-    /// An error of the service's own, which promises that nothing was done.
+    /// An error with a reason of the service, which promises that nothing was done.
     Refused(String),
     /// Anything else: it may have had its effect, or not.
     Unknown(String),
 }
 
-/// What a task is to do.
+/// What a task does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Work {
     Noop,
@@ -34,7 +36,7 @@ pub(crate) enum Work {
     Endless,
 }
 
-/// A task as it was asked for.
+/// A task as it was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Asked {
     /// Names it in the table of witnesses; 0 for work that leaves no mark.
@@ -42,7 +44,7 @@ pub(crate) struct Asked {
     pub work: Work,
     pub order: Option<i64>,
     pub at_most_once: bool,
-    /// How often it may begin though nothing goes wrong around it.
+    /// How often it may start while nothing goes wrong around it.
     pub attempts: i32,
 }
 
@@ -75,7 +77,7 @@ pub(crate) struct Logged {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Mark {
     pub token: i64,
-    /// Of its start, or of its end.
+    /// It marks the start, or the end.
     pub start: bool,
     pub at: i64,
     pub pid: i32,
@@ -99,7 +101,7 @@ pub(crate) enum Entry {
         answer: Answer<(i64, i32)>,
     },
     /// The request id of an accepted call, with another payload.
-    Twisted {
+    Reused {
         handle: String,
         request: String,
         answer: Answer<(i64, i32)>,
@@ -111,7 +113,7 @@ pub(crate) enum Entry {
         seq: i64,
         answer: Answer<i32>,
     },
-    /// What came of a call that was left to the Rust client.
+    /// The outcome of a call through the Rust client.
     Caller {
         call: String,
         begun: i64,
@@ -148,11 +150,11 @@ pub(crate) enum Entry {
         begun: i64,
         ended: i64,
         bites: u64,
-        /// Whose tasks it may have taken away.
+        /// Servers that may have lost their tasks.
         hurt: Vec<usize>,
         what: String,
     },
-    /// What the storms did: calls that were hung up on in mid-call, or are part of no conversation.
+    /// A scheduler of callers that hang up or do not read, or a task of it.
     Stray {
         handle: String,
         token: i64,
@@ -174,7 +176,7 @@ pub(crate) enum Entry {
         count: i64,
     },
     /// The last call to every server, after the last fault.
-    Tail {
+    FinalCall {
         server: usize,
         answer: Answer<()>,
     },
@@ -210,7 +212,7 @@ pub(crate) fn read(path: &Path) -> std::io::Result<impl Iterator<Item = Entry>> 
         .map(|line| serde_json::from_str(&line.expect("a line")).expect("a line of the history")))
 }
 
-/// The time.
+/// The present time.
 pub(crate) fn now() -> i64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

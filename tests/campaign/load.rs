@@ -1,6 +1,8 @@
-//! The callers: several conversations at a time, each with its own ways, all their calls written into the history.
+//! The callers: several conversations at a time, each by its own rules, with all calls written into
+//! the history.
 //!
-//! A call of unknown fate is repeated under its request id, at any server, for as long as patience lasts.
+//! A call of unknown outcome is repeated under its request id, at any server, up to
+//! [`RETRY_TIMEOUT`].
 
 mod caller;
 mod conversation;
@@ -29,12 +31,12 @@ use tonic::{
 
 /// Conversations at any time.
 pub(crate) const CONVERSATIONS: u64 = 8;
-/// Every so many conversations one goes through the Rust client.
-const PATRONS: u64 = 4;
+/// One in this many conversations goes through the Rust client.
+const CLIENT_EVERY: u64 = 4;
 /// How long a call may take before its caller gives up waiting for the answer.
-const CALL: Duration = Duration::from_secs(10);
-/// How long a call of unknown fate is repeated.
-const PATIENCE: Duration = Duration::from_secs(120);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a call of unknown outcome is repeated.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What all callers share.
 pub(crate) struct Load {
@@ -43,10 +45,10 @@ pub(crate) struct Load {
     pub history: Arc<History>,
     /// No new conversations.
     stopping: AtomicBool,
-    /// Calls of unknown fate, and broken streams.
+    /// Calls of unknown outcome, and broken streams.
     harmed: AtomicU64,
     answered: AtomicU64,
-    /// Calls that were repeated until patience was over.
+    /// Calls that were repeated in vain.
     pub given_up: AtomicU64,
     next_stream: AtomicU64,
     next_token: AtomicI64,
@@ -77,13 +79,13 @@ impl Load {
         }
     }
 
-    /// Holds conversations, one after the other, until told to stop.
-    pub(crate) async fn keep_talking(self: Arc<Self>, seed: u64) {
+    /// Holds one conversation after the other, until [`Load::stop`].
+    pub(crate) async fn hold_conversations(self: Arc<Self>, seed: u64) {
         let mut number = 0;
         while !self.stopping.load(Relaxed) {
             number += 1;
             let seed = seed.wrapping_mul(1_000_003).wrapping_add(number);
-            match number % PATRONS {
+            match number % CLIENT_EVERY {
                 0 => _ = Caller::new(self.clone(), seed).hold().await,
                 _ => Conversation::new(self.clone(), seed).hold().await,
             }
@@ -116,7 +118,7 @@ impl Load {
         &self,
         call: impl Future<Output = Result<Response<T>, Status>>,
     ) -> Answer<T> {
-        let answer = match timeout(CALL, call).await {
+        let answer = match timeout(CALL_TIMEOUT, call).await {
             Ok(Ok(response)) => Answer::Ok(response.into_inner()),
             Ok(Err(status)) => refused_or_unknown(status),
             Err(_) => Answer::Unknown("no answer in time".into()),
@@ -132,8 +134,9 @@ impl Load {
         self.harmed.fetch_add(1, Relaxed);
     }
 
-    /// A last call to every server: all of them serve again.
-    pub(crate) async fn tail(&self) {
+    /// Calls every server until it answers: all of them must serve, before the first fault and
+    /// after the last.
+    pub(crate) async fn call_every_server(&self) {
         for server in 0..self.channels.len() {
             let begun = Instant::now();
             let answer = loop {
@@ -150,7 +153,7 @@ impl Load {
                 }
                 sleep(Duration::from_millis(200)).await;
             };
-            self.history.write(&Entry::Tail { server, answer });
+            self.history.write(&Entry::FinalCall { server, answer });
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A memory cgroup for one process, with far less in it than any process needs, so that the kernel ends it. Only who may make
-//! cgroups can have one.
+//! A memory cgroup for one process, with far less memory than any process needs, so that the kernel
+//! ends it. It needs the right to make cgroups.
 
 use nix::unistd::Pid;
 use std::{
@@ -10,10 +10,11 @@ use std::{
 };
 
 const NAME: &str = "rallypoint-campaign-";
-/// What a process has had before it comes here is not counted.
+/// In bytes. What a process had before it was added is not counted.
 const LIMIT: &str = "262144";
 
-/// Where cgroups are made, the file that limits them, the one that limits swap, the one that counts who was ended.
+/// For each version of cgroups: the folder, and the files that limit memory, limit swap, and count
+/// the processes that were ended.
 const VERSIONS: [[&str; 4]; 2] = [
     [
         "/sys/fs/cgroup/memory",
@@ -33,19 +34,19 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A cgroup. Gone when dropped.
 #[derive(Debug)]
-pub(crate) struct Trap {
+pub(crate) struct MemoryCgroup {
     folder: PathBuf,
     /// Says how many processes were ended.
     count: PathBuf,
 }
 
-impl Trap {
-    /// `None`: we may not make any.
-    pub(crate) fn set() -> Option<Trap> {
-        VERSIONS.into_iter().find_map(Trap::of)
+impl MemoryCgroup {
+    /// Makes a cgroup; `None`: we may not.
+    pub(crate) fn create() -> Option<MemoryCgroup> {
+        VERSIONS.into_iter().find_map(MemoryCgroup::of)
     }
 
-    fn of([place, limit, swap, count]: [&str; 4]) -> Option<Trap> {
+    fn of([place, limit, swap, count]: [&str; 4]) -> Option<MemoryCgroup> {
         sweep(Path::new(place));
         let folder = Path::new(place).join(format!(
             "{NAME}{}-{}",
@@ -53,25 +54,25 @@ impl Trap {
             NEXT.fetch_add(1, Relaxed)
         ));
         fs::create_dir(&folder).ok()?;
-        let trap = Trap {
+        let cgroup = MemoryCgroup {
             count: folder.join(count),
             folder,
         };
-        fs::write(trap.folder.join(limit), LIMIT).ok()?;
-        // Not everywhere is swap counted.
+        fs::write(cgroup.folder.join(limit), LIMIT).ok()?;
+        // Swap is not counted everywhere.
         let _ = fs::write(
-            trap.folder.join(swap),
+            cgroup.folder.join(swap),
             if limit == "memory.max" { "0" } else { LIMIT },
         );
-        Some(trap)
+        Some(cgroup)
     }
 
-    /// Puts a process into it.
-    pub(crate) fn catch(&self, pid: Pid) -> io::Result<()> {
+    /// Moves a process into it.
+    pub(crate) fn add(&self, pid: Pid) -> io::Result<()> {
         fs::write(self.folder.join("cgroup.procs"), pid.to_string())
     }
 
-    /// How many processes the kernel has ended in it, by its own count.
+    /// The number of processes in it that the kernel has ended, by its own count.
     pub(crate) fn kills(&self) -> u64 {
         let count = fs::read_to_string(&self.count).unwrap_or_default();
         count
@@ -81,7 +82,7 @@ impl Trap {
     }
 }
 
-impl Drop for Trap {
+impl Drop for MemoryCgroup {
     fn drop(&mut self) {
         let _ = fs::remove_dir(&self.folder);
     }

@@ -1,4 +1,4 @@
-//! What goes wrong, when, and where: all from the seed, before anything is started.
+//! What goes wrong, when and where: all of it follows from the seed, before anything is started.
 
 use crate::rng::Rng;
 use std::{collections::BTreeMap, fmt, time::Duration};
@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 pub(crate) enum Kind {
     /// A server dies at once.
     Kill,
-    /// A server stands still for longer than its lease, and goes on as if nothing had been.
+    /// A server stands still for longer than its lease, and goes on as if nothing had happened.
     Pause,
     /// Postgres stops as in a crash, and starts again.
     PostgresCrash,
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     StatementCut,
     /// Connections to Postgres go silent; new ones work.
     HalfOpen,
-    /// Everything between a server and Postgres takes its time.
+    /// Everything between a server and Postgres is delayed.
     Latency,
     /// A server cannot reach Postgres; later what was withheld arrives, or the connections break.
     Partition,
@@ -40,9 +40,9 @@ pub(crate) enum Kind {
     SlowReaders,
     /// A server has less memory than it needs, and is ended by the kernel.
     MemoryLimit,
-    /// The clock of a server is an hour or a day ahead or behind, and then now right, now wrong.
+    /// The clock of a server is an hour or a day ahead or behind, and then jumps to and fro.
     ClockJumps,
-    /// Servers are told to stop, one after the other, and started again.
+    /// Servers are stopped with SIGTERM, one after the other, and started again.
     RollingRestart,
 }
 
@@ -103,7 +103,8 @@ impl Plan {
                 faults.push(fault);
             }
         }
-        // The last whole round may overshoot: a plan is no longer than asked for, but holds every kind once.
+        // The last whole round may overshoot: a plan is no longer than asked for, but holds every
+        // kind once.
         while faults.len() > kinds.len() && total(&faults) > length {
             faults.pop();
         }
@@ -129,7 +130,8 @@ impl Fault {
             | Kind::SessionsEnded => (100, 1_500),
             // Longer than the lease, which is 3 s.
             Kind::Pause => (4_500, 9_000),
-            // Sometimes longer: then the others take over, and what was withheld arrives under a new owner.
+            // Sometimes longer: then the others take over, and what was withheld arrives under a
+            // new owner.
             Kind::Partition => (1_500, 6_500),
             Kind::AcknowledgementCut | Kind::StatementCut => (1_500, 2_500),
             Kind::RollingRestart => (500, 1_000),

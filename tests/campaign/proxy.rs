@@ -1,5 +1,6 @@
-//! Stands between a server and Postgres, another server or its callers, and does what networks do: delay, go silent, break.
-//! Of Postgres it understands where messages begin and end, and breaks exactly between a commit and its acknowledgement.
+//! A proxy in front of Postgres or a server, which delays, goes silent and breaks as networks do.
+//! It understands where messages of Postgres begin and end, and can break exactly between a commit
+//! and its acknowledgement.
 //!
 //! It never changes or invents a byte: it only passes on, withholds, or closes.
 
@@ -21,16 +22,17 @@ use tokio::{
     sync::watch,
 };
 
-/// What the connections of a proxy are subject to now. Connections are numbered in the order of their opening.
+/// What happens to the connections of a proxy now. Connections are numbered in the order of their
+/// opening.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Weather {
+pub(crate) struct Conditions {
     /// Connections below this number are silent.
     pub silent_below: u64,
     /// Connections below this number are closed.
     pub closed_below: u64,
     /// New connections are closed at once.
     pub refused: bool,
-    /// Every piece that passes waits so long.
+    /// How long every piece waits.
     pub latency: Duration,
 }
 
@@ -45,7 +47,7 @@ pub(crate) struct Counters {
     pub withheld: AtomicU64,
     /// Pieces delayed.
     pub delayed: AtomicU64,
-    /// Connections closed by the weather, or refused.
+    /// Connections closed or refused by the proxy.
     pub closed: AtomicU64,
     /// Connections that Postgres closed.
     pub lost: AtomicU64,
@@ -53,24 +55,25 @@ pub(crate) struct Counters {
     pub hung_up: AtomicU64,
 }
 
-/// The next of these is cut off.
+/// Whether the next one of a kind is cut off.
 #[derive(Debug, Default)]
-pub(crate) struct Scissors {
-    /// A commit of the journal's writer that wrote a batch: Postgres is done, the server never hears of it.
+pub(crate) struct ArmedCuts {
+    /// A commit of the journal's writer that wrote a batch: Postgres is done, the server never
+    /// hears of it.
     pub acknowledgement: AtomicBool,
     /// A statement of the journal's writer: Postgres never hears of it.
     pub statement: AtomicBool,
 }
 
-/// One way into something.
+/// A port in front of an upstream.
 pub(crate) struct Proxy {
     pub address: SocketAddr,
     shared: Arc<Shared>,
 }
 
-/// What a proxy stands before.
+/// What a proxy connects to.
 #[derive(Clone, Debug)]
-pub(crate) enum Behind {
+pub(crate) enum Upstream {
     /// The socket of a Postgres, whose protocol is understood.
     Postgres(PathBuf),
     /// Anything else.
@@ -78,24 +81,24 @@ pub(crate) enum Behind {
 }
 
 pub(crate) struct Shared {
-    behind: Behind,
+    upstream: Upstream,
     next: AtomicU64,
-    pub weather: watch::Sender<Weather>,
+    pub conditions: watch::Sender<Conditions>,
     pub counters: Counters,
-    pub scissors: Scissors,
+    pub armed_cuts: ArmedCuts,
 }
 
 impl Proxy {
-    /// Listens on a port of its own, in front of something.
-    pub(crate) async fn start(behind: Behind) -> std::io::Result<Proxy> {
+    /// Listens on a port of its own.
+    pub(crate) async fn start(upstream: Upstream) -> std::io::Result<Proxy> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
-            behind,
+            upstream,
             next: AtomicU64::new(1),
-            weather: watch::Sender::new(Weather::default()),
+            conditions: watch::Sender::new(Conditions::default()),
             counters: Counters::default(),
-            scissors: Scissors::default(),
+            armed_cuts: ArmedCuts::default(),
         });
         tokio::spawn(accept(listener, shared.clone()));
         Ok(Proxy { address, shared })
@@ -105,16 +108,16 @@ impl Proxy {
         &self.shared.counters
     }
 
-    pub(crate) fn scissors(&self) -> &Scissors {
-        &self.shared.scissors
+    pub(crate) fn armed_cuts(&self) -> &ArmedCuts {
+        &self.shared.armed_cuts
     }
 
-    /// Changes the weather.
-    pub(crate) fn change(&self, change: impl FnOnce(&mut Weather)) {
-        self.shared.weather.send_modify(change);
+    /// Changes the conditions of all connections.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Conditions)) {
+        self.shared.conditions.send_modify(change);
     }
 
-    /// Above the numbers of all connections so far.
+    /// The number of the next connection.
     pub(crate) fn next_connection(&self) -> u64 {
         self.shared.next.load(Relaxed)
     }
@@ -130,7 +133,7 @@ impl Proxy {
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
         let number = shared.next.fetch_add(1, Relaxed);
-        if shared.weather.borrow().refused {
+        if shared.conditions.borrow().refused {
             shared.counters.closed.fetch_add(1, Relaxed);
             continue;
         }
@@ -140,17 +143,17 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 
 async fn serve(client: TcpStream, number: u64, shared: Arc<Shared>) {
     let _ = client.set_nodelay(true);
-    let server = match &shared.behind {
-        Behind::Postgres(socket) => UnixStream::connect(socket)
+    let server = match &shared.upstream {
+        Upstream::Postgres(socket) => UnixStream::connect(socket)
             .await
             .map(|server| server.into_split())
             .map(Halves::Unix),
-        Behind::Address(address) => TcpStream::connect(address)
+        Upstream::Address(address) => TcpStream::connect(address)
             .await
             .map(|server| server.into_split())
             .map(Halves::Tcp),
     };
-    let understood = matches!(shared.behind, Behind::Postgres(_));
+    let understood = matches!(shared.upstream, Upstream::Postgres(_));
     let counters = &shared.counters;
     let connection = Connection {
         number,
@@ -160,12 +163,12 @@ async fn serve(client: TcpStream, number: u64, shared: Arc<Shared>) {
     match server {
         Ok(Halves::Unix((from, to))) => connection.run(client, from, to).await,
         Ok(Halves::Tcp((from, to))) => connection.run(client, from, to).await,
-        // Nobody is there: the client sees its connection closed.
+        // Nobody listens: the client sees its connection closed.
         Err(_) => _ = counters.lost.fetch_add(1, Relaxed),
     }
 }
 
-/// Both directions of a connection to what is behind.
+/// Both directions of a connection to the upstream.
 enum Halves {
     Unix((unix::OwnedReadHalf, unix::OwnedWriteHalf)),
     Tcp((tcp::OwnedReadHalf, tcp::OwnedWriteHalf)),

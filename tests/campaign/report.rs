@@ -1,12 +1,13 @@
-//! What a campaign came to, for people; and whether it proves anything.
+//! The result of a campaign for people, and whether it proves anything.
 
 use crate::{
     check::{Facts, Fault, Verdict},
     fixture::Fixture,
+    server::Server,
 };
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Less than this, and nothing was attacked.
+/// A run with fewer checks proves nothing.
 const LEAST_OPERATIONS: u64 = 1_000;
 
 /// What a run proves.
@@ -16,12 +17,24 @@ pub(crate) enum Result {
     Green,
     /// A promise was broken.
     Broken,
-    /// Nothing is proved, because of this.
+    /// Nothing is proved, for this reason.
     Invalid(String),
 }
 
-/// Prints what happened, and judges.
+/// Prints what happened, and returns what it proves.
 pub(crate) fn report(fixture: &Fixture, facts: &Facts, verdict: &Verdict, given_up: u64) -> Result {
+    faults(facts);
+    promises(verdict);
+    load(facts, verdict);
+    servers(fixture, given_up);
+    broken(verdict);
+    if !verdict.violations.is_empty() {
+        return Result::Broken;
+    }
+    invalid(facts, verdict).map_or(Result::Green, Result::Invalid)
+}
+
+fn faults(facts: &Facts) {
     println!(
         "faults (times it bit / times injected, bites; longest silence of the streams: median, longest, ms):"
     );
@@ -39,19 +52,9 @@ pub(crate) fn report(fixture: &Fixture, facts: &Facts, verdict: &Verdict, given_
             faults.len()
         );
     }
-    promises(verdict);
-    let cut: u64 = fixture
-        .servers
-        .iter()
-        .map(|server| server.proxy.counters().acknowledgements_cut.load(Relaxed))
-        .sum();
-    let says = |text: &str| {
-        fixture
-            .servers
-            .iter()
-            .map(|server| server.lines_with(text))
-            .sum::<u64>()
-    };
+}
+
+fn load(facts: &Facts, verdict: &Verdict) {
     let tasks: usize = facts.log.values().map(Vec::len).sum();
     println!(
         "conversations {}, calls {}, streams {}, tasks {tasks}",
@@ -65,36 +68,28 @@ pub(crate) fn report(fixture: &Fixture, facts: &Facts, verdict: &Verdict, given_
         "attempts lost and fenced {}",
         facts.attempts.get(&3).copied().unwrap_or(0)
     );
-    println!(
-        "batches of unknown fate {}",
-        says("the fate of a batch is unknown")
-    );
-    println!(
-        "commits without acknowledgement {cut}, recognised when sent again {}",
-        says("had committed")
-    );
-    let ended: u64 = fixture
-        .servers
-        .iter()
-        .map(|server| server.ended_by_itself.load(Relaxed))
-        .sum();
-    println!("servers that ended by themselves {ended}; calls given up {given_up}");
-    broken(verdict);
-    if !verdict.violations.is_empty() {
-        return Result::Broken;
-    }
-    invalid(facts, verdict).map_or(Result::Green, Result::Invalid)
 }
 
-/// What was held against each promise.
+fn servers(fixture: &Fixture, given_up: u64) {
+    let sum = |count: &dyn Fn(&Server) -> u64| fixture.servers.iter().map(count).sum::<u64>();
+    let cut = sum(&|server| server.proxy.counters().acknowledgements_cut.load(Relaxed));
+    let unknown = sum(&|server| server.lines_with("of a batch is unknown"));
+    let recognised = sum(&|server| server.lines_with("had committed"));
+    let ended = sum(&|server| server.ended_by_itself.load(Relaxed));
+    println!("batches of unknown outcome {unknown}");
+    println!("commits without acknowledgement {cut}, recognised when sent again {recognised}");
+    println!("servers that ended by themselves {ended}; calls given up {given_up}");
+}
+
+/// Prints how often each promise was checked.
 pub(crate) fn promises(verdict: &Verdict) {
-    println!("promises (things held against them):");
+    println!("promises (checks of each):");
     for (promise, count) in &verdict.checked {
         println!("  {promise:50} {count:9}");
     }
 }
 
-/// What broke which promise.
+/// Prints the violations.
 pub(crate) fn broken(verdict: &Verdict) {
     for (promise, violations) in &verdict.violations {
         println!("BROKEN: {promise}");
@@ -107,11 +102,11 @@ pub(crate) fn broken(verdict: &Verdict) {
 /// Why a run without a violation proves nothing.
 fn invalid(facts: &Facts, verdict: &Verdict) -> Option<String> {
     let bit = |faults: &[Fault]| faults.iter().filter(|fault| fault.bites > 0).count();
-    let toothless = facts
+    let without_effect = facts
         .faults
         .iter()
         .find(|(_, faults)| 10 * bit(faults) < 9 * faults.len());
-    if let Some((kind, faults)) = toothless {
+    if let Some((kind, faults)) = without_effect {
         return Some(format!(
             "only {} of {} faults of the kind {kind} bit",
             bit(faults),

@@ -3,9 +3,9 @@
 
 use crate::{
     clock::Clock,
-    memory::Trap,
+    memory::MemoryCgroup,
     process::{Process, free_address},
-    proxy::{Behind, Proxy},
+    proxy::{Proxy, Upstream},
 };
 use nix::{sys::signal::Signal, unistd::Pid};
 use rallypoint::postgres::{COORDINATION, PrivatePostgres, TARGET};
@@ -62,7 +62,7 @@ impl Server {
         folder: &Path,
     ) -> Server {
         let socket = postgres.socket_dir().join(".s.PGSQL.5432");
-        let proxy = Proxy::start(Behind::Postgres(socket))
+        let proxy = Proxy::start(Upstream::Postgres(socket))
             .await
             .expect("a proxy");
         let (address, callers) = port_behind_proxy().await;
@@ -123,14 +123,14 @@ impl Server {
     }
 
     /// Gives it no more memory until that ends it. It stays down until [`Server::release`].
-    pub(crate) async fn starve(&self, trap: &Trap) {
+    pub(crate) async fn starve(&self, cgroup: &MemoryCgroup) {
         let begun = Instant::now();
         while self.pid().is_none() && begun.elapsed() < RESTART_TIMEOUT {
             sleep(POLL_INTERVAL).await;
         }
         *self.faults() += 1;
         if let Some(pid) = self.pid() {
-            trap.catch(pid).expect("our own child and cgroup");
+            cgroup.add(pid).expect("our own child and cgroup");
         }
         self.ends_within(STARVE_TIMEOUT).await;
     }
@@ -235,7 +235,7 @@ fn process(options: Vec<String>, log: &Path, clock: Option<&Clock>) -> Process {
 /// A port to listen on, and a proxy in front of it.
 async fn port_behind_proxy() -> (SocketAddr, Proxy) {
     let address = free_address();
-    let proxy = Proxy::start(Behind::Address(address))
+    let proxy = Proxy::start(Upstream::Address(address))
         .await
         .expect("a proxy");
     (address, proxy)

@@ -1,4 +1,5 @@
-//! What the Rust client promises when connections break: every call has its effect once, every event comes once.
+//! What the Rust client promises when connections break: every call has its effect once, every
+//! event comes once.
 
 use crate::bad_input::live;
 use rallypoint_client::{

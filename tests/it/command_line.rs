@@ -1,4 +1,5 @@
-//! The command line as a person or a script meets it: exit codes, data on stdout, JSON that can be read.
+//! The command line as a person or a script meets it: exit codes, data on stdout, JSON that can be
+//! read.
 
 use crate::harness::{process::PROGRAM, standalone::Standalone};
 use serde_json::Value;
@@ -88,7 +89,8 @@ fn the_log_tells_the_story_of_a_scheduler() {
 #[test]
 fn status_names_replica_slots_target_and_journal() {
     let server = Standalone::start();
-    // The slots of a target are there when its predecessors are shown gone, a moment after the start.
+    // The slots of a target are there when its predecessors are shown gone, a moment after the
+    // start.
     let begun = Instant::now();
     let status = loop {
         let status: Value =

@@ -1,5 +1,6 @@
-//! Crashes at random moments of a run of 2000 tasks in five orders under a limit: nothing acknowledged is lost, nothing
-//! ends twice, no order overlaps, no event is missing. And crashes half-way through a cancellation.
+//! Crashes at random moments of a run of 2000 tasks in five orders under a limit: nothing
+//! acknowledged is lost, nothing ends twice, no order overlaps, no event is missing. And crashes
+//! half-way through a cancellation.
 //!
 //! The moments come from SEED (default: a fixed one); CRASHES says how many (default: 5).
 

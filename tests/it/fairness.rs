@@ -1,7 +1,9 @@
-//! Fair shares on five slots: a newcomer starts at once though the pool is flooded; equal backlogs get equal slot time,
-//! weighted ones in proportion; and a namespace gets its half however many schedulers the other one has.
+//! Fair shares on five slots: a newcomer starts at once though the pool is flooded; equal backlogs
+//! get equal slot time, weighted ones in proportion; and a namespace gets its half however many
+//! schedulers the other one has.
 //!
-//! Shares are read from the log, over the time in which everybody still had a backlog. Full size: FULL=1.
+//! Shares are read from the log, over the time in which everybody still had a backlog. Full size:
+//! FULL=1.
 
 use crate::harness::{
     conversation::{Conversation, WAIT_TIMEOUT},
@@ -123,7 +125,8 @@ async fn a_single_scheduler_gets_half_against_a_namespace_of_many() {
     );
 }
 
-/// Slot-seconds of schedulers of these weights with equal backlogs of mixed tasks, while all of them had something to run.
+/// Slot-seconds of schedulers of these weights with equal backlogs of mixed tasks, while all of
+/// them had something to run.
 async fn shares(weights: &[f64]) -> Vec<f64> {
     let server = Server::start().await;
     let (pool, gate) = occupied(&server).await;
@@ -168,13 +171,14 @@ async fn freed(pool: &Conversation) -> i64 {
         .expect("it has ended")
 }
 
-/// Slot-seconds by which one may be ahead in a run too short to make them up: a second is charged in advance, and the
-/// reserve lets a newcomer be ahead by as much, besides what runs.
+/// Slot-seconds by which one may be ahead in a run too short to make them up: a second is charged
+/// in advance, and the reserve lets a newcomer be ahead by as much, besides what runs.
 fn allowance(seconds: f64) -> f64 {
     if full() { 0.0 } else { seconds + 0.5 }
 }
 
-/// Eighty tasks of 0.1 s to 2 s (a tenth of it in the ordinary test), the same for everybody, in an order of one's own.
+/// Eighty tasks of 0.1 s to 2 s (a tenth of it in the ordinary test), the same for everybody, in an
+/// order of one's own.
 fn mixed(nth: usize) -> Vec<Work> {
     let unit = if full() { 100 } else { 10 };
     // 7 and 80 have no common factor: every length from 1 to 20 units comes four times

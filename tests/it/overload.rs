@@ -1,5 +1,5 @@
-//! More than can be done at once: what does not fit is refused at once and says when to come back, what nobody waits for any
-//! more is not done, and what was accepted is kept.
+//! More than can be done at once: what does not fit is refused at once and says when to come back,
+//! what nobody waits for any more is not done, and what was accepted is kept.
 
 use crate::harness::{
     server::{Server, Setup},
@@ -55,8 +55,8 @@ async fn until_held(server: &Server) {
     }
 }
 
-/// A client that does not look at the time limits of its own calls: that one has passed, it hears from the server, which has
-/// then given the call up.
+/// A client that does not look at the time limits of its own calls: that one has passed, it hears
+/// from the server, which has then given the call up.
 fn without_clock(
     server: &Server,
 ) -> SchedulerServiceClient<Client<HttpConnector, tonic::body::Body>> {

@@ -1,4 +1,5 @@
-//! A stock Python client: stubs generated from `proto/` with grpcio-tools, nothing of ours on its side.
+//! A stock Python client: stubs generated from `proto/` with grpcio-tools, nothing of ours on its
+//! side.
 
 use crate::harness::standalone::Standalone;
 use std::{
@@ -28,7 +29,8 @@ fn a_stock_python_client_runs_the_series_and_hears_of_every_task() {
     println!("{said}");
 }
 
-/// A Python that has grpcio-tools: the system's, or one in a virtual environment that is made once and kept.
+/// A Python that has grpcio-tools: the system's, or one in a virtual environment that is made once
+/// and kept.
 fn python() -> PathBuf {
     let system = PathBuf::from("python3");
     if has_tools(&system) {

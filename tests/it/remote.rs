@@ -1,5 +1,6 @@
-//! Executors of all replicas work for the owner of the shard: what runs on a replica that lives goes on whatever becomes of
-//! the owner, and what ran on one that is gone runs again behind a fence.
+//! Executors of all replicas work for the owner of the shard: what runs on a replica that lives
+//! goes on whatever becomes of the owner, and what ran on one that is gone runs again behind a
+//! fence.
 
 use crate::harness::{
     cluster::Cluster,
@@ -27,7 +28,8 @@ use tonic::Code;
 /// Slots of each replica.
 const SLOTS: usize = 4;
 
-/// Two replicas or more, a scheduler, and tasks that note that they begin and then wait for the gate.
+/// Two replicas or more, a scheduler, and tasks that note that they begin and then wait for the
+/// gate.
 struct Scene {
     cluster: Cluster,
     owner: usize,
@@ -142,8 +144,8 @@ impl Scene {
         rows.into_iter().collect()
     }
 
-    /// Opens a session with the owner in its own name and without any task, as a replica does that has come back to the address
-    /// of the owner it was; why that failed.
+    /// Opens a session with the owner in its own name and without any task, as a replica does that
+    /// has come back to the address of the owner it was; why that failed.
     async fn report_in_the_name_of_the_owner(&self) -> Option<Code> {
         let query = "select replica::text, address, shard.epoch, incarnation
             from shard join replica using (shard)

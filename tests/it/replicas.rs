@@ -1,4 +1,5 @@
-//! Several replicas of one shard: any of them takes any call, and the next one goes on when the owner is gone.
+//! Several replicas of one shard: any of them takes any call, and the next one goes on when the
+//! owner is gone.
 
 use crate::harness::{
     cluster::Cluster,

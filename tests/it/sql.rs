@@ -1,4 +1,5 @@
-//! Hostile and unlucky SQL: each text ends in the right outcome and harms no neighbour in its scheduler.
+//! Hostile and unlucky SQL: each text ends in the right outcome and harms no neighbour in its
+//! scheduler.
 
 use crate::harness::{
     server::{Server, Setup},
@@ -128,8 +129,8 @@ async fn no_task_reaches_the_coordination_database() {
     assert_eq!(codes, ["42501", "42P01"]);
 }
 
-/// Runs a task on one of two slots, with a neighbour beside it all the time and others after it on the same slots; checks
-/// that the neighbours are unharmed and find a clean session.
+/// Runs a task on one of two slots, with a neighbour beside it all the time and others after it on
+/// the same slots; checks that the neighbours are unharmed and find a clean session.
 async fn beside_neighbours(culprit: Work) -> AsyncDone {
     let server = Server::with(Setup {
         slots: 2,

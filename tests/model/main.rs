@@ -1,8 +1,10 @@
-//! Ownership of a shard as a small model, searched exhaustively: lease, epoch, gate, takeover, report, fence, suspects.
+//! Ownership of a shard as a small model, searched exhaustively: lease, epoch, gate, takeover,
+//! report, fence, suspects.
 //!
-//! Safety rests on no clock, so there is none: a lease may end at any moment, a message may take for ever, a replica may
-//! stand still and wake up at any point. What the model says of the protocol, `campaign` and `sim` say of the program.
-//! Each rule can be left out; then a counterexample must be found, else the rule (or the model) is good for nothing.
+//! Safety rests on no clock, so there is none: a lease may end at any moment, a message may take
+//! for ever, a replica may stand still and wake up at any point. What the model says of the
+//! protocol, `campaign` and `sim` say of the program. Each rule can be left out; then a
+//! counterexample must be found, else the rule (or the model) is good for nothing.
 
 mod protocol;
 mod state;

@@ -74,7 +74,8 @@ pub(crate) struct State {
     /// Replicas whose sessions were ended, and who may have no more under their old name.
     pub fenced: [bool; REPLICAS],
     pub replicas: [Replica; REPLICAS],
-    /// Backends that run the task on the target: token, and whose session it is. From `REPLICAS` on: of a run that has ended.
+    /// Backends that run the task on the target: token, and whose session it is. From `REPLICAS`
+    /// on: of a run that has ended.
     pub backends: Vec<(u8, usize)>,
     /// A send that may still arrive.
     pub limbo: Option<Batch>,

@@ -1,11 +1,12 @@
-//! Promises that the log alone can break: one outcome each, no gap, no overlap of orders, batches one after another.
+//! Promises that the log alone can break: one outcome for each task, events without a gap, no
+//! overlap of orders, batches one after another.
 
 use super::{Facts, Verdict};
 use crate::history::{Answer, Logged};
 
-/// Servers measure the time of the database with the error of a round trip, which the proxies make long. What the tasks
-/// themselves bear witness of is judged without it.
-const CLOCKS_US: i64 = 400_000;
+/// The error of times in the log: servers measure the time of the database with a round trip, which
+/// the proxies make long. Marks of witnesses are checked without it.
+const CLOCK_ERROR_US: i64 = 400_000;
 
 pub(super) fn every_task_has_one_outcome(facts: &Facts, verdict: &mut Verdict) {
     for rows in facts.log.values() {
@@ -36,7 +37,7 @@ pub(super) fn events_are_numbered_without_a_gap(facts: &Facts, verdict: &mut Ver
             verdict.expect(
                 "events are numbered without a gap",
                 number == wanted,
-                || format!("{handle} has number {number} in the place of {wanted}"),
+                || format!("{handle} has number {number} where {wanted} belongs"),
             );
         }
     }
@@ -57,12 +58,12 @@ pub(super) fn orders_never_overlap(facts: &Facts, verdict: &mut Verdict) {
             let lower = |low: &&&Logged| {
                 low.done
                     .as_ref()
-                    .is_some_and(|done| done.order < order && done.ended > started + CLOCKS_US)
+                    .is_some_and(|done| done.order < order && done.ended > started + CLOCK_ERROR_US)
             };
             let early = ran[..at]
                 .iter()
                 .filter(lower)
-                .find(|low| low.submitted < started - CLOCKS_US);
+                .find(|low| low.submitted < started - CLOCK_ERROR_US);
             verdict.expect("orders never overlap in the log", early.is_none(), || {
                 format!(
                     "{handle}/{} of order {order:?} starts before {}",
@@ -98,7 +99,7 @@ pub(super) fn everything_is_well_in_the_end(facts: &Facts, verdict: &mut Verdict
     verdict.expect(promise, idle == 0, || {
         format!("{idle} sessions idle in a transaction")
     });
-    for (server, answer) in &facts.tails {
+    for (server, answer) in &facts.final_calls {
         verdict.expect(promise, *answer == Answer::Ok(()), || {
             format!("server {server}: {answer:?}")
         });

@@ -1,12 +1,12 @@
-//! A history, put in order: by conversation, by request, by stream, by task.
+//! A history in order: by conversation, request, stream and task.
 
-use crate::history::{Answer, Asked, Done, Entry, Logged, Mark};
+use crate::history::{Answer, Asked, Done, Entry, Logged, Mark, Work};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// How long after its end a fault may still be felt.
+/// How long after its end a fault may still have an effect.
 const AFTERMATH_US: i64 = 4_000_000;
 
-/// All tries of one call.
+/// One call with all its tries.
 #[derive(Default)]
 pub(crate) struct Request {
     pub handle: String,
@@ -36,7 +36,7 @@ pub(crate) struct Cancel {
     pub outcome: i32,
 }
 
-/// One undisturbed run of a task by its own word: from the mark of its start to that of its end.
+/// One undisturbed run of a task: from the mark of its start to the mark of its end.
 pub(crate) struct Run {
     pub start: i64,
     pub end: i64,
@@ -54,10 +54,10 @@ pub(crate) struct Facts {
     /// Limits by handle.
     pub limits: HashMap<String, Option<i32>>,
     pub requests: BTreeMap<String, Request>,
-    pub twisted: Vec<(String, String, Answer<(i64, i32)>)>,
+    pub reused: Vec<(String, String, Answer<(i64, i32)>)>,
     pub cancels: Vec<Cancel>,
-    /// Calls that were left to the Rust client: which, when, and what came of them.
-    pub patrons: Vec<(String, i64, Answer<()>)>,
+    /// Calls through the Rust client: name, time and outcome.
+    pub client_calls: Vec<(String, i64, Answer<()>)>,
     /// When a release was first acknowledged.
     pub released: HashMap<String, i64>,
     pub streams: BTreeMap<u64, Stream>,
@@ -66,15 +66,15 @@ pub(crate) struct Facts {
     /// By token, in order of time.
     pub marks: HashMap<i64, Vec<Mark>>,
     pub asked: HashMap<i64, Asked>,
-    /// Conversations of storms, whose calls nobody waited for.
+    /// Schedulers whose callers hung up or did not read.
     pub strays: HashSet<String>,
     pub batches: Vec<(i64, i64, i64, i64)>,
     pub idle_in_transaction: i64,
-    pub tails: Vec<(usize, Answer<()>)>,
+    pub final_calls: Vec<(usize, Answer<()>)>,
     /// By kind.
     pub faults: BTreeMap<String, Vec<Fault>>,
-    /// When events were heard.
-    pub heard: Vec<i64>,
+    /// When events were received.
+    pub received: Vec<i64>,
     pub attempts: BTreeMap<i32, i64>,
 }
 
@@ -82,11 +82,34 @@ impl Facts {
     pub(crate) fn gather(entries: impl Iterator<Item = Entry>) -> Facts {
         let mut facts = Facts::default();
         entries.for_each(|entry| facts.take(entry));
-        facts.heard.sort_unstable();
+        facts.received.sort_unstable();
         facts
     }
 
     fn take(&mut self, entry: Entry) {
+        match entry {
+            Entry::Opened { .. }
+            | Entry::Submit { .. }
+            | Entry::Reused { .. }
+            | Entry::Cancel { .. }
+            | Entry::Caller { .. }
+            | Entry::Release { .. }
+            | Entry::FinalCall { .. }
+            | Entry::Stray { .. } => self.take_call(entry),
+            Entry::Stream { .. } | Entry::Events { .. } | Entry::StreamEnd { .. } => {
+                self.take_stream(entry);
+            }
+            Entry::Fault { .. }
+            | Entry::Logged(_)
+            | Entry::Mark(_)
+            | Entry::Batch { .. }
+            | Entry::Sessions { .. }
+            | Entry::Attempts { .. } => self.take_row(entry),
+        }
+    }
+
+    /// A call and its answer.
+    fn take_call(&mut self, entry: Entry) {
         match entry {
             Entry::Opened { handle, limit } => _ = self.limits.insert(handle, limit),
             Entry::Submit {
@@ -97,12 +120,8 @@ impl Facts {
                 tasks,
                 answer,
             } => {
-                self.asked.extend(
-                    tasks
-                        .iter()
-                        .filter(|asked| asked.token > 0)
-                        .map(|asked| (asked.token, *asked)),
-                );
+                let named = tasks.iter().filter(|asked| asked.token > 0);
+                self.asked.extend(named.map(|asked| (asked.token, *asked)));
                 let request = self.requests.entry(request).or_default();
                 request.handle = handle;
                 request.tasks.extend(tasks);
@@ -112,39 +131,57 @@ impl Facts {
                     answer,
                 });
             }
-            Entry::Twisted {
+            Entry::Reused {
                 handle,
                 request,
                 answer,
-            } => self.twisted.push((handle, request, answer)),
+            } => self.reused.push((handle, request, answer)),
             Entry::Cancel {
                 ended,
                 handle,
                 seq,
                 answer: Answer::Ok(outcome),
                 ..
-            } => {
-                self.cancels.push(Cancel {
-                    handle,
-                    seq,
-                    ended,
-                    outcome,
-                });
-            }
-            Entry::Cancel { .. } => {}
+            } => self.cancels.push(Cancel {
+                handle,
+                seq,
+                ended,
+                outcome,
+            }),
             Entry::Caller {
                 call,
                 begun,
                 answer,
                 ..
-            } => self.patrons.push((call, begun, answer)),
+            } => self.client_calls.push((call, begun, answer)),
             Entry::Release {
                 ended,
                 handle,
                 answer: Answer::Ok(()),
                 ..
             } => _ = self.released.entry(handle).or_insert(ended),
-            Entry::Release { .. } => {}
+            Entry::FinalCall { server, answer } => self.final_calls.push((server, answer)),
+            Entry::Stray { handle, token } => self.take_stray(handle, token),
+            // A cancel or a release without an answer shows nothing.
+            _ => {}
+        }
+    }
+
+    /// A task whose caller may not have waited for the answer.
+    fn take_stray(&mut self, handle: String, token: i64) {
+        self.strays.insert(handle);
+        let asked = Asked {
+            token,
+            work: Work::Failing,
+            order: None,
+            at_most_once: true,
+            attempts: 1,
+        };
+        self.asked.insert(token, asked);
+    }
+
+    fn take_stream(&mut self, entry: Entry) {
+        match entry {
             Entry::Stream {
                 id,
                 begun,
@@ -152,26 +189,31 @@ impl Facts {
                 after,
                 all,
             } => {
-                self.streams.insert(
-                    id,
-                    Stream {
-                        handle,
-                        begun,
-                        after,
-                        all,
-                        done: Vec::new(),
-                        answer: None,
-                    },
-                );
+                let stream = Stream {
+                    handle,
+                    begun,
+                    after,
+                    all,
+                    done: Vec::new(),
+                    answer: None,
+                };
+                self.streams.insert(id, stream);
             }
             Entry::Events { stream, at, done } => {
-                self.heard.push(at);
+                self.received.push(at);
                 let stream = self.streams.get_mut(&stream).expect("opened before");
                 stream.done.extend(done.into_iter().map(|done| (at, done)));
             }
             Entry::StreamEnd { stream, answer, .. } => {
                 self.streams.get_mut(&stream).expect("opened before").answer = Some(answer);
             }
+            other => unreachable!("no line of a stream: {other:?}"),
+        }
+    }
+
+    /// A fault, or what the databases held at the end.
+    fn take_row(&mut self, entry: Entry) {
+        match entry {
             Entry::Fault {
                 kind,
                 begun,
@@ -179,25 +221,12 @@ impl Facts {
                 bites,
                 hurt,
                 ..
-            } => {
-                self.faults.entry(kind).or_default().push(Fault {
-                    begun,
-                    ended,
-                    bites,
-                    hurt,
-                });
-            }
-            Entry::Stray { handle, token } => {
-                self.strays.insert(handle);
-                let asked = Asked {
-                    token,
-                    work: crate::history::Work::Failing,
-                    order: None,
-                    at_most_once: true,
-                    attempts: 1,
-                };
-                self.asked.insert(token, asked);
-            }
+            } => self.faults.entry(kind).or_default().push(Fault {
+                begun,
+                ended,
+                bites,
+                hurt,
+            }),
             Entry::Logged(row) => self.log.entry(row.handle.clone()).or_default().push(row),
             Entry::Mark(mark) => self.marks.entry(mark.token).or_default().push(mark),
             Entry::Batch {
@@ -209,27 +238,27 @@ impl Facts {
             Entry::Sessions {
                 idle_in_transaction,
             } => self.idle_in_transaction = idle_in_transaction,
-            Entry::Tail { server, answer } => self.tails.push((server, answer)),
             Entry::Attempts { kind, count } => _ = self.attempts.insert(kind, count),
+            other => unreachable!("no fault and no row: {other:?}"),
         }
     }
 
-    /// The longest time from a fault's beginning to a moment after its end in which nobody heard of any event.
+    /// The longest time without any event, from the beginning of a fault to a moment after its end.
     pub(crate) fn silence(&self, fault: &Fault) -> i64 {
         let after = |at: &&i64| **at >= fault.begun && **at <= fault.ended + AFTERMATH_US;
-        let heard: Vec<i64> = [fault.begun]
+        let received: Vec<i64> = [fault.begun]
             .iter()
-            .chain(self.heard.iter().filter(after))
+            .chain(self.received.iter().filter(after))
             .copied()
             .collect();
-        heard
+        received
             .windows(2)
             .map(|pair| pair[1] - pair[0])
             .max()
             .unwrap_or(0)
     }
 
-    /// Whether something happened to a server in this time that may have taken away what it ran.
+    /// Whether a fault in this time may have cost a server the tasks it ran.
     pub(crate) fn was_hurt(&self, server: usize, from: i64, to: i64) -> bool {
         let mut faults = self.faults.values().flatten();
         faults.any(|fault| fault.hurt.contains(&server) && fault.begun <= to && from <= fault.ended)
@@ -246,7 +275,7 @@ impl Facts {
         self.marks_of(token).iter().filter(|mark| mark.start)
     }
 
-    /// Starts and ends that belong together: of one session, one after the other.
+    /// Pairs of start and end: marks of one session, one after the other.
     pub(crate) fn runs_of(&self, token: i64) -> impl Iterator<Item = Run> {
         let marks = self.marks_of(token);
         marks
@@ -262,7 +291,7 @@ impl Facts {
             })
     }
 
-    /// Logs of the conversations of which everything was recorded.
+    /// Logs of the conversations whose calls were all recorded.
     pub(crate) fn conversations(&self) -> impl Iterator<Item = (&String, &Vec<Logged>)> {
         self.log
             .iter()

@@ -1,4 +1,5 @@
-//! Promises about streams: no gap, no repetition, the same content for everyone, and `ALL` means all.
+//! Promises about streams: no gap, no repetition, the same content for every reader, and `ALL`
+//! means all.
 
 use super::{Facts, Verdict};
 use crate::history::Answer;
@@ -12,7 +13,7 @@ pub(super) fn streams_tell_what_the_log_tells(facts: &Facts, verdict: &mut Verdi
                 done.done_no == wanted,
                 || {
                     format!(
-                        "stream {id} of {} tells {} in the place of {wanted}",
+                        "stream {id} of {} tells {} where {wanted} belongs",
                         stream.handle, done.done_no
                     )
                 },

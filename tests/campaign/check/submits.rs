@@ -1,4 +1,5 @@
-//! Promises about calls: acknowledged is kept, repeated is one, refused is nothing, and nothing comes from nowhere.
+//! Promises about calls: what is acknowledged is kept, a repeated call has its effect once, a
+//! refused one has none, and every task was asked for.
 
 use super::{Facts, Verdict};
 use crate::history::{Answer, Work};
@@ -14,7 +15,7 @@ pub(super) fn acknowledged_submits_are_kept(facts: &Facts, verdict: &mut Verdict
             count as usize == request.tasks.len(),
             || {
                 format!(
-                    "request {id} brought {} tasks and was told of {count}",
+                    "request {id} brought {} tasks and was acknowledged with {count}",
                     request.tasks.len()
                 )
             },
@@ -37,7 +38,7 @@ pub(super) fn acknowledged_submits_are_kept(facts: &Facts, verdict: &mut Verdict
 pub(super) fn repeated_submits_are_one(facts: &Facts, verdict: &mut Verdict) {
     let promise = "a repeated submit is one";
     for (id, request) in &facts.requests {
-        let told: HashSet<_> = request
+        let answers: HashSet<_> = request
             .tries
             .iter()
             .filter_map(|one| {
@@ -48,8 +49,8 @@ pub(super) fn repeated_submits_are_one(facts: &Facts, verdict: &mut Verdict) {
                 }
             })
             .collect();
-        verdict.expect(promise, told.len() <= 1, || {
-            format!("request {id} was told of {told:?}")
+        verdict.expect(promise, answers.len() <= 1, || {
+            format!("request {id} was answered {answers:?}")
         });
     }
     let mut rows: HashMap<i64, (&str, i64)> = HashMap::new();
@@ -61,10 +62,10 @@ pub(super) fn repeated_submits_are_one(facts: &Facts, verdict: &mut Verdict) {
             format!("{}/{} and {other:?} are one task", row.handle, row.seq)
         });
     }
-    for (handle, id, answer) in &facts.twisted {
-        let fair = matches!(answer, Answer::Unknown(_))
+    for (handle, id, answer) in &facts.reused {
+        let allowed = matches!(answer, Answer::Unknown(_))
             || *answer == Answer::Refused("REQUEST_ID_REUSED".into());
-        verdict.expect(promise, fair, || {
+        verdict.expect(promise, allowed, || {
             format!("request {id} of {handle} with another payload: {answer:?}")
         });
     }
@@ -143,9 +144,10 @@ pub(super) fn nothing_is_accepted_after_a_release(facts: &Facts, verdict: &mut V
     }
 }
 
-/// Its patience is longer than any fault, and its callers ask for nothing that could be refused.
+/// The client retries for longer than any fault lasts, and its callers ask for nothing that could
+/// be refused.
 pub(super) fn the_client_never_fails(facts: &Facts, verdict: &mut Verdict) {
-    for (call, begun, answer) in &facts.patrons {
+    for (call, begun, answer) in &facts.client_calls {
         verdict.expect(
             "calls through the Rust client never fail",
             *answer == Answer::Ok(()),

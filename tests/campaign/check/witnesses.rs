@@ -1,4 +1,5 @@
-//! Promises held against what the tasks themselves left behind, by the clock of Postgres and without any slack.
+//! Promises checked against the marks that tasks left, by the clock of Postgres and without
+//! tolerance.
 
 use super::{Facts, Verdict, facts::Run};
 use crate::{
@@ -8,8 +9,8 @@ use crate::{
 use rallypoint_client::api::Outcome;
 use std::collections::HashMap;
 
-/// What is wrong with the surroundings and not with the task: connections, memory, disk, operator, system.
-const SURROUNDINGS: [&str; 7] = ["08", "25", "53", "55", "57", "58", "XX"];
+/// SQLSTATE classes that say nothing of the task: connections, memory, disk, operator, system.
+const ENVIRONMENT_ERRORS: [&str; 7] = ["08", "25", "53", "55", "57", "58", "XX"];
 
 pub(super) fn outcomes_agree_with_the_witnesses(facts: &Facts, verdict: &mut Verdict) {
     for row in facts.log.values().flatten() {
@@ -20,16 +21,16 @@ pub(super) fn outcomes_agree_with_the_witnesses(facts: &Facts, verdict: &mut Ver
             continue;
         }
         let ran = facts.runs_of(row.token).next().is_some();
-        let surroundings = SURROUNDINGS
+        let environment = ENVIRONMENT_ERRORS
             .iter()
             .any(|class| done.error.starts_with(class));
         let lost = done.outcome == Outcome::Exhausted as i32 && asked.at_most_once;
         let agrees = match (Outcome::try_from(done.outcome), asked.work) {
             (Ok(Outcome::Cancelled), _) => true,
             (Ok(Outcome::Succeeded), Work::Marked) => ran,
-            (Ok(Outcome::Failed), Work::Failing) => done.error == "22012" || surroundings,
+            (Ok(Outcome::Failed), Work::Failing) => done.error == "22012" || environment,
             (Ok(Outcome::TimedOut), Work::Endless) => true,
-            _ => surroundings || lost,
+            _ => environment || lost,
         };
         verdict.expect("outcomes agree with the witnesses", agrees, || {
             format!(
@@ -55,8 +56,8 @@ pub(super) fn at_most_once_is_at_most_once(facts: &Facts, verdict: &mut Verdict)
     }
 }
 
-/// What has begun begins again only as its policy says, or because something happened to the server it ran on: what others
-/// run outlives whoever gave it to them.
+/// A task starts again only as its policy says, or because something happened to the server it ran
+/// on: what other servers run survives the owner that gave it to them.
 pub(super) fn nothing_begins_again_without_a_reason(facts: &Facts, verdict: &mut Verdict) {
     for asked in facts.asked.values().filter(|asked| asked.token > 0) {
         let starts: Vec<&Mark> = facts.starts_of(asked.token).collect();
@@ -92,7 +93,7 @@ pub(super) fn no_task_overlaps_itself(facts: &Facts, verdict: &mut Verdict) {
     }
 }
 
-/// Nothing of a higher order starts while an earlier task of a lower one, by its own word, runs.
+/// Nothing of a higher order starts between the marks of an earlier task of a lower order.
 pub(super) fn orders_never_overlap(facts: &Facts, verdict: &mut Verdict) {
     for (handle, rows) in facts.conversations() {
         let order_of = |row: &Logged| row.done.as_ref().and_then(|done| done.order);
@@ -126,7 +127,8 @@ pub(super) fn orders_never_overlap(facts: &Facts, verdict: &mut Verdict) {
     }
 }
 
-/// No more tasks at any time than the scheduler's limit, and no more than there are slots.
+/// No more tasks run at any time than the limit of the scheduler and the slots of all servers
+/// allow.
 pub(super) fn limits_hold(facts: &Facts, verdict: &mut Verdict) {
     for (handle, rows) in facts.conversations() {
         let Some(Some(limit)) = facts.limits.get(handle) else {
@@ -138,7 +140,7 @@ pub(super) fn limits_hold(facts: &Facts, verdict: &mut Verdict) {
         });
     }
     let all = most_at_a_time(facts.marks.keys().flat_map(|token| facts.runs_of(*token)));
-    let slots = SLOTS as i32 * facts.tails.len() as i32;
+    let slots = SLOTS as i32 * facts.final_calls.len() as i32;
     verdict.expect("limits hold", all <= slots, || {
         format!("{all} tasks at a time on {slots} slots")
     });
@@ -160,7 +162,8 @@ fn most_at_a_time(runs: impl Iterator<Item = Run>) -> i32 {
         .unwrap_or(0)
 }
 
-/// What was cancelled before it started does not start afterwards, and what a cancel was told is what the log says.
+/// A task cancelled before its start does not start, and the log agrees with the answer to the
+/// cancel.
 pub(super) fn cancelled_means_cancelled(facts: &Facts, verdict: &mut Verdict) {
     let promise = "cancelled means cancelled";
     for cancel in facts.cancels.iter().filter(|cancel| cancel.outcome != 0) {
@@ -179,15 +182,15 @@ pub(super) fn cancelled_means_cancelled(facts: &Facts, verdict: &mut Verdict) {
             .find(|start| row.token > 0 && start.at > cancel.ended);
         verdict.expect(promise, late.is_none(), || {
             format!(
-                "{}/{} starts after its end: {late:?}",
+                "{}/{} starts after it was cancelled: {late:?}",
                 cancel.handle, cancel.seq
             )
         });
     }
 }
 
-/// Who hears that a task has succeeded can see what it did.
-pub(super) fn nothing_is_told_before_it_is_done(facts: &Facts, verdict: &mut Verdict) {
+/// When a stream says that a task has succeeded, its effect is visible.
+pub(super) fn nothing_is_reported_before_it_is_done(facts: &Facts, verdict: &mut Verdict) {
     let tokens: HashMap<(&str, i64), i64> = facts
         .conversations()
         .flat_map(|(handle, rows)| {
@@ -212,7 +215,7 @@ pub(super) fn nothing_is_told_before_it_is_done(facts: &Facts, verdict: &mut Ver
                 continue;
             };
             let seen = facts.runs_of(*token).any(|run| run.end <= *at);
-            verdict.expect("nothing is told before it is done", seen, || {
+            verdict.expect("nothing is reported before it is done", seen, || {
                 format!("{}/{} at {at}", stream.handle, done.seq)
             });
         }

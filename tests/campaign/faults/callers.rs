@@ -1,4 +1,4 @@
-//! Callers behave badly: they hang up in mid-call, or open streams and do not read.
+//! Callers that hang up during a call, or open streams and do not read them.
 
 use super::{Bite, Faults};
 use crate::{
@@ -13,24 +13,24 @@ use tokio::{
 };
 use uuid::Uuid;
 
-const STORMERS: u64 = 16;
-const READERS: usize = 24;
+const HASTY_CALLERS: u64 = 16;
+const SLOW_READERS: usize = 24;
 
 impl Faults {
-    /// Callers hang up 0 to 20 ms after they have called. What they asked for may be done, once, or not at all.
+    /// Callers hang up 0 to 20 ms after they have called. Their tasks may run once, or not at all.
     pub(super) async fn callers_vanish(&self, fault: &Fault) -> Bite {
         let Some(handle) = self.open_stray().await else {
             return Bite::new(0, "no scheduler");
         };
-        let mut stormers = JoinSet::new();
-        for number in 0..STORMERS {
-            stormers.spawn(self.clone().vanish(
+        let mut callers = JoinSet::new();
+        for number in 0..HASTY_CALLERS {
+            callers.spawn(self.clone().vanish(
                 handle.clone(),
                 fault.variant.wrapping_add(number),
                 fault.lasts,
             ));
         }
-        let gone: u64 = stormers.join_all().await.into_iter().sum();
+        let gone: u64 = callers.join_all().await.into_iter().sum();
         self.release_stray(&handle).await;
         Bite::new(gone, "calls were hung up on")
     }
@@ -63,19 +63,23 @@ impl Faults {
                 tasks,
             };
             let mut client = self.load.client(rng.place(60));
-            let patience = Duration::from_micros(rng.below(20_000));
-            gone += u64::from(timeout(patience, client.exec_async(call)).await.is_err());
+            let hangs_up_after = Duration::from_micros(rng.below(20_000));
+            gone += u64::from(
+                timeout(hangs_up_after, client.exec_async(call))
+                    .await
+                    .is_err(),
+            );
         }
         gone
     }
 
-    /// They open streams over all there is to tell, and do not read while it lasts.
+    /// Readers open streams over all events and do not read them while the fault lasts.
     pub(super) async fn slow_readers(&self, fault: &Fault) -> Bite {
         let Some(handle) = self.open_stray().await else {
             return Bite::new(0, "no scheduler");
         };
         let mut streams = Vec::new();
-        for reader in 0..READERS {
+        for reader in 0..SLOW_READERS {
             let request = api::SynchronizationRequest {
                 handle: handle.clone(),
                 until: Some(api::Until {

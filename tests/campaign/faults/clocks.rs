@@ -1,4 +1,4 @@
-//! The clock of a server is wrong.
+//! The clock of a server jumps.
 
 use super::{Bite, Faults};
 use crate::{clock::Clock, history::now, plan::Fault, server::Server};
@@ -8,23 +8,23 @@ use rallypoint_client::api::{
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
-/// How far off it is, in seconds.
-const JUMPS: [i64; 4] = [3_600, -3_600, 86_400, -86_400];
-/// How long it stays as it is when it strobes.
-const STROBE: Duration = Duration::from_millis(50);
-/// Nobody's clock is so wrong unless it was set.
-const WRONG: i64 = 1_800 * 1_000_000;
+/// How wrong it is, in seconds.
+const JUMPS_S: [i64; 4] = [3_600, -3_600, 86_400, -86_400];
+/// Time between two jumps to and fro.
+const STROBE_INTERVAL: Duration = Duration::from_millis(50);
+/// A clock that is wrong by more than this was set by the fault, in microseconds.
+const WRONG_BY_US: i64 = 1_800 * 1_000_000;
 
 impl Faults {
-    /// It jumps and stays there, mostly while the server goes on, now and then for one that begins so; then it jumps to and
-    /// fro, and in the end it is right.
+    /// It jumps and stays wrong for a while, for a running server or for one that starts; then it
+    /// jumps to and fro, and is right in the end.
     pub(super) async fn clock_jumps(&self, fault: &Fault) -> Bite {
         let server = self.fixture.server(self.victim(fault).await);
         let Some(clock) = &server.clock else {
             return Bite::new(0, "no libfaketime here");
         };
         let (jump, restarts) = (
-            JUMPS[(fault.variant / 4 % 4) as usize],
+            JUMPS_S[(fault.variant / 4 % 4) as usize],
             (fault.variant / 16).is_multiple_of(3),
         );
         let before = server.log().len();
@@ -33,7 +33,7 @@ impl Faults {
             server.kill();
             server.release();
         }
-        has_it_log(server, fault.lasts).await;
+        make_it_log(server, fault.lasts).await;
         strobe(server, clock, jump, fault.lasts).await;
         clock.set(0);
         let wrong = server.log()[before..]
@@ -60,17 +60,17 @@ async fn strobe(server: &Server, clock: &Clock, jump: i64, lasts: Duration) {
     let to_and_fro = async {
         for ahead in [0, jump, -jump].into_iter().cycle() {
             clock.set(ahead);
-            sleep(STROBE).await;
+            sleep(STROBE_INTERVAL).await;
         }
     };
     tokio::select! {
         () = to_and_fro => {}
-        () = has_it_log(server, lasts) => {}
+        () = make_it_log(server, lasts) => {}
     }
 }
 
-/// Opens connections, each of which is worth a line.
-async fn has_it_log(server: &Server, lasts: Duration) {
+/// Opens connections, each of which logs a line.
+async fn make_it_log(server: &Server, lasts: Duration) {
     let begun = Instant::now();
     while begun.elapsed() < lasts {
         let call = async {
@@ -84,15 +84,15 @@ async fn has_it_log(server: &Server, lasts: Duration) {
                 .ok()
         };
         let _ = timeout(Duration::from_secs(1), call).await;
-        sleep(STROBE).await;
+        sleep(STROBE_INTERVAL).await;
     }
 }
 
-/// A line of a log from another time.
+/// Whether a line of a log has the time of a wrong clock.
 fn is_wrong(line: &str) -> bool {
     let fields: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
     let time: Option<prost_types::Timestamp> = fields["timestamp"]
         .as_str()
         .and_then(|time| time.parse().ok());
-    time.is_some_and(|time| (time.seconds * 1_000_000 - now()).abs() > WRONG)
+    time.is_some_and(|time| (time.seconds * 1_000_000 - now()).abs() > WRONG_BY_US)
 }

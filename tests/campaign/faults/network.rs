@@ -1,16 +1,21 @@
-//! What happens between a server and Postgres, the other servers, and its callers.
+//! Faults of the network between a server and Postgres, the other servers, or its callers.
 
 use super::{Bite, Faults};
-use crate::{plan::Fault, proxy::Proxy};
+use crate::{plan::Fault, proxy::Proxy, server::Server};
+use rallypoint_client::api::{ListExecutionsRequest, status_service_client::StatusServiceClient};
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
-const BETWEEN_CUTS: Duration = Duration::from_millis(300);
+const CUT_INTERVAL: Duration = Duration::from_millis(300);
+/// How long a server may take to ask the others.
+const ASK_TIMEOUT: Duration = Duration::from_secs(1);
+const ASK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Faults {
-    /// Cuts again and again, the acknowledgement of a commit or a statement. Only the owner's writer has any.
+    /// Cuts off acknowledgements of commits, or statements, again and again. Only the writer of the
+    /// owner has any.
     pub(super) async fn cut(&self, fault: &Fault, acknowledgement: bool) -> Bite {
-        let counted = |server: &crate::server::Server| {
+        let counted = |server: &Server| {
             let counters = server.proxy.counters();
             let counter = if acknowledgement {
                 &counters.acknowledgements_cut
@@ -25,37 +30,37 @@ impl Faults {
             || (all() == before && begun.elapsed() < 5 * fault.lasts)
         {
             for server in &self.fixture.servers {
-                let scissors = server.proxy.scissors();
-                let scissor = if acknowledgement {
-                    &scissors.acknowledgement
+                let armed_cuts = server.proxy.armed_cuts();
+                let armed = if acknowledgement {
+                    &armed_cuts.acknowledgement
                 } else {
-                    &scissors.statement
+                    &armed_cuts.statement
                 };
-                scissor.store(true, Relaxed);
+                armed.store(true, Relaxed);
             }
-            sleep(BETWEEN_CUTS).await;
+            sleep(CUT_INTERVAL).await;
         }
         for server in &self.fixture.servers {
             server
                 .proxy
-                .scissors()
+                .armed_cuts()
                 .acknowledgement
                 .store(false, Relaxed);
-            server.proxy.scissors().statement.store(false, Relaxed);
+            server.proxy.armed_cuts().statement.store(false, Relaxed);
         }
         Bite::new(all() - before, "cuts")
     }
 
-    /// What is open now is silent for a while and then closed; new connections work.
+    /// Open connections are silent for a while and then closed; new ones work.
     pub(super) async fn half_open(&self, fault: &Fault) -> Bite {
         let server = self.fixture.server(fault.server);
         let proxy = &server.proxy;
         let before = proxy.counters().withheld.load(Relaxed);
         let first_new = proxy.next_connection();
-        proxy.change(|weather| weather.silent_below = first_new);
+        proxy.change(|conditions| conditions.silent_below = first_new);
         sleep(fault.lasts).await;
-        proxy.change(|weather| weather.closed_below = first_new);
-        proxy.change(|weather| weather.silent_below = 0);
+        proxy.change(|conditions| conditions.closed_below = first_new);
+        proxy.change(|conditions| conditions.silent_below = 0);
         let withheld = proxy.counters().withheld.load(Relaxed) - before;
         Bite::new(withheld, "connections went silent; pieces withheld").hurting([server.number])
     }
@@ -70,15 +75,16 @@ impl Faults {
                 .sum::<u64>()
         };
         let before = counters();
-        self.fixture
-            .servers
-            .iter()
-            .for_each(|server| server.proxy.change(|weather| weather.latency = latency));
+        self.fixture.servers.iter().for_each(|server| {
+            server
+                .proxy
+                .change(|conditions| conditions.latency = latency)
+        });
         sleep(fault.lasts).await;
         self.fixture.servers.iter().for_each(|server| {
             server
                 .proxy
-                .change(|weather| weather.latency = Duration::ZERO)
+                .change(|conditions| conditions.latency = Duration::ZERO)
         });
         Bite::new(
             counters() - before,
@@ -86,35 +92,65 @@ impl Faults {
         )
     }
 
-    /// What the service says to Postgres does not arrive.
+    /// Nothing passes between a server and Postgres.
     pub(super) async fn partition(&self, fault: &Fault) -> Bite {
         let server = self.fixture.server(self.victim(fault).await);
         apart(&server.proxy, fault).await.hurting([server.number])
     }
 
-    /// What other servers say to one does not arrive.
+    /// Nothing passes between a server and the others that connect to it.
+    ///
+    /// Only the owner has connections from the others all the time. So that there is something to
+    /// withhold whichever server it is, the others are asked what runs everywhere, and ask it.
     pub(super) async fn peers_apart(&self, fault: &Fault) -> Bite {
-        match &self.fixture.server(self.victim(fault).await).peers {
-            Some(proxy) => apart(proxy, fault).await,
-            None => Bite::new(0, "it is alone"),
+        let number = self.victim(fault).await;
+        let Some(proxy) = &self.fixture.server(number).peers else {
+            return Bite::new(0, "it is alone");
+        };
+        let apart = apart(proxy, fault);
+        tokio::pin!(apart);
+        loop {
+            tokio::select! {
+                bite = &mut apart => return bite,
+                () = self.others_ask(number) => {}
+            }
         }
     }
 
-    /// What callers say to a server does not arrive.
+    /// Asks every server but one what runs on all of them.
+    async fn others_ask(&self, number: usize) {
+        let others = self.fixture.servers.iter();
+        let ask = async |server: &Server| {
+            let mut client = StatusServiceClient::connect(server.url()).await.ok()?;
+            let asked = client.list_executions(ListExecutionsRequest {});
+            timeout(ASK_TIMEOUT, asked).await.ok()?.ok()
+        };
+        for server in others.filter(|server| server.number != number) {
+            let _ = ask(server).await;
+        }
+        sleep(ASK_INTERVAL).await;
+    }
+
+    /// Nothing passes between a server and its callers.
     pub(super) async fn callers_apart(&self, fault: &Fault) -> Bite {
         apart(&self.fixture.server(fault.server).callers, fault).await
     }
 }
 
-/// Nothing passes, either way. In the end what was withheld arrives late, or is lost with its connections.
+/// Nothing passes, either way. In the end what was withheld arrives late, or is lost with its
+/// connections.
 async fn apart(proxy: &Proxy, fault: &Fault) -> Bite {
     let before = proxy.counters().withheld.load(Relaxed);
-    proxy.change(|weather| weather.silent_below = u64::MAX);
+    proxy.change(|conditions| conditions.silent_below = u64::MAX);
     sleep(fault.lasts).await;
     let (arrives, next) = (fault.variant.is_multiple_of(2), proxy.next_connection());
-    proxy.change(|weather| {
-        weather.closed_below = if arrives { weather.closed_below } else { next };
-        weather.silent_below = 0;
+    proxy.change(|conditions| {
+        conditions.closed_below = if arrives {
+            conditions.closed_below
+        } else {
+            next
+        };
+        conditions.silent_below = 0;
     });
     let end = if arrives {
         "arrived late"

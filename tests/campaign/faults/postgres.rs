@@ -1,4 +1,4 @@
-//! Postgres crashes, loses backends and sessions, has no room on its disk and no connection to give.
+//! Postgres crashes, loses backends and sessions, and runs out of disk space and connections.
 
 use super::{Bite, Faults};
 use crate::{disk::Disk, plan::Fault};
@@ -53,7 +53,7 @@ impl Faults {
         Bite::new(self.lost() - before, "half of the sessions were ended")
     }
 
-    /// Until there is room again every append fails.
+    /// Every append fails until there is space again.
     pub(super) async fn disk_full(&self, fault: &Fault) -> Bite {
         if self.fixture.disk.is_none() {
             return Bite::new(0, "no disk of our own: be root");
@@ -62,7 +62,7 @@ impl Faults {
         let harm = self.harm_while(async {
             bytes = self.fill_disk().await;
             sleep(fault.lasts).await;
-            // Postgres has pages in reserve: calls hang or are refused once they are used up.
+            // Postgres has some space in reserve: calls hang or fail once it is used up.
             for _ in 0..40 {
                 bytes += self.fill_disk().await;
                 sleep(std::time::Duration::from_millis(50)).await;
@@ -90,7 +90,7 @@ impl Faults {
                 Ok(connection) => taken.push(connection),
                 Err(_) => {
                     refused += 1;
-                    // What the service loses now it does not get back.
+                    // The service does not get back a connection that it loses now.
                     let service = self.backends().await;
                     for pid in service.iter().take(3) {
                         self.end_session(*pid).await;
@@ -109,13 +109,17 @@ impl Faults {
         Bite::new(refused, format!("{many} connections were taken"))
     }
 
-    /// Backends of the service, past all that is ours.
+    /// Backends of the service, without our own.
     async fn backends(&self) -> Vec<i32> {
         let Ok(mut session) = self.fixture.session("postgres").await else {
             return Vec::new();
         };
-        let query = "select pid from pg_stat_activity where usename in ('rallypoint', 'app') and client_addr is null
-            and application_name like 'rallypoint%' order by pid";
+        let query = "select pid
+            from pg_stat_activity
+            where usename in ('rallypoint', 'app')
+              and client_addr is null
+              and application_name like 'rallypoint%'
+            order by pid";
         sqlx::query_scalar(query)
             .fetch_all(&mut session)
             .await
@@ -131,7 +135,7 @@ impl Faults {
         }
     }
 
-    /// Connections that Postgres closed so far.
+    /// The number of connections that Postgres has closed so far.
     fn lost(&self) -> u64 {
         self.fixture
             .servers
@@ -140,7 +144,7 @@ impl Faults {
             .sum()
     }
 
-    /// How often the servers were told that the disk is full.
+    /// How often the servers have logged that the disk is full.
     fn refusals_of_the_disk(&self) -> u64 {
         self.fixture
             .servers

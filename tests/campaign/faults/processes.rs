@@ -1,7 +1,7 @@
-//! Servers die, stand still, and are told to stop.
+//! Servers are killed, paused, stopped, and run out of memory.
 
 use super::{Bite, Faults};
-use crate::{memory::Trap, plan::Fault, server::Server};
+use crate::{memory::MemoryCgroup, plan::Fault, server::Server};
 use futures_util::future::join_all;
 use nix::sys::signal::Signal;
 use rallypoint_client::api::{
@@ -10,11 +10,11 @@ use rallypoint_client::api::{
 use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 use tokio::time::{sleep, timeout};
 
-/// At a time, for a server to keep in mind.
+/// Large calls at a time, which a server must hold in memory.
 const LARGE_CALLS: usize = 16;
 
 impl Faults {
-    /// It bites when the server was at work: connections to Postgres end with it, whether or not a caller was hurt.
+    /// It bites if the server had connections to Postgres, whether or not a caller noticed.
     pub(super) async fn kill(&self, fault: &Fault) -> Bite {
         let server = self.fixture.server(self.victim(fault).await);
         let connections = || server.proxy.counters().hung_up.load(Relaxed);
@@ -32,16 +32,16 @@ impl Faults {
         Bite::new(connections() - before, what).hurting([server.number])
     }
 
-    /// Whatever it asks for beyond what it has is too much, and it is given reasons to ask.
+    /// The server gets no more memory, and large calls make it ask for more.
     pub(super) async fn memory_limit(&self, fault: &Fault) -> Bite {
-        let Some(trap) = Trap::set() else {
+        let Some(cgroup) = MemoryCgroup::create() else {
             return Bite::new(0, "no memory cgroup to be had");
         };
         let server = self.fixture.server(self.victim(fault).await);
         let harm = self.harm_while(async {
             tokio::select! {
-                () = server.starve(&trap) => {}
-                () = says_much_to(server) => {}
+                () = server.starve(&cgroup) => {}
+                () = send_large_calls(server) => {}
             }
             sleep(fault.lasts).await;
             server.release();
@@ -51,7 +51,7 @@ impl Faults {
             "server {} ran out of memory; {harm} calls or streams were broken off; ended",
             server.number
         );
-        Bite::new(trap.kills(), what).hurting([server.number])
+        Bite::new(cgroup.kills(), what).hurting([server.number])
     }
 
     pub(super) async fn pause(&self, fault: &Fault) -> Bite {
@@ -88,7 +88,7 @@ impl Faults {
         )
     }
 
-    /// Mostly the owner of the shard, since the others have less to lose.
+    /// The server to attack: mostly the owner of the shard, since the others have less to lose.
     pub(super) async fn victim(&self, fault: &Fault) -> usize {
         let any = fault.server % self.fixture.servers.len();
         if fault.variant.is_multiple_of(4) {
@@ -112,8 +112,8 @@ impl Faults {
     }
 }
 
-/// Calls that are all handle, which are refused, but must be held in memory before. For ever.
-async fn says_much_to(server: &Server) {
+/// Makes calls with a huge handle for ever: they are refused, but are in memory before.
+async fn send_large_calls(server: &Server) {
     let call = async || {
         let mut client = SchedulerServiceClient::connect(server.url()).await.ok()?;
         client

@@ -1,6 +1,7 @@
-//! A conversation by somebody who uses the Rust client and leaves it to that to find a server, to repeat, and to listen on.
+//! A conversation by somebody who leaves it to the Rust client to find a server, to repeat calls
+//! and to resume streams. None of its calls may fail.
 
-use super::{Load, PATIENCE, answered, work};
+use super::{Load, RETRY_TIMEOUT, answered, work};
 use crate::{
     history::{Answer, Done, Entry, now},
     rng::Rng,
@@ -15,12 +16,12 @@ use uuid::Uuid;
 
 pub(super) struct Caller {
     load: Arc<Load>,
-    /// Knows all servers.
+    /// It knows all servers.
     client: Client,
     rng: Rng,
     order: i64,
-    /// The last event heard.
-    heard: i64,
+    /// The number of the last event received.
+    cursor: i64,
 }
 
 impl Caller {
@@ -30,17 +31,17 @@ impl Caller {
         addresses.rotate_left(first);
         let client = Client::connect_lazy(&addresses.join(","))
             .expect("addresses")
-            .with_retry_timeout(PATIENCE);
+            .with_retry_timeout(RETRY_TIMEOUT);
         Caller {
             load,
             client,
             rng,
             order: 100,
-            heard: 0,
+            cursor: 0,
         }
     }
 
-    /// Whatever fails has been written down: there is nothing to go on with.
+    /// Ends at the first call that fails, which is in the history then.
     pub(super) async fn hold(mut self) -> Option<()> {
         let limit = Some(1 + self.rng.below(5) as i32);
         let settings = api::SchedulerSettings {
@@ -49,7 +50,7 @@ impl Caller {
             ..Default::default()
         };
         let scheduler = self
-            .said("GetScheduler", self.client.open(settings))
+            .record("GetScheduler", self.client.open(settings))
             .await
             .ok()?;
         let handle = scheduler.handle().to_owned();
@@ -65,7 +66,7 @@ impl Caller {
         }
         let begun = now();
         let release = scheduler.release(api::ReleaseMode::Finish, true);
-        let answer = self.said("ReleaseScheduler", release).await.map(drop);
+        let answer = self.record("ReleaseScheduler", release).await.map(drop);
         self.load.history.write(&Entry::Release {
             begun,
             ended: now(),
@@ -89,10 +90,10 @@ impl Caller {
             .collect();
         let begun = now();
         let answer = self
-            .said("ExecAsync", scheduler.exec(tasks))
+            .record("ExecAsync", scheduler.exec(tasks))
             .await
             .map(|ok| (ok.first_seq, ok.count));
-        // The client's own request id is its secret: this one only names the call.
+        // The client does not show its request id: this one only names the call.
         let (handle, request) = (scheduler.handle().to_owned(), Uuid::now_v7().to_string());
         self.load.history.write(&Entry::Submit {
             begun,
@@ -105,10 +106,10 @@ impl Caller {
         answer.ok().map(drop)
     }
 
-    /// Until all have ended.
+    /// Reads events until all tasks have ended.
     async fn listen(&mut self, scheduler: &Scheduler) -> Option<()> {
         let stream = self.load.next_stream.fetch_add(1, Relaxed);
-        let (handle, after) = (scheduler.handle().to_owned(), self.heard);
+        let (handle, after) = (scheduler.handle().to_owned(), self.cursor);
         self.load.history.write(&Entry::Stream {
             id: stream,
             begun: now(),
@@ -116,7 +117,7 @@ impl Caller {
             after,
             all: true,
         });
-        let heard = async {
+        let reading = async {
             let mut events = scheduler.synchronize(after, None).await?;
             while let Some(done) = events.next().await? {
                 let done = done.iter().map(Done::from).collect();
@@ -131,30 +132,30 @@ impl Caller {
                 events.end().map_or(Reason::Unspecified, api::End::reason),
             ))
         };
-        let answer = self.said("Synchronization", heard).await;
+        let answer = self.record("Synchronization", reading).await;
         let reason = answer.clone().map(|(_, reason)| reason as i32);
         self.load.history.write(&Entry::StreamEnd {
             stream,
             at: now(),
             answer: reason,
         });
-        self.heard = answer.ok()?.0;
+        self.cursor = answer.ok()?.0;
         Some(())
     }
 
-    /// What a call came to, which is written down.
-    async fn said<T>(
+    /// Waits for the outcome of a call and writes it into the history.
+    async fn record<T>(
         &self,
         call: &str,
-        said: impl Future<Output = rallypoint_client::Result<T>>,
+        outcome: impl Future<Output = rallypoint_client::Result<T>>,
     ) -> Answer<T> {
         let begun = now();
-        let answer = match timeout(2 * PATIENCE, said).await {
+        let answer = match timeout(2 * RETRY_TIMEOUT, outcome).await {
             Ok(Ok(value)) => Answer::Ok(value),
             Ok(Err(error)) => answered(error),
             Err(_) => Answer::Unknown("it does not come back".into()),
         };
-        let (came_to, answer) = match answer {
+        let (recorded, answer) = match answer {
             Answer::Ok(value) => (Answer::Ok(()), Answer::Ok(value)),
             Answer::Refused(why) => (Answer::Refused(why.clone()), Answer::Refused(why)),
             Answer::Unknown(why) => (Answer::Unknown(why.clone()), Answer::Unknown(why)),
@@ -163,7 +164,7 @@ impl Caller {
             call: call.to_owned(),
             begun,
             ended: now(),
-            answer: came_to,
+            answer: recorded,
         });
         answer
     }

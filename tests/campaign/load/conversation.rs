@@ -1,6 +1,8 @@
-//! One conversation: opened, filled, interfered with, listened to, released, and read once more.
+//! One conversation by somebody who calls servers directly: a scheduler is opened, filled,
+//! interfered with, listened to, released, and read once more. A call of unknown outcome is
+//! repeated.
 
-use super::{Load, PATIENCE, listener::Listener, work};
+use super::{Load, RETRY_TIMEOUT, listener::Listener, work};
 use crate::{
     history::{Answer, Asked, Entry, now},
     rng::Rng,
@@ -13,7 +15,7 @@ use std::{
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-const PAUSE_AFTER_UNKNOWN: Duration = Duration::from_millis(100);
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct Conversation {
     load: Arc<Load>,
@@ -22,11 +24,11 @@ pub(super) struct Conversation {
     handle: String,
     joins: bool,
     order: i64,
-    /// The last task known.
+    /// The number of the last task accepted.
     last: i64,
 }
 
-/// A call that is said again until its fate is known.
+/// A call that is repeated until its outcome is known.
 struct Submission {
     request: String,
     asked: Vec<Asked>,
@@ -64,7 +66,7 @@ impl Conversation {
             self.wait_for_all().await;
         }
         self.release(cancels).await;
-        // The release says that everything has ended: who watches for ever is told so too.
+        // After the release, a stream without an end comes to its end, too.
         let _ = watching.await;
         self.listener(0, Kind::All(api::Unit {})).listen().await;
     }
@@ -92,7 +94,7 @@ impl Conversation {
             request_id: Uuid::now_v7().to_string(),
         };
         let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < RETRY_TIMEOUT {
             let answer = self
                 .load
                 .once(self.load.client(self.server).get_scheduler(request.clone()))
@@ -105,18 +107,18 @@ impl Conversation {
                 });
                 return Some(());
             }
-            self.elsewhere().await;
+            self.try_next_server().await;
         }
         self.load.given_up.fetch_add(1, Relaxed);
         None
     }
 
-    /// One call, until its fate is known; whether there is a point in going on.
+    /// Makes one call until its outcome is known; returns whether the scheduler takes more.
     async fn submit(&mut self) -> bool {
         let submission = self.submission();
         let begun = Instant::now();
         let mut first = true;
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < RETRY_TIMEOUT {
             let answer = self.try_submit(&submission, first).await;
             first = false;
             match answer {
@@ -127,7 +129,7 @@ impl Conversation {
                 }
                 Answer::Refused(reason) if reason == "ORDER_CLOSED" => return true,
                 Answer::Refused(reason) if reason == "HANDLE_RELEASED" => return false,
-                _ => self.elsewhere().await,
+                _ => self.try_next_server().await,
             }
         }
         self.load.given_up.fetch_add(1, Relaxed);
@@ -183,7 +185,7 @@ impl Conversation {
         }
     }
 
-    /// Says what was accepted once more, or something else in its name.
+    /// Repeats an accepted call, or sends another payload under its request id.
     async fn repeat(&mut self, submission: &Submission) {
         match self.rng.below(10) {
             0..=1 => _ = self.try_submit(submission, false).await,
@@ -203,7 +205,7 @@ impl Conversation {
                     .load
                     .once(self.load.client(self.server).exec_async(call))
                     .await;
-                self.load.history.write(&Entry::Twisted {
+                self.load.history.write(&Entry::Reused {
                     handle,
                     request,
                     answer: answer.map(|ok| (ok.first_seq, ok.count)),
@@ -225,7 +227,7 @@ impl Conversation {
         }
     }
 
-    /// Said once: a cancel of unknown fate is nobody's promise.
+    /// Cancels a task, once: nothing is promised for a cancel of unknown outcome.
     async fn cancel(&self, seq: i64) {
         let (begun, handle) = (now(), self.handle.clone());
         let id = Some(api::TaskId {
@@ -240,7 +242,7 @@ impl Conversation {
                     .cancel_task(api::CancelTaskRequest { id }),
             )
             .await;
-        // The outcome is told when the task had not started.
+        // The answer has an outcome if the task had not started.
         let answer = answer.map(|response| response.outcome);
         self.load.history.write(&Entry::Cancel {
             begun,
@@ -267,7 +269,7 @@ impl Conversation {
 
     async fn resume(&mut self) {
         let begun = Instant::now();
-        while begun.elapsed() < PATIENCE {
+        while begun.elapsed() < RETRY_TIMEOUT {
             let request = api::ResumeSchedulerRequest {
                 handle: self.handle.clone(),
                 ignore_failures: true,
@@ -277,13 +279,13 @@ impl Conversation {
                 .once(self.load.client(self.server).resume_scheduler(request))
                 .await
             {
-                Answer::Unknown(_) => self.elsewhere().await,
+                Answer::Unknown(_) => self.try_next_server().await,
                 Answer::Ok(_) | Answer::Refused(_) => return,
             }
         }
     }
 
-    /// Listens until everything has ended; a halt is lifted.
+    /// Listens until everything has ended, and lifts halts.
     async fn wait_for_all(&mut self) {
         while let Some(Reason::Halted) = self.listener(0, Kind::All(api::Unit {})).listen().await {
             self.resume().await;
@@ -292,7 +294,7 @@ impl Conversation {
 
     async fn release(&mut self, cancel: bool) {
         let started = Instant::now();
-        while started.elapsed() < PATIENCE {
+        while started.elapsed() < RETRY_TIMEOUT {
             let (begun, handle) = (now(), self.handle.clone());
             let mode = if cancel {
                 api::ReleaseMode::Cancel
@@ -318,7 +320,7 @@ impl Conversation {
             });
             match answer {
                 Answer::Ok(()) => return,
-                _ => self.elsewhere().await,
+                _ => self.try_next_server().await,
             }
         }
         self.load.given_up.fetch_add(1, Relaxed);
@@ -332,12 +334,12 @@ impl Conversation {
             after,
             until,
             server: self.rng.place(60),
-            patience: PATIENCE,
+            limit: RETRY_TIMEOUT,
         }
     }
 
-    async fn elsewhere(&mut self) {
+    async fn try_next_server(&mut self) {
         self.server += 1;
-        sleep(PAUSE_AFTER_UNKNOWN).await;
+        sleep(RETRY_INTERVAL).await;
     }
 }

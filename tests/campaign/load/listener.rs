@@ -1,4 +1,4 @@
-//! A stream of AsyncDone, resumed at any server from the last event heard.
+//! A stream of AsyncDone, resumed at any server after the last event received.
 
 use super::{Load, refused_or_unknown};
 use crate::history::{Answer, Done, Entry, now};
@@ -9,26 +9,26 @@ use std::{
 };
 use tokio::time::{Instant, sleep, timeout};
 
-/// Longer than the service may be silent.
-const SILENCE: Duration = Duration::from_secs(30);
+/// How long a stream may be silent before it counts as broken.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct Listener {
     pub load: Arc<Load>,
     pub handle: String,
     pub after: i64,
     pub until: Kind,
-    /// Begin with this server.
+    /// The server to begin with.
     pub server: usize,
-    /// How long to go on.
-    pub patience: Duration,
+    /// How long to go on after breaks.
+    pub limit: Duration,
 }
 
 impl Listener {
-    /// Listens until the goal is met or patience is over.
+    /// Listens until the goal is met or the time is over.
     pub(super) async fn listen(mut self) -> Option<Reason> {
         let begun = Instant::now();
         let mut resume = None;
-        while begun.elapsed() < self.patience {
+        while begun.elapsed() < self.limit {
             match self.one_stream(&mut resume).await {
                 Answer::Ok(reason) => return Some(reason),
                 Answer::Refused(reason) => {
@@ -78,7 +78,7 @@ impl Listener {
             resume: *resume,
         };
         let mut messages = match timeout(
-            SILENCE,
+            SILENCE_TIMEOUT,
             self.load.client(self.server).synchronization(request),
         )
         .await
@@ -88,7 +88,7 @@ impl Listener {
             Err(_) => return Answer::Unknown("no stream in time".into()),
         };
         loop {
-            let message = match timeout(SILENCE, messages.message()).await {
+            let message = match timeout(SILENCE_TIMEOUT, messages.message()).await {
                 Ok(Ok(Some(message))) => message,
                 Ok(Ok(None)) => return Answer::Unknown("ended without a reason".into()),
                 Ok(Err(status)) => return refused_or_unknown(status),

@@ -1,4 +1,5 @@
-//! Tasks with witnesses: each marks its start and its end in a table, on its own, whatever the log says of it.
+//! Tasks that leave witnesses: each marks its start and its end in a table of its target, so that
+//! its executions are known without the log of the service.
 
 use crate::{
     history::{Asked, Work},
@@ -7,7 +8,7 @@ use crate::{
 use rallypoint_client::api::{self, task::Kind};
 use std::time::Duration;
 
-/// A task as chance will have it; `token` names it.
+/// A random task; `token` names it in the table of witnesses.
 pub(super) fn asked(token: i64, order: Option<i64>, rng: &mut Rng) -> Asked {
     let work = match rng.below(100) {
         0..=34 => Work::Noop,
@@ -27,7 +28,7 @@ pub(super) fn asked(token: i64, order: Option<i64>, rng: &mut Rng) -> Asked {
     }
 }
 
-/// As the service takes it.
+/// The task as a message to the service.
 pub(super) fn task(asked: &Asked, rng: &mut Rng) -> api::Task {
     let kind = match asked.work {
         Work::Noop => Kind::Noop(api::NoopTask::default()),
@@ -54,7 +55,7 @@ pub(super) fn task(asked: &Asked, rng: &mut Rng) -> api::Task {
     }
 }
 
-/// The commits make marks count even when the task comes to nothing later.
+/// Each mark is committed at once, so that it stays when the task fails later.
 fn statement(asked: &Asked, rng: &mut Rng) -> String {
     let mark = |start: bool| {
         format!(
@@ -77,7 +78,7 @@ fn statement(asked: &Asked, rng: &mut Rng) -> String {
 fn retry(asked: &Asked) -> api::RetryPolicy {
     api::RetryPolicy {
         max_attempts: Some(asked.attempts),
-        // Hosts are lost all the time here: no task may come to nothing by that.
+        // Hosts are lost all the time here: no task may be given up for that.
         max_losses: Some(1_000),
         initial: Some(duration(20)),
         max: Some(duration(200)),

@@ -22,11 +22,11 @@ pub(super) struct Connection {
     pub shared: Arc<Shared>,
 }
 
-/// Both directions end.
-struct Over;
+/// The connection has ended.
+struct Closed;
 
 impl Connection {
-    /// Until one of the two hangs up, or the weather closes it.
+    /// Runs until one side hangs up or the conditions close it.
     pub(super) async fn run(
         &self,
         client: TcpStream,
@@ -36,22 +36,22 @@ impl Connection {
         let (client_in, client_out) = client.into_split();
         let writer = AtomicBool::new(false);
         tokio::select! {
-            // First: what is closed while it is silent passes nothing on.
+            // First: a connection that is closed while it is silent passes nothing on.
             biased;
             () = self.closed() => {
                 self.shared.counters.closed.fetch_add(1, Relaxed);
             }
-            () = self.forth(client_in, server_out, &writer) => {
+            () = self.to_upstream(client_in, server_out, &writer) => {
                 self.shared.counters.hung_up.fetch_add(1, Relaxed);
             }
-            () = self.back(server_in, client_out, &writer) => {
+            () = self.to_client(server_in, client_out, &writer) => {
                 self.shared.counters.lost.fetch_add(1, Relaxed);
             }
         }
     }
 
     /// From the server to Postgres.
-    async fn forth(
+    async fn to_upstream(
         &self,
         mut from: impl AsyncRead + Unpin,
         mut to: impl AsyncWrite + Unpin,
@@ -68,7 +68,7 @@ impl Connection {
                 }
                 if message.executes()
                     && writer.load(Relaxed)
-                    && self.shared.scissors.statement.swap(false, Relaxed)
+                    && self.shared.armed_cuts.statement.swap(false, Relaxed)
                 {
                     self.shared.counters.statements_cut.fetch_add(1, Relaxed);
                     return;
@@ -82,7 +82,7 @@ impl Connection {
     }
 
     /// From Postgres to the server.
-    async fn back(
+    async fn to_client(
         &self,
         mut from: impl AsyncRead + Unpin,
         mut to: impl AsyncWrite + Unpin,
@@ -101,7 +101,7 @@ impl Connection {
                 wrote &= !message.is_ready();
                 out.extend_from_slice(&message.bytes);
             }
-            // The word of a batch waits for the word of its commit, so that both can be withheld.
+            // The result of a batch waits for its commit, so that both can be cut off.
             if !wrote && self.pass(&mut out, &mut to).await.is_err() {
                 return;
             }
@@ -111,7 +111,7 @@ impl Connection {
     fn cuts(&self, message: &Message, wrote: bool) -> bool {
         let cuts = wrote
             && message.is_ready()
-            && self.shared.scissors.acknowledgement.swap(false, Relaxed);
+            && self.shared.armed_cuts.acknowledgement.swap(false, Relaxed);
         if cuts {
             self.shared
                 .counters
@@ -125,41 +125,41 @@ impl Connection {
         &self,
         out: &mut BytesMut,
         to: &mut (impl AsyncWrite + Unpin),
-    ) -> Result<(), Over> {
+    ) -> Result<(), Closed> {
         if out.is_empty() {
             return Ok(());
         }
-        let mut weather = self.shared.weather.subscribe();
-        self.wait_for_better(&mut weather).await?;
-        let latency = weather.borrow().latency;
+        let mut conditions = self.shared.conditions.subscribe();
+        self.wait_until_heard(&mut conditions).await?;
+        let latency = conditions.borrow().latency;
         if !latency.is_zero() {
             self.shared.counters.delayed.fetch_add(1, Relaxed);
             tokio::time::sleep(latency).await;
         }
-        to.write_all_buf(out).await.map_err(|_| Over)
+        to.write_all_buf(out).await.map_err(|_| Closed)
     }
 
     /// Returns when this connection is not silent.
-    async fn wait_for_better(
+    async fn wait_until_heard(
         &self,
-        weather: &mut watch::Receiver<super::Weather>,
-    ) -> Result<(), Over> {
-        if self.number < weather.borrow_and_update().silent_below {
+        conditions: &mut watch::Receiver<super::Conditions>,
+    ) -> Result<(), Closed> {
+        if self.number < conditions.borrow_and_update().silent_below {
             self.shared.counters.withheld.fetch_add(1, Relaxed);
         }
-        weather
-            .wait_for(|weather| self.number >= weather.silent_below)
+        conditions
+            .wait_for(|conditions| self.number >= conditions.silent_below)
             .await
             .map(drop)
-            .map_err(|_| Over)
+            .map_err(|_| Closed)
     }
 
-    /// Returns when the weather closes this connection.
+    /// Returns when the conditions close this connection.
     async fn closed(&self) {
-        let mut weather = self.shared.weather.subscribe();
+        let mut conditions = self.shared.conditions.subscribe();
         // The sender lives as long as this connection.
-        let _ = weather
-            .wait_for(|weather| self.number < weather.closed_below)
+        let _ = conditions
+            .wait_for(|conditions| self.number < conditions.closed_below)
             .await;
     }
 }

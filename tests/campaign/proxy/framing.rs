@@ -1,4 +1,5 @@
-//! Where messages of the Postgres protocol begin and end, and the little that is asked of their content.
+//! Where messages of the Postgres protocol begin and end, and the little that the proxy needs of
+//! their content.
 
 use bytes::{Buf, Bytes, BytesMut};
 

@@ -1,5 +1,5 @@
-//! Every call that names a scheduler, made with one handle: what must hold for all of them is tested
-//! on all of them.
+//! Every call that names a scheduler, made with one handle: what must hold for all of them is
+//! tested on all of them.
 
 use super::live::{Schedulers, from, noop};
 use rallypoint_client::api;

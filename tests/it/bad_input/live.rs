@@ -45,7 +45,8 @@ fn start() -> InProcess {
     })
 }
 
-/// A connection, once the server answers. One per test: a connection belongs to the runtime that made it.
+/// A connection, once the server answers. One per test: a connection belongs to the runtime that
+/// made it.
 pub(crate) async fn channel() -> Channel {
     let url = SERVER.url();
     Client::connect_lazy(&url)

@@ -1,4 +1,5 @@
-//! What never reaches a handler: messages that are too large or no messages at all, unknown methods, deadlines.
+//! What never reaches a handler: messages that are too large or no messages at all, unknown
+//! methods, deadlines.
 
 use super::{
     answer,

@@ -118,7 +118,8 @@ async fn a_task_whose_connection_breaks_is_lost_only_when_its_backend_is_gone() 
     assert_eq!(fixture.value("select 1").await, "1");
 }
 
-/// Between the executor and the server. A cut shows on the executor's side only, as when a middle box gives up.
+/// Between the executor and the server. A cut shows on the executor's side only, as when a middle
+/// box gives up.
 struct Network {
     dir: TempDir,
     cut: Arc<Notify>,

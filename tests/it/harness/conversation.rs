@@ -1,4 +1,5 @@
-//! A scheduler as a test uses it: calls that must not fail fail the test, and every wait has an end.
+//! A scheduler as a test uses it: calls that must not fail fail the test, and every wait has an
+//! end.
 
 use super::{log::Log, work::Work};
 use rallypoint_client::{

@@ -109,8 +109,8 @@ fn bytes(done: &Done) -> usize {
         + error.map_or(0, |error| error.message.len() + 6)
 }
 
-/// Reads all events after `after`, about `most_bytes` at a time; returns the number of reads and the
-/// events.
+/// Reads all events after `after`, about `most_bytes` at a time; returns the number of reads and
+/// the events.
 async fn replay(
     reader: &Reader,
     handle: Handle,

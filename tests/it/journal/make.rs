@@ -53,7 +53,8 @@ pub(super) fn image(handle: Handle, at: Time) -> SchedulerImage {
     }
 }
 
-/// As it is read again: rows are looked for three days further back, since a day may have been missing.
+/// As it is read again: rows are looked for three days further back, since a day may have been
+/// missing.
 pub(super) fn read_again(image: SchedulerImage) -> SchedulerImage {
     let first_day = Day(image.checkpoint.first_day.0 - 3);
     SchedulerImage {

@@ -1,5 +1,5 @@
-//! Old rows are dropped a day at a time, and nothing that is needed goes with them. The retention is
-//! 30 days here.
+//! Old rows are dropped a day at a time, and nothing that is needed goes with them. The retention
+//! is 30 days here.
 
 use super::{
     Owned,

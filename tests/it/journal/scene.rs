@@ -4,8 +4,8 @@ use super::{Owned, make::*};
 use rallypoint::core::*;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// A scheduler with six tasks: two SQL tasks of order 1, two no-ops that joined order 7, an SQL task
-/// without an order, and one that is unfinished.
+/// A scheduler with six tasks: two SQL tasks of order 1, two no-ops that joined order 7, an SQL
+/// task without an order, and one that is unfinished.
 pub(super) struct Scene {
     pub owned: Owned,
     pub handle: Handle,

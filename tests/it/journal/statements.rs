@@ -1,5 +1,6 @@
-//! Every statement of the journal, read as text: shards can be spread over a distributed Postgres later without touching
-//! tables or statements. The rules were found out on one (Citus): what it refuses is not said here either.
+//! Every statement of the journal, read as text: shards can be spread over a distributed Postgres
+//! later without touching tables or statements. The rules were found out on one (Citus): what it
+//! refuses is not said here either.
 
 use rallypoint::journal::statements;
 use std::{fs, path::Path};
@@ -16,7 +17,8 @@ const TABLES: [&str; 8] = [
 ];
 /// Housekeeping over all shards, which may be slow.
 const CROSS_SHARD: [&str; 1] = ["last_batches"];
-/// Where statements are put together: from names of partitions, and from the fragments of the writer.
+/// Where statements are put together: from names of partitions, and from the fragments of the
+/// writer.
 const BUILDERS: [&str; 3] = [
     "src/journal/maintenance/partition.rs",
     "src/journal/append.rs",
@@ -286,7 +288,8 @@ fn one_line(text: &str) -> String {
         .join(" ")
 }
 
-/// The statements a source spells out: literals that begin with a comment that names them, joined by `concat!` to others.
+/// The statements a source spells out: literals that begin with a comment that names them, joined
+/// by `concat!` to others.
 fn literal_statements(source: &str) -> Vec<Statement> {
     let mut found = Vec::new();
     for (at, _) in source.match_indices("\"-- ") {

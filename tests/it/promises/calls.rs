@@ -1,4 +1,5 @@
-//! Calls that may be repeated: the same request id has its effect once, another payload under it has none.
+//! Calls that may be repeated: the same request id has its effect once, another payload under it
+//! has none.
 
 use crate::harness::{
     conversation::Conversation,

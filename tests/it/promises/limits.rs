@@ -1,4 +1,5 @@
-//! Limits: never more at one time than allowed, as read from the log; a lowered limit drains and kills nothing.
+//! Limits: never more at one time than allowed, as read from the log; a lowered limit drains and
+//! kills nothing.
 
 use crate::harness::{
     log::Log,

@@ -1,4 +1,5 @@
-//! Ending, stopping and holding up work: release, cancel, pause, halt and the cancellation of the rest.
+//! Ending, stopping and holding up work: release, cancel, pause, halt and the cancellation of the
+//! rest.
 
 use crate::harness::{
     conversation::Conversation,

@@ -1,4 +1,5 @@
-//! The messages of a stream are small, however large results are and however many tasks end at once.
+//! The messages of a stream are small, however large results are and however many tasks end at
+//! once.
 
 use crate::harness::{
     conversation::Conversation,

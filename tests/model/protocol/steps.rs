@@ -98,7 +98,8 @@ impl Protocol {
         Some(())
     }
 
-    /// Shows that nothing of a replica runs any more, alive or not: its heartbeats may merely be late.
+    /// Shows that nothing of a replica runs any more, alive or not: its heartbeats may merely be
+    /// late.
     pub(crate) fn fence(&self, state: &mut State, one: usize, other: usize) -> Option<()> {
         if one == other || state.fenced[other] {
             return None;
