@@ -17,14 +17,14 @@ use tokio::{
     time::sleep,
 };
 
-/// A wire to the server that can be cut.
-struct Wire {
+/// Connections to the server that can be cut.
+struct Network {
     url: String,
     connections: Arc<Mutex<Vec<AbortHandle>>>,
 }
 
-impl Wire {
-    async fn start() -> Wire {
+impl Network {
+    async fn start() -> Network {
         live::channel().await;
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -42,7 +42,7 @@ impl Wire {
                 accepted.lock().expect("no panic").push(relay);
             }
         });
-        Wire { url, connections }
+        Network { url, connections }
     }
 
     fn cut(&self) {
@@ -56,8 +56,8 @@ impl Wire {
 
 #[tokio::test]
 async fn a_stream_goes_on_where_its_connection_broke() {
-    let wire = Wire::start().await;
-    let client = Client::connect(&wire.url).await.expect("connected");
+    let network = Network::start().await;
+    let client = Client::connect(&network.url).await.expect("connected");
     let scheduler = client
         .open(api::SchedulerSettings::default())
         .await
@@ -70,7 +70,7 @@ async fn a_stream_goes_on_where_its_connection_broke() {
     let mut numbers = Vec::new();
     while let Some(done) = stream.next().await.expect("it goes on") {
         numbers.extend(done.iter().map(|done| done.done_no));
-        wire.cut();
+        network.cut();
     }
     assert_eq!(numbers, (1..=10).collect::<Vec<_>>());
     assert_eq!(stream.end().map(|end| end.reason()), Some(Reason::Goal));
@@ -78,8 +78,8 @@ async fn a_stream_goes_on_where_its_connection_broke() {
 
 #[tokio::test]
 async fn a_call_whose_answer_was_lost_has_its_effect_once() {
-    let wire = Wire::start().await;
-    let client = Client::connect(&wire.url).await.expect("connected");
+    let network = Network::start().await;
+    let client = Client::connect(&network.url).await.expect("connected");
     let scheduler = client
         .open(api::SchedulerSettings::default())
         .await
@@ -87,7 +87,7 @@ async fn a_call_whose_answer_was_lost_has_its_effect_once() {
     for round in 0..20 {
         let cut = async {
             sleep(Duration::from_micros(round * 250)).await;
-            wire.cut();
+            network.cut();
         };
         let (taken, ()) = tokio::join!(scheduler.exec(vec![live::noop(None)]), cut);
         assert_eq!(taken.expect("taken").first_seq, round as i64 + 1);
@@ -100,7 +100,7 @@ async fn a_call_whose_answer_was_lost_has_its_effect_once() {
 
 #[tokio::test]
 async fn an_error_of_the_service_is_final_and_readable() {
-    let client = Client::connect(&Wire::start().await.url)
+    let client = Client::connect(&Network::start().await.url)
         .await
         .expect("connected");
     let settings = api::SchedulerSettings {

@@ -1,5 +1,5 @@
-//! The command line as a person or a script meets it: exit codes, data on stdout, JSON that can be
-//! read.
+//! The command line as people and scripts use it: exit codes, data on stdout, JSON that can be
+//! parsed.
 
 use crate::harness::{process::PROGRAM, standalone::Standalone};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use std::{
 };
 
 #[test]
-fn exec_prints_every_done_and_exits_0_when_all_succeeded() {
+fn exec_prints_every_event_and_exits_0_when_all_succeeded() {
     let server = Standalone::start();
     let output = server.run(&[
         "exec", "-o", "json", "--order", "100", "select 1", "select 2",
@@ -59,7 +59,7 @@ fn a_halt_cancels_what_it_blocks_and_exec_ends() {
 }
 
 #[test]
-fn the_log_tells_the_story_of_a_scheduler() {
+fn the_log_shows_every_task_of_a_scheduler() {
     let server = Standalone::start();
     let output = server.run(&["exec", "--order", "7", "select pg_sleep(0.01)"]);
     let said = text(&output.stderr);
@@ -89,8 +89,7 @@ fn the_log_tells_the_story_of_a_scheduler() {
 #[test]
 fn status_names_replica_slots_target_and_journal() {
     let server = Standalone::start();
-    // The slots of a target are there when its predecessors are shown gone, a moment after the
-    // start.
+    // The slots of a target appear a moment after the start, when no earlier session is left.
     let begun = Instant::now();
     let status = loop {
         let status: Value =

@@ -1,8 +1,8 @@
 //! Crashes at random moments of a run of 2000 tasks in five orders under a limit: nothing
-//! acknowledged is lost, nothing ends twice, no order overlaps, no event is missing. And crashes
-//! half-way through a cancellation.
+//! acknowledged is lost, nothing ends twice, no orders overlap, no event is missing. And crashes
+//! during a cancellation.
 //!
-//! The moments come from SEED (default: a fixed one); CRASHES says how many (default: 5).
+//! The moments follow from SEED (default: a fixed one); CRASHES is their number (default: 5).
 
 use crate::harness::{
     cluster::Cluster,
@@ -71,7 +71,7 @@ async fn a_backlog_that_is_being_cancelled_when_the_server_is_killed_is_cancelle
     let (mut cluster, client) = one_server().await;
     for seed in seeds().take(2) {
         let scheduler = cluster.open(&client, SchedulerSettings::default()).await;
-        // One runs, the others wait for it: statements and nothing, in one order after the other.
+        // One task runs, the others wait for it in orders after its own.
         let first = scheduler.submit([sleep_for(600_000).order(0)]).await;
         scheduler.until(|now| now.running == 1).await;
         for _ in 0..BACKLOG / TASKS {
@@ -120,7 +120,7 @@ async fn a_backlog_that_is_being_cancelled_when_the_server_is_killed_is_cancelle
     }
 }
 
-/// Submitting two thousand tasks in calls that can be repeated, and what must be true afterwards.
+/// Two thousand tasks submitted in calls that can be repeated, and what must hold afterwards.
 #[derive(Clone)]
 struct Run {
     conversation: Conversation,
@@ -166,7 +166,7 @@ impl Run {
         accepted
     }
 
-    /// Repeats a call until its fate is known.
+    /// Repeats a call until its outcome is known.
     async fn submit(&self, request: &ExecAsyncRequest) -> ExecAsyncResponse {
         let begun = Instant::now();
         loop {
@@ -208,16 +208,17 @@ impl Run {
             );
         }
         check_log(seed, &self.conversation.log().await);
-        let mut heard: Vec<(i64, i64)> = done.iter().map(|done| (done.seq, done.done_no)).collect();
-        heard.sort_unstable();
+        let mut received: Vec<(i64, i64)> =
+            done.iter().map(|done| (done.seq, done.done_no)).collect();
+        received.sort_unstable();
         let log = self.conversation.log().await.0;
         let logged: Vec<(i64, i64)> = log
             .iter()
             .map(|entry| (entry.seq, entry.done_no.unwrap_or(0)))
             .collect();
         assert_eq!(
-            heard, logged,
-            "seed {seed}: the stream tells what the log tells"
+            received, logged,
+            "seed {seed}: the stream has what the log has"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The executor: what it reports of a text, and that it never loses, leaks or outlives one.
+//! The executor: what it reports of a statement, and that no statement is lost or outlives it.
 
 mod availability;
 mod fixture;

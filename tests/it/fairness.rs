@@ -2,8 +2,7 @@
 //! get equal slot time, weighted ones in proportion; and a namespace gets its half however many
 //! schedulers the other one has.
 //!
-//! Shares are read from the log, over the time in which everybody still had a backlog. Full size:
-//! FULL=1.
+//! Shares are read from the log, over the time in which all still had a backlog. FULL=1: full size.
 
 use crate::harness::{
     conversation::{Conversation, WAIT_TIMEOUT},
@@ -125,8 +124,8 @@ async fn a_single_scheduler_gets_half_against_a_namespace_of_many() {
     );
 }
 
-/// Slot-seconds of schedulers of these weights with equal backlogs of mixed tasks, while all of
-/// them had something to run.
+/// Slot-seconds of schedulers with these weights and equal backlogs, while all of them had a
+/// backlog.
 async fn shares(weights: &[f64]) -> Vec<f64> {
     let server = Server::start().await;
     let (pool, gate) = occupied(&server).await;
@@ -151,7 +150,7 @@ async fn shares(weights: &[f64]) -> Vec<f64> {
     logs.iter().map(|log| log.slot_seconds(from, to)).collect()
 }
 
-/// Somebody who occupies the pool until the gate opens, so that all the others begin together.
+/// A scheduler that occupies the pool until the gate opens, so that all others begin together.
 async fn occupied(server: &Server) -> (Conversation, Gate) {
     let gate = server.gate().await;
     let pool = server.open(SchedulerSettings::default()).await;
@@ -160,7 +159,7 @@ async fn occupied(server: &Server) -> (Conversation, Gate) {
     (pool, gate)
 }
 
-/// When the pool was free.
+/// The time at which the pool became free.
 async fn freed(pool: &Conversation) -> i64 {
     pool.log()
         .await
@@ -171,17 +170,17 @@ async fn freed(pool: &Conversation) -> i64 {
         .expect("it has ended")
 }
 
-/// Slot-seconds by which one may be ahead in a run too short to make them up: a second is charged
-/// in advance, and the reserve lets a newcomer be ahead by as much, besides what runs.
+/// Slot-seconds by which a scheduler may be ahead in a short run: a second is charged in advance,
+/// and the reserve lets a newcomer be ahead by as much, besides what runs.
 fn allowance(seconds: f64) -> f64 {
     if full() { 0.0 } else { seconds + 0.5 }
 }
 
-/// Eighty tasks of 0.1 s to 2 s (a tenth of it in the ordinary test), the same for everybody, in an
-/// order of one's own.
+/// Eighty tasks of 0.1 s to 2 s (a tenth of that without FULL), the same for each scheduler but in
+/// a sequence of its own.
 fn mixed(nth: usize) -> Vec<Work> {
     let unit = if full() { 100 } else { 10 };
-    // 7 and 80 have no common factor: every length from 1 to 20 units comes four times
+    // 7 and 80 have no common factor: every length from 1 to 20 units comes four times.
     (0..80)
         .map(|n| sleep((((n + 13 * nth) * 7 % 80) / 4 + 1) as u64 * unit))
         .collect()

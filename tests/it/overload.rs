@@ -1,5 +1,5 @@
-//! More than can be done at once: what does not fit is refused at once and says when to come back,
-//! what nobody waits for any more is not done, and what was accepted is kept.
+//! More work than the service can take: what does not fit is refused at once with a time to come
+//! back, calls nobody waits for any more are not carried out, and what was accepted stays.
 
 use crate::harness::{
     server::{Server, Setup},
@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tonic::{Code, Request};
 
-/// Keeps the next batch from becoming durable until it is dropped or closed.
+/// Keeps the next batch from becoming durable until the session is dropped or closed.
 async fn hold_batches(server: &Server) -> PgConnection {
     let mut holder = PgConnection::connect_with(&server.journal)
         .await
@@ -34,9 +34,9 @@ async fn hold_batches(server: &Server) -> PgConnection {
     holder
 }
 
-/// Until the batch of the loop waits for the holder.
+/// Waits until the writer waits for the lock of [`hold_batches`].
 async fn until_held(server: &Server) {
-    let mut looker = PgConnection::connect_with(&server.journal)
+    let mut session = PgConnection::connect_with(&server.journal)
         .await
         .expect("connected");
     let waits = "select exists (
@@ -47,7 +47,7 @@ async fn until_held(server: &Server) {
                        and l.relation = 'batch'::regclass
                        and a.application_name = 'rallypoint journal writer')";
     while !sqlx::query_scalar::<_, bool>(waits)
-        .fetch_one(&mut looker)
+        .fetch_one(&mut session)
         .await
         .expect("an answer")
     {
@@ -55,8 +55,8 @@ async fn until_held(server: &Server) {
     }
 }
 
-/// A client that does not look at the time limits of its own calls: that one has passed, it hears
-/// from the server, which has then given the call up.
+/// A client that does not watch the deadlines of its own calls: it learns from the server that one
+/// has passed, and the server has then given up the call.
 fn without_clock(
     server: &Server,
 ) -> SchedulerServiceClient<Client<HttpConnector, tonic::body::Body>> {
@@ -102,7 +102,7 @@ async fn a_call_whose_caller_has_given_up_before_it_was_decided_has_no_effect() 
 }
 
 #[tokio::test]
-async fn a_full_queue_refuses_at_once_and_keeps_what_it_took() {
+async fn a_full_queue_refuses_at_once_and_loses_nothing_it_accepted() {
     let server = Server::with(Setup::default()).await;
     let scheduler = server.open(SchedulerSettings::default()).await;
     let holder = hold_batches(&server).await;

@@ -1,4 +1,5 @@
-//! The port of the replicas lets in who can show a certificate of their authority, and nobody else.
+//! The port for replicas accepts clients with a certificate of their common authority, and no
+//! others.
 
 use rallypoint::peer::{PeerConfig, Peers, Port, Tls};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -24,7 +25,7 @@ impl Authority {
         }
     }
 
-    /// What a replica on this machine shows, and that it believes `other`.
+    /// The certificate of a replica on this machine that trusts `other`.
     fn replica(&self, other: &Authority) -> Tls {
         let key = KeyPair::generate().expect("a key");
         let params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name");
@@ -33,7 +34,7 @@ impl Authority {
     }
 }
 
-/// A port with something to ask behind it; its address.
+/// Serves health checks on a port for replicas; returns its address.
 async fn serve(tls: Tls) -> String {
     let config = PeerConfig {
         listen: ([127, 0, 0, 1], 0).into(),
@@ -73,6 +74,6 @@ async fn nobody_else_gets_through() {
     );
     assert!(
         ask(Some(ours.replica(&others)), &address).await.is_err(),
-        "it believes somebody else"
+        "it trusts somebody else"
     );
 }

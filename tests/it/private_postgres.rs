@@ -1,4 +1,4 @@
-//! The private Postgres: closed to others, whole after a crash, gone when its owner is.
+//! The private Postgres: closed to other roles, intact after a crash, gone when its owner is gone.
 
 use crate::harness::postgres::{POSTGRES, connect, database, start, value};
 use rallypoint::postgres::{COORDINATION, Options, PrivatePostgres, SUPERUSER, TARGET};
@@ -91,14 +91,14 @@ async fn what_was_committed_survives_a_crash_and_a_new_owner() {
     };
     let postgres = PrivatePostgres::start(options.clone()).expect("started");
     let mut session = connect(&postgres.options_for(TARGET, TARGET)).await;
-    sqlx::raw_sql("create table kept as select 1 as a")
+    sqlx::raw_sql("create table survivor as select 1 as a")
         .execute(&mut session)
         .await
         .expect("committed");
     postgres.immediate_stop();
     assert_eq!(postgres.pid(), None);
     postgres.restart().expect("started again");
-    assert_eq!(kept(&postgres.options_for(TARGET, TARGET)).await, "1");
+    assert_eq!(survivors(&postgres.options_for(TARGET, TARGET)).await, "1");
 
     let error = PrivatePostgres::start(options.clone())
         .expect_err("one owner at a time")
@@ -106,12 +106,12 @@ async fn what_was_committed_survives_a_crash_and_a_new_owner() {
     assert!(error.contains("is in use by another Rallypoint"), "{error}");
     drop(postgres);
     let postgres = PrivatePostgres::start(options).expect("free again");
-    assert_eq!(kept(&postgres.options_for(TARGET, TARGET)).await, "1");
+    assert_eq!(survivors(&postgres.options_for(TARGET, TARGET)).await, "1");
 }
 
-async fn kept(options: &PgConnectOptions) -> String {
+async fn survivors(options: &PgConnectOptions) -> String {
     let mut session = connect(options).await;
-    value(&mut session, "select sum(a)::text from kept").await
+    value(&mut session, "select sum(a)::text from survivor").await
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ fn a_server_that_cannot_start_says_why() {
     assert!(error.contains("no_such_setting"), "{error}");
 }
 
-/// Runs only as the victim of the test below.
+/// The process that the next test kills; it does nothing in an ordinary run.
 #[test]
 fn victim() {
     if env::var_os("RALLYPOINT_TEST_VICTIM").is_some() {
@@ -182,7 +182,7 @@ async fn the_server_dies_with_its_owner_and_the_next_one_sweeps_its_directory() 
     let lines = BufReader::new(victim.stdout.take().expect("its output"))
         .lines()
         .map_while(Result::ok);
-    let (pid, dir) = lines.filter_map(told).next().expect("its server");
+    let (pid, dir) = lines.filter_map(pid_and_dir).next().expect("its server");
     victim.kill().expect("killed");
     victim.wait().expect("reaped");
     let end = Instant::now() + Duration::from_secs(10);
@@ -194,7 +194,7 @@ async fn the_server_dies_with_its_owner_and_the_next_one_sweeps_its_directory() 
     assert!(!dir.exists());
 }
 
-fn told(line: String) -> Option<(u32, PathBuf)> {
+fn pid_and_dir(line: String) -> Option<(u32, PathBuf)> {
     let (pid, dir) = line.split_once(' ')?;
     Some((pid.parse().ok()?, dir.into()))
 }

@@ -1,5 +1,5 @@
-//! A stock Python client: stubs generated from `proto/` with grpcio-tools, nothing of ours on its
-//! side.
+//! A stock Python client: its stubs are generated from `proto/` with grpcio-tools, and nothing else
+//! of this repository is used.
 
 use crate::harness::standalone::Standalone;
 use std::{
@@ -11,7 +11,7 @@ use std::{
 const PACKAGES: [&str; 2] = ["grpcio", "grpcio-tools"];
 
 #[test]
-fn a_stock_python_client_runs_the_series_and_hears_of_every_task() {
+fn a_stock_python_client_runs_the_series_and_receives_every_event() {
     let server = Standalone::start();
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
     let address = server.url.trim_start_matches("http://");
@@ -20,25 +20,25 @@ fn a_stock_python_client_runs_the_series_and_hears_of_every_task() {
         .args([address, "--scale", "0.02"])
         .output()
         .expect("python runs");
-    let said = format!(
+    let report = format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    assert!(output.status.success(), "{said}");
-    println!("{said}");
+    assert!(output.status.success(), "{report}");
+    println!("{report}");
 }
 
-/// A Python that has grpcio-tools: the system's, or one in a virtual environment that is made once
-/// and kept.
+/// A Python that has grpcio-tools: the one of the system, or one in a virtual environment that is
+/// made once and used again.
 fn python() -> PathBuf {
     let system = PathBuf::from("python3");
     if has_tools(&system) {
         return system;
     }
     let folder = cache().join("python");
-    let kept = folder.join("bin/python");
-    if !has_tools(&kept) {
+    let python = folder.join("bin/python");
+    if !has_tools(&python) {
         must(
             Command::new(&system)
                 .args(["-m", "venv", "--clear"])
@@ -46,13 +46,13 @@ fn python() -> PathBuf {
             "needs python3 with venv: run `make setup-test`",
         );
         must(
-            Command::new(&kept)
+            Command::new(&python)
                 .args(["-m", "pip", "install", "--quiet"])
                 .args(PACKAGES),
             "needs pip to reach a package index",
         );
     }
-    kept
+    python
 }
 
 fn has_tools(python: &Path) -> bool {

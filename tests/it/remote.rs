@@ -1,6 +1,5 @@
-//! Executors of all replicas work for the owner of the shard: what runs on a replica that lives
-//! goes on whatever becomes of the owner, and what ran on one that is gone runs again behind a
-//! fence.
+//! Executors of all replicas work for the owner of the shard. What runs on a living replica goes on
+//! whatever happens to the owner; what ran on a lost one runs again behind a fence.
 
 use crate::harness::{
     cluster::Cluster,
@@ -28,14 +27,13 @@ use tonic::Code;
 /// Slots of each replica.
 const SLOTS: usize = 4;
 
-/// Two replicas or more, a scheduler, and tasks that note that they begin and then wait for the
-/// gate.
+/// Two replicas or more, a scheduler, and tasks that record their start and then wait for the gate.
 struct Scene {
     cluster: Cluster,
     owner: usize,
     app: PgConnectOptions,
     gate: Option<Gate>,
-    talk: Conversation,
+    conversation: Conversation,
 }
 
 impl Scene {
@@ -49,7 +47,7 @@ impl Scene {
             .await
             .expect("a table");
         let gate = Some(Gate::close(&app).await);
-        let talk = cluster
+        let conversation = cluster
             .open(&cluster.client_of_all(), SchedulerSettings::default())
             .await;
         let scene = Scene {
@@ -57,7 +55,7 @@ impl Scene {
             owner,
             app,
             gate,
-            talk,
+            conversation,
         };
         scene
             .cluster
@@ -86,10 +84,10 @@ impl Scene {
         ))
     }
 
-    /// Fills every slot of every replica but the one in reserve; who runs what.
+    /// Fills every slot of every replica but the one in reserve; returns which replica runs what.
     async fn fill(&self, change: impl Fn(Work) -> Work) -> BTreeMap<usize, BTreeSet<i64>> {
         let slots = self.tasks();
-        self.talk
+        self.conversation
             .submit((1..=slots).map(|n| change(self.task(n))))
             .await;
         let client = self.cluster.client_of_all();
@@ -108,7 +106,7 @@ impl Scene {
                         .insert(row.seq);
                 }
                 if runs.values().map(BTreeSet::len).sum::<usize>() == slots
-                    && self.begun().await.len() == slots
+                    && self.starts().await.len() == slots
                 {
                     return runs;
                 }
@@ -120,11 +118,11 @@ impl Scene {
             .expect("every slot is taken")
     }
 
-    /// Waits until tasks have begun so often in all; how often each one has.
-    async fn until_begun(&self, times: usize) -> BTreeMap<i64, i64> {
+    /// Waits for `times` starts in all; returns the number of starts of each task.
+    async fn wait_for_starts(&self, times: usize) -> BTreeMap<i64, i64> {
         let wait = async {
             loop {
-                let begun = self.begun().await;
+                let begun = self.starts().await;
                 if begun.values().sum::<i64>() >= times as i64 {
                     return begun;
                 }
@@ -134,8 +132,8 @@ impl Scene {
         timeout(WAIT_TIMEOUT, wait).await.expect("they begin")
     }
 
-    /// How often each task has begun.
-    async fn begun(&self) -> BTreeMap<i64, i64> {
+    /// The number of starts of each task.
+    async fn starts(&self) -> BTreeMap<i64, i64> {
         let query = "select task::int8, count(*) from run group by task";
         let rows: Vec<(i64, i64)> = sqlx::query_as(query)
             .fetch_all(&mut connect(&self.app).await)
@@ -145,7 +143,7 @@ impl Scene {
     }
 
     /// Opens a session with the owner in its own name and without any task, as a replica does that
-    /// has come back to the address of the owner it was; why that failed.
+    /// comes back to the address of the owner it was; returns the error.
     async fn report_in_the_name_of_the_owner(&self) -> Option<Code> {
         let query = "select replica::text, address, shard.epoch, incarnation
             from shard join replica using (shard)
@@ -169,13 +167,17 @@ impl Scene {
             epoch,
             ..Hello::default()
         };
-        let said = tokio_stream::iter([FromExecutor {
+        let messages = tokio_stream::iter([FromExecutor {
             message: Some(Message::Hello(hello)),
         }]);
         let mut client = ExecutorServiceClient::connect(format!("http://{address}"))
             .await
             .expect("its port");
-        client.session(said).await.err().map(|status| status.code())
+        client
+            .session(messages)
+            .await
+            .err()
+            .map(|status| status.code())
     }
 }
 
@@ -206,7 +208,7 @@ async fn the_tasks_of_one_scheduler_run_on_all_replicas() {
     let runs = scene.fill(same).await;
     assert_eq!(runs.len(), 3, "{runs:?}");
     scene.open().await;
-    let done = scene.talk.all_done().await;
+    let done = scene.conversation.all_done().await;
     assert_eq!(with(&done, Outcome::Succeeded).len(), scene.tasks());
     assert!(done.iter().all(|done| done.attempt == 1), "{done:?}");
 }
@@ -218,7 +220,7 @@ async fn what_runs_elsewhere_goes_on_when_the_owner_is_killed_and_begins_once() 
     let (owner, survivor) = (scene.owner, 1 - scene.owner);
     scene.cluster.kill_9(owner);
     scene.open().await;
-    let done = scene.talk.all_done().await;
+    let done = scene.conversation.all_done().await;
     assert_eq!(
         with(&done, Outcome::Succeeded).len(),
         scene.tasks(),
@@ -226,7 +228,7 @@ async fn what_runs_elsewhere_goes_on_when_the_owner_is_killed_and_begins_once() 
     );
     assert_eq!(attempts(&done, &runs[&survivor]), [1]);
     assert_eq!(attempts(&done, &runs[&owner]), [2]);
-    let begun = scene.begun().await;
+    let begun = scene.starts().await;
     assert!(
         runs[&survivor].iter().all(|task| begun[task] == 1),
         "{begun:?}"
@@ -245,14 +247,14 @@ async fn a_completion_reported_while_the_owner_dies_is_not_lost() {
     scene.cluster.signal(owner, Signal::SIGSTOP);
     scene.open().await;
     scene.cluster.kill_9(owner);
-    let done = scene.talk.all_done().await;
+    let done = scene.conversation.all_done().await;
     assert_eq!(with(&done, Outcome::Succeeded), runs[&survivor], "{done:?}");
     assert_eq!(
         with(&done, Outcome::Exhausted),
         runs[&owner],
         "nobody knows what became of them, and they never start again"
     );
-    assert!(scene.begun().await.values().all(|times| *times == 1));
+    assert!(scene.starts().await.values().all(|times| *times == 1));
 }
 
 #[tokio::test]
@@ -266,7 +268,7 @@ async fn what_ran_on_a_replica_that_is_killed_runs_again_behind_a_fence() {
         .until(|status| status.slots.iter().any(|row| row.total as usize == SLOTS))
         .await;
     scene.open().await;
-    let done = scene.talk.all_done().await;
+    let done = scene.conversation.all_done().await;
     assert_eq!(
         with(&done, Outcome::Succeeded).len(),
         scene.tasks(),
@@ -276,7 +278,7 @@ async fn what_ran_on_a_replica_that_is_killed_runs_again_behind_a_fence() {
     assert_eq!(attempts(&done, &runs[&killed]), [2]);
     assert!(
         scene
-            .begun()
+            .starts()
             .await
             .iter()
             .all(|(task, times)| *times == 1 + i64::from(runs[&killed].contains(task)))
@@ -294,17 +296,20 @@ async fn a_replica_that_slept_too_long_is_fenced_and_begins_afresh() {
         .until(|status| status.slots.iter().any(|row| row.total as usize == SLOTS))
         .await;
     let elsewhere = runs[&scene.owner].len() as i64;
-    scene.talk.until(|now| now.running == elsewhere).await;
+    scene
+        .conversation
+        .until(|now| now.running == elsewhere)
+        .await;
     scene.cluster.signal(sleeper, Signal::SIGCONT);
     let begun = scene
-        .until_begun(scene.tasks() + runs[&sleeper].len())
+        .wait_for_starts(scene.tasks() + runs[&sleeper].len())
         .await;
     assert!(
         runs[&sleeper].iter().all(|task| begun[task] == 2),
         "it works again: {begun:?}"
     );
     scene.open().await;
-    let done = scene.talk.all_done().await;
+    let done = scene.conversation.all_done().await;
     assert_eq!(
         with(&done, Outcome::Succeeded).len(),
         scene.tasks(),
@@ -319,20 +324,25 @@ async fn cancel_and_time_limits_reach_attempts_elsewhere() {
     let runs = scene.fill(same).await;
     let elsewhere = &runs[&(1 - scene.owner)];
     for task in elsewhere {
-        scene.talk.scheduler.cancel(*task).await.expect("cancelled");
+        scene
+            .conversation
+            .scheduler
+            .cancel(*task)
+            .await
+            .expect("cancelled");
     }
     let ended = elsewhere.len() as i64;
-    scene.talk.until(|now| now.done == ended).await;
+    scene.conversation.until(|now| now.done == ended).await;
     scene
-        .talk
+        .conversation
         .submit(sql("select pg_sleep(60)").timeout(100).times(2 * SLOTS))
         .await;
     scene
-        .talk
+        .conversation
         .until(|now| now.done == ended + 2 * SLOTS as i64)
         .await;
-    scene.talk.cancel_everything().await;
-    let done = scene.talk.all_done().await;
+    scene.conversation.cancel_everything().await;
+    let done = scene.conversation.all_done().await;
     assert!(
         elsewhere.is_subset(&with(&done, Outcome::Cancelled)),
         "{done:?}"
@@ -341,7 +351,7 @@ async fn cancel_and_time_limits_reach_attempts_elsewhere() {
 }
 
 #[tokio::test]
-async fn a_replica_that_is_told_to_go_finishes_what_it_runs() {
+async fn a_replica_that_is_stopped_finishes_what_it_runs() {
     let mut scene = Scene::new(2).await;
     let runs = scene.fill(same).await;
     let leaving = 1 - scene.owner;
@@ -351,14 +361,14 @@ async fn a_replica_that_is_told_to_go_finishes_what_it_runs() {
         .until(|status| status.slots.iter().any(|row| row.total as usize == SLOTS))
         .await;
     scene.open().await;
-    let done = scene.talk.all_done().await;
+    let done = scene.conversation.all_done().await;
     assert_eq!(
         with(&done, Outcome::Succeeded).len(),
         scene.tasks(),
         "{done:?}"
     );
     assert_eq!(attempts(&done, &runs[&leaving]), [1]);
-    assert!(scene.begun().await.values().all(|times| *times == 1));
+    assert!(scene.starts().await.values().all(|times| *times == 1));
 }
 
 #[tokio::test]
@@ -370,12 +380,12 @@ async fn an_owner_that_reports_to_itself_is_turned_away_and_begins_nothing_again
         Some(Code::Unavailable)
     );
     scene.open().await;
-    let done = scene.talk.all_done().await;
+    let done = scene.conversation.all_done().await;
     assert_eq!(
         with(&done, Outcome::Succeeded).len(),
         scene.tasks(),
         "{done:?}"
     );
-    let begun = scene.begun().await;
+    let begun = scene.starts().await;
     assert!(begun.values().all(|times| *times == 1), "{begun:?}");
 }

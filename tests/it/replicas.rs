@@ -1,4 +1,4 @@
-//! Several replicas of one shard: any of them takes any call, and the next one goes on when the
+//! Several replicas of one shard: any of them takes any call, and another one takes over when the
 //! owner is gone.
 
 use crate::harness::{
@@ -57,17 +57,18 @@ async fn any_replica_takes_any_call() {
 async fn readers_that_do_not_read_stall_nobody_else_who_is_forwarded() {
     let cluster = Cluster::start(2).await;
     let standby = 1 - cluster.owner().await;
-    let talk = cluster
+    let conversation = cluster
         .open(&cluster.client(standby), SchedulerSettings::default())
         .await;
-    talk.submit((0..24).map(|_| sql("select repeat('x', 60000) as x").rows(1)))
+    conversation
+        .submit((0..24).map(|_| sql("select repeat('x', 60000) as x").rows(1)))
         .await;
-    talk.until(|now| now.done == 24).await;
+    conversation.until(|now| now.done == 24).await;
     let until = Some(Until {
         kind: Some(Kind::Forever(Unit {})),
     });
     let request = SynchronizationRequest {
-        handle: talk.handle().into(),
+        handle: conversation.handle().into(),
         until,
         ..Default::default()
     };
@@ -87,7 +88,7 @@ async fn readers_that_do_not_read_stall_nobody_else_who_is_forwarded() {
         );
     }
     for _ in 0..10 {
-        assert_eq!(talk.all_done().await.len(), 24);
+        assert_eq!(conversation.all_done().await.len(), 24);
     }
 }
 
@@ -97,52 +98,56 @@ async fn when_the_owner_is_killed_the_next_one_goes_on_and_streams_continue() {
     let owner = cluster.owner().await;
     let survivor = 1 - owner;
     let client = cluster.client(survivor);
-    let talk = cluster.open(&client, SchedulerSettings::default()).await;
-    // What the owner runs when it dies is begun again behind a fence.
-    talk.submit([sql("select pg_sleep(1)").order(1)]).await;
-    talk.submit((0..20).map(|n| sql("select 1").order(2 + n)))
+    let conversation = cluster.open(&client, SchedulerSettings::default()).await;
+    // What the owner runs when it dies starts again behind a fence.
+    conversation
+        .submit([sql("select pg_sleep(1)").order(1)])
         .await;
-    let reading = tokio::spawn(first_events(talk.clone(), 24));
-    talk.until(|now| now.running == 1).await;
+    conversation
+        .submit((0..20).map(|n| sql("select 1").order(2 + n)))
+        .await;
+    let reading = tokio::spawn(first_events(conversation.clone(), 24));
+    conversation.until(|now| now.running == 1).await;
     cluster.kill_9(owner);
-    talk.submit([noop().order(100), noop().order(101), noop().order(102)])
+    conversation
+        .submit([noop().order(100), noop().order(101), noop().order(102)])
         .await;
     assert_eq!(reading.await.expect("read"), (1..=24).collect::<Vec<_>>());
     assert_eq!(cluster.owner().await, survivor);
-    let log = talk.log().await;
+    let log = conversation.log().await;
     assert_eq!(log.outcomes().get("succeeded"), Some(&24), "{log:?}");
     assert_eq!(log.overlaps(), []);
-    // The one that died comes back, and takes calls again.
+    // The killed replica comes back and takes calls again.
     cluster.restart(owner);
     cluster.wait_until_ready(owner).await;
-    let there = cluster.conversation(&cluster.client(owner), talk.handle());
+    let there = cluster.conversation(&cluster.client(owner), conversation.handle());
     assert_eq!(there.all_done().await.len(), 24);
 }
 
 #[tokio::test]
-async fn a_replica_that_is_told_to_go_hands_over_and_no_call_fails() {
+async fn a_replica_that_is_stopped_hands_over_and_no_call_fails() {
     let mut cluster = Cluster::start(2).await;
     let client = cluster.client_of_all();
-    let talk = cluster.open(&client, SchedulerSettings::default()).await;
-    let calls = talk.clone();
+    let conversation = cluster.open(&client, SchedulerSettings::default()).await;
+    let calls = conversation.clone();
     let submitting = tokio::spawn(async move {
         for _ in 0..300 {
             calls.submit([noop(), sql("select 1")]).await;
             sleep(Duration::from_millis(10)).await;
         }
     });
-    let reading = tokio::spawn(first_events(talk.clone(), 600));
-    for runs in 3..5 {
+    let reading = tokio::spawn(first_events(conversation.clone(), 600));
+    for rows in 3..5 {
         let owner = cluster.owner().await;
         cluster.terminate(owner).await;
         assert_eq!(cluster.owner().await, 1 - owner);
         cluster.restart(owner);
         cluster.wait_until_ready(owner).await;
-        cluster.until(|status| status.replicas.len() == runs).await;
+        cluster.until(|status| status.replicas.len() == rows).await;
     }
     submitting.await.expect("no call fails");
     assert_eq!(reading.await.expect("read"), (1..=600).collect::<Vec<_>>());
-    let log = talk.log().await;
+    let log = conversation.log().await;
     assert_eq!(
         log.outcomes().get("succeeded"),
         Some(&600),
@@ -157,21 +162,22 @@ async fn an_owner_that_was_asleep_writes_nothing_and_serves_through_the_new_one(
     let owner = cluster.owner().await;
     let other = 1 - owner;
     let (sleeper, awake) = (cluster.client(owner), cluster.client(other));
-    let talk = cluster.open(&sleeper, SchedulerSettings::default()).await;
-    talk.submit([sql("select pg_sleep(0.5)").order(1), noop().order(2)])
+    let conversation = cluster.open(&sleeper, SchedulerSettings::default()).await;
+    conversation
+        .submit([sql("select pg_sleep(0.5)").order(1), noop().order(2)])
         .await;
-    talk.until(|now| now.running == 1).await;
+    conversation.until(|now| now.running == 1).await;
     cluster.signal(owner, Signal::SIGSTOP);
-    let through_other = cluster.conversation(&awake, talk.handle());
+    let through_other = cluster.conversation(&awake, conversation.handle());
     through_other.submit([noop().order(3)]).await;
     assert_eq!(through_other.all_done().await.len(), 3);
     assert_eq!(cluster.owner_by(&awake).await, other);
     cluster.signal(owner, Signal::SIGCONT);
-    // It takes calls as any other replica does, and knows what has happened meanwhile.
-    talk.submit([noop().order(4)]).await;
-    assert_eq!(talk.all_done().await.len(), 4);
+    // It takes calls as any other replica does, and knows what happened meanwhile.
+    conversation.submit([noop().order(4)]).await;
+    assert_eq!(conversation.all_done().await.len(), 4);
     assert_eq!(cluster.owner_by(&sleeper).await, other);
-    let log = talk.log().await;
+    let log = conversation.log().await;
     assert_eq!(log.outcomes().get("succeeded"), Some(&4), "{log:?}");
     assert_eq!(
         cluster.changes_of_epoch().await,
@@ -180,9 +186,9 @@ async fn an_owner_that_was_asleep_writes_nothing_and_serves_through_the_new_one(
     );
 }
 
-/// The numbers of so many events, from one stream without an end.
-async fn first_events(talk: Conversation, count: usize) -> Vec<i64> {
-    let mut stream = talk
+/// The numbers of `count` events, from one stream without an end.
+async fn first_events(conversation: Conversation, count: usize) -> Vec<i64> {
+    let mut stream = conversation
         .scheduler
         .synchronize(0, Some(Kind::Forever(Unit {})))
         .await

@@ -1,5 +1,5 @@
-//! Hostile and unlucky SQL: each text ends in the right outcome and harms no neighbour in its
-//! scheduler.
+//! Hostile and unlucky SQL: each statement ends with the right outcome and harms no other task of
+//! its scheduler.
 
 use crate::harness::{
     server::{Server, Setup},
@@ -28,7 +28,11 @@ async fn sql_that_runs_for_ever_without_waiting_ends_at_its_timeout() {
 
 #[tokio::test]
 async fn sql_that_traps_the_cancel_ends_all_the_same() {
-    let trap = "do $$ begin loop begin perform pg_sleep(3600); exception when query_canceled then null; end; end loop; end $$";
+    let trap = "do $$ begin
+        loop
+            begin perform pg_sleep(3600); exception when query_canceled then null; end;
+        end loop;
+    end $$";
     let done = beside_neighbours(sql(trap).timeout(200)).await;
     assert_eq!(ending(&done), (Outcome::TimedOut, "TIMEOUT"));
 }
@@ -44,7 +48,7 @@ async fn sql_that_lifts_the_timeout_of_its_session_ends_all_the_same() {
 #[tokio::test]
 async fn sql_that_says_commit_commits_what_is_its_own() {
     let text =
-        "begin; create table kept as select 1 as a; commit; select 2; commit; begin; rollback";
+        "begin; create table mine as select 1 as a; commit; select 2; commit; begin; rollback";
     let done = beside_neighbours(sql(text)).await;
     assert_eq!(done.outcome(), Outcome::Succeeded, "{done:?}");
 }
@@ -86,8 +90,8 @@ async fn sql_that_ends_its_own_backend_is_lost_so_often_and_then_exhausted() {
 
 #[tokio::test]
 async fn sql_that_litters_its_session_leaves_nothing_to_the_next_task() {
-    let litter = "create temp table t as select 1; set search_path = nowhere; set work_mem = '64kB'; listen x; \
-                  prepare p as select 1; select pg_advisory_lock(7); set role app";
+    let litter = "create temp table t as select 1; set search_path = nowhere; \
+                  set work_mem = '64kB'; listen x; prepare p as select 1; select pg_advisory_lock(7); set role app";
     let done = beside_neighbours(sql(litter)).await;
     assert_eq!(done.outcome(), Outcome::Succeeded, "{done:?}");
 }
@@ -159,16 +163,18 @@ async fn beside_neighbours(culprit: Work) -> AsyncDone {
         .expect("the culprit has ended")
 }
 
-/// Fails unless its session is as new.
+/// Fails unless its session is like a new one.
 fn clean() -> Work {
     sql("do $$ begin
         assert current_user = 'app' and session_user = 'app', 'role';
         assert current_setting('search_path') = '\"$user\", public', 'search_path';
         assert current_setting('work_mem') = '4MB', 'work_mem';
         assert to_regclass('pg_temp.t') is null, 'temporary tables';
-        assert not exists (select from pg_prepared_statements where name = 'p'), 'prepared statements';
+        assert not exists (select from pg_prepared_statements where name = 'p'), 'prepared';
         assert not exists (select from pg_listening_channels()), 'listening';
-        assert not exists (select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()), 'locks';
+        assert not exists (
+            select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()
+        ), 'locks';
         assert to_regclass('lost') is null, 'uncommitted';
     end $$")
 }

@@ -16,16 +16,16 @@ use rallypoint_client::api::{
 async fn events_are_numbered_from_1_without_a_gap_each_task_once() {
     let server = Server::start().await;
     let scheduler = ten_done(&server).await;
-    let heard = scheduler.hear(0, None).await;
+    let received = scheduler.read_stream(0, None).await;
     assert_eq!(
-        (heard.numbers(), heard.reason()),
+        (received.numbers(), received.reason()),
         ((1..=10).collect(), Reason::Goal)
     );
-    let mut tasks: Vec<i64> = heard.done.iter().map(|done| done.seq).collect();
+    let mut tasks: Vec<i64> = received.done.iter().map(|done| done.seq).collect();
     tasks.sort_unstable();
     assert_eq!(tasks, (1..=10).collect::<Vec<_>>());
     assert!(
-        heard
+        received
             .done
             .iter()
             .all(|done| done.outcome() == Outcome::Succeeded && done.started_us <= done.ended_us)
@@ -36,10 +36,13 @@ async fn events_are_numbered_from_1_without_a_gap_each_task_once() {
 async fn a_second_synchronization_with_nothing_left_to_wait_for_ends_at_once() {
     let server = Server::start().await;
     let scheduler = ten_done(&server).await;
-    let heard = scheduler.hear(10, None).await;
-    assert_eq!((heard.numbers(), heard.reason()), (vec![], Reason::Goal));
+    let received = scheduler.read_stream(10, None).await;
+    assert_eq!(
+        (received.numbers(), received.reason()),
+        (vec![], Reason::Goal)
+    );
     let empty = server.open(SchedulerSettings::default()).await;
-    assert_eq!(empty.hear(0, None).await.reason(), Reason::Goal);
+    assert_eq!(empty.read_stream(0, None).await.reason(), Reason::Goal);
 }
 
 #[tokio::test]
@@ -47,7 +50,7 @@ async fn a_stream_resumed_after_4_brings_the_rest() {
     let server = Server::start().await;
     let scheduler = ten_done(&server).await;
     assert_eq!(
-        scheduler.hear(4, None).await.numbers(),
+        scheduler.read_stream(4, None).await.numbers(),
         (5..=10).collect::<Vec<_>>()
     );
 }
@@ -66,7 +69,11 @@ async fn two_streams_on_one_handle_both_get_all() {
             .await;
         gate.open().await;
     };
-    let (one, two, ()) = tokio::join!(scheduler.hear(0, None), scheduler.hear(0, None), opened);
+    let (one, two, ()) = tokio::join!(
+        scheduler.read_stream(0, None),
+        scheduler.read_stream(0, None),
+        opened
+    );
     assert_eq!(
         (one.numbers(), two.numbers()),
         ((1..=10).collect(), (1..=10).collect())
@@ -97,10 +104,13 @@ async fn count_ends_after_so_many_or_when_no_more_can_come() {
     let server = Server::start().await;
     let scheduler = ten_done(&server).await;
     assert_eq!(
-        scheduler.hear(2, Some(Kind::Count(3))).await.numbers(),
+        scheduler
+            .read_stream(2, Some(Kind::Count(3)))
+            .await
+            .numbers(),
         [3, 4, 5]
     );
-    let fewer = scheduler.hear(8, Some(Kind::Count(50))).await;
+    let fewer = scheduler.read_stream(8, Some(Kind::Count(50))).await;
     assert_eq!(
         (fewer.numbers(), fewer.reason()),
         (vec![9, 10], Reason::Goal)
@@ -120,9 +130,9 @@ async fn order_ends_when_this_order_has_ended_though_later_ones_run() {
             gate.task(),
         ])
         .await;
-    let heard = scheduler.hear(0, Some(Kind::Order(200))).await;
+    let received = scheduler.read_stream(0, Some(Kind::Order(200))).await;
     assert_eq!(
-        (heard.numbers(), heard.reason()),
+        (received.numbers(), received.reason()),
         (vec![1, 2], Reason::Goal)
     );
     gate.open().await;
@@ -136,15 +146,17 @@ async fn first_failure_ends_at_the_first_failure_though_others_run() {
     scheduler
         .submit([noop().order(1), failing().order(2), gate.task()])
         .await;
-    let heard = scheduler.hear(0, Some(Kind::FirstFailure(Unit {}))).await;
+    let received = scheduler
+        .read_stream(0, Some(Kind::FirstFailure(Unit {})))
+        .await;
     assert_eq!(
-        (heard.done.last().map(|done| done.seq), heard.reason()),
+        (received.done.last().map(|done| done.seq), received.reason()),
         (Some(2), Reason::Failure)
     );
     gate.open().await;
     let fine = ten_done(&server)
         .await
-        .hear(0, Some(Kind::FirstFailure(Unit {})))
+        .read_stream(0, Some(Kind::FirstFailure(Unit {})))
         .await;
     assert_eq!((fine.done.len(), fine.reason()), (10, Reason::Goal));
 }
@@ -197,12 +209,12 @@ async fn a_halt_ends_a_stream_and_says_what_it_blocks() {
             noop().order(4),
         ])
         .await;
-    let heard = scheduler.hear(0, None).await;
+    let received = scheduler.read_stream(0, None).await;
     assert_eq!(
-        (heard.numbers(), heard.reason(), heard.end.blocked),
+        (received.numbers(), received.reason(), received.end.blocked),
         (vec![1, 2], Reason::Halted, 2)
     );
-    let halt = heard.end.halt.expect("what failed");
+    let halt = received.end.halt.expect("what failed");
     assert_eq!((halt.order, halt.failed), (2, vec![2]));
 }
 
@@ -216,12 +228,12 @@ async fn a_released_scheduler_can_still_be_read_from_the_first_event() {
         .await
         .expect("released");
     assert_eq!(
-        scheduler.hear(0, None).await.numbers(),
+        scheduler.read_stream(0, None).await.numbers(),
         (1..=10).collect::<Vec<_>>()
     );
     assert_eq!(
         scheduler
-            .hear(0, Some(Kind::Forever(Unit {})))
+            .read_stream(0, Some(Kind::Forever(Unit {})))
             .await
             .reason(),
         Reason::Released
@@ -248,11 +260,11 @@ async fn a_backlog_of_twenty_thousand_events_is_read_whole_from_memory_and_journ
         scheduler.submit(noop().times(5_000)).await;
     }
     assert_eq!(
-        scheduler.hear(0, None).await.numbers(),
+        scheduler.read_stream(0, None).await.numbers(),
         (1..=20_000).collect::<Vec<_>>()
     );
     assert_eq!(
-        scheduler.hear(0, None).await.numbers(),
+        scheduler.read_stream(0, None).await.numbers(),
         (1..=20_000).collect::<Vec<_>>()
     );
 }

@@ -1,10 +1,10 @@
 //! Ownership of a shard as a small model, searched exhaustively: lease, epoch, gate, takeover,
-//! report, fence, suspects.
+//! report, fence, and tasks in doubt.
 //!
-//! Safety rests on no clock, so there is none: a lease may end at any moment, a message may take
-//! for ever, a replica may stand still and wake up at any point. What the model says of the
-//! protocol, `campaign` and `sim` say of the program. Each rule can be left out; then a
-//! counterexample must be found, else the rule (or the model) is good for nothing.
+//! Safety depends on no clock, so the model has none: a lease may end at any moment, a message may
+//! take for ever, a replica may pause and go on at any point. The model checks the protocol; `sim`
+//! and `campaign` check the program. Each rule can be left out: then a counterexample must be
+//! found, or the rule (or the model) is useless.
 
 mod protocol;
 mod state;
@@ -12,15 +12,15 @@ mod state;
 use protocol::{Protocol, Rules};
 use stateright::{Checker, HasDiscoveries, Model};
 
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+const SEARCH_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// What is found: counterexamples of promises, or examples of what may happen.
+/// What a search finds: counterexamples of promises, or examples of what may happen.
 fn found(protocol: Protocol, enough: HasDiscoveries) -> Vec<&'static str> {
     let begun = std::time::Instant::now();
     let checker = protocol
         .checker()
         .threads(2)
-        .timeout(PATIENCE)
+        .timeout(SEARCH_TIMEOUT)
         .finish_when(enough)
         .spawn_bfs()
         .join();
@@ -117,7 +117,7 @@ fn work_of_an_older_epoch_must_be_refused_once_a_newer_one_was_reported_to() {
 }
 
 #[test]
-fn who_starts_must_ask_for_the_epoch_first() {
+fn a_replica_that_starts_must_ask_for_the_epoch_first() {
     needs(
         Rules {
             ask_first: false,
@@ -128,10 +128,10 @@ fn who_starts_must_ask_for_the_epoch_first() {
 }
 
 #[test]
-fn suspects_must_wait() {
+fn tasks_in_doubt_must_wait() {
     needs(
         Rules {
-            suspects_wait: false,
+            in_doubt_waits: false,
             ..Rules::all()
         },
         "no attempt beside another",

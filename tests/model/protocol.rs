@@ -1,4 +1,4 @@
-//! What may happen next, and what must never be.
+//! The protocol as a state machine: what may happen next, and what must never happen.
 
 mod steps;
 
@@ -6,14 +6,14 @@ use crate::state::{REPLICAS, Record, State};
 use stateright::{Model, Property};
 use steps::{finish, rejoin, report, submit};
 
-/// What holds the protocol together. Each can be left out.
+/// The rules of the protocol. Each can be left out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     /// A batch is taken only from the present epoch and behind its predecessor.
     pub gate: bool,
     /// A batch that is sent again is recognised by its number.
     pub recognise: bool,
-    /// Who has not reported is shown dead before its work is started again.
+    /// A replica that has not reported is fenced before its work is started again.
     pub fence: bool,
     /// A fenced replica gets no session under its old name.
     pub register: bool,
@@ -21,13 +21,13 @@ pub(crate) struct Rules {
     pub refuse_old_work: bool,
     /// A replica that starts asks for the epoch before it takes work.
     pub ask_first: bool,
-    /// What may be running waits until it is reported or fenced.
-    pub suspects_wait: bool,
-    /// What a replica reports goes on.
+    /// A task that may be running waits until it is reported or fenced.
+    pub in_doubt_waits: bool,
+    /// The owner adopts the attempts that a replica reports.
     pub adopt: bool,
     /// An outcome counts only from the live attempt.
     pub token: bool,
-    /// Nothing is told before it is durable.
+    /// Nothing is acknowledged before it is durable.
     pub durable_first: bool,
 }
 
@@ -40,7 +40,7 @@ impl Rules {
             register: true,
             refuse_old_work: true,
             ask_first: true,
-            suspects_wait: true,
+            in_doubt_waits: true,
             adopt: true,
             token: true,
             durable_first: true,
@@ -54,7 +54,7 @@ pub(crate) struct Protocol {
     epochs: u8,
     starts: u8,
     crashes: u8,
-    /// Look for what may happen, not for what must not.
+    /// Search for what may happen, not for what must not.
     examples: bool,
 }
 
@@ -77,7 +77,7 @@ impl Protocol {
     }
 }
 
-/// What becomes of a send.
+/// What happens to a batch that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Commit {
     Answered,
@@ -136,7 +136,7 @@ impl Model for Protocol {
                     Commit::Lost,
                     Commit::Limbo,
                 ]
-                .map(|fate| Send(one, fate)),
+                .map(|commit| Send(one, commit)),
             );
             for other in 0..REPLICAS {
                 actions.extend([
@@ -154,7 +154,7 @@ impl Model for Protocol {
         match action {
             Action::TakeOver(one) => self.take_over(&mut next, one),
             Action::Submit(one) => submit(&mut next, one),
-            Action::Send(one, fate) => self.send(&mut next, one, fate),
+            Action::Send(one, commit) => self.send(&mut next, one, commit),
             Action::Arrive => next
                 .limbo
                 .take()
@@ -211,23 +211,24 @@ fn promised() -> Vec<Property<Protocol>> {
         }),
         Property::always("what was acknowledged is kept", |_, state: &State| {
             let submitted =
-                !state.told_submitted || state.holds(|record| *record == Record::Submitted);
+                !state.acknowledged_submit || state.holds(|record| *record == Record::Submitted);
             submitted
-                && (!state.told_ended || state.holds(|record| matches!(record, Record::Ended(_))))
+                && (!state.acknowledged_end
+                    || state.holds(|record| matches!(record, Record::Ended(_))))
         }),
     ]
 }
 
-/// What a protocol that does nothing would never show.
+/// What must be possible: a protocol that does nothing would keep every promise.
 fn possible() -> Vec<Property<Protocol>> {
     vec![
         Property::sometimes("a zombie is refused", |_, state: &State| state.refused),
         Property::sometimes("a batch is recognised", |_, state: &State| state.recognised),
         Property::sometimes("an adopted attempt ends its task", |_, state: &State| {
-            state.adopted && state.told_ended && state.starts == 1
+            state.adopted && state.acknowledged_end && state.starts == 1
         }),
         Property::sometimes("a lost attempt is repeated", |_, state: &State| {
-            state.starts == 2 && state.told_ended
+            state.starts == 2 && state.acknowledged_end
         }),
     ]
 }

@@ -1,6 +1,5 @@
-//! What there is: the database, the replicas, what is on its way between them, and one task.
+//! The state of the model: the database, the replicas, the messages between them, and one task.
 
-/// Replicas.
 pub(crate) const REPLICAS: usize = 2;
 
 /// A line of the journal.
@@ -19,19 +18,19 @@ pub(crate) struct Batch {
     pub record: Record,
 }
 
-/// What an owner thinks of the task.
+/// What an owner knows of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum View {
     Unknown,
     /// It may run somewhere.
-    Suspect,
+    InDoubt,
     Queued,
     /// On a replica, under a token.
     Running(usize, u8),
     Ended,
 }
 
-/// An owner, or one that thinks it is.
+/// An owner, or a replica that believes to be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Owner {
     pub epoch: u8,
@@ -40,13 +39,13 @@ pub(crate) struct Owner {
     /// Sent, and of unknown fate.
     pub in_flight: Option<Record>,
     pub task: View,
-    /// Replicas whose report or fence was seen to.
+    /// Replicas that have reported or were fenced.
     pub cleared: [bool; REPLICAS],
-    /// Whether runs that have ended were seen to.
+    /// Crashed replicas were fenced.
     pub dead_cleared: bool,
 }
 
-/// What an executor has of the task.
+/// What an executor does with the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Work {
     None,
@@ -64,7 +63,6 @@ pub(crate) struct Replica {
     pub seen: u8,
 }
 
-/// Everything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State {
     pub epoch: u8,
@@ -74,8 +72,8 @@ pub(crate) struct State {
     /// Replicas whose sessions were ended, and who may have no more under their old name.
     pub fenced: [bool; REPLICAS],
     pub replicas: [Replica; REPLICAS],
-    /// Backends that run the task on the target: token, and whose session it is. From `REPLICAS`
-    /// on: of a run that has ended.
+    /// Backends that run the task on the target: the token and the replica of the session. Numbers
+    /// from `REPLICAS` on: replicas that have crashed.
     pub backends: Vec<(u8, usize)>,
     /// A send that may still arrive.
     pub limbo: Option<Batch>,
@@ -83,17 +81,17 @@ pub(crate) struct State {
     pub dispatched: Option<(usize, u8)>,
     /// Tokens are never given twice: epoch and attempt in one number.
     pub next_token: u8,
-    pub told_submitted: bool,
-    pub told_ended: bool,
+    pub acknowledged_submit: bool,
+    pub acknowledged_end: bool,
     pub starts: u8,
     /// Attempts that were lost with their host or ended by a fence.
     pub losses: u8,
     pub crashes: u8,
-    /// A zombie's write was refused.
+    /// A write of a former owner was refused.
     pub refused: bool,
     /// An attempt went on under a new owner, and ended the task.
     pub adopted: bool,
-    /// A batch of unknown fate was recognised.
+    /// A batch of unknown outcome was recognised.
     pub recognised: bool,
     /// A batch of an older epoch was taken.
     pub stale_write: bool,
@@ -129,8 +127,8 @@ impl State {
             limbo: None,
             dispatched: None,
             next_token: 1,
-            told_submitted: false,
-            told_ended: false,
+            acknowledged_submit: false,
+            acknowledged_end: false,
             starts: 0,
             losses: 0,
             crashes: 0,

@@ -45,8 +45,8 @@ fn start() -> InProcess {
     })
 }
 
-/// A connection, once the server answers. One per test: a connection belongs to the runtime that
-/// made it.
+/// A connection, once the server answers. Each test needs its own: it belongs to the runtime of the
+/// test.
 pub(crate) async fn channel() -> Channel {
     let url = SERVER.url();
     Client::connect_lazy(&url)
@@ -70,7 +70,7 @@ pub(crate) async fn statuses() -> StatusServiceClient<Channel> {
     StatusServiceClient::new(channel().await)
 }
 
-/// A new scheduler's handle.
+/// Opens a scheduler; returns its handle.
 pub(crate) async fn opened(client: &mut Schedulers, settings: api::SchedulerSettings) -> String {
     let request = api::GetSchedulerRequest {
         settings: Some(settings),
@@ -80,7 +80,7 @@ pub(crate) async fn opened(client: &mut Schedulers, settings: api::SchedulerSett
     response.into_inner().scheduler.expect("a scheduler").handle
 }
 
-/// `message` as a caller of `namespace` sends it.
+/// `message` from a caller in `namespace`.
 pub(crate) fn from<T>(namespace: &'static str, message: T) -> Request<T> {
     let mut request = Request::new(message);
     request
@@ -109,7 +109,7 @@ pub(crate) fn sql(statement: &str, order: Option<i64>) -> api::Task {
     }
 }
 
-/// The server answers a good call.
+/// Asserts that the server still serves.
 pub(crate) async fn still_answers() {
     let mut client = schedulers().await;
     let handle = opened(&mut client, Default::default()).await;

@@ -1,5 +1,5 @@
-//! What never reaches a handler: messages that are too large or no messages at all, unknown
-//! methods, deadlines.
+//! Calls that never reach a handler: messages that are too large or malformed, unknown methods,
+//! deadlines that have passed.
 
 use super::{
     answer,

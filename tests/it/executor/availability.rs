@@ -1,4 +1,4 @@
-//! Targets that are away, come back, or still run what a dead predecessor began.
+//! Targets that go away, come back, or still run what a lost executor started.
 
 use super::fixture::{Fixture, failed, sql};
 use crate::harness::postgres::{POSTGRES, connect, database, start};
@@ -32,7 +32,7 @@ async fn a_target_that_goes_away_loses_its_slots_and_gets_them_back() {
     assert_eq!(fixture.slots().await, 0);
     assert_eq!(fixture.ended(refused).await.report, Report::NotStarted);
     assert!(fixture.executor.targets().remove(0).unavailable.is_some());
-    // Nobody can tell yet whether the running one is dead.
+    // It is not known yet whether the running task has ended.
     fixture.silent(running).await;
     postgres.restart().expect("started again");
     assert_eq!(fixture.slots().await, 2);
@@ -76,17 +76,17 @@ async fn what_a_lost_executor_began_is_ended_and_nobody_else() {
     let left = before.start(sql("select pg_sleep(60)"));
     before.asleep().await;
     let session = before.notes.recv().await.expect("registered");
-    let mut look = connect(&options).await;
+    let mut observer = connect(&options).await;
     let after = Fixture::on(options, 1);
-    // The number alone is not enough: this process began at another time.
+    // The pid alone is not enough: this process started at another time.
     let bystander = Session {
         backend_start: Time(session.backend_start.0 + 1),
         ..session.clone()
     };
     after.executor.end_session(&bystander).await;
-    assert_eq!(sleeping(&mut look).await, 1);
+    assert_eq!(sleeping(&mut observer).await, 1);
     after.executor.end_session(&session).await;
-    assert_eq!(sleeping(&mut look).await, 0);
+    assert_eq!(sleeping(&mut observer).await, 0);
     assert_eq!(
         failed(before.ended(left).await.report),
         ("57P01".into(), true)
@@ -94,7 +94,10 @@ async fn what_a_lost_executor_began_is_ended_and_nobody_else() {
 }
 
 async fn sleeping(session: &mut sqlx::PgConnection) -> i64 {
-    let query = "select count(*) from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()";
+    let query = "select count(*)
+        from pg_stat_activity
+        where wait_event = 'PgSleep'
+          and datname = current_database()";
     sqlx::query_scalar(query)
         .fetch_one(session)
         .await
@@ -118,8 +121,8 @@ async fn a_task_whose_connection_breaks_is_lost_only_when_its_backend_is_gone() 
     assert_eq!(fixture.value("select 1").await, "1");
 }
 
-/// Between the executor and the server. A cut shows on the executor's side only, as when a middle
-/// box gives up.
+/// Connections between the executor and the server. Only the executor notices a cut, as when a
+/// middle box fails.
 struct Network {
     dir: TempDir,
     cut: Arc<Notify>,

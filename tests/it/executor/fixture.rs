@@ -1,4 +1,4 @@
-//! An executor on a database of its own, driven through its channel.
+//! An executor on a database of its own, driven through its link to an owner.
 
 use crate::harness::postgres::{POSTGRES, connect, database};
 use rallypoint::{
@@ -23,14 +23,14 @@ pub(super) struct Fixture {
     pub options: PgConnectOptions,
     pub handle: Handle,
     pub clock: Clock,
-    /// What the executor told the register of sessions.
+    /// Sessions that the executor has registered.
     pub notes: mpsc::Receiver<Session>,
     events: mpsc::Receiver<ExecutorReport>,
     waiting: VecDeque<Event>,
     next: Seq,
 }
 
-/// What a task is to be run with.
+/// A statement and how it is run.
 #[derive(Default)]
 pub(super) struct Task {
     pub text: String,
@@ -40,7 +40,7 @@ pub(super) struct Task {
 }
 
 impl Fixture {
-    /// On a new database of the shared server, ready.
+    /// Starts an executor on a new database of the shared server and waits for its slots.
     pub(super) async fn new(slots: u32) -> Self {
         let options = POSTGRES.options_for(&database(TARGET), TARGET);
         let mut fixture = Fixture::on(options, slots);
@@ -48,7 +48,7 @@ impl Fixture {
         fixture
     }
 
-    /// On any database, not ready yet.
+    /// Starts an executor on any database; its slots are not ready yet.
     pub(super) fn on(options: PgConnectOptions, slots: u32) -> Self {
         let (out, events) = mpsc::channel(4);
         let (sessions, register) = mpsc::channel(100);
@@ -125,7 +125,10 @@ impl Fixture {
     }
 
     pub(super) async fn ended(&mut self, seq: Seq) -> Completion {
-        let found = |event: &Event| matches!(event, Event::Completed(_, completion) if completion.first == seq);
+        let found = |event: &Event| match event {
+            Event::Completed(_, completion) => completion.first == seq,
+            _ => false,
+        };
         match self.event(found).await {
             Event::Completed(token, completion) => {
                 self.executor.acknowledge(&[token]);
@@ -164,7 +167,7 @@ impl Fixture {
         }
     }
 
-    /// Nothing is reported of it for a while.
+    /// Asserts that nothing is reported of a task for a while.
     pub(super) async fn silent(&mut self, seq: Seq) {
         let ended = timeout(Duration::from_millis(300), self.ended(seq)).await;
         assert!(ended.is_err(), "{ended:?}");
@@ -179,12 +182,12 @@ impl Fixture {
         self.run(sql(text)).await
     }
 
-    /// The result of a text that must succeed.
+    /// The result of a task that must succeed.
     pub(super) async fn result(&mut self, task: Task) -> TaskResult {
         succeeded(self.run(task).await)
     }
 
-    /// The one value that a text returns, as it stands in the JSON.
+    /// The one value that a query returns, as it stands in the JSON.
     pub(super) async fn value(&mut self, text: &str) -> String {
         let result = self
             .result(Task {
@@ -201,11 +204,14 @@ impl Fixture {
         connect(&self.options).await
     }
 
-    /// Waits until the slot's backend runs a text that sleeps.
+    /// Waits until a backend sleeps; returns its pid.
     pub(super) async fn asleep(&self) -> i32 {
         let mut session = self.session().await;
         loop {
-            let query = "select pid from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()";
+            let query = "select pid
+                from pg_stat_activity
+                where wait_event = 'PgSleep'
+                  and datname = current_database()";
             let pid: Option<i32> = sqlx::query_scalar(query)
                 .fetch_optional(&mut session)
                 .await
@@ -218,7 +224,7 @@ impl Fixture {
     }
 }
 
-/// What the owner calls the attempt of a task.
+/// The token of the attempt of a task.
 pub(super) fn token(seq: Seq) -> Token {
     Token {
         epoch: Epoch(1),
@@ -267,7 +273,7 @@ pub(super) fn json(result: &TaskResult) -> &str {
     std::str::from_utf8(&result.rows_json).expect("UTF-8")
 }
 
-/// A register that writes nothing down, but passes on what is registered.
+/// A register that stores nothing, but passes on what is registered.
 fn registered(mut register: mpsc::Receiver<SessionNote>) -> mpsc::Receiver<Session> {
     let (tell, notes) = mpsc::channel(100);
     tokio::spawn(async move {

@@ -1,10 +1,18 @@
-//! Attempts that are ended from outside.
+//! Attempts that are ended from outside: by limits, by a stop, by a lost backend, by a shutdown.
 
 use super::fixture::{Fixture, GRACE, Task, failed, limited, sql, token};
 use rallypoint::core::{Report, Seq, TimeLimit};
 use std::time::{Duration, Instant};
 
 const SHORT: Duration = Duration::from_millis(100);
+/// The number of backends that sleep.
+const SLEEPING: &str = "select count(*)
+    from pg_stat_activity
+    where wait_event = 'PgSleep' and datname = current_database()";
+/// The number of backends that run a statement, the one that counts them included.
+const ACTIVE: &str = "select count(*)
+    from pg_stat_activity
+    where state = 'active' and datname = current_database()";
 
 #[tokio::test]
 async fn an_attempt_ends_at_its_timeout_and_at_its_deadline() {
@@ -25,26 +33,24 @@ async fn an_attempt_ends_at_its_timeout_and_at_its_deadline() {
             .await,
         Report::Succeeded(_)
     ));
-    assert_eq!(
-        fixture.value("select count(*) from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()").await,
-        "0"
-    );
+    assert_eq!(fixture.value(SLEEPING).await, "0");
 }
 
 #[tokio::test]
 async fn a_text_that_traps_its_cancel_is_terminated() {
     let mut fixture = Fixture::new(1).await;
-    let trap = "do $$ begin loop begin perform pg_sleep(60); exception when query_canceled then null; end; end loop; end $$";
+    let trap = "do $$ begin
+        loop
+            begin perform pg_sleep(60); exception when query_canceled then null; end;
+        end loop;
+    end $$";
     let begun = Instant::now();
     assert_eq!(
         timed_out(fixture.run(limited(trap, SHORT)).await),
         "TIMEOUT"
     );
     assert!(begun.elapsed() >= SHORT + GRACE);
-    assert_eq!(
-        fixture.value("select count(*) from pg_stat_activity where state = 'active' and datname = current_database()").await,
-        "1"
-    );
+    assert_eq!(fixture.value(ACTIVE).await, "1");
 }
 
 #[tokio::test]

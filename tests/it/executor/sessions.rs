@@ -1,4 +1,4 @@
-//! A slot's session from task to task.
+//! The session of a slot, from one task to the next.
 
 use super::fixture::{Fixture, Task, failed, json, sql};
 use crate::harness::postgres::connect;
@@ -29,7 +29,10 @@ async fn nothing_of_a_task_is_left_in_the_session_of_the_next() {
         .expect("a role");
     let result = fixture.result(Task {
         rows: 1,
-        ..sql("set search_path = x; set statement_timeout = 9999; set role guest; select current_user")
+        ..sql(
+            "set search_path = x; set statement_timeout = 9999; set role guest;
+            select current_user",
+        )
     });
     assert_eq!(json(&result.await), r#"[{"current_user":"guest"}]"#);
     assert_eq!(
@@ -43,13 +46,17 @@ async fn nothing_of_a_task_is_left_in_the_session_of_the_next() {
         "0"
     );
     assert_eq!(fixture.value("select current_user").await, "app");
-    let text = "create temp table mine (a int); prepare p as select 1; listen c; select pg_advisory_lock(1);
+    let text = "create temp table mine (a int); prepare p as select 1; listen c;
+        select pg_advisory_lock(1);
         declare c cursor with hold for select 1";
     let pid = fixture.value("select pg_backend_pid()").await;
     fixture.result(sql(text)).await;
-    let left = "select concat(to_regclass('mine'), (select count(*) from pg_prepared_statements where from_sql),
+    let left = "select concat(
+        to_regclass('mine'),
+        (select count(*) from pg_prepared_statements where from_sql),
         (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()),
-        (select count(*) from pg_listening_channels()), (select count(*) from pg_cursors where is_holdable))";
+        (select count(*) from pg_listening_channels()),
+        (select count(*) from pg_cursors where is_holdable))";
     assert_eq!(fixture.value(left).await, "0000");
     assert_eq!(
         fixture.value("select pg_backend_pid()").await,

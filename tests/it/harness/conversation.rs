@@ -22,7 +22,7 @@ pub(crate) struct Conversation {
 
 /// The events of a stream, and why it ended.
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct Received {
     pub done: Vec<api::AsyncDone>,
     pub end: api::End,
 }
@@ -48,11 +48,11 @@ impl Conversation {
 
     /// All events, until everything submitted so far has ended.
     pub(crate) async fn all_done(&self) -> Vec<api::AsyncDone> {
-        self.hear(0, None).await.done
+        self.read_stream(0, None).await.done
     }
 
     /// Reads a stream to its end.
-    pub(crate) async fn hear(&self, after: i64, until: Option<Kind>) -> Heard {
+    pub(crate) async fn read_stream(&self, after: i64, until: Option<Kind>) -> Received {
         let mut stream = self
             .scheduler
             .synchronize(after, until)
@@ -66,7 +66,7 @@ impl Conversation {
         {
             done.extend(events);
         }
-        Heard {
+        Received {
             done,
             end: stream.end().expect("a reason").clone(),
         }
@@ -104,7 +104,7 @@ impl Conversation {
     }
 }
 
-impl Heard {
+impl Received {
     pub(crate) fn numbers(&self) -> Vec<i64> {
         self.done.iter().map(|done| done.done_no).collect()
     }

@@ -64,8 +64,10 @@ async fn a_refused_batch_writes_nothing_and_its_number_stays_free() {
 async fn a_lost_connection_leaves_a_batch_unknown_and_the_next_append_connects() {
     let mut owned = Owned::new().await;
     owned.write(Records::default()).await;
-    let kill = "select count(pg_terminate_backend(pid)) from pg_stat_activity
-                where datname = current_database() and application_name = 'rallypoint journal writer'";
+    let kill = "select count(pg_terminate_backend(pid))
+        from pg_stat_activity
+        where datname = current_database()
+          and application_name = 'rallypoint journal writer'";
     assert_eq!(owned.count(kill).await, 1);
     assert!(matches!(
         owned.append(Records::default()).await,

@@ -1,4 +1,4 @@
-//! Records as the core would make them.
+//! Records as the core makes them.
 
 use rallypoint::core::*;
 use std::{collections::BTreeMap, sync::Arc};
@@ -53,8 +53,8 @@ pub(super) fn image(handle: Handle, at: Time) -> SchedulerImage {
     }
 }
 
-/// As it is read again: rows are looked for three days further back, since a day may have been
-/// missing.
+/// The image as it is read again: rows are looked for three days further back, since a day may have
+/// been missing.
 pub(super) fn read_again(image: SchedulerImage) -> SchedulerImage {
     let first_day = Day(image.checkpoint.first_day.0 - 3);
     SchedulerImage {
@@ -146,7 +146,7 @@ pub(super) fn completion(
     })
 }
 
-/// `done` one by one.
+/// The outcomes of single tasks.
 pub(super) fn singly(done: &[Done]) -> Vec<Done> {
     let each = |done: &Done| {
         let done = done.clone();

@@ -76,6 +76,9 @@ async fn batch_numbers_are_made_ahead_and_go_a_range_at_a_time_without_a_dead_ro
 }
 
 async fn ranges(psql: &mut PgConnection) -> Vec<i32> {
-    let ranges = "select right(inhrelid::regclass::text, -6)::int4 from pg_inherits where inhparent = 'batch'::regclass order by 1";
+    let ranges = "select right(inhrelid::regclass::text, -6)::int4
+        from pg_inherits
+        where inhparent = 'batch'::regclass
+        order by 1";
     sqlx::query_scalar(ranges).fetch_all(psql).await.unwrap()
 }

@@ -25,13 +25,13 @@ async fn a_day_over_its_retention_goes_and_a_younger_one_stays() {
             "{days} days old"
         );
         assert_eq!(owned.count(OLD_DAYS).await, 3 - dropped as i64);
-        let kept = owned
+        let events = owned
             .journal
             .reader()
             .events(a, DoneNo(0), 10)
             .await
             .unwrap();
-        assert_eq!(kept.is_empty(), dropped > 0, "{days} days old");
+        assert_eq!(events.is_empty(), dropped > 0, "{days} days old");
     }
 }
 
@@ -93,7 +93,7 @@ async fn one_of_six_unfinished(owned: &mut Owned, a: Handle, b: Handle) -> Attem
 }
 
 #[tokio::test]
-async fn of_a_day_with_thousands_of_schedulers_every_needed_row_is_kept() {
+async fn of_a_day_with_thousands_of_schedulers_every_needed_row_stays() {
     let mut owned = at_work_ago(40).await;
     let now = owned.now;
     let mut handles: Vec<Handle> = (0..4_500).map(|_| handle()).collect();
@@ -120,11 +120,11 @@ async fn of_a_day_with_thousands_of_schedulers_every_needed_row_is_kept() {
 
     assert_eq!(owned.journal.upkeep().drop_days().await.unwrap(), 3);
 
-    let kept: Vec<uuid::Uuid> = sqlx::query_scalar("select handle from submission order by 1")
+    let left: Vec<uuid::Uuid> = sqlx::query_scalar("select handle from submission order by 1")
         .fetch_all(&mut owned.psql().await)
         .await
         .unwrap();
-    assert_eq!(kept, open.map(|handle| handle.uuid()));
+    assert_eq!(left, open.map(|handle| handle.uuid()));
 }
 
 #[tokio::test]
@@ -247,7 +247,7 @@ async fn a_scheduler_that_ended_long_ago_goes_after_its_log() {
     );
     let reader = owned.journal.reader();
     assert!(reader.scheduler(gone).await.unwrap().is_none());
-    for kept in [logged, recent, open] {
-        assert!(reader.scheduler(kept).await.unwrap().is_some());
+    for handle in [logged, recent, open] {
+        assert!(reader.scheduler(handle).await.unwrap().is_some());
     }
 }

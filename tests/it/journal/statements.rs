@@ -1,6 +1,6 @@
-//! Every statement of the journal, read as text: shards can be spread over a distributed Postgres
-//! later without touching tables or statements. The rules were found out on one (Citus): what it
-//! refuses is not said here either.
+//! Every statement of the journal, read as text, keeps the rules under which shards can be spread
+//! over a distributed Postgres later. The rules were found with Citus: what it refuses is not used
+//! here.
 
 use rallypoint::journal::statements;
 use std::{fs, path::Path};
@@ -15,7 +15,7 @@ const TABLES: [&str; 8] = [
     "completion",
     "attempt",
 ];
-/// Housekeeping over all shards, which may be slow.
+/// Maintenance over all shards, which may be slow.
 const CROSS_SHARD: [&str; 1] = ["last_batches"];
 /// Where statements are put together: from names of partitions, and from the fragments of the
 /// writer.
@@ -110,7 +110,7 @@ fn a_changed_row_never_depends_on_when_or_where_it_is_changed() {
 }
 
 #[test]
-fn nothing_is_said_that_another_engine_does_not_know() {
+fn nothing_is_used_that_another_engine_does_not_know() {
     let banned = [
         "ctid",
         "listen",
@@ -123,10 +123,10 @@ fn nothing_is_said_that_another_engine_does_not_know() {
         "pg_try_advisory_lock",
     ];
     check(|statement| {
-        let said = words(&statement.text)
+        let used = words(&statement.text)
             .into_iter()
             .find(|word| banned.contains(word));
-        said.map(|word| format!("says `{word}`"))
+        used.map(|word| format!("uses `{word}`"))
     });
 }
 
@@ -204,7 +204,8 @@ fn every_statement_stands_in_the_sources_under_a_name() {
 #[test]
 fn the_reader_of_statements_sees_tables_and_their_names() {
     let text = one_line(
-        "with a as (select 1 from scheduler r join batch on true) insert into session (shard, x) select 1 from a",
+        "with a as (select 1 from scheduler r join batch on true)
+         insert into session (shard, x) select 1 from a",
     );
     let found: Vec<(String, String)> = references(&text);
     let pair = |table: &str, alias: &str| (table.to_owned(), alias.to_owned());
@@ -225,7 +226,7 @@ fn the_reader_of_statements_sees_tables_and_their_names() {
     );
 }
 
-/// Every statement, those of the writer included.
+/// Checks every statement, those of the writer included.
 #[track_caller]
 fn check(fault: impl Fn(&Statement) -> Option<String>) {
     let mut all: Vec<Statement> = sources()
@@ -253,7 +254,7 @@ fn references(text: &str) -> Vec<(String, String)> {
     ];
     let mut found = Vec::new();
     for pair in words.windows(3) {
-        // a name in brackets is the column list of an insert
+        // A name in brackets is the column list of an insert
         if verbs.contains(&pair[0]) && TABLES.contains(&pair[1]) {
             let alias = pair[2];
             let inserted = pair[0] == "into" || text.contains(&format!("{} ({alias}", pair[1]));
@@ -300,7 +301,7 @@ fn literal_statements(source: &str) -> Vec<Statement> {
             let end = rest.find('"').unwrap_or(rest.len());
             text.push_str(&rest[..end]);
             rest = &rest[(end + 1).min(rest.len())..];
-            // the next literal of a `concat!`, unless its bracket closes first
+            // The next literal of a `concat!`, unless its bracket closes first
             let Some(next) = rest.find('"').filter(|_| joined) else {
                 break;
             };

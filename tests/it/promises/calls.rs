@@ -1,5 +1,4 @@
-//! Calls that may be repeated: the same request id has its effect once, another payload under it
-//! has none.
+//! Calls that may be repeated: a request id has its effect once, and none with another payload.
 
 use crate::harness::{
     conversation::Conversation,

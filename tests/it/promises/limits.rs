@@ -1,5 +1,5 @@
-//! Limits: never more at one time than allowed, as read from the log; a lowered limit drains and
-//! kills nothing.
+//! Limits: never more tasks at one time than allowed, as read from the log; a lowered limit kills
+//! nothing.
 
 use crate::harness::{
     log::Log,

@@ -9,7 +9,7 @@ use rallypoint_client::api::{GetStatusResponse, ReleaseMode, SchedulerSettings};
 use sqlx::Row;
 
 #[tokio::test]
-async fn the_execution_log_tells_the_whole_story_in_plain_sql() {
+async fn the_execution_log_shows_every_task_in_plain_sql() {
     let server = Server::start().await;
     let client = server
         .client

@@ -1,4 +1,5 @@
-//! Orders: all of one together, the next one only when it has ended, whatever happens in between.
+//! Orders: the tasks of one run together, and the next one starts only when it has ended, whatever
+//! happens in between.
 
 use crate::harness::{
     conversation::Conversation,

@@ -1,5 +1,4 @@
-//! Ending, stopping and holding up work: release, cancel, pause, halt and the cancellation of the
-//! rest.
+//! Ending and stopping work: release, cancel, pause, halt, deadlines, and cancelling the rest.
 
 use crate::harness::{
     conversation::Conversation,
@@ -187,7 +186,10 @@ async fn a_halt_blocks_later_orders_until_it_is_lifted() {
     scheduler
         .submit([failing().order(1), noop().order(1), noop().order(2), noop()])
         .await;
-    assert_eq!(scheduler.hear(0, None).await.reason(), Reason::Halted);
+    assert_eq!(
+        scheduler.read_stream(0, None).await.reason(),
+        Reason::Halted
+    );
     let halted = scheduler.scheduler.describe().await.expect("described");
     assert_eq!(
         (halted.blocked, halted.halt.map(|halt| halt.failed)),
@@ -205,7 +207,10 @@ async fn a_release_cancels_what_a_halt_blocks() {
     scheduler
         .submit([failing().order(1), noop().order(2), noop().order(3)])
         .await;
-    assert_eq!(scheduler.hear(0, None).await.reason(), Reason::Halted);
+    assert_eq!(
+        scheduler.read_stream(0, None).await.reason(),
+        Reason::Halted
+    );
     scheduler
         .scheduler
         .release(ReleaseMode::Finish, true)

@@ -1,4 +1,4 @@
-//! The steps of the protocol. Each says by `None` that it is not possible now.
+//! The steps of the protocol. A step returns `None` if it is not possible now.
 
 use super::{Commit, Protocol};
 use crate::state::{Batch, Owner, REPLICAS, Record, State, View, Work};
@@ -17,7 +17,7 @@ impl Protocol {
         let submitted = state.holds(|record| *record == Record::Submitted);
         let task = match (submitted, ended) {
             (_, true) => View::Ended,
-            (true, false) if state.epoch > 1 && self.rules.suspects_wait => View::Suspect,
+            (true, false) if state.epoch > 1 && self.rules.in_doubt_waits => View::InDoubt,
             (true, false) => View::Queued,
             (false, false) => View::Unknown,
         };
@@ -34,7 +34,7 @@ impl Protocol {
         Some(())
     }
 
-    pub(crate) fn send(&self, state: &mut State, one: usize, fate: Commit) -> Option<()> {
+    pub(crate) fn send(&self, state: &mut State, one: usize, commit: Commit) -> Option<()> {
         let owner = state.replicas[one].owner?;
         let record = owner.in_flight?;
         let batch = Batch {
@@ -43,9 +43,9 @@ impl Protocol {
             record,
         };
         if !self.rules.durable_first {
-            told(state, record);
+            acknowledge(state, record);
         }
-        match fate {
+        match commit {
             Commit::Lost => {}
             Commit::Limbo => state.limbo = Some(batch),
             Commit::Unanswered => _ = self.append(state, batch),
@@ -57,7 +57,7 @@ impl Protocol {
                 } else {
                     View::Ended
                 };
-                told(state, record);
+                acknowledge(state, record);
             }
             Commit::Answered => {
                 state.refused |= owner.epoch < state.epoch;
@@ -67,7 +67,7 @@ impl Protocol {
         Some(())
     }
 
-    /// The one statement that writes; whether the batch is in the journal.
+    /// The one statement that writes; returns whether the batch is in the journal.
     pub(crate) fn append(&self, state: &mut State, batch: Batch) -> bool {
         let behind = state.journal.len() as u8 + 1;
         if self.rules.recognise && batch.no < behind {
@@ -89,7 +89,7 @@ impl Protocol {
         let report = state.reports[other]?;
         let owner = current(state, one)?;
         owner.cleared[other] = true;
-        if let (Work::Running(token) | Work::Done(token), View::Suspect, true) =
+        if let (Work::Running(token) | Work::Done(token), View::InDoubt, true) =
             (report, owner.task, self.rules.adopt)
         {
             owner.task = View::Running(other, token);
@@ -98,8 +98,7 @@ impl Protocol {
         Some(())
     }
 
-    /// Shows that nothing of a replica runs any more, alive or not: its heartbeats may merely be
-    /// late.
+    /// Ends everything a replica runs, alive or not: its heartbeats may merely be late.
     pub(crate) fn fence(&self, state: &mut State, one: usize, other: usize) -> Option<()> {
         if one == other || state.fenced[other] {
             return None;
@@ -116,13 +115,13 @@ impl Protocol {
             state
                 .backends
                 .retain(|(_, whose)| *whose % REPLICAS != other);
-            // What it had done and not told is lost with it.
+            // An outcome that it had not delivered is lost with it.
             state.losses += u8::from(lost || matches!(state.replicas[other].work, Work::Done(_)));
         }
         Some(())
     }
 
-    /// Shows that nothing of runs that have ended goes on.
+    /// Ends everything that crashed replicas have left running.
     pub(crate) fn fence_dead(&self, state: &mut State, one: usize) -> Option<()> {
         let owner = current(state, one)?;
         (!owner.dead_cleared).then_some(())?;
@@ -133,10 +132,10 @@ impl Protocol {
         Some(())
     }
 
-    /// Suspects that nobody has are queued again.
+    /// A task in doubt that no replica runs is queued again.
     pub(crate) fn decide(&self, state: &mut State, one: usize) -> Option<()> {
         let owner = current(state, one)?;
-        (owner.task == View::Suspect && owner.dead_cleared && owner.cleared == [true; REPLICAS])
+        (owner.task == View::InDoubt && owner.dead_cleared && owner.cleared == [true; REPLICAS])
             .then_some(())?;
         owner.task = View::Queued;
         Some(())
@@ -144,7 +143,7 @@ impl Protocol {
 
     pub(crate) fn dispatch(&self, state: &mut State, one: usize, other: usize) -> Option<()> {
         let (token, many) = (state.next_token, state.starts);
-        // An owner that was overtaken does not know it yet.
+        // An owner that was replaced may not know it yet.
         let owner = state.replicas[one].owner.as_mut()?;
         if owner.task != View::Queued
             || owner.in_flight.is_some()
@@ -159,7 +158,7 @@ impl Protocol {
         Some(())
     }
 
-    /// An executor takes work on, if it gets a session.
+    /// An executor starts work if it gets a session.
     pub(crate) fn deliver(&self, state: &mut State) -> Option<()> {
         let (one, marked) = state.dispatched?;
         let (token, epoch) = (marked / 8, marked % 8);
@@ -167,7 +166,7 @@ impl Protocol {
         let old = self.rules.refuse_old_work && epoch < state.replicas[one].seen;
         let no_session = self.rules.register && state.fenced[one];
         if old || no_session || state.replicas[one].work != Work::None {
-            // Nobody starts it under this token any more.
+            // No executor starts it under this token any more.
             state.losses += 1;
             state.starts += 1;
             return Some(());
@@ -184,7 +183,7 @@ impl Protocol {
         };
         let owner = state.replicas[one].owner.as_mut()?;
         if owner.task == View::Ended {
-            // Durable: the executor need not keep it.
+            // It is durable: the executor forgets it.
             state.replicas[other].work = Work::None;
             return Some(());
         }
@@ -207,7 +206,8 @@ impl Protocol {
         (replica.owner, replica.work, replica.seen) = (None, Work::None, seen);
         state.reports[one] = Some(Work::None);
         state.fenced[one] = false;
-        // It comes back under another name; what runs under the old one goes on until it is fenced.
+        // It comes back under another name; what runs under the old name goes on until it is
+        // fenced.
         for (_, whose) in state.backends.iter_mut().filter(|(_, whose)| *whose == one) {
             *whose += REPLICAS;
         }
@@ -227,7 +227,7 @@ pub(super) fn submit(state: &mut State, one: usize) -> Option<()> {
     Some(())
 }
 
-/// In its heartbeat a replica sees a new epoch, and writes down what it has.
+/// A replica sees a new epoch in its heartbeat and reports what it runs.
 pub(super) fn report(state: &mut State, one: usize) -> Option<()> {
     (state.replicas[one].seen < state.epoch && !state.fenced[one]).then_some(())?;
     state.replicas[one].seen = state.epoch;
@@ -235,7 +235,7 @@ pub(super) fn report(state: &mut State, one: usize) -> Option<()> {
     Some(())
 }
 
-/// The backend of an attempt comes to its end; one that was ended brings nothing.
+/// The backend of an attempt ends; one that was fenced has no outcome.
 pub(super) fn finish(state: &mut State, one: usize) -> Option<()> {
     let Work::Running(token) = state.replicas[one].work else {
         return None;
@@ -246,7 +246,7 @@ pub(super) fn finish(state: &mut State, one: usize) -> Option<()> {
     Some(())
 }
 
-/// A replica that was fenced gives up what it had and takes another name.
+/// A fenced replica gives up its work and takes another name.
 pub(super) fn rejoin(state: &mut State, one: usize) -> Option<()> {
     state.fenced[one].then_some(())?;
     state.fenced[one] = false;
@@ -257,7 +257,7 @@ pub(super) fn rejoin(state: &mut State, one: usize) -> Option<()> {
     Some(())
 }
 
-/// What was sent to a name that is no more arrives nowhere.
+/// A message to a name that is gone is lost.
 fn lose_message(state: &mut State, one: usize) {
     if state.dispatched.take_if(|(to, _)| *to == one).is_some() {
         state.starts += 1;
@@ -265,14 +265,14 @@ fn lose_message(state: &mut State, one: usize) {
     }
 }
 
-fn told(state: &mut State, record: Record) {
+fn acknowledge(state: &mut State, record: Record) {
     match record {
-        Record::Submitted => state.told_submitted = true,
-        Record::Ended(_) => state.told_ended = true,
+        Record::Submitted => state.acknowledged_submit = true,
+        Record::Ended(_) => state.acknowledged_end = true,
     }
 }
 
-/// The owner, if it is the present one: reports and fences are read and written under the epoch.
+/// The owner, if its epoch is the present one: reports and fences are read and written under it.
 fn current(state: &mut State, one: usize) -> Option<&mut Owner> {
     let epoch = state.epoch;
     state.replicas[one]
