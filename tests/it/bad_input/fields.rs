@@ -24,7 +24,7 @@ async fn a_malformed_handle_is_named_by_every_call() {
 }
 
 #[tokio::test]
-async fn wrong_fields_are_named_and_nothing_is_done() {
+async fn wrong_settings_are_named() {
     let mut client = schedulers().await;
     let settings = api::SchedulerSettings {
         max_parallelism: Some(0),
@@ -38,7 +38,11 @@ async fn wrong_fields_are_named_and_nothing_is_done() {
         answer(client.get_scheduler(open).await),
         invalid("settings.max_parallelism", "LIMIT_ZERO")
     );
+}
 
+#[tokio::test]
+async fn wrong_fields_are_named_and_nothing_is_done() {
+    let mut client = schedulers().await;
     let handle = opened(&mut client, Default::default()).await;
     let exec = |tasks| api::ExecAsyncRequest {
         handle: handle.clone(),
