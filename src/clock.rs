@@ -1,7 +1,9 @@
-//! Database time without asking the database: the offset last measured, plus this machine's monotonic clock.
+//! Database time without asking the database: the last measured offset plus this machine's
+//! monotonic clock.
 //!
-//! It never goes back: when the offset says so, it stands still until time has caught up. Only what this machine's own clock
-//! said before the first measurement does not count: it may be wrong by days.
+//! Time never goes back: when a measurement says so, the clock stands still until time has caught
+//! up. Times before the first measurement are excepted: this machine's own clock may be wrong by
+//! days.
 
 use crate::core::Time;
 use std::{
@@ -12,31 +14,31 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// A clock shared by all its clones.
+/// A clock; clones share its state.
 #[derive(Clone, Debug)]
-pub struct Clock(Arc<Face>);
+pub struct Clock(Arc<State>);
 
 #[derive(Debug)]
-struct Face {
+struct State {
     base: Instant,
     /// Database time at `base`, in microseconds.
     offset_us: AtomicI64,
-    /// The latest time told since the first measurement.
+    /// The latest time returned since the first measurement.
     last_us: AtomicI64,
     measured: AtomicBool,
 }
 
 impl Clock {
-    /// Starts with the time of this machine, until it is told better.
+    /// Starts with the time of this machine, until the first measurement.
     pub fn new() -> Self {
         let wall = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        Clock::showing(i64::try_from(wall.as_micros()).unwrap_or_default())
+        Clock::starting_at(i64::try_from(wall.as_micros()).unwrap_or_default())
     }
 
-    fn showing(wall_us: i64) -> Self {
-        Clock(Arc::new(Face {
+    fn starting_at(wall_us: i64) -> Self {
+        Clock(Arc::new(State {
             base: Instant::now(),
             offset_us: AtomicI64::new(wall_us),
             last_us: AtomicI64::new(i64::MIN),
@@ -59,7 +61,7 @@ impl Clock {
         )
     }
 
-    /// Takes over a measurement: the time of the database is `now`.
+    /// Applies a measurement: the time of the database is `now`.
     pub fn set(&self, now: Time) {
         self.0
             .offset_us
@@ -67,8 +69,9 @@ impl Clock {
         self.0.measured.store(true, Ordering::Release);
     }
 
-    /// Takes over a measurement that took so long: the time of the database was `now` at its beginning at the earliest, at
-    /// its end at the latest. What agrees with that stays as it is, so that a slow answer does not hold time up.
+    /// Applies a measurement that `took` some time: the time of the database was `now` at some
+    /// point between its start and its end. A clock that agrees with that is left alone, so that a
+    /// slow answer does not hold time up.
     pub fn correct(&self, now: Time, took: Duration) {
         let elapsed_us = self.elapsed_us();
         let estimate = self
@@ -113,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_whose_own_clock_is_a_day_ahead_is_put_right_by_the_first_measurement() {
+    fn a_machine_whose_own_clock_is_a_day_ahead_is_corrected_by_the_first_measurement() {
         let day = Duration::from_secs(24 * 3600);
         let database = Time(1_800_000_000_000_000);
         for measure in [
             |clock: &Clock, now| clock.set(now),
             |clock: &Clock, now| clock.correct(now, Duration::ZERO),
         ] {
-            let clock = Clock::showing((database + day).0);
+            let clock = Clock::starting_at((database + day).0);
             assert!(clock.now() >= database + day);
             measure(&clock, database);
             assert!(clock.now().since(database) < day / 2);
@@ -128,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_answer_does_not_hold_time_up_and_a_wrong_clock_is_put_right() {
+    fn a_slow_answer_does_not_hold_time_up_and_a_wrong_clock_is_corrected() {
         let (clock, hour) = (Clock::new(), Duration::from_secs(3600));
         let before = clock.now();
         clock.correct(Time(before.0 - 5_000_000), Duration::from_secs(3600));

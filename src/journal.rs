@@ -1,9 +1,10 @@
-//! The journal: the append-only record in Postgres from which a coordinator recovers (design section 6).
+//! The journal: the append-only record in Postgres from which a coordinator recovers.
 //!
-//! It owns the coordination database: no other room has SQL of it. Each duty has connections of its own: the [`Writer`]
-//! appends batches, the [`Heartbeat`] renews the lease, [`Maintenance`] makes days and drops old ones, and the
-//! [`Reader`]'s small pool serves the handlers of RPCs. Handlers may be dropped at any point, so reads are single
-//! autocommit statements, and handlers never touch the writer.
+//! It owns the coordination database: no other module has SQL for it. Each duty has its own
+//! connections: the [`Writer`] appends batches, the [`Heartbeat`] renews the lease, [`Maintenance`]
+//! makes new days and drops old ones, and the [`Reader`]'s small pool serves the handlers of RPCs.
+//! Handlers may be dropped at any point, so reads are single autocommit statements, and handlers
+//! never touch the writer.
 
 mod append;
 mod connect;
@@ -21,7 +22,8 @@ pub use append::{Batch, Commit, Writer, statements};
 pub use connect::{Journal, JournalConfig};
 pub use error::JournalError;
 pub use maintenance::Maintenance;
-pub use ownership::executor_sessions::{Enrolled, Session, Sessions};
+pub use ownership::executor_sessions::{Session, Sessions};
+pub use ownership::executors::Enrolled;
 pub use ownership::heartbeat::{Heartbeat, HeartbeatReading, Member, Membership};
 pub use ownership::lease::{Claim, Ownership, Replica, TakeOver};
 pub use preflight::Preflight;

@@ -1,10 +1,10 @@
-//! A Postgres of our own: for the zero-setup mode, the bench and the tests.
+//! A private Postgres for the zero-setup mode, the benches and the tests; not for production.
 //!
-//! It listens on a Unix socket in a directory closed to other accounts, never on the network, and dies with this process.
-//! It holds two databases: `rallypoint` (coordination, role `rallypoint`) and `app` (the default target, role `app`);
-//! neither role is a superuser or may connect to the other's database. One service at a time owns a data directory.
-//! Every call blocks for some milliseconds up to a few seconds: from async code use `spawn_blocking`. Not for production,
-//! which names its own database.
+//! It listens on a Unix socket in a directory closed to other accounts, never on the network, and
+//! dies with this process. It holds two databases, `rallypoint` (coordination, role `rallypoint`)
+//! and `app` (the default target, role `app`); neither role is a superuser or may connect to the
+//! other's database. One service at a time owns a data directory. Every call blocks for
+//! milliseconds up to seconds: use `spawn_blocking` from async code.
 
 mod account;
 mod binaries;
@@ -16,7 +16,7 @@ mod stale_server;
 
 use account::Account;
 use anyhow::{Context, Result, bail};
-use binaries::Programs;
+use binaries::Binaries;
 use data_dir::DataDir;
 pub use data_dir::default_data_dir;
 use nix::sys::signal::Signal;
@@ -36,17 +36,17 @@ pub const TARGET: &str = "app";
 /// The superuser of the private server; for its own administration and for tests.
 pub const SUPERUSER: &str = "postgres";
 
-/// How long a server may take to stop before it is told again, more firmly.
-const STOP_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a server may take to stop before it gets a harder signal.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a private Postgres is to be like.
+/// Settings of a private Postgres.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where its data stay; `None`: a temporary directory, removed at the end.
+    /// Where its data are stored; `None`: a temporary directory, removed at the end.
     pub data_dir: Option<PathBuf>,
     /// Committed means on disk. Only tests turn this off.
     pub durable: bool,
-    /// Settings of the server, which win over ours: `("shared_buffers", "1GB")`.
+    /// Settings of the server, which override ours: `("shared_buffers", "1GB")`.
     pub settings: Vec<(String, String)>,
 }
 
@@ -62,27 +62,27 @@ impl Default for Options {
 
 /// A running private Postgres. Dropping it stops it.
 pub struct PrivatePostgres {
-    programs: Programs,
+    binaries: Binaries,
     account: Account,
-    place: DataDir,
+    data_dir: DataDir,
     options: Options,
     server: Mutex<Option<Child>>,
 }
 
 impl PrivatePostgres {
-    /// Starts a server, making its data directory and databases when they are not there yet.
+    /// Starts a server; makes its data directory and databases when they do not exist.
     pub fn start(options: Options) -> Result<Self> {
-        let programs = Programs::find()?;
+        let binaries = Binaries::find()?;
         let account = Account::choose()?;
-        let place = match &options.data_dir {
+        let data_dir = match &options.data_dir {
             Some(dir) => DataDir::persistent(dir, &account)?,
             None => DataDir::temporary(&account)?,
         };
-        cluster::prepare(&programs, &account, &place)?;
+        cluster::prepare(&binaries, &account, &data_dir)?;
         let postgres = PrivatePostgres {
-            programs,
+            binaries,
             account,
-            place,
+            data_dir,
             options,
             server: Mutex::new(None),
         };
@@ -94,30 +94,30 @@ impl PrivatePostgres {
     pub fn restart(&self) -> Result<()> {
         let mut server = self.server();
         if let Some(child) = server.take() {
-            child.stop(Signal::SIGINT, STOP_PATIENCE);
+            child.stop(Signal::SIGINT, STOP_TIMEOUT);
         }
         *server = Some(cluster::start(
-            &self.programs,
+            &self.binaries,
             &self.account,
-            &self.place,
+            &self.data_dir,
             &self.options,
         )?);
         Ok(())
     }
 
-    /// Stops it in good order: sessions are ended, nothing is lost. [`Self::restart`] starts it again.
+    /// Stops it cleanly: sessions are ended, nothing is lost. [`Self::restart`] starts it again.
     pub fn stop(&self) {
         self.stop_with(Signal::SIGINT);
     }
 
-    /// Stops it as a crash would: at once, with recovery at the next start.
+    /// Stops it as a crash would: at once, and the next start recovers.
     pub fn immediate_stop(&self) {
         self.stop_with(Signal::SIGQUIT);
     }
 
     fn stop_with(&self, signal: Signal) {
         if let Some(child) = self.server().take() {
-            child.stop(signal, STOP_PATIENCE);
+            child.stop(signal, STOP_TIMEOUT);
         }
     }
 
@@ -147,7 +147,7 @@ impl PrivatePostgres {
         format!("postgres://{role}@localhost/{database}?host={socket}&sslmode=disable")
     }
 
-    /// The same as options of sqlx.
+    /// The same as options for sqlx.
     pub fn options_for(&self, database: &str, role: &str) -> PgConnectOptions {
         PgConnectOptions::new_without_pgpass()
             .socket(self.socket_dir())
@@ -159,10 +159,11 @@ impl PrivatePostgres {
 
     /// The directory of its socket.
     pub fn socket_dir(&self) -> &Path {
-        self.place.socket_dir()
+        self.data_dir.socket_dir()
     }
 
-    /// Makes an empty database that `owner` ([`COORDINATION`] or [`TARGET`]) owns and nobody else may connect to.
+    /// Makes an empty database that `owner` ([`COORDINATION`] or [`TARGET`]) owns and nobody else
+    /// may connect to.
     pub fn create_database(&self, name: &str, owner: &str) -> Result<()> {
         if !is_plain_name(name) || !is_plain_name(owner) {
             bail!(
@@ -203,15 +204,15 @@ impl PrivatePostgres {
 impl fmt::Debug for PrivatePostgres {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PrivatePostgres")
-            .field("base", &self.place.base())
+            .field("base", &self.data_dir.base())
             .finish_non_exhaustive()
     }
 }
 
 impl Drop for PrivatePostgres {
     fn drop(&mut self) {
-        // What is temporary need not be written down before it is thrown away.
-        self.stop_with(if self.place.is_temporary() {
+        // Temporary data need no checkpoint before they are removed.
+        self.stop_with(if self.data_dir.is_temporary() {
             Signal::SIGQUIT
         } else {
             Signal::SIGINT

@@ -83,7 +83,9 @@ impl OwnershipTask {
     /// Starts the heartbeat, and owns the shard whenever it may.
     pub(super) fn start(self, polls: watch::Sender<Option<Poll>>) {
         let heartbeat = HeartbeatTask {
-            heartbeat: self.journal.heart(self.replica.clone(), self.timing.lease),
+            heartbeat: self
+                .journal
+                .heartbeat(self.replica.clone(), self.timing.lease),
             timing: self.timing,
             clock: self.clock.clone(),
             state: self.state.clone(),

@@ -126,7 +126,7 @@ impl Started {
     fn new(parts: &Parts, hub: &Hub, commands: &CommandSender) -> Self {
         let state = ReplicaState::default();
         tokio::spawn(maintenance::run(
-            parts.journal.upkeep(),
+            parts.journal.maintenance(),
             state.clone(),
             commands.downgrade(),
         ));

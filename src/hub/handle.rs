@@ -119,7 +119,7 @@ impl Hub {
         let Parts {
             sessions, executor, ..
         } = &self.0.parts;
-        sessions.begin_afresh(|| executor.give_up()).await?;
+        sessions.return_from_fence(|| executor.give_up()).await?;
         sessions.window().await
     }
 

@@ -1,7 +1,8 @@
-//! Appends batches: one statement and one round trip each, in autocommit, on a connection of its own.
+//! Appends batches: one statement and one round trip each, in autocommit, on a connection of its
+//! own.
 //!
-//! Invariant: a batch is written as a whole or not at all, only by the owner of the shard, and only once however often
-//! it is sent. Nothing here decides what to do about a fate.
+//! A batch is written as a whole or not at all, only by the owner of the shard, and only once
+//! however often it is sent. Nothing here decides what to do when it is not written.
 
 mod attempt;
 mod columns;
@@ -28,62 +29,56 @@ use sqlx::{
 };
 use std::time::{Duration, Instant};
 
-/// How long the writer waits for an answer before the fate of a batch is unknown. More than the server's own limit.
-const PATIENCE: Duration = Duration::from_secs(35);
-/// How long it waits for a connection.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
-/// How often it looks for a day that was missing.
-const MISSING_DAY: Duration = Duration::from_secs(60);
+/// How long the writer waits for an answer before the result of a batch is unknown. Longer than the
+/// server's own `statement_timeout`.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval between checks whether a missing day has been made.
+const MISSING_DAY_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
-/// What is to be remembered as one.
+/// Records that are written together or not at all.
 #[derive(Debug)]
 pub struct Batch {
-    /// Of which shard.
     pub shard: ShardId,
     /// The ownership it was decided under.
     pub epoch: Epoch,
-    /// Its number: the last one's and one.
+    /// Previous batch number + 1.
     pub no: BatchNo,
     /// The day it was decided on: the partition of its rows, if there is one.
     pub day: Day,
-    /// What.
     pub records: Records,
 }
 
 /// What became of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Commit {
-    /// It is in the journal, by this send or an earlier one.
+    /// It is in the journal, through this send or an earlier one.
     Durable,
-    /// The shard is owned elsewhere, or the database has lost commits: step down and recover.
+    /// Another replica owns the shard, or the database has lost commits: step down and recover.
     Fenced,
-    /// Postgres will never take it; nothing is written.
+    /// Postgres will never accept it; nothing is written.
     Rejected {
-        /// SQLSTATE; empty when the batch could not even be sent.
+        /// Empty when the batch could not even be sent.
         sqlstate: String,
-        /// Its message.
         message: String,
     },
-    /// Nobody knows: send it again under its number.
-    Unknown {
-        /// What happened.
-        message: String,
-    },
+    /// Perhaps written, perhaps not: send it again under the same number.
+    Unknown { message: String },
 }
 
-/// The one connection that writes a shard's journal. It connects by itself. Use it from one task, and let every append
-/// come to its end.
+/// The one connection that writes a shard's journal; it connects when needed. Use it from one task
+/// only, and never drop an append before it returns.
 pub struct Writer {
     options: PgConnectOptions,
     connection: Option<PgConnection>,
-    columns: Columns,
+    rowsets: Rowsets,
     days: Days,
     days_read: Option<Instant>,
 }
 
-/// The columns of a batch by table.
+/// The rows of a batch by table.
 #[derive(Default)]
-struct Columns {
+struct Rowsets {
     submissions: submission::Submissions,
     completions: completion::Completions,
     attempts: attempt::Attempts,
@@ -91,53 +86,55 @@ struct Columns {
 }
 
 impl Writer {
-    /// A writer for the database `options` names; connects at the first append.
     pub(super) fn new(options: &PgConnectOptions) -> Self {
         Writer {
             options: Duty::Writer.options(options),
             connection: None,
-            columns: Columns::default(),
+            rowsets: Rowsets::default(),
             days: Days::default(),
             days_read: None,
         }
     }
 
-    /// Writes `batch`, and says what became of it.
+    /// Writes `batch` and returns what became of it.
     pub async fn append(&mut self, batch: &Batch) -> Commit {
-        let fate = match self.look_for(batch.day).await {
+        let commit = match self.refresh_days(batch.day).await {
             Ok(()) => self.send(batch).await,
-            Err(fate) => fate,
+            Err(commit) => commit,
         };
-        if matches!(fate, Commit::Unknown { .. }) {
-            // The next send begins with a new connection, and with the days there are then.
+        if matches!(commit, Commit::Unknown { .. }) {
+            // The next send uses a new connection and reads the days again.
             self.connection = None;
             self.days_read = None;
         }
-        fate
+        commit
     }
 
-    /// Reads which days there are, when that could have changed for `day`.
-    async fn look_for(&mut self, day: Day) -> Result<(), Commit> {
+    /// Reads which days exist, when that could have changed for `day`.
+    async fn refresh_days(&mut self, day: Day) -> Result<(), Commit> {
         if self.days.has(day) && self.days_read.is_some()
-            || self.days_read.is_some_and(|at| at.elapsed() < MISSING_DAY)
+            || self
+                .days_read
+                .is_some_and(|at| at.elapsed() < MISSING_DAY_POLL_INTERVAL)
         {
             return Ok(());
         }
         let connection = self.connected().await?;
-        self.days = match tokio::time::timeout(PATIENCE, Days::read(connection)).await {
+        self.days = match tokio::time::timeout(ANSWER_TIMEOUT, Days::read(connection)).await {
             Ok(Ok(days)) => days,
             Ok(Err(error)) => return Err(unknown(error)),
             Err(_) => return Err(unknown("no answer in time")),
         };
         self.days_read = Some(Instant::now());
         if !self.days.has(day) {
-            tracing::warn!(wanted = ?day, used = ?self.days.place(day), "the journal has no partition for today");
+            let used = self.days.partition_of(day);
+            tracing::warn!(wanted = ?day, ?used, "the journal has no partition for today");
         }
         Ok(())
     }
 
     async fn send(&mut self, batch: &Batch) -> Commit {
-        let (shape, arguments) = match self.columns.encode(batch, &self.days) {
+        let (shape, arguments) = match self.rowsets.encode(batch, &self.days) {
             Ok(encoded) => encoded,
             Err(error) => {
                 return Commit::Rejected {
@@ -148,13 +145,13 @@ impl Writer {
         };
         let connection = match self.connected().await {
             Ok(connection) => connection,
-            Err(fate) => return fate,
+            Err(commit) => return commit,
         };
         let query = sqlx::query_with(shape.statement(), arguments);
-        match tokio::time::timeout(PATIENCE, connection.execute(query)).await {
+        match tokio::time::timeout(ANSWER_TIMEOUT, connection.execute(query)).await {
             Ok(Ok(done)) if done.rows_affected() == 1 => Commit::Durable,
             Ok(Ok(_)) => Commit::Fenced,
-            Ok(Err(error)) => fate_of(error, batch, connection).await,
+            Ok(Err(error)) => commit_of(error, batch, connection).await,
             Err(_) => unknown("no answer in time"),
         }
     }
@@ -163,7 +160,7 @@ impl Writer {
         let connection = match self.connection.take() {
             Some(connection) => connection,
             None => match tokio::time::timeout(
-                CONNECT_PATIENCE,
+                CONNECT_TIMEOUT,
                 PgConnection::connect_with(&self.options),
             )
             .await
@@ -177,10 +174,10 @@ impl Writer {
     }
 }
 
-impl Columns {
+impl Rowsets {
     fn encode(&mut self, batch: &Batch, days: &Days) -> Result<(Shape, PgArguments), BoxDynError> {
         let encoded = self.fill(batch, days);
-        // also lets go of the bodies
+        // Clearing also frees the bodies.
         self.submissions.clear();
         self.completions.clear();
         self.attempts.clear();
@@ -202,7 +199,7 @@ impl Columns {
         arguments.add(batch.shard.0)?;
         arguments.add(batch.epoch.0)?;
         arguments.add(batch.no.0)?;
-        arguments.add(Date(days.place(batch.day)))?;
+        arguments.add(Date(days.partition_of(batch.day)))?;
         if shape.submissions != Rows::None {
             self.submissions.bind(shape.submissions, &mut arguments)?;
         }
@@ -227,8 +224,8 @@ fn unknown(what: impl ToString) -> Commit {
     }
 }
 
-/// What an error says about the batch. Only what the statement itself can cause is final.
-async fn fate_of(error: sqlx::Error, batch: &Batch, connection: &mut PgConnection) -> Commit {
+/// What an error means for the batch. Only errors that the statement itself can cause are final.
+async fn commit_of(error: sqlx::Error, batch: &Batch, connection: &mut PgConnection) -> Commit {
     let Some(db) = error.as_database_error() else {
         return unknown(error);
     };
@@ -241,9 +238,9 @@ async fn fate_of(error: sqlx::Error, batch: &Batch, connection: &mut PgConnectio
         return unknown(error);
     }
     match sqlstate.get(..2) {
-        // No partition for a row is no fault of the row: it is being made.
+        // A missing partition is not the fault of the row: maintenance will make it.
         _ if sqlstate == "23514" && db.constraint().is_none() => unknown(error),
-        _ if sqlstate == "23505" => fate_of_duplicate(batch, connection)
+        _ if sqlstate == "23505" => commit_of_duplicate(batch, connection)
             .await
             .unwrap_or(refused),
         Some("21" | "22" | "23" | "54") => refused,
@@ -251,9 +248,9 @@ async fn fate_of(error: sqlx::Error, batch: &Batch, connection: &mut PgConnectio
     }
 }
 
-/// After a duplicate key: did an earlier send of this batch, or another owner, write a batch of its number? `None`: no,
-/// the duplicate is in its rows.
-async fn fate_of_duplicate(batch: &Batch, connection: &mut PgConnection) -> Option<Commit> {
+/// After a duplicate key: whether an earlier send of this batch, or another owner, wrote a batch of
+/// this number. `None`: neither, the duplicate is in its rows.
+async fn commit_of_duplicate(batch: &Batch, connection: &mut PgConnection) -> Option<Commit> {
     let query = sqlx::query_scalar::<_, i64>(
         "-- epoch_of_batch
          select epoch
@@ -262,7 +259,7 @@ async fn fate_of_duplicate(batch: &Batch, connection: &mut PgConnection) -> Opti
     )
     .bind(batch.shard.0)
     .bind(batch.no.0);
-    match tokio::time::timeout(PATIENCE, query.fetch_optional(connection)).await {
+    match tokio::time::timeout(ANSWER_TIMEOUT, query.fetch_optional(connection)).await {
         Ok(Ok(Some(epoch))) if epoch == batch.epoch.0 => {
             tracing::info!(
                 batch = batch.no.0,

@@ -1,4 +1,7 @@
-//! The door: opens the coordination database, brings its schema up to date, and hands out a connection for each duty.
+//! Opens the coordination database, brings its schema up to date, and makes a connection for each
+//! duty.
+//!
+//! The limits of every connection stand here: no statement of the journal runs without a timeout.
 
 use super::{
     Heartbeat, JournalError, Maintenance, Preflight, Reader, Replica, Sessions, Writer, migrations,
@@ -13,19 +16,17 @@ use std::time::Duration;
 /// How to reach the journal.
 #[derive(Clone, Debug)]
 pub struct JournalConfig {
-    /// The coordination database.
     pub options: PgConnectOptions,
-    /// Which shard.
     pub shard: ShardId,
-    /// Accept settings that lose commits in a crash of the server. For tests.
+    /// Accept settings that lose commits when the server crashes; for tests.
     pub allow_unsafe: bool,
     /// Connections of the reader's pool.
     pub readers: u32,
-    /// Days for which events and the log are kept.
+    /// Days for which events and the log are retained.
     pub retention_days: u32,
 }
 
-/// The coordination database, checked and of the present schema.
+/// The coordination database, checked and with the current schema.
 #[derive(Clone, Debug)]
 pub struct Journal {
     options: PgConnectOptions,
@@ -34,7 +35,7 @@ pub struct Journal {
     reader: Reader,
 }
 
-/// What a connection is for: decides its limits.
+/// What a connection is for; decides its limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Duty {
     Writer,
@@ -45,7 +46,7 @@ pub(super) enum Duty {
 }
 
 impl Journal {
-    /// Connects, checks, migrates, and makes the days to come.
+    /// Connects, checks the server, migrates, and makes the next days.
     pub async fn open(config: JournalConfig) -> Result<Self, JournalError> {
         let mut connection =
             PgConnection::connect_with(&Duty::Maintenance.options(&config.options)).await?;
@@ -77,27 +78,26 @@ impl Journal {
             retention_days: config.retention_days,
             reader,
         };
-        journal.upkeep().ensure_partitions().await?;
+        journal.maintenance().ensure_partitions().await?;
         Ok(journal)
     }
 
-    /// The shard this journal is of.
     pub fn shard(&self) -> ShardId {
         self.shard
     }
 
-    /// The connection that appends. One per owner of the shard.
+    /// The connection that appends; one per owner of the shard.
     pub fn writer(&self) -> Writer {
         Writer::new(&self.options)
     }
 
     /// The connection that renews the lease of `replica`.
-    pub fn heart(&self, replica: Replica, lease: Duration) -> Heartbeat {
+    pub fn heartbeat(&self, replica: Replica, lease: Duration) -> Heartbeat {
         Heartbeat::new(&self.options, self.shard, replica, lease)
     }
 
-    /// Makes days, drops old ones.
-    pub fn upkeep(&self) -> Maintenance {
+    /// Makes days and drops old ones.
+    pub fn maintenance(&self) -> Maintenance {
         Maintenance::new(&self.options, self.shard, self.retention_days)
     }
 
@@ -106,7 +106,7 @@ impl Journal {
         self.reader.clone()
     }
 
-    /// Sessions on targets, for the executor's fence.
+    /// The register of sessions, for fencing.
     pub fn sessions(&self, replica: Replica) -> Sessions {
         Sessions::new(self.reader.clone(), replica)
     }
@@ -122,9 +122,9 @@ impl Duty {
     pub(super) fn options(self, options: &PgConnectOptions) -> PgConnectOptions {
         let (name, statement_timeout) = match self {
             Duty::Writer => ("rallypoint journal writer", "30s"),
-            Duty::Heartbeat => ("rallypoint journal heart", "10s"),
+            Duty::Heartbeat => ("rallypoint journal heartbeat", "10s"),
             Duty::Reader => ("rallypoint journal reader", "30s"),
-            Duty::Maintenance => ("rallypoint journal upkeep", "5min"),
+            Duty::Maintenance => ("rallypoint journal maintenance", "5min"),
             Duty::Recovery => ("rallypoint journal recovery", "10min"),
         };
         let options = options
@@ -135,7 +135,7 @@ impl Duty {
                 ("statement_timeout", statement_timeout),
                 ("idle_in_transaction_session_timeout", "15s"),
                 ("synchronous_commit", "on"),
-                // No word about tables that are there already.
+                // Keeps notices about tables that exist already out of the log.
                 ("client_min_messages", "warning"),
                 ("client_connection_check_interval", "5s"),
                 ("tcp_keepalives_idle", "10"),
@@ -147,16 +147,16 @@ impl Duty {
             Duty::Writer => {
                 options.options([("plan_cache_mode", "force_generic_plan"), ("jit", "off")])
             }
-            // lookups by key, however many rows a young table is thought to have
+            // Lookups by key, however wrong the statistics of a young table are.
             Duty::Recovery => options.options([
                 ("jit", "off"),
                 ("enable_hashjoin", "off"),
                 ("enable_mergejoin", "off"),
             ]),
-            // every ordered read follows an index; a sort would first read all of a handle
+            // Every ordered read follows an index; a sort would read all rows of a handle first.
             Duty::Reader => options.options([("jit", "off"), ("enable_sort", "off")]),
             Duty::Heartbeat => options.options([("jit", "off")]),
-            // lookups by key in tables that may never have been analyzed; it never waits long for a lock
+            // Lookups by key in tables that may never have been analyzed; short waits for locks.
             Duty::Maintenance => options.options([
                 ("jit", "off"),
                 ("enable_hashjoin", "off"),

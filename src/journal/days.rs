@@ -1,7 +1,7 @@
-//! Days and the partitions that hold them: names, and the day a batch is written to.
+//! Days and their partitions: names, and the day a batch is written to.
 //!
-//! A row lies in the partition of the day on which it was written. The writer uses days that exist: when the present one
-//! does not (nobody could make days for a week), the last one made takes its rows.
+//! A row lies in the partition of the day on which it was written. The writer only uses days that
+//! exist: when maintenance could not make today's for a week, the last one made takes the rows.
 
 use super::{JournalError, encoding::Date};
 use crate::core::Day;
@@ -11,22 +11,24 @@ use sqlx::PgConnection;
 /// Tables with a partition for each day.
 pub(super) const TABLES: [&str; 3] = ["submission", "completion", "attempt"];
 
-/// For how long after its beginning a day may still be made (and a day more, for clocks that differ).
-const MADE_LATE: i32 = 3;
+/// For how many days after its beginning a day may still be made, one of them for clocks that
+/// differ.
+const LATE_DAYS: i32 = 3;
 
-/// The days there are, ascending.
+/// The days that exist, ascending.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Days(Vec<Day>);
 
 impl Days {
-    /// Those that every table has; one that is being detached does not count.
+    /// The days that every table has; a partition that is being detached does not count.
     pub(super) async fn read(connection: &mut PgConnection) -> Result<Self, JournalError> {
         let days: Vec<Date> = sqlx::query_scalar(
             "-- days
              select to_date(right(c.relname, 10), 'YYYY_MM_DD') as day
              from pg_inherits i
              join pg_class c on c.oid = i.inhrelid
-             where i.inhparent = any (array['submission', 'completion', 'attempt']::regclass[]) and not i.inhdetachpending
+             where i.inhparent = any (array['submission', 'completion', 'attempt']::regclass[])
+                 and not i.inhdetachpending
              group by day
              having count(*) = 3
              order by day",
@@ -36,20 +38,20 @@ impl Days {
         Ok(Days(days.into_iter().map(|day| day.0).collect()))
     }
 
-    /// Where rows of `day` go: to `day`, else to the last day before it, else to the first one there is.
-    pub(super) fn place(&self, day: Day) -> Day {
+    /// Where rows of `day` go: to `day`, else to the last day before it, else to the first that
+    /// exists.
+    pub(super) fn partition_of(&self, day: Day) -> Day {
         let at = self.0.partition_point(|known| *known <= day);
         self.0.get(at.saturating_sub(1)).copied().unwrap_or(day)
     }
 
-    /// A day before which no row lies that was written on `day` or later, whatever days there were then: a day that was missing
-    /// is only made until the day after it.
+    /// A day before which no row lies that was written on `day` or later, whatever days existed
+    /// then: a missing day is made at the latest on the day after it.
     pub(super) fn lowest(&self, day: Day) -> Day {
-        let day = Day(day.0 - MADE_LATE);
-        self.place(day).min(day)
+        let day = Day(day.0 - LATE_DAYS);
+        self.partition_of(day).min(day)
     }
 
-    /// Whether there is a partition for `day`.
     pub(super) fn has(&self, day: Day) -> bool {
         self.0.binary_search(&day).is_ok()
     }
@@ -75,10 +77,10 @@ mod tests {
     fn rows_go_to_their_day_or_the_last_one_before_it() {
         let days = Days([3, 4, 9].map(Day).to_vec());
         assert_eq!(
-            [1, 3, 4, 6, 9, 30].map(|day| days.place(Day(day)).0),
+            [1, 3, 4, 6, 9, 30].map(|day| days.partition_of(Day(day)).0),
             [3, 3, 4, 4, 9, 9]
         );
-        assert_eq!(Days::default().place(Day(5)), Day(5));
+        assert_eq!(Days::default().partition_of(Day(5)), Day(5));
     }
 
     #[test]
@@ -92,7 +94,7 @@ mod tests {
         assert_eq!(
             days.lowest(Day(2)),
             Day(-1),
-            "none is below the first one there is"
+            "none is below the first one that exists"
         );
     }
 

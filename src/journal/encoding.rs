@@ -1,5 +1,5 @@
-//! Values as they travel to and from Postgres in binary: times and days without a calendar crate, flat arrays and byte
-//! strings without a copy or an allocation per element.
+//! Values as they travel to and from Postgres in binary: times and days without a calendar crate,
+//! flat arrays and byte strings without a copy or an allocation per element.
 
 use crate::core::{Day, Time};
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 const EPOCH_US: i64 = 946_684_800_000_000;
 const EPOCH_DAYS: i32 = 10_957;
 
-/// A `timestamptz`. Clamped to what Postgres can store.
+/// A `timestamptz`, clamped to what Postgres can store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp(pub Time);
 
@@ -36,12 +36,12 @@ pub(crate) struct Blobs {
 }
 
 impl Blobs {
-    /// Adds to the row under way.
+    /// Adds to the open row.
     pub(super) fn chunk(&mut self, bytes: Bytes) {
         self.chunks.push(bytes);
     }
 
-    /// Ends the row; without `keep` it is null (and its chunks must be none).
+    /// Ends the open row; without `keep` it is null, and must have no chunks.
     pub(super) fn end_row(&mut self, keep: bool) {
         self.rows.push(keep.then_some(self.chunks.len() as u32));
     }
@@ -53,13 +53,12 @@ impl Blobs {
         self.end_row(keep);
     }
 
-    /// The one row there is.
+    /// The only row.
     pub(super) fn only(&self) -> Option<Blob<'_>> {
         let null = self.rows.first().is_none_or(Option::is_none);
         (!null).then_some(Blob(&self.chunks))
     }
 
-    /// Forgets all rows.
     pub(super) fn clear(&mut self) {
         self.chunks.clear();
         self.rows.clear();
@@ -73,7 +72,7 @@ pub(crate) struct Blob<'a>(&'a [Bytes]);
 pub(crate) trait Element: Copy + PgHasArrayType {
     /// Type of the element in Postgres.
     const OID: u32;
-    /// Name of this type.
+    /// Name of that type.
     const NAME: &'static str;
     /// Writes length and value.
     fn write(self, buf: &mut Vec<u8>);

@@ -1,9 +1,9 @@
-//! What can go wrong in the journal, apart from the fate of a batch.
+//! What can go wrong in the journal, apart from the result of an append.
 
 /// The journal could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The database did not answer, or refused. Worth another try later.
+    /// The database did not answer, or refused; may be retried.
     #[error("the coordination database: {0}")]
     Database(#[from] sqlx::Error),
     /// The schema is not ours, or could not be brought up to date.
@@ -27,7 +27,8 @@ impl JournalError {
     }
 }
 
-/// The connection is gone: nothing is known about the statement, another connection may do better.
+/// The connection is gone: the result of the statement is unknown, and a new connection may
+/// succeed.
 pub(super) fn connection_lost(error: &sqlx::Error) -> bool {
     match error {
         sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::Tls(_) => true,

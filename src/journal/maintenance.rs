@@ -1,18 +1,21 @@
-//! Housekeeping, never on the writer's connection: partitions are made ahead and dropped when nobody needs them.
+//! Maintenance, never on the writer's connection: partitions are made ahead and dropped when they
+//! are no longer needed.
 //!
-//! Invariant: nothing that recovery, an unfinished task or the retention needs is ever dropped, and nothing is deleted row by
-//! row from a hot table. Every step may fail (an open reader, another replica at the same work) and be tried again later.
+//! Nothing that recovery, an unfinished task or the retention needs is ever dropped, and nothing is
+//! deleted row by row from a hot table. Every step may fail, because of an open reader or another
+//! replica at the same work, and be tried again later.
 
 pub(crate) mod batches;
 pub(crate) mod days;
 pub(crate) mod ended;
+pub(crate) mod needed_rows;
 pub(crate) mod partition;
 
 use super::{JournalError, connect::Duty};
 use crate::core::ShardId;
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 
-/// Connects for each piece of work.
+/// Opens a connection for each piece of work.
 #[derive(Clone, Debug)]
 pub struct Maintenance {
     options: PgConnectOptions,

@@ -37,6 +37,7 @@ fn migrator() -> Migrator {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::rows::completion::narrow_row;
     use std::{fs, path::Path};
 
     #[test]
@@ -56,6 +57,12 @@ mod tests {
             format!("{version:04}_{}.sql", description.replace(' ', "_"))
         });
         assert_eq!(files, names);
+    }
+
+    #[test]
+    fn the_index_of_wide_rows_and_the_statements_say_the_same_number() {
+        let wide = concat!("where max_seq - min_seq > ", narrow_row!(), ";");
+        assert!(MIGRATIONS[0].2.contains(wide));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Who owns the shard, who is alive, and which sessions run on which target.
 
 pub(crate) mod executor_sessions;
+pub(crate) mod executors;
 pub(crate) mod heartbeat;
 pub(crate) mod lease;

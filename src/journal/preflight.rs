@@ -1,19 +1,18 @@
-//! Looks at the server before the journal is trusted to it.
+//! Checks the server before the journal is trusted to it, and refuses one that could lose a commit.
 
 use super::JournalError;
 use sqlx::PgConnection;
 
-/// Days there are besides those of the retention: those made ahead, and those about to go.
-const MORE_DAYS: u64 = 10;
-/// Locks a read takes for a day while it is planned: a table and its indexes.
-const LOCKS_OF_DAY: u64 = 8;
+/// Days besides those of the retention: those made ahead, and those about to be dropped.
+const EXTRA_DAYS: u64 = 10;
+/// Locks that planning a read takes per day: a table and its indexes.
+const LOCKS_PER_DAY: u64 = 8;
 
 /// What a server must promise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Preflight {
-    /// Accept settings that lose commits in a crash of the server. For tests.
+    /// Accept settings that lose commits when the server crashes; for tests.
     pub allow_unsafe: bool,
-    /// Days for which rows are kept.
     pub retention_days: u32,
     /// Connections that may read at the same time.
     pub readers: u32,
@@ -22,13 +21,14 @@ pub struct Preflight {
 impl Preflight {
     /// Refuses a server that could lose or mangle what it acknowledged.
     pub async fn run(self, connection: &mut PgConnection) -> Result<(), JournalError> {
-        let (fsync, full_page_writes, encoding, read_only): (String, String, String, String) = sqlx::query_as(
+        let settings: (String, String, String, String) = sqlx::query_as(
             "-- server_settings
-             select current_setting('fsync'), current_setting('full_page_writes'), current_setting('server_encoding'),
-                 current_setting('transaction_read_only')",
+             select current_setting('fsync'), current_setting('full_page_writes'),
+                 current_setting('server_encoding'), current_setting('transaction_read_only')",
         )
         .fetch_one(&mut *connection)
         .await?;
+        let (fsync, full_page_writes, encoding, read_only) = settings;
         let refuse = |what: &str| Err(JournalError::Unsafe(what.to_owned()));
         match () {
             _ if fsync != "on" && !self.allow_unsafe => {
@@ -43,13 +43,14 @@ impl Preflight {
         }
     }
 
-    /// Warns when the days kept take more locks than the server has: reads look into each of them, and would fail when many
-    /// come at once.
+    /// Warns when the retained days take more locks than the server has: every read locks all of
+    /// them, and many at once would fail.
     async fn count_locks(self, connection: &mut PgConnection) -> Result<(), JournalError> {
         let (per_transaction, transactions): (i64, i64) = sqlx::query_as(
             "-- lock_settings
              select current_setting('max_locks_per_transaction')::int8,
-                 current_setting('max_connections')::int8 + current_setting('max_prepared_transactions')::int8",
+                 current_setting('max_connections')::int8
+                     + current_setting('max_prepared_transactions')::int8",
         )
         .fetch_one(connection)
         .await?;
@@ -60,15 +61,17 @@ impl Preflight {
                 retention_days = days,
                 max_locks_per_transaction = per_transaction,
                 wanted,
-                "the coordination database has too few locks for so many days: raise its max_locks_per_transaction"
+                "the coordination database has too few locks for the retention: \
+                 raise its max_locks_per_transaction"
             );
         }
         Ok(())
     }
 
-    /// Locks that all readers, and as many again of this service's other connections and of people, may hold at once.
+    /// Locks that all readers may hold at once, doubled for other connections of this service and
+    /// for people.
     fn locks(self) -> u64 {
-        (u64::from(self.retention_days) + MORE_DAYS) * LOCKS_OF_DAY * 2 * u64::from(self.readers)
+        (u64::from(self.retention_days) + EXTRA_DAYS) * LOCKS_PER_DAY * 2 * u64::from(self.readers)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Reads of the journal: recovery, lists, events, bodies, status.
+//! Reads of the journal: recovery, lists, events, bodies, status. Nothing here writes.
 
 pub(crate) mod bodies;
 pub(crate) mod body_chunks;

@@ -1,12 +1,12 @@
-//! The packed rows of the log, taken apart, and how a row of any query becomes a struct.
+//! Decodes the packed rows of the log, and reads the row of any query into a struct.
 
 pub(crate) mod attempt;
 pub(crate) mod completion;
 pub(crate) mod submission;
 
-/// Reads a struct from the columns that have the names of its fields: `from_row!(Row { a, b })`. A
-/// column after `else default` may be absent. By hand, because sqlx's derive would build sqlx and its
-/// TLS library a second time, for the compiler.
+/// Reads a struct from the columns named like its fields: `from_row!(Row { a, b })`. A column after
+/// `else default` may be absent. Used instead of sqlx's derive, which compiles sqlx and its TLS
+/// library a second time, for the host.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! from_row {

@@ -1,4 +1,5 @@
-//! The account the server runs under. Postgres refuses to run as root, so root lends it another one.
+//! The account the server runs under. Postgres refuses to run as root, so root uses another
+//! account.
 
 use anyhow::{Context, Result, bail};
 use nix::unistd::{User, chown, geteuid};
@@ -12,15 +13,15 @@ use std::{
     process::Command,
 };
 
-/// Whose processes and files the server's are.
+/// The account that owns the server's processes and files.
 pub(super) struct Account {
     user: User,
-    /// We are root and hand over.
+    /// We are root, and the account is another one.
     lent: bool,
 }
 
 impl Account {
-    /// Our own, or, for root, `postgres`, or else `nobody`.
+    /// Our own account; for root `postgres`, or else `nobody`.
     pub(super) fn choose() -> Result<Self> {
         let own = geteuid();
         if !own.is_root() {
@@ -39,12 +40,12 @@ impl Account {
         )
     }
 
-    /// Its number, for names of things shared by its processes.
+    /// For names of things shared by the processes of the account.
     pub(super) fn uid(&self) -> u32 {
         self.user.uid.as_raw()
     }
 
-    /// A program to be run under this account, in `dir`, with nothing of our environment.
+    /// A command to run under this account, in `dir`, without our environment.
     pub(super) fn command(&self, program: &Path, dir: &Path) -> Command {
         let mut command = Command::new(program);
         command.current_dir(dir).env_clear().envs([
@@ -60,7 +61,7 @@ impl Account {
         command
     }
 
-    /// Makes `dir` this account's alone.
+    /// Makes `dir` accessible to this account only.
     pub(super) fn own(&self, dir: &Path) -> Result<()> {
         let context = || {
             format!(
@@ -90,7 +91,7 @@ impl Account {
         }
     }
 
-    /// `path` is a directory that we or the account made, not somebody's trap in a shared directory.
+    /// Whether `path` is a directory that we or the account made, not a trap in a shared directory.
     pub(super) fn made(&self, path: &Path) -> bool {
         fs::symlink_metadata(path)
             .is_ok_and(|m| m.is_dir() && (m.uid() == self.uid() || m.uid() == geteuid().as_raw()))

@@ -7,10 +7,10 @@ use std::{
     process::Command,
 };
 
-/// The oldest version that will do: `client_connection_check_interval`, lz4.
+/// The oldest supported version; older ones lack `client_connection_check_interval` and lz4.
 const OLDEST: u32 = 14;
 
-/// Where packages put the programs; Debian's are not on the path. `*` stands for one directory.
+/// Where packages install the programs; Debian's are not on the path. `*` stands for one directory.
 const WELL_KNOWN: [&str; 6] = [
     "/usr/lib/postgresql/*/bin",
     "/usr/pgsql-*/bin",
@@ -21,14 +21,14 @@ const WELL_KNOWN: [&str; 6] = [
 ];
 
 /// The server programs in one directory.
-pub(crate) struct Programs {
+pub(crate) struct Binaries {
     bin: PathBuf,
     /// Major version.
     pub(crate) major: u32,
 }
 
-impl Programs {
-    /// What `RALLYPOINT_PG_BIN` names, or else the highest version found.
+impl Binaries {
+    /// The programs `RALLYPOINT_PG_BIN` names, or else those of the highest version found.
     pub(crate) fn find() -> Result<Self> {
         if let Some(bin) = env::var_os("RALLYPOINT_PG_BIN") {
             let bin = PathBuf::from(bin);
@@ -47,7 +47,6 @@ impl Programs {
         })
     }
 
-    /// The path of one program.
     pub(crate) fn path(&self, program: &str) -> PathBuf {
         self.bin.join(program)
     }
@@ -66,7 +65,7 @@ impl Programs {
         if major < OLDEST {
             bail!("version {major} is too old, {OLDEST} is needed");
         }
-        Ok(Programs {
+        Ok(Binaries {
             bin: bin.to_owned(),
             major,
         })

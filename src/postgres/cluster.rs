@@ -1,11 +1,11 @@
-//! The data directory: made once, with its roles and databases, and served.
+//! The database cluster: made once, with its roles and databases, and then served.
 //!
-//! A directory with the name `data` is always complete: it is made under another name and renamed.
+//! A directory named `data` is always complete: it is made under another name and renamed.
 
 use super::{
     COORDINATION, Options, SUPERUSER, TARGET,
     account::Account,
-    binaries::Programs,
+    binaries::Binaries,
     data_dir::{self, DataDir},
     process::Child,
 };
@@ -20,9 +20,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Crash recovery of a big database takes its time.
-const START_PATIENCE: Duration = Duration::from_secs(600);
-/// Rises when what `bootstrap` makes changes, so that no old template is used.
+/// Allows for crash recovery of a big database.
+const START_TIMEOUT: Duration = Duration::from_secs(600);
+/// Increase it when the contents of the template change, so that no old one is used.
 const TEMPLATE_VERSION: u32 = 2;
 const LARGEST_LOG: u64 = 16 << 20;
 
@@ -43,14 +43,15 @@ const NOT_DURABLE: [(&str, &str); 3] = [
     ("full_page_writes", "off"),
 ];
 
-/// Makes the data directory of `place` if it is not there; checks that it fits the programs if it is.
-pub(super) fn prepare(programs: &Programs, account: &Account, place: &DataDir) -> Result<()> {
-    let data = place.data();
+/// Makes the data directory of `place` if it is not there; checks that it fits the programs if it
+/// is.
+pub(super) fn prepare(binaries: &Binaries, account: &Account, data_dir: &DataDir) -> Result<()> {
+    let data = data_dir.data();
     if data.exists() {
-        return check_version(programs, &data);
+        return check_version(binaries, &data);
     }
-    if place.is_temporary() {
-        let template = template(programs, account)?;
+    if data_dir.is_temporary() {
+        let template = template(binaries, account)?;
         return run(Command::new("cp")
             .arg("-a")
             .arg("--reflink=auto")
@@ -58,22 +59,22 @@ pub(super) fn prepare(programs: &Programs, account: &Account, place: &DataDir) -
             .arg(&data))
         .map(drop);
     }
-    let unfinished = place.base().join("data.unfinished");
+    let unfinished = data_dir.base().join("data.unfinished");
     if unfinished.exists() {
         fs::remove_dir_all(&unfinished)?;
     }
-    initialise(programs, account, &unfinished, true)?;
+    initialise(binaries, account, &unfinished, true)?;
     Ok(fs::rename(&unfinished, &data)?)
 }
 
 /// Starts the server on the data of `place` and waits until it takes connections.
 pub(super) fn start(
-    programs: &Programs,
+    binaries: &Binaries,
     account: &Account,
-    place: &DataDir,
+    data_dir: &DataDir,
     options: &Options,
 ) -> Result<Child> {
-    let path = place.log();
+    let path = data_dir.log();
     let fresh = fs::metadata(&path).is_ok_and(|log| log.len() > LARGEST_LOG);
     let log = OpenOptions::new()
         .create(true)
@@ -81,12 +82,12 @@ pub(super) fn start(
         .append(!fresh)
         .truncate(fresh)
         .open(&path)?;
-    let mut command = account.command(&programs.path("postgres"), place.base());
+    let mut command = account.command(&binaries.path("postgres"), data_dir.base());
     command
         .arg("-D")
-        .arg(place.data())
+        .arg(data_dir.data())
         .arg("-k")
-        .arg(place.socket_dir());
+        .arg(data_dir.socket_dir());
     let relaxed: &[_] = if options.durable { &[] } else { &NOT_DURABLE };
     for (name, value) in SETTINGS.iter().chain(relaxed) {
         command.arg("-c").arg(format!("{name}={value}"));
@@ -99,7 +100,7 @@ pub(super) fn start(
         .stdout(log.try_clone()?)
         .stderr(log);
     let child = Child::spawn(command)?;
-    await_ready(&child, place)?;
+    await_ready(&child, data_dir)?;
     Ok(child)
 }
 
@@ -110,7 +111,7 @@ pub(super) fn create_database(name: &str, owner: &str) -> Vec<String> {
     )]
 }
 
-/// Shuts everybody but `owner` out of the database `name`; to be run in it.
+/// Lets only `owner` connect to the database `name`; to be run in it.
 pub(super) fn close_database(name: &str, owner: &str) -> Vec<String> {
     vec![
         format!("revoke all on database {name} from public"),
@@ -119,29 +120,30 @@ pub(super) fn close_database(name: &str, owner: &str) -> Vec<String> {
     ]
 }
 
-fn await_ready(child: &Child, place: &DataDir) -> Result<()> {
-    let end = Instant::now() + START_PATIENCE;
+fn await_ready(child: &Child, data_dir: &DataDir) -> Result<()> {
+    let end = Instant::now() + START_TIMEOUT;
     loop {
-        if is_ready(child.pid(), &place.data()) {
+        if is_ready(child.pid(), &data_dir.data()) {
             return Ok(());
         }
         if let Some(status) = child.ended() {
             bail!(
                 "the private Postgres ended at its start ({status}):\n{}",
-                tail(&place.log())
+                tail(&data_dir.log())
             );
         }
         if Instant::now() > end {
             bail!(
                 "the private Postgres does not get ready:\n{}",
-                tail(&place.log())
+                tail(&data_dir.log())
             );
         }
         thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// The server's own word, in the eighth line of its pid file. The file may still be an earlier server's.
+/// Whether the server says so, in the eighth line of its pid file; the file of an earlier server
+/// does not count.
 fn is_ready(pid: i32, data: &Path) -> bool {
     let text = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
     let line = |n| text.lines().nth(n).map(str::trim);
@@ -154,29 +156,29 @@ fn tail(log: &Path) -> String {
     lines[lines.len().saturating_sub(20)..].join("\n")
 }
 
-fn check_version(programs: &Programs, data: &Path) -> Result<()> {
+fn check_version(binaries: &Binaries, data: &Path) -> Result<()> {
     let version = fs::read_to_string(data.join("PG_VERSION"))?;
-    if version.trim() != programs.major.to_string() {
+    if version.trim() != binaries.major.to_string() {
         bail!(
             "{} was made by Postgres {}, but the programs found are version {}: name the others in RALLYPOINT_PG_BIN, or \
              choose another data directory",
             data.display(),
             version.trim(),
-            programs.major
+            binaries.major
         );
     }
     Ok(())
 }
 
-/// A pristine data directory to copy: ten times as fast as making one. Kept for the next time.
-fn template(programs: &Programs, account: &Account) -> Result<PathBuf> {
-    // Processes that make it at the same time are told apart by their number, threads wait for each other here.
+/// A pristine data directory to copy, which is ten times as fast as making one. It is cached.
+fn template(binaries: &Binaries, account: &Account) -> Result<PathBuf> {
+    // Processes that make it at the same time use names of their own; threads wait here.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let root = data_dir::temporary_root();
     let name = format!(
         "rallypoint-template-{}-{TEMPLATE_VERSION}-{}",
-        programs.major,
+        binaries.major,
         account.uid()
     );
     let template = root.join(&name).join("data");
@@ -187,9 +189,9 @@ fn template(programs: &Programs, account: &Account) -> Result<PathBuf> {
     fs::create_dir(&unfinished)
         .with_context(|| format!("cannot create {}", unfinished.display()))?;
     account.own(&unfinished)?;
-    initialise(programs, account, &unfinished.join("data"), false)?;
+    initialise(binaries, account, &unfinished.join("data"), false)?;
     if fs::rename(&unfinished, root.join(&name)).is_err() {
-        // Somebody else was faster.
+        // Another process was faster.
         fs::remove_dir_all(&unfinished)?;
     }
     if account.made(&template) {
@@ -199,9 +201,9 @@ fn template(programs: &Programs, account: &Account) -> Result<PathBuf> {
     }
 }
 
-fn initialise(programs: &Programs, account: &Account, data: &Path, durable: bool) -> Result<()> {
+fn initialise(binaries: &Binaries, account: &Account, data: &Path, durable: bool) -> Result<()> {
     let base = data.parent().context("the data directory has no parent")?;
-    let mut command = account.command(&programs.path("initdb"), base);
+    let mut command = account.command(&binaries.path("initdb"), base);
     command.arg("-D").arg(data).args([
         "-U",
         SUPERUSER,
@@ -221,27 +223,27 @@ fn initialise(programs: &Programs, account: &Account, data: &Path, durable: bool
         first.push(format!("create role {name} login"));
         first.extend(create_database(name, name));
     }
-    // For the view execution_status: which task the sessions of the other role run.
+    // The view execution_status shows which task the sessions of the other role run.
     first.push(format!("grant pg_read_all_stats to {COORDINATION}"));
     first.push("revoke all on database postgres from public".into());
     first.push("revoke all on database template1 from public".into());
-    single_user(programs, account, data, "postgres", &first)?;
+    single_user(binaries, account, data, "postgres", &first)?;
     for name in [COORDINATION, TARGET] {
-        single_user(programs, account, data, name, &close_database(name, name))?;
+        single_user(binaries, account, data, name, &close_database(name, name))?;
     }
     Ok(())
 }
 
-/// Runs statements on data that no server serves. An error ends the program, by `exit_on_error`.
+/// Runs statements in single-user mode. An error ends the program because of `exit_on_error`.
 fn single_user(
-    programs: &Programs,
+    binaries: &Binaries,
     account: &Account,
     data: &Path,
     database: &str,
     statements: &[String],
 ) -> Result<()> {
     let base = data.parent().context("the data directory has no parent")?;
-    let mut command = account.command(&programs.path("postgres"), base);
+    let mut command = account.command(&binaries.path("postgres"), base);
     command
         .arg("--single")
         .args(["-c", "exit_on_error=on"])
@@ -254,7 +256,7 @@ fn single_user(
         .stderr(Stdio::piped())
         .spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // When it has ended early, its status says so below.
+        // If it ended early, its status says so below.
         let _ = stdin.write_all((statements.join("\n") + "\n").as_bytes());
     }
     checked(child.wait_with_output()?, "postgres --single").map(drop)

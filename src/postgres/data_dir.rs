@@ -1,7 +1,7 @@
-//! Where a private Postgres lives: one directory with its data, its log, its lock and its socket.
+//! The directory of a private Postgres, with its data, log, lock and socket.
 //!
-//! Whoever holds the lock owns the directory. A temporary directory whose lock is free belongs to nobody any more and is
-//! removed by the next one who comes by.
+//! The holder of the lock owns the directory. A temporary directory whose lock is free is
+//! abandoned, and the next private Postgres removes it.
 
 use super::{account::Account, stale_server};
 use anyhow::{Context, Result, bail};
@@ -16,7 +16,7 @@ use std::{
 };
 
 /// The kernel allows 107 bytes for the path of a socket, of which Postgres adds 14.
-const LONGEST_SOCKET_DIR: usize = 85;
+const MAX_SOCKET_DIR_BYTES: usize = 85;
 const TEMPORARY: &str = "rallypoint-pg-";
 const LOCK: &str = "owner.lock";
 
@@ -25,11 +25,11 @@ pub(crate) struct DataDir {
     base: PathBuf,
     socket: PathBuf,
     temporary: bool,
-    /// Held as long as we live.
+    /// Held as long as this value exists.
     _lock: File,
 }
 
-/// Where the zero-setup mode keeps its data when nothing else is said.
+/// Default location of the data in the zero-setup mode.
 pub fn default_data_dir() -> PathBuf {
     if geteuid().is_root() {
         return "/var/lib/rallypoint/postgres".into();
@@ -41,7 +41,7 @@ pub fn default_data_dir() -> PathBuf {
 }
 
 impl DataDir {
-    /// The directory `dir`, made if it is not there.
+    /// The directory `dir`, made if it does not exist.
     pub(crate) fn persistent(dir: &Path, account: &Account) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let base = fs::canonicalize(dir)?;
@@ -49,7 +49,7 @@ impl DataDir {
         let lock = lock(&base)?;
         account.own(&base)?;
         stale_server::end(&base.join("data"), true);
-        let socket = if base.as_os_str().len() <= LONGEST_SOCKET_DIR {
+        let socket = if base.as_os_str().len() <= MAX_SOCKET_DIR_BYTES {
             base.clone()
         } else {
             socket_elsewhere(&base, account)?
@@ -62,7 +62,7 @@ impl DataDir {
         })
     }
 
-    /// A new directory, which goes when we do; leftovers of others like us go now.
+    /// A new directory, removed when dropped. Removes abandoned ones first.
     pub(crate) fn temporary(account: &Account) -> Result<Self> {
         let root = temporary_root();
         sweep(&root, account);
@@ -77,7 +77,7 @@ impl DataDir {
         fs::create_dir(&hidden).with_context(|| format!("cannot create {}", hidden.display()))?;
         let lock = lock(&hidden)?;
         account.own(&hidden)?;
-        // It gets the name that sweepers look for only now that it is locked.
+        // Renamed only once it is locked: the sweep removes unlocked directories of that name.
         fs::rename(&hidden, &base)?;
         Ok(DataDir {
             socket: base.clone(),
@@ -116,16 +116,17 @@ impl Drop for DataDir {
             &self.socket
         };
         if self.temporary || self.socket != self.base {
-            // Best effort: what stays is swept later.
+            // Best effort: the rest is swept later.
             let _ = fs::remove_dir_all(gone);
         }
     }
 }
 
-/// Where temporary directories and the template lie. A long `TMPDIR` leaves no room for the name of a socket.
+/// Parent of temporary directories and the template. A long `TMPDIR` would leave no room for the
+/// path of a socket.
 pub(crate) fn temporary_root() -> PathBuf {
     let root = env::temp_dir();
-    if root.as_os_str().len() <= LONGEST_SOCKET_DIR - 30 {
+    if root.as_os_str().len() <= MAX_SOCKET_DIR_BYTES - 30 {
         root
     } else {
         "/tmp".into()
@@ -159,7 +160,7 @@ fn lock(dir: &Path) -> Result<File> {
     }
 }
 
-/// A short path for the socket of data with a long one; the same at every start.
+/// A short path for the socket when that of the data is long; the same at every start.
 fn socket_elsewhere(base: &Path, account: &Account) -> Result<PathBuf> {
     let number = base
         .as_os_str()
@@ -177,7 +178,7 @@ fn socket_elsewhere(base: &Path, account: &Account) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Removes the temporary directories of processes that are gone.
+/// Removes the temporary directories of processes that have ended.
 fn sweep(root: &Path, account: &Account) {
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let dir = entry.path();
@@ -185,7 +186,8 @@ fn sweep(root: &Path, account: &Account) {
         if ours && let Ok(_lock) = lock_again(&dir) {
             stale_server::end(&dir.join("data"), false);
             if let Err(error) = fs::remove_dir_all(&dir) {
-                tracing::warn!(dir = %dir.display(), %error, "cannot remove the directory of an earlier private Postgres");
+                let dir = dir.display();
+                tracing::warn!(%dir, %error, "cannot remove the directory of an earlier private Postgres");
             }
         }
     }

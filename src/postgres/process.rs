@@ -1,7 +1,8 @@
-//! The server's process, which must not outlive ours, whatever ends us.
+//! The server's process, which must not outlive ours, however ours ends.
 //!
-//! The kernel signals it when the *thread* that started it ends, so that thread is a dedicated one and lives as long as the
-//! process it watches. Only this file may be unsafe: `pre_exec` has no safe form, and what runs there are two system calls.
+//! The kernel signals it when the *thread* that started it ends, so a dedicated thread starts it
+//! and lives until it has ended. Only this file may be unsafe: `pre_exec` has no safe form, and it
+//! runs only two system calls.
 #![allow(unsafe_code)]
 
 use anyhow::{Context, Result};
@@ -23,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-/// A process that ends when we do.
+/// A process that ends when ours does.
 pub(crate) struct Child {
     pid: Pid,
     ended: Arc<Ended>,
@@ -36,7 +37,7 @@ struct Ended {
 }
 
 impl Child {
-    /// Starts it from a thread of its own, which stays until the process has ended.
+    /// Starts it from a dedicated thread, which waits until the process has ended.
     pub(crate) fn spawn(mut command: Command) -> Result<Self> {
         let ended = Arc::new(Ended::default());
         let (tell, started) = mpsc::sync_channel(1);
@@ -61,36 +62,37 @@ impl Child {
         Ok(Child { pid, ended })
     }
 
-    /// Its process id.
     pub(crate) fn pid(&self) -> i32 {
         self.pid.as_raw()
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub(crate) fn ended(&self) -> Option<ExitStatus> {
         *self.ended.status()
     }
 
-    /// Sends `signal`, and harder ones when it does not end within `patience`. Returns when it has ended.
-    pub(crate) fn stop(&self, signal: Signal, patience: Duration) {
+    /// Sends `signal`, and harder ones when it does not end within `timeout`. Returns when it has
+    /// ended.
+    pub(crate) fn stop(&self, signal: Signal, timeout: Duration) {
         for signal in [signal, Signal::SIGQUIT, Signal::SIGKILL] {
             self.signal(signal);
             let status = self.ended.status();
             let waited = self
                 .ended
                 .changed
-                .wait_timeout_while(status, patience, |status| status.is_none());
+                .wait_timeout_while(status, timeout, |status| status.is_none());
             if waited.unwrap_or_else(PoisonError::into_inner).0.is_some() {
                 return;
             }
         }
     }
 
-    /// Under the lock, a process that is not marked as ended has not been reaped: its number is still its own.
+    /// Under the lock a process that is not marked as ended has not been reaped, so its id is still
+    /// its own.
     fn signal(&self, signal: Signal) {
         let status = self.ended.status();
         if status.is_none() {
-            // It may have ended without having been reaped: nothing to do.
+            // It may have ended without having been reaped.
             let _ = kill(self.pid, signal);
         }
     }
@@ -112,18 +114,19 @@ impl Ended {
     }
 }
 
-/// In the child, after it has changed its account (which would undo this) and before it becomes the server.
+/// Runs in the child, after the change of account (which would undo this) and before exec.
 fn bind_to_us(command: &mut Command) {
     let us = process::id();
     let bind = move || {
         prctl::set_pdeathsig(Signal::SIGINT)?;
-        // We may have died before that line: then nobody would ever tell it.
+        // If the parent died before that line, no signal would ever come.
         if getppid().as_raw() as u32 == us {
             Ok(())
         } else {
             Err(io::Error::from(Errno::ESRCH))
         }
     };
-    // SAFETY: between fork and exec only async-signal-safe calls are made (prctl, getppid) and nothing is allocated.
+    // SAFETY: between fork and exec only async-signal-safe calls are made (prctl, getppid), and
+    // nothing is allocated.
     unsafe { command.pre_exec(bind) };
 }

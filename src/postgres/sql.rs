@@ -1,10 +1,11 @@
-//! A few statements on the private server, from code that is not async.
+//! Runs administrative statements on the private server from blocking code.
 
 use anyhow::{Result, anyhow};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, postgres::PgConnectOptions};
 use std::thread;
 
-/// Runs each statement by itself on one connection. On a thread of its own: the caller may be inside a runtime.
+/// Runs each statement separately on one connection, on a dedicated thread: the caller may be
+/// inside a runtime.
 pub(super) fn run(options: PgConnectOptions, statements: Vec<String>) -> Result<()> {
     let work = move || -> Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -1,5 +1,5 @@
-//! A server whose owner died and which still runs or is just stopping. The caller holds the lock of its directory, so
-//! nobody else cares for it.
+//! Stops a server whose owner has died. The caller holds the lock of its directory, so nobody else
+//! uses it.
 
 use nix::{
     sys::signal::{Signal, kill},
@@ -12,16 +12,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Ends the server that runs on `data`, if there is one: in good order, or at once when its data are to be thrown away.
-pub(crate) fn end(data: &Path, in_order: bool) {
+/// Stops the server that runs on `data`, if any: cleanly, or at once when its data are to be
+/// removed.
+pub(crate) fn end(data: &Path, cleanly: bool) {
     let Some(pid) = running(data) else { return };
     tracing::info!(
         pid,
         "stopping the private Postgres that an earlier process left behind"
     );
     let signals = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGKILL];
-    for signal in signals.into_iter().skip(usize::from(!in_order)) {
-        // It may have ended meanwhile.
+    for signal in signals.into_iter().skip(usize::from(!cleanly)) {
+        // It may have ended in the meantime.
         let _ = kill(Pid::from_raw(pid), signal);
         if gone(data, Duration::from_secs(10)) {
             return;
@@ -29,7 +30,7 @@ pub(crate) fn end(data: &Path, in_order: bool) {
     }
 }
 
-/// The process named in the data directory, if it lives there: the number may long be another's.
+/// The process named in the data directory, if it runs there: the id may have been reused.
 fn running(data: &Path) -> Option<i32> {
     let text = fs::read_to_string(data.join("postmaster.pid")).ok()?;
     let pid: i32 = text.lines().next()?.trim().parse().ok()?;
@@ -37,8 +38,8 @@ fn running(data: &Path) -> Option<i32> {
     (pid > 1 && home == fs::canonicalize(data).ok()?).then_some(pid)
 }
 
-fn gone(data: &Path, patience: Duration) -> bool {
-    let end = Instant::now() + patience;
+fn gone(data: &Path, timeout: Duration) -> bool {
+    let end = Instant::now() + timeout;
     while running(data).is_some() {
         if Instant::now() > end {
             return false;

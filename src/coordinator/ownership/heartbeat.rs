@@ -75,7 +75,7 @@ impl HeartbeatTask {
     async fn beat(&mut self) -> Duration {
         let (epoch, at) = (self.state.owned_epoch(), Instant::now());
         self.heartbeat.stopping = self.trigger.is_stopping();
-        let reading = match self.heartbeat.beat(epoch).await {
+        let reading = match self.heartbeat.renew(epoch).await {
             Ok(reading) => reading,
             Err(error) => {
                 // During a shutdown the database may stop first.

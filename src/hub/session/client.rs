@@ -227,7 +227,7 @@ impl Client {
         let Remote {
             sessions, executor, ..
         } = &self.remote;
-        let readmitted = sessions.begin_afresh(|| executor.give_up()).await;
+        let readmitted = sessions.return_from_fence(|| executor.give_up()).await;
         if let Err(error) = &readmitted {
             tracing::warn!(%error, "this executor is not readmitted yet");
         }

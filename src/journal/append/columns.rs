@@ -1,5 +1,5 @@
-//! The columns of a table, declared once: the fields a batch fills, the parameters they are bound to
-//! and the statement that inserts them all follow from one list.
+//! The columns of a table, declared once: the fields a batch fills, the parameters they are bound
+//! to and the statement that inserts them all follow from one list.
 //!
 //! Parameters are bound in the order of the list, and the statement counts them in the same order.
 

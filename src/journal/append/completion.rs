@@ -1,5 +1,7 @@
-//! Rows of `completion`: one per record. What `count` tasks share is repeated for each; whatever all events of a row
-//! share with the default is left out.
+//! Rows of `completion`: one per record.
+//!
+//! What `count` tasks share is repeated for each of them. A column in which all events of a row
+//! have the default is left null.
 
 use super::{
     columns::{Table, columns},
@@ -46,7 +48,7 @@ columns! {
 #[derive(Default)]
 pub(super) struct Completions {
     columns: Columns,
-    /// The error being written.
+    /// Scratch memory for one error.
     error: Vec<u8>,
 }
 
@@ -170,7 +172,6 @@ impl Completions {
         self.columns.results.end_row(any_result);
     }
 
-    /// How many rows.
     pub(super) fn rows(&self) -> Rows {
         Rows::of(self.columns.handle.len())
     }
@@ -180,7 +181,6 @@ impl Completions {
         self.columns.bind(rows, arguments)
     }
 
-    /// Forgets all rows.
     pub(super) fn clear(&mut self) {
         self.columns.clear();
     }

@@ -1,5 +1,5 @@
-//! An error as the journal stores it: one byte, the length of the code; the code; the message. Plain SQL can take it
-//! apart.
+//! An error as the journal stores it: one byte with the length of the code, the code, the message.
+//! Plain SQL can take it apart.
 
 use crate::core::TaskError;
 

@@ -2,9 +2,9 @@
 //! many rows from arrays.
 //!
 //! Most batches have one row per table, which costs a fifth less as plain values. Of many rows only
-//! what may be null or has no fixed length is unnested; the rest is picked by subscript, because each
-//! unnested array costs a tuple store of its own. The common table expression `g` yields the shard and
-//! the day, or no row at all when the batch must not be written.
+//! what may be null or has no fixed length is unnested; the rest is picked by subscript, because
+//! each unnested array costs a tuple store of its own. The common table expression `g` yields the
+//! shard and the day, or no row at all when the batch must not be written.
 
 use super::{
     columns::{Form, Table},
@@ -82,12 +82,11 @@ impl Table {
             };
             parts.add(name, format!("{value}{cast}"));
         }
-        format!(
-            "\ncross join unnest({}) with ordinality as b ({}, i)\ncross join lateral (\n    select {}\n) as u",
-            parts.unnested.join(", "),
-            parts.unnested_names.join(", "),
-            parts.picked.join(",\n        "),
-        )
+        let arrays = parts.unnested.join(", ");
+        let names = parts.unnested_names.join(", ");
+        let picked = parts.picked.join(",\n        ");
+        let unnest = format!("unnest({arrays}) with ordinality as b ({names}, i)");
+        format!("\ncross join {unnest}\ncross join lateral (\n    select {picked}\n) as u")
     }
 }
 

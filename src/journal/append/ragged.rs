@@ -1,5 +1,8 @@
-//! Arrays of different lengths, one per row, sent as one flat array and the place where each row's part starts; the
-//! statement cuts them out again. A row whose elements are all the default has no part, and its column is null.
+//! Arrays of different lengths, one per row, sent as one flat array and the start of each row's
+//! part.
+//!
+//! The statement cuts them apart again. A row whose elements are all the default has no part, and
+//! its column is null.
 
 use super::rows::Rows;
 use crate::journal::encoding::{Element, Flat};
@@ -8,7 +11,8 @@ use sqlx::{Arguments, error::BoxDynError, postgres::PgArguments};
 /// One ragged column of all rows of a batch.
 pub(super) struct Ragged<T> {
     flat: Vec<T>,
-    /// From 1; 0: no part. Not null: Postgres finds an element at once only in an array without nulls.
+    /// From 1; 0: no part. Not null, because Postgres finds an element in constant time only in an
+    /// array without nulls.
     starts: Vec<i32>,
     open: usize,
 }
@@ -24,22 +28,20 @@ impl<T> Default for Ragged<T> {
 }
 
 impl<T: Element + PartialEq> Ragged<T> {
-    /// Adds an element to the row under way.
+    /// Adds an element to the open row.
     pub(super) fn push(&mut self, value: T) {
         self.flat.push(value);
     }
 
-    /// Adds an element `count` times.
     pub(super) fn repeat(&mut self, value: T, count: u32) {
         self.flat.resize(self.flat.len() + count as usize, value);
     }
 
-    /// Adds elements.
     pub(super) fn extend(&mut self, values: impl Iterator<Item = T>) {
         self.flat.extend(values);
     }
 
-    /// The elements of the row under way.
+    /// The elements of the open row.
     pub(super) fn row(&self) -> &[T] {
         &self.flat[self.open..]
     }
@@ -61,15 +63,14 @@ impl<T: Element + PartialEq> Ragged<T> {
         self.end_row(keep);
     }
 
-    /// Forgets all rows.
     pub(super) fn clear(&mut self) {
         self.flat.clear();
         self.starts.clear();
         self.open = 0;
     }
 
-    /// Binds the flat array and the starts; no starts when no row has a part: beyond its end an
-    /// array yields null. Of a single row: its part, or null.
+    /// Binds the flat array and the starts, of a single row its part or null. When no row has a
+    /// part the starts are empty: beyond its end an array yields null.
     pub(super) fn bind(&self, rows: Rows, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
         match rows {
             Rows::One if self.starts == [0] => arguments.add(None::<Flat<'_, T>>),

@@ -1,4 +1,4 @@
-//! How many rows a batch has for a table: a single one is bound as plain values, many as arrays.
+//! How many rows a batch has for a table: a single row is bound as plain values, many as arrays.
 
 use crate::journal::encoding::{Blobs, Element, Flat};
 use sqlx::{
@@ -17,15 +17,12 @@ pub(super) enum Rows {
 }
 
 impl Rows {
-    /// Every value.
     pub(super) const ALL: [Rows; 3] = [Rows::None, Rows::One, Rows::Many];
 
-    /// For `count` rows.
     pub(super) fn of(count: usize) -> Self {
         Rows::ALL[count.min(2)]
     }
 
-    /// Binds a column.
     pub(super) fn bind<T>(
         self,
         column: &[T],
@@ -40,7 +37,6 @@ impl Rows {
         }
     }
 
-    /// Binds a column that may be null.
     pub(super) fn bind_nullable<T>(
         self,
         column: &[Option<T>],
@@ -55,7 +51,6 @@ impl Rows {
         }
     }
 
-    /// Binds a column of byte strings.
     pub(super) fn bind_blobs(
         self,
         column: &Blobs,

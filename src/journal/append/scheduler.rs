@@ -1,4 +1,4 @@
-//! Rows of `scheduler`: whole images, one upsert for all of a batch.
+//! Rows of `scheduler`: whole images, one upsert for all images of a batch.
 
 use super::{
     columns::{Form, Values, columns},
@@ -25,11 +25,17 @@ set settings = excluded.settings,
     halt = excluded.halt,
     cancel_rest = excluded.cancel_rest,
     released_at = excluded.released_at,
-    -- an image without a checkpoint leaves the last one in force
-    first_day = case when excluded.highest_seq >= 0 then excluded.first_day else scheduler.first_day end,
+    -- an image without a checkpoint keeps the last one
+    first_day = case
+        when excluded.highest_seq >= 0 then excluded.first_day
+        else scheduler.first_day
+    end,
     highest_seq = greatest(excluded.highest_seq, scheduler.highest_seq),
     done_no = greatest(excluded.done_no, scheduler.done_no),
-    unfinished = case when excluded.highest_seq >= 0 then excluded.unfinished else scheduler.unfinished end,
+    unfinished = case
+        when excluded.highest_seq >= 0 then excluded.unfinished
+        else scheduler.unfinished
+    end,
     resting = case when excluded.highest_seq >= 0 then excluded.resting else scheduler.resting end";
 
 columns! {
@@ -75,7 +81,7 @@ impl Values for Multiranges {
 }
 
 impl Schedulers {
-    /// Adds a row for each image. `days`: where rows are.
+    /// Adds a row for each image; `days` tell which is the first one with rows of a scheduler.
     pub(super) fn fill(
         &mut self,
         images: &BTreeMap<Handle, SchedulerImage>,

@@ -1,5 +1,8 @@
-//! The statements of the writer: one for each set of tables that a batch has rows for. Each is the gate, the batch row
-//! and one insert per table, all joined to the gate, so that a batch is written as a whole or not at all.
+//! The statements of the writer: one for each set of tables that a batch has rows for.
+//!
+//! Each consists of the fence, which yields a row only to the owner of the shard and for the next
+//! batch number, the batch row, and one insert per table. All inserts are joined to the fence, so
+//! that a batch is written as a whole or not at all.
 
 use super::{
     attempt::Attempts,
@@ -19,11 +22,13 @@ pub(super) struct Shape {
     pub schedulers: bool,
 }
 
-const GATE: &str = "-- append
+const FENCE: &str = "-- append
 with g as materialized (
     select shard, $4::date as day
     from shard
-    where shard = $1 and epoch = $2 and exists (select 1 from batch where shard = $1 and batch_no = $3 - 1)
+    where shard = $1
+        and epoch = $2
+        and exists (select 1 from batch where shard = $1 and batch_no = $3 - 1)
     for no key update
 )";
 
@@ -32,10 +37,9 @@ insert into batch (shard, batch_no, epoch, at)
 select g.shard, $3, $2, now()
 from g";
 
-/// How many shapes there are.
 const SHAPES: usize = 36;
-/// Parameters of the gate.
-const GATE_PARAMETERS: usize = 4;
+/// Parameters of the fence.
+const FENCE_PARAMETERS: usize = 4;
 
 static STATEMENTS: LazyLock<[String; SHAPES]> =
     LazyLock::new(|| std::array::from_fn(|number| Shape::from_number(number).build()));
@@ -46,7 +50,6 @@ pub fn statements() -> impl Iterator<Item = &'static str> {
 }
 
 impl Shape {
-    /// The statement of this shape.
     pub(super) fn statement(self) -> &'static str {
         &STATEMENTS[self.number()]
     }
@@ -80,8 +83,8 @@ impl Shape {
                 ON_CONFLICT,
             ),
         ];
-        let mut statement = String::from(GATE);
-        let mut parameters = GATE_PARAMETERS;
+        let mut statement = String::from(FENCE);
+        let mut parameters = FENCE_PARAMETERS;
         for (name, table, rows, on_conflict) in inserts {
             if rows != Rows::None {
                 let (insert, count) = table.insert(rows, parameters);

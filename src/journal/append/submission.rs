@@ -1,5 +1,5 @@
-//! Rows of `submission`: all calls of one scheduler in a batch become one row, unless it grows too large to be
-//! read task by task.
+//! Rows of `submission`: all calls of one scheduler in a batch become one row, unless it would grow
+//! too large to read single tasks from it.
 
 use super::{
     columns::{Lengths, OrNull, Table, columns},
@@ -12,8 +12,9 @@ use sqlx::{error::BoxDynError, postgres::PgArguments};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// Bodies of one row, unless a single call is larger: reading one body unpacks those before it.
-const ROW_BYTES: usize = 1 << 20;
+/// Bytes of bodies in one row, unless a single call has more: reading a body unpacks those before
+/// it.
+const MAX_ROW_BYTES: usize = 1 << 20;
 
 columns! {
     struct Columns of "submission" {
@@ -49,14 +50,14 @@ columns! {
 #[derive(Default)]
 pub(super) struct Submissions {
     columns: Columns,
-    /// The records by scheduler.
+    /// Indexes of the records, ordered by scheduler.
     order: Vec<u32>,
-    row: RowSoFar,
+    row: OpenRow,
 }
 
-/// What the calls of a row share while it is being filled.
+/// The state of the row that is being filled.
 #[derive(Default)]
-struct RowSoFar {
+struct OpenRow {
     tasks: u32,
     calls: i32,
     body_bytes: i32,
@@ -97,12 +98,12 @@ impl Submissions {
             .map_or(0, |first| first + i64::from(self.row.tasks));
         previous.handle == record.handle
             && next == record.first_seq.0
-            && self.row.body_bytes as usize + record.submit.bodies.bytes.len() <= ROW_BYTES
-            && self.row.params_bytes as usize + record.submit.params.bytes.len() <= ROW_BYTES
+            && self.row.body_bytes as usize + record.submit.bodies.bytes.len() <= MAX_ROW_BYTES
+            && self.row.params_bytes as usize + record.submit.params.bytes.len() <= MAX_ROW_BYTES
     }
 
     fn begin_row(&mut self, record: &SubmissionRecord) {
-        self.row = RowSoFar::default();
+        self.row = OpenRow::default();
         self.columns.handle.push(record.handle.uuid());
         self.columns.first_seq.push(record.first_seq.0);
         self.columns.submitted_at.push(Stamp(record.submitted_at));
@@ -214,7 +215,6 @@ impl Submissions {
         Ok(())
     }
 
-    /// How many rows.
     pub(super) fn rows(&self) -> Rows {
         Rows::of(self.columns.handle.len())
     }
@@ -224,18 +224,17 @@ impl Submissions {
         self.columns.bind(rows, arguments)
     }
 
-    /// Forgets all rows.
     pub(super) fn clear(&mut self) {
         self.columns.clear();
-        self.row = RowSoFar::default();
+        self.row = OpenRow::default();
     }
 }
 
-impl RowSoFar {
-    /// Place of `spec` in the row's dictionary.
+impl OpenRow {
+    /// Index of `spec` in the row's dictionary.
     fn spec_index(&mut self, spec: &Arc<Spec>) -> i32 {
         let same = |known: &Arc<Spec>| Arc::ptr_eq(known, spec) || known == spec;
-        // the last one first: neighbours are mostly alike
+        // The last one first: neighbours mostly have equal specs.
         let index = self.specs.iter().rposition(same).unwrap_or_else(|| {
             self.specs.push(spec.clone());
             self.specs.len() - 1

@@ -1,4 +1,6 @@
-//! Partitions of `batch`, by ranges of numbers: some are made ahead, and those that lie behind every shard go.
+//! Partitions of `batch`, by ranges of numbers.
+//!
+//! Some are made ahead of the last batch; those that every shard has left behind are dropped.
 
 use super::{Maintenance, partition};
 use crate::core::BatchNo;
@@ -9,11 +11,12 @@ use sqlx::PgConnection;
 const RANGE: i64 = 1_000_000;
 /// Partitions ahead of the last batch: half an hour at full speed.
 const AHEAD: i64 = 4;
-/// Partitions kept behind that of the last batch.
+/// Partitions retained behind that of the last batch.
 const BEHIND: i64 = 1;
 
 impl Maintenance {
-    /// Makes numbers ahead of the last batch, and drops the ranges behind it. Cheap when there is nothing to do.
+    /// Makes the ranges ahead of the last batch and drops those behind it. Cheap when there is
+    /// nothing to do.
     pub async fn turn_batches(&self) -> Result<(), JournalError> {
         let mut connection = self.connect().await?;
         self.ensure_batches(&mut connection).await?;
@@ -33,8 +36,8 @@ impl Maintenance {
         self.close(connection).await
     }
 
-    /// The first batch number of the range behind the present one: when the last batch reaches it, it is time for
-    /// [`Maintenance::turn_batches`].
+    /// The first number of the next range. Call [`Maintenance::turn_batches`] when the last batch
+    /// reaches it.
     pub fn next_turn(last: BatchNo) -> BatchNo {
         BatchNo((last.0 / RANGE + 1) * RANGE)
     }
@@ -68,7 +71,7 @@ impl Maintenance {
     }
 }
 
-/// The last batch of every shard: a range goes when none of them needs it.
+/// The last batch of every shard: a range is dropped when no shard needs it.
 async fn last_batches(connection: &mut PgConnection) -> Result<Vec<i64>, JournalError> {
     let last = sqlx::query_scalar(
         "-- last_batches

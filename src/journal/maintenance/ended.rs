@@ -1,19 +1,23 @@
-//! Rows that are kept one by one, and go one by one, in slices: schedulers that ended long ago, and runs of servers.
+//! Deletes rows that no partition takes with it: schedulers that ended long ago, and runs of
+//! servers.
+//!
+//! Rows are deleted in slices, so that no statement lasts long.
 
 use super::Maintenance;
 use crate::journal::JournalError;
 
-/// Schedulers looked at by one statement.
-const SLICE: i64 = 1_000;
-/// Slices of one round: what is left waits for the next one.
-const SLICES: u32 = 1_000;
+/// Schedulers deleted by one statement.
+const SLICE_ROWS: i64 = 1_000;
+/// Slices of one round; the rest waits for the next round.
+const MAX_SLICES: u32 = 1_000;
 
 impl Maintenance {
-    /// Deletes schedulers that were released before the retention began, once their whole log is gone; says how many.
+    /// Deletes schedulers released before the retention began, once their whole log is gone.
+    /// Returns how many.
     pub async fn drop_ended_schedulers(&self) -> Result<u64, JournalError> {
         let mut connection = self.connect().await?;
         let mut dropped = 0;
-        for _ in 0..SLICES {
+        for _ in 0..MAX_SLICES {
             let slice = sqlx::query(
                 "-- drop_ended_schedulers
                  with old as materialized (
@@ -22,8 +26,18 @@ impl Maintenance {
                      where r.shard = $1
                          and r.state = 3
                          and r.released_at < now() - $2 * interval '1 day'
-                         and not exists (select from submission s where s.shard = $1 and s.handle = r.handle offset 0)
-                         and not exists (select from completion c where c.shard = $1 and c.handle = r.handle offset 0)
+                         and not exists (
+                             select
+                             from submission s
+                             where s.shard = $1 and s.handle = r.handle
+                             offset 0
+                         )
+                         and not exists (
+                             select
+                             from completion c
+                             where c.shard = $1 and c.handle = r.handle
+                             offset 0
+                         )
                      order by r.released_at
                      limit $3
                  )
@@ -33,12 +47,12 @@ impl Maintenance {
             )
             .bind(self.shard.0)
             .bind(f64::from(self.retention_days))
-            .bind(SLICE)
+            .bind(SLICE_ROWS)
             .execute(&mut connection)
             .await?
             .rows_affected();
             dropped += slice;
-            if slice < SLICE as u64 {
+            if slice < SLICE_ROWS as u64 {
                 break;
             }
         }
@@ -46,7 +60,7 @@ impl Maintenance {
         Ok(dropped)
     }
 
-    /// Forgets runs of servers not seen for a day.
+    /// Deletes runs of servers not seen for a day.
     pub async fn drop_old_replicas(&self) -> Result<(), JournalError> {
         let mut connection = self.connect().await?;
         sqlx::query(

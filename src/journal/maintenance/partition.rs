@@ -1,17 +1,17 @@
-//! One partition comes or goes, without ever stalling the writer: a table is made first and then attached, and goes by
-//! `detach … concurrently`, whose locks wait behind open readers without anybody waiting behind them. Measured: a plain
-//! drop or create behind an open reader stalls every insert.
+//! Adds or removes one partition without ever stalling the writer.
 //!
-//! The statements are put together from our own names and numbers only.
+//! A table is created first and then attached. It is removed by `detach … concurrently`, whose
+//! locks wait behind open readers without blocking others; a plain create or drop behind an open
+//! reader was measured to stall every insert. Statements are built from our own names and numbers
+//! only.
 
 use crate::journal::{JournalError, rows::from_row};
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
-/// A partition there is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Partition {
     pub name: String,
-    /// Its detaching was begun and not finished.
+    /// A detach was begun and not finished.
     pub pending: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) async fn attached(
     Ok(partitions)
 }
 
-/// Makes a table like `table` and attaches it for values from `from` to below `to`.
+/// Makes a table like `table` and attaches it for values from `from` up to but excluding `to`.
 pub(crate) async fn make(
     connection: &mut PgConnection,
     table: &str,
@@ -53,8 +53,8 @@ pub(crate) async fn make(
     Ok(())
 }
 
-/// Detaches a partition and drops it. When that fails half-way (an open reader holds it for longer than the lock timeout),
-/// nobody sees the partition any more, and [`finish`] does the rest another time.
+/// Detaches a partition and drops it. When that fails half-way, because an open reader holds it
+/// beyond the lock timeout, the partition is no longer visible, and [`finish`] does the rest later.
 pub(crate) async fn remove(
     connection: &mut PgConnection,
     table: &str,
@@ -68,7 +68,7 @@ pub(crate) async fn remove(
     discard(connection, name).await
 }
 
-/// Finishes what was interrupted: detaches that are pending, and detached tables that `old` knows by their names.
+/// Finishes pending detaches, and drops detached tables whose names are `old`.
 pub(crate) async fn finish(
     connection: &mut PgConnection,
     table: &str,

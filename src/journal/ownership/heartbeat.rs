@@ -1,4 +1,5 @@
-//! The heartbeat: one statement a second that renews the own lease and row, and reads who else is there.
+//! The heartbeat: one statement a second that renews this replica's lease and row, and reads which
+//! other replicas are alive.
 
 use crate::core::{Epoch, ShardId, Time};
 use crate::journal::{JournalError, Replica, connect::Duty, encoding::Stamp, rows::from_row};
@@ -6,50 +7,47 @@ use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
-/// How long a heartbeat may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a heartbeat found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeartbeatReading {
     /// Time of the database, taken after any wait.
     pub now: Time,
-    /// The end of our lease; `None`: the shard has another epoch, it is not ours any more.
+    /// The end of our lease; `None`: the shard has another epoch and is no longer ours.
     pub lease_until: Option<Time>,
-    /// The end of the lease, whoever's it is; `None`: nobody owns the shard.
+    /// The end of the lease of the current owner; `None`: nobody owns the shard.
     pub owned_until: Option<Time>,
-    /// Who may take the shard over at once.
+    /// The run that may take the shard over at once.
     pub handover_to: Option<Uuid>,
-    /// Who is there.
     pub membership: Membership,
 }
 
 /// The replicas of a shard, and which of them owns it, as of the last heartbeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Membership {
-    /// Number of the present ownership.
     pub epoch: Epoch,
     /// The run that owns the shard, or that it is being handed to; `None`: nobody does.
     pub owner: Option<Uuid>,
-    /// Runs seen within the last few heartbeats, the youngest first.
+    /// Runs seen within the last lease, the youngest first.
     pub members: Vec<Member>,
 }
 
 /// One live run of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Of this run.
+    /// Differs for every run of the replica.
     pub id: Uuid,
-    /// Of the replica.
     pub name: Arc<str>,
     /// Where other replicas reach it, as `host:port`.
     pub address: Option<Arc<str>>,
-    /// It is going down, and takes nothing over.
+    /// Shutting down: it takes nothing over.
     pub stopping: bool,
 }
 
 impl Membership {
-    /// The owner as a member; `None`: nobody owns the shard, or the owner has not been seen lately.
+    /// The owner as a member; `None`: nobody owns the shard, or the owner has not been seen
+    /// recently.
     pub fn owning(&self) -> Option<&Member> {
         self.members
             .iter()
@@ -57,14 +55,14 @@ impl Membership {
     }
 }
 
-/// The connection of the heartbeat. It connects by itself.
+/// The connection of the heartbeat; it connects when needed.
 pub struct Heartbeat {
     options: PgConnectOptions,
     connection: Option<PgConnection>,
     shard: ShardId,
     replica: Replica,
     lease: Duration,
-    /// It is going down: others learn it from the row.
+    /// Shutting down; other replicas read it from the row.
     pub stopping: bool,
 }
 
@@ -111,20 +109,20 @@ impl Heartbeat {
         }
     }
 
-    /// Renews the lease of `epoch` (`None`: not the owner) and the replica's own row: one statement. After an error the
-    /// lease was perhaps not renewed; the next beat connects anew.
-    pub async fn beat(&mut self, epoch: Option<Epoch>) -> Result<HeartbeatReading, JournalError> {
-        let patience = PATIENCE.min(self.lease * 2);
-        let beaten = tokio::time::timeout(patience, self.renew(epoch))
+    /// Renews the lease of `epoch` (`None`: not the owner) and the replica's own row. After an
+    /// error the lease may not have been renewed, and the next heartbeat uses a new connection.
+    pub async fn renew(&mut self, epoch: Option<Epoch>) -> Result<HeartbeatReading, JournalError> {
+        let timeout = HEARTBEAT_TIMEOUT.min(self.lease * 2);
+        let reading = tokio::time::timeout(timeout, self.send(epoch))
             .await
             .unwrap_or(Err(JournalError::Timeout));
-        if beaten.is_err() {
+        if reading.is_err() {
             self.connection = None;
         }
-        beaten
+        reading
     }
 
-    async fn renew(&mut self, epoch: Option<Epoch>) -> Result<HeartbeatReading, JournalError> {
+    async fn send(&mut self, epoch: Option<Epoch>) -> Result<HeartbeatReading, JournalError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
             None => PgConnection::connect_with(&self.options).await?,
@@ -138,12 +136,15 @@ impl Heartbeat {
                  returning lease_until
              ),
              me as (
-                 insert into replica (shard, replica, name, address, stopping, epoch, started_at, seen_at)
+                 insert into replica (shard, replica, name, address, stopping, epoch, started_at,
+                     seen_at)
                  select shard, $3, $4, $6, $7, epoch, now(), now()
                  from shard
                  where shard = $1
                  on conflict on constraint replica_pkey do update
-                 set address = excluded.address, stopping = excluded.stopping, epoch = excluded.epoch,
+                 set address = excluded.address,
+                     stopping = excluded.stopping,
+                     epoch = excluded.epoch,
                      seen_at = excluded.seen_at
              )
              select clock_timestamp() as now, lease.lease_until, s.epoch, s.owner_id,
@@ -171,12 +172,12 @@ impl Heartbeat {
         .fetch_one(&mut connection)
         .await?;
         self.connection = Some(connection);
-        Ok(row.beat())
+        Ok(row.reading())
     }
 }
 
 impl Row {
-    fn beat(self) -> HeartbeatReading {
+    fn reading(self) -> HeartbeatReading {
         let rest = self
             .names
             .into_iter()

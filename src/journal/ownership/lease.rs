@@ -1,5 +1,6 @@
-//! Who owns the shard: take-over and handover, on database time. Every change of owner is a new epoch, and shuts out the
-//! writer of the old one.
+//! Who owns the shard: take-over and handover, on database time.
+//!
+//! Every change of owner begins a new epoch, which fences the writer of the old one.
 
 use crate::core::{BatchNo, Epoch, ShardId, Time};
 use crate::journal::{Journal, JournalError, encoding::Stamp};
@@ -7,30 +8,29 @@ use sqlx::{Connection, PgConnection};
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
-/// How long to wait when the shard's row is locked by a shard at work.
-const AT_WORK: Duration = Duration::from_millis(200);
+/// How long to wait when the owner's append holds the lock of the shard's row.
+const LOCKED_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// One run of a server process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replica {
-    /// Of this run.
+    /// Differs for every run.
     pub id: Uuid,
-    /// Of the replica, the same after a restart: a new run takes the lease of the old one over.
+    /// The same after a restart: a new run takes over the lease of the old one.
     pub name: Arc<str>,
     /// Where other replicas reach it, as `host:port`; `None`: they do not.
     pub address: Option<Arc<str>>,
 }
 
-/// The shard is ours.
+/// An ownership of the shard that has just begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ownership {
-    /// The number of this ownership.
     pub epoch: Epoch,
-    /// The last batch in the journal: go on with the next number.
+    /// The last batch in the journal; continue with the next number.
     pub last_batch: BatchNo,
     /// Time of the database.
     pub now: Time,
-    /// Until when others keep away.
+    /// Others may take the shard over after this.
     pub lease_until: Time,
 }
 
@@ -39,23 +39,23 @@ pub struct Ownership {
 pub enum TakeOver {
     /// It is ours; every write of an earlier owner is now either in the journal or refused.
     Owned(Ownership),
-    /// Another replica owns it; look again after so long.
+    /// Another replica owns it; check again after this time.
     Wait(Duration),
 }
 
-/// On what grounds a replica wants the shard.
+/// Why a replica may take the shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It has just been started: nobody owns the shard, or an earlier run under its own name does, which is over.
+    /// It has just started, and nobody owns the shard, or an earlier run under its own name does.
     Start,
-    /// It has seen twice, a heartbeat apart, that the lease is not renewed, or the shard is handed to it.
+    /// It has seen at two heartbeats that the lease is not renewed, or the shard is handed to it.
     Successor,
-    /// It owns the shard under this epoch, and begins another one.
+    /// It owns the shard under this epoch and begins another one.
     Owner(Epoch),
 }
 
 impl Journal {
-    /// Makes `replica` the owner of the shard, if its claim holds.
+    /// Makes `replica` the owner of the shard if its claim holds.
     pub async fn take_over(
         &self,
         replica: &Replica,
@@ -80,8 +80,8 @@ impl Journal {
         Ok(outcome)
     }
 
-    /// Gives the shard up: `successor` may own it at once, the others when its time has passed without that; `None`: anybody
-    /// may. Says whether it was ours to give.
+    /// Gives the shard up: `successor` may take it at once, others if it does not; `None`: anybody
+    /// may. Returns whether we owned it.
     pub async fn hand_over(
         &self,
         replica: &Replica,
@@ -109,8 +109,8 @@ impl Journal {
     }
 }
 
-/// The new epoch, the time of the database, and the end of the lease; `None`: the claim does not hold, or the shard is at
-/// work at this very moment.
+/// The new epoch, the time of the database, and the end of the lease; `None`: the claim does not
+/// hold, or an append holds the lock of the shard's row.
 async fn take(
     connection: &mut PgConnection,
     shard: ShardId,
@@ -168,7 +168,8 @@ async fn take(
     Ok(query.fetch_optional(connection).await?)
 }
 
-/// The last batch. A statement of its own: its snapshot must be younger than the new epoch, which shuts out the old owner.
+/// The last batch. A separate statement, because its snapshot must be younger than the new epoch,
+/// which fences the old owner.
 async fn last_batch(
     connection: &mut PgConnection,
     shard: ShardId,
@@ -201,5 +202,7 @@ async fn lease_left(
     .await?;
     let (now, until) =
         left.ok_or_else(|| JournalError::corrupt(format!("no shard {}", shard.0)))?;
-    Ok(until.map_or(AT_WORK, |until| until.0.since(now.0).max(AT_WORK)))
+    Ok(until.map_or(LOCKED_POLL_INTERVAL, |until| {
+        until.0.since(now.0).max(LOCKED_POLL_INTERVAL)
+    }))
 }

@@ -1,4 +1,4 @@
-//! Reads bodies for dispatch.
+//! Reads the bodies of a few tasks of one scheduler.
 
 use crate::core::{Handle, Seq};
 use crate::journal::{
@@ -11,7 +11,6 @@ use uuid::Uuid;
 /// A task's body and parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Body {
-    /// Which task.
     pub seq: Seq,
     /// The statement or payload.
     pub body: Bytes,
@@ -41,8 +40,9 @@ from_row!(BodiesRow {
 });
 
 impl Reader {
-    /// Bodies of the tasks `first` to `last`, ascending, of at most `max_rows` rows of the journal (a row holds a megabyte,
-    /// or one call). Ask again from the last one on when some are missing.
+    /// Bodies of the tasks `first` to `last`, ascending, from at most `max_rows` rows of the
+    /// journal (a row holds a megabyte or one call). Ask again after the last one when some are
+    /// missing.
     pub async fn bodies(
         &self,
         handle: Handle,

@@ -1,23 +1,21 @@
-//! Reads AsyncDone events for streams: a bounded stretch of them, which stays packed as the journal has it until each event
-//! is told.
+//! Reads AsyncDone events for streams: a bounded number of them, which stay packed as in the
+//! journal until each event is sent.
 
 use crate::core::{Done, DoneNo, Handle};
 use crate::journal::{JournalError, Reader, rows::completion::CompletionRow};
 
 /// Rows read at once.
-const ROWS: i64 = 64;
+const MAX_ROWS: i64 = 64;
 
 /// Consecutive events of one row, packed.
 #[derive(Debug)]
 pub struct Events(CompletionRow);
 
 impl Events {
-    /// Number of the first event.
     pub fn first(&self) -> DoneNo {
         self.0.done_no(0)
     }
 
-    /// Number of the last event.
     pub fn last(&self) -> DoneNo {
         self.0.done_no(self.0.len() - 1)
     }
@@ -32,12 +30,13 @@ impl Events {
     }
 }
 
-/// The columns of a [`CompletionRow`], of `t.taken` events of the row `c` behind the first `s.skipped` ones.
-/// An array that is null stays so.
+/// The columns of a [`CompletionRow`] with `t.taken` events of the row `c` after the first
+/// `s.skipped` ones. Arrays that are null stay null.
 macro_rules! cut_columns {
     () => {
-        "c.handle, c.first_done_no + s.skipped as first_done_no, t.taken as count, c.min_seq + s.skipped as min_seq, c.started_at,
-        c.ended_at, c.seq[s.skipped + 1 : s.skipped + t.taken] as seq,
+        "c.handle, c.first_done_no + s.skipped as first_done_no, t.taken as count,
+        c.min_seq + s.skipped as min_seq, c.started_at, c.ended_at,
+        c.seq[s.skipped + 1 : s.skipped + t.taken] as seq,
         c.task_order[s.skipped + 1 : s.skipped + t.taken] as task_order,
         c.outcome[s.skipped + 1 : s.skipped + t.taken] as outcome,
         c.attempt[s.skipped + 1 : s.skipped + t.taken] as attempt,
@@ -62,66 +61,72 @@ macro_rules! bytes {
     };
 }
 
+/// Rows from `$3` on, each cut to the events that fit the budget `$5`.
+const EVENTS: &str = concat!(
+    "-- events
+     select ",
+    cut_columns!(),
+    " from (
+         select c.*, $5 - sum(c.bytes) over (order by c.first_done_no) + c.bytes as room
+         from (
+             select c.*, ",
+    bytes!(),
+    " as bytes
+             from completion c
+             where c.shard = $1
+                 and c.handle = $2
+                 and c.first_done_no >= coalesce((
+                     select first_done_no
+                     from completion
+                     where shard = $1 and handle = $2 and first_done_no <= $3
+                     order by first_done_no desc
+                     limit 1
+                 ), 1)
+                 and c.first_done_no + c.count > $3
+             order by c.first_done_no
+             limit $4
+         ) c
+     ) c
+     cross join lateral (select greatest($3 - c.first_done_no, 0)::int4 as skipped) s
+     cross join lateral (
+         select coalesce(c.error_ends[s.skipped], 0) as error,
+             coalesce(c.result_ends[s.skipped], 0) as result
+     ) b
+     cross join lateral (
+         select count(*)::int4 as fitting,
+             array_agg(coalesce(p.error, 0) - b.error order by p.place) as error_ends,
+             array_agg(coalesce(p.result, 0) - b.result order by p.place) as result_ends
+         from unnest(c.error_ends[s.skipped + 1 :], c.result_ends[s.skipped + 1 :])
+             with ordinality as p (error, result, place)
+         where p.place = 1
+             or coalesce(p.error, 0) - b.error + coalesce(p.result, 0) - b.result <= c.room
+     ) p
+     cross join lateral (select coalesce(nullif(p.fitting, 0), c.count - s.skipped) as taken) t
+     where c.room > 0
+     order by c.first_done_no"
+);
+
 impl Reader {
-    /// Events after `after`, ascending and without a gap, until about `most_bytes` have been read; at least one. Ask again for
-    /// more until none comes.
+    /// Events after `after`, ascending and without a gap, until about `max_bytes` have been read;
+    /// at least one. Ask again for more until none comes.
     ///
-    /// A row holds what one batch brought, megabytes of results perhaps: only what is wanted of its errors and results is read.
+    /// A row holds the events of one batch, perhaps megabytes of results: only the errors and
+    /// results of the wanted events are read.
     pub async fn events(
         &self,
         handle: Handle,
         after: DoneNo,
-        most_bytes: usize,
+        max_bytes: usize,
     ) -> Result<Vec<Events>, JournalError> {
         let rows = self
             .read(|| {
-                sqlx::query_as::<_, CompletionRow>(concat!(
-                    "-- events
-                     select ",
-                    cut_columns!(),
-                    " from (
-                         select c.*, $5 - sum(c.bytes) over (order by c.first_done_no) + c.bytes as room
-                         from (
-                             select c.*, ",
-                    bytes!(),
-                    " as bytes
-                             from completion c
-                             where c.shard = $1
-                                 and c.handle = $2
-                                 and c.first_done_no >= coalesce((
-                                     select first_done_no
-                                     from completion
-                                     where shard = $1 and handle = $2 and first_done_no <= $3
-                                     order by first_done_no desc
-                                     limit 1
-                                 ), 1)
-                                 and c.first_done_no + c.count > $3
-                             order by c.first_done_no
-                             limit $4
-                         ) c
-                     ) c
-                     cross join lateral (select greatest($3 - c.first_done_no, 0)::int4 as skipped) s
-                     cross join lateral (
-                         select coalesce(c.error_ends[s.skipped], 0) as error, coalesce(c.result_ends[s.skipped], 0) as result
-                     ) b
-                     cross join lateral (
-                         select count(*)::int4 as fitting,
-                             array_agg(coalesce(p.error, 0) - b.error order by p.place) as error_ends,
-                             array_agg(coalesce(p.result, 0) - b.result order by p.place) as result_ends
-                         from unnest(c.error_ends[s.skipped + 1 :], c.result_ends[s.skipped + 1 :])
-                             with ordinality as p (error, result, place)
-                         where p.place = 1 or coalesce(p.error, 0) - b.error + coalesce(p.result, 0) - b.result <= c.room
-                     ) p
-                     cross join lateral (select coalesce(nullif(p.fitting, 0), c.count - s.skipped) as taken) t
-                     where c.room > 0
-                     order by c.first_done_no"
-                ))
-                .bind(self.shard.0)
-                .bind(handle.uuid())
-                .bind(after.0 + 1)
-                .bind(ROWS)
-                .bind(most_bytes.max(1) as i64)
-                .fetch_all(&self.pool)
+                sqlx::query_as::<_, CompletionRow>(EVENTS)
+                    .bind(self.shard.0)
+                    .bind(handle.uuid())
+                    .bind(after.0 + 1)
+                    .bind(MAX_ROWS)
+                    .bind(max_bytes.max(1) as i64)
+                    .fetch_all(&self.pool)
             })
             .await?;
         let mut events: Vec<Events> = Vec::new();

@@ -1,19 +1,58 @@
 //! Reads how single tasks ended.
 //!
-//! A row of `completion` has the outcomes of consecutive events, whose tasks mostly are neighbours. A narrow row that holds a
-//! task ends at most [`NARROW`] behind it, so an index on where rows end finds it; the few wide rows have an index of their own.
+//! A row of `completion` has the outcomes of consecutive events, whose tasks are mostly neighbours.
+//! The narrow row that holds a task ends little after it, so an index on where rows end finds it;
+//! the few wide rows have an index of their own.
 
 use crate::core::{Done, DoneNo, Handle, Seq};
 use crate::journal::{
     JournalError, Reader,
-    rows::completion::{CompletionRow, completion_columns},
+    rows::completion::{CompletionRow, completion_columns, narrow_row},
 };
 use std::collections::{BTreeMap, HashSet};
 
-/// The longest distance between the tasks of a narrow row; stands in the indexes, too.
-const NARROW: i64 = 10_000;
-/// Tasks so near to each other are looked for together.
+/// Tasks at most this far apart are looked up together.
 const NEAR: i64 = 1_000;
+
+/// The rows that hold one of the tasks `$5`, whose neighbourhoods are `$3` to `$4`.
+const OUTCOMES: &str = concat!(
+    "-- outcomes
+     select c.*
+     from unnest($3::int8[], $4::int8[]) as w (first, last)
+     cross join lateral (
+         select ",
+    completion_columns!(),
+    " from completion c
+         where c.shard = $1
+             and c.handle = $2
+             and c.max_seq >= w.first
+             and c.max_seq <= w.last + ",
+    narrow_row!(),
+    "
+             and c.min_seq <= w.last
+             and c.max_seq - c.min_seq <= ",
+    narrow_row!(),
+    "
+         offset 0
+     ) c
+     union all
+     select ",
+    completion_columns!(),
+    " from completion c
+     where c.shard = $1
+         and c.handle = $2
+         and c.max_seq - c.min_seq > ",
+    narrow_row!(),
+    "
+         and c.min_seq <= $5[cardinality($5)]
+         and c.max_seq >= $5[1]
+         and exists (
+             select
+             from unnest($5::int8[]) as w (seq)
+             where w.seq between c.min_seq and c.max_seq
+                 and (c.seq is null or w.seq = any (c.seq))
+         )"
+);
 
 impl Reader {
     /// How these tasks ended, with the number of the event; those that have not are left out.
@@ -28,44 +67,13 @@ impl Reader {
         let (firsts, lasts): (Vec<i64>, Vec<i64>) = neighbours(&ascending).unzip();
         let rows = self
             .read(|| {
-                sqlx::query_as::<_, CompletionRow>(concat!(
-                    "-- outcomes
-                     select c.*
-                     from unnest($3::int8[], $4::int8[]) as w (first, last)
-                     cross join lateral (
-                         select ",
-                    completion_columns!(),
-                    " from completion c
-                         where c.shard = $1
-                             and c.handle = $2
-                             and c.max_seq >= w.first
-                             and c.max_seq <= w.last + $6
-                             and c.min_seq <= w.last
-                             and c.max_seq - c.min_seq <= 10000
-                         offset 0
-                     ) c
-                     union all
-                     select ",
-                    completion_columns!(),
-                    " from completion c
-                     where c.shard = $1
-                         and c.handle = $2
-                         and c.max_seq - c.min_seq > 10000
-                         and c.min_seq <= $5[cardinality($5)]
-                         and c.max_seq >= $5[1]
-                         and exists (
-                             select
-                             from unnest($5::int8[]) as w (seq)
-                             where w.seq between c.min_seq and c.max_seq and (c.seq is null or w.seq = any (c.seq))
-                         )"
-                ))
-                .bind(self.shard.0)
-                .bind(handle.uuid())
-                .bind(&firsts)
-                .bind(&lasts)
-                .bind(&ascending)
-                .bind(NARROW)
-                .fetch_all(&self.pool)
+                sqlx::query_as::<_, CompletionRow>(OUTCOMES)
+                    .bind(self.shard.0)
+                    .bind(handle.uuid())
+                    .bind(&firsts)
+                    .bind(&lasts)
+                    .bind(&ascending)
+                    .fetch_all(&self.pool)
             })
             .await?;
         let mut outcomes = BTreeMap::new();
@@ -78,7 +86,7 @@ impl Reader {
     }
 }
 
-/// The first and last of each stretch of numbers that are near to each other.
+/// The first and last of each range of numbers that are near to each other.
 fn neighbours(ascending: &[i64]) -> impl Iterator<Item = (i64, i64)> {
     ascending
         .chunk_by(|one, next| next - one <= NEAR)

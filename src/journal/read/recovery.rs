@@ -1,7 +1,7 @@
 //! Reads what a new owner needs: checkpoints and what came later, never bodies.
 //!
-//! A handful of statements over all unfinished schedulers, streamed, whatever their number. To be called after a
-//! take-over, while nobody can write.
+//! A handful of statements, however many schedulers there are, with streamed results. Call it after
+//! a take-over, while nobody can write.
 
 use super::schedulers::{SchedulerRow, scheduler_columns};
 use crate::core::{
@@ -22,8 +22,8 @@ use sqlx::{Connection, PgConnection};
 use std::{collections::HashMap, time::Duration};
 use uuid::Uuid;
 
-/// All schedulers that are not released and finished, by handle; with the latest calls that may be repeated, about `requests`
-/// of them.
+/// All schedulers that are not both released and finished, by handle, with about the latest
+/// `requests` calls that may be repeated.
 pub async fn recover(
     journal: &Journal,
     requests: usize,
@@ -43,13 +43,13 @@ pub async fn recover(
     Ok(recovery.schedulers)
 }
 
-/// A row's later calls may be so much younger than its first one, by which the row is found.
+/// How much younger the later calls of a row may be than its first one, by which the row is found.
 const ROW_WIDTH: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 struct Recovery {
     schedulers: Vec<RecoveredScheduler>,
-    places: HashMap<Uuid, usize>,
+    indexes: HashMap<Uuid, usize>,
     specs: Specs,
 }
 
@@ -84,16 +84,19 @@ impl Recovery {
             scheduler_columns!(),
             " from scheduler r
              where r.shard = $1
-                 and (r.state <> 3 or r.state = 3 and r.released_at >= now() - $2 * interval '1 microsecond')
+                 and (
+                     r.state <> 3
+                     or r.state = 3 and r.released_at >= now() - $2 * interval '1 microsecond'
+                 )
              order by r.handle"
         ));
-        // Ended ones too, as long as their calls may be repeated.
+        // Ended schedulers too, as long as their calls may be repeated.
         let mut rows = query
             .bind(shard.0)
             .bind(REQUEST_MEMORY.as_micros() as i64)
             .fetch(connection);
         while let Some(row) = rows.try_next().await? {
-            self.places.insert(row.handle, self.schedulers.len());
+            self.indexes.insert(row.handle, self.schedulers.len());
             self.schedulers.push(RecoveredScheduler {
                 image: row.image()?,
                 runs: Vec::new(),
@@ -105,8 +108,8 @@ impl Recovery {
         Ok(())
     }
 
-    /// Submissions that hold a task unfinished at the checkpoint, or later ones. Each range begins in the last row that
-    /// begins at or before it.
+    /// Submissions with a task that was unfinished at the checkpoint, and later ones. The first row
+    /// of each range is the last one that begins at or before it.
     async fn runs(
         &mut self,
         connection: &mut PgConnection,
@@ -117,7 +120,8 @@ impl Recovery {
              with wanted as materialized (
                  select distinct r.handle, s.first_seq, s.day
                  from scheduler r
-                 cross join lateral unnest(r.unfinished + int8multirange(int8range(r.highest_seq + 1, null))) as part
+                 cross join lateral
+                     unnest(r.unfinished + int8multirange(int8range(r.highest_seq + 1, null))) as part
                  cross join lateral (
                      select b.first_seq
                      from submission b
@@ -148,7 +152,10 @@ impl Recovery {
             submission_columns!(),
             ", s.body_ends, s.params_ends
                  from submission s
-                 where s.shard = $1 and s.handle = w.handle and s.first_seq = w.first_seq and s.day = w.day
+                 where s.shard = $1
+                     and s.handle = w.handle
+                     and s.first_seq = w.first_seq
+                     and s.day = w.day
                  offset 0
              ) s
              order by s.handle, s.first_seq"
@@ -156,8 +163,8 @@ impl Recovery {
         let mut rows = query.bind(shard.0).fetch(connection);
         while let Some(row) = rows.try_next().await? {
             let runs = row.runs(&mut self.specs)?;
-            if let Some(place) = self.places.get(&row.handle) {
-                self.schedulers[*place].runs.extend(runs);
+            if let Some(index) = self.indexes.get(&row.handle) {
+                self.schedulers[*index].runs.extend(runs);
             }
         }
         Ok(())
@@ -197,8 +204,8 @@ impl Recovery {
         );
         let mut rows = query.bind(shard.0).fetch(connection);
         while let Some(row) = rows.try_next().await? {
-            if let Some(place) = self.places.get(&row.handle) {
-                let scheduler = &mut self.schedulers[*place];
+            if let Some(index) = self.indexes.get(&row.handle) {
+                let scheduler = &mut self.schedulers[*index];
                 row.add_to(&mut scheduler.outcomes, scheduler.image.checkpoint.done_no)?;
             }
         }
@@ -214,7 +221,8 @@ impl Recovery {
             "-- recover_attempts
              select a.handle, a.seq, a.attempt, a.kind, a.at, a.next_at, a.error
              from scheduler r
-             cross join lateral unnest(r.unfinished + int8multirange(int8range(r.highest_seq + 1, null))) as part
+             cross join lateral
+                     unnest(r.unfinished + int8multirange(int8range(r.highest_seq + 1, null))) as part
              cross join lateral (
                  select a.handle, a.seq, a.attempt, a.kind, a.at, a.next_at, a.error
                  from attempt a
@@ -230,14 +238,14 @@ impl Recovery {
         );
         let mut rows = query.bind(shard.0).fetch(connection);
         while let Some(row) = rows.try_next().await? {
-            if let Some(place) = self.places.get(&row.handle) {
-                self.schedulers[*place].attempts.push(row.record()?);
+            if let Some(index) = self.indexes.get(&row.handle) {
+                self.schedulers[*index].attempts.push(row.record()?);
             }
         }
         Ok(())
     }
 
-    /// The latest calls of the last minutes, also those whose tasks have all ended.
+    /// The latest calls that may be repeated, also those whose tasks have all ended.
     async fn requests(
         &mut self,
         connection: &mut PgConnection,
@@ -264,8 +272,8 @@ impl Recovery {
         ));
         let mut rows = query.bind(shard.0).bind(rows_since).fetch(connection);
         while let Some(row) = rows.try_next().await? {
-            if let Some(place) = self.places.get(&row.handle) {
-                self.schedulers[*place]
+            if let Some(index) = self.indexes.get(&row.handle) {
+                self.schedulers[*index]
                     .requests
                     .extend(row.requests(since)?);
             }
@@ -274,7 +282,8 @@ impl Recovery {
     }
 }
 
-/// From when on rows hold at least `most` calls that may be repeated, to the second; `since` when there are fewer.
+/// The second from which on rows hold at least `most` calls that may be repeated; `since` when
+/// there are fewer.
 async fn requests_since(
     connection: &mut PgConnection,
     shard: ShardId,
@@ -283,7 +292,8 @@ async fn requests_since(
 ) -> Result<Stamp, JournalError> {
     let seconds: Vec<(Stamp, i64)> = sqlx::query_as(
         "-- requests_by_second
-         select date_trunc('second', s.submitted_at) as second, sum(coalesce(cardinality(s.call_counts), 1))
+         select date_trunc('second', s.submitted_at) as second,
+             sum(coalesce(cardinality(s.call_counts), 1))
          from submission s
          where s.shard = $1
              and s.request_ids is not null
@@ -305,7 +315,7 @@ async fn requests_since(
 }
 
 impl OutcomeRow {
-    /// Adds the outcomes after `after`, joined to runs of tasks that ended alike.
+    /// Adds the outcomes after `after`, joined to runs of tasks with equal outcomes.
     fn add_to(
         &self,
         outcomes: &mut Vec<RecoveredOutcome>,

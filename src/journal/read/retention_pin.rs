@@ -1,29 +1,29 @@
-//! Reads what keeps the oldest day beyond its retention, for the status page.
+//! Reads what holds the oldest day beyond its retention, for the status page.
 
 use crate::core::{Day, Handle};
 use crate::journal::{JournalError, Reader, encoding::Date};
 use uuid::Uuid;
 
-/// What keeps a day.
+/// What holds a day.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RetentionPin {
-    /// The checkpoint of this scheduler still needs the day's rows: the loop has not written a new one yet.
+    /// The checkpoint of this scheduler still needs the day's rows: no later one has been written
+    /// yet.
     Checkpoint(Handle),
     /// This scheduler has an unfinished task of the day, whose row has not been moved yet.
     Unfinished(Handle),
-    /// A session that reads the log in a long transaction: the day goes when it ends.
+    /// A session reads the log in a long transaction: the day is dropped after it ends.
     Reader {
-        /// Its backend.
         backend_pid: i32,
-        /// Its application, as far as our role may see it.
+        /// As far as our role may see it.
         application: String,
     },
-    /// Nothing: the next round of housekeeping drops it.
+    /// Nothing: the next round of maintenance drops it.
     Due,
 }
 
 impl Reader {
-    /// What keeps `day`, which is over its retention.
+    /// What holds `day`, whose retention is over.
     pub(crate) async fn pin(&self, day: Day) -> Result<RetentionPin, JournalError> {
         if let Some((backend_pid, application)) = self.pinning_reader().await? {
             return Ok(RetentionPin::Reader {
@@ -39,7 +39,7 @@ impl Reader {
         })
     }
 
-    /// The oldest transaction of the last minute or longer that holds a table of the log.
+    /// The oldest transaction of at least a minute that locks a table of the log.
     async fn pinning_reader(&self) -> Result<Option<(i32, Option<String>)>, JournalError> {
         self.read(|| {
             sqlx::query_as(
@@ -48,7 +48,9 @@ impl Reader {
                  from pg_locks l
                  join pg_stat_activity a on a.pid = l.pid
                  where l.relation = any (array['submission', 'completion', 'attempt']::regclass[])
-                     and l.database = (select oid from pg_database where datname = current_database())
+                     and l.database = (
+                         select oid from pg_database where datname = current_database()
+                     )
                      and a.xact_start < now() - interval '1 minute'
                  order by a.xact_start
                  limit 1",
@@ -75,12 +77,18 @@ impl Reader {
                              exists (
                                  select
                                  from submission s
-                                 where s.shard = $1 and s.handle = r.handle and s.day = $2 and s.first_seq > r.highest_seq
+                                 where s.shard = $1
+                                     and s.handle = r.handle
+                                     and s.day = $2
+                                     and s.first_seq > r.highest_seq
                              )
                              or exists (
                                  select
                                  from completion c
-                                 where c.shard = $1 and c.handle = r.handle and c.day = $2 and c.first_done_no > r.done_no
+                                 where c.shard = $1
+                                     and c.handle = r.handle
+                                     and c.day = $2
+                                     and c.first_done_no > r.done_no
                              )
                          )
                      limit 1

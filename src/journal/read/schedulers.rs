@@ -1,4 +1,5 @@
-//! Reads schedulers for handlers of RPCs; and the [`Reader`], the small pool that all such reads share.
+//! Reads schedulers for handlers of RPCs, and defines the [`Reader`], the small pool that all such
+//! reads share.
 
 use crate::core::{
     Checkpoint, DoneNo, Handle, Namespace, ReleaseMode, Request, SchedulerImage, SchedulerState,
@@ -18,7 +19,8 @@ use uuid::Uuid;
 /// The columns of a [`SchedulerRow`], of a table called `r`.
 macro_rules! scheduler_columns {
     () => {
-        "r.handle, r.namespace, r.caller, r.request_id, r.request_hash, r.settings, r.state, r.release_mode, r.paused, r.halt,
+        "r.handle, r.namespace, r.caller, r.request_id, r.request_hash, r.settings, r.state,
+        r.release_mode, r.paused, r.halt,
         r.cancel_rest, r.opened_at, r.released_at, r.first_day, r.resting, r.highest_seq, r.done_no,
         array(select lower(part) from unnest(r.unfinished) as part) as unfinished_from,
         array(select upper(part) - 1 from unnest(r.unfinished) as part) as unfinished_to"
@@ -26,8 +28,8 @@ macro_rules! scheduler_columns {
 }
 pub(crate) use scheduler_columns;
 
-/// Reads of the journal for handlers of RPCs. Cheap to clone; every read is one statement in autocommit and may be
-/// dropped at any point.
+/// Reads of the journal for handlers of RPCs. Cheap to clone; every read is one statement in
+/// autocommit and may be dropped at any point.
 #[derive(Clone, Debug)]
 pub struct Reader {
     pub(crate) pool: PgPool,
@@ -90,7 +92,7 @@ impl Reader {
         }
     }
 
-    /// Runs a read, and again when its connection had died while it lay in the pool.
+    /// Runs a read, and repeats it while pooled connections turn out to be dead.
     pub(crate) async fn read<T, F: Future<Output = Result<T, sqlx::Error>>>(
         &self,
         read: impl Fn() -> F,
@@ -138,7 +140,10 @@ impl Reader {
                      select ",
                     scheduler_columns!(),
                     " from scheduler r
-                     where r.shard = $1 and r.namespace = $2 and r.handle < $3 and ($4::int2 is null or r.state = $4)
+                     where r.shard = $1
+                         and r.namespace = $2
+                         and r.handle < $3
+                         and ($4::int2 is null or r.state = $4)
                      order by r.handle desc
                      limit $5"
                 ))
@@ -153,7 +158,7 @@ impl Reader {
         rows.into_iter().map(SchedulerRow::image).collect()
     }
 
-    /// The scheduler that a repeatable call of the last [`REQUEST_MEMORY`] opened.
+    /// The scheduler that this call opened, if it was within the last [`REQUEST_MEMORY`].
     pub async fn find_request(
         &self,
         namespace: &Namespace,

@@ -8,22 +8,18 @@ use crate::journal::{
 };
 use uuid::Uuid;
 
-/// The journal, and who uses it.
+/// The journal and its replicas.
 #[derive(Clone, Debug)]
 pub struct JournalStatus {
-    /// The last durable batch.
     pub last_batch: BatchNo,
-    /// When it was written.
     pub last_at: Time,
     /// Time of the database.
     pub now: Time,
-    /// The shard's epoch.
     pub epoch: Epoch,
     /// The oldest day with tasks.
     pub oldest_day: Option<Day>,
-    /// What keeps it, when it is over its retention.
+    /// What holds the oldest day, when its retention is over.
     pub pin: Option<RetentionPin>,
-    /// Days for which events and the log are kept.
     pub retention_days: u32,
     /// Runs of servers seen in the last hour, the youngest first.
     pub replicas: Vec<ReplicaRow>,
@@ -32,17 +28,14 @@ pub struct JournalStatus {
 /// One run of a server.
 #[derive(Clone, Debug)]
 pub struct ReplicaRow {
-    /// Of this run.
+    /// Differs for every run.
     pub id: Uuid,
-    /// Of the replica.
     pub name: String,
-    /// It owns the shard.
     pub owner: bool,
     /// The epoch it knows.
     pub epoch: Epoch,
-    /// When it began.
     pub started_at: Time,
-    /// Its last heartbeat.
+    /// The last heartbeat.
     pub seen_at: Time,
 }
 
@@ -88,7 +81,7 @@ impl Reader {
             })
             .await?;
         let day = day.map(|day| day.0);
-        // A day's tasks are kept a day longer than its events, and are dropped within an hour.
+        // A day's tasks are retained a day longer than its events and dropped within an hour.
         let over = |day: &Day| {
             i64::from(day.0) + i64::from(self.retention_days) + 1 < i64::from(now.0.day().0)
         };
@@ -114,7 +107,8 @@ impl Reader {
                 sqlx::query_as::<_, Row>(
                     "-- replicas
                      select r.replica as id, r.name, r.epoch, r.started_at,
-                         (s.owner_id is not distinct from r.replica and s.handover_to is null) as owner,
+                         (s.owner_id is not distinct from r.replica and s.handover_to is null)
+                             as owner,
                          r.seen_at
                      from replica r
                      join shard s on s.shard = r.shard

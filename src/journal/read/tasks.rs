@@ -10,40 +10,40 @@ use crate::journal::{
 };
 use std::sync::Arc;
 
-/// Rows looked through for one page, at most; the first read is small, because a row may hold thousands of tasks.
-const ROWS: i64 = 1_000;
+/// Rows searched for one page.
+const MAX_ROWS: i64 = 1_000;
+/// Rows of the first read: few, because a row may hold thousands of tasks.
 const FIRST_ROWS: i64 = 4;
-const MOST_ROWS: i64 = 256;
-/// Attempt rows shown.
-const ATTEMPTS: i64 = 1_000;
+/// Rows of a later read.
+const MAX_ROWS_AT_ONCE: i64 = 256;
+/// Attempts read of one task.
+const MAX_ATTEMPTS: i64 = 1_000;
 
-/// A task as the journal knows it: what runs or waits now is known to the core only.
+/// A task as the journal knows it. Only the core knows whether it runs or waits.
 #[derive(Clone, Debug)]
 pub struct StoredTask {
-    /// Its number.
     pub seq: Seq,
-    /// The order asked for.
+    /// As requested.
     pub order: Option<Order>,
     /// The order in force.
     pub effective: Option<Order>,
     /// Work and options, with defaults filled in.
     pub spec: Arc<Spec>,
-    /// When it was submitted.
     pub submitted_at: Time,
-    /// Its event, once it has ended.
+    /// Its AsyncDone event, once it has ended.
     pub done: Option<(DoneNo, Done)>,
-    /// Body and parameters: only of a single task.
+    /// Only when a single task is read.
     pub body: Option<Body>,
-    /// Its attempts that have a row, by time: only of a single task.
+    /// By time; only when a single task is read.
     pub attempts: Vec<AttemptRecord>,
 }
 
-/// Some tasks, newest first.
+/// A page of tasks, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct TaskPage {
-    /// The tasks; perhaps none although there are more.
+    /// Perhaps none, although there are more pages.
     pub tasks: Vec<StoredTask>,
-    /// Pass it as `before` for the next page; `None`: there is none.
+    /// `before` of the next page; `None`: this is the last one.
     pub next: Option<Seq>,
 }
 
@@ -70,7 +70,8 @@ impl Reader {
         Ok(Some(task))
     }
 
-    /// Tasks before `before` (`None`: from the newest), of one effective order or all, newest first, at most `limit`.
+    /// At most `limit` tasks before `before` (`None`: from the newest), of one effective order or
+    /// of all, newest first.
     pub async fn tasks(
         &self,
         handle: Handle,
@@ -81,8 +82,8 @@ impl Reader {
         let mut before = before.unwrap_or(Seq(i64::MAX));
         let mut specs = Specs::default();
         let mut page = TaskPage::default();
-        let (mut looked_at, mut step) = (0, FIRST_ROWS);
-        while looked_at < ROWS {
+        let (mut searched, mut step) = (0, FIRST_ROWS);
+        while searched < MAX_ROWS {
             let rows = match order {
                 None => self.submissions(handle, before, step).await?,
                 Some(order) => {
@@ -111,13 +112,13 @@ impl Reader {
                 break;
             }
             before = page.next.unwrap_or_default();
-            looked_at += step;
-            step = (step * 4).min(MOST_ROWS);
+            searched += step;
+            step = (step * 4).min(MAX_ROWS_AT_ONCE);
         }
         self.with_outcomes(handle, page).await
     }
 
-    /// These tasks, which are named newest first; those whose rows are gone are left out.
+    /// These tasks, which must be given newest first; those whose rows are gone are left out.
     pub async fn tasks_of(
         &self,
         handle: Handle,
@@ -312,7 +313,7 @@ impl Reader {
                 .bind(self.shard.0)
                 .bind(handle.uuid())
                 .bind(seq.0)
-                .bind(ATTEMPTS)
+                .bind(MAX_ATTEMPTS)
                 .fetch_all(&self.pool)
             })
             .await?;

@@ -1,4 +1,4 @@
-//! A row of `attempt` taken apart again.
+//! Decodes a row of `attempt`.
 
 use crate::core::{Attempt, AttemptEvent, AttemptRecord, Handle, Seq};
 use crate::journal::{JournalError, append::take_error, encoding::Stamp, rows::from_row};
@@ -28,7 +28,6 @@ from_row!(AttemptRow {
 });
 
 impl AttemptRow {
-    /// As the core wrote it.
     pub(crate) fn record(self) -> Result<AttemptRecord, JournalError> {
         let corrupt = || {
             JournalError::corrupt(format!(

@@ -1,4 +1,4 @@
-//! A row of `completion` taken apart again.
+//! Decodes a row of `completion`. A null array means the default for every event.
 
 use crate::core::{Attempt, Done, DoneNo, Order, Outcome, Seq, TaskResult, Time};
 use crate::journal::{JournalError, append::take_error, encoding::Stamp, rows::from_row};
@@ -9,11 +9,22 @@ use uuid::Uuid;
 /// The columns of a [`CompletionRow`], of a table called `c`.
 macro_rules! completion_columns {
     () => {
-        "c.handle, c.first_done_no, c.count, c.min_seq, c.started_at, c.ended_at, c.seq, c.task_order, c.outcome, c.attempt,
-        c.started, c.ended, c.slot, c.backend_pid, c.error_ends, c.errors, c.rows_affected, c.result_ends, c.results, c.truncated"
+        "c.handle, c.first_done_no, c.count, c.min_seq, c.started_at, c.ended_at, c.seq,
+        c.task_order, c.outcome, c.attempt, c.started, c.ended, c.slot, c.backend_pid, c.error_ends, c.errors,
+        c.rows_affected, c.result_ends, c.results, c.truncated"
     };
 }
 pub(crate) use completion_columns;
+
+/// Tasks of a narrow row of `completion` are at most this far apart, so that an index on where rows
+/// end finds the row of a task; wide rows have an index of their own, which says the same number. A
+/// literal, because the planner must see it in the text of the statement.
+macro_rules! narrow_row {
+    () => {
+        "10000"
+    };
+}
+pub(crate) use narrow_row;
 
 /// A whole row.
 #[derive(Debug)]
@@ -64,7 +75,7 @@ from_row!(CompletionRow {
 });
 
 impl CompletionRow {
-    /// How many events.
+    /// Number of events.
     pub(crate) fn len(&self) -> usize {
         self.count as usize
     }

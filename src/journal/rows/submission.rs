@@ -1,4 +1,4 @@
-//! A row of `submission` taken apart again.
+//! Decodes a row of `submission`. A null array means the default for every task.
 
 use crate::core::{
     DoneNo, Order, RecoveredRequest, RecoveredRun, Request, Seq, Spec, Time, blocks,
@@ -10,8 +10,8 @@ use uuid::Uuid;
 /// The columns of a [`SubmissionRow`], of a table called `s`.
 macro_rules! submission_columns {
     () => {
-        "s.handle, s.first_seq, s.count, s.submitted_at, s.asked_order, s.effective_order, s.spec, s.specs, s.call_counts,
-        s.call_times, s.request_ids, s.request_hashes, s.done_nos"
+        "s.handle, s.first_seq, s.count, s.submitted_at, s.asked_order, s.effective_order, s.spec,
+        s.specs, s.call_counts, s.call_times, s.request_ids, s.request_hashes, s.done_nos"
     };
 }
 pub(crate) use submission_columns;
@@ -32,7 +32,7 @@ pub(crate) struct SubmissionRow {
     request_ids: Option<Vec<Uuid>>,
     request_hashes: Option<Vec<i64>>,
     done_nos: Option<Vec<i64>>,
-    /// Only where [`SubmissionRow::runs`] is asked for.
+    /// Selected only for [`SubmissionRow::runs`].
     body_ends: Option<Vec<i32>>,
     params_ends: Option<Vec<i32>>,
 }
@@ -42,7 +42,8 @@ from_row!(SubmissionRow {
     call_counts, call_times, request_ids, request_hashes, done_nos
 } else default { body_ends, params_ends });
 
-/// One call of a row: its first task (from 0), how many, and when.
+/// One call of a row: its number and first task (both from 0), the number of its tasks, and its
+/// time.
 struct Call {
     index: usize,
     offset: usize,
@@ -50,7 +51,7 @@ struct Call {
     at: Time,
 }
 
-/// Dictionaries seen so far: most rows of a scheduler, and of many schedulers, have the same.
+/// Parsed dictionaries: most rows, even of different schedulers, have the same one.
 #[derive(Default)]
 pub(crate) struct Specs(HashMap<Vec<u8>, Arc<[Arc<Spec>]>>);
 
@@ -100,7 +101,7 @@ impl SubmissionRow {
         Ok(runs)
     }
 
-    /// What each task of a call counts for in the quota of bytes.
+    /// Blocks that each task of a call uses of the quota of bytes.
     fn blocks(&self, call: &Call) -> u32 {
         let bytes = |ends: &Option<Vec<i32>>| {
             let end = |tasks: usize| {
@@ -163,12 +164,12 @@ impl SubmissionRow {
         Ok(call.map_or(self.submitted_at.0, |call| call.at))
     }
 
-    /// The order asked for by the task at `index`.
+    /// The requested order of the task at `index`.
     pub(crate) fn asked(&self, index: usize) -> Option<Order> {
         order(&self.asked_order, index)
     }
 
-    /// The order in force of the task at `index`.
+    /// The effective order of the task at `index`.
     pub(crate) fn effective(&self, index: usize) -> Option<Order> {
         order(
             if self.effective_order.is_some() {

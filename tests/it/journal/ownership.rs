@@ -47,8 +47,8 @@ async fn a_lease_keeps_others_away_until_it_ends_and_the_old_owner_learns_of_it(
         matches!(wait, TakeOver::Wait(left) if remaining.contains(&left)),
         "{wait:?}"
     );
-    let mut heart = owned.journal.heart(one, Duration::from_millis(100));
-    let beat = heart.beat(Some(owned.epoch)).await.unwrap();
+    let mut heart = owned.journal.heartbeat(one, Duration::from_millis(100));
+    let beat = heart.renew(Some(owned.epoch)).await.unwrap();
     assert!(beat.lease_until.unwrap() > beat.now);
     tokio::time::sleep(Duration::from_millis(150)).await;
     assert!(
@@ -60,10 +60,10 @@ async fn a_lease_keeps_others_away_until_it_ends_and_the_old_owner_learns_of_it(
     };
     assert_eq!(taken.epoch, Epoch(owned.epoch.0 + 1));
     assert_eq!(
-        heart.beat(Some(owned.epoch)).await.unwrap().lease_until,
+        heart.renew(Some(owned.epoch)).await.unwrap().lease_until,
         None
     );
-    assert_eq!(heart.beat(None).await.unwrap().lease_until, None);
+    assert_eq!(heart.renew(None).await.unwrap().lease_until, None);
     let status = owned.journal.reader().status().await.unwrap();
     let owners: Vec<(&str, bool)> = status
         .replicas
@@ -108,6 +108,11 @@ async fn several_replicas_may_start_at_once() {
     let open = || Journal::open(config(&options));
     let (one, two, three) = tokio::join!(open(), open(), open());
     for journal in [one, two, three] {
-        journal.unwrap().upkeep().ensure_partitions().await.unwrap();
+        journal
+            .unwrap()
+            .maintenance()
+            .ensure_partitions()
+            .await
+            .unwrap();
     }
 }

@@ -38,7 +38,7 @@ async fn a_batch_whose_day_has_gone_under_it_is_uncertain_and_finds_another_day(
     let mut owned = at_work_ago(40).await;
     let (a, now) = (handle(), owned.now);
     owned.write_ago(40, tasks(a, 1, 1, now)).await;
-    owned.journal.upkeep().drop_days().await.unwrap();
+    owned.journal.maintenance().drop_days().await.unwrap();
     let late = Batch {
         day: owned.days_ago(40),
         ..owned.batch(tasks(a, 2, 1, now))
@@ -53,7 +53,7 @@ async fn a_batch_whose_day_has_gone_under_it_is_uncertain_and_finds_another_day(
 #[tokio::test]
 async fn batch_numbers_are_made_ahead_and_go_a_range_at_a_time_without_a_dead_row() {
     let mut owned = Owned::new().await;
-    let upkeep = owned.journal.upkeep();
+    let upkeep = owned.journal.maintenance();
     let last = |no: i64| {
         format!(
             "insert into batch (shard, batch_no, epoch, at) values (0, {no}, {}, now())",

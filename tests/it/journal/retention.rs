@@ -20,7 +20,7 @@ async fn a_day_over_its_retention_goes_and_a_younger_one_stays() {
         owned.write_ago(days, ended(a, 1, 3, now)).await;
         owned.write(checkpoint(a, now, 3, 3, &[])).await;
         assert_eq!(
-            owned.journal.upkeep().drop_days().await.unwrap(),
+            owned.journal.maintenance().drop_days().await.unwrap(),
             dropped,
             "{days} days old"
         );
@@ -41,7 +41,7 @@ async fn an_unfinished_task_keeps_its_own_row_and_pins_nobody_elses() {
     let (a, b) = (handle(), handle());
     let attempt = one_of_six_unfinished(&mut owned, a, b).await;
 
-    assert_eq!(owned.journal.upkeep().drop_days().await.unwrap(), 3);
+    assert_eq!(owned.journal.maintenance().drop_days().await.unwrap(), 3);
 
     assert_eq!(owned.count(OLD_DAYS).await, 0);
     assert_eq!(owned.count("select count(*) from submission").await, 1);
@@ -118,7 +118,7 @@ async fn of_a_day_with_thousands_of_schedulers_every_needed_row_stays() {
             .await;
     }
 
-    assert_eq!(owned.journal.upkeep().drop_days().await.unwrap(), 3);
+    assert_eq!(owned.journal.maintenance().drop_days().await.unwrap(), 3);
 
     let left: Vec<uuid::Uuid> = sqlx::query_scalar("select handle from submission order by 1")
         .fetch_all(&mut owned.psql().await)
@@ -149,7 +149,7 @@ async fn a_task_that_ended_recently_keeps_its_statement_however_old_it_is() {
         .await;
     owned.write(checkpoint(a, now, 20_004, 30_000, &[])).await;
 
-    assert_eq!(owned.journal.upkeep().drop_days().await.unwrap(), 3);
+    assert_eq!(owned.journal.maintenance().drop_days().await.unwrap(), 3);
 
     let reader = owned.journal.reader();
     let first_seqs: Vec<i64> = sqlx::query_scalar("select first_seq from submission order by 1")
@@ -186,7 +186,7 @@ async fn an_open_reader_delays_a_drop_but_never_the_writer_and_the_rest_is_done_
         .execute("select 1 from execution_log limit 1")
         .await
         .unwrap();
-    let upkeep = owned.journal.upkeep();
+    let upkeep = owned.journal.maintenance();
     let dropping = tokio::spawn({
         let upkeep = upkeep.clone();
         async move { upkeep.drop_days().await }
@@ -239,7 +239,7 @@ async fn a_scheduler_that_ended_long_ago_goes_after_its_log() {
     assert_eq!(
         owned
             .journal
-            .upkeep()
+            .maintenance()
             .drop_ended_schedulers()
             .await
             .unwrap(),
