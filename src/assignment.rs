@@ -1,6 +1,7 @@
 //! What an owner and its executors exchange: assignments one way, reports the other. Types only.
 //!
-//! Every assignment carries the token of its owner, so that nobody mistakes one ownership for another.
+//! Every assignment carries the token of its owner, so that nobody mistakes one ownership for
+//! another.
 
 use crate::core::{Assignment, Completion, Epoch, Running, Work};
 use bytes::Bytes;

@@ -1,8 +1,10 @@
-//! Runs tasks inside a replica: SQL on named targets, one session per slot, for whichever replica owns the shard.
+//! Runs tasks inside a replica: SQL on named targets, one session per slot, for whichever replica
+//! owns the shard.
 //!
-//! Every assignment taken is answered by exactly one completion, whatever happens to its session, and never before its
-//! backend is known not to run it any more; it is kept until it is acknowledged as durable. The executor decides nothing: what follows from a completion is the core's
-//! business. Text and results of tasks are never logged.
+//! Every assignment taken is answered by exactly one completion, whatever happens to its session,
+//! and never before its backend is known not to run it any more; it is kept until it is
+//! acknowledged as durable. The executor decides nothing: what follows from a completion is the
+//! core's business. Text and results of tasks are never logged.
 
 mod outbox;
 pub(crate) mod sql;
@@ -52,7 +54,8 @@ pub struct ExecutorConfig {
     pub cancel_grace: Duration,
 }
 
-/// A database on which SQL tasks run. Its login needs one connection more than there are slots, and no pooler between.
+/// A database on which SQL tasks run. Its login needs one connection more than there are slots, and
+/// no pooler between.
 pub struct TargetConfig {
     /// Its name.
     pub name: Arc<str>,
@@ -134,8 +137,8 @@ impl Executor {
         }))
     }
 
-    /// Works for this owner from now on: he must be told the snapshot first, and hears everything that follows through the
-    /// link. `None`: there is a younger one.
+    /// Works for this owner from now on: he must be told the snapshot first, and hears everything
+    /// that follows through the link. `None`: there is a younger one.
     pub fn attach(&self, link: Link) -> Option<Snapshot> {
         self.0.outbox.attach(link)
     }
@@ -197,15 +200,16 @@ impl Executor {
         }
     }
 
-    /// Gives up everything it was given, and returns when none of it runs any more: it has been fenced, and nobody wants its
-    /// completions.
+    /// Gives up everything it was given, and returns when none of it runs any more: it has been
+    /// fenced, and nobody wants its completions.
     pub async fn give_up(&self) {
         self.0.outbox.give_up();
         while !self.running().is_empty() {
             self.running().values().for_each(CancellationToken::cancel);
             sleep(GIVE_UP_LOOK).await;
         }
-        // They are registered under the name that was fenced: whoever fenced it ends them, and must not end what comes next.
+        // They are registered under the name that was fenced: whoever fenced it ends them, and must
+        // not end what comes next.
         self.0.targets.values().for_each(|target| target.hang_up());
     }
 
@@ -223,8 +227,8 @@ impl Executor {
             .collect()
     }
 
-    /// Ends the session of somebody who is gone. Returns when it is known to have ended: a target that cannot be reached keeps
-    /// its own tasks waiting, and an unknown one for ever.
+    /// Ends the session of somebody who is gone. Returns when it is known to have ended: a target
+    /// that cannot be reached keeps its own tasks waiting, and an unknown one for ever.
     pub async fn end_session(&self, session: &Session) {
         let Some(target) = self.0.targets.get(&session.target) else {
             tracing::error!(target = %session.target, "no such target here: what ran there before stays undecided");
@@ -252,12 +256,13 @@ impl Executor {
             .collect()
     }
 
-    /// Takes nothing more, lets what runs finish for `grace`, then stops it, which gives it back; and waits for the last
-    /// acknowledgements.
+    /// Takes nothing more, lets what runs finish for `grace`, then stops it, which gives it back;
+    /// and waits for the last acknowledgements.
     pub async fn shutdown(&self, grace: Duration) {
         self.0.closing.store(true, Ordering::Release);
         self.0.attempts.close();
-        // Whoever hands out work learns it first, or would hand out again and again what is refused.
+        // Whoever hands out work learns it first, or would hand out again and again what is
+        // refused.
         self.0
             .targets
             .values()

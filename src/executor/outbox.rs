@@ -1,9 +1,10 @@
-//! What the executor has been given and has not been released from, and what it has to report to the
-//! owner of the shard.
+//! What the executor has been given and has not been released from, and what it has to report to
+//! the owner of the shard.
 //!
-//! Every assignment stays here until its completion is acknowledged as durable, so that whoever owns the
-//! shard next can be told what still runs and what has ended. There is one owner at a time: what an older
-//! one hands out is not taken. A pure state: `shared` runs it in the server, the simulator in the tests.
+//! Every assignment stays here until its completion is acknowledged as durable, so that whoever
+//! owns the shard next can be told what still runs and what has ended. There is one owner at a
+//! time: what an older one hands out is not taken. A pure state: `shared` runs it in the server,
+//! the simulator in the tests.
 
 pub(crate) mod shared;
 
@@ -14,8 +15,8 @@ use crate::{
 use rustc_hash::FxHashMap;
 use std::{collections::BTreeMap, mem};
 
-/// The outbox of one executor. What waits in it is bounded: a completion for each slot, and the last
-/// word about the slots of each kind.
+/// The outbox of one executor. What waits in it is bounded: a completion for each slot, and the
+/// last word about the slots of each kind.
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// The ownership it works for; `None`: it has no owner yet, or is finished.
@@ -26,15 +27,15 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// From now on everything goes to this owner, who must be told the snapshot first; `None`: it works
-    /// for a younger one.
+    /// From now on everything goes to this owner, who must be told the snapshot first; `None`: it
+    /// works for a younger one.
     pub fn attach(&mut self, epoch: Epoch) -> Option<Snapshot> {
         if self.epoch > Some(epoch) {
             return None;
         }
         self.epoch = Some(epoch);
-        // The snapshot says it all. It says nothing of what never began: somebody else may have been
-        // given that since, and a late report would take it away again.
+        // The snapshot says it all. It says nothing of what never began: somebody else may have
+        // been given that since, and a late report would take it away again.
         self.waiting.clear();
         let never_began = |completion: &Option<Completion>| {
             completion
@@ -65,7 +66,8 @@ impl Outbox {
         self.waiting.clear();
     }
 
-    /// Keeps an assignment; false: it comes from an older owner than the present one, or is here already.
+    /// Keeps an assignment; false: it comes from an older owner than the present one, or is here
+    /// already.
     pub fn take(&mut self, held: HeldAssignment) -> bool {
         let present = self.epoch.unwrap_or_default();
         if held.token.epoch < present || self.held.contains_key(&held.token) {

@@ -1,5 +1,5 @@
-//! What happens to the hub, and what it wants done. Types only: whoever runs the machine carries the
-//! effects out in their order and feeds back what became of them.
+//! What happens to the hub, and what it wants done. Types only: whoever runs the machine carries
+//! the effects out in their order and feeds back what became of them.
 
 use crate::{
     assignment::{Admission, Body, ExecutorId, ExecutorReport, Hello, Host, Instruction},
@@ -70,7 +70,8 @@ pub enum Answer {
     Executors(Vec<Enrolled>),
     /// To [`RegisterRequest::SessionsOfFenced`].
     Sessions(Vec<Session>),
-    /// To [`RegisterRequest::IsFenced`], and to [`RegisterRequest::Fence`]: whether it is fenced now.
+    /// To [`RegisterRequest::IsFenced`], and to [`RegisterRequest::Fence`]: whether it is fenced
+    /// now.
     Fenced(bool),
     /// It is done.
     Done,
@@ -96,7 +97,8 @@ pub enum Effect {
     Admit(ExecutorId, Admission),
     /// Read or write the register of executors and sessions.
     Register(RequestNo, RegisterRequest),
-    /// End a session on its target. Answered when it is known to have ended, however long that takes.
+    /// End a session on its target. Answered when it is known to have ended, however long that
+    /// takes.
     EndSession(RequestNo, Session),
     /// Say [`Event::TimePassed`] after so long.
     Wake(Duration),
@@ -111,7 +113,8 @@ pub enum RegisterRequest {
     NotFenced,
     /// Whether this executor is fenced.
     IsFenced(Host),
-    /// From now on this executor opens no more sessions. Refused to whoever is not the owner any more.
+    /// From now on this executor opens no more sessions. Refused to whoever is not the owner any
+    /// more.
     Fence(Host, Epoch),
     /// Sessions of fenced executors.
     SessionsOfFenced,

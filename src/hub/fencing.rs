@@ -1,10 +1,10 @@
-//! Which executors may still run what: reconciliation after a takeover, and the end of those that are
-//! lost, as a pure machine.
+//! Which executors may still run what: reconciliation after a takeover, and the end of those that
+//! are lost, as a pure machine.
 //!
-//! Invariant: a task that may have run on a host is given back only when that host has reported, or can
-//! open no more sessions and those it had are known to have ended; and a session is forgotten only when
-//! what follows from its end is durable, so that the next owner would fence it again. Everything here
-//! ends with the ownership.
+//! Invariant: a task that may have run on a host is given back only when that host has reported, or
+//! can open no more sessions and those it had are known to have ended; and a session is forgotten
+//! only when what follows from its end is durable, so that the next owner would fence it again.
+//! Everything here ends with the ownership.
 
 use super::{
     event::{Answer, Effect, Moment, RegisterRequest, RequestNo},
@@ -20,7 +20,8 @@ use std::{
     time::Duration,
 };
 
-/// How long an executor may take to report to a new owner, or to come back: two heartbeats and a bit.
+/// How long an executor may take to report to a new owner, or to come back: two heartbeats and a
+/// bit.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(2_500);
 /// Pause before a failed request is tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
@@ -56,7 +57,8 @@ enum Timer {
     Return(Host),
 }
 
-/// The sessions of fenced executors for one kind of work, until what follows from their end is durable.
+/// The sessions of fenced executors for one kind of work, until what follows from their end is
+/// durable.
 #[derive(Debug)]
 struct Clearing {
     cause: Cause,
@@ -70,8 +72,8 @@ struct Clearing {
 #[derive(Debug, Default)]
 pub(crate) struct Fencing {
     since: Epoch,
-    /// Kinds of work to be cleared when nobody is awaited any more; `None`: that is done, or need not
-    /// be.
+    /// Kinds of work to be cleared when nobody is awaited any more; `None`: that is done, or need
+    /// not be.
     inherited: Option<Vec<Work>>,
     /// Who is to report, or to be fenced, before that; `None`: the register has not answered yet.
     awaited: Option<BTreeSet<Host>>,
@@ -102,8 +104,8 @@ impl Fencing {
         self.serial
     }
 
-    /// After a takeover: waits for executors that live, fences the others, and tells the core kind by
-    /// kind that nothing else runs.
+    /// After a takeover: waits for executors that live, fences the others, and tells the core kind
+    /// by kind that nothing else runs.
     pub(crate) fn reconcile(&mut self, pool: &mut Pool) {
         self.request(Request::NotFenced, pool);
     }
@@ -113,8 +115,8 @@ impl Fencing {
         self.close_if_reported(pool);
     }
 
-    /// An executor that had reported is gone: unless it comes back soon it is fenced, and what it was
-    /// given goes to others.
+    /// An executor that had reported is gone: unless it comes back soon it is fenced, and what it
+    /// was given goes to others.
     pub(crate) fn on_lost(&mut self, now: Moment, host: Host, pool: &mut Pool) {
         self.set_timer(now, REPORT_TIMEOUT, Timer::Return(host), pool);
     }

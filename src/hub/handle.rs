@@ -1,9 +1,9 @@
 //! Runs the hub's machine in the server: feeds it from sessions, the coordinator's loop and the
 //! register, and carries out its effects. It decides nothing.
 //!
-//! Effects are carried out under the lock of the machine, so that an executor is told in the order in
-//! which the machine decided. Nothing here waits under the lock: an executor that does not keep up is
-//! let go, and reports again.
+//! Effects are carried out under the lock of the machine, so that an executor is told in the order
+//! in which the machine decided. Nothing here waits under the lock: an executor that does not keep
+//! up is let go, and reports again.
 
 mod register;
 
@@ -113,8 +113,8 @@ impl Hub {
         }))
     }
 
-    /// Before the journal is read by a new owner: what others may have been running. An executor that
-    /// was fenced meanwhile begins afresh.
+    /// Before the journal is read by a new owner: what others may have been running. An executor
+    /// that was fenced meanwhile begins afresh.
     pub(crate) async fn prepare(&self) -> Result<InDoubtWindow, JournalError> {
         let Parts {
             sessions, executor, ..
@@ -123,8 +123,8 @@ impl Hub {
         sessions.window().await
     }
 
-    /// An ownership begins; `inherited`: others have owned the shard since the last one, and had slots
-    /// for these.
+    /// An ownership begins; `inherited`: others have owned the shard since the last one, and had
+    /// slots for these.
     pub(crate) fn begin(&self, epoch: Epoch, mut inherited: Option<Vec<Work>>) {
         if let Some(works) = &mut inherited {
             let capacity = self.0.parts.executor.capacity();
@@ -330,7 +330,10 @@ impl Hub {
                 Ok(()) => {}
                 Err(error) => {
                     if let TrySendError::Full(_) = error {
-                        tracing::warn!(replica = %remote.name, "its executor does not keep up with its instructions; it reports anew");
+                        tracing::warn!(
+                            replica = %remote.name,
+                            "its executor does not keep up with its instructions; it reports anew"
+                        );
                     }
                     state.routes.remove(&member);
                     return Some(Event::Unreachable(member));

@@ -1,8 +1,8 @@
-//! The hub as a pure machine: who is admitted, who is given what, and how those that are gone are shown
-//! dead before their work is started again.
+//! The hub as a pure machine: who is admitted, who is given what, and how those that are gone are
+//! shown dead before their work is started again.
 //!
-//! Invariant: nothing is handed out, admitted or fenced except on behalf of the present ownership. No
-//! I/O, no clock, no runtime: `handle` runs it in the server, the simulator in the tests.
+//! Invariant: nothing is handed out, admitted or fenced except on behalf of the present ownership.
+//! No I/O, no clock, no runtime: `handle` runs it in the server, the simulator in the tests.
 
 use super::{
     event::{Answer, Effect, Event, Moment, RegisterRequest, RequestNo},
@@ -143,8 +143,8 @@ impl HubMachine {
         }
     }
 
-    /// After a crash a process finds the owner it was in the journal, at its own address, and reports to
-    /// itself. What it says so is older than what it has been given here meanwhile.
+    /// After a crash a process finds the owner it was in the journal, at its own address, and
+    /// reports to itself. What it says so is older than what it has been given here meanwhile.
     fn hear(&mut self, member: ExecutorId, hello: Hello) {
         let owned = self.pool.epoch != Epoch(0) && hello.epoch <= self.pool.epoch;
         if !owned || hello.host.replica == self.replica {

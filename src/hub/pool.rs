@@ -1,9 +1,10 @@
-//! The executors of all replicas, as the owner of the shard sees them: one pool of slots for the core.
+//! The executors of all replicas, as the owner of the shard sees them: one pool of slots for the
+//! core.
 //!
-//! It knows who was given what, by tokens of its own, so that a report of anybody else is stale, and
-//! picks who is given the next assignment. What a lost executor had is given back or counts as lost
-//! only when its sessions are known to have ended. It does no I/O, reads no clock, and decides nothing
-//! about tasks.
+//! It knows who was given what, by tokens of its own, so that a report of anybody else is stale,
+//! and picks who is given the next assignment. What a lost executor had is given back or counts as
+//! lost only when its sessions are known to have ended. It does no I/O, reads no clock, and decides
+//! nothing about tasks.
 
 pub(crate) mod assignments;
 pub(crate) mod member;
@@ -110,8 +111,8 @@ impl Pool {
         self.report(ExecutorReport { member, events });
     }
 
-    /// The session of an executor has ended: it is given nothing more. Returns who it was, unless it
-    /// has come again in another session.
+    /// The session of an executor has ended: it is given nothing more. Returns who it was, unless
+    /// it has come again in another session.
     pub(crate) fn leave(&mut self, member: ExecutorId) -> Option<Host> {
         let host = self.members.get(&member)?.host;
         for work in self.remove(|member| member.host == host) {
@@ -204,8 +205,8 @@ impl Pool {
         }
     }
 
-    /// Whether this executor has reported in this or a later incarnation: it is there, or its loss is
-    /// already known.
+    /// Whether this executor has reported in this or a later incarnation: it is there, or its loss
+    /// is already known.
     pub(crate) fn has_reported(&self, host: Host) -> bool {
         self.reported
             .iter()
@@ -252,7 +253,8 @@ impl Pool {
         Some(completion)
     }
 
-    /// Gives an assignment to the executor with most free slots; of equals, to the one of this process.
+    /// Gives an assignment to the executor with most free slots; of equals, to the one of this
+    /// process.
     fn hand_out(&mut self, assignment: Assignment, body: Body) {
         let work = &assignment.spec.work;
         let free =
@@ -286,8 +288,8 @@ impl Pool {
             attempt,
             since: self.now,
         };
-        // Another attempt of it may still be noted: one that was over long ago, reported again by an
-        // executor that does not know so.
+        // Another attempt of it may still be noted: one that was over long ago, reported again by
+        // an executor that does not know so.
         self.give(Given {
             host,
             token,

@@ -2,7 +2,7 @@
 //!
 //! A batch is written as a whole or not at all, only under the present epoch, only behind its predecessor, only once.
 
-use crate::{fixtures::POISON, tables::Tables};
+use crate::{fixtures::POISON, register::Register, tables::Tables};
 use rallypoint::{
     core::{AttemptEvent, Epoch, Handle, Records},
     journal::{Batch, Commit},
@@ -13,6 +13,8 @@ pub(crate) struct Journal {
     /// Epoch of each batch; the place is its number.
     batches: Vec<Epoch>,
     pub schedulers: Vec<Tables>,
+    /// Executors and their sessions.
+    pub register: Register,
     rows: i64,
 }
 
@@ -22,6 +24,7 @@ impl Journal {
             epoch: Epoch(0),
             batches: vec![Epoch(0)],
             schedulers: Vec::new(),
+            register: Register::default(),
             rows: 0,
         }
     }

@@ -1,9 +1,10 @@
-//! Lives of a coordinator, full of crashes, in virtual time: the real loop and core, a model journal that loses
-//! acknowledgements and refuses batches, model executors that die, model callers that try again.
+//! Lives of a coordinator, full of crashes, in virtual time: the real loop and core, a model
+//! journal that loses acknowledgements and refuses batches, model executors that die, model callers
+//! that try again.
 //!
-//! Every schedule follows from its seed. `SCHEDULES=n SEED=s cargo test --release --test sim -- --nocapture simulate` runs
-//! the seeds s, s + 1, …; `SCHEDULES=1 SEED=s` replays one. What breaks a rule is shrunk: `STEPS=n WITHOUT=m` besides replays
-//! the shortest life that still does.
+//! Every schedule follows from its seed. `SCHEDULES=n SEED=s cargo test --release --test sim --
+//! --nocapture simulate` runs the seeds s, s + 1, …; `SCHEDULES=1 SEED=s` replays one. What breaks
+//! a rule is shrunk: `STEPS=n WITHOUT=m` besides replays the shortest life that still does.
 
 mod callers;
 mod checks;
@@ -12,6 +13,8 @@ mod fixtures;
 mod journal;
 mod prefetch;
 mod recover;
+mod register;
+mod replicas;
 mod rng;
 mod scenario;
 mod tables;
@@ -21,7 +24,10 @@ mod zombie;
 use scenario::Scenario;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Instant,
 };
 use world::Summary;
@@ -31,10 +37,13 @@ use world::Summary;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const THREADS: u64 = 2;
+/// One of so many seeds lives a life of several replicas, the others one of a single one.
+static REPLICAS_EVERY: LazyLock<u64> = LazyLock::new(|| from_environment("REPLICAS_EVERY", 4));
 /// Seeds printed in full when rules are broken.
 const REPORTED: usize = 10;
 
-/// Runs the seeds `seed .. seed + schedules`; returns the violations by seed, and the seconds that were lived in all.
+/// Runs the seeds `seed .. seed + schedules`; returns the violations by seed, and the seconds that
+/// were lived in all.
 fn simulate(schedules: u64, seed: u64) -> (Vec<(u64, String)>, u64) {
     let (next, seconds) = (AtomicU64::new(0), AtomicU64::new(0));
     let work = || {
@@ -65,8 +74,11 @@ fn simulate(schedules: u64, seed: u64) -> (Vec<(u64, String)>, u64) {
 
 /// What happens in a life, or what it breaks.
 fn lived(life: Scenario, fixtures: &fixtures::Fixtures) -> Result<Summary, String> {
-    catch_unwind(AssertUnwindSafe(|| world::live(life, fixtures)))
-        .map_err(|panic| message(panic.as_ref()))
+    let live = match life.seed % *REPLICAS_EVERY {
+        0 => replicas::live,
+        _ => world::live,
+    };
+    catch_unwind(AssertUnwindSafe(|| live(life, fixtures))).map_err(|panic| message(panic.as_ref()))
 }
 
 /// A whole life, or the part of it that is asked for.

@@ -1,7 +1,8 @@
-//! The outbox as the parts of an executor share it, and the way of its reports to the owner of the shard.
+//! The outbox as the parts of an executor share it, and the way of its reports to the owner of the
+//! shard.
 //!
-//! Nobody who ends a task ever waits: a report goes straight into the link when there is room, and else
-//! stays in the outbox until the forwarder has carried it there.
+//! Nobody who ends a task ever waits: a report goes straight into the link when there is room, and
+//! else stays in the outbox until the forwarder has carried it there.
 
 use super::Outbox;
 use crate::{

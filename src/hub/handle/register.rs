@@ -1,5 +1,5 @@
-//! Asks the register of executors and sessions on behalf of the hub: one statement for each request. A
-//! failure is an answer too; the hub tries again.
+//! Asks the register of executors and sessions on behalf of the hub: one statement for each
+//! request. A failure is an answer too; the hub tries again.
 
 use crate::{
     executor,

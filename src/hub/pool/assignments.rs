@@ -1,5 +1,5 @@
-//! Who has what: what executors say they have, set against what they were given, and what is ended in
-//! their place.
+//! Who has what: what executors say they have, set against what they were given, and what is ended
+//! in their place.
 //!
 //! Of two executors that were given a task the one with the later token has it.
 
@@ -95,8 +95,8 @@ impl Pool {
         });
     }
 
-    /// Ends what a fenced executor was given of this kind, none of which runs any more. `began`: some of it may
-    /// have run.
+    /// Ends what a fenced executor was given of this kind, none of which runs any more. `began`:
+    /// some of it may have run.
     pub(crate) fn end_fenced(&mut self, host: Host, work: &Work, began: bool) {
         let report = if began { lost() } else { Report::NotStarted };
         self.end(&report, |given| given.host == host && given.work == *work);

@@ -1,5 +1,5 @@
-//! One executor in the pool: its slots, and how many of them are busy. Busy slots are those of what it
-//! was given and is not over.
+//! One executor in the pool: its slots, and how many of them are busy. Busy slots are those of what
+//! it was given and is not over.
 
 use crate::{assignment::Host, core::Work};
 use std::collections::BTreeMap;

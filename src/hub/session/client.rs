@@ -1,6 +1,6 @@
-//! Runs the executor's side of a session in the server: connects, passes messages on, and carries out
-//! what `machine` wants. It decides nothing, and never keeps instructions waiting because reports have
-//! no room.
+//! Runs the executor's side of a session in the server: connects, passes messages on, and carries
+//! out what `machine` wants. It decides nothing, and never keeps instructions waiting because
+//! reports have no room.
 
 use super::{
     machine::{Effect, Event, Owner, QUEUED_MESSAGES, SessionMachine},
@@ -142,7 +142,10 @@ impl Client {
                 self.room = permit;
                 Some(if self.room.is_some() { Event::Room } else { Event::Closed })
             }
-            report = report => Some(report.map_or(Event::Closed, |one| Event::Reported(one.events))),
+            report = report => {
+                let reported = |report: ExecutorReport| Event::Reported(report.events);
+                Some(report.map_or(Event::Closed, reported))
+            }
             event = heard => Some(event),
             () = sleep(sleeping) => Some(Event::TimePassed),
         }

@@ -1,9 +1,9 @@
-//! The executor's side of its session as a pure machine: it finds the owner of the shard, says hello with
-//! all it has, obeys, and begins afresh when it was fenced.
+//! The executor's side of its session as a pure machine: it finds the owner of the shard, says
+//! hello with all it has, obeys, and begins afresh when it was fenced.
 //!
-//! Invariant: whatever it reports follows a hello of the same session, and session numbers rise, so that
-//! an owner can tell what comes late. No I/O, no clock: `client` runs it in the server, the simulator in
-//! the tests.
+//! Invariant: whatever it reports follows a hello of the same session, and session numbers rise, so
+//! that an owner can tell what comes late. No I/O, no clock: `client` runs it in the server, the
+//! simulator in the tests.
 
 use super::message::{HEARTBEAT_INTERVAL, SILENCE_TIMEOUT, ToExecutor, ToOwner};
 use crate::{
@@ -138,12 +138,14 @@ impl SessionMachine {
 
     /// Whether a message waits for room on its way to the owner.
     pub fn has_message(&self) -> bool {
-        matches!(&self.state, State::Session(session) if session.connected && !session.queue.is_empty())
+        let session = self.session().filter(|session| session.connected);
+        session.is_some_and(|session| !session.queue.is_empty())
     }
 
     /// Whether it takes more reports.
     pub fn takes_reports(&self) -> bool {
-        matches!(&self.state, State::Session(session) if session.connected && session.queue.len() < QUEUED_MESSAGES)
+        let session = self.session().filter(|session| session.connected);
+        session.is_some_and(|session| session.queue.len() < QUEUED_MESSAGES)
     }
 
     /// When [`Event::TimePassed`] has something to do.
@@ -155,6 +157,13 @@ impl SessionMachine {
             State::Session(session) => Some(session.silent_until),
             State::Paused { until } => Some(*until),
             State::Idle | State::Attaching(_) | State::BeginningAfresh => None,
+        }
+    }
+
+    fn session(&self) -> Option<&Session> {
+        match &self.state {
+            State::Session(session) => Some(session),
+            _ => None,
         }
     }
 

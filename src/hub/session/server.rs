@@ -1,5 +1,5 @@
-//! The owner's side of a session: it passes on to the hub what it hears, and tells the executor what the
-//! hub says. It decides nothing, and never makes the hub wait.
+//! The owner's side of a session: it passes on to the hub what it hears, and tells the executor
+//! what the hub says. It decides nothing, and never makes the hub wait.
 
 use super::{
     message::{HEARTBEAT_INTERVAL, MESSAGE_BYTES, SILENCE_TIMEOUT, ToExecutor as Message, ToOwner},
@@ -73,7 +73,8 @@ impl Sessions {
         self.hub.report(ExecutorReport { member, events }).await
     }
 
-    /// A task of its own: when the call is dropped half-way, an executor that was admitted leaves again.
+    /// A task of its own: when the call is dropped half-way, an executor that was admitted leaves
+    /// again.
     async fn admit(
         self,
         hello: Hello,

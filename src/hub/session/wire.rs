@@ -1,5 +1,5 @@
-//! Messages of a session as they travel. What another replica says is checked like anything from the
-//! network: what makes no sense is refused, never believed in part.
+//! Messages of a session as they travel. What another replica says is checked like anything from
+//! the network: what makes no sense is refused, never believed in part.
 
 use super::message::{ToExecutor, ToOwner};
 use crate::{

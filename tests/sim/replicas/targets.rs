@@ -1,0 +1,125 @@
+//! What runs on the targets, and the rules of what may begin, judged from outside: from what begins
+//! on a backend and from what executors are told.
+
+use crate::{checks, journal::Journal};
+use rallypoint::{
+    assignment::{Host, Token},
+    core::{Assignment, Attempt, Epoch, Handle, Report, Seq},
+};
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+#[derive(Default)]
+pub(crate) struct Targets {
+    /// By backend.
+    running: BTreeMap<i32, (Handle, Seq, Token)>,
+    /// Backends that have ended.
+    dead: BTreeSet<i32>,
+    begun: BTreeSet<Token>,
+    /// Counted as not started.
+    never: BTreeSet<Token>,
+    /// The youngest ownership for which an executor was admitted.
+    admitted: BTreeMap<Uuid, Epoch>,
+    /// What a hub calls an attempt: by its process.
+    named: BTreeMap<(Uuid, Handle, Seq, Attempt), Token>,
+}
+
+impl Targets {
+    /// A text begins.
+    pub(crate) fn begin(
+        &mut self,
+        pid: i32,
+        token: Token,
+        assignment: &Assignment,
+        journal: &mut Journal,
+    ) {
+        let (handle, first) = (assignment.handle, assignment.first);
+        let is_it = |(h, seq, _): &&(Handle, Seq, Token)| (*h, *seq) == (handle, first);
+        let other = self.running.values().find(is_it);
+        assert!(
+            other.is_none(),
+            "task {handle}/{} runs twice at a time: as {token:?} and as {other:?}",
+            first.0
+        );
+        assert!(
+            !self.never.contains(&token),
+            "task {handle}/{} as {token:?} begins, and counts as not started",
+            first.0
+        );
+        assert!(self.begun.insert(token), "{token:?} begins twice");
+        assert!(!self.dead.contains(&pid), "a dead backend begins something");
+        checks::begun(journal, handle, first, 1, true);
+        self.running.insert(pid, (handle, first, token));
+    }
+
+    /// A text ends by itself; false: its backend has ended before.
+    pub(crate) fn end(&mut self, pid: i32) -> bool {
+        self.running.remove(&pid).is_some()
+    }
+
+    /// A backend ends, and what it ran.
+    pub(crate) fn kill(&mut self, pid: i32) {
+        self.dead.insert(pid);
+        self.running.remove(&pid);
+    }
+
+    pub(crate) fn is_dead(&self, pid: i32) -> bool {
+        self.dead.contains(&pid)
+    }
+
+    /// An executor takes an assignment: not from an older owner than the one it was admitted by.
+    pub(crate) fn taken(&self, run: Uuid, token: Token) {
+        let admitted = self.admitted.get(&run);
+        assert!(
+            admitted.is_none_or(|epoch| token.epoch >= *epoch),
+            "{token:?} is taken by an executor that works for {admitted:?}"
+        );
+    }
+
+    /// An owner admits an executor.
+    pub(crate) fn admit(&mut self, run: Uuid, epoch: Epoch) {
+        let admitted = self.admitted.entry(run).or_default();
+        *admitted = epoch.max(*admitted);
+    }
+
+    /// The hub of a process gives an attempt this name.
+    pub(crate) fn name(&mut self, run: Uuid, of: (Handle, Seq, Attempt), token: Token) {
+        let named = self.named.entry((run, of.0, of.1, of.2)).or_insert(token);
+        *named = token.max(*named);
+    }
+
+    /// A hub says to its core how an attempt ended.
+    pub(crate) fn said(&mut self, run: Uuid, of: (Handle, Seq, Attempt), report: &Report) {
+        let named = self.named.remove(&(run, of.0, of.1, of.2));
+        let Some(token) = named.filter(|_| *report == Report::NotStarted) else {
+            return;
+        };
+        assert!(
+            !self.begun.contains(&token),
+            "{token:?} counts as not started, and began"
+        );
+        self.never.insert(token);
+    }
+
+    /// An executor is told that a success need not be kept: it is on record, or its host was
+    /// fenced, so that the task runs again.
+    pub(crate) fn acknowledged(
+        &self,
+        host: Host,
+        of: (Handle, Seq),
+        report: &Report,
+        journal: &Journal,
+    ) {
+        // A result that cannot be stored is a failure.
+        let Report::Succeeded(None) = report else {
+            return;
+        };
+        let tables = journal.tables(of.0).expect("a known scheduler");
+        assert!(
+            tables.task(of.1).ended.is_some() || journal.register.is_fenced(host),
+            "task {}/{} succeeded, is acknowledged, and has no outcome",
+            of.0,
+            of.1.0
+        );
+    }
+}
