@@ -238,11 +238,11 @@ impl Queue {
             .map(|(key, _)| *key)
             .take((max - taken) as usize)
             .collect();
-        for key in keys {
-            let Some(Delayed { mut span, retry }) = self.undelay(key).filter(|_| taken < max)
-            else {
-                break;
-            };
+        let mut keys = keys.into_iter();
+        while taken < max
+            && let Some(key) = keys.next()
+            && let Some(Delayed { mut span, retry }) = self.undelay(key)
+        {
             let (_, reach) = span.parts(span.first, up_to);
             let head = span.cut(reach.min(max - taken));
             taken += head.count;
