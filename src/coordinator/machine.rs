@@ -178,4 +178,11 @@ impl Machine {
             State::Recovering | State::Standby => None,
         }
     }
+
+    /// The commands of the batch in flight as they were decided, for checks in the simulator.
+    pub fn commands_in_flight(&self) -> &[Envelope] {
+        self.in_flight
+            .as_ref()
+            .map_or(&[], |flight| &flight.decided.commands)
+    }
 }

@@ -124,9 +124,7 @@ const STILL_COINED: &[&str] = &[
     "src/postgres/cluster.rs",
     "src/postgres/process.rs",
     "src/postgres/stale_server.rs",
-    "tests/sim/checks.rs",
     "tests/sim/executors.rs",
-    "tests/sim/world.rs",
     "tests/sim/world/others.rs",
     "tests/sim/zombie.rs",
 ];
@@ -149,9 +147,6 @@ const STILL_LONG: &[&str] = &[
     "src/core/shard/restore.rs",
     "src/core/tests/model.rs",
     "src/core/tests/world.rs",
-    "tests/sim/checks.rs",
-    "tests/sim/fixtures.rs",
-    "tests/sim/world.rs",
 ];
 
 #[test]

@@ -1,25 +1,26 @@
 //! Model callers: they open schedulers, submit, cancel, pause, release, and say it again under the same request id when
 //! nobody told them what became of it. What they are told is judged in `checks`.
 
-use crate::{
-    fixtures::{Fixtures, settings},
-    rng::Rng,
-    tables::Tables,
-};
+mod settings;
+
+use crate::{fixtures::Fixtures, rng::Rng, tables::Tables};
 use rallypoint::{
     coordinator::machine::Envelope,
     core::{
-        Caller, Command, DoneNo, Handle, Namespace, Order, Packed, ReleaseMode, Request, Run, Seq,
-        Settings, SettingsField, ShardId, Submit, TaskRef, Ticket, Time, Until, Update, Verb,
+        Caller, Command, DoneNo, Handle, Namespace, Order, Packed, Phase, ReleaseMode, Request,
+        Run, Seq, ShardId, Submit, TaskRef, Ticket, Time, Until, Verb,
     },
 };
 use rustc_hash::{FxHashMap, FxHashSet};
+use settings::{settings, update};
 use std::sync::Arc;
 use uuid::Uuid;
 
 const SCHEDULERS: usize = 4;
 /// Calls that wait to be said again.
 const AGAIN: usize = 8;
+/// Calls that may be made once more.
+const ACCEPTED: usize = 8;
 
 /// A call whose answer is still to come.
 #[derive(Clone)]
@@ -42,9 +43,11 @@ pub(crate) struct Callers {
     pub pending: FxHashMap<Ticket, Pending>,
     /// Calls of unknown fate.
     unknown: Vec<Pending>,
+    /// Calls that had their effect, and may be made once more.
+    accepted_calls: Vec<Pending>,
     /// What a request was answered: a scheduler, or first task, count and last event.
     pub opened: FxHashMap<Uuid, Handle>,
-    pub accepted: FxHashMap<Uuid, (Seq, u32, DoneNo)>,
+    pub accepted: FxHashMap<(Handle, Request), (Seq, u32, DoneNo)>,
     /// Requests that were definitely refused.
     pub refused: Vec<(Handle, Request)>,
     pub streams: Vec<Handle>,
@@ -59,6 +62,7 @@ impl Callers {
             known: Vec::new(),
             pending: FxHashMap::default(),
             unknown: Vec::new(),
+            accepted_calls: Vec::new(),
             opened: FxHashMap::default(),
             accepted: FxHashMap::default(),
             refused: Vec::new(),
@@ -78,6 +82,9 @@ impl Callers {
         if !self.unknown.is_empty() && rng.percent(40) {
             return Some(self.say_again(rng));
         }
+        if !self.accepted_calls.is_empty() && rng.percent(3) {
+            return Some(self.use_request_again(rng));
+        }
         if self.known.is_empty() || (self.known.len() < SCHEDULERS && rng.percent(10)) {
             return Some(self.open(faults, rng));
         }
@@ -96,8 +103,9 @@ impl Callers {
             },
             80..=84 => self.watch(tables, rng),
             85..=88 => return Some(self.close_stream(rng)),
-            89..=92 => limit(poisoned, rng),
-            93..=94 => Verb::Describe,
+            89..=91 => update(poisoned, rng),
+            92..=93 => Verb::Describe,
+            94 => select(tables, rng),
             95..=97 => Verb::Locate(
                 (1..=tables.map_or(0, |t| t.highest()).min(3))
                     .map(|seq| place(tables, seq))
@@ -178,6 +186,7 @@ impl Callers {
     /// Calls too old to be repeated are given up.
     pub(crate) fn give_up(&mut self) {
         self.unknown.clear();
+        self.accepted_calls.clear();
         self.pending
             .values_mut()
             .for_each(|pending| pending.old = true);
@@ -190,6 +199,43 @@ impl Callers {
             pending.handle = self.new_handle(namespace_of(pending.handle), rng);
         }
         self.say(pending)
+    }
+
+    /// The same call, or another one under the same request id.
+    fn use_request_again(&mut self, rng: &mut Rng) -> Envelope {
+        let mut pending = rng.one_of(&self.accepted_calls).clone();
+        let other = rng.percent(50);
+        match &mut pending.verb {
+            Verb::Open { request, .. } => {
+                let used = request.as_mut().filter(|_| other);
+                used.into_iter().for_each(|request| request.hash = 2);
+                pending.handle = self.new_handle(namespace_of(pending.handle), rng);
+            }
+            Verb::Submit(submit) if other => {
+                let submit = Arc::make_mut(submit);
+                submit.request = submit.request.map(|request| Request { hash: 2, ..request });
+            }
+            _ => {}
+        }
+        self.say(pending)
+    }
+
+    /// A call had its effect.
+    pub(crate) fn accepted_call(&mut self, pending: &Pending) {
+        let repeatable = match &pending.verb {
+            Verb::Open { .. } => true,
+            Verb::Submit(submit) => submit.request.is_some(),
+            _ => false,
+        };
+        if repeatable && !pending.old {
+            self.accepted_calls.truncate(ACCEPTED - 1);
+            self.accepted_calls.insert(0, pending.clone());
+        }
+    }
+
+    /// Whose a scheduler is.
+    pub(crate) fn namespace(&self, handle: Handle) -> Namespace {
+        self.namespaces[namespace_of(handle)].clone()
     }
 
     fn say(&mut self, pending: Pending) -> Envelope {
@@ -273,9 +319,11 @@ impl Callers {
 
     fn watch(&mut self, tables: Option<&Tables>, rng: &mut Rng) -> Verb {
         let (highest, done_no) = tables.map_or((0, 0), |tables| (tables.highest(), tables.done_no));
-        let until = match rng.below(3) {
-            0 => Until::Order(Order(1 + rng.below(4) as i64)),
-            1 => Until::Forever,
+        let until = match rng.below(6) {
+            0..=1 => Until::Order(Order(1 + rng.below(4) as i64)),
+            2 => Until::Forever,
+            3 => Until::Count(1 + rng.below(9)),
+            4 => Until::FirstFailure,
             _ => Until::All,
         };
         let last_seq = rng
@@ -300,6 +348,29 @@ impl Callers {
     }
 }
 
+/// A list of the newest tasks of a phase.
+fn select(tables: Option<&Tables>, rng: &mut Rng) -> Verb {
+    let phases = [
+        Phase::Blocked,
+        Phase::Queued,
+        Phase::Running,
+        Phase::Retrying,
+        Phase::Done,
+    ];
+    let highest = tables.map_or(0, Tables::highest) as u64;
+    let phase = *rng.one_of(&phases);
+    let order = rng
+        .percent(30)
+        .then(|| Order(1 + rng.below(4) as i64))
+        .filter(|_| phase != Phase::Done && phase != Phase::Blocked);
+    Verb::Select {
+        before: Seq(1 + rng.below(highest + 2) as i64),
+        phase,
+        order,
+        limit: 1 + rng.place(6),
+    }
+}
+
 fn namespace_of(handle: Handle) -> usize {
     (handle.uuid().as_u128() & 1) as usize
 }
@@ -320,18 +391,4 @@ fn place(tables: Option<&Tables>, seq: i64) -> TaskRef {
         seq: Seq(seq),
         order: order.map(Order),
     }
-}
-
-fn limit(poisoned: bool, rng: &mut Rng) -> Verb {
-    let max_parallelism = rng.percent(70).then(|| 1 + rng.below(4) as u32);
-    let mut settings = Settings {
-        max_parallelism,
-        ..Settings::default()
-    };
-    let mut fields = vec![SettingsField::MaxParallelism];
-    if poisoned {
-        settings.display_name = crate::fixtures::POISON.into();
-        fields.push(SettingsField::DisplayName);
-    }
-    Verb::Update(Arc::new(Update { settings, fields }))
 }

@@ -5,14 +5,15 @@ use crate::{
     callers::{Callers, Pending},
     executors::Executors,
     journal::Journal,
+    oracle::ExecutorState,
     recover::REMEMBERS_ENDED,
     tables::Tables,
 };
 use rallypoint::{
     coordinator::machine::Release,
     core::{
-        Assignment, DoneNo, Handle, Outcome, Progress, Reject, ReleaseMode, Reply, SchedulerState,
-        Seq, Submit, Until, Verb, Work,
+        Assignment, DoneNo, Handle, Outcome, Progress, Reject, Reply, SchedulerState, Seq, Submit,
+        Until, Verb, Work,
     },
 };
 
@@ -26,31 +27,23 @@ pub(crate) fn released(journal: &Journal, release: &Release) {
         );
     }
     for (handle, progress) in &release.progress {
-        check_progress(tables(journal, *handle), progress);
+        check_progress(journal, *handle, progress);
     }
 }
 
-fn check_progress(tables: &Tables, progress: &Progress) {
-    let blocked = tables
-        .image
-        .halt
-        .as_ref()
-        .map_or(0, |halt| tables.unfinished_above(halt.order.0));
-    let truth = Progress {
-        done_no: DoneNo(tables.done_no),
-        pending: tables.unfinished(),
-        blocked,
-        halt: tables.image.halt.clone(),
-        released: tables.image.state != SchedulerState::Open,
-    };
-    assert_eq!(*progress, truth, "a stream is told what is not durable");
+fn check_progress(journal: &Journal, handle: Handle, progress: &Progress) {
+    let tables = tables(journal, handle);
+    let truth = (DoneNo(tables.done_no), tables.unfinished());
+    let claimed = (progress.done_no, progress.pending);
+    assert_eq!(claimed, truth, "a stream is told what is not durable");
+    journal.oracle.progress(handle, progress);
 }
 
-/// A task may start: barrier, limit, slots, pause, halt, attempt, at most once.
+/// A task may start: slots, attempt, at most once. The oracle judges the rest.
 pub(crate) fn dispatched(
     journal: &mut Journal,
     executors: &Executors,
-    slots: i64,
+    state: &ExecutorState,
     assignment: &Assignment,
 ) {
     let Assignment {
@@ -60,43 +53,24 @@ pub(crate) fn dispatched(
         attempt,
         ..
     } = *assignment;
-    let tables = journal
-        .tables_mut(handle)
-        .expect("a task of an unknown scheduler starts");
-    let (current, image) = (tables.current_order(), &tables.image);
     let name = format_args!("{handle}/{}", first.0);
-    assert!(!image.paused, "{name} starts while its scheduler is paused");
-    assert!(
-        image.release_mode != Some(ReleaseMode::Cancel),
-        "{name} starts though everything is cancelled"
-    );
-    let limit = image.settings.max_parallelism.map_or(i64::MAX, i64::from);
-    assert!(
-        executors.tasks_of(handle) + i64::from(count) <= limit,
-        "{name} exceeds max_parallelism"
-    );
+    let work = &assignment.spec.work;
+    let slots = state.slots.get(work).copied().unwrap_or(0);
+    let busy = executors.busy(work, &state.unreported);
+    let noop = *work == Work::Noop;
     assert!(
         !executors.runs(handle, first, count),
         "{name} starts while it runs"
     );
-    let noop = assignment.spec.work == Work::Noop;
     assert!(
-        noop || executors.busy(&assignment.spec.work) < slots,
-        "{name} exceeds the slots"
+        noop || busy < i64::from(slots),
+        "{name} exceeds the slots as last told"
     );
-    let halt = image.halt.as_ref().map(|halt| halt.order.0);
+    let tables = journal
+        .tables_mut(handle)
+        .expect("a task of an unknown scheduler starts");
     for at in 0..count {
         let task = tables.task_mut(first.plus(at));
-        assert!(task.ended.is_none(), "{name} starts after its end");
-        assert!(
-            task.order.is_none() || task.order == current,
-            "{name} of order {:?} starts in {current:?}",
-            task.order
-        );
-        assert!(
-            !matches!((task.order, halt), (Some(order), Some(halt)) if order > halt),
-            "{name} starts behind a halt"
-        );
         let begun = task.begun > 0 && !task.never_began;
         let rises = attempt.0 > task.attempt || (attempt.0 == task.attempt && (!begun || noop));
         assert!(
@@ -126,6 +100,9 @@ pub(crate) fn begun(journal: &mut Journal, handle: Handle, first: Seq, count: u3
 /// An answer is true.
 pub(crate) fn answered(journal: &Journal, callers: &mut Callers, pending: &Pending, reply: &Reply) {
     let handle = pending.handle;
+    if matches!(reply, Reply::Scheduler(_) | Reply::Submitted { .. }) {
+        callers.accepted_call(pending);
+    }
     match (&pending.verb, reply) {
         (Verb::Open { request, .. }, Reply::Scheduler(view)) => {
             let id = request.expect("callers name their calls").id;
@@ -149,7 +126,7 @@ pub(crate) fn answered(journal: &Journal, callers: &mut Callers, pending: &Pendi
             submitted(
                 tables(journal, handle),
                 callers,
-                submit,
+                (submit, pending.old),
                 (*first_seq, *count, *done_no),
             );
         }
@@ -219,7 +196,12 @@ pub(crate) fn answered(journal: &Journal, callers: &mut Callers, pending: &Pendi
     }
 }
 
-fn submitted(tables: &Tables, callers: &mut Callers, submit: &Submit, answer: (Seq, u32, DoneNo)) {
+fn submitted(
+    tables: &Tables,
+    callers: &mut Callers,
+    (submit, old): (&Submit, bool),
+    answer: (Seq, u32, DoneNo),
+) {
     let call = tables
         .calls
         .iter()
@@ -244,8 +226,9 @@ fn submitted(tables: &Tables, callers: &mut Callers, submit: &Submit, answer: (S
         Some(request),
         "the answer tells of another request"
     );
-    let first = *callers.accepted.entry(request.id).or_insert(answer);
-    assert_eq!(first, answer, "the same request id got other ids");
+    let key = (tables.handle(), request);
+    let first = *callers.accepted.entry(key).or_insert(answer);
+    assert!(old || first == answer, "the same request id got other ids");
 }
 
 fn refused(journal: &Journal, callers: &mut Callers, pending: &Pending, reject: &Reject) {

@@ -27,11 +27,11 @@ pub(crate) struct Executors {
 }
 
 /// What a new owner will be told: what goes on, and whether a host was lost.
-pub(crate) struct Roll {
-    pub survivors: Vec<Running>,
+pub(crate) struct Survivors {
+    pub running: Vec<Running>,
     pub lost: bool,
-    /// The last word is said, and perhaps not yet durable.
-    pub said: bool,
+    /// All have reported, and that is perhaps not yet durable.
+    pub reported: bool,
 }
 
 pub(crate) struct Job {
@@ -121,7 +121,7 @@ impl Executors {
     }
 
     /// Another owner takes over; `dies` says which assignments ran in a process that is no more.
-    pub(crate) fn change_owner(&mut self, lost: bool, mut dies: impl FnMut() -> bool) -> Roll {
+    pub(crate) fn change_owner(&mut self, lost: bool, mut dies: impl FnMut() -> bool) -> Survivors {
         self.awaiting.clear();
         self.old.clear();
         self.running
@@ -170,10 +170,10 @@ impl Executors {
         let survivors: Vec<Running> = running.chain(done).collect();
         self.silent = std::mem::take(&mut self.outbox);
         self.unreported = survivors.clone();
-        Roll {
+        Survivors {
             lost: lost || survivors.len() < before,
-            survivors,
-            said: false,
+            running: survivors,
+            reported: false,
         }
     }
 
@@ -198,6 +198,13 @@ impl Executors {
             .iter()
             .map(|job| &job.assignment)
             .chain(&self.awaiting)
+    }
+
+    /// Attempts that run or are still to be reported: scheduler and first task.
+    pub(crate) fn occupied(&self) -> Vec<(Handle, i64)> {
+        let run = self.all().map(|a| (a.handle, a.first.0));
+        let ended = self.outbox.iter().chain(&self.silent);
+        run.chain(ended.map(|c| (c.handle, c.first.0))).collect()
     }
 
     /// The next end of a job.
@@ -269,18 +276,18 @@ impl Executors {
         told
     }
 
-    /// Tasks that run now.
-    pub(crate) fn tasks_of(&self, handle: Handle) -> i64 {
-        self.all()
-            .filter(|assignment| assignment.handle == handle)
-            .map(|assignment| i64::from(assignment.count))
-            .sum()
+    /// Attempts that run and are not reported to the owner yet.
+    pub(crate) fn unreported(&self) -> Vec<(Handle, Seq)> {
+        let all = self.unreported.iter();
+        all.map(|one| (one.handle, one.first)).collect()
     }
 
-    /// Tasks of a kind that run now.
-    pub(crate) fn busy(&self, work: &Work) -> i64 {
+    /// Tasks of a kind that run now, besides those that were `unreported`.
+    pub(crate) fn busy(&self, work: &Work, unreported: &[(Handle, Seq)]) -> i64 {
+        let is_reported = |a: &&Assignment| !unreported.contains(&(a.handle, a.first));
         self.all()
             .filter(|assignment| assignment.spec.work == *work)
+            .filter(is_reported)
             .map(|assignment| i64::from(assignment.count))
             .sum()
     }
@@ -300,7 +307,7 @@ fn completion(assignment: &Assignment, report: Report, started: Time, ended: Tim
         attempt,
         ..
     } = *assignment;
-    let slot = u32::from(assignment.spec.work != Work::Noop);
+    let slot = slot_of(&assignment.spec.work);
     Completion {
         handle,
         first,
@@ -310,5 +317,14 @@ fn completion(assignment: &Assignment, report: Report, started: Time, ended: Tim
         ended,
         slot,
         backend_pid: 1,
+    }
+}
+
+/// The slot that a kind of work takes, told by its target; 0: none.
+pub(crate) fn slot_of(work: &Work) -> u32 {
+    match work {
+        Work::Noop => 0,
+        Work::Sql { target } if **target == *"app" => 1,
+        Work::Sql { .. } => 2,
     }
 }

@@ -1,9 +1,8 @@
-//! What tasks, reports and settings are made of, made once: most of a life is spent in the core, not in allocations.
+//! What tasks and reports are made of, made once: most of a life is spent in the core, not in allocations.
 
 use crate::rng::Rng;
 use rallypoint::core::{
-    Delivery, LateOrder, OnFailure, Packed, ReleaseMode, Report, RetryPolicy, Settings, Spec,
-    TaskError, TaskOptions, TaskResult, Time, Work,
+    Delivery, Packed, Report, RetryPolicy, Spec, TaskError, TaskOptions, TaskResult, Time, Work,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -11,70 +10,49 @@ use std::{sync::Arc, time::Duration};
 pub(crate) const POISON: &str = "!";
 
 pub(crate) struct Fixtures {
-    pub sql: Work,
-    pub specs: Vec<Arc<Spec>>,
-    pub noop: Arc<Spec>,
-    pub failed: Arc<TaskError>,
+    /// The second one is small.
+    pub targets: [Work; 2],
+    specs: Vec<Arc<Spec>>,
+    noop: Arc<Spec>,
+    failures: [Arc<TaskError>; 2],
     pub timed_out: Arc<TaskError>,
     pub overdue: Arc<TaskError>,
-    pub poisoned_error: Arc<TaskError>,
-    pub poisoned_result: Arc<TaskResult>,
+    poisoned_error: Arc<TaskError>,
+    poisoned_result: Arc<TaskResult>,
 }
 
 impl Fixtures {
     pub(crate) fn new() -> Self {
-        let sql = Work::Sql {
-            target: "app".into(),
-        };
+        let targets = ["app", "small"].map(|target| Work::Sql {
+            target: target.into(),
+        });
         let spec = |options| {
             Arc::new(Spec {
-                work: sql.clone(),
+                work: targets[0].clone(),
                 options,
             })
         };
-        let retry = |attempts| RetryPolicy {
-            max_attempts: Some(attempts),
-            max_losses: Some(2),
-            initial: Some(Duration::from_millis(200)),
-            ..RetryPolicy::default()
-        };
-        let plain = TaskOptions::default;
-        let specs = vec![
-            spec(plain()),
-            spec(plain()),
-            spec(plain()),
-            spec(TaskOptions {
-                retry: retry(3),
-                ..plain()
-            }),
-            spec(TaskOptions {
-                retry: retry(2),
-                timeout: Some(Duration::from_secs(1)),
-                ..plain()
-            }),
-            spec(TaskOptions {
-                delivery: Some(Delivery::AtMostOnce),
-                retry: retry(3),
-                ..plain()
-            }),
-            spec(TaskOptions {
-                deadline: Some(Duration::from_secs(4)),
-                retry: retry(3),
-                ..plain()
-            }),
-        ];
         let error = |code: &str, message: &str| {
             Arc::new(TaskError {
                 code: code.into(),
                 message: message.into(),
             })
         };
+        let elsewhere = Arc::new(Spec {
+            work: targets[1].clone(),
+            options: TaskOptions::default(),
+        });
+        let mut specs: Vec<_> = all_options().into_iter().map(spec).collect();
+        specs.extend([elsewhere.clone(), elsewhere]);
         Fixtures {
             noop: Arc::new(Spec {
                 work: Work::Noop,
-                options: plain(),
+                options: TaskOptions::default(),
             }),
-            failed: error("22012", "division by zero"),
+            failures: [
+                error("22012", "division by zero"),
+                error("23505", "already there"),
+            ],
             timed_out: error("TIMEOUT", "too long"),
             overdue: error("DEADLINE", "too late"),
             poisoned_error: error("XX000", POISON),
@@ -83,8 +61,13 @@ impl Fixtures {
                 ..TaskResult::default()
             }),
             specs,
-            sql,
+            targets,
         }
+    }
+
+    /// The spec of tasks without options.
+    pub(crate) fn plain(&self) -> Arc<Spec> {
+        self.specs[0].clone()
     }
 
     /// The spec of some tasks.
@@ -93,10 +76,12 @@ impl Fixtures {
             0..=1 => self.noop.clone(),
             2 => {
                 let not_before = Some(now + rng.up_to(Duration::from_secs(5)));
+                let deadline = rng.percent(30).then(|| rng.up_to(Duration::from_secs(6)));
                 Arc::new(Spec {
-                    work: self.sql.clone(),
+                    work: rng.one_of(&self.targets).clone(),
                     options: TaskOptions {
                         not_before,
+                        deadline,
                         ..TaskOptions::default()
                     },
                 })
@@ -128,8 +113,8 @@ impl Fixtures {
             transient,
         };
         match rng.below(100) {
-            0..=11 => failed(&self.failed, false),
-            12..=16 if faults => failed(&self.failed, true),
+            0..=11 => failed(rng.one_of(&self.failures), false),
+            12..=16 if faults => failed(rng.one_of(&self.failures), true),
             17..=18 if faults => Report::TimedOut(self.timed_out.clone()),
             19..=20 if faults => Report::Stopped,
             21 if faults => failed(&self.poisoned_error, false),
@@ -139,25 +124,54 @@ impl Fixtures {
     }
 }
 
-/// What a caller sets on a new scheduler.
-pub(crate) fn settings(poisoned: bool, rng: &mut Rng) -> Arc<Settings> {
-    let idle_timeout = if rng.percent(10) {
-        Duration::from_secs(10)
-    } else {
-        Duration::from_secs(24 * 3600)
+/// Options of some tasks: limits of time and of attempts, and what may follow a loss.
+fn all_options() -> Vec<TaskOptions> {
+    let retry = |attempts| RetryPolicy {
+        max_attempts: Some(attempts),
+        max_losses: Some(2),
+        initial: Some(Duration::from_millis(200)),
+        ..RetryPolicy::default()
     };
-    Arc::new(Settings {
-        display_name: if poisoned {
-            POISON.into()
-        } else {
-            String::new()
+    let (plain, seconds) = (TaskOptions::default, Duration::from_secs);
+    let steady = RetryPolicy {
+        max_attempts: Some(4),
+        multiplier: Some(1.5),
+        max: Some(Duration::from_millis(700)),
+        jitter: Some(0.5),
+        non_retryable: vec!["23505".into()],
+        ..retry(4)
+    };
+    vec![
+        plain(),
+        plain(),
+        plain(),
+        TaskOptions {
+            retry: retry(3),
+            ..plain()
         },
-        max_parallelism: rng.percent(50).then(|| 1 + rng.below(3) as u32),
-        weight: *rng.one_of(&[1.0, 1.0, 3.0]),
-        on_failure: *rng.one_of(&[OnFailure::Continue, OnFailure::Halt, OnFailure::CancelRest]),
-        late_order: *rng.one_of(&[LateOrder::Reject, LateOrder::Join]),
-        on_abandon: *rng.one_of(&[ReleaseMode::Finish, ReleaseMode::Cancel]),
-        idle_timeout,
-        ..Settings::default()
-    })
+        TaskOptions {
+            retry: steady,
+            ..plain()
+        },
+        TaskOptions {
+            retry: retry(2),
+            timeout: Some(seconds(1)),
+            ..plain()
+        },
+        TaskOptions {
+            delivery: Some(Delivery::AtMostOnce),
+            retry: retry(3),
+            ..plain()
+        },
+        TaskOptions {
+            deadline: Some(seconds(4)),
+            retry: retry(3),
+            ..plain()
+        },
+        TaskOptions {
+            deadline: Some(seconds(3)),
+            timeout: Some(seconds(1)),
+            ..plain()
+        },
+    ]
 }

@@ -2,9 +2,13 @@
 //!
 //! A batch is written as a whole or not at all, only under the present epoch, only behind its predecessor, only once.
 
+<<<<<<< HEAD
 use crate::{fixtures::POISON, register::Register, tables::Tables};
+=======
+use crate::{fixtures::POISON, oracle::Oracle, tables::Tables};
+>>>>>>> 30779af (The simulator has a second opinion on every promise)
 use rallypoint::{
-    core::{AttemptEvent, Epoch, Handle, Records},
+    core::{AttemptEvent, Epoch, Handle, Records, model::limits::Limits},
     journal::{Batch, Commit},
 };
 
@@ -16,16 +20,19 @@ pub(crate) struct Journal {
     /// Executors and their sessions.
     pub register: Register,
     rows: i64,
+    /// Judges what is written.
+    pub oracle: Oracle,
 }
 
 impl Journal {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         Journal {
             epoch: Epoch(0),
             batches: vec![Epoch(0)],
             schedulers: Vec::new(),
             register: Register::default(),
             rows: 0,
+            oracle: Oracle::new(limits),
         }
     }
 
@@ -82,6 +89,10 @@ impl Journal {
         }
         self.batches.push(batch.epoch);
         self.write(&batch.records);
+        self.oracle.durable(batch);
+        for tables in &self.schedulers {
+            self.oracle.same_image(&tables.image);
+        }
         Commit::Durable
     }
 

@@ -5,7 +5,7 @@
 
 use rallypoint::core::{
     AttemptRecord, CompletionRecord, Handle, Outcome, Request, SchedulerImage, SchedulerState, Seq,
-    SubmissionRecord, Time,
+    SubmissionRecord, Time, Work,
 };
 use std::sync::Arc;
 
@@ -93,21 +93,10 @@ impl Tables {
         self.open_orders.iter().map(|(order, _)| *order).min()
     }
 
-    pub(crate) fn unfinished_above(&self, order: i64) -> i64 {
-        self.open_orders
-            .iter()
-            .filter(|(o, _)| *o > order)
-            .map(|(_, count)| count)
-            .sum()
-    }
-
     pub(crate) fn call_of(&self, request: Request) -> Option<&Call> {
-        self.calls.iter().find(|call| {
-            call.record
-                .submit
-                .request
-                .is_some_and(|r| r.id == request.id)
-        })
+        self.calls
+            .iter()
+            .find(|call| call.record.submit.request.is_some_and(|r| r == request))
     }
 
     pub(crate) fn submit(&mut self, record: SubmissionRecord, row: i64) {
@@ -122,7 +111,9 @@ impl Tables {
             "tasks accepted by a released scheduler"
         );
         for (run, (order, spec)) in record.submit.runs.iter().zip(&record.resolved) {
-            let (order, at_most_once) = (order.map(|order| order.0), spec.options.at_most_once());
+            let order = order.map(|order| order.0);
+            // What does nothing may do so twice.
+            let at_most_once = spec.options.at_most_once() && spec.work != Work::Noop;
             if let Some(order) = order {
                 self.count_order(order, i64::from(run.count));
             }

@@ -1,26 +1,25 @@
 //! One life: the loop, the model journal, the executors and the callers, and what goes wrong between them.
 
+mod limits;
 mod others;
+mod release;
+mod takeover;
 
 use crate::{
     callers::Callers,
     checks,
-    executors::{Executors, Roll},
+    executors::{Executors, Survivors},
     fixtures::Fixtures,
     journal::Journal,
-    prefetch::{self, Prefetch},
-    recover::recover,
+    oracle::settled::Outside,
+    prefetch::Prefetch,
     rng::Rng,
     scenario::{Fault, Scenario},
     zombie::Zombie,
 };
 use rallypoint::{
-    assignment::Body,
-    coordinator::machine::{Effect, Envelope, Event, Machine, Release},
-    core::{
-        Action, Assignment, BatchNo, Command, Epoch, InDoubtWindow, ReleaseMode, ShardId, Ticket,
-        Time, Work, model::limits::Limits,
-    },
+    coordinator::machine::{Effect, Envelope, Event, Machine},
+    core::{Command, Epoch, ReleaseMode, ShardId, Ticket, Time, model::limits::Limits},
     journal::{Batch, Commit},
 };
 use std::{sync::Arc, time::Duration};
@@ -28,19 +27,20 @@ use std::{sync::Arc, time::Duration};
 /// More than enough for everything to end once nothing goes wrong any more.
 const LAST_STEPS: u64 = 4_000;
 /// Timers that may go off before the next call is tried.
-const PATIENCE: u32 = 100;
-/// Waits for the end of a roll call.
-const ROLL: Ticket = Ticket(u64::MAX);
+const MOST_TIMERS: u32 = 100;
+/// Waits until it is known that nobody else runs anything.
+const CLEARED: Ticket = Ticket(u64::MAX);
 const DAY_US: i64 = 86_400_000_000;
 
 struct World<'a> {
     rng: Rng,
     now: Time,
     fixtures: &'a Fixtures,
+    limits: Limits,
     machine: Machine,
     journal: Journal,
     executors: Executors,
-    library: Prefetch,
+    prefetch: Prefetch,
     callers: Callers,
     /// A batch that was sent and whose fate was not told.
     sent: Option<Arc<Batch>>,
@@ -49,11 +49,12 @@ struct World<'a> {
     /// The loop waits for the journal to be read.
     recovering: bool,
     /// What executors will tell the new owner.
-    roll: Option<Roll>,
+    survivors: Option<Survivors>,
     since: Epoch,
     /// An earlier owner that does not know it yet.
     zombie: Option<Zombie>,
-    slots: u32,
+    /// Of each target, when it is there.
+    slots: [u32; 2],
     faults: bool,
     life: Scenario,
 }
@@ -92,30 +93,26 @@ pub(crate) fn live(life: Scenario, fixtures: &Fixtures) -> Summary {
 impl<'a> World<'a> {
     fn new(life: Scenario, fixtures: &'a Fixtures) -> Self {
         let mut rng = Rng::new(life.seed);
-        // The journal answers for most of those that are over.
-        let limits = Limits {
-            ended_schedulers: 1,
-            ..Limits::default()
-        };
+        let limits = limits::limits(&mut rng);
         let (machine, _) = Machine::new(ShardId(0), limits);
         // Some lives begin shortly before midnight.
         let now = Time(20_000 * DAY_US - rng.below(20_000_000) as i64);
-        let slots = 2 + rng.below(6) as u32;
         World {
             now,
             fixtures,
+            limits,
             machine,
-            journal: Journal::new(),
+            journal: Journal::new(limits),
             executors: Executors::default(),
-            library: Prefetch::new(*rng.one_of(&[0, 700, 2_000, 1 << 20])),
+            prefetch: Prefetch::new(*rng.one_of(&[0, 700, 2_000, 1 << 20])),
             callers: Callers::new(),
             sent: None,
             in_limbo: None,
             recovering: true,
-            roll: None,
+            survivors: None,
             since: Epoch(0),
             zombie: None,
-            slots,
+            slots: [2 + rng.below(6) as u32, 1 + rng.below(3) as u32],
             faults: true,
             life,
             rng,
@@ -140,14 +137,14 @@ impl<'a> World<'a> {
                 25..=54 => self.executors_report(&mut events),
                 55..=86 => self.journal_answers(&mut events),
                 87..=93 => self.time_passes(),
-                94 => self.keep_house(&mut events),
+                94 => self.write_checkpoints(&mut events),
                 95..=96 => self.others_act(),
                 97..=98 if !self.may(Fault::Crashes) => {}
                 97..=98 => {
                     self.crash();
                     events.clear();
                 }
-                _ => self.target_comes_and_goes(&mut events),
+                _ => self.slots_change(&mut events),
             }
         }
         self.feed(events);
@@ -159,15 +156,27 @@ impl<'a> World<'a> {
     /// Feeds the loop and does what it wants done.
     fn feed(&mut self, events: Vec<Event>) {
         for event in &events {
-            if let Event::Recovered { schedulers, .. } = event {
-                self.library.bodies.recovered(schedulers);
+            match event {
+                Event::Recovered { schedulers, .. } => {
+                    self.prefetch.bodies.recovered(schedulers);
+                    self.journal.oracle.recovers(self.now);
+                }
+                Event::Command(envelope) => self.journal.oracle.asked(self.now, envelope),
+                _ => {}
             }
+        }
+        self.journal.oracle.unreported(self.executors.unreported());
+        if self.machine.backlog() > 0 {
+            // What was asked before may be decided only now.
+            self.journal.oracle.all_used(self.now);
         }
         let effects = self.machine.step(self.now, events);
         for effect in effects {
             match effect {
                 Effect::Append(batch, _) => {
                     assert!(self.sent.is_none(), "two batches in flight");
+                    let commands = self.machine.commands_in_flight();
+                    self.journal.oracle.sent(self.now, &batch, commands);
                     self.sent = Some(batch);
                 }
                 Effect::Release(release) => self.release(release),
@@ -175,98 +184,33 @@ impl<'a> World<'a> {
                 Effect::Recover => {
                     self.recovering = true;
                     let undecided = self.machine.undecided_tickets();
-                    if let Some(roll) = self.roll.as_mut().filter(|_| !undecided.contains(&ROLL)) {
-                        roll.said = false;
+                    let survivors = self.survivors.as_mut();
+                    if let Some(survivors) = survivors.filter(|_| !undecided.contains(&CLEARED)) {
+                        survivors.reported = false;
                     }
                     self.callers.answers_lost(&undecided);
                 }
             }
         }
         if let Some(core) = self.machine.core() {
-            self.library.look_ahead(core);
+            self.prefetch.look_ahead(core);
         }
+        self.settled();
     }
 
-    fn release(&mut self, release: Release) {
-        checks::released(&self.journal, &release);
-        self.executors.acknowledged(&release.over);
-        release
-            .batch
-            .iter()
-            .for_each(|batch| self.library.bodies.durable(&batch.records));
-        for action in release.actions {
-            match action {
-                Action::Reply(ROLL, _) => self.roll = None,
-                Action::Reply(ticket, reply) => {
-                    let pending = self
-                        .callers
-                        .pending
-                        .remove(&ticket)
-                        .expect("an answer nobody waits for");
-                    checks::answered(&self.journal, &mut self.callers, &pending, &reply);
-                }
-                Action::Dispatch(assignment) => {
-                    checks::dispatched(
-                        &mut self.journal,
-                        &self.executors,
-                        i64::from(self.slots),
-                        &assignment,
-                    );
-                    self.hand_out(assignment);
-                }
-                Action::Stop {
-                    handle,
-                    first,
-                    attempt,
-                } => match self.library.bodies.stop(handle, first, attempt) {
-                    Some(assignment) => self.executors.decline(self.now, &assignment),
-                    None => self
-                        .executors
-                        .stop(self.now, handle, first, attempt, &mut self.rng),
-                },
-            }
+    /// Once nothing is under way and nothing due, everything that had to happen has.
+    fn settled(&mut self) {
+        let slice = self.limits.slice_pause * 2;
+        let waits = self.sent.is_some() || self.recovering || self.survivors.is_some();
+        if waits || self.machine.backlog() > 0 || self.machine.next_due() <= self.now + slice {
+            return;
         }
-        for (handle, _) in release
-            .progress
-            .iter()
-            .filter(|(_, progress)| progress.pending == 0)
-        {
-            self.library.bodies.forget(*handle);
-        }
-    }
-
-    fn hand_out(&mut self, assignment: Assignment) {
-        if assignment.spec.work == Work::Noop {
-            return self.begin(assignment);
-        }
-        self.executors.awaiting.push(assignment.clone());
-        let here = self.library.bodies.take(assignment);
-        here.into_iter()
-            .for_each(|(assignment, body)| self.begin_with(assignment, body));
-    }
-
-    fn begin_with(&mut self, assignment: Assignment, body: Option<Body>) {
-        prefetch::check(&self.journal, &assignment, body.as_ref());
-        self.executors.awaited(&assignment);
-        self.begin(assignment);
-    }
-
-    fn begin(&mut self, assignment: Assignment) {
-        let (handle, first, count) = (assignment.handle, assignment.first, assignment.count);
-        let begins = self.executors.start(
-            self.now,
-            assignment,
-            self.fixtures,
-            self.faults,
-            &mut self.rng,
-        );
-        checks::begun(&mut self.journal, handle, first, count, begins);
-    }
-
-    fn bodies_arrive(&mut self) {
-        for (assignment, body) in self.library.read(&self.journal, self.faults, &mut self.rng) {
-            self.begin_with(assignment, body);
-        }
+        let outside = Outside {
+            now: self.now,
+            running: self.executors.occupied(),
+            streams: &self.callers.streams,
+        };
+        self.journal.oracle.settled(&outside);
     }
 
     fn executors_report(&mut self, events: &mut Vec<Event>) {
@@ -279,7 +223,7 @@ impl<'a> World<'a> {
         self.executors.finish(self.now);
         let reports = self.executors.reports(self.faults, &mut self.rng);
         if !reports.is_empty() {
-            events.push(told(Command::Completed(reports)));
+            events.push(command(Command::Completed(reports)));
         }
     }
 
@@ -294,67 +238,7 @@ impl<'a> World<'a> {
         } else if self.recovering {
             self.recover(events);
         } else if self.rng.percent(30) {
-            self.call_the_roll(events);
-        }
-    }
-
-    fn recover(&mut self, events: &mut Vec<Event>) {
-        self.recovering = false;
-        let epoch = self.journal.take_over();
-        let schedulers = recover(&self.journal, self.now);
-        let window = (epoch.0 > self.machine.epoch().0 + 1)
-            .then(|| InDoubtWindow::from([(self.fixtures.sql.clone(), self.slots)]));
-        if window.is_some() && (self.machine.epoch().0 > 0 || self.roll.is_none()) {
-            // Another owner came between, or before: who runs what is reported anew.
-            self.library.bodies.drop_waiting();
-            let done = |event: &Event| matches!(event, Event::Command(said) if matches!(said.command, Command::Completed(_)));
-            events.retain(|event| !done(event));
-            let lost = self.is_lost() || (self.faults && self.rng.percent(20));
-            self.roll = Some(self.executors.change_owner(lost, || false));
-        }
-        if window.is_some() {
-            self.since = epoch;
-        }
-        events.push(Event::Recovered {
-            schedulers,
-            epoch,
-            last_batch: BatchNo(self.journal.last_batch()),
-            window,
-        });
-        events.push(self.slots_told(self.slots));
-        events.push(told(Command::Slots {
-            work: Work::Noop,
-            total: 1_000,
-        }));
-    }
-
-    /// A host was lost, and that is not on record yet.
-    fn is_lost(&self) -> bool {
-        self.roll.as_ref().is_some_and(|roll| roll.lost)
-    }
-
-    /// Executors report to the new owner, a few at a time, and in the end it is known that nobody else will.
-    fn call_the_roll(&mut self, events: &mut Vec<Event>) {
-        let Some(roll) = self.roll.as_mut().filter(|roll| !roll.said) else {
-            return;
-        };
-        let some = self.rng.below(roll.survivors.len() as u64 + 1) as usize;
-        let reported: Vec<_> = roll.survivors.drain(..some).collect();
-        roll.said = roll.survivors.is_empty();
-        let over = roll.said.then_some(roll.lost);
-        self.executors.reported(&reported);
-        events.push(told(Command::Reported(reported)));
-        events.push(self.slots_told(self.slots));
-        if let Some(lost) = over {
-            let command = Command::Cleared {
-                work: Some(self.fixtures.sql.clone()),
-                lost,
-                since: self.since,
-            };
-            events.push(Event::Command(Envelope {
-                ticket: Some(ROLL),
-                command,
-            }));
+            self.executors_return(events);
         }
     }
 
@@ -396,7 +280,7 @@ impl<'a> World<'a> {
     }
 
     /// Some checkpoints are written anew, so that old rows could go.
-    fn keep_house(&mut self, events: &mut Vec<Event>) {
+    fn write_checkpoints(&mut self, events: &mut Vec<Event>) {
         let rng = &mut self.rng;
         let stale = self
             .callers
@@ -405,28 +289,7 @@ impl<'a> World<'a> {
             .filter(|_| rng.percent(50))
             .copied()
             .collect();
-        events.push(told(Command::Checkpoint(stale)));
-    }
-
-    fn target_comes_and_goes(&mut self, events: &mut Vec<Event>) {
-        let total = if self.may(Fault::Targets) && self.rng.percent(50) {
-            0
-        } else {
-            self.slots
-        };
-        events.push(self.slots_told(total));
-    }
-
-    /// Slots of those who have reported.
-    fn slots_told(&self, total: u32) -> Event {
-        let absent = self
-            .roll
-            .as_ref()
-            .map_or(0, |roll| roll.survivors.len() as u32);
-        told(Command::Slots {
-            work: self.fixtures.sql.clone(),
-            total: total.saturating_sub(absent),
-        })
+        events.push(command(Command::Checkpoint(stale)));
     }
 
     /// Nothing goes wrong any more: everything must come to its end.
@@ -437,9 +300,9 @@ impl<'a> World<'a> {
             .iter()
             .for_each(|zombie| zombie.end(&mut self.callers));
         self.callers.give_up();
-        let mut events = vec![self.slots_told(self.slots)];
+        let mut events = self.all_slots();
         // The first call may find the shard owned elsewhere, and be lost. What never ends by itself needs a CANCEL.
-        let (mut calls, mut patience) = (3, PATIENCE);
+        let (mut calls, mut timers) = (3, MOST_TIMERS);
         for _ in 0..LAST_STEPS {
             self.journal_answers(&mut events);
             self.executors_report(&mut events);
@@ -448,11 +311,11 @@ impl<'a> World<'a> {
             let due = self.machine.next_due();
             if !self.is_quiet() {
                 continue;
-            } else if due < self.now + Duration::from_secs(600) && patience > 0 {
-                patience -= 1;
+            } else if due < self.now + Duration::from_secs(600) && timers > 0 {
+                timers -= 1;
                 self.now = self.now.max(due);
             } else if calls > 0 && self.journal.schedulers.iter().any(|tables| !tables.ended()) {
-                (calls, patience) = (calls - 1, PATIENCE);
+                (calls, timers) = (calls - 1, MOST_TIMERS);
                 let mode = if calls == 2 {
                     ReleaseMode::Finish
                 } else {
@@ -471,9 +334,9 @@ impl<'a> World<'a> {
             .all(|tables| tables.unfinished() == 0)
         {
             assert_eq!(
-                self.library.bodies.bytes(),
+                self.prefetch.bodies.bytes(),
                 0,
-                "bodies of ended tasks are kept"
+                "bodies of ended tasks stay in memory"
             );
         }
     }
@@ -487,13 +350,13 @@ impl World<'_> {
             self.executors.next_end() != Time::NEVER || self.executors.has_reports() || awaiting;
         self.sent.is_none()
             && !self.recovering
-            && self.roll.is_none()
+            && self.survivors.is_none()
             && !executing
             && self.machine.backlog() == 0
     }
 }
 
-fn told(command: Command) -> Event {
+fn command(command: Command) -> Event {
     Event::Command(Envelope {
         ticket: None,
         command,

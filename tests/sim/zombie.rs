@@ -79,7 +79,7 @@ impl Zombie {
     }
 
     /// What rests on what it had written in time is true. Its executors are not asked: they refuse an older epoch.
-    fn release(&mut self, release: Release, journal: &Journal, callers: &mut Callers) {
+    fn release(&mut self, release: Release, journal: &mut Journal, callers: &mut Callers) {
         if let Some(batch) = &release.batch {
             assert!(
                 journal.holds(batch),
@@ -94,6 +94,7 @@ impl Zombie {
             let Some(pending) = callers.pending.remove(&ticket) else {
                 continue;
             };
+            journal.oracle.answered_late(ticket, &reply);
             if matches!(reply, Reply::Submitted { .. } | Reply::Scheduler(_)) {
                 checks::answered(journal, callers, &pending, &reply);
             }

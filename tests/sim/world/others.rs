@@ -1,10 +1,10 @@
 //! What befalls the owner: it dies or is paused, others own the shard, and it wakes up as a zombie.
 
 use super::World;
-use crate::{scenario::Fault, zombie::Zombie};
+use crate::{recover::recover, scenario::Fault, zombie::Zombie};
 use rallypoint::{
     coordinator::machine::Machine,
-    core::{ShardId, model::limits::Limits},
+    core::{InDoubtWindow, Shard, ShardId},
 };
 
 impl World<'_> {
@@ -38,6 +38,26 @@ impl World<'_> {
         self.zombie = undead.then_some(zombie);
     }
 
+    /// A core that has written everything it knows is the one that recovery builds.
+    fn same_after_recovery(&self) {
+        let Some(core) = self
+            .machine
+            .core()
+            .filter(|_| !self.machine.waits_for_journal())
+        else {
+            return;
+        };
+        let schedulers = recover(&self.journal, self.now);
+        let nobody = InDoubtWindow::default();
+        let restored = Shard::restore(self.limits, self.now, schedulers, &nobody);
+        let (before, after) = (core.digest(self.now), restored.digest(self.now));
+        for (handle, scheduler) in &before.schedulers {
+            let recovered = after.schedulers.get(handle);
+            assert_eq!(Some(scheduler), recovered, "a crash changes {handle}");
+        }
+        assert_eq!(before, after, "a crash changes what the core knows");
+    }
+
     fn foreign_owner(&mut self) {
         if !self.may(Fault::Owners) || self.rng.percent(50) {
             return;
@@ -50,23 +70,21 @@ impl World<'_> {
 
     /// The process dies: its memory, its executors, the answers it owed. What it had sent may still arrive.
     pub(super) fn crash(&mut self) {
+        self.same_after_recovery();
         let sent = self.sent.clone();
         if let Some(batch) = self.sent.take()
             && self.rng.percent(50)
         {
             self.journal.append(&batch);
         }
-        let old = std::mem::replace(
-            &mut self.machine,
-            Machine::new(ShardId(0), Limits::default()).0,
-        );
+        let old = std::mem::replace(&mut self.machine, Machine::new(ShardId(0), self.limits).0);
         // Dead, or only paused.
         self.zombie = (self.may(Fault::Zombies) && self.rng.percent(50))
             .then(|| Zombie::new(old, sent, &mut self.rng));
         let share = *self.rng.one_of(&[0, 50, 100]);
         let (lost, rng) = (share > 0 || self.is_lost(), &mut self.rng);
-        self.roll = Some(self.executors.change_owner(lost, || rng.percent(share)));
-        self.library = self.library.fresh();
+        self.survivors = Some(self.executors.change_owner(lost, || rng.percent(share)));
+        self.prefetch = self.prefetch.fresh();
         self.callers.answers_lost(&Default::default());
         self.callers.streams.clear();
         self.recovering = true;

@@ -1,0 +1,383 @@
+//! A second opinion: a plain, slow model of every promise, fed by the callers' commands, the executors' reports, the time,
+//! and the records, answers and actions that the machine yields.
+//!
+//! It decides each batch again once that is durable, and never reads the state or an image of the core: those it compares
+//! with its own. It knows nothing of speculation: what never becomes durable never happened.
+
+mod calls;
+mod dispatch;
+mod expected;
+mod listing;
+mod model;
+mod report;
+mod rows;
+pub(crate) mod settled;
+mod submit;
+
+use expected::{Expected, same_image};
+use model::{Scheduler, Task};
+use rallypoint::{
+    coordinator::machine::Envelope,
+    core::{
+        Action, AttemptEvent, Command, Completion, Done, Handle, Namespace, Outcome, Progress,
+        Reject, Reply, Report, Request, SchedulerImage, SchedulerState, Seq, Ticket, Time, Verb,
+        Work, model::limits::Limits,
+    },
+    journal::Batch,
+};
+use rows::Rows;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+use submit::Accepted;
+
+pub(crate) struct Oracle {
+    limits: Limits,
+    schedulers: Vec<Scheduler>,
+    /// What each batch decided, by epoch and number.
+    decided: FxHashMap<(i64, i64), Decided>,
+    /// What calls of durable batches must be answered.
+    expected: FxHashMap<Ticket, Expected>,
+    /// When a call was fed to the machine.
+    asked: FxHashMap<Ticket, Time>,
+    opened: Vec<(Namespace, Request, Handle, Time)>,
+    calls: Vec<Accepted>,
+    /// The submit rate of a namespace is used up to this time.
+    rate_used: BTreeMap<Namespace, Time>,
+    /// Counts the cores: each recovery builds another one.
+    core: u64,
+    /// It has not written anything yet.
+    is_new: bool,
+    /// What earlier cores handed out is not all known yet.
+    in_doubt: bool,
+    /// A host was lost with what it ran.
+    host_lost: bool,
+    executors: ExecutorState,
+    /// Everything that time had brought was done.
+    settled_at: Time,
+}
+
+struct Decided {
+    commands: Vec<Envelope>,
+    at: Time,
+    executors: ExecutorState,
+}
+
+/// What executors have told the owner.
+#[derive(Clone, Default)]
+pub(crate) struct ExecutorState {
+    /// Slots as last told.
+    pub slots: BTreeMap<Work, u32>,
+    /// Attempts that run and are not reported to this owner yet.
+    pub unreported: Vec<(Handle, Seq)>,
+}
+
+impl Oracle {
+    pub(crate) fn new(limits: Limits) -> Self {
+        Oracle {
+            limits,
+            schedulers: Vec::new(),
+            decided: FxHashMap::default(),
+            expected: FxHashMap::default(),
+            asked: FxHashMap::default(),
+            opened: Vec::new(),
+            calls: Vec::new(),
+            rate_used: BTreeMap::new(),
+            core: 0,
+            is_new: true,
+            in_doubt: true,
+            host_lost: false,
+            executors: ExecutorState::default(),
+            settled_at: Time(0),
+        }
+    }
+
+    /// A command is fed to the machine.
+    pub(crate) fn asked(&mut self, now: Time, envelope: &Envelope) {
+        if let Some(ticket) = envelope.ticket {
+            self.asked.insert(ticket, now);
+        }
+        match &envelope.command {
+            Command::Slots { work, total } => {
+                self.executors.slots.insert(work.clone(), *total);
+            }
+            Command::Cleared { lost, .. } => self.host_lost |= lost,
+            Command::StreamClosed(handle) => self.use_now(*handle, now),
+            Command::Completed(completions) => {
+                for completion in completions {
+                    self.use_now(completion.handle, now);
+                    self.may_not_have_begun(completion);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Executors run this without having reported it to the owner.
+    pub(crate) fn unreported(&mut self, attempts: Vec<(Handle, Seq)>) {
+        self.executors.unreported = attempts;
+    }
+
+    /// A core is built anew: what it knows of running attempts it must be told again.
+    pub(crate) fn recovers(&mut self, now: Time) {
+        self.core += 1;
+        self.is_new = true;
+        self.in_doubt = true;
+        self.rate_used.clear();
+        self.settled_at = Time(0);
+        self.schedulers
+            .iter_mut()
+            .for_each(|scheduler| scheduler.used = (now, now));
+    }
+
+    /// The machine has closed a batch and sends it for the first time.
+    pub(crate) fn sent(&mut self, now: Time, batch: &Batch, commands: &[Envelope]) {
+        let key = (batch.epoch.0, batch.no.0);
+        self.decided.entry(key).or_insert_with(|| Decided {
+            commands: commands.to_vec(),
+            at: now,
+            executors: self.executors.clone(),
+        });
+    }
+
+    /// A batch is written: it is decided again, and its rows are explained one by one.
+    pub(crate) fn durable(&mut self, batch: &Batch) {
+        let key = (batch.epoch.0, batch.no.0);
+        let decided = self.decided.get_mut(&key);
+        let decided = decided.expect("a batch that the machine has sent");
+        let (commands, at) = (std::mem::take(&mut decided.commands), decided.at);
+        let mut rows = Rows::new(&batch.records);
+        let clears = |envelope: &Envelope| matches!(envelope.command, Command::Cleared { .. });
+        if std::mem::take(&mut self.is_new) && !commands.iter().any(clears) {
+            self.doubts_end(at, &mut rows);
+        }
+        for envelope in &commands {
+            self.decide(at, envelope, &mut rows);
+        }
+        self.abandon(at, batch, &mut rows);
+        while let Some((handle, done)) = rows.any_done() {
+            self.uncaused_done(handle, done, at);
+        }
+        for row in rows.take_attempts() {
+            self.uncaused_attempt(row);
+        }
+        rows.nothing_is_left();
+    }
+
+    fn decide(&mut self, at: Time, envelope: &Envelope, rows: &mut Rows<'_>) {
+        let asked = envelope.ticket.and_then(|ticket| self.asked.get(&ticket));
+        let between = (asked.copied().unwrap_or(self.settled_at), at);
+        match &envelope.command {
+            Command::Call {
+                caller,
+                handle,
+                verb,
+            } => {
+                let expected = self.call(between, (caller, *handle), verb, rows);
+                if let Some(ticket) = envelope.ticket {
+                    self.expected.insert(ticket, expected);
+                }
+            }
+            Command::Completed(completions) => {
+                for completion in completions {
+                    self.completed(between, completion, rows);
+                }
+            }
+            Command::Cleared { .. } => self.doubts_end(at, rows),
+            _ => {}
+        }
+    }
+
+    /// The answer to a call whose batch was durable when its owner was overtaken.
+    pub(crate) fn answered_late(&mut self, ticket: Ticket, reply: &Reply) {
+        if let Some(expected) = self.expected.remove(&ticket) {
+            expected.check(reply);
+        }
+    }
+
+    /// The answer to a call is released. That of a batch without records is decided now.
+    pub(crate) fn answered(
+        &mut self,
+        now: Time,
+        (ticket, reply): (Ticket, &Reply),
+        namespace: &Namespace,
+        (handle, verb): (Handle, &Verb),
+    ) {
+        if matches!(reply, Reply::Rejected(Reject::JournalRejected)) {
+            return;
+        }
+        let asked = self.asked.remove(&ticket).unwrap_or(now);
+        let expected = self.expected.remove(&ticket).unwrap_or_else(|| {
+            let caller = rallypoint::core::Caller {
+                namespace: namespace.clone(),
+                name: "".into(),
+            };
+            self.call((asked, now), (&caller, handle), verb, &mut Rows::default())
+        });
+        expected.check(reply);
+    }
+
+    /// What a stream is told is true.
+    pub(crate) fn progress(&self, handle: Handle, progress: &Progress) {
+        let Some(at) = self.at(handle) else {
+            panic!("a stream of {handle}, which was never opened")
+        };
+        let scheduler = &self.schedulers[at];
+        let blocked = scheduler
+            .halt
+            .as_ref()
+            .map_or(0, |halt| scheduler.unfinished_above(halt.order.0));
+        assert_eq!(
+            progress.halt, scheduler.halt,
+            "{handle}: the halt that a stream is told"
+        );
+        assert_eq!(
+            progress.blocked, blocked,
+            "{handle}: the blocked tasks that a stream is told"
+        );
+        let released = scheduler.state != SchedulerState::Open;
+        assert_eq!(
+            progress.released, released,
+            "{handle}: the release that a stream is told"
+        );
+    }
+
+    /// What the journal holds of a scheduler after a batch is what callers have asked for and reports have brought.
+    pub(crate) fn same_image(&self, image: &SchedulerImage) {
+        let Some(at) = self.at(image.handle) else {
+            panic!("{} was never opened", image.handle)
+        };
+        let scheduler = &self.schedulers[at];
+        same_image(&scheduler.image(), image);
+        let waits = |task: &&Task| task.doomed && task.running.is_none();
+        let cancels = self.in_doubt || scheduler.unfinished().find(waits).is_none();
+        assert!(
+            cancels || image.cancel_rest.is_some(),
+            "{}: tasks are still to be cancelled, and the intention is forgotten",
+            image.handle
+        );
+    }
+
+    /// An attempt that never began leaves no record: whether its report was taken in remains open.
+    fn may_not_have_begun(&mut self, completion: &Completion) {
+        if completion.report != Report::NotStarted {
+            return;
+        }
+        let at = self.at(completion.handle);
+        let task = at.and_then(|at| self.schedulers[at].task_mut(completion.first));
+        if let Some(running) = task.and_then(|task| task.running.as_mut()) {
+            running.core = 0;
+        }
+    }
+
+    fn at(&self, handle: Handle) -> Option<usize> {
+        self.schedulers
+            .iter()
+            .position(|scheduler| scheduler.handle == handle)
+    }
+
+    /// All schedulers may have been used now.
+    pub(crate) fn all_used(&mut self, now: Time) {
+        for scheduler in &mut self.schedulers {
+            scheduler.used.1 = now;
+        }
+    }
+
+    pub(crate) fn use_now(&mut self, handle: Handle, now: Time) {
+        if let Some(at) = self.at(handle) {
+            self.schedulers[at].used.1 = now;
+        }
+    }
+
+    /// Whether an attempt of a task may be under way: it was handed out, or may have been by an earlier core.
+    fn may_run(&self, task: &Task) -> bool {
+        task.running.is_some() || self.in_doubt
+    }
+
+    /// What is known now of attempts that an earlier core handed out comes before what callers ask later.
+    fn doubts_end(&mut self, now: Time, rows: &mut Rows<'_>) {
+        let handles: Vec<Handle> = self.schedulers.iter().map(|s| s.handle).collect();
+        for (at, handle) in handles.into_iter().enumerate() {
+            while let Some(done) = rows.peek_done(handle) {
+                let Some(task) = self.schedulers[at].task(done.first) else {
+                    break;
+                };
+                let of_doubt = match done.outcome {
+                    Outcome::Exhausted => true,
+                    Outcome::TimedOut => {
+                        let spent = rows.spends(handle, done.first, done.attempt.0);
+                        done.attempt.0 > task.spent && !spent
+                    }
+                    Outcome::Cancelled => task.stopping,
+                    _ => false,
+                };
+                if done.backend_pid != 0 || !of_doubt {
+                    break;
+                }
+                self.uncaused(handle, now, rows);
+            }
+        }
+    }
+
+    fn uncaused(&mut self, handle: Handle, at: Time, rows: &mut Rows<'_>) {
+        let done = rows.next_done(handle);
+        let done = done.unwrap_or_else(|| panic!("{handle}: an event is missing"));
+        self.uncaused_done(handle, done, at);
+    }
+
+    /// An outcome that follows from no command of its batch: a deadline, a bulk cancellation, a host that was lost.
+    fn uncaused_done(&mut self, handle: Handle, done: &Done, now: Time) {
+        let at = self
+            .at(handle)
+            .unwrap_or_else(|| panic!("an event of {handle}, which was never opened"));
+        let scheduler = &self.schedulers[at];
+        let code = done.error.as_ref().map(|error| error.code.as_str());
+        for seq in (0..done.count).map(|at| done.first.plus(at)) {
+            let task = scheduler.task(seq).expect("ended and submitted");
+            let (surely, lost) = (task.surely_runs(self.core), self.host_lost && self.in_doubt);
+            let most = task.spec.options.retry.max_losses.unwrap_or(3);
+            let explained = match (done.outcome, code) {
+                (Outcome::TimedOut, Some("DEADLINE")) => !surely && task.deadline() <= now,
+                (Outcome::Cancelled, Some("CANCELLED")) => {
+                    !surely && scheduler.may_be_cancelled(seq) || task.stopping && self.in_doubt
+                }
+                (Outcome::Exhausted, Some("LOST")) => {
+                    lost && (task.at_most_once() || task.losses + 1 >= most)
+                }
+                _ => false,
+            };
+            assert!(
+                explained,
+                "{handle}/{} ends as {:?} {code:?}, and nothing says why",
+                seq.0, done.outcome
+            );
+        }
+        self.schedulers[at].end(done);
+    }
+
+    /// An attempt that ends without a report of this batch: after a takeover it is known to be lost, or never to have begun.
+    fn uncaused_attempt(&mut self, row: &rallypoint::core::AttemptRecord) {
+        let name = format_args!("{}/{} attempt {}", row.handle, row.seq.0, row.attempt.0);
+        match &row.what {
+            AttemptEvent::Start => {}
+            AttemptEvent::CancelRequested => panic!("{name} is stopped, and nobody asked for it"),
+            AttemptEvent::Failed { .. } => panic!("{name} failed, and nobody reported it"),
+            AttemptEvent::HandedBack | AttemptEvent::Lost { error: None, .. } => {
+                let lost = matches!(row.what, AttemptEvent::Lost { .. });
+                assert!(self.in_doubt, "{name} ends, and nobody reported it");
+                assert!(!lost || self.host_lost, "{name} is lost, and no host was");
+                self.not_the_last(row.handle, row);
+            }
+            AttemptEvent::Lost { .. } => panic!("{name} is lost, and nobody reported it"),
+        }
+    }
+
+    /// Told with a release, in the sequence of the machine: actions that are not answers.
+    pub(crate) fn acts(&mut self, now: Time, batch: Option<&Batch>, action: &Action) {
+        if let Action::Dispatch(assignment) = action {
+            let key = batch.map(|batch| (batch.epoch.0, batch.no.0));
+            let decided = key.and_then(|key| self.decided.get(&key));
+            let at = decided.map_or(now, |decided| decided.at);
+            self.dispatched(at, assignment);
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! What callers ask besides submitting: opening, settings, pause, release, cancel.
+
+use super::{
+    Oracle,
+    expected::{Expected, View},
+    model::Scheduler,
+    rows::Rows,
+};
+use rallypoint::core::{
+    Caller, Checkpoint, DoneNo, Handle, Order, Outcome, Reject, ReleaseMode, Request,
+    SchedulerImage, SchedulerState, Seq, Settings, SettingsField, Time, Update, Verb,
+    model::limits::{Limit, REQUEST_MEMORY},
+};
+use std::sync::Arc;
+
+impl Oracle {
+    /// What a caller must be answered. The call is decided between two times.
+    pub(super) fn call(
+        &mut self,
+        between: (Time, Time),
+        (caller, handle): (&Caller, Handle),
+        verb: &Verb,
+        rows: &mut Rows<'_>,
+    ) -> Expected {
+        if let Verb::Open { settings, request } = verb {
+            return self.open(between, (caller, handle), (settings, *request), rows);
+        }
+        let Some(at) = self.at(handle) else {
+            return Expected::Rejected(Reject::UnknownHandle);
+        };
+        if self.schedulers[at].namespace != caller.namespace {
+            return Expected::Rejected(Reject::UnknownHandle);
+        }
+        let over = self.schedulers[at].state == SchedulerState::Released;
+        let before = over.then(|| self.schedulers[at].clone());
+        let used = &mut self.schedulers[at].used;
+        *used = (used.0.max(between.0), used.1.max(between.1));
+        let expected = match verb {
+            Verb::Open { .. } => unreachable!("handled above"),
+            Verb::Submit(submit) => self.submit(between, handle, submit, rows),
+            Verb::Watch { after, .. } => {
+                self.schedulers[at].watched = true;
+                self.watch(at, *after)
+            }
+            Verb::Release(mode) => self.release(at, *mode, false, rows),
+            Verb::Update(update) => {
+                self.schedulers[at].update(update);
+                self.view(at, rows)
+            }
+            Verb::Pause => {
+                self.schedulers[at].paused = true;
+                self.view(at, rows)
+            }
+            Verb::Resume { ignore_failures } => {
+                self.schedulers[at].resume(*ignore_failures);
+                self.view(at, rows)
+            }
+            Verb::Cancel(place) => self.cancel(between, handle, place.seq, rows),
+            Verb::Describe => self.view(at, rows),
+            Verb::Locate(places) => {
+                let phases = |place: &rallypoint::core::TaskRef| {
+                    self.phases(&self.schedulers[at], place.seq, between)
+                };
+                Expected::Located(places.iter().map(phases).collect())
+            }
+            Verb::Select { .. } => self.select(at, verb, between),
+        };
+        let Some(before) = before else {
+            return expected;
+        };
+        // A call to a scheduler that has left memory has no effect.
+        if !rows.writes(handle) {
+            self.schedulers[at] = before;
+        }
+        Expected::OrForgotten(Box::new(expected))
+    }
+
+    fn open(
+        &mut self,
+        (asked, decided): (Time, Time),
+        (caller, handle): (&Caller, Handle),
+        (settings, request): (&Arc<Settings>, Option<Request>),
+        rows: &Rows<'_>,
+    ) -> Expected {
+        let same = |opened: &&(rallypoint::core::Namespace, Request, Handle, Time)| {
+            opened.0 == caller.namespace
+                && request.is_some_and(|request| request.id == opened.1.id)
+                && opened.3 + REQUEST_MEMORY >= asked
+        };
+        let known = self.opened.iter().rev().find(same);
+        let forgotten = |at: Time| at + REQUEST_MEMORY < decided && rows.writes(handle);
+        if let Some((_, first, opened, at)) = known.filter(|(.., at)| !forgotten(*at)) {
+            return match () {
+                () if *at + REQUEST_MEMORY < decided => Expected::Unjudged,
+                () if request.is_some_and(|request| request.hash != first.hash) => {
+                    Expected::Rejected(Reject::RequestIdReused)
+                }
+                () => Expected::OrForgotten(Box::new(Expected::Opened(*opened))),
+            };
+        }
+        let open = self.schedulers.iter().filter(|other| {
+            other.namespace == caller.namespace && other.state == SchedulerState::Open
+        });
+        if open.count() >= self.limits.open_schedulers {
+            return Expected::Limited(Limit::OpenSchedulers);
+        }
+        if let Some(request) = request {
+            self.opened
+                .push((caller.namespace.clone(), request, handle, asked));
+        }
+        self.schedulers.push(Scheduler {
+            handle,
+            namespace: caller.namespace.clone(),
+            request,
+            settings: (**settings).clone(),
+            state: SchedulerState::Open,
+            release_mode: None,
+            paused: false,
+            halt: None,
+            halt_names: self.limits.halt_failed,
+            cancelling: None,
+            tasks: Vec::new(),
+            done_no: 0,
+            watched: false,
+            used: (asked, decided),
+        });
+        self.view(self.schedulers.len() - 1, &Rows::default())
+    }
+
+    fn watch(&self, at: usize, after: DoneNo) -> Expected {
+        let last = DoneNo(self.schedulers[at].done_no);
+        if after > last {
+            return Expected::Rejected(Reject::CursorAhead { last });
+        }
+        // How many streams are open changes without a record; what a stream counts is checked with its answer.
+        Expected::Unjudged
+    }
+
+    /// FINISH lets the tasks end and cancels what a halt blocks; CANCEL cancels all of them, and may follow FINISH.
+    pub(super) fn release(
+        &mut self,
+        at: usize,
+        mode: ReleaseMode,
+        abandoned: bool,
+        rows: &mut Rows<'_>,
+    ) -> Expected {
+        let scheduler = &mut self.schedulers[at];
+        let already = scheduler.state != SchedulerState::Open;
+        let harder =
+            mode == ReleaseMode::Cancel && scheduler.release_mode == Some(ReleaseMode::Finish);
+        if !already || (harder && scheduler.state != SchedulerState::Released) {
+            scheduler.state = SchedulerState::Releasing;
+            scheduler.release_mode = Some(mode);
+            scheduler.paused &= abandoned;
+            let halt = scheduler.halt.as_ref().map(|halt| halt.order.0);
+            match (mode, halt) {
+                (ReleaseMode::Cancel, _) => {
+                    scheduler.cancel_above(None);
+                    for seq in rows.stopped(scheduler.handle, None) {
+                        let task = scheduler.task_mut(seq).expect("it runs");
+                        task.stopping = true;
+                    }
+                }
+                (ReleaseMode::Finish, Some(order)) => scheduler.cancel_above(Some(order)),
+                (ReleaseMode::Finish, None) => {}
+            }
+            scheduler.close_if_ended();
+        }
+        Expected::Released {
+            already,
+            pending: scheduler.highest() - scheduler.done_no,
+            done_no: scheduler.done_no,
+            more: rows.left(scheduler.handle),
+        }
+    }
+
+    /// A waiting task ends at once; a running one is asked to stop.
+    fn cancel(
+        &mut self,
+        (_, decided): (Time, Time),
+        handle: Handle,
+        seq: Seq,
+        rows: &mut Rows<'_>,
+    ) -> Expected {
+        let at = self.at(handle).expect("found before");
+        let Some(task) = self.schedulers[at].task(seq) else {
+            return Expected::Rejected(Reject::UnknownTask);
+        };
+        let (ended, stopping) = (task.ended.is_some(), task.stopping);
+        let (surely, waits) = (task.surely_runs(self.core), !self.may_run(task));
+        if ended {
+            return Expected::Cancelling {
+                running: false,
+                cancelled: Some(false),
+            };
+        }
+        if !rows.stopped(handle, Some(seq)).is_empty() {
+            assert!(!waits, "{handle}/{}: a waiting task is stopped", seq.0);
+            self.schedulers[at].task_mut(seq).expect("found").stopping = true;
+            return Expected::Cancelling {
+                running: true,
+                cancelled: Some(false),
+            };
+        }
+        if !surely && !stopping && rows.ends(handle, seq, None) {
+            loop {
+                let done = rows.next_done(handle).expect("it is among them");
+                if done.first != seq {
+                    self.uncaused_done(handle, done, decided);
+                    continue;
+                }
+                let code = done.error.as_ref().map(|error| error.code.as_str());
+                assert_eq!(
+                    (done.outcome, code),
+                    (Outcome::Cancelled, Some("CANCELLED"))
+                );
+                self.schedulers[at].end(done);
+                return Expected::Cancelling {
+                    running: false,
+                    cancelled: Some(true),
+                };
+            }
+        }
+        assert!(!waits, "{handle}/{} is cancelled and goes on", seq.0);
+        let noop =
+            self.schedulers[at].tasks[seq.0 as usize - 1].spec.work == rallypoint::core::Work::Noop;
+        assert!(
+            !surely || stopping || noop,
+            "{handle}/{} is cancelled and not stopped",
+            seq.0
+        );
+        Expected::Unjudged
+    }
+
+    pub(super) fn view(&self, at: usize, rows: &Rows<'_>) -> Expected {
+        let scheduler = &self.schedulers[at];
+        let unfinished = scheduler.highest() - scheduler.done_no;
+        let running = scheduler
+            .unfinished()
+            .filter(|task| task.surely_runs(self.core))
+            .count() as i64;
+        let known = scheduler
+            .unfinished()
+            .all(|task| task.surely_runs(self.core) || !self.may_run(task));
+        Expected::View(Box::new(View {
+            image: scheduler.image(),
+            unfinished,
+            more: rows.left(scheduler.handle),
+            current_order: scheduler.current_order(),
+            running: known.then_some(running),
+        }))
+    }
+}
+
+impl Scheduler {
+    fn update(&mut self, update: &Update) {
+        let (new, settings) = (update.settings.clone(), &mut self.settings);
+        for field in &update.fields {
+            match field {
+                SettingsField::DisplayName => settings.display_name = new.display_name.clone(),
+                SettingsField::MaxParallelism => settings.max_parallelism = new.max_parallelism,
+                SettingsField::Weight => settings.weight = new.weight,
+                SettingsField::OnFailure => settings.on_failure = new.on_failure,
+                SettingsField::LateOrder => settings.late_order = new.late_order,
+                SettingsField::DefaultOptions => {
+                    settings.default_options = new.default_options.clone();
+                }
+                SettingsField::IdleTimeout => settings.idle_timeout = new.idle_timeout,
+                SettingsField::OnAbandon => settings.on_abandon = new.on_abandon,
+                SettingsField::Labels => settings.labels = new.labels.clone(),
+            }
+        }
+    }
+
+    fn resume(&mut self, ignore_failures: bool) {
+        self.paused = false;
+        if ignore_failures {
+            self.halt = None;
+        }
+    }
+
+    /// What must be on record of it.
+    pub(super) fn image(&self) -> SchedulerImage {
+        SchedulerImage {
+            handle: self.handle,
+            namespace: self.namespace.clone(),
+            caller: "".into(),
+            request: self.request,
+            settings: Arc::new(self.settings.clone()),
+            state: self.state,
+            release_mode: self.release_mode,
+            paused: self.paused,
+            halt: self.halt.clone(),
+            cancel_rest: None,
+            opened_at: Time(0),
+            released_at: None,
+            checkpoint: Checkpoint::NONE,
+        }
+    }
+}
+
+/// The order of a task that runs, as the API tells it.
+pub(super) fn order_of(order: Option<i64>) -> Option<Order> {
+    order.map(Order)
+}

@@ -1,0 +1,105 @@
+//! A task starts only when everything allows it: its time, its order, its scheduler, the failure rules, the attempts it has
+//! left.
+
+use super::{
+    ExecutorState, Oracle,
+    model::{Running, Scheduler, Task},
+};
+use rallypoint::core::{Assignment, ReleaseMode, Seq, Time, TimeLimit, Work};
+
+impl Oracle {
+    /// An assignment that was decided `at`, released now.
+    pub(super) fn dispatched(&mut self, at: Time, assignment: &Assignment) {
+        let (handle, first) = (assignment.handle, assignment.first);
+        let place = self.at(handle);
+        let place = place.unwrap_or_else(|| panic!("{handle}/{} of no scheduler starts", first.0));
+        let core = self.core;
+        let scheduler = &mut self.schedulers[place];
+        scheduler.may_start_anything(assignment);
+        for seq in (0..assignment.count).map(|at| first.plus(at)) {
+            scheduler.may_start(at, seq, assignment);
+            let task = scheduler.task_mut(seq).expect("checked");
+            task.running = Some(Running {
+                first: first.0,
+                attempt: assignment.attempt.0,
+                core,
+            });
+        }
+        let room = scheduler.settings.max_parallelism;
+        let runs = scheduler
+            .unfinished()
+            .filter(|task| task.surely_runs(core))
+            .count();
+        let room = room.map_or(usize::MAX, |room| room as usize);
+        assert!(runs <= room, "{handle}/{} exceeds max_parallelism", first.0);
+    }
+
+    /// What executors had told when a batch was decided.
+    pub(crate) fn executors_then(
+        &self,
+        batch: Option<&rallypoint::journal::Batch>,
+    ) -> &ExecutorState {
+        let key = batch.map(|batch| (batch.epoch.0, batch.no.0));
+        let decided = key.and_then(|key| self.decided.get(&key));
+        decided.map_or(&self.executors, |decided| &decided.executors)
+    }
+}
+
+impl Scheduler {
+    fn may_start_anything(&self, assignment: &Assignment) {
+        let name = format_args!("{}/{}", self.handle, assignment.first.0);
+        assert!(!self.paused, "{name} starts while its scheduler is paused");
+        assert!(
+            self.release_mode != Some(ReleaseMode::Cancel),
+            "{name} starts though everything is cancelled"
+        );
+        let one = assignment.count == 1 || assignment.spec.work == Work::Noop;
+        assert!(one, "{name} starts with others in one session");
+    }
+
+    fn may_start(&self, at: Time, seq: Seq, assignment: &Assignment) {
+        let name = format_args!("{}/{}", self.handle, seq.0);
+        let Some(task) = self.task(seq) else {
+            panic!("{name} starts and was never submitted")
+        };
+        assert!(task.ended.is_none(), "{name} starts after its end");
+        let turn = task.order.is_none() || task.order == self.current_order();
+        assert!(turn, "{name} starts before its order");
+        assert!(!self.is_halted(task.order), "{name} starts behind a halt");
+        assert!(
+            !task.doomed,
+            "{name} starts though it is cancelled with the rest"
+        );
+        assert!(!task.stopping, "{name} starts though it was cancelled");
+        let not_before = task.spec.options.not_before.unwrap_or_default();
+        assert!(not_before <= at, "{name} starts before its not_before");
+        assert!(
+            task.next_at <= at,
+            "{name} starts before its backoff is over"
+        );
+        assert!(task.deadline() > at, "{name} starts after its deadline");
+        assert_eq!(
+            task.spec, assignment.spec,
+            "{name} starts with other options"
+        );
+        assert_eq!(
+            task.time_limit(at),
+            assignment.time_limit,
+            "{name}: the time limit of its attempt"
+        );
+    }
+}
+
+impl Task {
+    /// The timeout of an attempt, or the deadline of the task if that comes first.
+    fn time_limit(&self, at: Time) -> Option<TimeLimit> {
+        let deadline = Some(self.deadline()).filter(|at| *at != Time::NEVER);
+        match (self.spec.options.timeout, deadline) {
+            (Some(timeout), Some(deadline)) if at + timeout > deadline => {
+                Some(TimeLimit::Deadline(deadline))
+            }
+            (Some(timeout), _) => Some(TimeLimit::Timeout(timeout)),
+            (None, deadline) => deadline.map(TimeLimit::Deadline),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What a call must be answered, as decided by the oracle in the sequence in which the machine decided.
+
+use rallypoint::core::{
+    DoneNo, Handle, Phase, Reject, Reply, SchedulerImage, Seq, TaskState, model::limits::Limit,
+};
+
+/// Task numbers, each with the phases it may be in.
+pub(super) type Phases = Vec<(Seq, Vec<Phase>)>;
+
+pub(super) enum Expected {
+    /// Nothing can be said for certain.
+    Unjudged,
+    Rejected(Reject),
+    Limited(Limit),
+    Submitted(Seq, u32, DoneNo),
+    /// Opened now or before under this handle.
+    Opened(Handle),
+    /// A scheduler as it stands.
+    View(Box<View>),
+    Released {
+        already: bool,
+        pending: i64,
+        done_no: i64,
+        /// So many events may have come before it besides.
+        more: i64,
+    },
+    /// `None`: it depends on what nobody knows.
+    Cancelling {
+        running: bool,
+        cancelled: Option<bool>,
+    },
+    Located(Vec<Vec<Phase>>),
+    Selected {
+        before: Seq,
+        phase: Phase,
+        limit: usize,
+        /// Newest first: those of the order that is asked for.
+        tasks: Phases,
+    },
+    /// Ended schedulers may have left memory.
+    OrForgotten(Box<Expected>),
+}
+
+/// What a view must say.
+pub(super) struct View {
+    pub image: SchedulerImage,
+    pub unfinished: i64,
+    /// So many of them may have ended before.
+    pub more: i64,
+    pub current_order: Option<i64>,
+    /// Running tasks, when that is known.
+    pub running: Option<i64>,
+}
+
+impl Expected {
+    pub(crate) fn check(&self, reply: &Reply) {
+        let agrees = match (self, reply) {
+            (Expected::Unjudged, _) => true,
+            (Expected::Rejected(wanted), Reply::Rejected(reject)) => wanted == reject,
+            (Expected::Limited(wanted), Reply::Rejected(Reject::LimitReached { limit, .. })) => {
+                wanted == limit
+            }
+            (
+                Expected::Submitted(first, tasks, after),
+                Reply::Submitted {
+                    first_seq,
+                    count,
+                    done_no,
+                },
+            ) => (first, tasks, after) == (first_seq, count, done_no),
+            (Expected::Opened(handle), Reply::Scheduler(view)) => view.image.handle == *handle,
+            (Expected::View(wanted), Reply::Scheduler(view)) => {
+                wanted.check(view);
+                true
+            }
+            (
+                Expected::Released {
+                    already,
+                    pending,
+                    done_no,
+                    more,
+                },
+                Reply::Released {
+                    already: a,
+                    pending: p,
+                    done_no: d,
+                },
+            ) => {
+                let sum = pending + done_no == p + d.0;
+                already == a && sum && (*done_no..=done_no + more).contains(&d.0)
+            }
+            (
+                Expected::Cancelling { running, cancelled },
+                Reply::Cancelling {
+                    running: r,
+                    cancelled: c,
+                },
+            ) => running == r && cancelled.is_none_or(|cancelled| cancelled == *c),
+            (Expected::Located(phases), Reply::Located(found)) => located(phases, found),
+            (
+                Expected::Selected {
+                    before,
+                    phase,
+                    limit,
+                    tasks,
+                },
+                Reply::Selected { seqs, next },
+            ) => return selected(*before, (*phase, *limit), tasks, seqs, *next),
+            (Expected::OrForgotten(_), Reply::Rejected(Reject::UnknownHandle)) => true,
+            (Expected::OrForgotten(wanted), reply) => return wanted.check(reply),
+            _ => false,
+        };
+        assert!(agrees, "the answer should be {self}, and is {reply:?}");
+    }
+}
+
+fn located<T>(phases: &[Vec<Phase>], found: &[Option<(TaskState, T)>]) -> bool {
+    let phase_of = |state: &Option<(TaskState, T)>| {
+        state
+            .as_ref()
+            .map_or(Phase::Done, |(state, _)| state.phase())
+    };
+    phases.len() == found.len()
+        && phases
+            .iter()
+            .zip(found)
+            .all(|(phases, state)| phases.contains(&phase_of(state)))
+}
+
+/// A list is newest first, holds nothing else than what was asked for, and leaves nothing out up to where it looked.
+fn selected(
+    before: Seq,
+    (phase, limit): (Phase, usize),
+    tasks: &Phases,
+    seqs: &[Seq],
+    next: Option<Seq>,
+) {
+    assert!(seqs.len() <= limit, "a list is longer than asked for");
+    assert!(
+        seqs.windows(2).all(|pair| pair[0] > pair[1]),
+        "a list is not in order"
+    );
+    let looked_to = next.unwrap_or(Seq(1));
+    for seq in seqs {
+        assert!(*seq < before, "a list begins behind its start");
+        let fits = |(of, phases): &(Seq, Vec<Phase>)| of == seq && phases.contains(&phase);
+        assert!(
+            tasks.iter().any(fits),
+            "task {} is listed as {phase:?} and is not: {tasks:?}",
+            seq.0
+        );
+    }
+    for (seq, phases) in tasks {
+        let surely = phases.as_slice() == [phase] && *seq < before && *seq >= looked_to;
+        assert!(
+            !surely || seqs.contains(seq),
+            "task {} is {phase:?} and is not listed",
+            seq.0
+        );
+    }
+}
+
+impl View {
+    fn check(&self, view: &rallypoint::core::SchedulerView) {
+        let (wanted, shown) = (&self.image, &view.image);
+        let handle = wanted.handle;
+        same_image(wanted, shown);
+        let current = view.current_order.map(|order| order.0);
+        assert!(
+            self.more > 0 || self.current_order == current,
+            "{handle}: {current:?} instead of {:?} is its current order",
+            self.current_order
+        );
+        let counts = view.counts;
+        let sum = counts.blocked + counts.queued + counts.running + counts.retrying;
+        assert!(
+            (self.unfinished - self.more..=self.unfinished).contains(&sum),
+            "{handle}: {sum} unfinished tasks instead of {}",
+            self.unfinished
+        );
+        if let Some(running) = self.running {
+            assert_eq!(running, counts.running, "{handle}: its running tasks");
+            let limit = wanted.settings.max_parallelism.map_or(running, i64::from);
+            assert_eq!(
+                view.surplus,
+                (running - limit).max(0),
+                "{handle}: its surplus"
+            );
+        }
+    }
+}
+
+/// What callers asked for is what is on record, apart from what only recovery needs.
+pub(super) fn same_image(wanted: &SchedulerImage, image: &SchedulerImage) {
+    let handle = wanted.handle;
+    assert_eq!(wanted.settings, image.settings, "{handle}: its settings");
+    assert_eq!(wanted.request, image.request, "{handle}: its request");
+    assert_eq!(wanted.namespace, image.namespace, "{handle}: its namespace");
+    assert_eq!(wanted.halt, image.halt, "{handle}: its halt");
+    let life = |image: &SchedulerImage| (image.state, image.release_mode, image.paused);
+    assert_eq!(life(wanted), life(image), "{handle}: state, release, pause");
+}
+
+impl std::fmt::Display for Expected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Expected::Unjudged => write!(f, "anything"),
+            Expected::Rejected(reject) => write!(f, "{reject:?}"),
+            Expected::Limited(limit) => write!(f, "limited by {limit:?}"),
+            Expected::Submitted(first, count, done_no) => {
+                write!(f, "{count} tasks from {first:?} on after {done_no:?}")
+            }
+            Expected::Opened(handle) => write!(f, "scheduler {handle}"),
+            Expected::View(view) => write!(f, "a view of {}", view.image.handle),
+            Expected::Released {
+                already,
+                pending,
+                done_no,
+                ..
+            } => write!(f, "released ({already}), {pending} after {done_no}"),
+            Expected::Cancelling { running, cancelled } => {
+                write!(f, "running: {running}, cancelled: {cancelled:?}")
+            }
+            Expected::Located(phases) => write!(f, "{phases:?}"),
+            Expected::Selected { phase, tasks, .. } => write!(f, "the {phase:?} of {tasks:?}"),
+            Expected::OrForgotten(wanted) => write!(f, "{wanted}, or forgotten"),
+        }
+    }
+}

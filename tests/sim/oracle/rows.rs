@@ -1,0 +1,135 @@
+//! The records of one durable batch, taken one by one by what explains them. What nobody explains breaks a promise.
+
+use rallypoint::core::{
+    AttemptEvent, AttemptRecord, Done, DoneNo, Handle, Records, Seq, SubmissionRecord, Submit,
+};
+
+#[derive(Default)]
+pub(super) struct Rows<'a> {
+    done: Vec<(Handle, &'a Done)>,
+    attempts: Vec<&'a AttemptRecord>,
+    submissions: Vec<&'a SubmissionRecord>,
+    /// Schedulers whose row is written.
+    schedulers: Vec<Handle>,
+}
+
+impl<'a> Rows<'a> {
+    pub(crate) fn new(records: &'a Records) -> Self {
+        let of_row = |row: &'a std::sync::Arc<rallypoint::core::CompletionRecord>| {
+            row.done.iter().map(move |done| (row.handle, done))
+        };
+        Rows {
+            done: records.completions.iter().flat_map(of_row).collect(),
+            attempts: records.attempts.iter().collect(),
+            submissions: records.submissions.iter().collect(),
+            schedulers: records.schedulers.keys().copied().collect(),
+        }
+    }
+
+    /// Whether the end of this very task is among them: of an attempt that was reported, or without a report.
+    pub(crate) fn ends(&self, handle: Handle, first: Seq, attempt: Option<i32>) -> bool {
+        self.done.iter().any(|(of, done)| {
+            let reported = Some(done.attempt.0).filter(|_| done.backend_pid != 0);
+            *of == handle && done.first == first && reported == attempt
+        })
+    }
+
+    pub(crate) fn writes(&self, handle: Handle) -> bool {
+        self.schedulers.contains(&handle)
+    }
+
+    /// The next outcome of a scheduler.
+    pub(crate) fn next_done(&mut self, handle: Handle) -> Option<&'a Done> {
+        let at = self.done.iter().position(|(of, _)| *of == handle)?;
+        Some(self.done.remove(at).1)
+    }
+
+    pub(crate) fn peek_done(&self, handle: Handle) -> Option<&'a Done> {
+        let mut all = self.done.iter();
+        all.find(|(of, _)| *of == handle).map(|(_, done)| *done)
+    }
+
+    /// Outcomes of a scheduler that are still to be explained.
+    pub(crate) fn left(&self, handle: Handle) -> i64 {
+        let of = self.done.iter().filter(|(of, _)| *of == handle);
+        of.map(|(_, done)| i64::from(done.count)).sum()
+    }
+
+    pub(crate) fn any_done(&mut self) -> Option<(Handle, &'a Done)> {
+        (!self.done.is_empty()).then(|| self.done.remove(0))
+    }
+
+    pub(crate) fn accepts(&self, handle: Handle, submit: &Submit) -> bool {
+        let mut all = self.submissions.iter();
+        all.any(|row| row.handle == handle && row.submit.bodies == submit.bodies)
+    }
+
+    /// The record of an accepted call; no two calls bring the same bodies.
+    pub(crate) fn submission(
+        &mut self,
+        handle: Handle,
+        submit: &Submit,
+    ) -> Option<&'a SubmissionRecord> {
+        let is_it =
+            |row: &&SubmissionRecord| row.handle == handle && row.submit.bodies == submit.bodies;
+        let at = self.submissions.iter().position(|row| is_it(row))?;
+        Some(self.submissions.remove(at))
+    }
+
+    /// What became of an attempt that ended without an outcome.
+    pub(crate) fn ended_attempt(
+        &mut self,
+        handle: Handle,
+        seq: Seq,
+        attempt: i32,
+    ) -> Option<&'a AttemptRecord> {
+        let is_it = |row: &&AttemptRecord| {
+            let goes_on = matches!(
+                row.what,
+                AttemptEvent::Start | AttemptEvent::CancelRequested
+            );
+            row.handle == handle && row.seq == seq && row.attempt.0 == attempt && !goes_on
+        };
+        let at = self.attempts.iter().position(|row| is_it(row))?;
+        Some(self.attempts.remove(at))
+    }
+
+    /// Whether an attempt is known to have ended without an outcome.
+    pub(crate) fn spends(&self, handle: Handle, seq: Seq, attempt: i32) -> bool {
+        self.attempts.iter().any(|row| {
+            let ended = matches!(
+                row.what,
+                AttemptEvent::HandedBack | AttemptEvent::Lost { .. }
+            );
+            ended && row.handle == handle && row.seq == seq && row.attempt.0 == attempt
+        })
+    }
+
+    /// The tasks of a scheduler whose attempts are to be stopped, `None`: all of them.
+    pub(crate) fn stopped(&mut self, handle: Handle, seq: Option<Seq>) -> Vec<Seq> {
+        let is_it = |row: &&AttemptRecord| {
+            row.handle == handle
+                && seq.is_none_or(|seq| row.seq == seq)
+                && row.what == AttemptEvent::CancelRequested
+        };
+        let stopped = self.attempts.iter().copied().filter(is_it);
+        let stopped: Vec<Seq> = stopped.map(|row| row.seq).collect();
+        self.attempts.retain(|row| !is_it(row));
+        stopped
+    }
+
+    pub(crate) fn take_attempts(&mut self) -> Vec<&'a AttemptRecord> {
+        std::mem::take(&mut self.attempts)
+    }
+
+    /// No call is accepted that nobody made.
+    pub(crate) fn nothing_is_left(&self) {
+        if let Some(row) = self.submissions.first() {
+            let DoneNo(done_no) = row.done_no;
+            panic!(
+                "{}/{} is accepted, after event {done_no}, and nobody submitted it",
+                row.handle, row.first_seq.0
+            );
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What becomes of a submitted call: repeated, refused, or accepted with the orders and options in force.
+
+use super::{
+    Oracle,
+    expected::Expected,
+    model::{Scheduler, Task},
+    rows::Rows,
+};
+use rallypoint::core::{
+    DoneNo, Handle, LateOrder, Order, Reject, Request, RetryPolicy, SchedulerState, Seq, Settings,
+    Spec, SubmissionRecord, Submit, TaskOptions, Time,
+    model::limits::{Limit, REQUEST_MEMORY},
+};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+/// A call that was accepted.
+pub(super) struct Accepted {
+    handle: Handle,
+    request: Request,
+    answer: (Seq, u32, DoneNo),
+    at: Time,
+}
+
+impl Oracle {
+    pub(super) fn submit(
+        &mut self,
+        between: (Time, Time),
+        handle: Handle,
+        submit: &Submit,
+        rows: &mut Rows<'_>,
+    ) -> Expected {
+        if let Some(expected) = self.repeated(between, handle, submit, rows) {
+            return expected;
+        }
+        let Some(at) = self.at(handle) else {
+            return Expected::Rejected(Reject::UnknownHandle);
+        };
+        let row = rows.submission(handle, submit);
+        while row.is_some_and(|row| self.schedulers[at].done_no < row.done_no.0) {
+            self.uncaused(handle, between.1, rows);
+        }
+        let scheduler = &self.schedulers[at];
+        if scheduler.state != SchedulerState::Open {
+            return Expected::Rejected(Reject::Released);
+        }
+        // What is known of earlier attempts may have come before a refused call, or after it.
+        let unclear = row.is_none() && self.in_doubt && rows.left(handle) > 0;
+        let resolved = match resolve(scheduler, submit) {
+            _ if unclear => return Expected::Unjudged,
+            Ok(resolved) => resolved,
+            Err(reject) => return Expected::Rejected(reject),
+        };
+        let unclear = row.is_some() && self.in_doubt;
+        let limit = self.limit_in_the_way(scheduler, submit);
+        if let Some(limit) = limit.filter(|_| !unclear) {
+            return Expected::Limited(limit);
+        }
+        let Some(row) = row else {
+            let may_wait = self.limits.submit_rate.is_some();
+            assert!(may_wait, "{handle}: a call that may be accepted is refused");
+            return Expected::Limited(Limit::SubmitRate);
+        };
+        self.accept(at, between, submit, row, &resolved)
+    }
+
+    /// The same request id within fifteen minutes gets the same answer, with another payload an error.
+    fn repeated(
+        &self,
+        (asked, decided): (Time, Time),
+        handle: Handle,
+        submit: &Submit,
+        rows: &Rows<'_>,
+    ) -> Option<Expected> {
+        let request = submit.request?;
+        let call = self.calls.iter().rev();
+        let call = call
+            .filter(|call| call.handle == handle && call.request.id == request.id)
+            .find(|call| call.at + REQUEST_MEMORY >= asked)?;
+        if call.at + REQUEST_MEMORY < decided {
+            return (!rows.accepts(handle, submit)).then_some(Expected::Unjudged);
+        }
+        let (first_seq, count, done_no) = call.answer;
+        Some(if call.request.hash == request.hash {
+            Expected::Submitted(first_seq, count, done_no)
+        } else {
+            Expected::Rejected(Reject::RequestIdReused)
+        })
+    }
+
+    fn accept(
+        &mut self,
+        at: usize,
+        (asked, decided): (Time, Time),
+        submit: &Submit,
+        row: &SubmissionRecord,
+        resolved: &[(Option<i64>, Arc<Spec>)],
+    ) -> Expected {
+        let scheduler = &mut self.schedulers[at];
+        let (handle, first) = (scheduler.handle, row.first_seq);
+        assert_eq!(
+            first.0,
+            scheduler.highest() + 1,
+            "{handle}: the number of its next task"
+        );
+        assert!(
+            asked <= row.submitted_at && row.submitted_at <= decided,
+            "{handle}/{} is accepted at a time at which nothing was decided",
+            first.0
+        );
+        assert_eq!(
+            row.done_no.0, scheduler.done_no,
+            "{handle}/{}: events before it",
+            first.0
+        );
+        let mut seq = first.0;
+        for ((run, written), (order, spec)) in submit.runs.iter().zip(&row.resolved).zip(resolved) {
+            let written = (written.0.map(|order| order.0), &written.1);
+            assert_eq!(written, (*order, spec), "{handle}/{seq}: order and options");
+            seq += i64::from(run.count);
+            let task = Task {
+                order: *order,
+                spec: spec.clone(),
+                submitted_at: row.submitted_at,
+                ended: None,
+                failures: 0,
+                losses: 0,
+                spent: 0,
+                next_at: Time(0),
+                stopping: false,
+                doomed: false,
+                running: None,
+            };
+            (0..run.count).for_each(|_| scheduler.tasks.push(task.clone()));
+        }
+        let count = (seq - first.0) as u32;
+        let namespace = scheduler.namespace.clone();
+        let answer = (first, count, row.done_no);
+        if let Some(request) = submit.request {
+            self.calls.push(Accepted {
+                handle,
+                request,
+                answer,
+                at: row.submitted_at,
+            });
+        }
+        self.use_rate(&namespace, row.submitted_at, count);
+        Expected::Submitted(answer.0, answer.1, answer.2)
+    }
+
+    /// No more tasks a second than the rate allows, a second's worth at once, and whatever one call brings.
+    fn use_rate(&mut self, namespace: &rallypoint::core::Namespace, now: Time, count: u32) {
+        let Some(rate) = self.limits.submit_rate else {
+            return;
+        };
+        let used = self.rate_used.entry(namespace.clone()).or_default();
+        assert!(*used <= now, "a call is accepted above the submit rate");
+        let share = Duration::from_micros(u64::from(count) * 1_000_000 / u64::from(rate.max(1)));
+        *used = (*used).max(now - Duration::from_secs(1)) + share;
+    }
+
+    fn limit_in_the_way(&self, scheduler: &Scheduler, submit: &Submit) -> Option<Limit> {
+        let of_namespace = self
+            .schedulers
+            .iter()
+            .filter(|other| other.namespace == scheduler.namespace);
+        let (mut tasks, count) = (0, submit.bodies.len() as i64);
+        for other in of_namespace {
+            tasks += other.unfinished().count() as i64;
+        }
+        if tasks + count > self.limits.queued_tasks {
+            return Some(Limit::QueuedTasks);
+        }
+        // Bodies in a life are shorter than the KiB that a task counts for at least.
+        if (tasks + count) << 10 > self.limits.queued_bytes {
+            return Some(Limit::QueuedBytes);
+        }
+        let limit = self.limits.unfinished_orders;
+        (orders_as_counted(scheduler, submit) > limit).then_some(Limit::UnfinishedOrders)
+    }
+}
+
+/// Distinct unfinished orders once a call is accepted. The core counts each run of the call as an order of its own, also one
+/// without order or of an order that is there: it refuses calls that the limit would bear.
+fn orders_as_counted(scheduler: &Scheduler, submit: &Submit) -> usize {
+    let orders: BTreeSet<i64> = scheduler
+        .unfinished()
+        .filter_map(|task| task.order)
+        .collect();
+    orders.len() + submit.runs.len()
+}
+
+/// The order and options in force for each run. Late orders join the current one or have the call refused.
+fn resolve(
+    scheduler: &Scheduler,
+    submit: &Submit,
+) -> Result<Vec<(Option<i64>, Arc<Spec>)>, Reject> {
+    let (current, mut index) = (scheduler.current_order(), 0);
+    let mut resolved = Vec::new();
+    for run in &submit.runs {
+        let mut order = run.order.map(|order| order.0);
+        if let (Some(late), Some(current)) = (order, current)
+            && late < current
+        {
+            if scheduler.settings.late_order == LateOrder::Reject {
+                return Err(Reject::OrderClosed {
+                    index,
+                    order: Order(late),
+                    current: Order(current),
+                });
+            }
+            order = Some(current);
+        }
+        index += run.count as usize;
+        resolved.push((order, with_defaults(&run.spec, &scheduler.settings)));
+    }
+    Ok(resolved)
+}
+
+/// What a task does not say is as its scheduler's defaults say; a retry policy counts as a whole.
+fn with_defaults(spec: &Arc<Spec>, settings: &Settings) -> Arc<Spec> {
+    let (own, default) = (&spec.options, &settings.default_options);
+    if *default == TaskOptions::default() {
+        return spec.clone();
+    }
+    let mut options = own.clone();
+    options.not_before = own.not_before.or(default.not_before);
+    options.timeout = own.timeout.or(default.timeout);
+    options.deadline = own.deadline.or(default.deadline);
+    options.delivery = own.delivery.or(default.delivery);
+    options.result_rows = own.result_rows.or(default.result_rows);
+    if own.retry == RetryPolicy::default() {
+        options.retry = default.retry.clone();
+    }
+    for (name, value) in &default.labels {
+        options
+            .labels
+            .entry(name.clone())
+            .or_insert_with(|| value.clone());
+    }
+    Arc::new(Spec {
+        work: spec.work.clone(),
+        options,
+    })
+}

@@ -1,0 +1,100 @@
+//! What the loop releases is judged, and done: answers reach callers, tasks reach executors once their body is there.
+
+use super::{CLEARED, World};
+use crate::{checks, prefetch};
+use rallypoint::{
+    assignment::Body,
+    coordinator::machine::Release,
+    core::{Action, Assignment, Work},
+};
+
+impl World<'_> {
+    pub(super) fn release(&mut self, release: Release) {
+        checks::released(&self.journal, &release);
+        let batch = release.batch.as_deref();
+        self.executors.acknowledged(&release.over);
+        if let Some(batch) = batch {
+            self.prefetch.bodies.durable(&batch.records);
+        }
+        for action in release.actions {
+            self.journal.oracle.acts(self.now, batch, &action);
+            match action {
+                Action::Reply(CLEARED, _) => self.survivors = None,
+                Action::Reply(ticket, reply) => {
+                    let pending = self
+                        .callers
+                        .pending
+                        .remove(&ticket)
+                        .expect("an answer nobody waits for");
+                    let namespace = self.callers.namespace(pending.handle);
+                    let call = (pending.handle, &pending.verb);
+                    self.journal.oracle.use_now(pending.handle, self.now);
+                    let answer = (ticket, &reply);
+                    self.journal
+                        .oracle
+                        .answered(self.now, answer, &namespace, call);
+                    checks::answered(&self.journal, &mut self.callers, &pending, &reply);
+                }
+                Action::Dispatch(assignment) => {
+                    let state = self.journal.oracle.executors_then(batch).clone();
+                    checks::dispatched(&mut self.journal, &self.executors, &state, &assignment);
+                    self.hand_out(assignment);
+                }
+                Action::Stop {
+                    handle,
+                    first,
+                    attempt,
+                } => match self.prefetch.bodies.stop(handle, first, attempt) {
+                    Some(assignment) => self.executors.decline(self.now, &assignment),
+                    None => self
+                        .executors
+                        .stop(self.now, handle, first, attempt, &mut self.rng),
+                },
+            }
+        }
+        for (handle, _) in release
+            .progress
+            .iter()
+            .filter(|(_, progress)| progress.pending == 0)
+        {
+            self.prefetch.bodies.forget(*handle);
+        }
+    }
+
+    fn hand_out(&mut self, assignment: Assignment) {
+        if assignment.spec.work == Work::Noop {
+            return self.begin(assignment);
+        }
+        self.executors.awaiting.push(assignment.clone());
+        let here = self.prefetch.bodies.take(assignment);
+        here.into_iter()
+            .for_each(|(assignment, body)| self.begin_with(assignment, body));
+    }
+
+    fn begin_with(&mut self, assignment: Assignment, body: Option<Body>) {
+        prefetch::check(&self.journal, &assignment, body.as_ref());
+        self.executors.awaited(&assignment);
+        self.begin(assignment);
+    }
+
+    fn begin(&mut self, assignment: Assignment) {
+        let (handle, first, count) = (assignment.handle, assignment.first, assignment.count);
+        let begins = self.executors.start(
+            self.now,
+            assignment,
+            self.fixtures,
+            self.faults,
+            &mut self.rng,
+        );
+        checks::begun(&mut self.journal, handle, first, count, begins);
+    }
+
+    pub(super) fn bodies_arrive(&mut self) {
+        for (assignment, body) in self
+            .prefetch
+            .read(&self.journal, self.faults, &mut self.rng)
+        {
+            self.begin_with(assignment, body);
+        }
+    }
+}

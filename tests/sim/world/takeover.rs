@@ -1,0 +1,108 @@
+//! The owner reads the journal, alone or after others, and executors report to it what they run.
+
+use super::{CLEARED, World, command};
+use crate::{recover::recover, scenario::Fault};
+use rallypoint::{
+    coordinator::machine::{Envelope, Event},
+    core::{BatchNo, Command, InDoubtWindow, Work},
+};
+
+/// Slots of work that needs none.
+const SESSIONLESS_SLOTS: u32 = 1_000;
+
+impl World<'_> {
+    pub(super) fn recover(&mut self, events: &mut Vec<Event>) {
+        self.recovering = false;
+        let epoch = self.journal.take_over();
+        let schedulers = recover(&self.journal, self.now);
+        let all = self.fixtures.targets.iter().cloned().zip(self.slots);
+        let window = (epoch.0 > self.machine.epoch().0 + 1).then(|| InDoubtWindow::from_iter(all));
+        if window.is_some() && (self.machine.epoch().0 > 0 || self.survivors.is_none()) {
+            // Another owner came between, or before: who runs what is reported anew.
+            self.prefetch.bodies.drop_waiting();
+            let is_report = |event: &Event| match event {
+                Event::Command(envelope) => matches!(envelope.command, Command::Completed(_)),
+                _ => false,
+            };
+            events.retain(|event| !is_report(event));
+            let lost = self.is_lost() || (self.faults && self.rng.percent(20));
+            self.survivors = Some(self.executors.change_owner(lost, || false));
+            // Streams end with the ownership they were opened under.
+            self.callers.streams.clear();
+        }
+        if window.is_some() {
+            self.since = epoch;
+        }
+        events.push(Event::Recovered {
+            schedulers,
+            epoch,
+            last_batch: BatchNo(self.journal.last_batch()),
+            window,
+        });
+        events.extend(self.all_slots());
+        events.push(command(Command::Slots {
+            work: Work::Noop,
+            total: SESSIONLESS_SLOTS,
+        }));
+    }
+
+    /// A host was lost, and that is not on record yet.
+    pub(super) fn is_lost(&self) -> bool {
+        self.survivors
+            .as_ref()
+            .is_some_and(|survivors| survivors.lost)
+    }
+
+    /// Executors report to the new owner, a few at a time, and in the end it is known that nobody else will.
+    pub(super) fn executors_return(&mut self, events: &mut Vec<Event>) {
+        let survivors = self.survivors.as_mut();
+        let Some(survivors) = survivors.filter(|survivors| !survivors.reported) else {
+            return;
+        };
+        let some = self.rng.below(survivors.running.len() as u64 + 1) as usize;
+        let reported: Vec<_> = survivors.running.drain(..some).collect();
+        survivors.reported = survivors.running.is_empty();
+        let over = survivors.reported.then_some(survivors.lost);
+        self.executors.reported(&reported);
+        events.push(command(Command::Reported(reported)));
+        events.extend(self.all_slots());
+        let Some(lost) = over else { return };
+        for (target, ticket) in self.fixtures.targets.iter().zip([None, Some(CLEARED)]) {
+            let command = Command::Cleared {
+                work: Some(target.clone()),
+                lost,
+                since: self.since,
+            };
+            events.push(Event::Command(Envelope { ticket, command }));
+        }
+    }
+
+    /// A target goes away, comes back, or changes its slots.
+    pub(super) fn slots_change(&mut self, events: &mut Vec<Event>) {
+        let target = self.rng.place(2);
+        let most = u64::from(self.slots[target]);
+        let total = match self.rng.below(4) {
+            _ if !self.may(Fault::Targets) => most,
+            0..=1 => most,
+            2 => self.rng.below(most + 1),
+            _ => 0,
+        };
+        events.push(self.slots_of(target, total as u32));
+    }
+
+    pub(super) fn all_slots(&self) -> Vec<Event> {
+        (0..2)
+            .map(|target| self.slots_of(target, self.slots[target]))
+            .collect()
+    }
+
+    /// Slots of those who have reported.
+    fn slots_of(&self, target: usize, total: u32) -> Event {
+        let absent = self.survivors.as_ref();
+        let absent = absent.map_or(0, |survivors| survivors.running.len() as u32);
+        command(Command::Slots {
+            work: self.fixtures.targets[target].clone(),
+            total: total.saturating_sub(absent),
+        })
+    }
+}
