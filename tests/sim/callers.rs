@@ -7,8 +7,8 @@ use crate::{fixtures::Fixtures, rng::Rng, tables::Tables};
 use rallypoint::{
     coordinator::machine::Envelope,
     core::{
-        Caller, Command, DoneNo, Handle, Namespace, Order, Packed, Phase, ReleaseMode, Request,
-        Run, Seq, ShardId, Submit, TaskRef, Ticket, Time, Until, Verb,
+        Caller, Command, DoneNo, Handle, Namespace, Order, Packed, Phase, ReleaseMode, Reply,
+        Request, Run, Seq, ShardId, Submit, TaskRef, Ticket, Time, Until, Verb,
     },
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -41,7 +41,7 @@ pub(crate) struct Callers {
     /// Every scheduler a caller may know of.
     pub known: Vec<Handle>,
     pub pending: FxHashMap<Ticket, Pending>,
-    /// Calls of unknown fate.
+    /// Calls of unknown outcome.
     unknown: Vec<Pending>,
     /// Calls that had their effect, and may be made once more.
     accepted_calls: Vec<Pending>,
@@ -220,8 +220,11 @@ impl Callers {
         self.say(pending)
     }
 
-    /// A call had its effect.
-    pub(crate) fn accepted_call(&mut self, pending: &Pending) {
+    /// A call that had its effect may be made once more.
+    pub(crate) fn answered(&mut self, pending: &Pending, reply: &Reply) {
+        if !matches!(reply, Reply::Scheduler(_) | Reply::Submitted { .. }) {
+            return;
+        }
         let repeatable = match &pending.verb {
             Verb::Open { .. } => true,
             Verb::Submit(submit) => submit.request.is_some(),

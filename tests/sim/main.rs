@@ -39,13 +39,10 @@ use world::Summary;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const THREADS: u64 = 2;
-<<<<<<< HEAD
 /// One of so many seeds lives a life of several replicas, the others one of a single one.
 static REPLICAS_EVERY: LazyLock<u64> = LazyLock::new(|| from_environment("REPLICAS_EVERY", 4));
-=======
 /// Lives before which a contention of schedulers is judged.
 const EACH_CONTENTION: u64 = 32;
->>>>>>> 30779af (The simulator has a second opinion on every promise)
 /// Seeds printed in full when rules are broken.
 const REPORTED: usize = 10;
 
@@ -81,21 +78,17 @@ fn simulate(schedules: u64, seed: u64) -> (Vec<(u64, String)>, u64) {
 
 /// What happens in a life, or what it breaks.
 fn lived(life: Scenario, fixtures: &fixtures::Fixtures) -> Result<Summary, String> {
-<<<<<<< HEAD
-    let live = match life.seed % *REPLICAS_EVERY {
+    let world = match life.seed % *REPLICAS_EVERY {
         0 => replicas::live,
         _ => world::live,
     };
-    catch_unwind(AssertUnwindSafe(|| live(life, fixtures))).map_err(|panic| message(panic.as_ref()))
-=======
     let live = || {
         if life.seed.is_multiple_of(EACH_CONTENTION) {
             contention::shares_follow_weights(life.seed, fixtures);
         }
-        world::live(life, fixtures)
+        world(life, fixtures)
     };
     catch_unwind(AssertUnwindSafe(live)).map_err(|panic| message(panic.as_ref()))
->>>>>>> 30779af (The simulator has a second opinion on every promise)
 }
 
 /// A whole life, or the part of it that is asked for.

@@ -88,7 +88,11 @@ impl<'a> World<'a> {
             network: Default::default(),
             callers: Callers::new(),
             fixtures,
-            slots: [(fixtures.sql.clone(), slots)].into(),
+            slots: fixtures
+                .targets
+                .clone()
+                .map(|target| (target, slots))
+                .into(),
             living: Default::default(),
             owner: None,
             faults: true,

@@ -3,7 +3,7 @@
 /// What goes wrong, beside what callers do. A life can be lived again without some of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
-    /// Batches of unknown fate.
+    /// Batches of unknown outcome.
     Fates = 1,
     /// Other owners.
     Owners = 2,

@@ -42,7 +42,7 @@ struct World<'a> {
     executors: Executors,
     prefetch: Prefetch,
     callers: Callers,
-    /// A batch that was sent and whose fate was not told.
+    /// A batch that was sent and whose outcome was not told.
     sent: Option<Arc<Batch>>,
     /// A send that got lost on its way and may still arrive.
     in_limbo: Option<Arc<Batch>>,
@@ -102,7 +102,7 @@ impl<'a> World<'a> {
             fixtures,
             limits,
             machine,
-            journal: Journal::new(limits),
+            journal: Journal::judged(limits),
             executors: Executors::default(),
             prefetch: Prefetch::new(*rng.one_of(&[0, 700, 2_000, 1 << 20])),
             callers: Callers::new(),
@@ -227,14 +227,14 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The fate of what was sent, or what the journal says.
+    /// The outcome of what was sent, or what the journal says.
     fn journal_answers(&mut self, events: &mut Vec<Event>) {
         if let Some(late) = self.in_limbo.take_if(|_| self.rng.percent(50)) {
             self.journal.append(&late);
         }
         if let Some(batch) = self.sent.take() {
-            let fate = self.fate(&batch);
-            events.push(Event::Commit(batch.no, fate));
+            let outcome = self.outcome(&batch);
+            events.push(Event::Commit(batch.no, outcome));
         } else if self.recovering {
             self.recover(events);
         } else if self.rng.percent(30) {
@@ -242,7 +242,7 @@ impl<'a> World<'a> {
         }
     }
 
-    fn fate(&mut self, batch: &Arc<Batch>) -> Commit {
+    fn outcome(&mut self, batch: &Arc<Batch>) -> Commit {
         let unknown = || Commit::Unknown {
             message: "no answer".into(),
         };

@@ -51,14 +51,14 @@ impl Zombie {
             .extend(call.iter().filter_map(|envelope| envelope.ticket));
         let mut events: Vec<Event> = call.map(Event::Command).into_iter().collect();
         if let Some(batch) = self.sent.take_if(|_| rng.percent(70)) {
-            let fate = if rng.percent(20) {
+            let outcome = if rng.percent(20) {
                 Commit::Unknown {
                     message: "no answer".into(),
                 }
             } else {
                 refused(journal, &batch)
             };
-            events.push(Event::Commit(batch.no, fate));
+            events.push(Event::Commit(batch.no, outcome));
         }
         for effect in self.machine.step(now, events) {
             match effect {
@@ -102,15 +102,15 @@ impl Zombie {
     }
 }
 
-/// The fate of a zombie's batch: it may be known from earlier, and it is never written now.
+/// The outcome of a zombie's batch: it may be known from earlier, and it is never written now.
 fn refused(journal: &mut Journal, batch: &Batch) -> Commit {
     let before = journal.last_batch();
-    let fate = journal.append(batch);
+    let outcome = journal.append(batch);
     assert_eq!(
         journal.last_batch(),
         before,
         "a zombie writes batch {}",
         batch.no.0
     );
-    fate
+    outcome
 }

@@ -53,7 +53,7 @@ pub(crate) struct Owner {
     pub machine: Machine,
     pub hub: HubMachine,
     pub keeper: Keeper,
-    /// A batch that was sent and whose fate was not told.
+    /// A batch that was sent and whose outcome was not told.
     pub sent: Option<Arc<Batch>>,
     bodies: Prefetch,
     /// Released, and waiting for their bodies.
