@@ -210,7 +210,8 @@ impl Executor {
         }
         // They are registered under the name that was fenced: whoever fenced it ends them, and must
         // not end what comes next.
-        self.0.targets.values().for_each(|target| target.hang_up());
+        let targets = self.0.targets.values();
+        targets.for_each(|target| target.close_sessions());
     }
 
     /// Nothing has been given to it that is not acknowledged.
@@ -307,7 +308,7 @@ impl Executor {
                 sql::attempt::run(Arc::clone(&target), slot, assignment.clone(), body, stop);
             let (slot, report, pid) = match tokio::spawn(attempt).await {
                 Ok(ended) => ended,
-                Err(_) => target.salvage(number, panicked()).await,
+                Err(_) => target.replace_slot(number, panicked()).await,
             };
             target.put_slot(slot);
             this.running().remove(&token);

@@ -1,4 +1,6 @@
 //! SQL tasks: targets, their sessions, and one attempt from its statement to its report.
+//!
+//! Nothing here knows who owns the shard, and nothing here decides what follows from a report.
 
 pub(crate) mod attempt;
 pub(crate) mod backend_control;

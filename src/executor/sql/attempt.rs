@@ -1,8 +1,8 @@
 //! One attempt on a SQL slot: session, text, watchdog, cleaning, report.
 //!
-//! It reports only when the text has returned or its backend is known to be gone.
-//! `statement_timeout` would not do: a text can trap it. After an interruption the session is never
-//! used again, since a cancel may still be on its way to it.
+//! Invariant: it reports only when the text has returned or its backend is known to be gone.
+//! `statement_timeout` is not enough, because a text can trap it. After an interruption the session
+//! is never used again, since a cancel may still be under way.
 
 use super::{
     error::{Failure, error},
@@ -10,17 +10,19 @@ use super::{
     statement,
     target::{Slot, Target},
 };
-use crate::assignment::Body;
-use crate::core::{Assignment, Report, TaskError, TaskId, TaskResult, TimeLimit};
+use crate::{
+    assignment::Body,
+    core::{Assignment, Report, TaskError, TaskId, TaskResult, TimeLimit},
+};
 use std::{future, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// Sleeping longer than this is sleeping for ever.
-const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
+/// A longer limit is cut to this, which is as good as none.
+const MAX_LIMIT: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Why an attempt was interrupted.
-enum Why {
+enum Interruption {
     Stop,
     Limit(TaskError),
 }
@@ -28,11 +30,11 @@ enum Why {
 /// How the text ended.
 enum Ended {
     Returned(Result<TaskResult, Failure>),
-    /// It did not, but its backend is gone.
+    /// The text did not return, but its backend is gone.
     Gone,
 }
 
-/// Runs it, and gives back the slot, the report and the backend it ran on (0: none).
+/// Runs an assignment; returns the slot, the report and the process id of the backend (0: none).
 pub(crate) async fn run(
     target: Arc<Target>,
     mut slot: Slot,
@@ -51,9 +53,9 @@ pub(crate) async fn run(
     if stop.is_cancelled() {
         return (slot, Report::Stopped, pid);
     }
-    let keep = assignment.spec.options.result_rows.unwrap_or(0);
-    let (ended, why) = {
-        let text = statement::run(&mut live.connection, &body, keep);
+    let max_rows = assignment.spec.options.result_rows.unwrap_or(0);
+    let (ended, interruption) = {
+        let text = statement::run(&mut live.connection, &body, max_rows);
         watch(
             &target,
             &live.session.clone(),
@@ -63,35 +65,40 @@ pub(crate) async fn run(
         )
         .await
     };
-    let report = settle(&target, &mut slot, ended, why).await;
+    let report = settle(&target, &mut slot, ended, interruption).await;
     (slot, report, pid)
 }
 
-/// Lets the text run until it returns, or else until its backend is gone.
+/// Runs the text until it returns or its backend is gone.
 async fn watch(
     target: &Target,
     session: &Session,
     text: impl Future<Output = Result<TaskResult, Failure>>,
     limit: Option<(Instant, TaskError)>,
     stop: CancellationToken,
-) -> (Ended, Option<Why>) {
+) -> (Ended, Option<Interruption>) {
     tokio::pin!(text);
-    let why = tokio::select! {
+    let interruption = tokio::select! {
         biased;
         result = &mut text => return (Ended::Returned(result), None),
-        () = stop.cancelled() => Why::Stop,
-        error = passed(limit) => Why::Limit(error),
+        () = stop.cancelled() => Interruption::Stop,
+        error = passed(limit) => Interruption::Limit(error),
         () = target.admin.vanished(session) => return (Ended::Gone, None),
     };
     tokio::select! {
         biased;
-        result = &mut text => (Ended::Returned(result), Some(why)),
-        () = target.admin.interrupt(session, target.cancel_grace()) => (Ended::Gone, Some(why)),
+        result = &mut text => (Ended::Returned(result), Some(interruption)),
+        () = target.admin.interrupt(session, target.cancel_grace()) => (Ended::Gone, Some(interruption)),
     }
 }
 
-/// Brings the session into order, or ends it, and decides what to report.
-async fn settle(target: &Target, slot: &mut Slot, ended: Ended, why: Option<Why>) -> Report {
+/// Cleans the session or ends it, and decides what to report.
+async fn settle(
+    target: &Target,
+    slot: &mut Slot,
+    ended: Ended,
+    interruption: Option<Interruption>,
+) -> Report {
     let Some(mut live) = slot.live.take() else {
         return Report::NotStarted;
     };
@@ -109,7 +116,7 @@ async fn settle(target: &Target, slot: &mut Slot, ended: Ended, why: Option<Why>
     ) {
         (result, usable) = cleaned(&mut live, result).await;
     }
-    if usable && why.is_none() {
+    if usable && interruption.is_none() {
         slot.live = Some(live);
     } else {
         let Live {
@@ -122,7 +129,7 @@ async fn settle(target: &Target, slot: &mut Slot, ended: Ended, why: Option<Why>
         }
         target.forget(session);
     }
-    report(result, why)
+    report(result, interruption)
 }
 
 /// Success counts only when nothing is left uncommitted, which only cleaning shows.
@@ -141,7 +148,8 @@ async fn cleaned(
             )))
         }
         Ok(_) if !cleaned.usable => {
-            let message = "the connection to the target broke before it was known whether everything is committed";
+            let message = "the connection to the target broke \
+                           before it was known whether everything is committed";
             Err(Failure::Lost(error("CONNECTION_LOST", message.into())))
         }
         other => other,
@@ -151,11 +159,11 @@ async fn cleaned(
 
 /// A success that was faster than the interruption is a success; an error after one is its
 /// consequence.
-fn report(result: Result<TaskResult, Failure>, why: Option<Why>) -> Report {
-    match (result, why) {
+fn report(result: Result<TaskResult, Failure>, interruption: Option<Interruption>) -> Report {
+    match (result, interruption) {
         (Ok(result), _) => Report::Succeeded(Some(Arc::new(result))),
-        (Err(_), Some(Why::Stop)) => Report::Stopped,
-        (Err(_), Some(Why::Limit(error))) => Report::TimedOut(Arc::new(error)),
+        (Err(_), Some(Interruption::Stop)) => Report::Stopped,
+        (Err(_), Some(Interruption::Limit(error))) => Report::TimedOut(Arc::new(error)),
         (Err(failure), None) => Report::Failed {
             transient: failure.is_transient(),
             error: Arc::new(failure.into_error()),
@@ -163,7 +171,7 @@ fn report(result: Result<TaskResult, Failure>, why: Option<Why>) -> Report {
     }
 }
 
-/// When the attempt must end, and what is then said of it.
+/// When the attempt must end, and the error it then ends with.
 fn limit(target: &Target, assignment: &Assignment) -> Option<(Instant, TaskError)> {
     let (left, code, message) = match assignment.time_limit? {
         TimeLimit::Timeout(timeout) => (
@@ -177,7 +185,7 @@ fn limit(target: &Target, assignment: &Assignment) -> Option<(Instant, TaskError
             "the task's deadline passed while it ran".into(),
         ),
     };
-    Some((Instant::now() + left.min(LONGEST), error(code, message)))
+    Some((Instant::now() + left.min(MAX_LIMIT), error(code, message)))
 }
 
 async fn passed(limit: Option<(Instant, TaskError)>) -> TaskError {

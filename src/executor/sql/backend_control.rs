@@ -1,5 +1,7 @@
-//! The one connection per target that watches over the others: cancels, terminates, and tells
-//! whether a backend is gone.
+//! The control connection of a target: cancels and terminates backends, and finds out whether one
+//! is gone.
+//!
+//! It runs no task. A backend counts as gone only when the server says so.
 
 use super::{
     RECONNECT_BACKOFF,
@@ -9,15 +11,17 @@ use sqlx::{PgConnection, postgres::PgConnectOptions};
 use std::time::Duration;
 use tokio::{sync::Mutex, time::sleep};
 
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two looks at a backend that has been told to end.
-const LOOK: Duration = Duration::from_millis(20);
-/// Between two looks at a backend that should be running.
-const REMOTE_LOOK: Duration = Duration::from_secs(30);
+/// How long the target may take for one statement.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval between checks of a backend that was asked to end.
+const END_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Interval between checks of a backend that should be running.
+const LIVENESS_POLL_INTERVAL: Duration = Duration::from_secs(30);
 
 pub(crate) struct Admin {
     options: PgConnectOptions,
-    /// Taken out while in use: one that was left in the middle of something never comes back.
+    /// Taken out while in use, so that a connection that was left in the middle of a statement is
+    /// not used again.
     connection: Mutex<Option<PgConnection>>,
 }
 
@@ -31,7 +35,7 @@ impl Admin {
 
     /// Cancels what the backend runs, terminates it after `grace`, and returns when it is gone.
     pub(crate) async fn interrupt(&self, session: &Session, grace: Duration) {
-        if self.insist(CANCEL, session).await {
+        if self.query_until_answered(CANCEL, session).await {
             sleep(grace).await;
             self.end(session).await;
         }
@@ -40,35 +44,40 @@ impl Admin {
     /// Terminates the backend, and returns when it is gone. Keeps trying when the target cannot be
     /// reached.
     pub(crate) async fn end(&self, session: &Session) {
-        while self.insist(TERMINATE, session).await {
-            sleep(LOOK).await;
+        while self.query_until_answered(TERMINATE, session).await {
+            sleep(END_POLL_INTERVAL).await;
         }
     }
 
-    /// Returns when the backend has gone without a word: a broken network tells nobody, and sqlx
-    /// has no keep-alive.
+    /// Returns when the backend has gone silently: a broken network reports nothing, and sqlx has
+    /// no keep-alive.
     pub(crate) async fn vanished(&self, session: &Session) {
         loop {
-            sleep(REMOTE_LOOK).await;
-            if let Ok(false) = self.ask(LOOK_AT, session).await {
-                // What it said last may still be on its way.
-                return sleep(PATIENCE).await;
+            sleep(LIVENESS_POLL_INTERVAL).await;
+            if let Ok(false) = self.query(CHECK, session).await {
+                // Its last answer may still be under way.
+                return sleep(QUERY_TIMEOUT).await;
             }
         }
     }
 
     /// One try of [`Self::end`]: false when the backend is still there.
     pub(crate) async fn try_end(&self, session: &Session) -> Result<bool, sqlx::Error> {
-        Ok(!self.ask(TERMINATE, session).await?)
+        Ok(!self.query(TERMINATE, session).await?)
     }
 
-    async fn insist(&self, query: &'static str, session: &Session) -> bool {
+    async fn query_until_answered(&self, query: &'static str, session: &Session) -> bool {
         let mut failures = 0;
         loop {
-            match self.ask(query, session).await {
+            match self.query(query, session).await {
                 Ok(present) => return present,
                 Err(error) => {
-                    tracing::debug!(target = %session.target, pid = session.pid, %error, "cannot reach the target to stop a task");
+                    tracing::debug!(
+                        target = %session.target,
+                        pid = session.pid,
+                        %error,
+                        "cannot reach the target to stop a task"
+                    );
                     sleep(RECONNECT_BACKOFF.delay(failures)).await;
                     failures += 1;
                 }
@@ -76,19 +85,19 @@ impl Admin {
         }
     }
 
-    /// Whether the backend was there.
-    async fn ask(&self, query: &'static str, session: &Session) -> Result<bool, sqlx::Error> {
-        let mut place = self.connection.lock().await;
-        let mut connection = match place.take() {
+    /// Runs the statement; returns whether the backend was there.
+    async fn query(&self, query: &'static str, session: &Session) -> Result<bool, sqlx::Error> {
+        let mut idle = self.connection.lock().await;
+        let mut connection = match idle.take() {
             Some(connection) => connection,
             None => session::connect(&self.options).await?,
         };
-        let asked = sqlx::query(query)
+        let answer = sqlx::query(query)
             .bind(session.pid)
             .bind(session.backend_start.0)
             .fetch_optional(&mut connection);
-        let row = session::within(PATIENCE, asked).await?;
-        *place = Some(connection);
+        let row = session::within(QUERY_TIMEOUT, answer).await?;
+        *idle = Some(connection);
         Ok(row.is_some())
     }
 }
@@ -105,7 +114,7 @@ const TERMINATE: &str = "-- terminate_backend
     where pid = $1
         and (extract(epoch from backend_start) * 1000000)::int8 = $2";
 
-const LOOK_AT: &str = "-- look_at_backend
+const CHECK: &str = "-- check_backend
     select true
     from pg_stat_activity
     where pid = $1

@@ -7,17 +7,17 @@ use std::fmt::Write;
 /// Why an attempt failed, and what that says about its session.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Postgres said so; the session goes on.
+    /// Postgres reported an error; the session continues.
     Reported(TaskError),
-    /// Postgres said so and ended the session: the backend is gone.
+    /// Postgres reported an error and ended the session: the backend is gone.
     Ended(TaskError),
-    /// The backend is gone, and said nothing.
+    /// The backend is gone without an answer.
     Gone(TaskError),
     /// The connection broke: whether the backend still runs is unknown.
     Lost(TaskError),
-    /// The session is in a state that we cannot follow.
+    /// The session is in an unknown state.
     Confused(TaskError),
-    /// It never reached Postgres.
+    /// The text never reached Postgres.
     Refused(TaskError),
 }
 
@@ -26,7 +26,7 @@ impl Failure {
         Failure::Refused(error(code, message.into()))
     }
 
-    /// An identical attempt may well succeed.
+    /// An identical attempt may succeed.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Failure::Reported(error) | Failure::Ended(error) => is_transient(&error.code),
@@ -69,7 +69,8 @@ impl From<sqlx::Error> for Failure {
             (None, _) => Failure::Confused(error(
                 "PROTOCOL",
                 format!(
-                    "the target answered in a way that a task cannot use (COPY to or from the client, LISTEN): {cause}"
+                    "the target answered in a way that a task cannot use \
+                     (COPY to or from the client, LISTEN): {cause}"
                 ),
             )),
         }
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_by_itself_is_transient() {
+    fn errors_that_may_pass_are_transient() {
         assert!(
             [
                 "08006", "57P01", "57P02", "57P03", "40001", "40P01", "53300"

@@ -8,12 +8,11 @@ use sqlx::{
 };
 use std::collections::HashSet;
 
-/// Gathers while the statements of a text run one after another.
+/// Collects rows while the statements of a text run one after another.
 #[derive(Default)]
 pub(crate) struct Rows {
-    /// How many rows to keep.
-    keep: u32,
-    kept: u32,
+    max_rows: u32,
+    row_count: u32,
     affected: i64,
     json: Vec<u8>,
     truncated: bool,
@@ -40,27 +39,27 @@ enum Kind {
 }
 
 impl Rows {
-    pub(crate) fn new(keep: u32) -> Self {
+    pub(crate) fn new(max_rows: u32) -> Self {
         Rows {
-            keep,
+            max_rows,
             ..Rows::default()
         }
     }
 
-    /// A row of the statement that runs.
+    /// A row of the running statement.
     pub(crate) fn add(&mut self, row: &PgRow) {
         if !self.arriving {
             self.begin(row);
         }
-        if self.keep == 0 {
+        if self.max_rows == 0 {
             return;
         }
-        if self.truncated || self.kept == self.keep || !self.append(row) {
+        if self.truncated || self.row_count == self.max_rows || !self.append(row) {
             self.truncated = true;
         }
     }
 
-    /// The statement that ran has ended.
+    /// The running statement has ended.
     pub(crate) fn end(&mut self, affected: u64) {
         if !self.arriving {
             self.reset();
@@ -70,7 +69,7 @@ impl Rows {
     }
 
     pub(crate) fn into_result(mut self) -> TaskResult {
-        if self.has_rows && self.keep > 0 {
+        if self.has_rows && self.max_rows > 0 {
             self.json.push(b']');
         }
         TaskResult {
@@ -81,14 +80,14 @@ impl Rows {
     }
 
     fn reset(&mut self) {
-        *self = Rows::new(self.keep);
+        *self = Rows::new(self.max_rows);
     }
 
     fn begin(&mut self, row: &PgRow) {
         self.reset();
         self.arriving = true;
         self.has_rows = true;
-        if self.keep > 0 {
+        if self.max_rows > 0 {
             self.json.push(b'[');
             self.columns = fields(row);
         }
@@ -97,7 +96,7 @@ impl Rows {
     /// False, and nothing appended, when the row does not fit any more.
     fn append(&mut self, row: &PgRow) -> bool {
         let before = self.json.len();
-        if self.kept > 0 {
+        if self.row_count > 0 {
             self.json.push(b',');
         }
         self.json.push(b'{');
@@ -115,7 +114,7 @@ impl Rows {
             }
         }
         self.json.push(b'}');
-        self.kept += 1;
+        self.row_count += 1;
         true
     }
 }

@@ -1,4 +1,7 @@
 //! A session on a target: registered before its first task, clean before every task.
+//!
+//! Invariant: no task runs on a session that is not durably in the register, so that a new owner
+//! can end it.
 
 use super::error::sqlstate;
 use crate::core::Time;
@@ -9,32 +12,28 @@ use tokio::{
     time::timeout,
 };
 
-/// How long to wait for a session.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the target may take to open or label a session.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long cleaning may take: it drops temporary tables.
-const CLEAN_PATIENCE: Duration = Duration::from_secs(60);
+const CLEAN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A backend of a target that runs our tasks, as the register knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// On which target.
     pub target: Arc<str>,
-    /// For which slot.
     pub slot: u32,
-    /// Its process.
+    /// Process id of the backend.
     pub pid: i32,
-    /// When that began: numbers of processes are used again.
+    /// When the backend started: process ids are reused.
     pub backend_start: Time,
 }
 
 /// For the register of sessions.
 #[derive(Debug)]
 pub enum SessionNote {
-    /// Write it down durably, then answer. Dropping `done` unanswered refuses the session.
+    /// Record it durably, then answer. Dropping `done` unanswered refuses the session.
     Register {
-        /// Which.
         session: Session,
-        /// To be answered when it is durable.
         done: oneshot::Sender<()>,
     },
     /// It has ended, or will never run anything again.
@@ -69,7 +68,7 @@ impl Live {
             from pg_stat_activity
             where pid = pg_backend_pid()";
         let row = within(
-            CONNECT_PATIENCE,
+            CONNECT_TIMEOUT,
             sqlx::raw_sql(identity).fetch_one(&mut connection),
         )
         .await?;
@@ -98,20 +97,20 @@ impl Live {
         })
     }
 
-    /// Tells the database what it is going to run, which also shows that the session still lives.
+    /// Labels the session with its next task, which also shows that the session is still alive.
     pub(crate) async fn label(&mut self, task: &str) -> Result<(), sqlx::Error> {
         let label = AssertSqlSafe(format!(
             "-- task_label\nset application_name = 'rallypoint/{task}'"
         ));
         within(
-            CONNECT_PATIENCE,
+            CONNECT_TIMEOUT,
             sqlx::raw_sql(label).execute(&mut self.connection),
         )
         .await
         .map(drop)
     }
 
-    /// Leaves nothing behind of what the last text did to the session.
+    /// Resets everything the last text did to the session.
     pub(crate) async fn clean(&mut self) -> Cleaned {
         match self.discard().await {
             Ok(()) => Cleaned {
@@ -120,7 +119,7 @@ impl Live {
             },
             Err(error) if matches!(sqlstate(&error), Some("25001" | "25P02")) => Cleaned {
                 left_open: true,
-                usable: self.roll_back().await.is_ok(),
+                usable: self.rollback().await.is_ok(),
             },
             Err(_) => Cleaned {
                 left_open: false,
@@ -129,21 +128,21 @@ impl Live {
         }
     }
 
-    async fn roll_back(&mut self) -> Result<(), sqlx::Error> {
+    async fn rollback(&mut self) -> Result<(), sqlx::Error> {
         within(
-            CLEAN_PATIENCE,
-            sqlx::raw_sql("-- roll_back\nrollback").execute(&mut self.connection),
+            CLEAN_TIMEOUT,
+            sqlx::raw_sql("-- rollback\nrollback").execute(&mut self.connection),
         )
         .await?;
         self.discard().await
     }
 
-    /// A cancel that came too late for the text hits this instead: once more, then.
+    /// A cancel that came too late for the text hits this statement instead; then it is repeated.
     async fn discard(&mut self) -> Result<(), sqlx::Error> {
         let mut left = 3;
         loop {
             let discarded = sqlx::raw_sql("-- discard\ndiscard all").execute(&mut self.connection);
-            match within(CLEAN_PATIENCE, discarded).await {
+            match within(CLEAN_TIMEOUT, discarded).await {
                 Err(error) if left > 0 && sqlstate(&error) == Some("57014") => left -= 1,
                 other => return other.map(drop),
             }
@@ -151,9 +150,9 @@ impl Live {
     }
 }
 
-/// A login for tasks, from what the operator gave: nothing is logged, dead peers are noticed,
-/// notices are not sent (sqlx would log them, and they are the task's).
-pub(crate) fn prepared(options: &PgConnectOptions) -> PgConnectOptions {
+/// The operator's login, prepared for tasks: no statement is logged, dead peers are noticed, and
+/// notices are not sent (sqlx would log them, and they belong to the task).
+pub(crate) fn task_login(options: &PgConnectOptions) -> PgConnectOptions {
     options
         .clone()
         .application_name("rallypoint")
@@ -167,9 +166,8 @@ pub(crate) fn prepared(options: &PgConnectOptions) -> PgConnectOptions {
         ])
 }
 
-/// The same, and the backend of a dead client ends within half a second, where the server can do
-/// that.
-pub(crate) fn watchful(options: &PgConnectOptions) -> PgConnectOptions {
+/// Has the backend of a dead client end within half a second, on servers that support it.
+pub(crate) fn with_connection_check(options: &PgConnectOptions) -> PgConnectOptions {
     options
         .clone()
         .options([("client_connection_check_interval", "500ms")])
@@ -177,15 +175,15 @@ pub(crate) fn watchful(options: &PgConnectOptions) -> PgConnectOptions {
 
 /// Opens a connection in bounded time.
 pub(crate) async fn connect(options: &PgConnectOptions) -> Result<PgConnection, sqlx::Error> {
-    within(CONNECT_PATIENCE, options.connect()).await
+    within(CONNECT_TIMEOUT, options.connect()).await
 }
 
-/// In bounded time. The connection must not be used again after a timeout.
+/// Limits the time of `work`. The connection must not be used again after a timeout.
 pub(crate) async fn within<T>(
-    patience: Duration,
+    limit: Duration,
     work: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<T, sqlx::Error> {
-    timeout(patience, work)
+    timeout(limit, work)
         .await
         .unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
 }

@@ -1,35 +1,36 @@
 //! Runs the text of one task on a session, in autocommit and without a wrapper.
+//!
+//! Text and parameters are never logged.
 
 use super::{error::Failure, rows::Rows};
-use crate::assignment::Body;
-use crate::core::TaskResult;
+use crate::{assignment::Body, core::TaskResult};
 use futures_util::TryStreamExt;
 use sqlx::{AssertSqlSafe, Either, PgConnection};
 use std::str;
 
-/// Runs it and keeps the first `keep` rows of its last statement. To be dropped before its end only
-/// together with the session.
+/// Runs a text and collects the first `max_rows` rows of its last statement. When it is dropped
+/// before its end, the session must be dropped too.
 pub(crate) async fn run(
     session: &mut PgConnection,
     body: &Body,
-    keep: u32,
+    max_rows: u32,
 ) -> Result<TaskResult, Failure> {
     let text = checked(&body.payload)?;
     let Some(params) = &body.params else {
-        return stream(session, text.to_owned(), keep).await;
+        return stream(session, text.to_owned(), max_rows).await;
     };
     let execute = execute(&parsed(checked(params)?)?);
     prepare(session, text).await?;
-    stream(session, execute, keep).await
+    stream(session, execute, max_rows).await
 }
 
-/// In the simple protocol: any number of statements. Rows beyond those kept are read and dropped.
+/// Uses the simple protocol: any number of statements. Rows beyond `max_rows` are read and dropped.
 async fn stream(
     session: &mut PgConnection,
     text: String,
-    keep: u32,
+    max_rows: u32,
 ) -> Result<TaskResult, Failure> {
-    let mut rows = Rows::new(keep);
+    let mut rows = Rows::new(max_rows);
     let mut steps = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(session);
     while let Some(step) = steps.try_next().await? {
         match step {
@@ -40,8 +41,8 @@ async fn stream(
     Ok(rows.into_result())
 }
 
-/// As a prepared statement of SQL, so that Postgres infers the types of the parameters; sent by the
-/// extended protocol, so that it refuses a text of several statements.
+/// Prepares the text by SQL, so that Postgres infers the types of the parameters; sent in the
+/// extended protocol, so that Postgres refuses a text of several statements.
 async fn prepare(session: &mut PgConnection, text: &str) -> Result<(), Failure> {
     let prepare = format!("prepare rallypoint_task as {text}");
     sqlx::query(AssertSqlSafe(prepare))

@@ -1,8 +1,7 @@
-//! One target: its slots, whether it can be reached, and the fence for sessions of executors that
-//! are gone.
+//! One target: its slots, whether it can be reached, and the end of sessions of lost executors.
 //!
-//! Slots are announced only while sessions can be had. Failing to get one is no attempt: the target
-//! is then away until a probe has opened a session.
+//! Slots are announced only while sessions can be opened. Failing to open one is no attempt: the
+//! target is then unavailable until a probe has opened a session.
 
 use super::{
     RECONNECT_BACKOFF,
@@ -10,10 +9,10 @@ use super::{
     error::sqlstate,
     session::{self, Live, Session, SessionNote},
 };
-use crate::executor::{ExecutionRow, TargetConfig, TargetStatus, outbox::shared::SharedOutbox};
 use crate::{
     clock::Clock,
     core::{Assignment, Report, Time, Work},
+    executor::{ExecutionRow, TargetConfig, TargetStatus, outbox::shared::SharedOutbox},
 };
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 use std::{
@@ -28,37 +27,39 @@ use tokio::{
     time::sleep,
 };
 
-/// Between looks at predecessors that have been told to end.
-const FENCE_LOOK: Duration = Duration::from_millis(50);
+/// Interval between checks of a session that was asked to end.
+const FENCE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(crate) struct Target {
     name: Arc<str>,
     slots: u32,
     options: PgConnectOptions,
-    /// The server does not know `client_connection_check_interval`.
-    plain: AtomicBool,
+    /// The server does not support `client_connection_check_interval`.
+    no_connection_check: AtomicBool,
     register: Option<mpsc::Sender<SessionNote>>,
     pub(crate) clock: Clock,
     pub(crate) admin: Admin,
     cancel_grace: Duration,
     outbox: Arc<SharedOutbox>,
     free: Mutex<Vec<Slot>>,
-    doing: Vec<Mutex<Doing>>,
-    trouble: Mutex<Option<String>>,
+    activity: Vec<Mutex<Activity>>,
+    /// Why the target is unavailable.
+    unavailable: Mutex<Option<String>>,
     /// Failures since a slot last got a session.
     failures: AtomicU32,
     wake: Notify,
 }
 
-/// Room for one task, and its session once it has had one.
+/// Runs one task at a time; keeps its session between tasks.
 pub(crate) struct Slot {
     /// From 1.
     pub(crate) number: u32,
     pub(crate) live: Option<Live>,
 }
 
+/// What a slot is doing.
 #[derive(Default)]
-struct Doing {
+struct Activity {
     session: Option<Session>,
     running: Option<(Assignment, Time)>,
 }
@@ -71,13 +72,13 @@ impl Target {
         cancel_grace: Duration,
         outbox: Arc<SharedOutbox>,
     ) -> Arc<Self> {
-        let options = session::prepared(&config.options);
+        let options = session::task_login(&config.options);
         Arc::new(Target {
             name: config.name,
             slots: config.slots,
             admin: Admin::new(options.clone()),
             options,
-            plain: AtomicBool::new(false),
+            no_connection_check: AtomicBool::new(false),
             register,
             clock,
             cancel_grace,
@@ -90,8 +91,8 @@ impl Target {
                     .map(|number| Slot { number, live: None })
                     .collect(),
             ),
-            doing: (0..config.slots).map(|_| Mutex::default()).collect(),
-            trouble: Mutex::new(None),
+            activity: (0..config.slots).map(|_| Mutex::default()).collect(),
+            unavailable: Mutex::new(None),
             failures: AtomicU32::new(0),
             wake: Notify::new(),
         })
@@ -105,19 +106,19 @@ impl Target {
         self.cancel_grace
     }
 
-    /// Opens, and reopens after every trouble. Never returns.
+    /// Announces the slots, and again after every outage. Never returns.
     pub(crate) async fn supervise(self: Arc<Self>) {
         loop {
-            *lock(&self.trouble) = None;
+            *lock(&self.unavailable) = None;
             self.announce(self.slots);
             self.wake.notified().await;
             self.probe().await;
         }
     }
 
-    /// None when there is no room, or the target is away.
+    /// `None` when no slot is free or the target is unavailable.
     pub(crate) fn take_slot(&self) -> Option<Slot> {
-        if lock(&self.trouble).is_some() {
+        if lock(&self.unavailable).is_some() {
             None
         } else {
             lock(&self.free).pop()
@@ -126,31 +127,29 @@ impl Target {
 
     pub(crate) fn put_slot(&self, slot: Slot) {
         let session = slot.live.as_ref().map(|live| live.session.clone());
-        *lock(&self.doing[slot.number as usize - 1]) = Doing {
+        *lock(&self.activity[slot.number as usize - 1]) = Activity {
             session,
             running: None,
         };
         lock(&self.free).push(slot);
     }
 
-    /// Ends the sessions of its free slots. The register keeps them: what they ran may not be on
-    /// record yet.
-    pub(crate) fn hang_up(&self) {
+    /// Ends the sessions of its free slots. The register keeps them: what they ran may not be
+    /// durable yet.
+    pub(crate) fn close_sessions(&self) {
         for slot in lock(&self.free).iter_mut() {
             slot.live = None;
-            lock(&self.doing[slot.number as usize - 1]).session = None;
+            lock(&self.activity[slot.number as usize - 1]).session = None;
         }
     }
 
-    /// The slot begins this.
     pub(crate) fn begin(&self, slot: u32, assignment: &Assignment, started: Time) {
-        lock(&self.doing[slot as usize - 1]).running = Some((assignment.clone(), started));
+        lock(&self.activity[slot as usize - 1]).running = Some((assignment.clone(), started));
     }
 
-    /// A slot whose task panicked: ends what its backend may still run. The old session went with
-    /// the task.
-    pub(crate) async fn salvage(&self, slot: u32, report: Report) -> (Slot, Report, i32) {
-        let session = lock(&self.doing[slot as usize - 1]).session.take();
+    /// Replaces a slot whose task panicked, and ends what its backend may still run.
+    pub(crate) async fn replace_slot(&self, slot: u32, report: Report) -> (Slot, Report, i32) {
+        let session = lock(&self.activity[slot as usize - 1]).session.take();
         let pid = session.as_ref().map_or(0, |session| session.pid);
         if let Some(session) = session {
             self.admin.end(&session).await;
@@ -166,8 +165,8 @@ impl Target {
         )
     }
 
-    /// The slot's session, labelled for the task; a new one when it has none or its old one has
-    /// died in its sleep.
+    /// The slot's session, labelled for the task; a new one when it has none or the old one has
+    /// died while idle.
     pub(crate) async fn session<'a>(
         &self,
         slot: &'a mut Slot,
@@ -182,18 +181,18 @@ impl Target {
         let mut live = self
             .open(slot.number)
             .await
-            .inspect_err(|error| self.away(error))?;
+            .inspect_err(|error| self.set_unavailable(error))?;
         if let Err(error) = live.label(task).await {
-            self.away(&error);
+            self.set_unavailable(&error);
             self.forget(live.session);
             return Err(error);
         }
         self.failures.store(0, Ordering::Relaxed);
-        lock(&self.doing[slot.number as usize - 1]).session = Some(live.session.clone());
+        lock(&self.activity[slot.number as usize - 1]).session = Some(live.session.clone());
         Ok(slot.live.insert(live))
     }
 
-    /// The register need not keep it. Best effort: what stays is shown dead by the next fence.
+    /// The register need not keep it. Best effort: the next fence finds what stays to be dead.
     pub(crate) fn forget(&self, session: Session) {
         if let Some(register) = &self.register {
             let _ = register.try_send(SessionNote::Forget(session));
@@ -201,24 +200,24 @@ impl Target {
     }
 
     pub(crate) fn executions(&self) -> Vec<ExecutionRow> {
-        let row = |(doing, slot): (&Mutex<Doing>, u32)| {
-            let doing = lock(doing);
-            let backend_pid = doing.session.as_ref().map_or(0, |session| session.pid);
+        let row = |(activity, slot): (&Mutex<Activity>, u32)| {
+            let activity = lock(activity);
+            let backend_pid = activity.session.as_ref().map_or(0, |session| session.pid);
             ExecutionRow {
                 work: self.work(),
                 slot,
                 backend_pid,
-                running: doing.running.clone(),
+                running: activity.running.clone(),
             }
         };
-        self.doing.iter().zip(1..).map(row).collect()
+        self.activity.iter().zip(1..).map(row).collect()
     }
 
     pub(crate) fn status(&self) -> TargetStatus {
         TargetStatus {
             name: Arc::clone(&self.name),
             slots: self.slots,
-            unavailable: lock(&self.trouble).clone(),
+            unavailable: lock(&self.unavailable).clone(),
         }
     }
 
@@ -234,18 +233,18 @@ impl Target {
 
     async fn open(&self, slot: u32) -> Result<Live, sqlx::Error> {
         let register = self.register.as_ref();
-        if !self.plain.load(Ordering::Relaxed) {
+        if !self.no_connection_check.load(Ordering::Relaxed) {
             match Live::open(
-                &session::watchful(&self.options),
+                &session::with_connection_check(&self.options),
                 &self.name,
                 slot,
                 register,
             )
             .await
             {
-                // Unknown to the server (42704), or beyond its system (22023).
+                // Unknown to the server (42704), or not supported by its system (22023).
                 Err(error) if matches!(sqlstate(&error), Some("42704" | "22023")) => {
-                    self.plain.store(true, Ordering::Relaxed)
+                    self.no_connection_check.store(true, Ordering::Relaxed)
                 }
                 other => return other,
             }
@@ -253,10 +252,10 @@ impl Target {
         Live::open(&self.options, &self.name, slot, register).await
     }
 
-    /// No session to be had: no more slots until the probe has got one.
-    fn away(&self, error: &sqlx::Error) {
+    /// No session can be opened: no slots until a probe has opened one.
+    fn set_unavailable(&self, error: &sqlx::Error) {
         self.failures.fetch_add(1, Ordering::Relaxed);
-        let before = lock(&self.trouble).replace(error.to_string());
+        let before = lock(&self.unavailable).replace(error.to_string());
         if before.is_none() {
             tracing::warn!(target = %self.name, %error, "the target is unavailable");
             self.announce(0);
@@ -273,21 +272,26 @@ impl Target {
                 Ok(()) => break tracing::info!(target = %self.name, "the target is available"),
                 Err(error) => {
                     self.failures.fetch_add(1, Ordering::Relaxed);
-                    *lock(&self.trouble) = Some(error.to_string());
+                    *lock(&self.unavailable) = Some(error.to_string());
                 }
             }
         }
     }
 
-    /// Shows the session of somebody who is gone ended, however long that takes.
+    /// Ends the session of a lost executor; returns when it is known to have ended, however long
+    /// that takes.
     pub(crate) async fn fence(&self, session: &Session) {
         let mut failures = 0;
         loop {
             match self.admin.try_end(session).await {
                 Ok(true) => return,
-                Ok(false) => sleep(FENCE_LOOK).await,
+                Ok(false) => sleep(FENCE_POLL_INTERVAL).await,
                 Err(error) => {
-                    tracing::warn!(target = %self.name, %error, "cannot fence the sessions of a lost executor yet");
+                    tracing::warn!(
+                        target = %self.name,
+                        %error,
+                        "cannot end a session of a lost executor yet"
+                    );
                     sleep(RECONNECT_BACKOFF.delay(failures)).await;
                     failures += 1;
                 }
