@@ -57,8 +57,8 @@ pub(crate) async fn append(
     Ok(total as f64 / start.elapsed().as_secs_f64())
 }
 
-/// The records of all batches: each has the submissions of some tasks and the outcomes of the tasks of
-/// the batch before.
+/// The records of all batches: each has the submissions of some tasks and the outcomes of the tasks
+/// of the batch before.
 fn batches(handle: Handle, at: Time, total: u64, per_batch: u64, per_call: u64) -> Vec<Records> {
     let calls_per_batch = (per_batch / per_call).max(1);
     let mut batches: Vec<Records> = Vec::new();
