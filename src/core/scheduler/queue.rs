@@ -1,10 +1,15 @@
-//! The unfinished tasks of one scheduler that wait: by order, as spans. A waiting task costs an element of a span and a
-//! counter, never a slot (design 5.2).
+//! The unfinished tasks of one scheduler that wait: by order, as spans. A waiting task costs an
+//! element of a span and a counter, never a slot.
 //!
-//! A group exists while it has unfinished tasks, whether they wait here or run; so the lowest key of `ordered` is the
-//! current order, a function of the unfinished set alone. What is asked of it for every task costs the same however much
-//! waits: counts are kept, never taken.
+//! There are two waiting places: the lanes of a group hold what may start when its order is current,
+//! `delayed` what may not start before a time. A third one (tasks that wait for something else than
+//! a slot) would be another field here, asked by `remove_of`, `drain`, `spans_up_to` and `spans`.
+//!
+//! A group exists while it has unfinished tasks, whether they wait here or run; so the lowest key of
+//! `ordered` is the current order, a function of the unfinished set alone. What is asked for every
+//! task costs the same however much waits: counts are maintained, never computed by walking.
 
+pub(crate) mod delayed;
 pub(crate) mod find;
 pub(crate) mod group;
 pub(crate) mod lane;
@@ -13,16 +18,9 @@ pub(crate) mod span;
 pub(crate) use span::Span;
 
 use crate::core::{Order, Seq, Time, fairness::fair_share::KindId};
+use delayed::{Delayed, DelayedSpans};
 use group::Group;
 use std::collections::BTreeMap;
-
-/// A span that waits for a time.
-#[derive(Debug)]
-pub(crate) struct Delayed {
-    pub span: Span,
-    /// It waits for its next attempt, not for its `not_before`.
-    pub retry: bool,
-}
 
 /// Which groups may start tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +38,7 @@ pub(crate) enum StartLimit {
 pub(crate) struct Queue {
     free: Group,
     ordered: BTreeMap<Order, Group>,
-    delayed: BTreeMap<(Time, Seq), Delayed>,
-    /// When each delayed span is due, by its first task.
-    delayed_at: BTreeMap<Seq, Time>,
-    /// Tasks that wait for their next attempt.
-    retrying: i64,
+    delayed: DelayedSpans,
     /// An order, and the unfinished tasks above it.
     above: Option<(Order, i64)>,
 }
@@ -69,7 +63,7 @@ impl Queue {
     /// Counts `span` as unfinished and lets it wait for `at` first.
     pub(crate) fn add_delayed(&mut self, at: Time, span: Span) {
         self.count(span.order, i64::from(span.count));
-        self.delay(at, Delayed { span, retry: false });
+        self.delayed.insert(at, Delayed { span, retry: false });
     }
 
     /// Counts `span` as unfinished and lets it wait for its next attempt.
@@ -80,7 +74,7 @@ impl Queue {
 
     /// Lets a task that was taken wait again: for its next attempt.
     pub(crate) fn put_back_delayed(&mut self, at: Time, span: Span) {
-        self.delay(at, Delayed { span, retry: true });
+        self.delayed.insert(at, Delayed { span, retry: true });
     }
 
     /// Lets tasks that were taken wait again, in the place of their number.
@@ -90,21 +84,14 @@ impl Queue {
 
     /// Takes out what was delayed until `now` and lets it wait for its turn.
     pub(crate) fn wake(&mut self, now: Time) {
-        while let Some(key) = self
-            .delayed
-            .keys()
-            .next()
-            .copied()
-            .filter(|(at, _)| *at <= now)
-            && let Some(Delayed { span, .. }) = self.undelay(key)
-        {
+        while let Some(span) = self.delayed.pop_due(now) {
             self.put_back(span);
         }
     }
 
     /// When the next delayed task is due.
     pub(crate) fn next_delayed(&self) -> Option<Time> {
-        self.delayed.keys().next().map(|(at, _)| *at)
+        self.delayed.next_due()
     }
 
     /// Counts `count` tasks of `order` as finished.
@@ -168,7 +155,7 @@ impl Queue {
 
     /// Takes out the waiting tasks among `first..=last` of this order, delayed ones included.
     pub(crate) fn remove_of(&mut self, order: Option<Order>, first: Seq, last: Seq) -> Vec<Span> {
-        let mut out = self.remove_delayed(first, last);
+        let mut out = self.delayed.remove(first, last);
         match order {
             None => self.free.remove(first, last, &mut out),
             Some(order) => {
@@ -176,38 +163,6 @@ impl Queue {
                 group
                     .into_iter()
                     .for_each(|group| group.remove(first, last, &mut out))
-            }
-        }
-        out
-    }
-
-    fn remove_delayed(&mut self, first: Seq, last: Seq) -> Vec<Span> {
-        let mut out = Vec::new();
-        let before = self.delayed_at.range(..first).next_back();
-        let keys: Vec<_> = before
-            .into_iter()
-            .chain(self.delayed_at.range(first..=last))
-            .map(|(seq, at)| (*at, *seq))
-            .collect();
-        for key in keys {
-            let Some(Delayed { mut span, retry }) = self.undelay(key) else {
-                continue;
-            };
-            let (before, inside) = span.parts(first, last);
-            if before > 0 {
-                self.delay(
-                    key.0,
-                    Delayed {
-                        span: span.cut(before),
-                        retry,
-                    },
-                );
-            }
-            if inside > 0 {
-                out.push(span.cut(inside));
-            }
-            if span.count > 0 {
-                self.delay(key.0, Delayed { span, retry });
             }
         }
         out
@@ -230,27 +185,7 @@ impl Queue {
             }
             taken += group.drain(up_to, max - taken, &mut out);
         }
-        let due = |d: &Delayed| d.span.first <= up_to && hit(d.span.order);
-        let keys: Vec<_> = self
-            .delayed
-            .iter()
-            .filter(|(_, d)| due(d))
-            .map(|(key, _)| *key)
-            .take((max - taken) as usize)
-            .collect();
-        let mut keys = keys.into_iter();
-        while taken < max
-            && let Some(key) = keys.next()
-            && let Some(Delayed { mut span, retry }) = self.undelay(key)
-        {
-            let (_, reach) = span.parts(span.first, up_to);
-            let head = span.cut(reach.min(max - taken));
-            taken += head.count;
-            out.push(head);
-            if span.count > 0 {
-                self.delay(key.0, Delayed { span, retry });
-            }
-        }
+        self.delayed.drain(up_to, max - taken, hit, &mut out);
         out
     }
 
@@ -262,7 +197,7 @@ impl Queue {
 
     /// Every span that waits for a time.
     pub(crate) fn delayed(&self) -> impl Iterator<Item = (Time, &Delayed)> {
-        self.delayed.iter().map(|((at, _), delayed)| (*at, delayed))
+        self.delayed.iter()
     }
 
     /// Unfinished tasks of each order that has any.
@@ -280,7 +215,7 @@ impl Queue {
 
     /// Every span that waits in orders up to `order`.
     pub(crate) fn spans_up_to(&self, order: Order) -> impl Iterator<Item = &Span> {
-        let delayed = self.delayed.values().map(|delayed| &delayed.span);
+        let delayed = self.delayed.iter().map(|(_, delayed)| &delayed.span);
         let delayed = delayed.filter(move |span| span.order.is_some_and(|of| of <= order));
         self.ordered
             .range(..=order)
@@ -310,7 +245,7 @@ impl Queue {
 
     /// Tasks that wait for their next attempt.
     pub(crate) fn retrying(&self) -> i64 {
-        self.retrying
+        self.delayed.retrying()
     }
 
     /// Unfinished tasks in orders up to `order`.
@@ -365,27 +300,6 @@ impl Queue {
         let group = self.group(order);
         group.unfinished += delta;
         group
-    }
-
-    fn delay(&mut self, at: Time, delayed: Delayed) {
-        self.retrying += if delayed.retry {
-            i64::from(delayed.span.count)
-        } else {
-            0
-        };
-        self.delayed_at.insert(delayed.span.first, at);
-        self.delayed.insert((at, delayed.span.first), delayed);
-    }
-
-    fn undelay(&mut self, key: (Time, Seq)) -> Option<Delayed> {
-        let delayed = self.delayed.remove(&key)?;
-        self.delayed_at.remove(&key.1);
-        self.retrying -= if delayed.retry {
-            i64::from(delayed.span.count)
-        } else {
-            0
-        };
-        Some(delayed)
     }
 
     fn group(&mut self, order: Option<Order>) -> &mut Group {

@@ -1,7 +1,7 @@
 //! Where single tasks wait, and the newest ones of a sort. Nothing here looks through all that waits: an order leads to its
 //! group, and a number to its place there.
 
-use super::{Delayed, Queue, StartLimit, admits, group::Group};
+use super::{Queue, StartLimit, admits, delayed::Delayed, group::Group};
 use crate::core::{Order, Seq, Time, shard::listing::Piece};
 
 impl Queue {
@@ -20,9 +20,7 @@ impl Queue {
 
     /// A delayed task, and its time.
     pub(crate) fn delayed_of(&self, seq: Seq) -> Option<(Time, &Delayed)> {
-        let (first, at) = self.delayed_at.range(..=seq).next_back()?;
-        let delayed = self.delayed.get(&(*at, *first))?;
-        (seq <= delayed.span.last()).then_some((*at, delayed))
+        self.delayed.get(seq)
     }
 
     /// What waits for its turn in one group up to `newest`, for each kind newest first.
@@ -42,13 +40,14 @@ impl Queue {
         newest: Seq,
         wanted: impl Fn(&Delayed) -> bool,
     ) -> impl Iterator<Item = Piece> {
-        self.delayed_at
-            .range(..=newest)
-            .rev()
-            .map(move |(first, at)| match &self.delayed[&(*at, *first)] {
-                delayed if wanted(delayed) => Piece::new(*first, delayed.span.last().min(newest)),
-                _ => Piece::nothing(*first),
-            })
+        self.delayed.newest(newest).map(move |(_, delayed)| {
+            let span = &delayed.span;
+            if wanted(delayed) {
+                Piece::new(span.first, span.last().min(newest))
+            } else {
+                Piece::nothing(span.first)
+            }
+        })
     }
 
     fn group_of(&self, order: Option<Order>) -> Option<&Group> {

@@ -1,0 +1,144 @@
+//! Waiting tasks that may not start before a time: their `not_before`, or the next attempt after a
+//! failed one. They count in their order's group, but stand in none of its lanes.
+
+use super::Span;
+use crate::core::{Order, Seq, Time};
+use std::collections::BTreeMap;
+
+/// A span that waits for a time.
+#[derive(Debug)]
+pub(crate) struct Delayed {
+    pub span: Span,
+    /// It waits for its next attempt, not for its `not_before`.
+    pub retry: bool,
+}
+
+/// All delayed spans of a scheduler, by time and by number.
+#[derive(Debug, Default)]
+pub(crate) struct DelayedSpans {
+    by_time: BTreeMap<(Time, Seq), Delayed>,
+    /// When each span is due, by its first task.
+    due: BTreeMap<Seq, Time>,
+    /// Tasks that wait for their next attempt.
+    retrying: i64,
+}
+
+impl DelayedSpans {
+    pub(crate) fn insert(&mut self, at: Time, delayed: Delayed) {
+        self.retrying += delayed.retrying();
+        self.due.insert(delayed.span.first, at);
+        self.by_time.insert((at, delayed.span.first), delayed);
+    }
+
+    fn take(&mut self, key: (Time, Seq)) -> Option<Delayed> {
+        let delayed = self.by_time.remove(&key)?;
+        self.due.remove(&key.1);
+        self.retrying -= delayed.retrying();
+        Some(delayed)
+    }
+
+    /// Takes out the first span that is due at `now`.
+    pub(crate) fn pop_due(&mut self, now: Time) -> Option<Span> {
+        let (key, _) = self.by_time.first_key_value()?;
+        let key = Some(*key).filter(|(at, _)| *at <= now)?;
+        Some(self.take(key)?.span)
+    }
+
+    /// When the next span is due.
+    pub(crate) fn next_due(&self) -> Option<Time> {
+        self.by_time.keys().next().map(|(at, _)| *at)
+    }
+
+    /// Tasks that wait for their next attempt.
+    pub(crate) fn retrying(&self) -> i64 {
+        self.retrying
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Time, &Delayed)> {
+        self.by_time.iter().map(|((at, _), delayed)| (*at, delayed))
+    }
+
+    /// The span that holds a task, and when it is due.
+    pub(crate) fn get(&self, seq: Seq) -> Option<(Time, &Delayed)> {
+        let found = self.newest(seq).next()?;
+        (seq <= found.1.span.last()).then_some(found)
+    }
+
+    /// Spans that begin at `newest` or before, newest first.
+    pub(crate) fn newest(&self, newest: Seq) -> impl Iterator<Item = (Time, &Delayed)> {
+        let keys = self.due.range(..=newest).rev();
+        keys.map(|(first, at)| (*at, &self.by_time[&(*at, *first)]))
+    }
+
+    /// Takes out the tasks among `first..=last`.
+    pub(crate) fn remove(&mut self, first: Seq, last: Seq) -> Vec<Span> {
+        let mut out = Vec::new();
+        let before = self.due.range(..first).next_back();
+        let keys: Vec<_> = before
+            .into_iter()
+            .chain(self.due.range(first..=last))
+            .map(|(seq, at)| (*at, *seq))
+            .collect();
+        for key in keys {
+            let Some(Delayed { mut span, retry }) = self.take(key) else {
+                continue;
+            };
+            let (before, inside) = span.parts(first, last);
+            if before > 0 {
+                let span = span.cut(before);
+                self.insert(key.0, Delayed { span, retry });
+            }
+            if inside > 0 {
+                out.push(span.cut(inside));
+            }
+            if span.count > 0 {
+                self.insert(key.0, Delayed { span, retry });
+            }
+        }
+        out
+    }
+
+    /// Takes out up to `max` tasks with a number up to `up_to` of the orders that `hit` accepts.
+    pub(crate) fn drain(
+        &mut self,
+        up_to: Seq,
+        max: u32,
+        hit: impl Fn(Option<Order>) -> bool,
+        out: &mut Vec<Span>,
+    ) {
+        let wanted = |d: &Delayed| d.span.first <= up_to && hit(d.span.order);
+        let keys: Vec<_> = self
+            .by_time
+            .iter()
+            .filter(|(_, delayed)| wanted(delayed))
+            .map(|(key, _)| *key)
+            .take(max as usize)
+            .collect();
+        let mut taken = 0;
+        for key in keys {
+            let Some(Delayed { mut span, retry }) = self.take(key) else {
+                continue;
+            };
+            let (_, reach) = span.parts(span.first, up_to);
+            let head = span.cut(reach.min(max - taken));
+            taken += head.count;
+            out.push(head);
+            if span.count > 0 {
+                self.insert(key.0, Delayed { span, retry });
+            }
+            if taken == max {
+                return;
+            }
+        }
+    }
+}
+
+impl Delayed {
+    fn retrying(&self) -> i64 {
+        if self.retry {
+            i64::from(self.span.count)
+        } else {
+            0
+        }
+    }
+}
