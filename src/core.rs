@@ -15,6 +15,7 @@ mod scheduler;
 mod shard;
 #[cfg(test)]
 mod tests;
+mod turn;
 
 pub use action::*;
 pub use command::*;
@@ -33,5 +34,5 @@ pub use shard::lookahead::*;
 pub use shard::recovered::*;
 pub use shard::*;
 
-use fairness::fair_share::Pool;
 use scheduler::queue::{Span, StartLimit};
+use turn::Turn;

@@ -17,38 +17,39 @@ pub(crate) mod listing;
 pub(crate) mod lookahead;
 pub(crate) mod recovered;
 pub(crate) mod restore;
+pub(crate) mod schedulers;
 pub(crate) mod submit;
 pub(crate) mod timers;
 pub(crate) mod totals;
+pub(crate) mod verdict;
 pub(crate) mod watch;
 
 use super::{
     Action, Caller, Command, Handle, Namespace, Output, Progress, Reject, Reply, Seq, Ticket, Time,
-    Verb,
+    Turn, Verb,
     fairness::{
         fair_share::Fair,
         quota::{Over, Quotas},
     },
     model::limits::Limits,
-    scheduler::Scheduler,
 };
 use checkpoints::Checkpoints;
 use idempotency::{AcceptedCalls, Opened};
 use incremental::Incremental;
 use interning::Interner;
-use rustc_hash::FxHashMap;
+use schedulers::Schedulers;
 use std::{
     cmp::Reverse,
     collections::{BTreeSet, BinaryHeap, VecDeque},
 };
+use timers::Due;
 use totals::Totals;
 
 /// The state of one shard.
 #[derive(Debug, Default)]
 pub struct Shard {
     pub(crate) limits: Limits,
-    /// Boxed: a table of large values doubles at a high price.
-    pub(crate) schedulers: FxHashMap<Handle, Box<Scheduler>>,
+    pub(crate) schedulers: Schedulers,
     pub(crate) fair: Fair,
     pub(crate) quotas: Quotas,
     pub(crate) opened: Opened,
@@ -59,7 +60,7 @@ pub struct Shard {
     /// Sums over all schedulers.
     pub(crate) totals: Totals,
     /// When to look at a scheduler.
-    pub(crate) timers: BTreeSet<(Time, Handle)>,
+    pub(crate) timers: BTreeSet<(Time, Due)>,
     /// Attempts just begun: those that still run after `Limits::long_attempt` get a row.
     pub(crate) young: VecDeque<(Time, Handle, Seq)>,
     /// Attempts that run for long: when to charge them again.
@@ -89,60 +90,60 @@ impl Shard {
         command: &Command,
         out: &mut Output,
     ) {
-        let reply = match command {
+        let turn = &mut Turn::new(now, out);
+        let reply = self.decide(turn, command);
+        self.refresh();
+        if let (Some(ticket), Some(reply)) = (ticket, reply) {
+            turn.out.actions.push(Action::Reply(ticket, reply));
+        }
+    }
+
+    fn decide(&mut self, turn: &mut Turn, command: &Command) -> Option<Reply> {
+        match command {
             Command::Call {
                 caller,
                 handle,
                 verb,
-            } => Some(self.call(now, caller, *handle, verb, out)),
+            } => return Some(self.call(turn, caller, *handle, verb)),
             Command::Completed(completions) => {
                 for completion in completions {
-                    self.complete(now, completion, out);
+                    self.complete(turn, completion);
                 }
-                None
             }
             Command::Slots { work, total } => {
                 let kind = self.fair.kind(work);
-                self.fair.set_total(kind, *total);
-                None
+                self.fair.pools.set_total(kind, *total);
             }
-            Command::Reported(running) => {
-                self.adopt(now, running, out);
-                None
-            }
+            Command::Reported(running) => self.adopt(turn, running),
             Command::Cleared { work, lost, .. } => {
-                self.clear(now, work.as_ref(), *lost, out);
-                Some(Reply::Cleared)
+                self.clear(turn, work.as_ref(), *lost);
+                return Some(Reply::Cleared);
             }
-            Command::StreamClosed(handle) => {
-                self.stream_closed(now, *handle);
-                None
-            }
-            Command::StreamsOpen(open) => {
-                self.streams_open(open);
-                None
-            }
-            Command::Status => Some(Reply::Status(Box::new(self.status()))),
+            Command::StreamClosed(handle) => self.stream_closed(turn.now, *handle),
+            Command::StreamsOpen(open) => self.streams_open(open),
+            Command::Status => return Some(Reply::Status(Box::new(self.status()))),
             Command::Checkpoint(handles) => {
-                handles
-                    .iter()
-                    .for_each(|handle| self.checkpoint(now, *handle, out));
-                Some(Reply::Checkpointed)
+                for handle in handles {
+                    self.checkpoint(turn, *handle);
+                }
+                return Some(Reply::Checkpointed);
             }
-        };
-        if let (Some(ticket), Some(reply)) = (ticket, reply) {
-            out.actions.push(Action::Reply(ticket, reply));
         }
+        None
     }
 
-    /// Does what waits for no command: due timers, a slice of each bulk effect, free slots for those whose turn it is, and
-    /// checkpoints that bound a recovery.
+    /// Does what waits for no command: due timers, a slice of each incremental effect, free slots
+    /// for those whose turn it is, and checkpoints that bound a recovery.
     pub fn settle(&mut self, now: Time, out: &mut Output) {
-        self.forget_ended(out);
-        self.run_timers(now, out);
-        self.run_slices(now, out);
-        self.dispatch(now, out);
-        self.keep_up(now, out);
+        let turn = &mut Turn::new(now, out);
+        self.forget_ended(turn);
+        self.run_timers(turn);
+        self.refresh();
+        self.run_slices(turn);
+        self.refresh();
+        self.dispatch(turn);
+        self.write_checkpoints(turn);
+        self.refresh();
     }
 
     /// When `settle` has something to do even without a command.
@@ -160,26 +161,19 @@ impl Shard {
             .min(charge)
             .min(young)
             .min(self.incremental.next_due())
-            .min(self.checkpoints.next_rest(&self.limits))
+            .min(self.checkpoints.next_quiesce(&self.limits))
     }
 
     /// What streams need to know of a scheduler; `None`: it is not in memory (ended long ago).
     pub fn progress(&self, handle: Handle) -> Option<Progress> {
         self.schedulers
-            .get(&handle)
+            .get(handle)
             .map(|scheduler| scheduler.progress())
     }
 
-    fn call(
-        &mut self,
-        now: Time,
-        caller: &Caller,
-        handle: Handle,
-        verb: &Verb,
-        out: &mut Output,
-    ) -> Reply {
+    fn call(&mut self, turn: &mut Turn, caller: &Caller, handle: Handle, verb: &Verb) -> Reply {
         if let Verb::Open { settings, request } = verb {
-            return self.open(now, caller, handle, settings, *request, out);
+            return self.open(turn, caller, handle, settings, *request);
         }
         if !self.owns(&caller.namespace, handle) {
             return self
@@ -187,23 +181,23 @@ impl Shard {
                 .unwrap_or(Reply::Rejected(Reject::UnknownHandle));
         }
         self.incremental.note_call();
-        self.scheduler_mut(handle).last_activity = now;
+        self.schedulers.expect_mut(handle).last_activity = turn.now;
         let reply = match verb {
             Verb::Open { .. } => unreachable!("handled above"),
-            Verb::Submit(submit) => self.submit(now, handle, submit, out),
+            Verb::Submit(submit) => self.submit(turn, handle, submit),
             Verb::Watch {
                 after,
                 until,
                 last_seq,
-            } => self.watch(handle, *after, *until, *last_seq, out),
-            Verb::Release(mode) => self.release(now, handle, *mode, false, out),
-            Verb::Update(update) => self.update(handle, update, out),
-            Verb::Pause => self.set_paused(handle, true, false, out),
+            } => self.watch(turn, handle, *after, *until, *last_seq),
+            Verb::Release(mode) => self.release(turn, handle, *mode, false),
+            Verb::Update(update) => self.update(turn, handle, update),
+            Verb::Pause => self.set_paused(turn, handle, true, false),
             Verb::Resume { ignore_failures } => {
-                self.set_paused(handle, false, *ignore_failures, out)
+                self.set_paused(turn, handle, false, *ignore_failures)
             }
-            Verb::Cancel(place) => self.cancel(now, handle, *place, out),
-            Verb::Describe => Reply::Scheduler(Box::new(self.scheduler_mut(handle).view())),
+            Verb::Cancel(place) => self.cancel(turn, handle, *place),
+            Verb::Describe => Reply::Scheduler(Box::new(self.schedulers.expect_mut(handle).view())),
             Verb::Locate(places) => self.locate(handle, places),
             Verb::Select {
                 before,
@@ -212,12 +206,11 @@ impl Shard {
                 limit,
             } => self.select(handle, *before, *phase, *order, *limit),
         };
-        self.refresh(handle);
         reply
     }
 
     /// The answer to a call that a limit of its namespace forbids.
-    pub(crate) fn over(namespace: &Namespace, over: Over) -> Reply {
+    pub(crate) fn limit_reached(namespace: &Namespace, over: Over) -> Reply {
         let Over { limit, value, wait } = over;
         Reply::Rejected(Reject::LimitReached {
             limit,
@@ -229,48 +222,42 @@ impl Shard {
 
     fn owns(&self, namespace: &Namespace, handle: Handle) -> bool {
         self.schedulers
-            .get(&handle)
+            .get(handle)
             .is_some_and(|scheduler| scheduler.image.namespace == *namespace)
     }
 
-    /// The scheduler of `handle`, which the caller has made sure exists.
-    pub(crate) fn scheduler_mut(&mut self, handle: Handle) -> &mut Scheduler {
-        self.schedulers
-            .get_mut(&handle)
-            .expect("the scheduler is in memory")
-    }
-
-    /// Brings a scheduler's place in the fair share and its timer up to date after any change.
-    pub(crate) fn refresh(&mut self, handle: Handle) {
-        let Some(scheduler) = self.schedulers.get_mut(&handle) else {
-            return;
-        };
-        scheduler
-            .queue
-            .keep_above(scheduler.image.halt.as_ref().map(|halt| halt.order));
-        self.totals.update(scheduler);
-        let wanted = scheduler.wanted();
-        self.fair.list(&mut scheduler.share, &wanted);
-        if scheduler.is_over() && !std::mem::replace(&mut scheduler.leaving, true) {
-            self.ended.push_back(handle);
+    /// Brings what is derived from the touched schedulers up to date: fair share, totals and timers.
+    pub(crate) fn refresh(&mut self) {
+        while let Some(scheduler) = self.schedulers.pop_touched() {
+            let halt = scheduler.image.halt.as_ref().map(|halt| halt.order);
+            scheduler.queue.keep_above(halt);
+            self.totals.update(scheduler);
+            let wanted = scheduler.wanted();
+            self.fair.list(&mut scheduler.share, &wanted);
+            if scheduler.is_over() && !std::mem::replace(&mut scheduler.leaving, true) {
+                self.ended.push_back(scheduler.handle());
+            }
+            let due = scheduler.next_due();
+            if due < scheduler.wake {
+                let timer = Due::Scheduler(scheduler.handle());
+                self.timers.remove(&(scheduler.wake, timer));
+                self.timers.insert((due, timer));
+                scheduler.wake = due;
+            }
         }
-        let due = scheduler.next_due();
-        if due < scheduler.wake {
-            self.timers.remove(&(scheduler.wake, handle));
-            self.timers.insert((due, handle));
-            scheduler.wake = due;
-        }
+        self.fair.pools.free_unused();
     }
 
     /// Writes the scheduler's row with this batch.
-    pub(crate) fn record(&mut self, handle: Handle, out: &mut Output) {
-        let image = &self.scheduler_mut(handle).image;
-        let image = out
+    pub(crate) fn record(&mut self, turn: &mut Turn, handle: Handle) {
+        let image = &self.schedulers.expect_mut(handle).image;
+        let image = turn
+            .out
             .records
             .schedulers
             .get(&handle)
             .map_or_else(|| image.clone(), |older| image.after(older));
-        out.records.schedulers.insert(handle, image);
-        out.touched.insert(handle);
+        turn.out.records.schedulers.insert(handle, image);
+        turn.out.touched.insert(handle);
     }
 }

@@ -1,15 +1,12 @@
-//! Who gets the next free slot: fairness in executor time, on two levels (design 5.4).
+//! Who gets the next free slot: fairness in executor time, on two levels.
 //!
 //! Every namespace, and every scheduler within it, has a virtual time: slot time used, divided by its weight. The least
 //! one goes first. A part of each kind's slots is a reserve for those that run nothing there yet.
 
-use crate::core::{Handle, Namespace, Work, model::limits::CHARGE};
+use super::pool::{KindId, Pools};
+use crate::core::{Handle, Namespace, Work, model::limits::SLOT_CHARGE};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
-
-/// Index of a kind of slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct KindId(pub u16);
 
 /// Index of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -30,16 +27,6 @@ pub(crate) struct FairShare {
     active: bool,
 }
 
-/// The slots of one kind.
-#[derive(Debug)]
-pub(crate) struct Pool {
-    pub work: Work,
-    pub total: u32,
-    pub busy: u32,
-    /// Namespaces with a scheduler that could use a slot.
-    ready: BTreeSet<(VirtualTime, NamespaceId)>,
-}
-
 #[derive(Debug)]
 struct Contender {
     time: VirtualTime,
@@ -53,8 +40,7 @@ struct Contender {
 /// All pools and shares of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Fair {
-    pools: Vec<Pool>,
-    kinds: FxHashMap<Work, KindId>,
+    pub pools: Pools,
     members: Vec<Contender>,
     names: FxHashMap<Namespace, NamespaceId>,
     active: BTreeSet<(VirtualTime, NamespaceId)>,
@@ -65,21 +51,6 @@ pub(crate) struct Fair {
 pub(crate) struct Grant {
     pub handle: Handle,
     pub slots: u32,
-}
-
-impl Pool {
-    /// Free slots kept for those that run nothing on this kind: none below four slots, else a tenth, at least one.
-    pub(crate) fn reserve(&self) -> u32 {
-        if self.total < 4 {
-            0
-        } else {
-            (self.total / 10).max(1)
-        }
-    }
-
-    fn free(&self) -> u32 {
-        self.total.saturating_sub(self.busy)
-    }
 }
 
 impl FairShare {
@@ -117,20 +88,13 @@ impl FairShare {
 impl Fair {
     /// The kind of slot for `work`, known or new.
     pub(crate) fn kind(&mut self, work: &Work) -> KindId {
-        if let Some(kind) = self.kinds.get(work) {
-            return *kind;
-        }
-        let kind = KindId(self.pools.len() as u16);
-        self.pools.push(Pool {
-            work: work.clone(),
-            total: 0,
-            busy: 0,
-            ready: BTreeSet::new(),
-        });
-        self.kinds.insert(work.clone(), kind);
+        let kind = self.pools.find_or_add(work);
         for member in &mut self.members {
-            member.ready.push(BTreeSet::new());
-            member.running.push(0);
+            if member.running.len() == self.pools.len() {
+                break;
+            }
+            member.ready.resize_with(self.pools.len(), BTreeSet::new);
+            member.running.resize(self.pools.len(), 0);
         }
         kind
     }
@@ -155,14 +119,6 @@ impl Fair {
     pub(crate) fn names(&self) -> FxHashMap<NamespaceId, Namespace> {
         let names = self.names.iter();
         names.map(|(name, id)| (*id, name.clone())).collect()
-    }
-
-    pub(crate) fn pools(&self) -> &[Pool] {
-        &self.pools
-    }
-
-    pub(crate) fn set_total(&mut self, kind: KindId, total: u32) {
-        self.pools[kind.0 as usize].total = total;
     }
 
     /// Lists the scheduler for exactly these kinds. A new or returning one starts at the present minimum of those that
@@ -219,26 +175,26 @@ impl Fair {
     /// Takes `count` slots of `kind`.
     pub(crate) fn occupy(&mut self, share: &mut FairShare, kind: KindId, count: u32) {
         share.add_running(kind, i64::from(count));
-        self.pools[kind.0 as usize].busy += count;
-        self.members[share.namespace.0 as usize].running[kind.0 as usize] += count;
+        self.pools[kind].busy += count;
+        self.members[share.namespace.0 as usize].running[kind.index()] += count;
     }
 
     /// Gives `count` slots of `kind` back.
     pub(crate) fn vacate(&mut self, share: &mut FairShare, kind: KindId, count: u32) {
         share.add_running(kind, -i64::from(count));
-        self.pools[kind.0 as usize].busy -= count;
-        self.members[share.namespace.0 as usize].running[kind.0 as usize] -= count;
+        self.pools[kind].busy -= count;
+        self.members[share.namespace.0 as usize].running[kind.index()] -= count;
     }
 
     /// Who may take slots of `kind` now, while more than the reserve is free: the least virtual time.
     pub(crate) fn pick(&self, kind: KindId) -> Option<Grant> {
-        let pool = &self.pools[kind.0 as usize];
+        let pool = &self.pools[kind];
         let (free, reserve) = (pool.free(), pool.reserve());
         if free <= reserve {
             return None;
         }
         let (_, id) = pool.ready.first()?;
-        let (_, handle) = self.members[id.0 as usize].ready[kind.0 as usize].first()?;
+        let (_, handle) = self.members[id.0 as usize].ready[kind.index()].first()?;
         Some(Grant {
             handle: *handle,
             slots: free - reserve,
@@ -253,18 +209,18 @@ impl Fair {
         kind: KindId,
         runs: impl Fn(Handle) -> bool,
     ) -> Option<Grant> {
-        let pool = &self.pools[kind.0 as usize];
+        let pool = &self.pools[kind];
         let (free, reserve) = (pool.free(), pool.reserve());
         if free == 0 || free > reserve {
             return None;
         }
-        let second = CHARGE.as_micros() as i64;
+        let second = SLOT_CHARGE.as_micros() as i64;
         let last = pool.ready.first()?.0 + second * i64::from(pool.total);
         let allowed = |id: &NamespaceId| {
-            free > reserve / 2 || self.members[id.0 as usize].running[kind.0 as usize] == 0
+            free > reserve / 2 || self.members[id.0 as usize].running[kind.index()] == 0
         };
         let in_turn = |id: &NamespaceId| {
-            let ready = &self.members[id.0 as usize].ready[kind.0 as usize];
+            let ready = &self.members[id.0 as usize].ready[kind.index()];
             let last = ready.first().map_or(0, |(time, _)| time + second);
             ready.iter().take_while(move |(time, _)| *time <= last)
         };
@@ -284,10 +240,10 @@ impl Fair {
 
     /// Schedulers whose turn on `kind` is next, about `most`; the first ones of every namespace.
     pub(crate) fn in_line(&self, kind: KindId, most: usize) -> Vec<Handle> {
-        let ready = &self.pools[kind.0 as usize].ready;
+        let ready = &self.pools[kind].ready;
         let each = most.div_ceil(ready.len().clamp(1, most));
         let first = |id: &NamespaceId| {
-            self.members[id.0 as usize].ready[kind.0 as usize]
+            self.members[id.0 as usize].ready[kind.index()]
                 .iter()
                 .take(each)
         };
@@ -334,9 +290,9 @@ impl Fair {
 
     fn enlist(&mut self, share: &FairShare, kind: KindId) {
         let member = &mut self.members[share.namespace.0 as usize];
-        let ready = &mut member.ready[kind.0 as usize];
+        let ready = &mut member.ready[kind.index()];
         if ready.is_empty() {
-            self.pools[kind.0 as usize]
+            self.pools[kind]
                 .ready
                 .insert((member.time, share.namespace));
         }
@@ -345,10 +301,10 @@ impl Fair {
 
     fn unlist(&mut self, share: &FairShare, kind: KindId) {
         let member = &mut self.members[share.namespace.0 as usize];
-        let ready = &mut member.ready[kind.0 as usize];
+        let ready = &mut member.ready[kind.index()];
         ready.remove(&(share.time, share.handle));
         if ready.is_empty() {
-            self.pools[kind.0 as usize]
+            self.pools[kind]
                 .ready
                 .remove(&(member.time, share.namespace));
         }
@@ -358,10 +314,11 @@ impl Fair {
     fn set_time(&mut self, id: NamespaceId, time: VirtualTime) {
         let member = &mut self.members[id.0 as usize];
         let old = std::mem::replace(&mut member.time, time);
-        for (kind, ready) in member.ready.iter().enumerate() {
-            if !ready.is_empty() {
-                self.pools[kind].ready.remove(&(old, id));
-                self.pools[kind].ready.insert((time, id));
+        for kind in self.pools.kinds() {
+            if !member.ready[kind.index()].is_empty() {
+                let ready = &mut self.pools[kind].ready;
+                ready.remove(&(old, id));
+                ready.insert((time, id));
             }
         }
         if self.active.remove(&(old, id)) {

@@ -8,7 +8,7 @@ use crate::core::{
     Time,
     model::limits::{LIMIT_WAIT, Limit, Limits, RATE_BURST},
 };
-use std::time::Duration;
+use std::{ops::AddAssign, time::Duration};
 
 /// Which limit stands in the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,13 @@ pub(crate) struct Over {
 pub(crate) struct Usage {
     pub tasks: i64,
     pub bytes: i64,
+}
+
+impl AddAssign for Usage {
+    fn add_assign(&mut self, other: Usage) {
+        self.tasks += other.tasks;
+        self.bytes += other.bytes;
+    }
 }
 
 /// By namespace.

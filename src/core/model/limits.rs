@@ -18,7 +18,7 @@ pub const MAX_ORDER: i64 = (1 << 53) - 1;
 /// How long a request id is remembered.
 pub const REQUEST_MEMORY: Duration = Duration::from_secs(15 * 60);
 /// Executor time charged in advance.
-pub const CHARGE: Duration = Duration::from_secs(1);
+pub const SLOT_CHARGE: Duration = Duration::from_secs(1);
 
 /// When to try again over a limit that says nothing better.
 pub const LIMIT_WAIT: Duration = Duration::from_secs(1);

@@ -233,6 +233,17 @@ pub struct Run {
     pub spec: Arc<Spec>,
 }
 
+impl Work {
+    /// Whether it occupies a session of an executor, and therefore has a body to send there. Work
+    /// without one ends when it is handed out.
+    pub fn has_session(&self) -> bool {
+        match self {
+            Work::Noop => false,
+            Work::Sql { .. } => true,
+        }
+    }
+}
+
 impl TaskOptions {
     /// Nothing is set.
     pub fn is_default(&self) -> bool {
@@ -261,9 +272,9 @@ impl TaskOptions {
         }
     }
 
-    /// Never started twice.
-    pub fn at_most_once(&self) -> bool {
-        self.delivery == Some(Delivery::AtMostOnce)
+    /// What a crash may do; AT_LEAST_ONCE unless said otherwise.
+    pub fn delivery(&self) -> Delivery {
+        self.delivery.unwrap_or(Delivery::AtLeastOnce)
     }
 }
 

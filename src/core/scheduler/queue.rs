@@ -17,7 +17,7 @@ pub(crate) mod span;
 
 pub(crate) use span::Span;
 
-use crate::core::{Order, Seq, Time, fairness::fair_share::KindId};
+use crate::core::{Order, Seq, Time, fairness::pool::KindId};
 use delayed::{Delayed, DelayedSpans};
 use group::Group;
 use std::collections::BTreeMap;

@@ -159,8 +159,8 @@ impl Shard {
         let schedulers = self
             .schedulers
             .iter()
-            .filter(|(_, scheduler)| scheduler.image.state != SchedulerState::Released)
-            .map(|(handle, scheduler)| (*handle, scheduler.digest(now)));
+            .filter(|scheduler| scheduler.image.state != SchedulerState::Released)
+            .map(|scheduler| (scheduler.handle(), scheduler.digest(now)));
         Digest {
             schedulers: schedulers.collect(),
             quotas: quotas.collect(),
@@ -181,9 +181,9 @@ impl Scheduler {
             image,
             highest_seq: self.highest_seq,
             done_no: self.done_no,
-            quiesced: self.resting,
-            unfinished: self.open.ranges(),
-            first_day: self.open.first_day(),
+            quiesced: self.quiesced,
+            unfinished: self.ledger.ranges.ranges(),
+            first_day: self.ledger.ranges.first_day(),
             by_order: self.queue.unfinished_by_order(),
             tasks: self.task_digests(now),
             deadlines: self.deadline_digests(now),
@@ -203,7 +203,7 @@ impl Scheduler {
             };
             (&delayed.span, state, Attempt(0))
         });
-        let running = self.in_flight.values().map(|flight| {
+        let running = self.running.by_first.values().map(|flight| {
             let cancel = flight.cancel;
             if flight.recorded || cancel {
                 (
@@ -272,9 +272,9 @@ impl Scheduler {
     /// The deadlines noted, as far as their tasks are unfinished, joined where they are equal.
     fn deadline_digests(&self, now: Time) -> Vec<(Seq, Seq, Time)> {
         let mut deadlines: Vec<(Seq, Seq, Time)> = Vec::new();
-        for ((at, first), (last, _)) in self.deadlines.iter().filter(|((at, _), _)| *at > now) {
-            let open = self.open.within(*first, *last);
-            deadlines.extend(open.into_iter().map(|(first, last)| (first, last, *at)));
+        for (first, last, at) in self.ledger.deadlines.after(now) {
+            let open = self.ledger.ranges.within(first, last);
+            deadlines.extend(open.into_iter().map(|(first, last)| (first, last, at)));
         }
         deadlines.sort_unstable();
         deadlines.dedup_by(|next, one| {

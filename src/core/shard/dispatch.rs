@@ -1,153 +1,134 @@
-//! Handing free slots to those whose turn it is. One decision covers barrier, limit, share and slot: a task that cannot
-//! run is never picked (design 5.4).
+//! Handing free slots to those whose turn it is. One decision covers barrier, limit, share and slot:
+//! a task that cannot run is never picked.
 
 use crate::core::{
-    Action, Assignment, Attempt, AttemptEvent, AttemptRecord, Handle, Output, Shard, Time,
-    TimeLimit, Work,
-    fairness::fair_share::{Fair, Grant, KindId},
-    model::limits,
-    scheduler::{InFlight, Scheduler, queue::Span},
+    Action, Assignment, Attempt, AttemptEvent, AttemptRecord, Delivery, Handle, Shard, Time,
+    TimeLimit, Turn,
+    fairness::{
+        fair_share::{Fair, Grant},
+        pool::KindId,
+    },
+    model::limits::SLOT_CHARGE,
+    scheduler::{Scheduler, in_flight::InFlight, queue::Span},
 };
+use std::cmp::Reverse;
 
 impl Shard {
     /// Gives every free slot to the scheduler whose turn it is, as far as there are takers.
-    pub(crate) fn dispatch(&mut self, now: Time, out: &mut Output) {
-        for kind in (0..self.fair.pools().len()).map(|kind| KindId(kind as u16)) {
+    pub(crate) fn dispatch(&mut self, turn: &mut Turn) {
+        for kind in self.fair.pools.kinds() {
             while let Some(grant) = self.next_grant(kind) {
-                self.start(now, kind, grant, out);
+                self.start(turn, kind, grant);
+                // The next pick needs the fair share as it is now.
+                self.refresh();
             }
         }
     }
 
     fn next_grant(&self, kind: KindId) -> Option<Grant> {
         let runs = |handle| {
-            self.schedulers
-                .get(&handle)
-                .is_some_and(|s| Fair::runs(&s.share, kind))
+            let scheduler = self.schedulers.get(handle);
+            scheduler.is_some_and(|s| Fair::runs(&s.share, kind))
         };
         self.fair
             .pick(kind)
             .or_else(|| self.fair.pick_newcomer(kind, runs))
     }
 
-    fn start(&mut self, now: Time, kind: KindId, grant: Grant, out: &mut Output) {
-        let handle = grant.handle;
-        let sessionless = self.fair.pools()[kind.0 as usize].work == Work::Noop;
-        let scheduler = self
-            .schedulers
-            .get_mut(&handle)
-            .expect("listed schedulers are in memory");
+    fn start(&mut self, turn: &mut Turn, kind: KindId, grant: Grant) {
+        let (now, handle) = (turn.now, grant.handle);
+        let has_session = self.fair.pools[kind].work.has_session();
+        let scheduler = self.schedulers.expect_mut(handle);
         if scheduler.is_overdue(now) {
-            self.slice_later(now, handle);
-            return self.refresh(handle);
+            return self.slice_later(now, handle);
         }
-        let most = if sessionless {
-            grant.slots.min(scheduler.room())
-        } else {
+        let most = if has_session {
             1
+        } else {
+            grant.slots.min(scheduler.capacity())
         };
         let start_limit = scheduler.start_limit();
-        if let Some(span) = scheduler.queue.take(kind, start_limit, most) {
-            let (attempt, again) = scheduler.next_attempt(&span, sessionless);
-            let options = &span.spec.options;
-            // Tasks that waited for their time, or that pass suspects, start out of turn: only a row tells a later owner.
-            let out_of_turn = options.not_before.is_some() || scheduler.suspects > 0;
-            let recorded = again || (!sessionless && (options.at_most_once() || out_of_turn));
-            if recorded {
-                out.records
-                    .attempts
-                    .push(start_record(handle, &span, attempt, now));
-            }
-            out.actions
-                .push(Action::Dispatch(scheduler.assignment(now, &span, attempt)));
-            let count = span.count;
-            let charged = limits::CHARGE.as_micros() as i64;
-            if !sessionless {
-                self.young.push_back((now, handle, span.first));
-            }
-            self.fair.occupy(&mut scheduler.share, kind, count);
-            self.fair
-                .charge(&mut scheduler.share, charged * i64::from(count));
-            scheduler.running += count;
-            let flight = InFlight {
-                span,
-                attempt,
-                since: now,
-                charged,
-                cancel: false,
-                recorded,
-                suspect: false,
-            };
-            scheduler.in_flight.insert(flight.span.first, flight);
+        let Some(span) = scheduler.queue.take(kind, start_limit, most) else {
+            return;
+        };
+        let (attempt, again) = scheduler.next_attempt(&span, has_session);
+        let recorded = again || (has_session && scheduler.must_record(&span));
+        if recorded {
+            let record = start_record(handle, &span, attempt, now);
+            turn.out.records.attempts.push(record);
         }
-        self.refresh(handle);
+        let assignment = scheduler.assignment(now, &span, attempt);
+        turn.out.actions.push(Action::Dispatch(assignment));
+        if has_session {
+            self.young.push_back((now, handle, span.first));
+        }
+        let flight = InFlight {
+            span,
+            attempt,
+            since: now,
+            charged: SLOT_CHARGE.as_micros() as i64,
+            cancel: false,
+            recorded,
+            in_doubt: false,
+        };
+        scheduler.begin(now, &mut self.fair, flight);
     }
 
     /// Gives attempts that have lasted a row in the journal, and charges those that go on.
-    pub(crate) fn watch_attempts(&mut self, now: Time, out: &mut Output) {
+    pub(crate) fn watch_attempts(&mut self, turn: &mut Turn) {
         while let Some((since, handle, first)) = self.young.front().copied()
-            && since + self.limits.long_attempt <= now
+            && since + self.limits.long_attempt <= turn.now
         {
             self.young.pop_front();
-            let Some(scheduler) = self.schedulers.get_mut(&handle) else {
+            let Some(scheduler) = self.schedulers.get_mut(handle) else {
                 continue;
             };
-            let Some(flight) = scheduler
-                .in_flight
-                .get_mut(&first)
-                .filter(|flight| flight.since == since)
-            else {
+            let flight = scheduler.running.by_first.get_mut(&first);
+            let Some(flight) = flight.filter(|flight| flight.since == since) else {
                 continue;
             };
             if !flight.recorded {
                 flight.recorded = true;
-                out.records.attempts.push(start_record(
-                    handle,
-                    &flight.span,
-                    flight.attempt,
-                    since,
-                ));
+                let record = start_record(handle, &flight.span, flight.attempt, since);
+                turn.out.records.attempts.push(record);
             }
-            self.charges.push(std::cmp::Reverse((
-                Time(since.0 + flight.charged),
-                handle,
-                first,
-            )));
+            let due = Time(since.0 + flight.charged);
+            self.charges.push(Reverse((due, handle, first)));
         }
-        self.charge_attempts(now);
+        self.charge_attempts(turn.now);
     }
 
     fn charge_attempts(&mut self, now: Time) {
-        let second = limits::CHARGE.as_micros() as i64;
-        while let Some(std::cmp::Reverse((due, handle, first))) = self.charges.peek().copied()
+        let charge = SLOT_CHARGE.as_micros() as i64;
+        while let Some(Reverse((due, handle, first))) = self.charges.peek().copied()
             && due <= now
         {
             self.charges.pop();
-            let Some(scheduler) = self.schedulers.get_mut(&handle) else {
+            let Some(scheduler) = self.schedulers.get_mut(handle) else {
                 continue;
             };
-            let Some(flight) = scheduler.in_flight.get_mut(&first) else {
+            let Some(flight) = scheduler.running.by_first.get_mut(&first) else {
                 continue;
             };
             if flight.since.0 + flight.charged != due.0 {
                 continue;
             }
-            flight.charged += second;
-            self.fair
-                .charge(&mut scheduler.share, second * i64::from(flight.span.count));
+            flight.charged += charge;
+            let change = charge * i64::from(flight.span.count);
+            self.fair.charge(&mut scheduler.share, change);
             self.charges
-                .push(std::cmp::Reverse((due + limits::CHARGE, handle, first)));
+                .push(Reverse((due + SLOT_CHARGE, handle, first)));
         }
     }
 }
 
 impl Scheduler {
-    /// The number of the next attempt of the tasks of `span`, and whether it follows another one, known or suspected. Such
-    /// a one is recorded before it starts, so that no number is given twice and a task that kills its host is counted
-    /// (design 7).
-    fn next_attempt(&mut self, span: &Span, sessionless: bool) -> (Attempt, bool) {
+    /// The number of the next attempt of the tasks of `span`, and whether it follows another one,
+    /// known or possible. Such a one is recorded before it starts, so that no number is given twice
+    /// and a task that kills its host is counted.
+    fn next_attempt(&mut self, span: &Span, has_session: bool) -> (Attempt, bool) {
         match self.histories.get_mut(&span.first) {
-            Some(history) if !sessionless => {
+            Some(history) if has_session => {
                 history.attempt.0 += 1;
                 (history.attempt, true)
             }
@@ -155,12 +136,19 @@ impl Scheduler {
         }
     }
 
-    fn assignment(&self, now: Time, span: &Span, attempt: Attempt) -> Assignment {
+    /// Whether a first attempt is recorded before it starts: one that must not start twice, and one
+    /// out of turn (its task waited for a time, or passes tasks in doubt), which a later owner
+    /// cannot infer from the task's number.
+    fn must_record(&self, span: &Span) -> bool {
         let options = &span.spec.options;
-        let deadline = options
-            .deadline
-            .map(|deadline| span.submitted_at + deadline);
-        let time_limit = match (options.timeout, deadline) {
+        match options.delivery() {
+            Delivery::AtMostOnce => true,
+            Delivery::AtLeastOnce => options.not_before.is_some() || self.running.in_doubt > 0,
+        }
+    }
+
+    fn assignment(&self, now: Time, span: &Span, attempt: Attempt) -> Assignment {
+        let time_limit = match (span.spec.options.timeout, span.deadline()) {
             (Some(timeout), Some(deadline)) if now + timeout <= deadline => {
                 Some(TimeLimit::Timeout(timeout))
             }

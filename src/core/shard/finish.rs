@@ -1,11 +1,11 @@
 //! The one path on which a task ends, whoever asks: executor, cancel, release, deadline, recovery.
 //!
-//! It gives the event its number, opens the barrier, and applies the failure rule (design 5.5).
+//! It gives the event its number, opens the barrier, and applies the failure rule.
 
 use crate::core::{
-    Attempt, Done, DoneNo, Halt, Handle, OnFailure, Order, Outcome, Output, ReleaseMode,
-    SchedulerState, Seq, Shard, TaskError, TaskResult, Time, fairness::quota::Usage,
-    scheduler::queue::Span,
+    Attempt, Done, DoneNo, Halt, Handle, OnFailure, Order, Outcome, ReleaseMode, SchedulerState,
+    Seq, Shard, TaskError, TaskResult, Time, Turn,
+    scheduler::{Scheduler, queue::Span},
 };
 use std::sync::Arc;
 
@@ -46,70 +46,51 @@ impl Ending {
             result: None,
         }
     }
+
+    fn of(self, span: &Span) -> Done {
+        Done {
+            first: span.first,
+            count: span.count,
+            order: span.order,
+            outcome: self.outcome,
+            attempt: self.attempt,
+            started: self.started,
+            ended: self.ended,
+            slot: self.slot,
+            backend_pid: self.backend_pid,
+            error: self.error,
+            result: self.result,
+        }
+    }
 }
 
 impl Shard {
     /// Ends the tasks of `span`, which has been taken out of the queue or of what runs.
-    pub(crate) fn finish(
-        &mut self,
-        now: Time,
-        handle: Handle,
-        span: &Span,
-        ending: Ending,
-        out: &mut Output,
-    ) {
-        let scheduler = self
-            .schedulers
-            .get_mut(&handle)
-            .expect("the scheduler is in memory");
-        let count = i64::from(span.count);
+    pub(crate) fn finish(&mut self, turn: &mut Turn, handle: Handle, span: &Span, ending: Ending) {
+        let scheduler = self.schedulers.expect_mut(handle);
         let done_no = DoneNo(scheduler.done_no.0 + 1);
-        scheduler.done_no.0 += count;
-        scheduler.unfinished -= count;
-        scheduler.open.remove(span.first, span.last());
+        scheduler.done_no.0 += i64::from(span.count);
         scheduler.queue.finished(span.order, span.count);
-        if !scheduler.histories.is_empty() {
-            for seq in span.first.0..=span.last().0 {
-                scheduler.histories.remove(&Seq(seq));
-            }
-        }
-        scheduler.forget_deadline(span);
-        let bytes = scheduler.sizes.remove(span.first, span.last());
-        self.quotas.ended(
-            scheduler.share.namespace,
-            Usage {
-                tasks: count,
-                bytes,
-            },
-        );
-        out.touched.insert(handle);
+        scheduler.forget_histories(span);
+        let usage = scheduler.ledger.end(span);
+        self.quotas.ended(scheduler.share.namespace, usage);
+        self.fair.pools.remove_users(span.kind, span.count);
+        turn.progressed(handle);
         let failed = ending.outcome.is_failure();
-        let done = Done {
-            first: span.first,
-            count: span.count,
-            order: span.order,
-            outcome: ending.outcome,
-            attempt: ending.attempt,
-            started: ending.started,
-            ended: ending.ended,
-            slot: ending.slot,
-            backend_pid: ending.backend_pid,
-            error: ending.error,
-            result: ending.result,
-        };
-        let rows = out.push_done(handle, done_no, done);
-        self.fall_behind(handle, span.count, rows);
+        let done = ending.of(span);
+        let rows = turn.out.push_done(handle, done_no, done);
+        self.add_uncovered(handle, span.count, rows);
         if let (true, Some(order)) = (failed, span.order) {
-            self.apply_failure_rule(handle, order, span.first, out);
+            self.apply_failure_rule(turn, handle, order, span.first);
         }
-        self.close_if_ended(now, handle, out);
-        self.checkpoint_if_due(now, handle, out);
-        self.doze(now, handle);
+        self.end_if_done(turn, handle);
+        self.checkpoint_if_due(turn, handle);
+        self.note_idle(turn.now, handle);
     }
 
-    fn apply_failure_rule(&mut self, handle: Handle, order: Order, seq: Seq, out: &mut Output) {
+    fn apply_failure_rule(&mut self, turn: &mut Turn, handle: Handle, order: Order, seq: Seq) {
         let most = self.limits.halt_failed;
-        let scheduler = self.scheduler_mut(handle);
+        let scheduler = self.schedulers.expect_mut(handle);
         match scheduler.image.settings.on_failure {
             OnFailure::Continue => return,
             OnFailure::Halt => {
@@ -122,24 +103,40 @@ impl Shard {
                     halt.failed.push(seq);
                 }
                 if scheduler.image.release_mode == Some(ReleaseMode::Finish) {
-                    self.begin_bulk(handle, Some(order));
+                    self.begin_cancel(handle, Some(order));
                 }
             }
             OnFailure::CancelRest if scheduler.queue.goes_above(order) => {
-                self.begin_bulk(handle, Some(order))
+                self.begin_cancel(handle, Some(order))
             }
             OnFailure::CancelRest => return,
         }
-        self.record(handle, out);
+        self.record(turn, handle);
     }
 
-    /// A released scheduler whose last task has ended is over.
-    pub(crate) fn close_if_ended(&mut self, now: Time, handle: Handle, out: &mut Output) {
-        let scheduler = self.scheduler_mut(handle);
-        if scheduler.image.state == SchedulerState::Releasing && scheduler.unfinished == 0 {
-            scheduler.image.state = SchedulerState::Released;
-            scheduler.last_activity = now;
-            self.checkpoint(now, handle, out);
+    /// A released scheduler ends with its last task.
+    pub(crate) fn end_if_done(&mut self, turn: &mut Turn, handle: Handle) {
+        let scheduler = self.schedulers.expect(handle);
+        if scheduler.image.state == SchedulerState::Releasing && scheduler.ledger.count == 0 {
+            self.on_ended(turn, handle);
+        }
+    }
+
+    /// The one place that every scheduler passes when it has ended, whatever ended it.
+    fn on_ended(&mut self, turn: &mut Turn, handle: Handle) {
+        let scheduler = self.schedulers.expect_mut(handle);
+        scheduler.image.state = SchedulerState::Released;
+        scheduler.last_activity = turn.now;
+        self.checkpoint(turn, handle);
+    }
+}
+
+impl Scheduler {
+    fn forget_histories(&mut self, span: &Span) {
+        if !self.histories.is_empty() {
+            for seq in span.first.0..=span.last().0 {
+                self.histories.remove(&Seq(seq));
+            }
         }
     }
 }

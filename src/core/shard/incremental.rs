@@ -1,7 +1,7 @@
 //! Incremental effects, carried out in slices between other commands: of one durable intention (design 5.9), or of time that has
 //! passed. What is left to do follows from the unfinished set, the rows and the time, so it goes on after a recovery.
 
-use crate::core::{Handle, Order, Outcome, Output, Shard, Time};
+use crate::core::{Handle, Order, Outcome, Shard, Time, Turn};
 use std::{collections::VecDeque, time::Duration};
 
 /// Who is to get a slice, and when.
@@ -32,28 +32,28 @@ impl Incremental {
 
 impl Shard {
     /// Intends to cancel what waits above `above` (`None`: everything). The caller records the scheduler.
-    pub(crate) fn begin_bulk(&mut self, handle: Handle, above: Option<Order>) {
-        self.scheduler_mut(handle).intend_cancel(above);
+    pub(crate) fn begin_cancel(&mut self, handle: Handle, above: Option<Order>) {
+        self.schedulers.expect_mut(handle).intend_cancel(above);
         self.queue_slice(handle);
     }
 
     /// Leaves what time has brought to the slices. Nothing starts whose deadline has passed.
     pub(crate) fn slice_later(&mut self, now: Time, handle: Handle) {
-        let scheduler = self.scheduler_mut(handle);
+        let scheduler = self.schedulers.expect_mut(handle);
         scheduler.overdue = scheduler.is_overdue(now);
         self.queue_slice(handle);
     }
 
     pub(crate) fn queue_slice(&mut self, handle: Handle) {
-        if !std::mem::replace(&mut self.scheduler_mut(handle).sliced, true) {
+        if !std::mem::replace(&mut self.schedulers.expect_mut(handle).sliced, true) {
             self.incremental.queue.push_back(handle);
         }
     }
 
     /// One slice for this batch, shared by the schedulers that have a bulk effect under way. While callers ask for other
     /// things there is a pause between two slices, in which batches are as short as ever.
-    pub(crate) fn run_slices(&mut self, now: Time, out: &mut Output) {
-        if self.incremental.next_due() > now {
+    pub(crate) fn run_slices(&mut self, turn: &mut Turn) {
+        if self.incremental.next_due() > turn.now {
             return;
         }
         let pause = if std::mem::take(&mut self.incremental.asked) {
@@ -61,37 +61,36 @@ impl Shard {
         } else {
             Duration::ZERO
         };
-        self.incremental.from = now + pause;
+        self.incremental.from = turn.now + pause;
         let mut left = self.limits.slice;
         while left > 0
             && let Some(handle) = self.incremental.queue.pop_front()
         {
-            let Some(scheduler) = self.schedulers.get_mut(&handle) else {
+            let Some(scheduler) = self.schedulers.get_mut(handle) else {
                 continue;
             };
             scheduler.sliced = false;
-            let taken = self.slice(now, handle, left, out);
+            let taken = self.slice(turn, handle, left);
             // Its row is a record too.
             left -= taken.max(1);
-            self.refresh(handle);
         }
     }
 
     /// Does up to `most` of what there is to do for a scheduler. Returns how much that was.
-    fn slice(&mut self, now: Time, handle: Handle, most: u32, out: &mut Output) -> u32 {
-        let overdue = self.end_overdue(now, handle, most, out);
-        let scheduler = self.scheduler_mut(handle);
-        scheduler.overdue = scheduler.is_overdue(now);
+    fn slice(&mut self, turn: &mut Turn, handle: Handle, most: u32) -> u32 {
+        let overdue = self.end_overdue(turn, handle, most);
+        let scheduler = self.schedulers.expect_mut(handle);
+        scheduler.overdue = scheduler.is_overdue(turn.now);
         if scheduler.overdue {
             self.queue_slice(handle);
             return overdue;
         }
-        self.release_if_idle(now, handle, out);
-        overdue + self.cancel_some(now, handle, most - overdue, out)
+        self.release_if_idle(turn, handle);
+        overdue + self.cancel_some(turn, handle, most - overdue)
     }
 
-    fn cancel_some(&mut self, now: Time, handle: Handle, most: u32, out: &mut Output) -> u32 {
-        let scheduler = self.scheduler_mut(handle);
+    fn cancel_some(&mut self, turn: &mut Turn, handle: Handle, most: u32) -> u32 {
+        let scheduler = self.schedulers.expect_mut(handle);
         let Some(intention) = scheduler.image.cancel_rest else {
             return 0;
         };
@@ -101,18 +100,17 @@ impl Shard {
         let taken = spans.iter().map(|span| span.count).sum();
         for span in &spans {
             self.end_waiting(
-                now,
+                turn,
                 handle,
                 span,
                 Outcome::Cancelled,
                 "CANCELLED",
                 "cancelled with the rest",
-                out,
             );
         }
         if taken < most {
-            self.scheduler_mut(handle).image.cancel_rest = None;
-            self.record(handle, out);
+            self.schedulers.expect_mut(handle).image.cancel_rest = None;
+            self.record(turn, handle);
         } else {
             self.queue_slice(handle);
         }

@@ -2,8 +2,8 @@
 
 use super::finish::Ending;
 use crate::core::{
-    Attempt, Handle, Outcome, Output, Reject, ReleaseMode, Reply, SchedulerState, Seq,
-    SettingsField, Shard, TaskRef, Time, Update,
+    Attempt, Handle, Outcome, Reject, ReleaseMode, Reply, SchedulerState, Seq, SettingsField,
+    Shard, TaskRef, Turn, Update,
 };
 use std::sync::Arc;
 
@@ -12,13 +12,12 @@ impl Shard {
     /// for it.
     pub(crate) fn release(
         &mut self,
-        now: Time,
+        turn: &mut Turn,
         handle: Handle,
         mode: ReleaseMode,
         abandoned: bool,
-        out: &mut Output,
     ) -> Reply {
-        let scheduler = self.scheduler_mut(handle);
+        let scheduler = self.schedulers.expect_mut(handle);
         let already = scheduler.image.state != SchedulerState::Open;
         let harder = mode == ReleaseMode::Cancel
             && scheduler.image.release_mode == Some(ReleaseMode::Finish);
@@ -26,7 +25,7 @@ impl Shard {
         if !already || (harder && !over) {
             scheduler.image.state = SchedulerState::Releasing;
             scheduler.image.release_mode = Some(mode);
-            scheduler.image.released_at.get_or_insert(now);
+            scheduler.image.released_at.get_or_insert(turn.now);
             // The rest is to finish: a caller who says so means to go on. One that was left alone stays paused.
             scheduler.image.paused &= abandoned;
             let (namespace, halt) = (
@@ -37,37 +36,39 @@ impl Shard {
                 self.quotas.closed(namespace);
             }
             match (mode, halt) {
-                (ReleaseMode::Cancel, _) => self.cancel_everything(now, handle, out),
-                (ReleaseMode::Finish, Some(order)) => self.begin_bulk(handle, Some(order)),
+                (ReleaseMode::Cancel, _) => self.cancel_everything(turn, handle),
+                (ReleaseMode::Finish, Some(order)) => self.begin_cancel(handle, Some(order)),
                 (ReleaseMode::Finish, None) => {}
             }
-            self.record(handle, out);
-            self.close_if_ended(now, handle, out);
+            self.record(turn, handle);
+            self.end_if_done(turn, handle);
         }
-        let scheduler = self.scheduler_mut(handle);
+        let scheduler = self.schedulers.expect_mut(handle);
         Reply::Released {
             already,
-            pending: scheduler.unfinished,
+            pending: scheduler.ledger.count,
             done_no: scheduler.done_no,
         }
     }
 
-    fn cancel_everything(&mut self, now: Time, handle: Handle, out: &mut Output) {
-        self.begin_bulk(handle, None);
+    fn cancel_everything(&mut self, turn: &mut Turn, handle: Handle) {
+        self.begin_cancel(handle, None);
         let running: Vec<Seq> = self
-            .scheduler_mut(handle)
-            .in_flight
+            .schedulers
+            .expect_mut(handle)
+            .running
+            .by_first
             .keys()
             .copied()
             .collect();
         for first in running {
-            self.stop(now, handle, first, out);
+            self.stop(turn, handle, first);
         }
     }
 
     /// Puts the named settings in place of the present ones. A lower limit kills nothing: it drains.
-    pub(crate) fn update(&mut self, handle: Handle, update: &Update, out: &mut Output) -> Reply {
-        let scheduler = self.scheduler_mut(handle);
+    pub(crate) fn update(&mut self, turn: &mut Turn, handle: Handle, update: &Update) -> Reply {
+        let scheduler = self.schedulers.expect_mut(handle);
         let settings = Arc::make_mut(&mut scheduler.image.settings);
         let new = update.settings.clone();
         for field in &update.fields {
@@ -87,19 +88,19 @@ impl Shard {
         }
         scheduler.share.weight = settings.weight;
         let view = scheduler.view();
-        self.record(handle, out);
+        self.record(turn, handle);
         Reply::Scheduler(Box::new(view))
     }
 
     /// Pause starts nothing more; resume goes on, and with `ignore_failures` lifts a halt.
     pub(crate) fn set_paused(
         &mut self,
+        turn: &mut Turn,
         handle: Handle,
         paused: bool,
         ignore_failures: bool,
-        out: &mut Output,
     ) -> Reply {
-        let scheduler = self.scheduler_mut(handle);
+        let scheduler = self.schedulers.expect_mut(handle);
         let lifts = ignore_failures && scheduler.image.halt.is_some();
         if lifts {
             scheduler.image.halt = None;
@@ -108,26 +109,21 @@ impl Shard {
         scheduler.image.paused = paused;
         let view = scheduler.view();
         if changed {
-            self.record(handle, out);
+            self.record(turn, handle);
         }
         Reply::Scheduler(Box::new(view))
     }
 
     /// A waiting task ends at once and never starts; a running one is stopped, and its report says what came first.
-    pub(crate) fn cancel(
-        &mut self,
-        now: Time,
-        handle: Handle,
-        place: TaskRef,
-        out: &mut Output,
-    ) -> Reply {
+    pub(crate) fn cancel(&mut self, turn: &mut Turn, handle: Handle, place: TaskRef) -> Reply {
         let TaskRef { seq, order } = place;
-        let scheduler = self.scheduler_mut(handle);
+        let scheduler = self.schedulers.expect_mut(handle);
         if seq.0 < 1 || seq > scheduler.highest_seq {
             return Reply::Rejected(Reject::UnknownTask);
         }
-        if let Some((first, _)) = scheduler.in_flight_of(seq) {
-            self.stop(now, handle, first, out);
+        if let Some(flight) = scheduler.running.holding(seq) {
+            let first = flight.span.first;
+            self.stop(turn, handle, first);
             return Reply::Cancelling {
                 running: true,
                 cancelled: false,
@@ -136,13 +132,12 @@ impl Shard {
         let spans = scheduler.queue.remove_of(order, seq, seq);
         for span in &spans {
             self.end_waiting(
-                now,
+                turn,
                 handle,
                 span,
                 Outcome::Cancelled,
                 "CANCELLED",
                 "cancelled before it ran",
-                out,
             );
         }
         Reply::Cancelling {
@@ -155,25 +150,24 @@ impl Shard {
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn end_waiting(
         &mut self,
-        now: Time,
+        turn: &mut Turn,
         handle: Handle,
         span: &crate::core::Span,
         outcome: Outcome,
         code: &str,
         message: &str,
-        out: &mut Output,
     ) {
         let attempt = self
-            .scheduler_mut(handle)
+            .schedulers
+            .expect_mut(handle)
             .histories
             .get(&span.first)
             .map_or(Attempt(0), |history| history.attempt);
         self.finish(
-            now,
+            turn,
             handle,
             span,
-            Ending::idle(outcome, attempt, now, code, message),
-            out,
+            Ending::idle(outcome, attempt, turn.now, code, message),
         );
     }
 }

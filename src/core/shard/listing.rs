@@ -37,14 +37,14 @@ impl Piece {
 impl Shard {
     /// Where tasks stand; `None` for those that have ended.
     pub(crate) fn locate(&mut self, handle: Handle, places: &[TaskRef]) -> Reply {
-        let scheduler = self.scheduler_mut(handle);
-        let standing = |place: &TaskRef| {
+        let scheduler = self.schedulers.expect_mut(handle);
+        let state_of = |place: &TaskRef| {
             Some((
-                scheduler.standing(*place)?,
+                scheduler.state_of(*place)?,
                 scheduler.attempts_begun(place.seq),
             ))
         };
-        Reply::Located(places.iter().map(standing).collect())
+        Reply::Located(places.iter().map(state_of).collect())
     }
 
     /// The newest tasks before `before` that are of a phase.
@@ -57,7 +57,7 @@ impl Shard {
         limit: usize,
     ) -> Reply {
         let steps = self.limits.listing_steps;
-        let scheduler = self.scheduler_mut(handle);
+        let scheduler = self.schedulers.expect_mut(handle);
         let newest = Seq(before.0.min(scheduler.highest_seq.0 + 1) - 1);
         let pieces = match (phase, order) {
             (Phase::Done, _) => minus(
@@ -102,9 +102,9 @@ fn found(mut pieces: Pieces<'_>, limit: usize, steps: usize) -> Reply {
 }
 
 impl Scheduler {
-    fn standing(&self, place: TaskRef) -> Option<TaskState> {
+    fn state_of(&self, place: TaskRef) -> Option<TaskState> {
         let TaskRef { seq, order } = place;
-        if let Some((_, flight)) = self.in_flight_of(seq) {
+        if let Some(flight) = self.running.holding(seq) {
             return Some(TaskState::Running {
                 since: flight.since,
             });
@@ -127,7 +127,7 @@ impl Scheduler {
 
     /// Attempts of a task that have begun.
     fn attempts_begun(&self, seq: Seq) -> Attempt {
-        let running = self.in_flight_of(seq).map(|(_, flight)| flight.attempt);
+        let running = self.running.holding(seq).map(|flight| flight.attempt);
         running
             .or_else(|| self.histories.get(&seq).map(|history| history.attempt))
             .unwrap_or_default()
@@ -142,7 +142,8 @@ impl Scheduler {
                 .newest_startable(self.start_limit(), order, newest),
             Phase::Running => {
                 let flights = self
-                    .in_flight
+                    .running
+                    .by_first
                     .range(..=newest)
                     .rev()
                     .filter(move |(_, flight)| of_order(flight.span.order));
@@ -178,7 +179,8 @@ impl Scheduler {
 
     fn unfinished(&self, newest: Seq) -> Pieces<'_> {
         Box::new(
-            self.open
+            self.ledger
+                .ranges
                 .up_to(newest)
                 .map(|(first, last)| Piece::new(first, last)),
         )

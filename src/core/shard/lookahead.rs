@@ -1,8 +1,8 @@
 //! Which tasks start next. The loop reads their bodies ahead; nothing here changes anything.
 
 use crate::core::{
-    Handle, Order, Seq, Shard, Work,
-    fairness::fair_share::{Fair, KindId},
+    Handle, Order, Seq, Shard,
+    fairness::pool::KindId,
     scheduler::queue::{Queue, Span},
 };
 use std::collections::BTreeMap;
@@ -23,16 +23,10 @@ pub struct SeqRange {
 impl Shard {
     /// Schedulers whose turn comes next on slots that run bodies, about `most` per kind; the first ones of every namespace.
     pub fn in_line(&self, most: usize) -> Vec<Handle> {
-        let with_bodies = |(_, pool): &(usize, &crate::core::Pool)| pool.work != Work::Noop;
-        let kinds = self
-            .fair
-            .pools()
-            .iter()
-            .enumerate()
-            .filter(with_bodies)
-            .map(|(kind, _)| KindId(kind as u16));
+        let kinds = self.fair.pools.kinds();
         kinds
-            .flat_map(|kind| Fair::in_line(&self.fair, kind, most))
+            .filter(|kind| self.fair.pools[*kind].work.has_session())
+            .flat_map(|kind| self.fair.in_line(kind, most))
             .collect()
     }
 
@@ -40,7 +34,7 @@ impl Shard {
     /// those that may start first, then those of the orders that follow. None that waits for a time, a halt or a bulk
     /// cancellation. By kind, so that tasks that cannot run hide none that can.
     pub fn upcoming(&self, handle: Handle, tasks: u32, spans: usize) -> Vec<SeqRange> {
-        let Some(scheduler) = self.schedulers.get(&handle) else {
+        let Some(scheduler) = self.schedulers.get(handle) else {
             return Vec::new();
         };
         let mut ranges: Vec<SeqRange> = Vec::new();
@@ -65,7 +59,7 @@ impl Queue {
     /// About `most` waiting spans of each kind that has bodies, in the order in which `gate` lets them start. Looks no further
     /// than at `most` spans of later orders, whatever they hold.
     fn ahead(&self, start_limit: crate::core::StartLimit, most: usize) -> Vec<&Span> {
-        let with_body = |span: &&Span| span.spec.work != Work::Noop;
+        let with_body = |span: &&Span| span.spec.work.has_session();
         let mut startable: Vec<&Span> = self
             .startable_spans(start_limit, most)
             .filter(with_body)

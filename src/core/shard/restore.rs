@@ -6,11 +6,12 @@ use crate::core::{
     Attempt, AttemptEvent, AttemptRecord, Handle, InDoubtWindow, RecoveredRequest, RecoveredRun,
     RecoveredScheduler, ReleaseMode, SchedulerState, Seq, Shard, Time,
     fairness::{
-        fair_share::{FairShare, KindId, NamespaceId},
+        fair_share::{Fair, FairShare, NamespaceId},
+        pool::KindId,
         quota::Usage,
     },
     model::limits::Limits,
-    scheduler::{History, Scheduler, queue::Span, unfinished::Unfinished},
+    scheduler::{Scheduler, in_flight::History, queue::Span, unfinished::Unfinished},
 };
 use rustc_hash::FxHashMap;
 
@@ -26,7 +27,7 @@ struct Past {
 
 impl Shard {
     /// The shard as it stood at the last durable batch. What may still run, by its rows or because it lies within `window`, is
-    /// suspect until it is reported or cleared.
+    /// in doubt until it is reported or cleared.
     pub fn restore(
         limits: Limits,
         now: Time,
@@ -95,96 +96,77 @@ impl Shard {
             scheduler.done_no.0 = scheduler.done_no.0.max(outcome.done_no.0 + i64::from(last));
         }
         let pasts = pasts(attempts);
-        let mut bytes = 0;
+        let mut usage = Usage::default();
         for run in &runs {
             let kind = self.fair.kind(&run.spec.work);
             for (first, last) in open.within(run.first, run.first.plus(run.count - 1)) {
-                bytes += scheduler
-                    .sizes
-                    .add(first, (last.0 - first.0 + 1) as u32, run.blocks);
-                scheduler.open.add(first, last, run.submitted_at.day());
-                scheduler.restore_span(now, span_of(run, kind, first, last), &pasts);
+                let span = span_of(run, kind, first, last);
+                self.fair.pools.add_users(kind, span.count);
+                for (span, past) in split(span, &pasts) {
+                    usage += scheduler.ledger.add(&span, run.blocks);
+                    scheduler.restore_span(now, &mut self.fair, span, past);
+                }
             }
         }
-        self.quotas.queued(
-            namespace,
-            Usage {
-                tasks: scheduler.unfinished,
-                bytes,
-            },
-        );
+        self.quotas.queued(namespace, usage);
         if scheduler.image.state == SchedulerState::Releasing
             && scheduler.image.release_mode == Some(ReleaseMode::Cancel)
         {
             scheduler.intend_cancel(None);
         }
         for (work, most) in window {
-            let kind = self.fair.kind(work);
-            scheduler.suspect_first(now, kind, *most);
+            if let Some(kind) = self.fair.pools.find(work) {
+                scheduler.doubt_first(now, &mut self.fair, kind, *most);
+            }
         }
         let cancelling = scheduler.image.cancel_rest.is_some();
-        self.schedulers.insert(handle, Box::new(scheduler));
+        self.schedulers.insert(scheduler);
         if cancelling {
             self.queue_slice(handle);
         }
         outcomes
             .iter()
-            .for_each(|outcome| self.fall_behind(handle, outcome.count, 1));
-        self.doze(now, handle);
-        self.refresh(handle);
+            .for_each(|outcome| self.add_uncovered(handle, outcome.count, 1));
+        self.note_idle(now, handle);
     }
 }
 
 impl Scheduler {
-    /// Takes unfinished tasks in again: those with recorded attempts one by one, the others as they were.
-    fn restore_span(&mut self, now: Time, mut span: Span, pasts: &FxHashMap<Seq, Past>) {
-        let mut known: Vec<Seq> = pasts
-            .keys()
-            .filter(|seq| span.first <= **seq && **seq <= span.last())
-            .copied()
-            .collect();
-        known.sort_unstable();
-        for seq in known {
-            if span.first < seq {
-                let before = Span {
-                    count: (seq.0 - span.first.0) as u32,
-                    ..span.clone()
-                };
-                self.enqueue(now, before);
-            }
-            self.restore_task(
-                now,
-                Span {
-                    first: seq,
-                    count: 1,
-                    ..span.clone()
-                },
-                &pasts[&seq],
-            );
-            let rest = span.last().0 - seq.0;
-            span = Span {
-                first: seq.plus(1),
-                count: rest as u32,
-                ..span
-            };
-        }
-        if span.count > 0 {
-            self.enqueue(now, span);
-        }
-    }
-
-    fn restore_task(&mut self, now: Time, span: Span, past: &Past) {
+    /// Takes unfinished tasks in again, as their recorded attempts say.
+    fn restore_span(&mut self, now: Time, fair: &mut Fair, span: Span, past: Option<&Past>) {
+        let Some(past) = past else {
+            return self.enqueue(now, span);
+        };
         self.histories.insert(span.first, past.history);
-        self.unfinished += 1;
-        self.note_deadline(&span);
         // Only what ran was asked to stop.
         let open = past.open.or(past.cancel.then_some(past.history.attempt));
         match (open, past.next_at) {
-            (Some(attempt), _) => self.suspect(now, span, attempt, past.cancel, true),
+            (Some(attempt), _) => self.restore_in_doubt(now, fair, span, attempt, past.cancel),
             (None, Some(at)) if at > now => self.queue.add_retrying(at, span),
             (None, _) => self.queue.add(span),
         }
     }
+}
+
+/// Cuts out the tasks with recorded attempts one by one; the others stay together.
+fn split(mut span: Span, pasts: &FxHashMap<Seq, Past>) -> Vec<(Span, Option<&Past>)> {
+    let mut known: Vec<Seq> = pasts
+        .keys()
+        .filter(|seq| span.first <= **seq && **seq <= span.last())
+        .copied()
+        .collect();
+    known.sort_unstable();
+    let mut parts = Vec::with_capacity(2 * known.len() + 1);
+    for seq in known {
+        if span.first < seq {
+            parts.push((span.cut((seq.0 - span.first.0) as u32), None));
+        }
+        parts.push((span.cut(1), pasts.get(&seq)));
+    }
+    if span.count > 0 {
+        parts.push((span, None));
+    }
+    parts
 }
 
 impl Accepted {

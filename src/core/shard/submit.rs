@@ -2,8 +2,8 @@
 
 use super::idempotency::Accepted;
 use crate::core::{
-    Caller, Handle, LateOrder, Order, Output, Reject, Reply, Request, Run, SchedulerImage,
-    SchedulerState, Seq, Settings, Shard, Spec, SubmissionRecord, Submit, Time, Verb,
+    Caller, DoneNo, Handle, LateOrder, Order, Reject, Reply, Request, Run, SchedulerImage,
+    SchedulerState, Seq, Settings, Shard, Spec, SubmissionRecord, Submit, Time, Turn, Verb,
     fairness::{
         fair_share::FairShare,
         quota::{Over, Usage},
@@ -13,51 +13,60 @@ use crate::core::{
 };
 use std::sync::Arc;
 
+/// The numbers of tasks that were taken in.
+struct NewTasks {
+    first_seq: Seq,
+    count: u32,
+    /// The last event before them.
+    done_no: DoneNo,
+}
+
 impl Shard {
     pub(crate) fn open(
         &mut self,
-        now: Time,
+        turn: &mut Turn,
         caller: &Caller,
         handle: Handle,
         settings: &Arc<Settings>,
         request: Option<Request>,
-        out: &mut Output,
     ) -> Reply {
-        self.forget_requests(now);
+        self.forget_requests(turn.now);
         let namespace = self.fair.namespace(&caller.namespace);
         if let Some(request) = request
             && let Some((handle, hash)) = self.opened.get(namespace, request.id)
         {
-            return match self.schedulers.get(&handle) {
+            return match self.schedulers.get(handle) {
                 _ if hash != request.hash => Reply::Rejected(Reject::RequestIdReused),
                 Some(scheduler) => Reply::Scheduler(Box::new(scheduler.view())),
                 None => Reply::Rejected(Reject::UnknownHandle),
             };
         }
-        if self.schedulers.contains_key(&handle) {
+        if self.schedulers.get(handle).is_some() {
             return Reply::Rejected(Reject::RequestIdReused);
         }
         if let Err(over) = self.quotas.may_open(namespace, &self.limits) {
-            return Shard::over(&caller.namespace, over);
+            return Shard::limit_reached(&caller.namespace, over);
         }
+        let image = new_image(turn.now, caller, handle, settings, request);
+        self.create(turn, image);
+        let scheduler = self.schedulers.expect(handle);
+        Reply::Scheduler(Box::new(scheduler.view()))
+    }
+
+    /// Takes a new scheduler in, whoever opens it.
+    fn create(&mut self, turn: &mut Turn, image: SchedulerImage) {
+        let handle = image.handle;
+        let namespace = self.fair.namespace(&image.namespace);
         self.quotas.opened(namespace);
-        if let Some(request) = request {
-            self.opened.insert(now, namespace, request, handle);
+        if let Some(request) = image.request {
+            self.opened.insert(turn.now, namespace, request, handle);
         }
-        let image = self
-            .interner
-            .share(new_image(now, caller, handle, settings, request));
-        let scheduler = Scheduler::new(
-            image,
-            FairShare::new(handle, namespace, settings.weight),
-            now,
-        );
-        let view = scheduler.view();
-        self.schedulers.insert(handle, Box::new(scheduler));
-        self.checkpoint(now, handle, out);
-        self.doze(now, handle);
-        self.refresh(handle);
-        Reply::Scheduler(Box::new(view))
+        let image = self.interner.share(image);
+        let share = FairShare::new(handle, namespace, image.settings.weight);
+        self.schedulers
+            .insert(Scheduler::new(image, share, turn.now));
+        self.checkpoint(turn, handle);
+        self.note_idle(turn.now, handle);
     }
 
     /// The answer to a repeated submit whose scheduler has left memory.
@@ -81,13 +90,12 @@ impl Shard {
 
     pub(crate) fn submit(
         &mut self,
-        now: Time,
+        turn: &mut Turn,
         handle: Handle,
         submit: &Arc<Submit>,
-        out: &mut Output,
     ) -> Reply {
-        self.forget_requests(now);
-        let scheduler = &self.schedulers[&handle];
+        self.forget_requests(turn.now);
+        let scheduler = self.schedulers.expect(handle);
         if let Some(request) = submit.request
             && let Some(accepted) = self.accepted.get(handle, request.id)
         {
@@ -100,28 +108,15 @@ impl Shard {
             Ok(resolved) => resolved,
             Err(reject) => return Reply::Rejected(reject),
         };
-        let count = submit.bodies.len() as u32;
-        if let Err(over) = self.admits(now, scheduler, submit) {
-            return Shard::over(&scheduler.image.namespace, over);
+        if let Err(over) = self.admits(turn.now, scheduler, submit) {
+            return Shard::limit_reached(&scheduler.image.namespace, over);
         }
-        let record = SubmissionRecord {
-            handle,
-            first_seq: scheduler.highest_seq.plus(1),
-            submitted_at: now,
-            done_no: scheduler.done_no,
-            submit: submit.clone(),
-            resolved,
-        };
-        self.accept(now, &record);
-        self.stir(now, handle, out);
-        let reply = Reply::Submitted {
-            first_seq: record.first_seq,
-            count,
-            done_no: record.done_no,
-        };
-        out.records.submissions.push(record);
-        out.touched.insert(handle);
-        reply
+        let new = self.accept(turn, handle, submit, resolved);
+        Reply::Submitted {
+            first_seq: new.first_seq,
+            count: new.count,
+            done_no: new.done_no,
+        }
     }
 
     /// Whether the limits leave room for a call.
@@ -145,56 +140,63 @@ impl Shard {
         })
     }
 
-    /// Takes the tasks of a submission into the queue.
-    fn accept(&mut self, now: Time, record: &SubmissionRecord) {
-        let handle = record.handle;
-        let scheduler = self
-            .schedulers
-            .get_mut(&handle)
-            .expect("the scheduler is in memory");
-        let mut first = record.first_seq;
-        for (run, (order, spec)) in record.submit.runs.iter().zip(&record.resolved) {
+    /// Takes the tasks of a call in, whoever makes it, and records the call.
+    fn accept(
+        &mut self,
+        turn: &mut Turn,
+        handle: Handle,
+        submit: &Arc<Submit>,
+        resolved: Vec<(Option<Order>, Arc<Spec>)>,
+    ) -> NewTasks {
+        let scheduler = self.schedulers.expect_mut(handle);
+        let (namespace, blocks) = (scheduler.share.namespace, submit.blocks());
+        let (first_seq, done_no) = (scheduler.highest_seq.plus(1), scheduler.done_no);
+        let mut usage = Usage::default();
+        for (run, (order, spec)) in submit.runs.iter().zip(&resolved) {
             let kind = self.fair.kind(&spec.work);
+            self.fair.pools.add_users(kind, run.count);
             let span = Span {
-                first,
+                first: scheduler.highest_seq.plus(1),
                 count: run.count,
                 order: *order,
                 kind,
                 spec: spec.clone(),
-                submitted_at: record.submitted_at,
+                submitted_at: turn.now,
             };
-            first = first.plus(run.count);
-            scheduler.enqueue(now, span);
+            scheduler.highest_seq = span.last();
+            usage += scheduler.ledger.add(&span, blocks);
+            scheduler.enqueue(turn.now, span);
         }
-        let count = first.0 - record.first_seq.0;
-        scheduler.highest_seq = Seq(first.0 - 1);
-        let namespace = scheduler.share.namespace;
-        scheduler
-            .open
-            .add(record.first_seq, scheduler.highest_seq, now.day());
-        if let Some(request) = record.submit.request {
-            let (first_seq, done_no) = (record.first_seq, record.done_no);
+        self.quotas.queued(namespace, usage);
+        self.quotas
+            .submitted(turn.now, namespace, usage.tasks, &self.limits);
+        let count = usage.tasks as u32;
+        if let Some(request) = submit.request {
             self.accepted.insert(Accepted {
-                at: now,
+                at: turn.now,
                 handle,
                 namespace,
                 request,
                 first_seq,
                 done_no,
-                count: count as u32,
+                count,
             });
         }
-        let bytes = scheduler
-            .sizes
-            .add(record.first_seq, count as u32, record.submit.blocks());
-        self.quotas.queued(
-            namespace,
-            Usage {
-                tasks: count,
-                bytes,
-            },
-        );
-        self.quotas.submitted(now, namespace, count, &self.limits);
+        turn.out.records.submissions.push(SubmissionRecord {
+            handle,
+            first_seq,
+            submitted_at: turn.now,
+            done_no,
+            submit: submit.clone(),
+            resolved,
+        });
+        turn.progressed(handle);
+        self.resume_if_quiesced(turn, handle);
+        NewTasks {
+            first_seq,
+            count,
+            done_no,
+        }
     }
 }
 
@@ -211,8 +213,6 @@ impl Submit {
 impl Scheduler {
     /// Takes new tasks in: they wait for their order, or first for their `not_before`.
     pub(crate) fn enqueue(&mut self, now: Time, span: Span) {
-        self.unfinished += i64::from(span.count);
-        self.note_deadline(&span);
         match span.spec.options.not_before {
             Some(at) if at > now => self.queue.add_delayed(at, span),
             _ => self.queue.add(span),
@@ -232,7 +232,7 @@ fn repeat(accepted: &Accepted, request: Request) -> Reply {
 }
 
 /// The order and options in force for each run, or why the call is refused. A call is judged as a whole, against the
-/// order that is current before it (design 5.1).
+/// order that is current before it.
 fn resolve(
     scheduler: &Scheduler,
     submit: &Submit,

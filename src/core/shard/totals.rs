@@ -1,7 +1,7 @@
 //! Sums over all schedulers, kept as they change: GetStatus asks for them however many schedulers there are.
 
 use crate::core::{
-    CoreStatus, Counts, Handle, SchedulerState, Shard, Time, fairness::fair_share::Pool,
+    CoreStatus, Counts, Handle, SchedulerState, Shard, Time, fairness::pool::Pool,
     scheduler::Scheduler,
 };
 use std::collections::BTreeSet;
@@ -74,7 +74,7 @@ impl Totals {
 impl Shard {
     pub(crate) fn status(&self) -> CoreStatus {
         let of = |pool: &Pool| (pool.work.clone(), pool.total, pool.busy, pool.reserve());
-        let mut slots: Vec<_> = self.fair.pools().iter().map(of).collect();
+        let mut slots: Vec<_> = self.fair.pools.iter().map(of).collect();
         slots.sort_unstable();
         CoreStatus {
             schedulers: self.totals.schedulers,

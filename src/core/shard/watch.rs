@@ -1,18 +1,18 @@
 //! Streams of events: how one begins and ends for the core, which sets its goal.
 
-use crate::core::{DoneNo, Handle, Output, Reject, Reply, Seq, Shard, Time, Until};
+use crate::core::{DoneNo, Handle, Reject, Reply, Seq, Shard, Time, Turn, Until};
 
 impl Shard {
     /// Fixes the goal of a stream at its opening.
     pub(crate) fn watch(
         &mut self,
+        turn: &mut Turn,
         handle: Handle,
         after: DoneNo,
         until: Until,
         last_seq: Option<Seq>,
-        out: &mut Output,
     ) -> Reply {
-        let scheduler = self.scheduler_mut(handle);
+        let scheduler = self.schedulers.expect_mut(handle);
         if after > scheduler.done_no {
             return Reply::Rejected(Reject::CursorAhead {
                 last: scheduler.done_no,
@@ -20,12 +20,12 @@ impl Shard {
         }
         let namespace = scheduler.share.namespace;
         if let Err(over) = self.quotas.may_watch(namespace, &self.limits) {
-            return Shard::over(&self.scheduler_mut(handle).image.namespace, over);
+            return Shard::limit_reached(&self.schedulers.expect_mut(handle).image.namespace, over);
         }
         self.quotas.watched(namespace);
-        let scheduler = self.scheduler_mut(handle);
+        let scheduler = self.schedulers.expect_mut(handle);
         scheduler.streams += 1;
-        out.touched.insert(handle);
+        turn.progressed(handle);
         let last_seq = last_seq
             .unwrap_or(scheduler.highest_seq)
             .min(scheduler.highest_seq);
@@ -44,24 +44,22 @@ impl Shard {
     }
 
     pub(crate) fn stream_closed(&mut self, now: Time, handle: Handle) {
-        if let Some(scheduler) = self.schedulers.get_mut(&handle) {
+        if let Some(scheduler) = self.schedulers.get_mut(handle) {
             // One that was opened under another owner is not counted.
             if scheduler.streams > 0 {
                 scheduler.streams -= 1;
                 self.quotas.unwatched(scheduler.share.namespace);
             }
             scheduler.last_activity = now;
-            self.refresh(handle);
         }
     }
 
     /// Counts streams of an earlier core. Of schedulers that are over and forgotten they end by themselves.
     pub(crate) fn streams_open(&mut self, open: &[(Handle, u32)]) {
         for (handle, count) in open {
-            if let Some(scheduler) = self.schedulers.get_mut(handle) {
+            if let Some(scheduler) = self.schedulers.get_mut(*handle) {
                 scheduler.streams += count;
                 (0..*count).for_each(|_| self.quotas.watched(scheduler.share.namespace));
-                self.refresh(*handle);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The tasks of one order.
 
 use super::{Span, lane::Lane};
-use crate::core::{Seq, fairness::fair_share::KindId, shard::listing::Piece};
+use crate::core::{Seq, fairness::pool::KindId, shard::listing::Piece};
 
 /// The tasks of one order, or those without one.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@
 //! tasks), and holes are swept when they are the greater part.
 
 use super::Span;
-use crate::core::{Seq, fairness::fair_share::KindId, shard::listing::Piece};
+use crate::core::{Seq, fairness::pool::KindId, shard::listing::Piece};
 use std::collections::VecDeque;
 
 /// Room that an empty or shrinking lane may keep, spans.

@@ -1,6 +1,6 @@
 //! Consecutive waiting tasks that are alike: what a backlog is made of.
 
-use crate::core::{Order, Seq, Spec, Time, fairness::fair_share::KindId};
+use crate::core::{Order, Seq, Spec, Time, fairness::pool::KindId};
 use std::sync::Arc;
 
 /// Consecutive waiting tasks that are alike.
@@ -23,6 +23,12 @@ impl Span {
     /// One behind the last task; the first one when there is none.
     pub(crate) fn end(&self) -> Seq {
         self.first.plus(self.count)
+    }
+
+    /// When its tasks must have ended.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let deadline = self.spec.options.deadline?;
+        Some(self.submitted_at + deadline)
     }
 
     /// Cuts the first `count` tasks off; `self` keeps the rest, perhaps none.

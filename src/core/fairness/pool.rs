@@ -1,0 +1,163 @@
+//! The kinds of slots: how many there are of each, how many are busy, and who could use one.
+//!
+//! Kinds may be named by callers, so one that no executor has announced is freed when its last
+//! unfinished task has ended, and its number is given to another kind.
+
+use super::fair_share::{NamespaceId, VirtualTime};
+use crate::core::Work;
+use rustc_hash::FxHashMap;
+use std::{
+    collections::BTreeSet,
+    ops::{Index, IndexMut},
+};
+
+/// Index of a kind of slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct KindId(u32);
+
+/// The slots of one kind.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub work: Work,
+    pub total: u32,
+    pub busy: u32,
+    /// Namespaces with a scheduler that could use a slot.
+    pub(super) ready: BTreeSet<(VirtualTime, NamespaceId)>,
+    /// An executor has announced slots: status shows the kind even while there are none.
+    announced: bool,
+    /// Unfinished tasks that need a slot of this kind.
+    users: u64,
+}
+
+/// All kinds of slots.
+#[derive(Debug, Default)]
+pub(crate) struct Pools {
+    all: Vec<Pool>,
+    by_work: FxHashMap<Work, KindId>,
+    /// Numbers without a kind.
+    free: Vec<KindId>,
+    /// Kinds that may have lost their last user.
+    unused: Vec<KindId>,
+}
+
+impl Pool {
+    fn new(work: Work) -> Self {
+        Pool {
+            work,
+            total: 0,
+            busy: 0,
+            ready: BTreeSet::new(),
+            announced: false,
+            users: 0,
+        }
+    }
+
+    /// Free slots kept for those that run nothing on this kind: none below four slots, else a tenth,
+    /// at least one.
+    pub(crate) fn reserve(&self) -> u32 {
+        if self.total < 4 {
+            0
+        } else {
+            (self.total / 10).max(1)
+        }
+    }
+
+    pub(super) fn free(&self) -> u32 {
+        self.total.saturating_sub(self.busy)
+    }
+}
+
+impl KindId {
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Pools {
+    /// The kind of slot for `work`, when there is one.
+    pub(crate) fn find(&self, work: &Work) -> Option<KindId> {
+        self.by_work.get(work).copied()
+    }
+
+    /// The kind of slot for `work`, known or new.
+    pub(super) fn find_or_add(&mut self, work: &Work) -> KindId {
+        if let Some(kind) = self.find(work) {
+            return kind;
+        }
+        let pool = Pool::new(work.clone());
+        let kind = match self.free.pop() {
+            Some(kind) => {
+                self[kind] = pool;
+                kind
+            }
+            None => {
+                self.all.push(pool);
+                KindId(self.all.len() as u32 - 1)
+            }
+        };
+        self.by_work.insert(work.clone(), kind);
+        kind
+    }
+
+    /// Numbers of kinds given so far, free ones included.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Every kind, in the order of their numbers.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = KindId> + use<> {
+        (0..self.all.len() as u32).map(KindId)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Pool> {
+        self.by_work.values().map(|kind| &self[*kind])
+    }
+
+    /// An executor has announced so many slots.
+    pub(crate) fn set_total(&mut self, kind: KindId, total: u32) {
+        let pool = &mut self[kind];
+        pool.total = total;
+        pool.announced = true;
+    }
+
+    /// So many more unfinished tasks need a slot of this kind.
+    pub(crate) fn add_users(&mut self, kind: KindId, tasks: u32) {
+        self[kind].users += u64::from(tasks);
+    }
+
+    /// So many of them have ended.
+    pub(crate) fn remove_users(&mut self, kind: KindId, tasks: u32) {
+        let pool = &mut self[kind];
+        pool.users -= u64::from(tasks);
+        if pool.users == 0 && !pool.announced {
+            self.unused.push(kind);
+        }
+    }
+
+    /// Frees the kinds that nothing uses any more. No scheduler may be listed for one.
+    pub(crate) fn free_unused(&mut self) {
+        while let Some(kind) = self.unused.pop() {
+            let pool = &self.all[kind.index()];
+            let unused = pool.users == 0 && !pool.announced;
+            // One that was freed before may belong to other work by now.
+            if unused && self.by_work.get(&pool.work) == Some(&kind) {
+                self.by_work.remove(&pool.work);
+                self.free.push(kind);
+            }
+        }
+    }
+}
+
+impl Index<KindId> for Pools {
+    type Output = Pool;
+
+    fn index(&self, kind: KindId) -> &Pool {
+        &self.all[kind.index()]
+    }
+}
+
+impl IndexMut<KindId> for Pools {
+    fn index_mut(&mut self, kind: KindId) -> &mut Pool {
+        &mut self.all[kind.index()]
+    }
+}

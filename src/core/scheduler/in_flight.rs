@@ -1,0 +1,49 @@
+//! The running assignments of a scheduler, and the attempts its tasks have had.
+//!
+//! Assignments come and go through `Scheduler::begin` and `Scheduler::leave` alone. One in doubt
+//! counts as running but holds no slot: nobody knows its host.
+
+use super::queue::Span;
+use crate::core::{Attempt, Seq, Time};
+use std::collections::BTreeMap;
+
+/// An assignment that runs.
+#[derive(Debug)]
+pub(crate) struct InFlight {
+    pub span: Span,
+    pub attempt: Attempt,
+    pub since: Time,
+    /// Slot time charged so far, microseconds per task.
+    pub charged: i64,
+    pub cancel: bool,
+    /// It has a row in the journal.
+    pub recorded: bool,
+    /// An earlier owner may have handed it out, and no executor has reported it yet.
+    pub in_doubt: bool,
+}
+
+/// All running assignments of a scheduler, by their first task.
+#[derive(Debug, Default)]
+pub(crate) struct Assignments {
+    pub by_first: BTreeMap<Seq, InFlight>,
+    /// Tasks.
+    pub tasks: u32,
+    /// Tasks in doubt among them.
+    pub in_doubt: u32,
+}
+
+/// The attempts of one task so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct History {
+    pub attempt: Attempt,
+    pub failures: u32,
+    pub losses: u32,
+}
+
+impl Assignments {
+    /// The assignment that holds `seq`.
+    pub(crate) fn holding(&self, seq: Seq) -> Option<&InFlight> {
+        let (_, flight) = self.by_first.range(..=seq).next_back()?;
+        (seq <= flight.span.last()).then_some(flight)
+    }
+}
