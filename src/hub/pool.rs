@@ -147,7 +147,7 @@ impl Pool {
     /// Hands these out. Work without a session is done when this returns.
     pub(crate) fn dispatch(&mut self, work: Vec<(Assignment, Option<Body>)>) {
         for (assignment, body) in work {
-            if assignment.spec.work == Work::Noop {
+            if !assignment.spec.work.has_session() {
                 self.end_unstarted(&assignment, Report::Succeeded(None));
             } else {
                 self.hand_out(assignment, body.unwrap_or_default());

@@ -113,7 +113,8 @@ impl Tables {
         for (run, (order, spec)) in record.submit.runs.iter().zip(&record.resolved) {
             let order = order.map(|order| order.0);
             // What does nothing may do so twice.
-            let at_most_once = spec.options.at_most_once() && spec.work != Work::Noop;
+            let at_most_once =
+                spec.options.delivery() == Delivery::AtMostOnce && spec.work.has_session();
             if let Some(order) = order {
                 self.count_order(order, i64::from(run.count));
             }

@@ -5,7 +5,7 @@
 
 use crate::{
     assignment::Body,
-    core::{Packed, Seq, Submit, Time, Work},
+    core::{Packed, Seq, Submit, Time},
     journal::BodyChunk,
 };
 use bytes::Bytes;
@@ -43,7 +43,7 @@ impl Page {
         let mut page = Page::new(first, Rank(i64::MAX), Source::Call(submit.clone()));
         let mut index = 0;
         for run in &submit.runs {
-            if run.spec.work != Work::Noop {
+            if run.spec.work.has_session() {
                 let later = run
                     .spec
                     .options

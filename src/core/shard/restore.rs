@@ -128,6 +128,7 @@ impl Shard {
             .iter()
             .for_each(|outcome| self.add_uncovered(handle, outcome.count, 1));
         self.note_idle(now, handle);
+        self.refresh();
     }
 }
 
