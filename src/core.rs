@@ -1,8 +1,8 @@
-//! The rules: orders, limits, fairness, failure, retries, timers (design section 5).
+//! The rules: orders, limits, fairness, failure, retries, timers.
 //!
-//! Pure: no async, no I/O, no clock, no tokio, sqlx, tonic or tracing. [`Shard::apply`] takes a command and the time and
-//! yields [`Records`] to persist and [`Action`]s to release once they are durable. Everything here can be simulated at
-//! thousands of times real speed.
+//! Pure: no async, no I/O, no clock, no tokio, sqlx, tonic or tracing. [`Shard::apply`] takes a
+//! command and the time and yields [`Records`] to persist and [`Action`]s to release once they are
+//! durable. Everything here can be simulated at thousands of times real speed.
 
 mod action;
 mod command;

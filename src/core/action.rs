@@ -21,7 +21,8 @@ pub enum Action {
     },
 }
 
-/// Tasks handed to an executor: one, or for work without a session several consecutive ones, which end alike.
+/// Tasks handed to an executor: one, or for work without a session several consecutive ones, which
+/// end alike.
 #[derive(Clone, Debug)]
 pub struct Assignment {
     /// Their scheduler.
@@ -38,7 +39,8 @@ pub struct Assignment {
     pub spec: Arc<Spec>,
     /// Who opened the scheduler.
     pub caller: Arc<str>,
-    /// When the attempt must end at the latest: the time, and whether it is the total deadline (else the timeout).
+    /// When the attempt must end at the latest: the time, and whether it is the total deadline
+    /// (else the timeout).
     pub time_limit: Option<TimeLimit>,
 }
 

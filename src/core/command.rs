@@ -36,8 +36,8 @@ pub enum Command {
         /// How many.
         total: u32,
     },
-    /// From an executor, after a takeover: what it still runs of what was handed out before, or has done and not seen
-    /// acknowledged. What is not known any more is stopped.
+    /// From an executor, after a takeover: what it still runs of what was handed out before, or has
+    /// done and not seen acknowledged. What is not known any more is stopped.
     Reported(Vec<Running>),
     /// Every executor has reported what it runs of this kind (`None`: of any), or is fenced.
     Cleared {
@@ -109,7 +109,7 @@ pub enum Verb {
     },
 }
 
-/// Where to look for a task: what waits is kept by order.
+/// Where to look for a task: waiting tasks are stored by order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskRef {
     /// Its number.

@@ -1,4 +1,5 @@
-//! What one batch of commands yields: records, the actions that wait for them, and the schedulers it touched.
+//! What one batch of commands yields: records, the actions that wait for them, and the
+//! schedulers whose progress changed.
 
 use super::{Action, CompletionRecord, Done, DoneNo, Handle, Records};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -22,7 +23,7 @@ impl Output {
         self.records.is_empty() && self.actions.is_empty() && self.touched.is_empty()
     }
 
-    /// Adds outcomes behind the last ones of their scheduler; says how many rows that makes.
+    /// Appends outcomes to the last ones of their scheduler; returns how many rows that adds.
     pub(crate) fn push_done(&mut self, handle: Handle, done_no: DoneNo, done: Done) -> u32 {
         let rows = &mut self.records.completions;
         if let Some(row) = self.rows.get(&handle).map(|at| &mut rows[*at])

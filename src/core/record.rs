@@ -1,5 +1,5 @@
-//! What the core wants remembered: the records of one batch. They are durable before any action of the batch is
-//! released.
+//! What the core wants remembered: the records of one batch. They are durable before any action of
+//! the batch is released.
 
 use super::{
     Attempt, Done, DoneNo, Handle, Order, SchedulerImage, Seq, Spec, Submit, TaskError, Time,
@@ -71,7 +71,8 @@ pub enum AttemptEvent {
     CancelRequested,
     /// It is not known to have begun, or its executor gave it back: no loss, another one follows.
     HandedBack,
-    /// It ended with its host or connection, or by a transient error; the next one may begin at `next_at`.
+    /// It ended with its host or connection, or by a transient error; the next one may begin at
+    /// `next_at`.
     Lost {
         /// When.
         next_at: Time,

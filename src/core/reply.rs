@@ -28,7 +28,8 @@ pub enum Reply {
         last_seq: Seq,
         /// Unfinished ones that count (ALL, FIRST_FAILURE: all; ORDER: of that order or lower).
         outstanding: i64,
-        /// Last event when the stream opened: events after it with a counting task reduce `outstanding`.
+        /// Last event when the stream opened: events after it with a counting task reduce
+        /// `outstanding`.
         done_no: DoneNo,
     },
     /// Release.
@@ -42,12 +43,14 @@ pub enum Reply {
     },
     /// Cancel.
     Cancelling {
-        /// It runs and is being stopped; else it has ended (CANCELLED just now, or earlier: see the journal).
+        /// It runs and is being stopped; else it has ended (CANCELLED just now, or earlier: see the
+        /// journal).
         running: bool,
         /// It was cancelled by this call.
         cancelled: bool,
     },
-    /// Locate: for each task, its standing and attempts begun; `None`: it has ended, or never was at that place.
+    /// Locate: for each task, its state and attempts begun; `None`: it has ended, or never was at
+    /// that place.
     Located(Vec<Option<(TaskState, Attempt)>>),
     /// Select.
     Selected {
@@ -111,7 +114,7 @@ pub enum Reject {
 pub struct SchedulerView {
     /// Its row.
     pub image: SchedulerImage,
-    /// Unfinished tasks by standing.
+    /// Unfinished tasks by state.
     pub counts: Counts,
     /// The lowest order with unfinished tasks.
     pub current_order: Option<Order>,
@@ -119,7 +122,7 @@ pub struct SchedulerView {
     pub surplus: i64,
 }
 
-/// Unfinished tasks by standing.
+/// Unfinished tasks by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Counts {
@@ -129,7 +132,8 @@ pub struct Counts {
     pub retrying: i64,
 }
 
-/// What a stream needs to know of a scheduler besides its events; true as of the batch it came with.
+/// What a stream needs to know of a scheduler besides its events; true as of the batch it came
+/// with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Last event.

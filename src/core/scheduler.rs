@@ -84,7 +84,7 @@ impl Scheduler {
         self.image.handle
     }
 
-    /// Which orders may start tasks: none above a halt or a bulk cancellation under way.
+    /// Which orders may start tasks: none above a halt or an incremental cancellation under way.
     pub(crate) fn start_limit(&self) -> StartLimit {
         let halt = self.image.halt.as_ref().map(|halt| halt.order);
         match (self.image.cancel_rest, halt) {
@@ -212,7 +212,8 @@ impl Scheduler {
         }
     }
 
-    /// Intends to cancel the waiting tasks above `above` submitted so far, besides what is already intended.
+    /// Intends to cancel the waiting tasks above `above` submitted so far, besides what is already
+    /// intended.
     pub(crate) fn intend_cancel(&mut self, above: Option<Order>) {
         let above = match self.image.cancel_rest {
             Some(CancelRest {
@@ -232,7 +233,7 @@ impl Scheduler {
         self.ledger.deadlines.next() <= now
     }
 
-    /// When it is idle for too long: no call, no stream, nothing running or retrying (design 4).
+    /// When it is idle for too long: no call, no stream, nothing running or retrying.
     pub(crate) fn idle_at(&self) -> Time {
         let busy = self.streams > 0 || self.running.tasks > 0 || self.queue.retrying() > 0;
         if busy || self.image.state != SchedulerState::Open {

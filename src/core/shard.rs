@@ -1,7 +1,8 @@
-//! The state of one shard and its one door: a command and the time in, records and actions out.
+//! The state of one shard and its only interface: a command and the time in, records and actions
+//! out.
 //!
-//! `apply` decides one command. `settle` does what waits for no command: due timers, one slice of each bulk effect, and
-//! handing out free slots; the loop calls it before it seals a batch.
+//! `apply` decides one command. `settle` does what waits for no command: due timers, one slice of
+//! each incremental effect, and handing out free slots; the loop calls it before it seals a batch.
 
 pub(crate) mod checkpoints;
 pub(crate) mod complete;
@@ -65,7 +66,7 @@ pub struct Shard {
     pub(crate) young: VecDeque<(Time, Handle, Seq)>,
     /// Attempts that run for long: when to charge them again.
     pub(crate) charges: BinaryHeap<Reverse<(Time, Handle, Seq)>>,
-    /// Schedulers with a bulk effect under way.
+    /// Schedulers with an incremental effect under way.
     pub(crate) incremental: Incremental,
     /// Schedulers that are over and nobody watches, oldest first.
     pub(crate) ended: VecDeque<Handle>,
@@ -226,11 +227,12 @@ impl Shard {
             .is_some_and(|scheduler| scheduler.image.namespace == *namespace)
     }
 
-    /// Brings what is derived from the touched schedulers up to date: fair share, totals and timers.
+    /// Brings what is derived from the touched schedulers up to date: fair share, totals and
+    /// timers.
     pub(crate) fn refresh(&mut self) {
         while let Some(scheduler) = self.schedulers.pop_touched() {
             let halt = scheduler.image.halt.as_ref().map(|halt| halt.order);
-            scheduler.queue.keep_above(halt);
+            scheduler.queue.track_above(halt);
             self.totals.update(scheduler);
             let wanted = scheduler.wanted();
             self.fair.list(&mut scheduler.share, &wanted);

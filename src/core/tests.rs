@@ -1,6 +1,7 @@
 //! What the rules promise, in virtual time: no clock, no journal, no sleeping.
 //!
-//! [`world::World`] drives one shard as the loop does, remembers its records and can rebuild it from them.
+//! [`world::World`] drives one shard as the loop does, remembers its records and can rebuild it
+//! from them.
 
 mod calls;
 mod checkpoints;

@@ -1,7 +1,8 @@
 //! Who gets the next free slot: fairness in executor time, on two levels.
 //!
-//! Every namespace, and every scheduler within it, has a virtual time: slot time used, divided by its weight. The least
-//! one goes first. A part of each kind's slots is a reserve for those that run nothing there yet.
+//! Every namespace, and every scheduler within it, has a virtual time: slot time used, divided by
+//! its weight. The least one goes first. A part of each kind's slots is a reserve for those that
+//! run nothing there yet.
 
 use super::pool::{KindId, Pools};
 use crate::core::{Handle, Namespace, Work, model::limits::SLOT_CHARGE};
@@ -121,8 +122,8 @@ impl Fair {
         names.map(|(name, id)| (*id, name.clone())).collect()
     }
 
-    /// Lists the scheduler for exactly these kinds. A new or returning one starts at the present minimum of those that
-    /// are active, not at zero; so does its namespace.
+    /// Lists the scheduler for exactly these kinds. A new or returning one starts at the present
+    /// minimum of those that are active, not at zero; so does its namespace.
     pub(crate) fn list(&mut self, share: &mut FairShare, kinds: &[KindId]) {
         let active = !kinds.is_empty() || share.runs_anything();
         if active && !share.active {
@@ -186,7 +187,8 @@ impl Fair {
         self.members[share.namespace.0 as usize].running[kind.index()] -= count;
     }
 
-    /// Who may take slots of `kind` now, while more than the reserve is free: the least virtual time.
+    /// Who may take slots of `kind` now, while more than the reserve is free: the least virtual
+    /// time.
     pub(crate) fn pick(&self, kind: KindId) -> Option<Grant> {
         let pool = &self.pools[kind];
         let (free, reserve) = (pool.free(), pool.reserve());
@@ -201,9 +203,10 @@ impl Fair {
         })
     }
 
-    /// As [`Fair::pick`], from the reserve: only a scheduler that runs nothing on this kind, as `runs` tells; its second
-    /// half only for a namespace that runs nothing. Nobody comes in again and again by this door: it is shut for those
-    /// ahead of the least virtual time by more than a second (a namespace: a second of the whole pool).
+    /// As [`Fair::pick`], from the reserve: only a scheduler that runs nothing on this kind, as
+    /// `runs` tells; its second half only for a namespace that runs nothing. Not for those that are
+    /// ahead of the least virtual time by more than a second (a namespace: a second of the whole
+    /// pool).
     pub(crate) fn pick_newcomer(
         &self,
         kind: KindId,

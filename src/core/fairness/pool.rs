@@ -52,8 +52,8 @@ impl Pool {
         }
     }
 
-    /// Free slots kept for those that run nothing on this kind: none below four slots, else a tenth,
-    /// at least one.
+    /// Free slots reserved for schedulers that run nothing on this kind: none below four slots,
+    /// else a tenth, at least one.
     pub(crate) fn reserve(&self) -> u32 {
         if self.total < 4 {
             0

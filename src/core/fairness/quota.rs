@@ -1,7 +1,8 @@
-//! What each namespace holds of what is limited (design 5.8), and whether it may have more.
+//! What each namespace holds of what is limited, and whether it may have more.
 //!
-//! Asking changes nothing; taking is never refused, because recovery takes back what was once granted. Counts are a function
-//! of the unfinished set and the open streams, hence the same after recovery; only the submit rate begins afresh.
+//! Asking changes nothing; taking is never refused, because recovery takes back what was once
+//! granted. Counts are a function of the unfinished set and the open streams, hence the same after
+//! recovery; only the submit rate begins afresh.
 
 use super::fair_share::NamespaceId;
 use crate::core::{
@@ -67,8 +68,8 @@ impl Quotas {
         )
     }
 
-    /// Whether tasks may be submitted. A call larger than a second's share of the rate is taken when the rate allows any, and
-    /// those after it wait the longer.
+    /// Whether tasks may be submitted. A call larger than a second's share of the rate is taken
+    /// when the rate allows any, and those after it wait the longer.
     pub(crate) fn may_submit(
         &self,
         now: Time,

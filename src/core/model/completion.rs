@@ -1,4 +1,5 @@
-//! What an executor says of an assignment when it is over. It decides nothing: what follows is the core's business.
+//! What an executor reports when an assignment has ended. It decides nothing: what follows is for
+//! the core to judge.
 
 use crate::core::{Attempt, Handle, Seq, TaskError, TaskResult, Time};
 use std::sync::Arc;
@@ -56,12 +57,13 @@ impl Report {
 }
 
 impl Completion {
-    /// Of work without a session, which ends with its dispatch and is never told again.
+    /// Of work without a session, which ends when it is handed out and is never reported again.
     pub fn is_sessionless(&self) -> bool {
         self.slot == 0 && matches!(self.report, Report::Succeeded(None))
     }
 
-    /// The same, but failed because what it brought back cannot be stored; `None` when it already is that.
+    /// The same, but failed because its result cannot be stored; `None` when it has failed so
+    /// already.
     pub fn without_payload(self) -> Option<Self> {
         const CODE: &str = "RESULT_UNSTORABLE";
         if matches!(&self.report, Report::Failed { error, .. } if error.code == CODE) {

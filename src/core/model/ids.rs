@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr, sync::Arc};
 use uuid::{Builder, Uuid};
 
-/// Names a scheduler. A version 7 UUID whose twelve `rand_a` bits hold the shard, so that every call by handle knows
-/// where it belongs.
+/// Names a scheduler. A version 7 UUID whose twelve `rand_a` bits hold the shard, so that every
+/// call by handle knows where it belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Handle(Uuid);
 
@@ -45,7 +45,8 @@ pub struct Order(pub i64);
 )]
 pub struct Attempt(pub i32);
 
-/// The unit of isolation, fairness and quota. From the verified identity; `default` when authentication is off.
+/// The unit of isolation, fairness and quota. From the verified identity; `default` when
+/// authentication is off.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Namespace(pub Arc<str>);
 
@@ -88,14 +89,15 @@ impl Handle {
 /// The text is not a handle: 36 characters, lower case, version 7.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "not a handle: expected 36 characters like 01890a5d-ac96-7000-8000-000000000001, as GetScheduler returned it"
+    "not a handle: expected 36 characters like 01890a5d-ac96-7000-8000-000000000001, \
+     as GetScheduler returned it"
 )]
 pub struct MalformedHandle;
 
 impl FromStr for Handle {
     type Err = MalformedHandle;
 
-    /// Accepts the one canonical form only (`background` reliability 4.3: braces, urn and short forms are refused).
+    /// Accepts the one canonical form only: braces, urn and short forms are refused.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let uuid = Uuid::try_parse(text).map_err(|_| MalformedHandle)?;
         let canonical = text.len() == 36

@@ -1,5 +1,6 @@
-//! Every limit of the core, by name: constants that callers are told about, and [`Limits`], which an operator or a
-//! test sets. Work per batch is limited here too, so that a simulation can make it small.
+//! Every limit of the core, by name: constants that callers are told about, and [`Limits`], which
+//! an operator or a test sets. Work per batch is limited here too, so that a simulation can make it
+//! small.
 
 use std::time::Duration;
 
@@ -9,9 +10,9 @@ pub const TASKS_PER_CALL: usize = 10_000;
 pub const BODY_BYTES: usize = 1 << 20;
 /// Bytes of one ExecAsync call.
 pub const CALL_BYTES: usize = 4 << 20;
-/// Bytes of a result that are kept.
+/// Bytes of a result that are stored.
 pub const RESULT_BYTES: usize = 1 << 20;
-/// Bytes of an error's message that are kept.
+/// Bytes of an error's message that are stored.
 pub const ERROR_BYTES: usize = 8 << 10;
 /// Highest order: the largest integer every JSON reader keeps exactly.
 pub const MAX_ORDER: i64 = (1 << 53) - 1;
@@ -32,7 +33,8 @@ pub struct Limits {
     pub open_schedulers: usize,
     /// Unfinished tasks of one namespace.
     pub queued_tasks: i64,
-    /// Bytes of bodies and parameters of the unfinished tasks of one namespace; a task counts in whole KiB.
+    /// Bytes of bodies and parameters of the unfinished tasks of one namespace; a task counts in
+    /// whole KiB.
     pub queued_bytes: i64,
     /// Tasks a second that one namespace may submit, a second's worth at once; `None`: any number.
     pub submit_rate: Option<u32>,

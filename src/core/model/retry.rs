@@ -1,4 +1,4 @@
-//! When the next attempt of a task may start: pure arithmetic (design 5.6).
+//! When the next attempt of a task may start: pure arithmetic.
 
 use crate::core::{Attempt, RetryPolicy, TaskId, Time};
 use std::{
@@ -20,8 +20,9 @@ impl RetryPolicy {
         self.max_losses.unwrap_or(3)
     }
 
-    /// Wait after the `ended`th attempt that ended badly: initial · multiplier^(ended − 1), at most the longest, give or
-    /// take the jitter. The jitter is drawn from the task and its attempt, so that a replay draws the same.
+    /// Wait after the `ended`th attempt that ended badly: initial · multiplier^(ended − 1), at most
+    /// the longest, give or take the jitter. The jitter is drawn from the task and its attempt, so
+    /// that a replay draws the same.
     pub fn next_at(&self, now: Time, task: TaskId, attempt: Attempt, ended: u32) -> Time {
         let initial = self.initial.unwrap_or(INITIAL).as_secs_f64();
         let longest = self.max.unwrap_or(LONGEST).as_secs_f64();

@@ -1,4 +1,5 @@
-//! What a caller sets on a scheduler, and what the service keeps about it: the whole image of its row in the journal.
+//! What a caller sets on a scheduler, and what the service stores about it: the whole image of its
+//! row in the journal.
 
 use crate::core::{Day, DoneNo, Handle, Namespace, Order, Seq, TaskOptions, Time};
 use serde::{Deserialize, Serialize};
@@ -45,7 +46,7 @@ impl Default for Settings {
     }
 }
 
-/// What a failed task of an order does to the later orders (design 5.5).
+/// What a failed task of an order does to the later orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnFailure {
     /// Nothing, as in the seed.
@@ -57,7 +58,7 @@ pub enum OnFailure {
     CancelRest,
 }
 
-/// What becomes of a task below the current order (design 5.1).
+/// What becomes of a task below the current order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LateOrder {
     /// Its call is refused.
@@ -99,7 +100,7 @@ pub struct Halt {
     pub failed: Vec<Seq>,
 }
 
-/// A bulk effect: one durable intention, carried out in slices (design 5.9).
+/// An incremental effect: one durable intention, carried out in slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CancelRest {
     /// Only tasks of a higher order than this; `None`: all tasks.
@@ -163,7 +164,8 @@ impl SchedulerImage {
     }
 }
 
-/// State of a scheduler as of some batch: recovery reads only what came later, and the submissions of the unfinished.
+/// State of a scheduler as of some batch: recovery reads only what came later, and the submissions
+/// of the unfinished.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checkpoint {
     /// Highest task number given.
@@ -174,7 +176,8 @@ pub struct Checkpoint {
     pub unfinished: Vec<(Seq, Seq)>,
     /// Recovery needs no row of an earlier day.
     pub first_day: Day,
-    /// Nothing is unfinished, and no row came later: recovery need not look. A task that comes then brings a checkpoint.
+    /// Nothing is unfinished, and no row came later: recovery need not look. A task that comes then
+    /// brings a checkpoint.
     pub resting: bool,
 }
 

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc, time::Duration};
 
-/// What kind of work a task is, and where it runs. Its text form (`noop`, `sql/app`) names the kind of slot it needs.
+/// What kind of work a task is, and where it runs. Its text form (`noop`, `sql/app`) names the kind
+/// of slot it needs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Work {
@@ -28,7 +29,8 @@ pub struct Spec {
     pub options: TaskOptions,
 }
 
-/// How a task is run. `None`: the scheduler's default, then the default of the accessor of that name.
+/// How a task is run. `None`: the scheduler's default, then the default of the accessor of that
+/// name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskOptions {
@@ -172,7 +174,7 @@ pub struct TaskResult {
     pub truncated: bool,
 }
 
-/// Byte strings, one behind the other: the bodies of one call.
+/// Concatenated byte strings: the bodies of one call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packed {
     /// All of them.

@@ -1,5 +1,5 @@
-//! Time as the core sees it: microseconds by the clock of the database, handed in with every command. The core never
-//! reads a clock.
+//! Time as the core sees it: microseconds by the clock of the database, handed in with every
+//! command. The core never reads a clock.
 
 use serde::{Deserialize, Serialize};
 use std::{

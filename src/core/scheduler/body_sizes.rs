@@ -1,5 +1,6 @@
-//! Bytes of the bodies of a scheduler's unfinished tasks, for the quota. It never sees a body: tasks of about one size that
-//! were submitted one after the other are one entry, so it costs an element per change of size, not per task.
+//! Bytes of the bodies of a scheduler's unfinished tasks, for the quota. It never sees a body:
+//! tasks of about one size that were submitted one after the other are one entry, so it costs an
+//! element per change of size, not per task.
 
 use crate::core::Seq;
 use std::collections::BTreeMap;
@@ -17,7 +18,8 @@ struct Alike {
     blocks: u32,
 }
 
-/// Blocks of 1 KiB that each of `tasks` tasks of a call counts for, at least one: the average, rounded up.
+/// Blocks of 1 KiB that each of `tasks` tasks of a call counts for, at least one: the average,
+/// rounded up.
 pub fn blocks(bytes: usize, tasks: usize) -> u32 {
     bytes.div_ceil(tasks.max(1)).div_ceil(BLOCK).max(1) as u32
 }
@@ -28,7 +30,8 @@ pub(crate) fn bytes(tasks: u32, blocks: u32) -> i64 {
 }
 
 impl Sizes {
-    /// Counts tasks from `first` on, which come after all those counted so far. Returns their bytes.
+    /// Counts tasks from `first` on, which come after all those counted so far. Returns their
+    /// bytes.
     pub(crate) fn add(&mut self, first: Seq, tasks: u32, blocks: u32) -> i64 {
         match self.0.last_entry() {
             Some(mut last) if last.get().blocks == blocks => last.get_mut().unfinished += tasks,

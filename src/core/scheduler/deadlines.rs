@@ -1,5 +1,5 @@
-//! Total deadlines of a scheduler's unfinished tasks, by time: one entry for the tasks of a call that
-//! were submitted with one.
+//! Total deadlines of a scheduler's unfinished tasks, by time: one entry for the tasks of a call
+//! that were submitted with one.
 //!
 //! An entry whose tasks have ended out of order stays until its deadline; who takes it out must
 //! expect tasks that are gone.

@@ -20,7 +20,8 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// Enters tasks behind all others, each of `blocks` blocks. Returns what they take of a quota.
+    /// Adds tasks with higher numbers than all others, each of `blocks` blocks. Returns what they
+    /// take of a quota.
     pub(crate) fn add(&mut self, span: &Span, blocks: u32) -> Usage {
         let tasks = i64::from(span.count);
         self.count += tasks;

@@ -1,13 +1,14 @@
 //! The unfinished tasks of one scheduler that wait: by order, as spans. A waiting task costs an
 //! element of a span and a counter, never a slot.
 //!
-//! There are two waiting places: the lanes of a group hold what may start when its order is current,
-//! `delayed` what may not start before a time. A third one (tasks that wait for something else than
-//! a slot) would be another field here, asked by `remove_of`, `drain`, `spans_up_to` and `spans`.
+//! There are two waiting places: the lanes of a group hold what may start when its order is
+//! current, `delayed` what may not start before a time. A third one (tasks that wait for something
+//! else than a slot) would be another field here, asked by `remove_of`, `drain`, `spans_up_to` and
+//! `spans`.
 //!
-//! A group exists while it has unfinished tasks, whether they wait here or run; so the lowest key of
-//! `ordered` is the current order, a function of the unfinished set alone. What is asked for every
-//! task costs the same however much waits: counts are maintained, never computed by walking.
+//! A group exists while it has unfinished tasks, whether they wait here or run; so the lowest key
+//! of `ordered` is the current order, a function of the unfinished set alone. What is asked for
+//! every task costs the same however much waits: counts are maintained, never computed by walking.
 
 pub(crate) mod delayed;
 pub(crate) mod find;
@@ -102,14 +103,14 @@ impl Queue {
         }
     }
 
-    /// Kinds with a task that may start through `gate`.
+    /// Kinds with a task that may start within `start_limit`.
     pub(crate) fn ready_kinds(&self, start_limit: StartLimit) -> impl Iterator<Item = KindId> {
         self.open_groups(start_limit)
             .flat_map(Group::fronts)
             .map(|span| span.kind)
     }
 
-    /// When the oldest task was submitted that may start through `gate`.
+    /// When the oldest task was submitted that may start within `start_limit`.
     pub(crate) fn oldest(&self, start_limit: StartLimit) -> Option<Time> {
         self.open_groups(start_limit)
             .flat_map(Group::fronts)
@@ -117,7 +118,8 @@ impl Queue {
             .min()
     }
 
-    /// Takes up to `max` consecutive tasks of `kind`: those with the lowest numbers that may start through `gate`.
+    /// Takes up to `max` consecutive tasks of `kind`: those with the lowest numbers that may start
+    /// within `start_limit`.
     pub(crate) fn take(&mut self, kind: KindId, start_limit: StartLimit, max: u32) -> Option<Span> {
         let order = self
             .open_groups(start_limit)
@@ -127,7 +129,8 @@ impl Queue {
         self.group(order).take(kind, max)
     }
 
-    /// The first `most` tasks of a kind in each group that may start through `gate`, counting only those `wanted`.
+    /// The first `most` tasks of a kind in each group that may start within `start_limit`, counting
+    /// only those `wanted`.
     pub(crate) fn first_of(
         &self,
         kind: KindId,
@@ -168,8 +171,8 @@ impl Queue {
         out
     }
 
-    /// Takes up to `max` waiting tasks above `above` (`None`: any) with a number up to `up_to`. Those that wait for a time
-    /// come last.
+    /// Takes up to `max` waiting tasks above `above` (`None`: any) with a number up to `up_to`.
+    /// Those that wait for a time come last.
     pub(crate) fn drain(&mut self, above: Option<Order>, up_to: Seq, max: u32) -> Vec<Span> {
         let mut out = Vec::new();
         let mut taken = 0;
@@ -223,7 +226,7 @@ impl Queue {
             .chain(delayed)
     }
 
-    /// The first `most` spans of each kind that may start through `gate`.
+    /// The first `most` spans of each kind that may start within `start_limit`.
     pub(crate) fn startable_spans(
         &self,
         start_limit: StartLimit,
@@ -233,7 +236,7 @@ impl Queue {
             .flat_map(move |group| group.first_spans(most))
     }
 
-    /// The spans that `gate` lets start when the current order is done, by order.
+    /// The spans that `start_limit` allows to start when the current order is done, by order.
     pub(crate) fn later_spans(&self, start_limit: StartLimit) -> impl Iterator<Item = &Span> {
         let later = self
             .ordered
@@ -264,17 +267,17 @@ impl Queue {
             .is_some_and(|last| *last > order)
     }
 
-    /// Keeps the sum of unfinished tasks above this order from now on.
-    pub(crate) fn keep_above(&mut self, order: Option<Order>) {
+    /// Maintains the sum of unfinished tasks above this order from now on.
+    pub(crate) fn track_above(&mut self, order: Option<Order>) {
         if self.above.map(|(order, _)| order) != order {
             self.above = order.map(|order| (order, self.unfinished_above(order)));
         }
     }
 
-    /// Unfinished tasks in orders above `order`: quick for the one whose sum is kept.
+    /// Unfinished tasks in orders above `order`: quick for the one whose sum is maintained.
     pub(crate) fn unfinished_above(&self, order: Order) -> i64 {
         match self.above {
-            Some((kept, sum)) if kept == order => sum,
+            Some((limit, sum)) if limit == order => sum,
             _ => self
                 .ordered
                 .range(Order(order.0 + 1)..)
@@ -283,7 +286,7 @@ impl Queue {
         }
     }
 
-    /// Tasks that may start through `gate` now.
+    /// Tasks that may start within `start_limit` now.
     pub(crate) fn startable(&self, start_limit: StartLimit) -> i64 {
         self.open_groups(start_limit)
             .map(|group| group.waiting)

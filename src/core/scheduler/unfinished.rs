@@ -1,8 +1,8 @@
-//! The unfinished tasks of a scheduler as ranges of their numbers, kept up to date task by task, so that a checkpoint costs
-//! what it writes and not what waits.
+//! The unfinished tasks of a scheduler as ranges of their numbers, updated task by task, so that a
+//! checkpoint costs what it writes and not what waits.
 //!
-//! Invariant: the tasks of a range were submitted on one day, so that the first range tells how old the oldest row is that
-//! recovery needs.
+//! Invariant: the tasks of a range were submitted on one day, so that the first range tells how old
+//! the oldest row is that recovery needs.
 
 use crate::core::{Day, Seq};
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ impl Unfinished {
         )
     }
 
-    /// Adds tasks behind all others.
+    /// Adds tasks with higher numbers than all others.
     pub(crate) fn add(&mut self, first: Seq, last: Seq, day: Day) {
         if let Some(mut end) = self.0.last_entry()
             && end.get().0.plus(1) == first

@@ -1,13 +1,13 @@
-//! How much finished work a recovery would have to read again, for each scheduler and for the shard;
-//! and the checkpoints that keep it bounded.
+//! How much finished work a recovery would have to read again, for each scheduler and for the
+//! shard; and the checkpoints that keep it bounded.
 //!
-//! A checkpoint is written only where it pays: it saves several rows at least, and much more than it
-//! writes. So schedulers that end each task before the next one do not cost a row more each time,
-//! and one with a ragged backlog does not write all its ranges again and again. What a recovery
-//! reads of finished work is then at most `Limits::checkpoint_total` in all, besides a few rows for
-//! each scheduler in use and a few tasks for each unfinished one. A scheduler that has not been in
-//! use for a while is quiesced: its checkpoint says that nothing came later, and recovery does not
-//! look.
+//! A checkpoint is written only where it pays: it saves several rows at least, and much more than
+//! it writes. So schedulers that end each task before the next one do not cost a row more each
+//! time, and one with a ragged backlog does not write all its ranges again and again. What a
+//! recovery reads of finished work is then at most `Limits::checkpoint_total` in all, besides a few
+//! rows for each scheduler in use and a few tasks for each unfinished one. A scheduler that has not
+//! been in use for a while is quiesced: its checkpoint says that nothing came later, and recovery
+//! does not look.
 
 use crate::core::{
     Handle, SchedulerState, Shard, Time, Turn, model::limits::Limits, scheduler::Scheduler,
@@ -21,8 +21,8 @@ const CHECKPOINT_RANGES: usize = 100;
 #[derive(Debug, Default)]
 pub(crate) struct Checkpoints {
     total: u64,
-    /// Schedulers by the binary logarithm of the finished tasks since their checkpoint, which seldom
-    /// changes; those below `Limits::checkpoint_min` are left out.
+    /// Schedulers by the binary logarithm of the finished tasks since their checkpoint, which
+    /// seldom changes; those below `Limits::checkpoint_min` are left out.
     by_level: BTreeSet<(u32, Handle)>,
     /// Schedulers without unfinished tasks that may be quiesced, and since when they are in this
     /// list. Each is in it once.

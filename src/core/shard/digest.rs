@@ -1,5 +1,6 @@
-//! What of a shard must survive a crash: equal in the live shard as of the last durable batch and in the one that
-//! `Shard::restore` builds from the journal. Simulators compare the two at every crash.
+//! What of a shard must survive a crash: equal in the live shard as of the last durable batch and
+//! in the one that `Shard::restore` builds from the journal. Simulators compare the two at every
+//! crash.
 //!
 //! Tell both digests the same time, not before the time of the restore: what is due by then counts
 //! as waiting for its turn in both.
@@ -8,8 +9,8 @@
 //! cancellation under way), highest task and event numbers, whether it is quiesced; its unfinished
 //! tasks with order, spec, state and attempts, and the total deadlines noted for them; the number
 //! of unfinished tasks by order and the oldest day of submission. In, for the shard: quotas by
-//! namespace, sums over all schedulers, and the requests that are still remembered (the newest ones,
-//! as many as the limit says: one more may be remembered until the next call).
+//! namespace, sums over all schedulers, and the requests that are still remembered (the newest
+//! ones, as many as the limit says: one more may be remembered until the next call).
 //!
 //! Out, because a recovery may change it: schedulers that are over (the journal answers for them)
 //! and checkpoints; slots, virtual times and fair shares; timers, pauses between slices and what

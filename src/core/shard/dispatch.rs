@@ -1,5 +1,5 @@
-//! Handing free slots to those whose turn it is. One decision covers barrier, limit, share and slot:
-//! a task that cannot run is never picked.
+//! Handing free slots to those whose turn it is. One decision covers barrier, limit, share and
+//! slot: a task that cannot run is never picked.
 
 use crate::core::{
     Action, Assignment, Attempt, AttemptEvent, AttemptRecord, Delivery, Handle, Shard, Time,

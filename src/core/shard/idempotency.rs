@@ -1,6 +1,7 @@
-//! Calls that may be repeated: the same request id within fifteen minutes gets the same answer, another payload an error.
+//! Calls that may be repeated: the same request id within fifteen minutes gets the same answer,
+//! another payload an error.
 //!
-//! A busy server remembers a million of them, so each one is kept once, and small.
+//! A busy server remembers a million of them, so each one is stored once, and small.
 
 use crate::core::{
     DoneNo, Handle, Request, Seq, Shard, Time, fairness::fair_share::NamespaceId, model::limits,

@@ -1,9 +1,10 @@
-//! Tasks in doubt: after a takeover nobody knows yet which of the tasks handed out before still run.
+//! Tasks in doubt: after a takeover nobody knows yet which of the tasks handed out before still
+//! run.
 //!
 //! A task in doubt counts as running, on a host that nobody knows: it holds its barrier and its
-//! scheduler's limit, and it can be cancelled. Either its executor reports it, and it is an ordinary
-//! attempt again; or its kind is cleared, when every executor has reported or is fenced, and it is
-//! judged. New tasks never wait for it.
+//! scheduler's limit, and it can be cancelled. Either its executor reports it, and it is an
+//! ordinary attempt again; or its kind is cleared, when every executor has reported or is fenced,
+//! and it is judged. New tasks never wait for it.
 
 use super::finish::Ending;
 use crate::core::{
@@ -15,8 +16,8 @@ use crate::core::{
 };
 
 impl Shard {
-    /// Takes in what an executor runs that an earlier core handed out. What is not known any more, or
-    /// was cancelled since, is to be stopped.
+    /// Takes in what an executor runs that an earlier core handed out. What is not known any more,
+    /// or was cancelled since, is to be stopped.
     pub(crate) fn adopt(&mut self, turn: &mut Turn, running: &[Running]) {
         for one in running {
             if self.adopt_one(turn.now, one) != Some(false) {

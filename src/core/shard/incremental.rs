@@ -1,5 +1,6 @@
-//! Incremental effects, carried out in slices between other commands: of one durable intention (design 5.9), or of time that has
-//! passed. What is left to do follows from the unfinished set, the rows and the time, so it goes on after a recovery.
+//! Incremental effects, carried out in slices between other commands: of one durable intention, or
+//! of time that has passed. What is left to do follows from the unfinished set, the rows and the
+//! time, so it goes on after a recovery.
 
 use crate::core::{Handle, Order, Outcome, Shard, Time, Turn};
 use std::{collections::VecDeque, time::Duration};
@@ -24,14 +25,15 @@ impl Incremental {
         }
     }
 
-    /// A caller asks for something: what is under way leaves room.
+    /// A caller makes a call: pause before the next slice.
     pub(crate) fn note_call(&mut self) {
         self.asked = !self.queue.is_empty();
     }
 }
 
 impl Shard {
-    /// Intends to cancel what waits above `above` (`None`: everything). The caller records the scheduler.
+    /// Intends to cancel what waits above `above` (`None`: everything). The caller records the
+    /// scheduler.
     pub(crate) fn begin_cancel(&mut self, handle: Handle, above: Option<Order>) {
         self.schedulers.expect_mut(handle).intend_cancel(above);
         self.queue_slice(handle);
@@ -50,8 +52,9 @@ impl Shard {
         }
     }
 
-    /// One slice for this batch, shared by the schedulers that have a bulk effect under way. While callers ask for other
-    /// things there is a pause between two slices, in which batches are as short as ever.
+    /// One slice for this batch, shared by the schedulers that have an incremental effect under
+    /// way. While callers ask for other things there is a pause between two slices, in which
+    /// batches are as short as ever.
     pub(crate) fn run_slices(&mut self, turn: &mut Turn) {
         if self.incremental.next_due() > turn.now {
             return;

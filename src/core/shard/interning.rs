@@ -1,4 +1,4 @@
-//! What many schedulers have in common is kept once: names and settings that are equal share their memory.
+//! Names and settings that are equal share their memory.
 
 use crate::core::{Namespace, SchedulerImage, Settings};
 use std::{collections::VecDeque, sync::Arc};

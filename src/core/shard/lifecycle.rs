@@ -1,4 +1,5 @@
-//! What a caller does to a scheduler as a whole: release, update, pause, resume; and cancelling one task.
+//! What a caller does to a scheduler as a whole: release, update, pause, resume; and cancelling one
+//! task.
 
 use super::finish::Ending;
 use crate::core::{
@@ -8,8 +9,8 @@ use crate::core::{
 use std::sync::Arc;
 
 impl Shard {
-    /// Takes no more tasks; the unfinished ones finish or are cancelled. CANCEL may follow FINISH. `abandoned`: nobody asked
-    /// for it.
+    /// Takes no more tasks; the unfinished ones finish or are cancelled. CANCEL may follow FINISH.
+    /// `abandoned`: nobody asked for it.
     pub(crate) fn release(
         &mut self,
         turn: &mut Turn,
@@ -26,7 +27,8 @@ impl Shard {
             scheduler.image.state = SchedulerState::Releasing;
             scheduler.image.release_mode = Some(mode);
             scheduler.image.released_at.get_or_insert(turn.now);
-            // The rest is to finish: a caller who says so means to go on. One that was left alone stays paused.
+            // A caller who releases with FINISH wants the remaining tasks to run. An abandoned
+            // scheduler stays paused.
             scheduler.image.paused &= abandoned;
             let (namespace, halt) = (
                 scheduler.share.namespace,
@@ -66,7 +68,8 @@ impl Shard {
         }
     }
 
-    /// Puts the named settings in place of the present ones. A lower limit kills nothing: it drains.
+    /// Puts the named settings in place of the present ones. A lower limit kills nothing: it
+    /// drains.
     pub(crate) fn update(&mut self, turn: &mut Turn, handle: Handle, update: &Update) -> Reply {
         let scheduler = self.schedulers.expect_mut(handle);
         let settings = Arc::make_mut(&mut scheduler.image.settings);
@@ -114,7 +117,8 @@ impl Shard {
         Reply::Scheduler(Box::new(view))
     }
 
-    /// A waiting task ends at once and never starts; a running one is stopped, and its report says what came first.
+    /// A waiting task ends at once and never starts; a running one is stopped, and its report says
+    /// what came first.
     pub(crate) fn cancel(&mut self, turn: &mut Turn, handle: Handle, place: TaskRef) -> Reply {
         let TaskRef { seq, order } = place;
         let scheduler = self.schedulers.expect_mut(handle);

@@ -1,5 +1,6 @@
-//! Where tasks stand, and the newest ones of a phase. However much waits, an answer costs little: a task is found by its
-//! order and its number, and a search for the newest ones ends after `Limits::listing_steps` steps, to be taken up again from there.
+//! Where tasks stand, and the newest ones of a phase. However much waits, an answer costs little: a
+//! task is found by its order and its number, and a search for the newest ones ends after
+//! `Limits::listing_steps` steps, to be taken up again from there.
 
 use crate::core::{
     Attempt, Handle, Order, Phase, Reply, Seq, Shard, TaskRef, TaskState,
@@ -133,7 +134,8 @@ impl Scheduler {
             .unwrap_or_default()
     }
 
-    /// Unfinished tasks up to `newest` of a phase and of an order (`None`: of any; not for blocked ones).
+    /// Unfinished tasks up to `newest` of a phase and of an order (`None`: of any; not for blocked
+    /// ones).
     fn of_phase(&self, phase: Phase, order: Option<Order>, newest: Seq) -> Pieces<'_> {
         let of_order = move |of: Option<Order>| order.is_none() || of == order;
         match phase {
@@ -188,7 +190,7 @@ impl Scheduler {
 }
 
 impl Queue {
-    /// Tasks up to `newest` that may start through `gate`, of an order or all.
+    /// Tasks up to `newest` that may start within `start_limit`, of an order or all.
     fn newest_startable(
         &self,
         start_limit: StartLimit,

@@ -21,7 +21,8 @@ pub struct SeqRange {
 }
 
 impl Shard {
-    /// Schedulers whose turn comes next on slots that run bodies, about `most` per kind; the first ones of every namespace.
+    /// Schedulers whose turn comes next on slots that run bodies, about `most` per kind; the first
+    /// ones of every namespace.
     pub fn in_line(&self, most: usize) -> Vec<Handle> {
         let kinds = self.fair.pools.kinds();
         kinds
@@ -30,9 +31,10 @@ impl Shard {
             .collect()
     }
 
-    /// The next waiting tasks of a scheduler that have bodies, about `tasks` of each kind, from at most `spans` spans of each:
-    /// those that may start first, then those of the orders that follow. None that waits for a time, a halt or a bulk
-    /// cancellation. By kind, so that tasks that cannot run hide none that can.
+    /// The next waiting tasks of a scheduler that have bodies, about `tasks` of each kind, from at
+    /// most `spans` spans of each: those that may start first, then those of the orders that
+    /// follow. None that waits for a time, a halt or an incremental cancellation. By kind, so that
+    /// tasks that cannot run hide none that can.
     pub fn upcoming(&self, handle: Handle, tasks: u32, spans: usize) -> Vec<SeqRange> {
         let Some(scheduler) = self.schedulers.get(handle) else {
             return Vec::new();
@@ -56,8 +58,8 @@ impl Shard {
 }
 
 impl Queue {
-    /// About `most` waiting spans of each kind that has bodies, in the order in which `gate` lets them start. Looks no further
-    /// than at `most` spans of later orders, whatever they hold.
+    /// About `most` waiting spans of each kind with a session, in the order in which `start_limit`
+    /// lets them start. Looks no further than at `most` spans of later orders, whatever they hold.
     fn ahead(&self, start_limit: crate::core::StartLimit, most: usize) -> Vec<&Span> {
         let with_body = |span: &&Span| span.spec.work.has_session();
         let mut startable: Vec<&Span> = self

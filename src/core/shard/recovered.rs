@@ -1,4 +1,5 @@
-//! What recovery reads from the journal and hands to the core: checkpoints and what came later, never bodies.
+//! What recovery reads from the journal and hands to the core: checkpoints and what came later,
+//! never bodies.
 
 use crate::core::{
     Attempt, AttemptRecord, DoneNo, Handle, Order, Outcome, Request, SchedulerImage, Seq, Spec,
@@ -11,7 +12,8 @@ use std::{collections::BTreeMap, sync::Arc};
 pub struct RecoveredScheduler {
     /// Its row, with the checkpoint.
     pub image: SchedulerImage,
-    /// Every submission that holds a task unfinished at the checkpoint or is later, by ascending `first_seq`.
+    /// Every submission that holds a task unfinished at the checkpoint or is later, by ascending
+    /// `first_seq`.
     pub runs: Vec<RecoveredRun>,
     /// Every outcome after the checkpoint's `done_no`, ascending.
     pub outcomes: Vec<RecoveredOutcome>,
@@ -24,7 +26,8 @@ pub struct RecoveredScheduler {
 /// How many tasks of each kind the earlier owners of a shard may have been running: their slots.
 pub type InDoubtWindow = BTreeMap<Work, u32>;
 
-/// An assignment that survives a recovery: its executor still runs it, or its completion is still to be taken in.
+/// An assignment that survives a recovery: its executor still runs it, or its completion is still
+/// to be taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
     /// Its scheduler.

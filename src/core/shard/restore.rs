@@ -1,5 +1,5 @@
-//! Rebuilding a shard from what the journal remembers: the same unfinished set gives the same barriers, limits and
-//! numbers.
+//! Rebuilding a shard from what the journal remembers: the same unfinished set gives the
+//! same barriers, limits and numbers.
 
 use super::idempotency::Accepted;
 use crate::core::{
@@ -26,8 +26,8 @@ struct Past {
 }
 
 impl Shard {
-    /// The shard as it stood at the last durable batch. What may still run, by its rows or because it lies within `window`, is
-    /// in doubt until it is reported or cleared.
+    /// The shard as it stood at the last durable batch. What may still run, by its rows or because
+    /// it lies within `window`, is in doubt until it is reported or cleared.
     pub fn restore(
         limits: Limits,
         now: Time,

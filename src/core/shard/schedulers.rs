@@ -1,9 +1,9 @@
 //! The schedulers in memory, and which of them a rule may have changed.
 //!
-//! Mutable access puts a scheduler into the set of touched ones, so no rule can forget it. The shard
-//! drains that set once per command or step of `settle`, and brings what it derives from schedulers
-//! (fair share, totals, timers) up to date. Membership is a flag of the scheduler: touching it again
-//! costs nothing.
+//! Mutable access puts a scheduler into the set of touched ones, so no rule can forget it. The
+//! shard drains that set once per command or step of `settle`, and brings what it derives from
+//! schedulers (fair share, totals, timers) up to date. Membership is a flag of the scheduler:
+//! touching it again costs nothing.
 
 use crate::core::{Handle, scheduler::Scheduler};
 use rustc_hash::FxHashMap;

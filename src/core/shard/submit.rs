@@ -119,7 +119,7 @@ impl Shard {
         }
     }
 
-    /// Whether the limits leave room for a call.
+    /// Whether the limits admit a call.
     fn admits(&self, now: Time, scheduler: &Scheduler, submit: &Submit) -> Result<(), Over> {
         let limits = &self.limits;
         let (tasks, blocks) = (submit.bodies.len() as u32, submit.blocks());
@@ -231,8 +231,8 @@ fn repeat(accepted: &Accepted, request: Request) -> Reply {
     }
 }
 
-/// The order and options in force for each run, or why the call is refused. A call is judged as a whole, against the
-/// order that is current before it.
+/// The order and options in force for each run, or why the call is refused. A call is judged as a
+/// whole, against the order that is current before it.
 fn resolve(
     scheduler: &Scheduler,
     submit: &Submit,

@@ -1,7 +1,8 @@
-//! What happens because time passes: delayed tasks come due, deadlines pass, idle schedulers are released, ended ones
-//! leave memory.
+//! What happens because time passes: delayed tasks come due, deadlines pass, idle schedulers are
+//! released, ended ones leave memory.
 //!
-//! After a pause of the server very much of it may be due at the same time. What yields records is done in slices.
+//! After a pause of the server very much of it may be due at the same time. What yields records is
+//! done in slices.
 
 use crate::core::{Handle, Outcome, Shard, Time, Turn, scheduler::deadlines::Overdue};
 
@@ -73,8 +74,8 @@ impl Shard {
         }
     }
 
-    /// Of the schedulers that are over the oldest leave memory when there are too many; the journal answers for them. Not
-    /// those of this very batch: their end is still to be told.
+    /// Of the schedulers that are over the oldest leave memory when there are too many; the journal
+    /// answers for them. Not those of this very batch: their end is still to be reported.
     pub(crate) fn forget_ended(&mut self, turn: &Turn) {
         for _ in self.limits.ended_schedulers..self.ended.len() {
             let Some(handle) = self.ended.pop_front() else {

@@ -1,4 +1,5 @@
-//! Sums over all schedulers, kept as they change: GetStatus asks for them however many schedulers there are.
+//! Sums over all schedulers, maintained as they change, so that GetStatus costs the same however
+//! many schedulers there are.
 
 use crate::core::{
     CoreStatus, Counts, Handle, SchedulerState, Shard, Time, fairness::pool::Pool,

@@ -54,7 +54,8 @@ impl Shard {
         }
     }
 
-    /// Counts streams of an earlier core. Of schedulers that are over and forgotten they end by themselves.
+    /// Counts streams of an earlier core. Of schedulers that are over and forgotten they end by
+    /// themselves.
     pub(crate) fn streams_open(&mut self, open: &[(Handle, u32)]) {
         for (handle, count) in open {
             if let Some(scheduler) = self.schedulers.get_mut(*handle) {

@@ -40,7 +40,7 @@ fn the_finished_work_of_all_schedulers_together_that_recovery_reads_is_bounded()
     w.commands([]);
     assert!(
         w.remembered.checkpoints - before < 100,
-        "a new owner knows how far it is behind"
+        "a new owner knows how much finished work has no checkpoint"
     );
 }
 
@@ -69,7 +69,7 @@ fn a_new_owner_catches_up_with_what_an_earlier_one_left() {
 }
 
 #[test]
-fn schedulers_that_come_to_rest_after_each_task_write_no_checkpoints() {
+fn schedulers_that_fall_idle_after_each_task_write_no_checkpoints() {
     let mut w = World::new(1);
     let few = 255 / (Limits::DEFAULT.row_cost + 1);
     for _ in 0..2 * Limits::DEFAULT.checkpoint_total / 255 {
@@ -151,7 +151,7 @@ fn recovery_looks_no_further_back_than_the_oldest_unfinished_task() {
 }
 
 #[test]
-fn a_scheduler_that_is_not_in_use_comes_to_rest_and_recovery_reads_its_row_alone() {
+fn a_scheduler_that_is_not_in_use_is_quiesced_and_recovery_reads_its_row_alone() {
     let mut w = World::new(2);
     let (s, busy) = (w.open(plain), w.open(plain));
     w.submit(s, [free(), free()]);
@@ -174,7 +174,7 @@ fn a_scheduler_that_is_not_in_use_comes_to_rest_and_recovery_reads_its_row_alone
 }
 
 #[test]
-fn schedulers_come_to_rest_a_slice_at_a_time() {
+fn schedulers_are_quiesced_a_slice_at_a_time() {
     let mut w = World::new(1);
     let most = Limits::DEFAULT.checkpoint_ranges / 100;
     let schedulers: Vec<Handle> = (0..most + most / 2).map(|_| w.open(plain)).collect();

@@ -1,4 +1,4 @@
-//! CONTINUE, HALT and CANCEL_REST (design 5.5).
+//! CONTINUE, HALT and CANCEL_REST.
 
 use super::world::{NONE, World, free, on_failure, order, plain};
 use crate::core::{OnFailure, Outcome, ReleaseMode, Seq, Verb};

@@ -1,4 +1,4 @@
-//! Who gets the slots, in exact virtual time (design 5.4).
+//! Who gets the slots, in exact virtual time.
 
 use super::world::{World, free, plain};
 use crate::core::{Command, Handle, Report, Time};
@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-/// Executors whose tasks last as long as `lasts` says, and a count of the slot time each scheduler got.
+/// Executors whose tasks last as long as `lasts` says, and a count of the slot time each scheduler
+/// got.
 struct Pool {
     world: World,
     ends: BinaryHeap<Reverse<(Time, Handle, i64, i32)>>,

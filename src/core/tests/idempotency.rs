@@ -26,7 +26,8 @@ struct One {
 }
 
 impl Remembered {
-    /// Takes a batch in. Panics when an event number is missing or given twice, or a task ends twice.
+    /// Takes a batch in. Panics when an event number is missing or given twice, or a task ends
+    /// twice.
     pub(crate) fn add(&mut self, records: Records) {
         for (handle, image) in records.schedulers {
             let one = self.schedulers.entry(handle).or_default();

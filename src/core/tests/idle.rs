@@ -165,12 +165,12 @@ fn of_the_ended_schedulers_the_oldest_leave_memory() {
     }
     w.call(all[3], Verb::Describe);
     w.commands([]);
-    let kept = |w: &World| {
+    let in_memory = |w: &World| {
         all.iter()
             .map(|s| w.shard.progress(*s).is_some())
             .collect::<Vec<_>>()
     };
-    assert_eq!(kept(&w), [false, true, true, false, true]);
+    assert_eq!(in_memory(&w), [false, true, true, false, true]);
     assert!(matches!(
         w.call(all[3], Verb::Describe),
         Reply::Rejected(Reject::UnknownHandle)
@@ -178,7 +178,7 @@ fn of_the_ended_schedulers_the_oldest_leave_memory() {
     w.seconds(100_000.0);
     w.crash();
     assert_eq!(
-        kept(&w),
+        in_memory(&w),
         [false; 5],
         "the journal answers for them, and the last one was released as nobody used it"
     );

@@ -12,7 +12,7 @@ fn what_may_still_run_is_not_started_before_it_is_cleared_and_new_tasks_do_not_w
     w.running.clear();
     w.take_over();
     w.commands([]);
-    assert_eq!(w.running(s), [3], "two slots, two suspects");
+    assert_eq!(w.running(s), [3], "two slots, two in doubt");
     w.submit(s, [free()]);
     assert_eq!(w.running(s), [3, 4]);
     w.succeed(s, [3, 4]);
@@ -90,7 +90,7 @@ fn an_at_most_once_task_that_nobody_reports_ends_lost_and_a_reported_one_goes_on
 }
 
 #[test]
-fn suspects_hold_the_limit_of_their_scheduler() {
+fn tasks_in_doubt_hold_the_limit_of_their_scheduler() {
     let mut w = World::new(4);
     let s = w.open(|settings| settings.max_parallelism = Some(2));
     w.submit(s, [free(), free(), free()]);
@@ -103,7 +103,7 @@ fn suspects_hold_the_limit_of_their_scheduler() {
 }
 
 #[test]
-fn a_suspect_that_is_cancelled_is_stopped_when_it_is_reported_and_cancelled_when_it_is_not() {
+fn a_task_in_doubt_that_is_cancelled_is_stopped_when_it_is_reported_and_cancelled_when_it_is_not() {
     let mut w = World::new(2);
     let s = w.open(plain);
     w.submit(s, [free(), free()]);
@@ -124,7 +124,7 @@ fn a_suspect_that_is_cancelled_is_stopped_when_it_is_reported_and_cancelled_when
 }
 
 #[test]
-fn a_report_that_comes_too_late_is_told_to_stop_and_changes_nothing() {
+fn a_report_that_comes_too_late_is_answered_with_stop_and_changes_nothing() {
     let mut w = World::new(1);
     let s = w.open(plain);
     w.submit(s, [free()]);
@@ -146,7 +146,7 @@ fn a_report_that_comes_too_late_is_told_to_stop_and_changes_nothing() {
 }
 
 #[test]
-fn a_task_that_waited_for_its_time_has_a_row_and_is_a_suspect_wherever_it_stands() {
+fn a_task_that_waited_for_its_time_has_a_row_and_is_in_doubt_wherever_it_stands() {
     let mut w = World::new(2);
     let s = w.open(plain);
     let at = w.now + Duration::from_secs(5);
@@ -189,7 +189,7 @@ fn a_deadline_that_passes_while_nobody_knows_ends_the_task_when_it_is_known_not_
 }
 
 #[test]
-fn releasing_everything_takes_the_suspects_along() {
+fn releasing_everything_cancels_what_is_in_doubt() {
     let mut w = World::new(2);
     let s = w.open(plain);
     w.submit(s, [free(), free(), free()]);

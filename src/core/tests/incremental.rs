@@ -1,4 +1,4 @@
-//! Cancelling a backlog: one durable intention, carried out in slices (design 5.9).
+//! Cancelling a backlog: one durable intention, carried out in slices.
 
 use super::world::{NONE, World, free, on_failure, order, plain};
 use crate::core::{OnFailure, Outcome, ReleaseMode, Report, SchedulerState, model::limits::Limits};
@@ -104,7 +104,7 @@ fn nothing_of_a_backlog_starts_while_it_is_being_cancelled() {
 }
 
 #[test]
-fn a_bulk_cancellation_goes_on_after_a_recovery() {
+fn an_incremental_cancellation_goes_on_after_a_recovery() {
     let mut w = World::new(10);
     let s = w.open(|settings| settings.max_parallelism = Some(1));
     w.submit(s, vec![free(); 3000]);

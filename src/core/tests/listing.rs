@@ -23,7 +23,7 @@ fn every_unfinished_task_can_be_located() {
     };
     let standings: Vec<_> = found
         .into_iter()
-        .map(|one| one.map(|(standing, attempt)| (standing, attempt.0)))
+        .map(|one| one.map(|(state, attempt)| (state, attempt.0)))
         .collect();
     let expected = [
         Some((TaskState::Running { since: w.now }, 1)),

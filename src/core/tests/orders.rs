@@ -1,4 +1,4 @@
-//! Orders and their barriers (design 5.1).
+//! Orders and their barriers.
 
 use super::world::{NONE, World, free, join, order, plain};
 use crate::core::{Order, Outcome, Reject, Report};

@@ -1,4 +1,4 @@
-//! `max_parallelism`, pause and slots (design 5.3).
+//! `max_parallelism`, pause and slots.
 
 use super::world::{NONE, World, free, order, plain};
 use crate::core::Verb;

@@ -1,4 +1,5 @@
-//! What a namespace may have: over a limit nothing is accepted, and what ends is given back, crash or not.
+//! What a namespace may have: over a limit nothing is accepted, and what ends is given back, crash
+//! or not.
 
 use super::world::{Task, World, free, order, plain, request};
 use crate::core::{

@@ -1,4 +1,4 @@
-//! What a crash leaves behind.
+//! What survives a crash.
 
 use super::world::{NONE, World, error, free, on_failure, order, plain};
 use crate::core::{AttemptEvent, OnFailure, Outcome, Report, model::limits::Limits};
@@ -30,7 +30,7 @@ fn a_task_that_may_have_run_is_numbered_from_two() {
     w.crash();
     assert_eq!(w.attempt(s, 1), 2);
     w.succeed(s, [1]);
-    assert_eq!(w.attempt(s, 2), 1, "one slot, one suspect");
+    assert_eq!(w.attempt(s, 2), 1, "one slot, one task in doubt");
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn an_attempt_that_is_to_be_stopped_is_stopped_after_a_rebuild_too() {
     w.cancel(s, 1);
     w.stops.clear();
     w.rebuild();
-    assert_eq!(w.stops, [(1, 1)], "its executor may not have been told");
+    assert_eq!(w.stops, [(1, 1)], "its executor may not have received it");
     w.report(s, 1, Report::Stopped);
     assert_eq!(w.outcomes(s), [(1, Outcome::Cancelled)]);
 }
@@ -224,7 +224,7 @@ fn a_report_that_was_durable_before_a_rebuild_is_not_taken_in_twice() {
 }
 
 #[test]
-fn after_a_crash_the_first_tasks_with_an_order_and_the_first_without_are_suspects() {
+fn after_a_crash_the_first_tasks_with_an_order_and_the_first_without_are_in_doubt() {
     let mut w = World::new(2);
     let s = w.open(plain);
     w.submit(s, [order(1), order(2), order(2), free(), free()]);

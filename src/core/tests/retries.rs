@@ -1,4 +1,4 @@
-//! Attempts, retries and losses (design 5.6).
+//! Attempts, retries and losses.
 
 use super::world::{NONE, World, error, free, order, plain};
 use crate::core::{AttemptEvent, Delivery, Outcome, Report, Verb};

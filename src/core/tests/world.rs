@@ -1,17 +1,21 @@
 //! A shard, its virtual time, and executors that do what the test says.
 
+mod recovery;
+mod tasks;
+
+pub(crate) use tasks::*;
+
 use super::idempotency::Remembered;
 use crate::core::{
-    Action, Assignment, Attempt, Caller, Command, Completion, CoreStatus, Epoch, Handle,
-    InDoubtWindow, LateOrder, Namespace, OnFailure, Order, Outcome, Output, Packed, Progress,
-    Reject, ReleaseMode, Reply, Report, Request, Run, Running, SchedulerView, Seq, Settings,
-    SettingsField, Shard, ShardId, Spec, Submit, TaskError, TaskOptions, Ticket, Time, Update,
-    Verb, Work, model::limits::Limits,
+    Action, Assignment, Attempt, Caller, Command, Completion, CoreStatus, Handle, Namespace,
+    Outcome, Output, Progress, Reject, ReleaseMode, Reply, Report, Request, SchedulerView, Seq,
+    Settings, SettingsField, Shard, ShardId, Ticket, Time, Update, Verb, Work,
+    model::limits::Limits,
 };
 use std::{sync::Arc, time::Duration};
-use uuid::Uuid;
 
-/// A shard as the tests drive it. Every verb is a batch of its own: applied, settled, remembered, released.
+/// A shard as the tests drive it. Every verb is a batch of its own: applied, settled, remembered,
+/// released.
 pub(crate) struct World {
     pub shard: Shard,
     pub now: Time,
@@ -25,57 +29,6 @@ pub(crate) struct World {
     slots: u32,
     limits: Limits,
     opened: u64,
-}
-
-/// No tasks.
-pub(crate) const NONE: [i64; 0] = [];
-
-/// A task to submit.
-#[derive(Clone)]
-pub(crate) struct Task(Option<Order>, TaskOptions, Work);
-
-/// A task of this order.
-pub(crate) fn order(order: i64) -> Task {
-    Task(Some(Order(order)), TaskOptions::default(), sql())
-}
-
-/// A task outside all barriers.
-pub(crate) fn free() -> Task {
-    Task(None, TaskOptions::default(), sql())
-}
-
-impl Task {
-    /// With options.
-    pub(crate) fn with(mut self, set: impl FnOnce(&mut TaskOptions)) -> Self {
-        set(&mut self.1);
-        self
-    }
-
-    /// Work without a session.
-    pub(crate) fn noop(self) -> Self {
-        self.work(Work::Noop)
-    }
-
-    /// Work of another kind.
-    pub(crate) fn work(mut self, work: Work) -> Self {
-        self.2 = work;
-        self
-    }
-}
-
-/// The kind of work the tests use.
-pub(crate) fn sql() -> Work {
-    Work::Sql {
-        target: "app".into(),
-    }
-}
-
-/// A request with this payload hash.
-pub(crate) fn request(id: u128, hash: i64) -> Option<Request> {
-    Some(Request {
-        id: Uuid::from_u128(id),
-        hash,
-    })
 }
 
 impl World {
@@ -381,137 +334,7 @@ impl World {
             other => panic!("a cancel was answered with {other:?}"),
         }
     }
-
-    /// The process dies with everything that runs in it; another one recovers from what is remembered.
-    pub(crate) fn crash(&mut self) {
-        self.running.clear();
-        self.take_over();
-        self.clear(true);
-    }
-
-    /// Another process recovers from what is remembered, and knows of nobody who runs anything.
-    pub(crate) fn take_over(&mut self) {
-        self.restore(&InDoubtWindow::from([(sql(), self.slots)]));
-    }
-
-    /// An executor reports that it still runs these, which it was given by an earlier owner.
-    pub(crate) fn reported(&mut self, survivors: &[Assignment]) {
-        self.running.extend_from_slice(survivors);
-        let running = survivors
-            .iter()
-            .map(|survivor| self.survives(survivor))
-            .collect();
-        self.command(Command::Reported(running));
-    }
-
-    /// Every executor has reported, or is fenced (`lost`: at least one is).
-    pub(crate) fn clear(&mut self, lost: bool) {
-        self.command(Command::Cleared {
-            work: Some(sql()),
-            lost,
-            since: Epoch(0),
-        });
-    }
-
-    /// The core is rebuilt; the executors of this process go on.
-    pub(crate) fn rebuild(&mut self) {
-        let running: Vec<Running> = self
-            .running
-            .iter()
-            .map(|running| self.survives(running))
-            .collect();
-        self.restore(&InDoubtWindow::new());
-        self.commands([
-            Command::Reported(running),
-            Command::Cleared {
-                work: None,
-                lost: false,
-                since: Epoch(0),
-            },
-        ]);
-    }
-
-    fn survives(&self, assignment: &Assignment) -> Running {
-        let Assignment {
-            handle,
-            first,
-            count,
-            attempt,
-            ..
-        } = *assignment;
-        Running {
-            handle,
-            first,
-            count,
-            attempt,
-            since: self.now,
-        }
-    }
-
-    fn restore(&mut self, window: &InDoubtWindow) {
-        let before = self.shard.digest(self.now);
-        self.shard = Shard::restore(self.limits, self.now, self.remembered.recovered(), window);
-        assert_eq!(
-            self.shard.digest(self.now),
-            before,
-            "a restored shard is the one that was lost"
-        );
-        let mut slots = Output::default();
-        for (work, total) in [(sql(), self.slots), (Work::Noop, 100)] {
-            self.shard
-                .apply(self.now, None, &Command::Slots { work, total }, &mut slots);
-        }
-    }
 }
-
-/// The whole of a call.
-pub(crate) fn submission(
-    request: Option<Request>,
-    tasks: impl IntoIterator<Item = Task>,
-) -> Submit {
-    let mut runs: Vec<Run> = Vec::new();
-    let mut count = 0;
-    for Task(order, options, work) in tasks {
-        count += 1;
-        match runs.last_mut() {
-            Some(last)
-                if last.order == order
-                    && last.spec.options == options
-                    && last.spec.work == work =>
-            {
-                last.count += 1
-            }
-            _ => runs.push(Run {
-                count: 1,
-                order,
-                spec: Arc::new(Spec { work, options }),
-            }),
-        }
-    }
-    Submit {
-        request,
-        runs,
-        bodies: Packed::new((0..count).map(|_| &b"select"[..])),
-        params: Packed::default(),
-    }
-}
-
-pub(crate) fn error(code: &str) -> Arc<TaskError> {
-    Arc::new(TaskError {
-        code: code.into(),
-        message: "as the test says".into(),
-    })
-}
-
-pub(crate) fn on_failure(on_failure: OnFailure) -> impl FnOnce(&mut Settings) {
-    move |settings| settings.on_failure = on_failure
-}
-
-pub(crate) fn join(settings: &mut Settings) {
-    settings.late_order = LateOrder::Join;
-}
-
-pub(crate) fn plain(_: &mut Settings) {}
 
 fn view(reply: Reply) -> SchedulerView {
     match reply {

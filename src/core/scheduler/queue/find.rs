@@ -1,11 +1,11 @@
-//! Where single tasks wait, and the newest ones of a sort. Nothing here looks through all that waits: an order leads to its
-//! group, and a number to its place there.
+//! Where single tasks wait, and the newest ones of a sort. Nothing here looks through all that
+//! waits: an order leads to its group, and a number to its place there.
 
 use super::{Queue, StartLimit, admits, delayed::Delayed, group::Group};
 use crate::core::{Order, Seq, Time, shard::listing::Piece};
 
 impl Queue {
-    /// Whether tasks of `order` may start through `gate`.
+    /// Whether tasks of `order` may start within `start_limit`.
     pub(crate) fn opens(&self, start_limit: StartLimit, order: Option<Order>) -> bool {
         match order {
             None => start_limit != StartLimit::Shut,

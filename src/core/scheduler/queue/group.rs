@@ -10,7 +10,8 @@ pub(crate) struct Group {
     pub unfinished: i64,
     /// Tasks in the lanes.
     pub waiting: i64,
-    /// Waiting tasks by kind, each lane by ascending number: what runs next follows from the unfinished set alone.
+    /// Waiting tasks by kind, each lane by ascending number: what runs next follows from the
+    /// unfinished set alone.
     lanes: Vec<Lane>,
 }
 

@@ -1,13 +1,13 @@
 //! Waiting tasks of one order and kind, by ascending number.
 //!
-//! Every step costs the logarithm of what waits: a span that is taken out from the middle leaves a hole (a span of no
-//! tasks), and holes are swept when they are the greater part.
+//! Every step costs the logarithm of what waits: a span that is taken out from the middle leaves a
+//! hole (a span of no tasks), and holes are swept when they are the greater part.
 
 use super::Span;
 use crate::core::{Seq, fairness::pool::KindId, shard::listing::Piece};
 use std::collections::VecDeque;
 
-/// Room that an empty or shrinking lane may keep, spans.
+/// Spare capacity of an empty or shrinking lane, in spans.
 const SPARE: usize = 64;
 
 #[derive(Debug)]

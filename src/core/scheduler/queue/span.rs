@@ -20,7 +20,7 @@ impl Span {
         self.first.plus(self.count - 1)
     }
 
-    /// One behind the last task; the first one when there is none.
+    /// The number after the last task; the first one when there is none.
     pub(crate) fn end(&self) -> Seq {
         self.first.plus(self.count)
     }
@@ -31,7 +31,7 @@ impl Span {
         Some(self.submitted_at + deadline)
     }
 
-    /// Cuts the first `count` tasks off; `self` keeps the rest, perhaps none.
+    /// Cuts the first `count` tasks off; `self` becomes the remainder, perhaps none.
     pub(crate) fn cut(&mut self, count: u32) -> Span {
         let head = Span {
             count,
