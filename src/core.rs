@@ -34,5 +34,4 @@ pub use shard::lookahead::*;
 pub use shard::recovered::*;
 pub use shard::*;
 
-use scheduler::queue::{Span, StartLimit};
 use turn::Turn;

@@ -1,6 +1,7 @@
 //! One scheduler in memory: its row, its queue, what it runs, and the numbers it gives.
 
 pub(crate) mod body_sizes;
+pub(crate) mod contribution;
 pub(crate) mod deadlines;
 pub(crate) mod in_flight;
 pub(crate) mod ledger;
@@ -12,11 +13,11 @@ use super::{
     CancelRest, Checkpoint, Counts, DoneNo, Handle, Order, Progress, ReleaseMode, SchedulerImage,
     SchedulerState, SchedulerView, Seq, Time,
     fairness::{fair_share::FairShare, pool::KindId},
-    shard::totals,
 };
+use contribution::Contribution;
 use in_flight::{Assignments, History};
 use ledger::Ledger;
-use queue::{Queue, Span, StartLimit};
+use queue::{Queue, StartLimit, span::Span};
 use rustc_hash::FxHashMap;
 
 #[derive(Debug)]
@@ -51,7 +52,7 @@ pub(crate) struct Scheduler {
     /// Tasks whose deadline has passed are still to be ended: nothing starts before.
     pub overdue: bool,
     /// What of it is in the totals.
-    pub in_totals: totals::Contribution,
+    pub in_totals: Contribution,
 }
 
 impl Scheduler {
@@ -76,7 +77,7 @@ impl Scheduler {
             sliced: false,
             leaving: false,
             overdue: false,
-            in_totals: totals::Contribution::default(),
+            in_totals: Contribution::default(),
         }
     }
 

@@ -4,7 +4,7 @@
 //! An entry whose tasks have ended out of order stays until its deadline; who takes it out must
 //! expect tasks that are gone.
 
-use super::queue::Span;
+use super::queue::span::Span;
 use crate::core::{Order, Seq, Time};
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 //! Assignments come and go through `Scheduler::begin` and `Scheduler::leave` alone. One in doubt
 //! counts as running but holds no slot: nobody knows its host.
 
-use super::queue::Span;
+use super::queue::span::Span;
 use crate::core::{Attempt, Seq, Time};
 use std::collections::BTreeMap;
 

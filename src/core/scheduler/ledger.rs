@@ -5,7 +5,7 @@
 //! (`Queue::add` and `Queue::finished`); the quotas, which belong to a namespace (`add` and `end`
 //! return what they take and give back); and the shard's sums, which are derived from schedulers.
 
-use super::{body_sizes::Sizes, deadlines::Deadlines, queue::Span, unfinished::Unfinished};
+use super::{body_sizes::Sizes, deadlines::Deadlines, queue::span::Span, unfinished::Unfinished};
 use crate::core::fairness::quota::Usage;
 
 #[derive(Debug, Default)]

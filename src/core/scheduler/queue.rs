@@ -14,13 +14,13 @@ pub(crate) mod delayed;
 pub(crate) mod find;
 pub(crate) mod group;
 pub(crate) mod lane;
+pub(crate) mod piece;
 pub(crate) mod span;
-
-pub(crate) use span::Span;
 
 use crate::core::{Order, Seq, Time, fairness::pool::KindId};
 use delayed::{Delayed, DelayedSpans};
 use group::Group;
+use span::Span;
 use std::collections::BTreeMap;
 
 /// Which groups may start tasks.

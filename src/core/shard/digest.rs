@@ -24,7 +24,7 @@ use crate::core::{
     Attempt, DoneNo, Handle, Namespace, Order, ReleaseMode, Request, SchedulerImage,
     SchedulerState, Seq, Shard, Spec, Time,
     model::{limits::REQUEST_MEMORY, time::Day},
-    scheduler::{Scheduler, queue::Span},
+    scheduler::{Scheduler, queue::span::Span},
 };
 use std::{collections::BTreeMap, sync::Arc};
 use uuid::Uuid;

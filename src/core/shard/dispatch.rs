@@ -9,7 +9,7 @@ use crate::core::{
         pool::KindId,
     },
     model::limits::SLOT_CHARGE,
-    scheduler::{Scheduler, in_flight::InFlight, queue::Span},
+    scheduler::{Scheduler, in_flight::InFlight, queue::span::Span},
 };
 use std::cmp::Reverse;
 

@@ -5,7 +5,7 @@
 use crate::core::{
     Attempt, Done, DoneNo, Halt, Handle, OnFailure, Order, Outcome, ReleaseMode, SchedulerState,
     Seq, Shard, TaskError, TaskResult, Time, Turn,
-    scheduler::{Scheduler, queue::Span},
+    scheduler::{Scheduler, queue::span::Span},
 };
 use std::sync::Arc;
 

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_whose_hashes_collide_are_told_apart() {
+    fn calls_whose_hashes_collide_are_distinguished() {
         let mut calls = AcceptedCalls::default();
         let (a, b) = (call(1, 1), call(2, 2));
         calls.insert(a);

@@ -12,7 +12,7 @@ use crate::core::{
     Time, Turn, Work,
     fairness::{fair_share::Fair, pool::KindId},
     model::limits::SLOT_CHARGE,
-    scheduler::{Scheduler, in_flight::InFlight, queue::Span},
+    scheduler::{Scheduler, in_flight::InFlight, queue::span::Span},
 };
 
 impl Shard {

@@ -4,7 +4,7 @@
 use super::finish::Ending;
 use crate::core::{
     Attempt, Handle, Outcome, Reject, ReleaseMode, Reply, SchedulerState, Seq, SettingsField,
-    Shard, TaskRef, Turn, Update,
+    Shard, TaskRef, Turn, Update, scheduler::queue::span::Span,
 };
 use std::sync::Arc;
 
@@ -156,7 +156,7 @@ impl Shard {
         &mut self,
         turn: &mut Turn,
         handle: Handle,
-        span: &crate::core::Span,
+        span: &Span,
         outcome: Outcome,
         code: &str,
         message: &str,

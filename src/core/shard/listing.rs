@@ -6,34 +6,13 @@ use crate::core::{
     Attempt, Handle, Order, Phase, Reply, Seq, Shard, TaskRef, TaskState,
     scheduler::{
         Scheduler,
-        queue::{Queue, StartLimit},
+        queue::{Queue, StartLimit, piece::Piece},
     },
 };
 use std::iter::Peekable;
 
-/// Consecutive tasks, or a place where there are none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    first: Seq,
-    last: Seq,
-}
-
 /// Pieces, newest first.
 type Pieces<'a> = Box<dyn Iterator<Item = Piece> + 'a>;
-
-impl Piece {
-    pub(crate) fn new(first: Seq, last: Seq) -> Self {
-        Piece { first, last }
-    }
-
-    /// Nothing at `at`.
-    pub(crate) fn nothing(at: Seq) -> Self {
-        Piece {
-            first: at,
-            last: Seq(at.0 - 1),
-        }
-    }
-}
 
 impl Shard {
     /// Where tasks stand; `None` for those that have ended.

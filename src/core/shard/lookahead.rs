@@ -3,7 +3,7 @@
 use crate::core::{
     Handle, Order, Seq, Shard,
     fairness::pool::KindId,
-    scheduler::queue::{Queue, Span},
+    scheduler::queue::{Queue, StartLimit, span::Span},
 };
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ impl Shard {
 impl Queue {
     /// About `most` waiting spans of each kind with a session, in the order in which `start_limit`
     /// lets them start. Looks no further than at `most` spans of later orders, whatever they hold.
-    fn ahead(&self, start_limit: crate::core::StartLimit, most: usize) -> Vec<&Span> {
+    fn ahead(&self, start_limit: StartLimit, most: usize) -> Vec<&Span> {
         let with_body = |span: &&Span| span.spec.work.has_session();
         let mut startable: Vec<&Span> = self
             .startable_spans(start_limit, most)

@@ -11,7 +11,7 @@ use crate::core::{
         quota::Usage,
     },
     model::limits::Limits,
-    scheduler::{Scheduler, in_flight::History, queue::Span, unfinished::Unfinished},
+    scheduler::{Scheduler, in_flight::History, queue::span::Span, unfinished::Unfinished},
 };
 use rustc_hash::FxHashMap;
 

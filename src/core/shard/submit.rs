@@ -9,7 +9,7 @@ use crate::core::{
         quota::{Over, Usage},
     },
     model::limits::{LIMIT_WAIT, Limit},
-    scheduler::{Scheduler, body_sizes, queue::Span},
+    scheduler::{Scheduler, body_sizes, queue::span::Span},
 };
 use std::sync::Arc;
 

@@ -16,25 +16,6 @@ pub(crate) struct Totals {
     oldest: BTreeSet<(Time, Handle)>,
 }
 
-/// What of a scheduler is in the totals.
-#[derive(Debug)]
-pub(crate) struct Contribution {
-    counts: Counts,
-    lives: bool,
-    /// Its time in `oldest`; `Time::NEVER`: it is not there.
-    oldest: Time,
-}
-
-impl Default for Contribution {
-    fn default() -> Self {
-        Contribution {
-            counts: Counts::default(),
-            lives: false,
-            oldest: Time::NEVER,
-        }
-    }
-}
-
 impl Totals {
     /// Schedulers that are not over, and unfinished tasks.
     pub(crate) fn digest(&self) -> (i64, i64) {

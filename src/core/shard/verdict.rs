@@ -3,7 +3,7 @@
 
 use crate::core::{
     Attempt, AttemptEvent, Delivery, Outcome, Report, TaskError, TaskId, Time,
-    scheduler::{Scheduler, in_flight::InFlight, queue::Span},
+    scheduler::{Scheduler, in_flight::InFlight, queue::span::Span},
 };
 use std::sync::Arc;
 

@@ -185,7 +185,7 @@ fn of_the_ended_schedulers_the_oldest_leave_memory() {
 }
 
 #[test]
-fn an_ended_scheduler_is_in_memory_when_its_end_is_told() {
+fn an_ended_scheduler_is_in_memory_when_its_end_is_reported() {
     let mut w = remembers(0);
     let s = w.open(plain);
     w.release(s, ReleaseMode::Finish);

@@ -117,7 +117,7 @@ fn a_crash_forgets_no_byte_and_invents_none() {
 }
 
 #[test]
-fn a_call_that_can_never_fit_is_not_told_to_wait() {
+fn a_call_that_can_never_fit_is_not_asked_to_wait() {
     let mut w = World::limited(0, kib(4));
     let s = w.open(plain);
     assert_eq!(

@@ -22,7 +22,7 @@ fn a_deadline_ends_a_task_that_waits() {
 }
 
 #[test]
-fn an_attempt_is_told_the_nearer_of_its_timeout_and_its_deadline() {
+fn an_attempt_is_given_the_nearer_of_its_timeout_and_its_deadline() {
     let mut w = World::new(100);
     let s = w.open(plain);
     let both = |timeout| {

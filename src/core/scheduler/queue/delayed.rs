@@ -1,7 +1,7 @@
 //! Waiting tasks that may not start before a time: their `not_before`, or the next attempt after a
 //! failed one. They count in their order's group, but stand in none of its lanes.
 
-use super::Span;
+use super::span::Span;
 use crate::core::{Order, Seq, Time};
 use std::collections::BTreeMap;
 

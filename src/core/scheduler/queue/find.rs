@@ -2,7 +2,7 @@
 //! waits: an order leads to its group, and a number to its place there.
 
 use super::{Queue, StartLimit, admits, delayed::Delayed, group::Group};
-use crate::core::{Order, Seq, Time, shard::listing::Piece};
+use crate::core::{Order, Seq, Time, scheduler::queue::piece::Piece};
 
 impl Queue {
     /// Whether tasks of `order` may start within `start_limit`.

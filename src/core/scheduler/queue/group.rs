@@ -1,7 +1,7 @@
 //! The tasks of one order.
 
-use super::{Span, lane::Lane};
-use crate::core::{Seq, fairness::pool::KindId, shard::listing::Piece};
+use super::{lane::Lane, span::Span};
+use crate::core::{Seq, fairness::pool::KindId, scheduler::queue::piece::Piece};
 
 /// The tasks of one order, or those without one.
 #[derive(Debug, Default)]

@@ -3,8 +3,8 @@
 //! Every step costs the logarithm of what waits: a span that is taken out from the middle leaves a
 //! hole (a span of no tasks), and holes are swept when they are the greater part.
 
-use super::Span;
-use crate::core::{Seq, fairness::pool::KindId, shard::listing::Piece};
+use super::span::Span;
+use crate::core::{Seq, fairness::pool::KindId, scheduler::queue::piece::Piece};
 use std::collections::VecDeque;
 
 /// Spare capacity of an empty or shrinking lane, in spans.

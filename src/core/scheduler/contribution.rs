@@ -1,0 +1,22 @@
+//! What the shard's totals hold of a scheduler, so that they can be corrected by the difference.
+
+use crate::core::{Counts, Time};
+
+/// What of a scheduler is in the totals.
+#[derive(Debug)]
+pub(crate) struct Contribution {
+    pub counts: Counts,
+    pub lives: bool,
+    /// Its time in `oldest`; `Time::NEVER`: it is not there.
+    pub oldest: Time,
+}
+
+impl Default for Contribution {
+    fn default() -> Self {
+        Contribution {
+            counts: Counts::default(),
+            lives: false,
+            oldest: Time::NEVER,
+        }
+    }
+}
