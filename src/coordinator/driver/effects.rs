@@ -8,7 +8,7 @@ use crate::{
         machine::{Effect, Event, Release},
         ownership::{OwnershipRequest, replica_state::ReplicaState},
     },
-    core::{Action, BatchNo, Command, Reply, Work},
+    core::{Action, BatchNo, Command, Reply},
     journal::{Batch, Commit, Writer},
 };
 use futures_util::FutureExt;
@@ -90,7 +90,7 @@ impl Loop {
         for action in std::mem::take(&mut release.actions) {
             match action {
                 Action::Reply(ticket, reply) => self.replies.push((ticket, reply)),
-                Action::Dispatch(assignment) if assignment.spec.work == Work::Noop => {
+                Action::Dispatch(assignment) if !assignment.spec.work.has_session() => {
                     work.push((assignment, None))
                 }
                 Action::Dispatch(assignment) => work.extend(bodies.take(assignment)),
