@@ -4,17 +4,10 @@
 //! its weight. The least one goes first. A part of each kind's slots is a reserve for those that
 //! run nothing there yet.
 
-use super::pool::{KindId, Pools};
+use super::pool::{KindId, NamespaceId, Pools, VirtualTime};
 use crate::core::{Handle, Namespace, Work, model::limits::SLOT_CHARGE};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeSet;
-
-/// Index of a namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct NamespaceId(pub u32);
-
-/// Slot microseconds divided by weight.
-pub(crate) type VirtualTime = i64;
 
 /// A scheduler's place in the fair share.
 #[derive(Debug)]

@@ -3,13 +3,19 @@
 //! Kinds may be named by callers, so one that no executor has announced is freed when its last
 //! unfinished task has ended, and its number is given to another kind.
 
-use super::fair_share::{NamespaceId, VirtualTime};
 use crate::core::Work;
 use rustc_hash::FxHashMap;
 use std::{
     collections::BTreeSet,
     ops::{Index, IndexMut},
 };
+
+/// Index of a namespace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct NamespaceId(pub u32);
+
+/// Slot microseconds divided by weight.
+pub(crate) type VirtualTime = i64;
 
 /// Index of a kind of slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

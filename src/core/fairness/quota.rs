@@ -4,7 +4,7 @@
 //! granted. Counts are a function of the unfinished set and the open streams, hence the same after
 //! recovery; only the submit rate begins afresh.
 
-use super::fair_share::NamespaceId;
+use super::pool::NamespaceId;
 use crate::core::{
     Time,
     model::limits::{LIMIT_WAIT, Limit, Limits, RATE_BURST},

@@ -4,7 +4,7 @@
 //! A busy server remembers a million of them, so each one is stored once, and small.
 
 use crate::core::{
-    DoneNo, Handle, Request, Seq, Shard, Time, fairness::fair_share::NamespaceId, model::limits,
+    DoneNo, Handle, Request, Seq, Shard, Time, fairness::pool::NamespaceId, model::limits,
 };
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::{collections::VecDeque, hash::BuildHasher};

@@ -6,8 +6,8 @@ use crate::core::{
     Attempt, AttemptEvent, AttemptRecord, Handle, InDoubtWindow, RecoveredRequest, RecoveredRun,
     RecoveredScheduler, ReleaseMode, SchedulerState, Seq, Shard, Time,
     fairness::{
-        fair_share::{Fair, FairShare, NamespaceId},
-        pool::KindId,
+        fair_share::{Fair, FairShare},
+        pool::{KindId, NamespaceId},
         quota::Usage,
     },
     model::limits::Limits,
