@@ -4,8 +4,8 @@
 //! Rows are checked as they are written: numbers without a gap, one outcome per task, no key twice.
 
 use rallypoint::core::{
-    AttemptRecord, CompletionRecord, Handle, Outcome, Request, SchedulerImage, SchedulerState, Seq,
-    SubmissionRecord, Time, Work,
+    AttemptRecord, CompletionRecord, Delivery, Handle, Outcome, Request, SchedulerImage,
+    SchedulerState, Seq, SubmissionRecord, Time,
 };
 use std::sync::Arc;
 
