@@ -88,10 +88,17 @@ impl Targets {
         *named = token.max(*named);
     }
 
-    /// A hub says to its core how an attempt ended.
-    pub(crate) fn said(&mut self, run: Uuid, of: (Handle, Seq, Attempt), report: &Report) {
+    /// A hub says to its core how an attempt ended. `owner`: its word counts; what an overtaken one
+    /// says never becomes durable, and rests on a register that is the next owner's by now.
+    pub(crate) fn said(
+        &mut self,
+        run: Uuid,
+        owner: bool,
+        of: (Handle, Seq, Attempt),
+        report: &Report,
+    ) {
         let named = self.named.remove(&(run, of.0, of.1, of.2));
-        let Some(token) = named.filter(|_| *report == Report::NotStarted) else {
+        let Some(token) = named.filter(|_| owner && *report == Report::NotStarted) else {
             return;
         };
         assert!(

@@ -261,10 +261,11 @@ impl Owner {
     }
 
     pub(super) fn note(&self, command: &Command, outside: &mut Outside<'_>) {
+        let owner = outside.owner == Some(self.run);
         if let Command::Completed(completions) = command {
             for one in completions {
                 let of = (one.handle, one.first, one.attempt);
-                outside.targets.said(self.run, of, &one.report);
+                outside.targets.said(self.run, owner, of, &one.report);
             }
         }
     }
