@@ -6,19 +6,23 @@
 //! acknowledged as durable. The executor decides nothing: what follows from a completion is the
 //! core's business. Text and results of tasks are never logged.
 
+mod config;
 mod outbox;
 pub(crate) mod sql;
+mod status;
+
+pub use config::{ExecutorConfig, TargetConfig};
+pub use outbox::Outbox;
+pub use sql::session::{Session, SessionNote};
+pub use status::{ExecutionRow, TargetStatus};
 
 use crate::{
     assignment::{Body, Dispatch, HeldAssignment, Link, Snapshot, Token},
     clock::Clock,
     core::{Assignment, Completion, Report, Running, TaskError, Time, Work},
 };
-pub use outbox::Outbox;
 use outbox::shared::SharedOutbox;
-pub use sql::session::{Session, SessionNote};
 use sql::target::{Slot, Target};
-use sqlx::postgres::PgConnectOptions;
 use std::{
     collections::HashMap,
     sync::{
@@ -27,67 +31,17 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{
-    sync::mpsc,
-    time::{sleep, timeout},
-};
+use tokio::time::{sleep, timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How long after a cancel a backend is terminated.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(2);
 /// How long a shutdown waits, beyond the grace, for what it has stopped.
-const STOP_PATIENCE: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a shutdown waits for the last acknowledgement.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Between looks at what has been told to stop.
-const GIVE_UP_LOOK: Duration = Duration::from_millis(20);
-
-/// What an executor needs to know.
-pub struct ExecutorConfig {
-    /// Where SQL tasks run.
-    pub targets: Vec<TargetConfig>,
-    /// Database time.
-    pub clock: Clock,
-    /// Who keeps the register of sessions; `None`: nobody does.
-    pub sessions: Option<mpsc::Sender<SessionNote>>,
-    /// How long after a cancel a backend is terminated: [`CANCEL_GRACE`].
-    pub cancel_grace: Duration,
-}
-
-/// A database on which SQL tasks run. Its login needs one connection more than there are slots, and
-/// no pooler between.
-pub struct TargetConfig {
-    /// Its name.
-    pub name: Arc<str>,
-    /// Its login.
-    pub options: PgConnectOptions,
-    /// Tasks at any time.
-    pub slots: u32,
-}
-
-/// What a slot does.
-#[derive(Clone, Debug)]
-pub struct ExecutionRow {
-    /// The slot's kind.
-    pub work: Work,
-    /// Its number among them, from 1.
-    pub slot: u32,
-    /// Backend of its session; 0: none.
-    pub backend_pid: i32,
-    /// What it runs, and since when; `None`: idle.
-    pub running: Option<(Assignment, Time)>,
-}
-
-/// How a target is.
-#[derive(Clone, Debug)]
-pub struct TargetStatus {
-    /// Its name.
-    pub name: Arc<str>,
-    /// Its slots.
-    pub slots: u32,
-    /// Why it takes no tasks; `None`: it does.
-    pub unavailable: Option<String>,
-}
+const STOPPED_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A handle of the executor.
 #[derive(Clone)]
@@ -137,7 +91,7 @@ impl Executor {
         }))
     }
 
-    /// Works for this owner from now on: he must be told the snapshot first, and hears everything
+    /// Works for this owner from now on: it gets the snapshot first, and then everything
     /// that follows through the link. `None`: there is a younger one.
     pub fn attach(&self, link: Link) -> Option<Snapshot> {
         self.0.outbox.attach(link)
@@ -206,7 +160,7 @@ impl Executor {
         self.0.outbox.give_up();
         while !self.running().is_empty() {
             self.running().values().for_each(CancellationToken::cancel);
-            sleep(GIVE_UP_LOOK).await;
+            sleep(STOPPED_POLL_INTERVAL).await;
         }
         // They are registered under the name that was fenced: whoever fenced it ends them, and must
         // not end what comes next.
@@ -270,15 +224,15 @@ impl Executor {
             .for_each(|target| self.0.outbox.set_slots(target.work(), 0));
         if timeout(grace, self.0.attempts.wait()).await.is_err() {
             self.running().values().for_each(CancellationToken::cancel);
-            let patience = self
+            let limit = self
                 .0
                 .targets
                 .values()
                 .map(|t| t.cancel_grace())
                 .max()
                 .unwrap_or_default()
-                + STOP_PATIENCE;
-            if timeout(patience, self.0.attempts.wait()).await.is_err() {
+                + STOP_TIMEOUT;
+            if timeout(limit, self.0.attempts.wait()).await.is_err() {
                 tracing::warn!(
                     attempts = self.0.attempts.len(),
                     "these could not be stopped; their sessions stay registered"
@@ -286,7 +240,7 @@ impl Executor {
             }
         }
         self.0.end.cancel();
-        self.0.outbox.drain(DRAIN_PATIENCE).await;
+        self.0.outbox.drain(DRAIN_TIMEOUT).await;
     }
 
     /// A task of its own, and one that survives it: a panic must not swallow the completion.

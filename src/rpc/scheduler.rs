@@ -10,6 +10,7 @@ mod tasks;
 
 use super::{
     auth::Auth,
+    convert::stream::DoneStream,
     errors,
     forwarding::route::Route,
     validate::{self, Targets},
@@ -20,7 +21,6 @@ use crate::{
     journal::Reader,
 };
 use rallypoint_client::api::{self, scheduler_service_server::SchedulerService};
-use synchronize::DoneStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 

@@ -83,3 +83,19 @@ impl Completion {
         })
     }
 }
+
+/// An assignment that survives a recovery: its executor still runs it, or its completion is still
+/// to be taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// Its scheduler.
+    pub handle: Handle,
+    /// Its first task.
+    pub first: Seq,
+    /// How many.
+    pub count: u32,
+    /// Its attempt.
+    pub attempt: Attempt,
+    /// When it was handed out.
+    pub since: Time,
+}

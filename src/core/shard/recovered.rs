@@ -2,8 +2,7 @@
 //! never bodies.
 
 use crate::core::{
-    Attempt, AttemptRecord, DoneNo, Handle, Order, Outcome, Request, SchedulerImage, Seq, Spec,
-    Time, Work,
+    AttemptRecord, DoneNo, Order, Outcome, Request, SchedulerImage, Seq, Spec, Time, Work,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,22 +24,6 @@ pub struct RecoveredScheduler {
 
 /// How many tasks of each kind the earlier owners of a shard may have been running: their slots.
 pub type InDoubtWindow = BTreeMap<Work, u32>;
-
-/// An assignment that survives a recovery: its executor still runs it, or its completion is still
-/// to be taken in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Running {
-    /// Its scheduler.
-    pub handle: Handle,
-    /// Its first task.
-    pub first: Seq,
-    /// How many.
-    pub count: u32,
-    /// Its attempt.
-    pub attempt: Attempt,
-    /// When it was handed out.
-    pub since: Time,
-}
 
 /// Consecutive tasks of one order and spec.
 #[derive(Clone, Debug, PartialEq)]

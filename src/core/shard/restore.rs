@@ -95,30 +95,9 @@ impl Shard {
             open.remove(outcome.first, outcome.first.plus(last));
             scheduler.done_no.0 = scheduler.done_no.0.max(outcome.done_no.0 + i64::from(last));
         }
-        let pasts = pasts(attempts);
-        let mut usage = Usage::default();
-        for run in &runs {
-            let kind = self.fair.kind(&run.spec.work);
-            for (first, last) in open.within(run.first, run.first.plus(run.count - 1)) {
-                let span = span_of(run, kind, first, last);
-                self.fair.pools.add_users(kind, span.count);
-                for (span, past) in split(span, &pasts) {
-                    usage += scheduler.ledger.add(&span, run.blocks);
-                    scheduler.restore_span(now, &mut self.fair, span, past);
-                }
-            }
-        }
+        let usage = self.restore_runs(now, &mut scheduler, &runs, &open, &pasts(attempts));
         self.quotas.queued(namespace, usage);
-        if scheduler.image.state == SchedulerState::Releasing
-            && scheduler.image.release_mode == Some(ReleaseMode::Cancel)
-        {
-            scheduler.intend_cancel(None);
-        }
-        for (work, most) in window {
-            if let Some(kind) = self.fair.pools.find(work) {
-                scheduler.doubt_first(now, &mut self.fair, kind, *most);
-            }
-        }
+        self.restore_intentions(now, &mut scheduler, window);
         let cancelling = scheduler.image.cancel_rest.is_some();
         self.schedulers.insert(scheduler);
         if cancelling {
@@ -129,6 +108,44 @@ impl Shard {
             .for_each(|outcome| self.add_uncovered(handle, outcome.count, 1));
         self.note_idle(now, handle);
         self.refresh();
+    }
+
+    /// Takes the unfinished tasks of `runs` in again. Returns what they count for in the quotas.
+    fn restore_runs(
+        &mut self,
+        now: Time,
+        scheduler: &mut Scheduler,
+        runs: &[RecoveredRun],
+        open: &Unfinished,
+        pasts: &FxHashMap<Seq, Past>,
+    ) -> Usage {
+        let mut usage = Usage::default();
+        for run in runs {
+            let kind = self.fair.kind(&run.spec.work);
+            for (first, last) in open.within(run.first, run.first.plus(run.count - 1)) {
+                let span = span_of(run, kind, first, last);
+                self.fair.pools.add_users(kind, span.count);
+                for (span, past) in split(span, pasts) {
+                    usage += scheduler.ledger.add(&span, run.blocks);
+                    scheduler.restore_span(now, &mut self.fair, span, past);
+                }
+            }
+        }
+        usage
+    }
+
+    /// A release with CANCEL goes on, and the first tasks of each kind may still run somewhere.
+    fn restore_intentions(&mut self, now: Time, scheduler: &mut Scheduler, window: &InDoubtWindow) {
+        if scheduler.image.state == SchedulerState::Releasing
+            && scheduler.image.release_mode == Some(ReleaseMode::Cancel)
+        {
+            scheduler.intend_cancel(None);
+        }
+        for (work, most) in window {
+            if let Some(kind) = self.fair.pools.find(work) {
+                scheduler.doubt_first(now, &mut self.fair, kind, *most);
+            }
+        }
     }
 }
 

@@ -21,7 +21,7 @@ fn every_unfinished_task_can_be_located() {
     let Reply::Located(found) = w.call(s, Verb::Locate(places)) else {
         panic!("located")
     };
-    let standings: Vec<_> = found
+    let states: Vec<_> = found
         .into_iter()
         .map(|one| one.map(|(state, attempt)| (state, attempt.0)))
         .collect();
@@ -37,7 +37,7 @@ fn every_unfinished_task_can_be_located() {
         )),
         None,
     ];
-    assert_eq!(standings, expected);
+    assert_eq!(states, expected);
 }
 
 fn select(

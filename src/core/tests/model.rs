@@ -45,31 +45,9 @@ fn step() -> impl Strategy<Value = Step> {
 /// Does `step` to both.
 fn apply(w: &mut World, s: Handle, model: &mut Model, step: &Step) {
     match step {
-        Step::Submit(orders) => {
-            let tasks = orders.iter().map(|o| o.map_or_else(free, order));
-            let answer = w.try_submit(s, None, tasks);
-            if let Err(reject) = &answer {
-                assert!(
-                    matches!(reject, Reject::OrderClosed { .. } | Reject::Released),
-                    "{reject:?}"
-                );
-            }
-            assert_eq!(
-                answer.map(|(first, _)| first).map_err(drop),
-                model.submit(orders)
-            );
-        }
+        Step::Submit(orders) => submit(w, s, model, orders),
         Step::Report(at, _) | Step::Stop(at) => report(w, s, model, *at, step),
-        Step::Cancel(seq) => {
-            let reply = w.call(s, Verb::Cancel(w.remembered.place(s, *seq)));
-            let task = model.tasks.get_mut(*seq as usize - 1);
-            match task.map(|task| &mut task.state) {
-                None => assert!(matches!(reply, Reply::Rejected(Reject::UnknownTask))),
-                Some(State::Running { cancel }) => *cancel = true,
-                Some(State::Waiting) => model.end(*seq as usize - 1, Outcome::Cancelled),
-                Some(State::Ended(_)) => {}
-            }
-        }
+        Step::Cancel(seq) => cancel(w, s, model, *seq),
         Step::Pause => {
             w.call(s, Verb::Pause);
             model.paused = true;
@@ -106,6 +84,32 @@ fn apply(w: &mut World, s: Handle, model: &mut Model, step: &Step) {
         }
     }
     model.start();
+}
+
+fn submit(w: &mut World, s: Handle, model: &mut Model, orders: &[Option<i64>]) {
+    let tasks = orders.iter().map(|o| o.map_or_else(free, order));
+    let answer = w.try_submit(s, None, tasks);
+    if let Err(reject) = &answer {
+        assert!(
+            matches!(reject, Reject::OrderClosed { .. } | Reject::Released),
+            "{reject:?}"
+        );
+    }
+    assert_eq!(
+        answer.map(|(first, _)| first).map_err(drop),
+        model.submit(orders)
+    );
+}
+
+fn cancel(w: &mut World, s: Handle, model: &mut Model, seq: i64) {
+    let reply = w.call(s, Verb::Cancel(w.remembered.place(s, seq)));
+    let task = model.tasks.get_mut(seq as usize - 1);
+    match task.map(|task| &mut task.state) {
+        None => assert!(matches!(reply, Reply::Rejected(Reject::UnknownTask))),
+        Some(State::Running { cancel }) => *cancel = true,
+        Some(State::Waiting) => model.end(seq as usize - 1, Outcome::Cancelled),
+        Some(State::Ended(_)) => {}
+    }
 }
 
 fn report(w: &mut World, s: Handle, model: &mut Model, at: usize, step: &Step) {

@@ -12,7 +12,11 @@ use super::{
 use crate::{
     clock::Clock,
     core::{Assignment, Report, Time, Work},
-    executor::{ExecutionRow, TargetConfig, TargetStatus, outbox::shared::SharedOutbox},
+    executor::{
+        config::TargetConfig,
+        outbox::shared::SharedOutbox,
+        status::{ExecutionRow, TargetStatus},
+    },
 };
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 use std::{

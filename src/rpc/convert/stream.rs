@@ -5,7 +5,14 @@ use crate::{
     coordinator::{End, Page},
     core::Until,
 };
+use futures_util::Stream;
 use rallypoint_client::api;
+use std::pin::Pin;
+use tonic::Status;
+
+/// The messages of a stream.
+pub(crate) type DoneStream =
+    Pin<Box<dyn Stream<Item = Result<api::SynchronizationResponse, Status>> + Send>>;
 
 /// One page of events as one message.
 pub(crate) fn message(page: Page) -> api::SynchronizationResponse {

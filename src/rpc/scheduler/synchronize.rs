@@ -2,15 +2,10 @@
 //! read when the transport has room for it, and dropping the stream closes the cursor.
 
 use super::{Schedulers, resumable_stream::ResumableStream, validate};
-use crate::core::Caller;
-use futures_util::{Stream, stream};
+use crate::{core::Caller, rpc::convert::stream::DoneStream};
+use futures_util::stream;
 use rallypoint_client::api;
-use std::pin::Pin;
 use tonic::Status;
-
-/// The messages of a stream.
-pub(super) type DoneStream =
-    Pin<Box<dyn Stream<Item = Result<api::SynchronizationResponse, Status>> + Send>>;
 
 impl Schedulers {
     pub(super) async fn synchronize(

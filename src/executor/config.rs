@@ -1,0 +1,30 @@
+//! How an executor is set up. Values only.
+
+use super::sql::session::SessionNote;
+use crate::clock::Clock;
+use sqlx::postgres::PgConnectOptions;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::mpsc;
+
+/// What an executor needs to know.
+pub struct ExecutorConfig {
+    /// Where SQL tasks run.
+    pub targets: Vec<TargetConfig>,
+    /// Database time.
+    pub clock: Clock,
+    /// Who keeps the register of sessions; `None`: nobody does.
+    pub sessions: Option<mpsc::Sender<SessionNote>>,
+    /// How long after a cancel a backend is terminated: [`CANCEL_GRACE`].
+    pub cancel_grace: Duration,
+}
+
+/// A database on which SQL tasks run. Its login needs one connection more than there are slots, and
+/// no pooler between.
+pub struct TargetConfig {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its login.
+    pub options: PgConnectOptions,
+    /// Tasks at any time.
+    pub slots: u32,
+}
