@@ -68,6 +68,11 @@ pub(crate) fn dispatched(
         noop || busy < i64::from(slots),
         "{name} exceeds the slots as last told"
     );
+    let limit = journal.oracle.max_parallelism(handle);
+    assert!(
+        executors.tasks_of(handle) + i64::from(count) <= limit,
+        "{name} exceeds max_parallelism"
+    );
     let tables = journal
         .tables_mut(handle)
         .expect("a task of an unknown scheduler starts");
@@ -105,7 +110,7 @@ pub(crate) fn answered(journal: &Journal, callers: &mut Callers, pending: &Pendi
     callers.answered(pending, reply);
     match (&pending.verb, reply) {
         (Verb::Open { request, .. }, Reply::Scheduler(view)) => {
-            opened(journal, callers, *request, view.image.handle);
+            opened(journal, callers, (*request, pending.old), view.image.handle);
         }
         (
             Verb::Submit(submit),
@@ -159,11 +164,19 @@ pub(crate) fn answered(journal: &Journal, callers: &mut Callers, pending: &Pendi
     }
 }
 
-fn opened(journal: &Journal, callers: &mut Callers, request: Option<Request>, opened: Handle) {
+fn opened(
+    journal: &Journal,
+    callers: &mut Callers,
+    (request, old): (Option<Request>, bool),
+    opened: Handle,
+) {
     let id = request.expect("callers name their calls").id;
     tables(journal, opened);
     let first = *callers.opened.entry(id).or_insert(opened);
-    assert_eq!(first, opened, "a repeated call opened another scheduler");
+    assert!(
+        old || first == opened,
+        "a repeated call opened another scheduler"
+    );
     if !callers.known.contains(&opened) {
         callers.known.push(opened);
     }

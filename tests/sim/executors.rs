@@ -282,6 +282,14 @@ impl Executors {
         all.map(|one| (one.handle, one.first)).collect()
     }
 
+    /// Tasks of a scheduler that run now, whoever has handed them out.
+    pub(crate) fn tasks_of(&self, handle: Handle) -> i64 {
+        self.all()
+            .filter(|assignment| assignment.handle == handle)
+            .map(|assignment| i64::from(assignment.count))
+            .sum()
+    }
+
     /// Tasks of a kind that run now, besides those that were `unreported`.
     pub(crate) fn busy(&self, work: &Work, unreported: &[(Handle, Seq)]) -> i64 {
         let is_reported = |a: &&Assignment| !unreported.contains(&(a.handle, a.first));

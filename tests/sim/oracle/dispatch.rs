@@ -5,7 +5,7 @@ use super::{
     ExecutorState, Oracle,
     model::{Running, Scheduler, Task},
 };
-use rallypoint::core::{Assignment, ReleaseMode, Seq, Time, TimeLimit, Work};
+use rallypoint::core::{Assignment, Handle, ReleaseMode, Seq, Time, TimeLimit, Work};
 
 impl Oracle {
     /// An assignment that was decided `at`, released now.
@@ -25,13 +25,13 @@ impl Oracle {
                 core,
             });
         }
-        let room = scheduler.settings.max_parallelism;
-        let runs = scheduler
-            .unfinished()
-            .filter(|task| task.surely_runs(core))
-            .count();
-        let room = room.map_or(usize::MAX, |room| room as usize);
-        assert!(runs <= room, "{handle}/{} exceeds max_parallelism", first.0);
+    }
+
+    /// Tasks that a scheduler may run at a time.
+    pub(crate) fn max_parallelism(&self, handle: Handle) -> i64 {
+        let at = self.at(handle);
+        let limit = at.and_then(|at| self.schedulers[at].settings.max_parallelism);
+        limit.map_or(i64::MAX, i64::from)
     }
 
     /// What executors had told when a batch was decided.
