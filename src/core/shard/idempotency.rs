@@ -14,7 +14,7 @@ use uuid::Uuid;
 #[derive(Debug, Default)]
 pub(crate) struct Opened {
     by_id: FxHashMap<(NamespaceId, Uuid), (Handle, i64)>,
-    by_age: VecDeque<(Time, NamespaceId, Uuid)>,
+    by_age: VecDeque<(Time, NamespaceId, Uuid, Handle)>,
 }
 
 /// An accepted ExecAsync call.
@@ -55,7 +55,10 @@ impl Opened {
         self.by_age
             .range(self.by_age.len().saturating_sub(most)..)
             .filter(move |(at, ..)| *at >= since)
-            .map(|(_, namespace, id)| (*namespace, *id, self.by_id[&(*namespace, *id)]))
+            .filter_map(|(_, namespace, id, handle)| {
+                let opened = self.get(*namespace, *id)?;
+                (opened.0 == *handle).then_some((*namespace, *id, opened))
+            })
     }
 
     pub(crate) fn insert(
@@ -67,15 +70,21 @@ impl Opened {
     ) {
         self.by_id
             .insert((namespace, request.id), (handle, request.hash));
-        self.by_age.push_back((at, namespace, request.id));
+        self.by_age.push_back((at, namespace, request.id, handle));
     }
 
     fn forget_until(&mut self, limit: Time, most: usize) {
         while self.by_age.front().is_some_and(|(at, ..)| *at < limit) || self.by_age.len() > most {
-            let Some((_, namespace, id)) = self.by_age.pop_front() else {
+            let Some((_, namespace, id, handle)) = self.by_age.pop_front() else {
                 return;
             };
-            self.by_id.remove(&(namespace, id));
+            // The id may have been used again since it was forgotten before.
+            if self
+                .get(namespace, id)
+                .is_some_and(|(newest, _)| newest == handle)
+            {
+                self.by_id.remove(&(namespace, id));
+            }
         }
     }
 }
