@@ -9,6 +9,7 @@
 mod append;
 mod connect;
 mod days;
+mod duty;
 mod encoding;
 mod error;
 mod maintenance;
@@ -25,7 +26,8 @@ pub use maintenance::Maintenance;
 pub use ownership::executor_sessions::{Session, Sessions};
 pub use ownership::executors::Enrolled;
 pub use ownership::heartbeat::{Heartbeat, HeartbeatReading, Member, Membership};
-pub use ownership::lease::{Claim, Ownership, Replica, TakeOver};
+pub use ownership::lease::{Claim, Ownership, TakeOver};
+pub use ownership::replica::Replica;
 pub use preflight::Preflight;
 pub use read::bodies::Body;
 pub use read::body_chunks::BodyChunk;

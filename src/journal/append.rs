@@ -18,7 +18,7 @@ mod submission;
 pub(super) use error_bytes::take_error;
 pub use shape::statements;
 
-use super::{connect::Duty, days::Days, encoding::Date, error::connection_lost};
+use super::{days::Days, duty::Duty, encoding::Date, error::connection_lost};
 use crate::core::{BatchNo, Day, Epoch, Records, ShardId};
 use rows::Rows;
 use shape::Shape;

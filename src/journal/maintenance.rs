@@ -11,7 +11,7 @@ pub(crate) mod ended;
 pub(crate) mod needed_rows;
 pub(crate) mod partition;
 
-use super::{JournalError, connect::Duty};
+use super::{JournalError, duty::Duty};
 use crate::core::ShardId;
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 

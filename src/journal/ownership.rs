@@ -4,3 +4,4 @@ pub(crate) mod executor_sessions;
 pub(crate) mod executors;
 pub(crate) mod heartbeat;
 pub(crate) mod lease;
+pub(crate) mod replica;

@@ -2,7 +2,7 @@
 //! other replicas are alive.
 
 use crate::core::{Epoch, ShardId, Time};
-use crate::journal::{JournalError, Replica, connect::Duty, encoding::Stamp, rows::from_row};
+use crate::journal::{JournalError, Replica, duty::Duty, encoding::Stamp, rows::from_row};
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;

@@ -3,24 +3,13 @@
 //! Every change of owner begins a new epoch, which fences the writer of the old one.
 
 use crate::core::{BatchNo, Epoch, ShardId, Time};
-use crate::journal::{Journal, JournalError, encoding::Stamp};
+use crate::journal::{Journal, JournalError, Replica, encoding::Stamp};
 use sqlx::{Connection, PgConnection};
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 use uuid::Uuid;
 
 /// How long to wait when the owner's append holds the lock of the shard's row.
 const LOCKED_POLL_INTERVAL: Duration = Duration::from_millis(200);
-
-/// One run of a server process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replica {
-    /// Differs for every run.
-    pub id: Uuid,
-    /// The same after a restart: a new run takes over the lease of the old one.
-    pub name: Arc<str>,
-    /// Where other replicas reach it, as `host:port`; `None`: they do not.
-    pub address: Option<Arc<str>>,
-}
 
 /// An ownership of the shard that has just begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
