@@ -14,7 +14,7 @@ help:
 	@echo 'make demo       ten tasks in five orders on a private Postgres (SCALE=1: real speed)'
 	@echo 'make test       every test; needs nothing running'
 	@echo 'make check      format, lints, docs, layers and sizes, manifests'
-	@echo 'make bench      all figures beside their yardsticks, into benches/RESULTS.md (RUNS=3 BENCH=throughput,unary)'
+	@echo 'make bench      all figures beside their baselines, into benches/RESULTS.md (RUNS=3 BENCH=throughput,unary)'
 	@echo 'make campaign   real faults on real servers: MINUTES=n SEED=s REPLICAS=r (FAULTS=Kill,Pause: some kinds)'
 	@echo 'make mutants    bugs made on purpose, each of which the simulator or the campaign must notice'
 	@echo 'make simulate   crash schedules: SCHEDULES=n SEED=s'

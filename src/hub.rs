@@ -1,5 +1,5 @@
-//! Every executor, here or on another replica: who is connected, what each was given, and how those that
-//! are gone are shown dead before their work is started again.
+//! Every executor, here or on another replica: who is connected, what each was given, and how those
+//! that are gone are shown dead before their work is started again.
 //!
 //! The rules are in two pure machines, `machine` for the owner of the shard and `session` for an
 //! executor that works for another replica. It decides nothing about tasks.

@@ -1,6 +1,6 @@
-//! Rallypoint coordinates parallel work on Postgres. `ARCHITECTURE.md` is the map; the modules below
-//! are its rooms. The package is a program: what is public here serves its tests and benches. Callers
-//! in Rust use the crate `rallypoint-client`.
+//! Rallypoint coordinates parallel work on Postgres. `ARCHITECTURE.md` is the map; the modules
+//! below are its rooms. The package is a program: what is public here serves its tests and benches.
+//! Callers in Rust use the crate `rallypoint-client`.
 
 #[doc(hidden)]
 pub mod assignment;

@@ -145,8 +145,8 @@ impl Hub {
         self.feed(Event::Disband);
     }
 
-    /// Takes an executor in that means to work for the present ownership; it is told what to do through
-    /// `out`.
+    /// Takes an executor in that means to work for the present ownership; it is told what to do
+    /// through `out`.
     pub(crate) async fn admit(&self, hello: Hello, out: mpsc::Sender<Instruction>) -> Admission {
         let (answer, admission) = oneshot::channel();
         let remote = Remote {

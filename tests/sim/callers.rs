@@ -1,5 +1,6 @@
-//! Model callers: they open schedulers, submit, cancel, pause, release, and say it again under the same request id when
-//! nobody told them what became of it. What they are told is judged in `checks`.
+//! Model callers: they open schedulers, submit, cancel, pause, release, and say it again under the
+//! same request id when nobody told them what became of it. What they are told is judged in
+//! `checks`.
 
 mod settings;
 

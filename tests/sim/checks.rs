@@ -1,5 +1,5 @@
-//! The rules. Everything the loop releases is judged against what the model journal holds at that moment: nothing may rest
-//! on what is not durable.
+//! The rules. Everything the loop releases is judged against what the model journal holds at that
+//! moment: nothing may rest on what is not durable.
 
 use crate::{
     callers::{Callers, Pending},
@@ -273,7 +273,8 @@ fn outstanding_after(tables: &Tables, until: Until, last_seq: Seq, done_no: Done
         .count() as i64
 }
 
-/// After the last fault and with every scheduler released: everything has ended, and no definite refusal had an effect.
+/// After the last fault and with every scheduler released: everything has ended, and no definite
+/// refusal had an effect.
 pub(crate) fn at_the_end(journal: &Journal, callers: &Callers) {
     for tables in &journal.schedulers {
         let known = callers.known.contains(&tables.handle());

@@ -1,7 +1,9 @@
-//! Fairness in steady state: schedulers that always have something to run share the slots by their weights.
+//! Fairness in steady state: schedulers that always have something to run share the slots by their
+//! weights.
 //!
-//! All of them begin at once in one namespace and never run dry. Whoever comes back after an idle moment, or uses
-//! several targets, is not judged: its virtual time may be far from that of the others today.
+//! All of them begin at once in one namespace and never run dry. Whoever comes back after an idle
+//! moment, or uses several targets, is not judged: its virtual time may be far from that of the
+//! others today.
 
 use crate::{fixtures::Fixtures, rng::Rng};
 use rallypoint::core::{

@@ -1,6 +1,6 @@
-//! Model executors: they run what is released, for as long as they like, and tell how it ended, in any order and some of
-//! it twice. They keep a completion until it is durable. A crash of the owner takes those with it that ran in its process; the
-//! others report to the next one.
+//! Model executors: they run what is released, for as long as they like, and tell how it ended, in
+//! any order and some of it twice. They keep a completion until it is durable. A crash of the owner
+//! takes those with it that ran in its process; the others report to the next one.
 
 use crate::{fixtures::Fixtures, rng::Rng};
 use rallypoint::core::{
@@ -178,8 +178,8 @@ impl Executors {
     }
 
     /// These are told to the new owner; what becomes of them follows.
-    pub(crate) fn reported(&mut self, told: &[Running]) {
-        self.unreported.retain(|one| !told.contains(one));
+    pub(crate) fn reported(&mut self, running: &[Running]) {
+        self.unreported.retain(|one| !running.contains(one));
         let (silent, loud) = std::mem::take(&mut self.silent)
             .into_iter()
             .partition(|c| self.is_unreported(c));
@@ -246,23 +246,25 @@ impl Executors {
 
     /// Some of the reports that wait, in any order, and perhaps an old one again.
     pub(crate) fn reports(&mut self, faults: bool, rng: &mut Rng) -> Vec<Completion> {
-        let mut told = Vec::new();
+        let mut reports = Vec::new();
         for _ in 0..=rng.below(3).min(self.outbox.len() as u64) {
             if !self.outbox.is_empty() {
                 let at = rng.place(self.outbox.len());
-                told.push(self.outbox.swap_remove(at));
+                reports.push(self.outbox.swap_remove(at));
             }
         }
         self.unacknowledged.extend(
-            told.iter()
+            reports
+                .iter()
                 .filter(|completion| !completion.is_sessionless())
                 .cloned(),
         );
         if faults && !self.old.is_empty() && rng.percent(10) {
-            told.push(rng.one_of(&self.old).clone());
+            reports.push(rng.one_of(&self.old).clone());
         }
-        // An attempt that never began may be handed out again under its number: the real executor tells of it once.
-        for completion in told
+        // An attempt that never began may be handed out again under its number: the real executor
+        // tells of it once.
+        for completion in reports
             .iter()
             .filter(|completion| completion.report != Report::NotStarted)
         {

@@ -1,4 +1,5 @@
-//! What tasks and reports are made of, made once: most of a life is spent in the core, not in allocations.
+//! What tasks and reports are made of, made once: most of a life is spent in the core, not in
+//! allocations.
 
 use crate::rng::Rng;
 use rallypoint::core::{

@@ -1,6 +1,7 @@
 //! The model journal: the gate of the real one, in memory.
 //!
-//! A batch is written as a whole or not at all, only under the present epoch, only behind its predecessor, only once.
+//! A batch is written as a whole or not at all, only under the present epoch, only behind its
+//! predecessor, only once.
 
 use crate::{fixtures::POISON, oracle::Oracle, register::Register, tables::Tables};
 use rallypoint::{
@@ -112,7 +113,8 @@ impl Journal {
 
     fn write(&mut self, records: &Records) {
         self.rows += 1;
-        // New schedulers first: the rows below are theirs. Their images come last, as those of the whole batch.
+        // New schedulers first: the rows below are theirs. Their images come last, as those of the
+        // whole batch.
         for (handle, image) in &records.schedulers {
             if self.tables(*handle).is_none() {
                 let opened = rallypoint::core::SchedulerImage {

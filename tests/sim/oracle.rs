@@ -1,8 +1,9 @@
-//! A second opinion: a plain, slow model of every promise, fed by the callers' commands, the executors' reports, the time,
-//! and the records, answers and actions that the machine yields.
+//! A second opinion: a plain, slow model of every promise, fed by the callers' commands, the
+//! executors' reports, the time, and the records, answers and actions that the machine yields.
 //!
-//! It decides each batch again once that is durable, and never reads the state or an image of the core: those it compares
-//! with its own. It knows nothing of speculation: what never becomes durable never happened.
+//! It decides each batch again once that is durable, and never reads the state or an image of the
+//! core: those it compares with its own. It knows nothing of speculation: what never becomes
+//! durable never happened.
 
 mod calls;
 mod dispatch;
@@ -241,7 +242,8 @@ impl Oracle {
         );
     }
 
-    /// What the journal holds of a scheduler after a batch is what callers have asked for and reports have brought.
+    /// What the journal holds of a scheduler after a batch is what callers have asked for and
+    /// reports have brought.
     pub(crate) fn same_image(&self, image: &SchedulerImage) {
         let Some(at) = self.at(image.handle) else {
             panic!("{} was never opened", image.handle)
@@ -288,12 +290,14 @@ impl Oracle {
         }
     }
 
-    /// Whether an attempt of a task may be under way: it was handed out, or may have been by an earlier core.
+    /// Whether an attempt of a task may be under way: it was handed out, or may have been by an
+    /// earlier core.
     fn may_run(&self, task: &Task) -> bool {
         task.running.is_some() || self.in_doubt
     }
 
-    /// What is known now of attempts that an earlier core handed out comes before what callers ask later.
+    /// What is known now of attempts that an earlier core handed out comes before what callers ask
+    /// later.
     fn doubts_end(&mut self, now: Time, rows: &mut Rows<'_>) {
         let handles: Vec<Handle> = self.schedulers.iter().map(|s| s.handle).collect();
         for (at, handle) in handles.into_iter().enumerate() {
@@ -324,7 +328,8 @@ impl Oracle {
         self.uncaused_done(handle, done, at);
     }
 
-    /// An outcome that follows from no command of its batch: a deadline, a bulk cancellation, a host that was lost.
+    /// An outcome that follows from no command of its batch: a deadline, a bulk cancellation, a
+    /// host that was lost.
     fn uncaused_done(&mut self, handle: Handle, done: &Done, now: Time) {
         let at = self
             .at(handle)
@@ -354,7 +359,8 @@ impl Oracle {
         self.schedulers[at].end(done);
     }
 
-    /// An attempt that ends without a report of this batch: after a takeover it is known to be lost, or never to have begun.
+    /// An attempt that ends without a report of this batch: after a takeover it is known to be
+    /// lost, or never to have begun.
     fn uncaused_attempt(&mut self, row: &rallypoint::core::AttemptRecord) {
         let name = format_args!("{}/{} attempt {}", row.handle, row.seq.0, row.attempt.0);
         match &row.what {

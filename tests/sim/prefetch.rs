@@ -1,4 +1,5 @@
-//! Bodies in a life: the real budget and read-ahead, read from the model journal, in part and in any sequence.
+//! Bodies in a life: the real budget and read-ahead, read from the model journal, in part and in
+//! any sequence.
 
 use crate::{journal::Journal, rng::Rng};
 use rallypoint::{
@@ -40,7 +41,8 @@ impl Prefetch {
         );
     }
 
-    /// A read comes to its end: it fails, or brings all or the first part. Returns what waited for it.
+    /// A read comes to its end: it fails, or brings all or the first part. Returns what waited for
+    /// it.
     pub(crate) fn read(
         &mut self,
         journal: &Journal,

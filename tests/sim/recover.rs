@@ -1,4 +1,5 @@
-//! Reads the model journal as the real one is read: checkpoints and what came later (`src/journal/recover.rs`).
+//! Reads the model journal as the real one is read: checkpoints and what came later
+//! (`src/journal/recover.rs`).
 
 use crate::{
     journal::Journal,

@@ -1,4 +1,5 @@
-//! Which life is lived: its seed, its length, and what may go wrong in it; and the shortest one that still breaks a rule.
+//! Which life is lived: its seed, its length, and what may go wrong in it; and the shortest one
+//! that still breaks a rule.
 
 /// What goes wrong, beside what callers do. A life can be lived again without some of it.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,5 @@
-//! What the model journal holds of one scheduler: its rows as they were written, and the truth about each task, against
-//! which everything that is released is judged.
+//! What the model journal holds of one scheduler: its rows as they were written, and the truth
+//! about each task, against which everything that is released is judged.
 //!
 //! Rows are checked as they are written: numbers without a gap, one outcome per task, no key twice.
 

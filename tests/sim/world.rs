@@ -1,4 +1,5 @@
-//! One life: the loop, the model journal, the executors and the callers, and what goes wrong between them.
+//! One life: the loop, the model journal, the executors and the callers, and what goes wrong
+//! between them.
 
 mod limits;
 mod others;
@@ -301,7 +302,8 @@ impl<'a> World<'a> {
             .for_each(|zombie| zombie.end(&mut self.callers));
         self.callers.give_up();
         let mut events = self.all_slots();
-        // The first call may find the shard owned elsewhere, and be lost. What never ends by itself needs a CANCEL.
+        // The first call may find the shard owned elsewhere, and be lost. What never ends by itself
+        // needs a CANCEL.
         let (mut calls, mut timers) = (3, MOST_TIMERS);
         for _ in 0..LAST_STEPS {
             self.journal_answers(&mut events);

@@ -1,4 +1,5 @@
-//! An owner that was paused, was overtaken, and goes on as if nothing had been, by a clock of its own.
+//! An owner that was paused, was overtaken, and goes on as if nothing had been, by a clock of its
+//! own.
 //!
 //! It must write nothing, accept nothing, and step down when it finds out.
 
@@ -78,7 +79,8 @@ impl Zombie {
         callers.lose(&self.asked);
     }
 
-    /// What rests on what it had written in time is true. Its executors are not asked: they refuse an older epoch.
+    /// What rests on what it had written in time is true. Its executors are not asked: they refuse
+    /// an older epoch.
     fn release(&mut self, release: Release, journal: &mut Journal, callers: &mut Callers) {
         if let Some(batch) = &release.batch {
             assert!(

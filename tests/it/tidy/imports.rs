@@ -1,6 +1,7 @@
-//! Which file imports which: paths in `use` and in code, followed through re-exports to the file that
-//! defines the name. Three things are no imports: what stands under `#[cfg(test)]`, a re-export, and
-//! the parent's type that a child extends by an `impl`, which is one type written in several files.
+//! Which file imports which: paths in `use` and in code, followed through re-exports to the file
+//! that defines the name. Three things are no imports: what stands under `#[cfg(test)]`, a
+//! re-export, and the parent's type that a child extends by an `impl`, which is one type written in
+//! several files.
 
 use super::source::Source;
 use std::collections::{BTreeMap, BTreeSet};

@@ -132,11 +132,13 @@ impl Oracle {
         if after > last {
             return Expected::Rejected(Reject::CursorAhead { last });
         }
-        // How many streams are open changes without a record; what a stream counts is checked with its answer.
+        // How many streams are open changes without a record; what a stream counts is checked with
+        // its answer.
         Expected::Unjudged
     }
 
-    /// FINISH lets the tasks end and cancels what a halt blocks; CANCEL cancels all of them, and may follow FINISH.
+    /// FINISH lets the tasks end and cancels what a halt blocks; CANCEL cancels all of them, and
+    /// may follow FINISH.
     pub(super) fn release(
         &mut self,
         at: usize,

@@ -1,5 +1,5 @@
-//! A task starts only when everything allows it: its time, its order, its scheduler, the failure rules, the attempts it has
-//! left.
+//! A task starts only when everything allows it: its time, its order, its scheduler, the failure
+//! rules, the attempts it has left.
 
 use super::{
     ExecutorState, Oracle,

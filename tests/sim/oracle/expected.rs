@@ -1,4 +1,5 @@
-//! What a call must be answered, as decided by the oracle in the sequence in which the machine decided.
+//! What a call must be answered, as decided by the oracle in the sequence in which the machine
+//! decided.
 
 use rallypoint::core::{
     DoneNo, Handle, Phase, Reject, Reply, SchedulerImage, Seq, TaskState, model::limits::Limit,
@@ -127,7 +128,8 @@ fn located<T>(phases: &[Vec<Phase>], found: &[Option<(TaskState, T)>]) -> bool {
             .all(|(phases, state)| phases.contains(&phase_of(state)))
 }
 
-/// A list is newest first, holds nothing else than what was asked for, and leaves nothing out up to where it looked.
+/// A list is newest first, holds nothing else than what was asked for, and leaves nothing out up to
+/// where it looked.
 fn selected(
     before: Seq,
     (phase, limit): (Phase, usize),

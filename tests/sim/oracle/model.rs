@@ -1,5 +1,6 @@
-//! What the oracle knows of one scheduler: plain vectors and linear scans, told by the callers' commands, the executors'
-//! reports and the time. It never looks at an image that the core has made.
+//! What the oracle knows of one scheduler: plain vectors and linear scans, told by the callers'
+//! commands, the executors' reports and the time. It never looks at an image that the core has
+//! made.
 
 use rallypoint::core::{
     Delivery, Done, Halt, Handle, Namespace, OnFailure, Outcome, ReleaseMode, Request,
@@ -76,8 +77,8 @@ impl Scheduler {
         self.tasks.len() as i64
     }
 
-    /// The lowest order with unfinished tasks. Tasks that are being cancelled count until they have ended: what a call
-    /// means depends today on how far a cancellation has come.
+    /// The lowest order with unfinished tasks. Tasks that are being cancelled count until they have
+    /// ended: what a call means depends today on how far a cancellation has come.
     pub(crate) fn current_order(&self) -> Option<i64> {
         self.unfinished().filter_map(|task| task.order).min()
     }
@@ -112,8 +113,9 @@ impl Scheduler {
         self.close_if_ended();
     }
 
-    /// CONTINUE does nothing, HALT blocks the later orders, CANCEL_REST cancels them. After a release with FINISH what a
-    /// halt blocks is cancelled. A halt names only the first of several tasks that ended as one.
+    /// CONTINUE does nothing, HALT blocks the later orders, CANCEL_REST cancels them. After a
+    /// release with FINISH what a halt blocks is cancelled. A halt names only the first of several
+    /// tasks that ended as one.
     fn apply_failure_rule(&mut self, order: i64, seq: Seq) {
         match self.settings.on_failure {
             OnFailure::Continue => {}
@@ -134,8 +136,8 @@ impl Scheduler {
         }
     }
 
-    /// Everything submitted so far above this order (`None`: everything) is to be cancelled. A cancellation that is
-    /// under way is widened.
+    /// Everything submitted so far above this order (`None`: everything) is to be cancelled. A
+    /// cancellation that is under way is widened.
     pub(crate) fn cancel_above(&mut self, above: Option<i64>) {
         let hit = |order: Option<i64>, above: Option<i64>| {
             above.is_none_or(|above| order.is_some_and(|order| order > above))

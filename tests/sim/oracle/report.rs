@@ -1,4 +1,5 @@
-//! What follows from an executor's report: the task ends, or another attempt follows after its backoff.
+//! What follows from an executor's report: the task ends, or another attempt follows after its
+//! backoff.
 
 use super::{Oracle, model::Task, rows::Rows};
 use rallypoint::core::{
@@ -179,7 +180,8 @@ fn judge(task: &Task, report: &Report) -> Verdict {
     }
 }
 
-/// The outcome is the one that follows from the report, or the deadline has passed before another attempt.
+/// The outcome is the one that follows from the report, or the deadline has passed before another
+/// attempt.
 fn check_end(name: &str, done: &Done, verdict: &Verdict, late: (bool, bool), attempt: i32) {
     let code = done.error.as_ref().map(|error| error.code.clone());
     let ended = Verdict::End(done.outcome, code);

@@ -1,4 +1,5 @@
-//! The records of one durable batch, taken one by one by what explains them. What nobody explains breaks a promise.
+//! The records of one durable batch, taken one by one by what explains them. What nobody explains
+//! breaks a promise.
 
 use rallypoint::core::{
     AttemptEvent, AttemptRecord, Done, DoneNo, Handle, Records, Seq, SubmissionRecord, Submit,
@@ -26,7 +27,8 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Whether the end of this very task is among them: of an attempt that was reported, or without a report.
+    /// Whether the end of this very task is among them: of an attempt that was reported, or without
+    /// a report.
     pub(crate) fn ends(&self, handle: Handle, first: Seq, attempt: Option<i32>) -> bool {
         self.done.iter().any(|(of, done)| {
             let reported = Some(done.attempt.0).filter(|_| done.backend_pid != 0);

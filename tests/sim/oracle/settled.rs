@@ -1,5 +1,6 @@
-//! What must have happened once nothing is under way and nothing is due: deadlines and bulk cancellations are carried out,
-//! idle schedulers are released, and no slot is free while something may run.
+//! What must have happened once nothing is under way and nothing is due: deadlines and bulk
+//! cancellations are carried out, idle schedulers are released, and no slot is free while something
+//! may run.
 
 use super::{
     Oracle,
@@ -45,8 +46,8 @@ impl Oracle {
         self.no_slot_is_idle(outside);
     }
 
-    /// A scheduler that nobody uses is released as it asked for, not before its time, and not while something runs, waits
-    /// for its next attempt, or is watched.
+    /// A scheduler that nobody uses is released as it asked for, not before its time, and not while
+    /// something runs, waits for its next attempt, or is watched.
     pub(super) fn abandon(&mut self, now: Time, batch: &Batch, rows: &mut Rows<'_>) {
         for (handle, image) in &batch.records.schedulers {
             let Some(at) = self.at(*handle) else {
@@ -69,8 +70,8 @@ impl Oracle {
         }
     }
 
-    /// Work conservation. The slots of the reserve are not judged: whoever is ahead of the others in virtual time is kept
-    /// out of it today, even if it runs nothing.
+    /// Work conservation. The slots of the reserve are not judged: whoever is ahead of the others
+    /// in virtual time is kept out of it today, even if it runs nothing.
     fn no_slot_is_idle(&self, outside: &Outside<'_>) {
         for (work, total) in &self.executors.slots {
             let runs = |task: &&Task| task.running.is_some() && task.spec.work == *work;

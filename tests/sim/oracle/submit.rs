@@ -1,4 +1,5 @@
-//! What becomes of a submitted call: repeated, refused, or accepted with the orders and options in force.
+//! What becomes of a submitted call: repeated, refused, or accepted with the orders and options in
+//! force.
 
 use super::{
     Oracle,
@@ -63,7 +64,8 @@ impl Oracle {
         self.accept(at, between, submit, row, &resolved)
     }
 
-    /// The same request id within fifteen minutes gets the same answer, with another payload an error.
+    /// The same request id within fifteen minutes gets the same answer, with another payload an
+    /// error.
     fn repeated(
         &self,
         (asked, decided): (Time, Time),
@@ -147,7 +149,8 @@ impl Oracle {
         Expected::Submitted(answer.0, answer.1, answer.2)
     }
 
-    /// No more tasks a second than the rate allows, a second's worth at once, and whatever one call brings.
+    /// No more tasks a second than the rate allows, a second's worth at once, and whatever one call
+    /// brings.
     fn use_rate(&mut self, namespace: &rallypoint::core::Namespace, now: Time, count: u32) {
         let Some(rate) = self.limits.submit_rate else {
             return;
@@ -179,8 +182,9 @@ impl Oracle {
     }
 }
 
-/// Distinct unfinished orders once a call is accepted. The core counts each run of the call as an order of its own, also one
-/// without order or of an order that is there: it refuses calls that the limit would bear.
+/// Distinct unfinished orders once a call is accepted. The core counts each run of the call as an
+/// order of its own, also one without order or of an order that is there: it refuses calls that the
+/// limit would bear.
 fn orders_as_counted(scheduler: &Scheduler, submit: &Submit) -> usize {
     let orders: BTreeSet<i64> = scheduler
         .unfinished()
@@ -189,7 +193,8 @@ fn orders_as_counted(scheduler: &Scheduler, submit: &Submit) -> usize {
     orders.len() + submit.runs.len()
 }
 
-/// The order and options in force for each run. Late orders join the current one or have the call refused.
+/// The order and options in force for each run. Late orders join the current one or have the call
+/// refused.
 fn resolve(
     scheduler: &Scheduler,
     submit: &Submit,

@@ -68,7 +68,8 @@ impl World<'_> {
         }
     }
 
-    /// The process dies: its memory, its executors, the answers it owed. What it had sent may still arrive.
+    /// The process dies: its memory, its executors, the answers it owed. What it had sent may still
+    /// arrive.
     pub(super) fn crash(&mut self) {
         self.same_after_recovery();
         let sent = self.sent.clone();

@@ -1,4 +1,5 @@
-//! What the loop releases is judged, and done: answers reach callers, tasks reach executors once their body is there.
+//! What the loop releases is judged, and done: answers reach callers, tasks reach executors once
+//! their body is there.
 
 use super::{CLEARED, World};
 use crate::{checks, prefetch};

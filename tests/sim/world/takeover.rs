@@ -53,7 +53,8 @@ impl World<'_> {
             .is_some_and(|survivors| survivors.lost)
     }
 
-    /// Executors report to the new owner, a few at a time, and in the end it is known that nobody else will.
+    /// Executors report to the new owner, a few at a time, and in the end it is known that nobody
+    /// else will.
     pub(super) fn executors_return(&mut self, events: &mut Vec<Event>) {
         let survivors = self.survivors.as_mut();
         let Some(survivors) = survivors.filter(|survivors| !survivors.reported) else {

@@ -1,4 +1,5 @@
-//! Consecutive tasks in an answer about where tasks stand; it says nothing about why they are in it.
+//! Consecutive tasks in an answer about where tasks stand; it says nothing about why they are in
+//! it.
 
 use crate::core::Seq;
 
