@@ -183,7 +183,7 @@ impl Shard {
         }
         self.incremental.note_call();
         self.schedulers.expect_mut(handle).last_activity = turn.now;
-        let reply = match verb {
+        match verb {
             Verb::Open { .. } => unreachable!("handled above"),
             Verb::Submit(submit) => self.submit(turn, handle, submit),
             Verb::Watch {
@@ -206,8 +206,7 @@ impl Shard {
                 order,
                 limit,
             } => self.select(handle, *before, *phase, *order, *limit),
-        };
-        reply
+        }
     }
 
     /// The answer to a call that a limit of its namespace forbids.

@@ -1,4 +1,5 @@
-//! Opens the coordination database, brings its schema up to date, and hands out what each duty needs.
+//! Opens the coordination database, brings its schema up to date, and hands out what each duty
+//! needs.
 
 use super::{
     Heartbeat, JournalError, Maintenance, Preflight, Reader, Replica, Sessions, Writer, duty::Duty,

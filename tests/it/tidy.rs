@@ -14,7 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("backoff", &[]),
     ("clock", &["core"]),
     ("assignment", &["core"]),
-    ("journal", &["core"]),
+    ("journal", &["backoff", "core"]),
     ("executor", &["assignment", "backoff", "clock", "core"]),
     (
         "hub",

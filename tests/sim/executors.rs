@@ -275,7 +275,7 @@ impl Executors {
                 self.old[at] = completion.clone();
             }
         }
-        told
+        reports
     }
 
     /// Attempts that run and are not reported to the owner yet.

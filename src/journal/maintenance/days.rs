@@ -7,11 +7,14 @@
 //! current day.
 
 use super::{Maintenance, partition};
-use crate::core::{Day, Handle};
-use crate::journal::{
-    JournalError,
-    days::{Days, TABLES, date, partition as name_of},
-    encoding::Date,
+use crate::{
+    backoff::Backoff,
+    core::{Day, Handle},
+    journal::{
+        JournalError,
+        days::{Days, TABLES, date, partition as name_of},
+        encoding::Date,
+    },
 };
 use sqlx::PgConnection;
 use std::time::Duration;
@@ -19,20 +22,21 @@ use uuid::Uuid;
 
 /// Days made ahead.
 const DAYS_AHEAD: i32 = 7;
-/// Attempts at making days: replicas that do it at the same time conflict.
+/// Attempts at making days. Replicas that start together conflict: jitter takes them apart.
 const MAX_TRIES: u32 = 10;
-const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
+
 impl Maintenance {
     /// Makes missing partitions: of the days from yesterday to a week ahead, and of the next
     /// batches.
     pub async fn ensure_partitions(&self) -> Result<(), JournalError> {
         let mut connection = self.connect().await?;
         let mut made = self.make_all(&mut connection).await;
-        for _ in 1..MAX_TRIES {
+        for failures in 0..MAX_TRIES - 1 {
             if made.is_ok() {
                 break;
             }
-            tokio::time::sleep(RETRY_INTERVAL).await;
+            tokio::time::sleep(RETRY_BACKOFF.delay(failures)).await;
             made = self.make_all(&mut connection).await;
         }
         made?;

@@ -53,7 +53,7 @@ async fn a_batch_whose_day_has_gone_under_it_is_uncertain_and_finds_another_day(
 #[tokio::test]
 async fn batch_numbers_are_made_ahead_and_go_a_range_at_a_time_without_a_dead_row() {
     let mut owned = Owned::new().await;
-    let upkeep = owned.journal.maintenance();
+    let maintenance = owned.journal.maintenance();
     let last = |no: i64| {
         format!(
             "insert into batch (shard, batch_no, epoch, at) values (0, {no}, {}, now())",
@@ -62,7 +62,7 @@ async fn batch_numbers_are_made_ahead_and_go_a_range_at_a_time_without_a_dead_ro
     };
     let mut psql = owned.psql().await;
     psql.execute(AssertSqlSafe(last(3_999_999))).await.unwrap();
-    upkeep.turn_batches().await.unwrap();
+    maintenance.turn_batches().await.unwrap();
     assert_eq!(ranges(&mut psql).await, [2, 3, 4, 5, 6, 7]);
     owned.next = BatchNo(4_000_000);
     owned.write(Records::default()).await;

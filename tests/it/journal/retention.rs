@@ -186,10 +186,10 @@ async fn an_open_reader_delays_a_drop_but_never_the_writer_and_the_rest_is_done_
         .execute("select 1 from execution_log limit 1")
         .await
         .unwrap();
-    let upkeep = owned.journal.maintenance();
+    let maintenance = owned.journal.maintenance();
     let dropping = tokio::spawn({
-        let upkeep = upkeep.clone();
-        async move { upkeep.drop_days().await }
+        let maintenance = maintenance.clone();
+        async move { maintenance.drop_days().await }
     });
     while !dropping.is_finished() {
         owned.write(tasks(handle(), 1, 1, now)).await;
@@ -203,7 +203,7 @@ async fn an_open_reader_delays_a_drop_but_never_the_writer_and_the_rest_is_done_
     owned.write(tasks(handle(), 1, 1, now)).await;
 
     reading.rollback().await.unwrap();
-    upkeep.drop_days().await.unwrap();
+    maintenance.drop_days().await.unwrap();
 
     assert_eq!(
         (owned.count(pending).await, owned.count(OLD_DAYS).await),

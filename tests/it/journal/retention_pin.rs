@@ -18,9 +18,9 @@ async fn a_day_that_a_checkpoint_needs_stays_until_it_is_written_anew() {
         owned.write_ago(40, ended(handle, 1, 3, now)).await;
     }
     owned.write(checkpoint(b, now, 3, 3, &[])).await;
-    let upkeep = owned.journal.maintenance();
-    assert_eq!(upkeep.stale_checkpoints(10).await.unwrap(), [a]);
-    assert_eq!(upkeep.drop_days().await.unwrap(), 0);
+    let maintenance = owned.journal.maintenance();
+    assert_eq!(maintenance.stale_checkpoints(10).await.unwrap(), [a]);
+    assert_eq!(maintenance.drop_days().await.unwrap(), 0);
     let status = owned.journal.reader().status().await.unwrap();
     assert_eq!(
         (status.oldest_day, status.pin),
@@ -42,8 +42,8 @@ async fn a_day_that_a_checkpoint_needs_stays_until_it_is_written_anew() {
         owned.journal.reader().status().await.unwrap().pin,
         Some(RetentionPin::Due)
     );
-    assert_eq!(upkeep.stale_checkpoints(10).await.unwrap(), []);
-    assert_eq!(upkeep.drop_days().await.unwrap(), 3);
+    assert_eq!(maintenance.stale_checkpoints(10).await.unwrap(), []);
+    assert_eq!(maintenance.drop_days().await.unwrap(), 3);
     assert_eq!(owned.journal.reader().status().await.unwrap().pin, None);
 }
 

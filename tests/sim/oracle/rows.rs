@@ -74,7 +74,7 @@ impl<'a> Rows<'a> {
     ) -> Option<&'a SubmissionRecord> {
         let is_it =
             |row: &&SubmissionRecord| row.handle == handle && row.submit.bodies == submit.bodies;
-        let at = self.submissions.iter().position(|row| is_it(row))?;
+        let at = self.submissions.iter().position(is_it)?;
         Some(self.submissions.remove(at))
     }
 
@@ -92,7 +92,7 @@ impl<'a> Rows<'a> {
             );
             row.handle == handle && row.seq == seq && row.attempt.0 == attempt && !goes_on
         };
-        let at = self.attempts.iter().position(|row| is_it(row))?;
+        let at = self.attempts.iter().position(is_it)?;
         Some(self.attempts.remove(at))
     }
 

@@ -76,9 +76,8 @@ impl Owner {
                         work.push((assignment, None));
                     } else {
                         self.awaiting += 1;
-                        work.extend(self.bodies.bodies.take(assignment).map(|ready| {
+                        work.extend(self.bodies.bodies.take(assignment).inspect(|ready| {
                             self.awaiting -= 1;
-                            ready
                         }));
                     }
                 }
