@@ -14,7 +14,7 @@ pub struct ExecutorConfig {
     pub clock: Clock,
     /// Who keeps the register of sessions; `None`: nobody does.
     pub sessions: Option<mpsc::Sender<SessionNote>>,
-    /// How long after a cancel a backend is terminated: [`CANCEL_GRACE`].
+    /// How long after a cancel a backend is terminated: [`super::CANCEL_GRACE`].
     pub cancel_grace: Duration,
 }
 

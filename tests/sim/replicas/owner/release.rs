@@ -76,7 +76,7 @@ impl Owner {
                         work.push((assignment, None));
                     } else {
                         self.awaiting += 1;
-                        work.extend(self.bodies.bodies.take(assignment).inspect(|ready| {
+                        work.extend(self.bodies.bodies.take(assignment).inspect(|_| {
                             self.awaiting -= 1;
                         }));
                     }
