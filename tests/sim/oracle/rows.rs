@@ -99,10 +99,11 @@ impl<'a> Rows<'a> {
     /// Whether an attempt is known to have ended without an outcome.
     pub(crate) fn spends(&self, handle: Handle, seq: Seq, attempt: i32) -> bool {
         self.attempts.iter().any(|row| {
-            let ended = matches!(
+            let goes_on = matches!(
                 row.what,
-                AttemptEvent::HandedBack | AttemptEvent::Lost { .. }
+                AttemptEvent::Start | AttemptEvent::CancelRequested
             );
+            let ended = !goes_on;
             ended && row.handle == handle && row.seq == seq && row.attempt.0 == attempt
         })
     }
