@@ -5,7 +5,6 @@
 //! server should decide.
 
 mod cancel;
-mod clock;
 mod connect;
 mod demo;
 mod error;
@@ -23,6 +22,7 @@ mod serve;
 mod status;
 mod submit;
 mod table;
+mod time_text;
 
 use clap::{Parser, Subcommand};
 use connect::Server;

@@ -1,9 +1,10 @@
 //! One AsyncDone as a line for people and as JSON for programs.
 
 use super::{
-    clock, labels,
+    labels,
     output::{self, GREEN, RED},
     table::plain,
+    time_text,
 };
 use rallypoint_client::api::{AsyncDone, Outcome, TaskResult};
 use serde_json::{Value, json};
@@ -38,7 +39,7 @@ pub(super) fn line(done: &AsyncDone, total: usize, statement: &str) -> String {
     );
     let tail = format!(
         "{:>9}  {}",
-        clock::duration(run_time_us(done)),
+        time_text::duration(run_time_us(done)),
         remark(done, statement)
     );
     let rest = output::width().map_or(usize::MAX, |width| {
@@ -72,9 +73,9 @@ pub(super) fn to_json(done: &AsyncDone) -> Value {
         "order": done.order,
         "outcome": labels::outcome(done.outcome()),
         "attempt": done.attempt,
-        "started_at": clock::rfc3339(done.started_us),
-        "ended_at": clock::rfc3339(done.ended_us),
-        "duration_s": clock::seconds(run_time_us(done)),
+        "started_at": time_text::rfc3339(done.started_us),
+        "ended_at": time_text::rfc3339(done.ended_us),
+        "duration_s": time_text::seconds(run_time_us(done)),
         "error": done.error.as_ref().map(|error| {
             json!({"code": error.code, "message": error.message})
         }),

@@ -6,7 +6,7 @@
 mod file;
 
 use super::{
-    TASK_FAILED, clock,
+    TASK_FAILED,
     connect::Server,
     error::CliError,
     event,
@@ -14,6 +14,7 @@ use super::{
     output::{self, Output},
     progress::Bars,
     submit::submit,
+    time_text,
 };
 use clap::Args;
 use file::Line;
@@ -55,7 +56,7 @@ pub(super) struct Exec {
     )]
     target: String,
     /// Time limit of one attempt, like 30s or 5m
-    #[arg(long, value_parser = clock::parse, value_name = "TIME")]
+    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
     timeout: Option<Duration>,
     /// Further attempts after a failed one
     #[arg(

@@ -3,7 +3,7 @@
 //!
 //! Start and end are rounded alike: spans that do not overlap never share a cell.
 
-use super::{clock, output};
+use super::{output, time_text};
 
 /// One bar.
 pub(super) struct Span {
@@ -77,7 +77,7 @@ fn cell(us: i64, end_us: i64, cells: usize) -> usize {
 /// The numbers of the ticks at their positions, and the end at the right edge.
 fn scale(end_us: i64, cells: usize) -> String {
     let step = step(end_us, cells);
-    let end = clock::duration(end_us);
+    let end = time_text::duration(end_us);
     let mut line: Vec<char> = vec![' '; cells + end.chars().count()];
     let last = cells.saturating_sub(end.chars().count());
     put(&mut line, last, &end);
@@ -96,7 +96,7 @@ fn scale(end_us: i64, cells: usize) -> String {
 /// A round number of seconds between two ticks that leaves room for their numbers.
 fn step(end_us: i64, cells: usize) -> f64 {
     let ticks = (cells / 12).max(1) as f64;
-    let rough = clock::seconds(end_us) / ticks;
+    let rough = time_text::seconds(end_us) / ticks;
     let power = 10f64.powf(rough.log10().floor());
     let round = [1.0, 2.0, 5.0, 10.0]
         .into_iter()

@@ -1,12 +1,12 @@
 //! `log HANDLE`: the history of a scheduler, task by task.
 
 use super::{
-    clock,
     connect::Server,
     error::CliError,
     event, labels,
     output::{self, Output},
     table::{Table, plain},
+    time_text,
 };
 use clap::{Args, ValueEnum};
 use rallypoint_client::{
@@ -116,13 +116,13 @@ pub(super) async fn read(
 pub(super) fn print(tasks: &[TaskView]) {
     let Some(zero) = tasks
         .iter()
-        .map(|task| clock::micros(task.submitted_at.as_ref()))
+        .map(|task| time_text::micros(task.submitted_at.as_ref()))
         .min()
     else {
         return output::line("no tasks");
     };
     output::line(output::paint(
-        &format!("times are seconds since {}", clock::time(zero)),
+        &format!("times are seconds since {}", time_text::time(zero)),
         output::DIM,
     ));
     let mut table = Table::new(&[
@@ -136,11 +136,11 @@ pub(super) fn print(tasks: &[TaskView]) {
             labels::order(task.effective_order),
             labels::state(task).to_owned(),
             task.attempt.to_string(),
-            since(zero, clock::micros(task.submitted_at.as_ref())),
+            since(zero, time_text::micros(task.submitted_at.as_ref())),
             since(zero, started),
             since(zero, ended),
             if started > 0 && ended > 0 {
-                clock::duration(event::run_time_us(&done))
+                time_text::duration(event::run_time_us(&done))
             } else {
                 "-".to_owned()
             },
@@ -154,7 +154,7 @@ pub(super) fn print(tasks: &[TaskView]) {
 pub(super) fn span(task: &TaskView) -> (i64, i64) {
     match &task.done {
         Some(done) => (done.started_us, done.ended_us),
-        None => (clock::micros(task.started_at.as_ref()), 0),
+        None => (time_text::micros(task.started_at.as_ref()), 0),
     }
 }
 
@@ -162,7 +162,7 @@ fn since(zero: i64, us: i64) -> String {
     if us == 0 {
         "-".to_owned()
     } else {
-        format!("+{:.3}", clock::seconds(us - zero))
+        format!("+{:.3}", time_text::seconds(us - zero))
     }
 }
 
@@ -171,11 +171,11 @@ fn remark(task: &TaskView) -> String {
         return format!("{} {}", error.code, plain(&error.message));
     }
     let result = task.done.as_ref().and_then(|done| done.result.as_ref());
-    match (result, clock::micros(task.next_at.as_ref())) {
+    match (result, time_text::micros(task.next_at.as_ref())) {
         (Some(result), _) if result.rows_affected == 1 => "1 row".to_owned(),
         (Some(result), _) => format!("{} rows", result.rows_affected),
         (None, 0) => String::new(),
-        (None, next) => format!("next at {}", clock::time(next)),
+        (None, next) => format!("next at {}", time_text::time(next)),
     }
 }
 
@@ -190,9 +190,9 @@ pub(super) fn to_json(task: &TaskView) -> Value {
         "effective_order": task.effective_order,
         "state": labels::state(task),
         "attempt": task.attempt,
-        "submitted_at": clock::rfc3339(clock::micros(task.submitted_at.as_ref())),
-        "started_at": clock::rfc3339(started),
-        "next_at": clock::rfc3339(clock::micros(task.next_at.as_ref())),
+        "submitted_at": time_text::rfc3339(time_text::micros(task.submitted_at.as_ref())),
+        "started_at": time_text::rfc3339(started),
+        "next_at": time_text::rfc3339(time_text::micros(task.next_at.as_ref())),
         "labels": task.labels,
         "done": task.done.as_ref().map(event::to_json),
     })

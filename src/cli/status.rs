@@ -1,12 +1,12 @@
 //! `status`: what the service is doing, once or continuously.
 
 use super::{
-    clock,
     connect::Server,
     error::CliError,
     labels,
     output::{self, BOLD, Output, RED},
     table::Table,
+    time_text,
 };
 use clap::Args;
 use rallypoint_client::{
@@ -100,13 +100,13 @@ fn print(status: &GetStatusResponse) {
 fn replicas(status: &GetStatusResponse) {
     let mut table = Table::new(&["replica", "owner", ">epoch", ">up for", ">seen"]);
     for replica in &status.replicas {
-        let started = clock::micros(replica.started_at.as_ref());
+        let started = time_text::micros(replica.started_at.as_ref());
         table.row([
             replica.name.clone(),
             if replica.owner { "yes" } else { "" }.to_owned(),
             replica.epoch.to_string(),
-            clock::ago(started).trim_end_matches(" ago").to_owned(),
-            clock::ago(clock::micros(replica.seen_at.as_ref())),
+            time_text::ago(started).trim_end_matches(" ago").to_owned(),
+            time_text::ago(time_text::micros(replica.seen_at.as_ref())),
         ]);
     }
     section(table);
@@ -146,11 +146,11 @@ fn section(table: Table) {
 
 fn backlog(status: &GetStatusResponse) -> String {
     let backlog = status.backlog.unwrap_or_default();
-    let oldest = clock::micros(backlog.oldest_queued_at.as_ref());
+    let oldest = time_text::micros(backlog.oldest_queued_at.as_ref());
     let oldest = if oldest == 0 {
         String::new()
     } else {
-        format!(", the oldest submitted {}", clock::ago(oldest))
+        format!(", the oldest submitted {}", time_text::ago(oldest))
     };
     format!(
         "backlog  {} schedulers; {} blocked, {} queued, {} running, {} retrying{oldest}",
@@ -172,7 +172,7 @@ fn journal(status: &GetStatusResponse) -> String {
             pinned(pin)
         ),
     };
-    let age = clock::duration(journal.last_durable_ms.saturating_mul(1000));
+    let age = time_text::duration(journal.last_durable_ms.saturating_mul(1000));
     format!(
         "journal  batch {}, durable {age} ago{oldest}",
         journal.batch_no
@@ -215,7 +215,9 @@ fn print_executions(executions: &[Execution]) {
             },
             labels::order(execution.order),
             busy(execution.attempt.to_string()),
-            busy(clock::duration(execution.elapsed_ms.saturating_mul(1000))),
+            busy(time_text::duration(
+                execution.elapsed_ms.saturating_mul(1000),
+            )),
             execution.caller.clone(),
         ]);
     }
@@ -235,7 +237,7 @@ fn execution(execution: &Execution) -> Value {
         "order": execution.order,
         "attempt": execution.attempt,
         "caller": execution.caller,
-        "started_at": clock::rfc3339(clock::micros(execution.started_at.as_ref())),
+        "started_at": time_text::rfc3339(time_text::micros(execution.started_at.as_ref())),
         "elapsed_ms": execution.elapsed_ms,
     })
 }
@@ -246,8 +248,8 @@ fn to_json(status: &GetStatusResponse) -> Value {
     let replicas = status.replicas.iter().map(|replica| {
         json!({
             "name": replica.name, "owner": replica.owner, "epoch": replica.epoch,
-            "started_at": clock::rfc3339(clock::micros(replica.started_at.as_ref())),
-            "seen_at": clock::rfc3339(clock::micros(replica.seen_at.as_ref())),
+            "started_at": time_text::rfc3339(time_text::micros(replica.started_at.as_ref())),
+            "seen_at": time_text::rfc3339(time_text::micros(replica.seen_at.as_ref())),
         })
     });
     let slots = status.slots.iter().map(|slot| {
@@ -269,7 +271,7 @@ fn to_json(status: &GetStatusResponse) -> Value {
         "backlog": {
             "schedulers": backlog.schedulers, "blocked": backlog.blocked, "queued": backlog.queued,
             "running": backlog.running, "retrying": backlog.retrying,
-            "oldest_queued_at": clock::rfc3339(clock::micros(backlog.oldest_queued_at.as_ref())),
+            "oldest_queued_at": time_text::rfc3339(time_text::micros(backlog.oldest_queued_at.as_ref())),
         },
         "journal": {
             "batch_no": journal.batch_no, "last_durable_ms": journal.last_durable_ms,

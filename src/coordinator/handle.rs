@@ -13,7 +13,8 @@ use super::{
         role::Role,
     },
     streams::{
-        cursor::EventStream, ended::EndedSchedulers, event_buffer::EventBuffers, goal::Goal,
+        cursor::EventStream, ended_schedulers::EndedSchedulers, event_buffer::EventBuffers,
+        goal::Goal,
     },
 };
 use crate::{

@@ -15,7 +15,7 @@ use super::{
         OwnershipHandle, OwnershipTask, heartbeat::HeartbeatTrigger, lease_watch::LeaseTiming,
         replica_state::ReplicaState,
     },
-    streams::{ended::EndedSchedulers, event_buffer::EventBuffers},
+    streams::{ended_schedulers::EndedSchedulers, event_buffer::EventBuffers},
 };
 use crate::{
     clock::Clock,

@@ -2,7 +2,7 @@
 //! from the journal.
 
 pub(crate) mod cursor;
-pub(crate) mod ended;
+pub(crate) mod ended_schedulers;
 pub(crate) mod event_buffer;
 mod event_ring;
 pub(crate) mod goal;

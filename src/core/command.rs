@@ -1,4 +1,4 @@
-//! What may be asked of the core, and what it answers.
+//! What may be asked of the core.
 
 use super::{
     Completion, DoneNo, Epoch, Handle, Namespace, Order, Packed, Phase, ReleaseMode, Request, Run,

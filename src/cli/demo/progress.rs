@@ -4,7 +4,7 @@
 //! Whether a task runs is what the server reports, never what a local clock suggests.
 
 use super::series::Sleep;
-use crate::cli::clock;
+use crate::cli::time_text;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use rallypoint_client::api::{AsyncDone, Outcome, TaskState, TaskView};
 use std::time::Instant;
@@ -63,7 +63,7 @@ impl Lines {
 
     /// Shows that a task has ended.
     pub(super) fn done(&mut self, done: &AsyncDone, took_us: i64) {
-        let took = clock::duration(took_us);
+        let took = time_text::duration(took_us);
         let word = if done.outcome() == Outcome::Succeeded {
             "✓"
         } else {

@@ -2,10 +2,11 @@
 //! succeeded, and how long it took.
 
 use crate::cli::{
-    clock, event,
+    event,
     gantt::{self, Span},
     log,
     output::{self, BOLD, DIM, GREEN, RED},
+    time_text,
 };
 use rallypoint_client::api::{Outcome, TaskView};
 use serde_json::{Value, json};
@@ -23,7 +24,7 @@ impl Verdict {
     pub(super) fn new(tasks: Vec<TaskView>, expected: Duration) -> Verdict {
         let zero_us = tasks
             .iter()
-            .map(|task| clock::micros(task.submitted_at.as_ref()))
+            .map(|task| time_text::micros(task.submitted_at.as_ref()))
             .min()
             .unwrap_or(0);
         Verdict {
@@ -105,7 +106,7 @@ impl Verdict {
                     .unwrap_or(0),
                 start_us: start - self.zero_us,
                 end_us: end - self.zero_us,
-                note: clock::duration(task.done.as_ref().map_or(0, event::run_time_us)),
+                note: time_text::duration(task.done.as_ref().map_or(0, event::run_time_us)),
             }
         };
         self.tasks.iter().map(span).collect()
@@ -122,8 +123,8 @@ impl Verdict {
         };
         let text = format!(
             "total {} of {} expected ({:+.1} %); {orders}; {tasks}",
-            clock::duration(self.total_us()),
-            clock::duration(self.expected_us()),
+            time_text::duration(self.total_us()),
+            time_text::duration(self.expected_us()),
             self.overhead_percent(),
         );
         output::paint(&text, if self.good() { GREEN } else { RED })
@@ -140,8 +141,8 @@ impl Verdict {
     /// The verdict as one JSON object.
     pub(super) fn to_json(&self) -> Value {
         json!({
-            "total_s": clock::seconds(self.total_us()),
-            "expected_s": clock::seconds(self.expected_us()),
+            "total_s": time_text::seconds(self.total_us()),
+            "expected_s": time_text::seconds(self.expected_us()),
             "overhead_percent": self.overhead_percent(),
             "overlaps": self.overlaps(),
             "failed": self.failed(),
