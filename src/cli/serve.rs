@@ -56,7 +56,8 @@ pub(super) struct Serve {
         value_name = "NAME=URL"
     )]
     targets: Vec<TargetOption>,
-    /// Slots of a target that does not say how many
+    /// Slots of a target that does not say how many; from four on a tenth, at least one, is kept
+    /// for schedulers that run nothing
     #[arg(
         long,
         env = "RALLYPOINT_SLOTS",

@@ -170,8 +170,8 @@ async fn freed(pool: &Conversation) -> i64 {
         .expect("it has ended")
 }
 
-/// Slot-seconds by which a scheduler may be ahead in a short run: a second is charged in advance,
-/// and the reserve lets a newcomer be ahead by as much, besides what runs.
+/// Slot-seconds by which a scheduler may be ahead in a short run, besides what runs: what is
+/// charged in advance is an estimate.
 fn allowance(seconds: f64) -> f64 {
     if full() { 0.0 } else { seconds + 0.5 }
 }

@@ -1,9 +1,8 @@
-//! Fairness in steady state: schedulers that always have something to run share the slots by their
-//! weights.
+//! Fairness: schedulers that always have something to run share the slots by their weights,
+//! whatever each of them did before.
 //!
-//! All of them begin at once in one namespace and never run dry. Whoever comes back after an idle
-//! moment, or uses several targets, is not judged: its virtual time may be far from that of the
-//! others today.
+//! They work one at a time, alone or beside others, with idle moments between; then all of them
+//! fill their queues in one namespace and never run dry.
 
 use crate::{fixtures::Fixtures, rng::Rng};
 use rallypoint::core::{
@@ -39,10 +38,12 @@ pub(crate) fn shares_follow_weights(seed: u64, fixtures: &Fixtures) {
         shares: Vec::new(),
     };
     contention.begin(slots);
-    let end = contention.now + WINDOW;
-    while contention.now < end {
-        contention.step();
+    contention.past();
+    for at in 0..contention.shares.len() {
+        contention.submit(contention.shares[at].0, TASKS);
     }
+    let end = contention.now + WINDOW;
+    while contention.now < end && contention.step() {}
     contention.judge(slots);
 }
 
@@ -58,21 +59,39 @@ impl Contention<'_> {
             });
             let request = None;
             self.call(handle, Verb::Open { settings, request });
-            let bodies = (0..TASKS).map(|_| b"x".as_slice());
-            let submit = Submit {
-                request,
-                runs: vec![Run {
-                    count: TASKS,
-                    order: None,
-                    spec: self.fixtures.plain(),
-                }],
-                bodies: Packed::new(bodies),
-                params: Packed::default(),
-            };
-            self.call(handle, Verb::Submit(Arc::new(submit)));
         }
         let work = self.fixtures.targets[0].clone();
         self.apply(&Command::Slots { work, total: slots });
+    }
+
+    /// Some of them work for a while; all of it has ended afterwards, and counts for nothing.
+    fn past(&mut self) {
+        for _ in 0..self.rng.below(6) {
+            let who = self.rng.below(self.shares.len() as u64) as usize;
+            let count = 1 + self.rng.below(60) as u32;
+            self.submit(self.shares[who].0, count);
+            let end = self.now + self.rng.up_to(LONGEST * 10);
+            while self.now < end && self.step() {}
+            self.now = self.now.max(end);
+        }
+        while self.step() {}
+        self.now = self.now + self.rng.up_to(LONGEST * 4);
+        self.shares.iter_mut().for_each(|(.., used)| *used = 0.0);
+    }
+
+    fn submit(&mut self, handle: Handle, count: u32) {
+        let bodies = (0..count).map(|_| b"x".as_slice());
+        let submit = Submit {
+            request: None,
+            runs: vec![Run {
+                count,
+                order: None,
+                spec: self.fixtures.plain(),
+            }],
+            bodies: Packed::new(bodies),
+            params: Packed::default(),
+        };
+        self.call(handle, Verb::Submit(Arc::new(submit)));
     }
 
     fn call(&mut self, handle: Handle, verb: Verb) {
@@ -92,8 +111,8 @@ impl Contention<'_> {
         self.shard.apply(self.now, None, command, &mut out);
     }
 
-    /// Starts what may start, and lets the next attempt end.
-    fn step(&mut self) {
+    /// Starts what may start, and lets the next attempt end; false: nothing runs.
+    fn step(&mut self) -> bool {
         let mut out = Output::default();
         self.shard.settle(self.now, &mut out);
         for action in out.actions {
@@ -104,6 +123,9 @@ impl Contention<'_> {
         }
         self.running
             .sort_by_key(|(ends, _, assignment)| (*ends, assignment.handle, assignment.first));
+        if self.running.is_empty() {
+            return false;
+        }
         let (ended, started, assignment) = self.running.remove(0);
         self.now = ended;
         let mut shares = self.shares.iter_mut();
@@ -119,6 +141,7 @@ impl Contention<'_> {
             slot: 1,
             backend_pid: 1,
         }]));
+        true
     }
 
     /// A share may be off by what is charged in advance or not yet, for every slot.

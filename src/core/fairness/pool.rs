@@ -3,19 +3,14 @@
 //! Kinds may be named by callers, so one that no executor has announced is freed when its last
 //! unfinished task has ended, and its number is given to another kind.
 
-use crate::core::Work;
+use super::line::Line;
+use crate::core::{Work, model::limits::FIRST_LENGTH};
 use rustc_hash::FxHashMap;
-use std::{
-    collections::BTreeSet,
-    ops::{Index, IndexMut},
-};
+use std::ops::{Index, IndexMut};
 
 /// Index of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct NamespaceId(pub u32);
-
-/// Slot microseconds divided by weight.
-pub(crate) type VirtualTime = i64;
 
 /// Index of a kind of slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,8 +22,14 @@ pub(crate) struct Pool {
     pub work: Work,
     pub total: u32,
     pub busy: u32,
+    /// Slots held by those whom the reserve let in before their turn.
+    pub let_in: u32,
     /// Namespaces with a scheduler that could use a slot.
-    pub(super) ready: BTreeSet<(VirtualTime, NamespaceId)>,
+    pub(super) line: Line<NamespaceId>,
+    /// How long an attempt typically lasts, microseconds.
+    pub(super) length: i64,
+    /// Tells this kind from an earlier one of the same number.
+    pub(super) serial: u32,
     /// An executor has announced slots: status shows the kind even while there are none.
     announced: bool,
     /// Unfinished tasks that need a slot of this kind.
@@ -44,15 +45,20 @@ pub(crate) struct Pools {
     free: Vec<KindId>,
     /// Kinds that may have lost their last user.
     unused: Vec<KindId>,
+    /// Kinds made so far.
+    serials: u32,
 }
 
 impl Pool {
-    fn new(work: Work) -> Self {
+    fn new(work: Work, serial: u32) -> Self {
         Pool {
             work,
             total: 0,
             busy: 0,
-            ready: BTreeSet::new(),
+            let_in: 0,
+            line: Line::default(),
+            length: FIRST_LENGTH.as_micros() as i64,
+            serial,
             announced: false,
             users: 0,
         }
@@ -85,12 +91,10 @@ impl Pools {
         self.by_work.get(work).copied()
     }
 
-    /// The kind of slot for `work`, known or new.
-    pub(super) fn find_or_add(&mut self, work: &Work) -> KindId {
-        if let Some(kind) = self.find(work) {
-            return kind;
-        }
-        let pool = Pool::new(work.clone());
+    /// A new kind of slot, for `work`.
+    pub(super) fn add(&mut self, work: &Work) -> KindId {
+        self.serials = self.serials.wrapping_add(1);
+        let pool = Pool::new(work.clone(), self.serials);
         let kind = match self.free.pop() {
             Some(kind) => {
                 self[kind] = pool;

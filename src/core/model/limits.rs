@@ -18,8 +18,14 @@ pub const ERROR_BYTES: usize = 8 << 10;
 pub const MAX_ORDER: i64 = (1 << 53) - 1;
 /// How long a request id is remembered.
 pub const REQUEST_MEMORY: Duration = Duration::from_secs(15 * 60);
-/// Executor time charged in advance.
+/// Executor time charged at a time, at most, for an attempt that lasts longer than was expected: a
+/// quarter of what it has lasted.
 pub const SLOT_CHARGE: Duration = Duration::from_secs(1);
+/// How long an attempt is expected to last while nothing is known of its like.
+pub const FIRST_LENGTH: Duration = Duration::from_millis(100);
+/// What a contender for slots owes at most, beside what its running tasks are charged; an attempt
+/// is charged no more in advance.
+pub const MAX_DEBT: Duration = Duration::from_secs(10);
 
 /// When to try again over a limit that says nothing better.
 pub const LIMIT_WAIT: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@
 //! counts as running but holds no slot: nobody knows its host.
 
 use super::queue::span::Span;
-use crate::core::{Attempt, Seq, Time};
+use crate::core::{Attempt, Seq, Time, fairness::fair_share::Hold};
 use std::collections::BTreeMap;
 
 /// An assignment that runs.
@@ -15,6 +15,8 @@ pub(crate) struct InFlight {
     pub since: Time,
     /// Slot time charged so far, microseconds per task.
     pub charged: i64,
+    /// The reserve let it in before its namespace's turn.
+    pub let_in: bool,
     pub cancel: bool,
     /// It has a row in the journal.
     pub recorded: bool,
@@ -38,6 +40,18 @@ pub(crate) struct History {
     pub attempt: Attempt,
     pub failures: u32,
     pub losses: u32,
+}
+
+impl InFlight {
+    /// The slots it holds, unless it is in doubt.
+    pub(crate) fn hold(&self) -> Hold {
+        Hold {
+            kind: self.span.kind,
+            count: self.span.count,
+            charged: self.charged,
+            let_in: self.let_in,
+        }
+    }
 }
 
 impl Assignments {

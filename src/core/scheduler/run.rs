@@ -14,8 +14,7 @@ impl Scheduler {
             self.running.in_doubt += count;
         } else {
             let ahead = flight.since.0 + flight.charged - now.0;
-            fair.occupy(&mut self.share, flight.span.kind, count);
-            fair.charge(&mut self.share, ahead * i64::from(count));
+            fair.occupy(&mut self.share, flight.hold(), ahead);
         }
         self.running.by_first.insert(flight.span.first, flight);
     }
@@ -28,9 +27,7 @@ impl Scheduler {
         if flight.in_doubt {
             self.running.in_doubt -= count;
         } else {
-            let change = used - flight.charged;
-            fair.vacate(&mut self.share, flight.span.kind, count);
-            fair.charge(&mut self.share, change * i64::from(count));
+            fair.vacate(&mut self.share, flight.hold(), used);
         }
         Some(flight)
     }

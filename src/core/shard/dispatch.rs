@@ -30,9 +30,7 @@ impl Shard {
             let scheduler = self.schedulers.get(handle);
             scheduler.is_some_and(|s| Fair::runs(&s.share, kind))
         };
-        self.fair
-            .pick(kind)
-            .or_else(|| self.fair.pick_newcomer(kind, runs))
+        self.fair.pick(kind, runs)
     }
 
     fn start(&mut self, turn: &mut Turn, kind: KindId, grant: Grant) {
@@ -52,6 +50,7 @@ impl Shard {
             return;
         };
         let (attempt, again) = scheduler.next_attempt(&span, has_session);
+        self.fair.serve(&scheduler.share, kind, grant.let_in);
         let recorded = again || (has_session && scheduler.must_record(&span));
         if recorded {
             let record = start_record(handle, &span, attempt, now);
@@ -66,7 +65,8 @@ impl Shard {
             span,
             attempt,
             since: now,
-            charged: SLOT_CHARGE.as_micros() as i64,
+            charged: self.fair.expected(&scheduler.share, kind),
+            let_in: grant.let_in,
             cancel: false,
             recorded,
             in_doubt: false,
@@ -99,7 +99,6 @@ impl Shard {
     }
 
     fn charge_attempts(&mut self, now: Time) {
-        let charge = SLOT_CHARGE.as_micros() as i64;
         while let Some(Reverse((due, handle, first))) = self.charges.peek().copied()
             && due <= now
         {
@@ -113,11 +112,14 @@ impl Shard {
             if flight.since.0 + flight.charged != due.0 {
                 continue;
             }
-            flight.charged += charge;
-            let change = charge * i64::from(flight.span.count);
-            self.fair.charge(&mut scheduler.share, change);
-            self.charges
-                .push(Reverse((due + SLOT_CHARGE, handle, first)));
+            let hold = flight.hold();
+            let lasted = now.since(flight.since);
+            let more = (lasted / 4).clamp(SLOT_CHARGE / 100, SLOT_CHARGE);
+            flight.charged = (lasted + more).as_micros() as i64;
+            let more = flight.charged - hold.charged;
+            self.fair.prolong(&mut scheduler.share, hold, more);
+            let due = Time(flight.since.0 + flight.charged);
+            self.charges.push(Reverse((due, handle, first)));
         }
     }
 }

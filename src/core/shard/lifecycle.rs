@@ -89,7 +89,8 @@ impl Shard {
                 SettingsField::Labels => settings.labels = new.labels.clone(),
             }
         }
-        scheduler.share.weight = settings.weight;
+        let weight = settings.weight;
+        self.fair.reweigh(&mut scheduler.share, weight);
         let view = scheduler.view();
         self.record(turn, handle);
         Reply::Scheduler(Box::new(view))
