@@ -9,7 +9,9 @@ mod all;
 mod backlog;
 mod cancel;
 mod chart;
+mod churn;
 mod environment;
+mod fairness;
 mod fill;
 mod latency;
 mod load;
@@ -94,12 +96,18 @@ enum Name {
     Schedulers,
     /// 100 000 orders in one scheduler, and 100 000 tasks in one order, against as many without
     Orders,
+    /// How long somebody who runs nothing waits for a slot after random histories and in a flood,
+    /// against the length of a running task
+    Fairness,
     /// Three times the load that can be sustained: throughput against the best, other callers,
     /// memory
     Overload,
     /// 1000 streams, every tenth of which never reads while a million events pass it by, against
     /// the reading ones alone
     Streams,
+    /// 360 000 schedulers opened and released at full speed: memory at the end, against some rounds
+    /// before
+    Churn,
     /// 10 million queued tasks cancelled: when it is acknowledged, and what other callers notice
     Cancel,
     /// A million events read from the journal, against decoding its rows without a service; and
@@ -174,11 +182,13 @@ impl Bench {
             Name::Backlog => backlog::run(count(200_000), most(10_000_000), runs).await?,
             Name::Schedulers => schedulers::run(count(200_000), most(100_000), runs).await?,
             Name::Orders => orders::run(count(100_000), runs).await?.into(),
+            Name::Fairness => fairness::run(count(20)).await?.into(),
             Name::Overload => overload::run(runs).await?.into(),
             Name::Streams => {
                 let streams = most(1_000).min(1_000);
                 streams::run(streams, count(1_000_000)).await?.into()
             }
+            Name::Churn => churn::run(count(360_000)).await?.into(),
             Name::Cancel => cancel::run(most(10_000_000), runs).await?.into(),
             Name::Replay => replay::run(most(10_000_000), runs).await?.into(),
             Name::Restart => restart::run(most(10_000_000), runs).await?.into(),
