@@ -28,6 +28,7 @@ mod results;
 mod schedulers;
 mod series;
 mod snapshot;
+mod stall;
 mod streams;
 mod takeover;
 mod throughput;
@@ -110,6 +111,9 @@ enum Name {
     Churn,
     /// 10 million queued tasks cancelled: when it is acknowledged, and what other callers notice
     Cancel,
+    /// Backlogs that come due at once, and a takeover with many tasks in doubt: the longest wait of
+    /// another caller, against its longest while nothing is due
+    Stall,
     /// A million events read from the journal, against decoding its rows without a service; and
     /// lists of 10 million tasks
     Replay,
@@ -190,6 +194,7 @@ impl Bench {
             }
             Name::Churn => churn::run(count(360_000)).await?.into(),
             Name::Cancel => cancel::run(most(10_000_000), runs).await?.into(),
+            Name::Stall => stall::run(most(200_000), runs).await?.into(),
             Name::Replay => replay::run(most(10_000_000), runs).await?.into(),
             Name::Restart => restart::run(most(10_000_000), runs).await?.into(),
             Name::Takeover => takeover::run(count(20)).await?.into(),

@@ -18,7 +18,7 @@ use contribution::Contribution;
 use in_flight::{Assignments, History};
 use ledger::Ledger;
 use queue::{Queue, StartLimit, span::Span};
-use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 #[derive(Debug)]
 pub(crate) struct Scheduler {
@@ -31,7 +31,7 @@ pub(crate) struct Scheduler {
     pub queue: Queue,
     pub running: Assignments,
     /// Attempts of tasks that have begun more than their first one.
-    pub histories: FxHashMap<Seq, History>,
+    pub histories: BTreeMap<Seq, History>,
     pub share: FairShare,
     pub streams: u32,
     pub last_activity: Time,
@@ -43,6 +43,9 @@ pub(crate) struct Scheduler {
     pub listed_idle: bool,
     /// When the shard looks at it again; `Time::NEVER`: no timer set.
     pub wake: Time,
+    /// When it did so last. What was due then and is still to be woken waits behind those of others
+    /// that are as late.
+    pub woken_at: Time,
     /// It is in the shard's set of touched schedulers.
     pub touched: bool,
     /// It waits for its part of a slice: more is to be done than fits into one batch.
@@ -58,14 +61,18 @@ pub(crate) struct Scheduler {
 impl Scheduler {
     pub(crate) fn new(mut image: SchedulerImage, share: FairShare, now: Time) -> Self {
         let checkpoint = std::mem::replace(&mut image.checkpoint, Checkpoint::NONE);
+        let mut queue = Queue::default();
+        if let Some(CancelRest { above, up_to }) = image.cancel_rest {
+            queue.cancel(above, up_to);
+        }
         Scheduler {
             highest_seq: checkpoint.highest_seq,
             done_no: checkpoint.done_no,
             image,
             ledger: Ledger::default(),
-            queue: Queue::default(),
+            queue,
             running: Assignments::default(),
-            histories: FxHashMap::default(),
+            histories: BTreeMap::new(),
             share,
             streams: 0,
             last_activity: now,
@@ -73,6 +80,7 @@ impl Scheduler {
             quiesced: checkpoint.resting,
             listed_idle: false,
             wake: Time::NEVER,
+            woken_at: Time(0),
             touched: false,
             sliced: false,
             leaving: false,
@@ -85,8 +93,18 @@ impl Scheduler {
         self.image.handle
     }
 
-    /// Which orders may start tasks: none above a halt or an incremental cancellation under way.
+    /// Which orders may start tasks now: as the barriers say, and none while it is paused.
     pub(crate) fn start_limit(&self) -> StartLimit {
+        if self.image.paused {
+            StartLimit::Shut
+        } else {
+            self.barrier()
+        }
+    }
+
+    /// Which orders may have started tasks: none above a halt or an incremental cancellation under
+    /// way.
+    pub(crate) fn barrier(&self) -> StartLimit {
         let halt = self.image.halt.as_ref().map(|halt| halt.order);
         match (self.image.cancel_rest, halt) {
             (Some(CancelRest { above: None, .. }), _) => StartLimit::Shut,
@@ -103,7 +121,7 @@ impl Scheduler {
 
     /// How many more tasks it may start under its own limit.
     pub(crate) fn capacity(&self) -> u32 {
-        if self.image.paused || self.overdue {
+        if self.overdue {
             return 0;
         }
         self.image
@@ -181,12 +199,7 @@ impl Scheduler {
             });
         }
         let Some(order) = order else {
-            return self
-                .ledger
-                .ranges
-                .up_to(last_seq)
-                .map(|(first, last)| last.0 - first.0 + 1)
-                .sum();
+            return self.ledger.up_to(last_seq);
         };
         let counts = |span: &Span| (last_seq.0 - span.first.0 + 1).clamp(0, i64::from(span.count));
         let running = self.running.by_first.values().map(|flight| &flight.span);
@@ -223,10 +236,9 @@ impl Scheduler {
             Some(CancelRest { above: None, .. }) => None,
             None => above,
         };
-        self.image.cancel_rest = Some(CancelRest {
-            above,
-            up_to: self.highest_seq,
-        });
+        let up_to = self.highest_seq;
+        self.image.cancel_rest = Some(CancelRest { above, up_to });
+        self.queue.cancel(above, up_to);
     }
 
     /// Whether a deadline of its tasks has passed.
@@ -251,12 +263,14 @@ impl Scheduler {
     /// When the shard must look at it again.
     pub(crate) fn next_due(&self) -> Time {
         let delayed = self.queue.next_delayed().unwrap_or(Time::NEVER);
-        if self.sliced {
-            return delayed;
-        }
-        delayed
-            .min(self.ledger.deadlines.next())
-            .min(self.idle_at())
+        let due = if self.sliced {
+            delayed
+        } else {
+            delayed
+                .min(self.ledger.deadlines.next())
+                .min(self.idle_at())
+        };
+        due.max(self.woken_at)
     }
 
     /// The way it was released, or would be when abandoned.

@@ -26,8 +26,8 @@ pub(crate) mod verdict;
 pub(crate) mod watch;
 
 use super::{
-    Action, Caller, Command, Handle, Namespace, Output, Progress, Reject, Reply, Seq, Ticket, Time,
-    Turn, Verb,
+    Action, Caller, Command, Handle, Namespace, Output, Progress, Reject, Reply, SchedulerState,
+    Seq, Ticket, Time, Turn, Verb,
     fairness::{
         fair_share::Fair,
         quota::{Over, Quotas},
@@ -36,6 +36,7 @@ use super::{
 };
 use checkpoints::Checkpoints;
 use idempotency::{AcceptedCalls, Opened};
+use in_doubt::InDoubt;
 use incremental::Incremental;
 use interning::Interner;
 use schedulers::Schedulers;
@@ -68,6 +69,8 @@ pub struct Shard {
     pub(crate) charges: BinaryHeap<Reverse<(Time, Handle, Seq)>>,
     /// Schedulers with an incremental effect under way.
     pub(crate) incremental: Incremental,
+    /// What may run and nobody has reported yet.
+    pub(crate) in_doubt: InDoubt,
     /// Schedulers that are over and nobody watches, oldest first.
     pub(crate) ended: VecDeque<Handle>,
     /// Finished work that a recovery would read again.
@@ -93,14 +96,19 @@ impl Shard {
     ) {
         let turn = &mut Turn::new(now, out);
         self.fair.now = now;
-        let reply = self.decide(turn, command);
+        let reply = self.decide(turn, ticket, command);
         self.refresh();
         if let (Some(ticket), Some(reply)) = (ticket, reply) {
             turn.out.actions.push(Action::Reply(ticket, reply));
         }
     }
 
-    fn decide(&mut self, turn: &mut Turn, command: &Command) -> Option<Reply> {
+    fn decide(
+        &mut self,
+        turn: &mut Turn,
+        ticket: Option<Ticket>,
+        command: &Command,
+    ) -> Option<Reply> {
         match command {
             Command::Call {
                 caller,
@@ -117,10 +125,8 @@ impl Shard {
                 self.fair.pools.set_total(kind, *total);
             }
             Command::Reported(running) => self.adopt(turn, running),
-            Command::Cleared { work, lost, .. } => {
-                self.clear(turn, work.as_ref(), *lost);
-                return Some(Reply::Cleared);
-            }
+            // Answered when everything is judged.
+            Command::Cleared { work, lost, .. } => self.clear(work.as_ref(), *lost, ticket),
             Command::StreamClosed(handle) => self.stream_closed(turn.now, *handle),
             Command::StreamsOpen(open) => self.streams_open(open),
             Command::Status => return Some(Reply::Status(Box::new(self.status()))),
@@ -163,7 +169,7 @@ impl Shard {
         timer
             .min(charge)
             .min(young)
-            .min(self.incremental.next_due())
+            .min(self.next_slice())
             .min(self.checkpoints.next_quiesce(&self.limits))
     }
 
@@ -183,7 +189,7 @@ impl Shard {
                 .answered_before(caller, handle, verb)
                 .unwrap_or(Reply::Rejected(Reject::UnknownHandle));
         }
-        self.incremental.note_call();
+        self.note_call();
         self.schedulers.expect_mut(handle).last_activity = turn.now;
         match verb {
             Verb::Open { .. } => unreachable!("handled above"),
@@ -241,11 +247,16 @@ impl Shard {
                 self.ended.push_back(scheduler.handle());
             }
             let due = scheduler.next_due();
-            if due < scheduler.wake {
+            // A later time than that of its timer is found out when that goes off; one that has
+            // ended has nothing to find out.
+            let ended = scheduler.image.state == SchedulerState::Released;
+            if due < scheduler.wake || (ended && scheduler.wake != Time::NEVER) {
                 let timer = Due::Scheduler(scheduler.handle());
                 self.timers.remove(&(scheduler.wake, timer));
-                self.timers.insert((due, timer));
                 scheduler.wake = due;
+                if due != Time::NEVER {
+                    self.timers.insert((due, timer));
+                }
             }
         }
         self.fair.pools.free_unused();

@@ -4,6 +4,7 @@
 //! from them.
 
 mod calls;
+mod cancel_rest;
 mod checkpoints;
 mod failure;
 mod fairness;
@@ -11,6 +12,7 @@ mod idempotency;
 mod idle;
 mod in_doubt;
 mod incremental;
+mod large_backlogs;
 mod listing;
 mod lookahead;
 mod model;

@@ -46,8 +46,6 @@ pub(crate) struct Oracle {
     rate_used: BTreeMap<Namespace, Time>,
     /// Counts the cores: each recovery builds another one.
     core: u64,
-    /// It has not written anything yet.
-    is_new: bool,
     /// What earlier cores handed out is not all known yet.
     in_doubt: bool,
     /// A host was lost with what it ran.
@@ -84,7 +82,6 @@ impl Oracle {
             calls: Vec::new(),
             rate_used: BTreeMap::new(),
             core: 0,
-            is_new: true,
             in_doubt: true,
             host_lost: false,
             executors: ExecutorState::default(),
@@ -121,7 +118,6 @@ impl Oracle {
     /// A core is built anew: what it knows of running attempts it must be told again.
     pub(crate) fn recovers(&mut self, now: Time) {
         self.core += 1;
-        self.is_new = true;
         self.in_doubt = true;
         self.rate_used.clear();
         self.settled_at = Time(0);
@@ -147,10 +143,6 @@ impl Oracle {
         let decided = decided.expect("a batch that the machine has sent");
         let (commands, at) = (std::mem::take(&mut decided.commands), decided.at);
         let mut rows = Rows::new(&batch.records);
-        let clears = |envelope: &Envelope| matches!(envelope.command, Command::Cleared { .. });
-        if std::mem::take(&mut self.is_new) && !commands.iter().any(clears) {
-            self.doubts_end(at, &mut rows);
-        }
         for envelope in &commands {
             self.decide(at, envelope, &mut rows);
         }
@@ -183,7 +175,6 @@ impl Oracle {
                     self.completed(between, completion, rows);
                 }
             }
-            Command::Cleared { .. } => self.doubts_end(at, rows),
             _ => {}
         }
     }
@@ -294,32 +285,6 @@ impl Oracle {
     /// earlier core.
     fn may_run(&self, task: &Task) -> bool {
         task.running.is_some() || self.in_doubt
-    }
-
-    /// What is known now of attempts that an earlier core handed out comes before what callers ask
-    /// later.
-    fn doubts_end(&mut self, now: Time, rows: &mut Rows<'_>) {
-        let handles: Vec<Handle> = self.schedulers.iter().map(|s| s.handle).collect();
-        for (at, handle) in handles.into_iter().enumerate() {
-            while let Some(done) = rows.peek_done(handle) {
-                let Some(task) = self.schedulers[at].task(done.first) else {
-                    break;
-                };
-                let of_doubt = match done.outcome {
-                    Outcome::Exhausted => true,
-                    Outcome::TimedOut => {
-                        let spent = rows.spends(handle, done.first, done.attempt.0);
-                        done.attempt.0 > task.spent && !spent
-                    }
-                    Outcome::Cancelled => task.stopping,
-                    _ => false,
-                };
-                if done.backend_pid != 0 || !of_doubt {
-                    break;
-                }
-                self.uncaused(handle, now, rows);
-            }
-        }
     }
 
     fn uncaused(&mut self, handle: Handle, at: Time, rows: &mut Rows<'_>) {

@@ -32,19 +32,17 @@ impl Tables {
 
     fn recovered(&self, now: Time) -> RecoveredScheduler {
         let requests = self.calls_since(now - REQUEST_MEMORY).filter_map(request);
-        let mut attempts: Vec<_> = self
+        let attempts = self
             .attempts
             .iter()
             .filter(|record| self.is_open(record.seq))
-            .cloned()
-            .collect();
-        attempts
-            .sort_by_key(|record| (record.at, record.seq, record.attempt, record.what.number()));
+            .rev();
         RecoveredScheduler {
             image: self.image.clone(),
             runs: self.runs(),
             outcomes: self.outcomes(),
-            attempts,
+            // They may come in any sequence.
+            attempts: attempts.cloned().collect(),
             requests: requests.collect(),
         }
     }

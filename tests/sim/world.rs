@@ -312,7 +312,9 @@ impl<'a> World<'a> {
             self.bodies_arrive();
             let due = self.machine.next_due();
             if !self.is_quiet() {
-                continue;
+                if due <= self.now + self.limits.slice_pause {
+                    self.now = self.now.max(due);
+                }
             } else if due < self.now + Duration::from_secs(600) && timers > 0 {
                 timers -= 1;
                 self.now = self.now.max(due);

@@ -34,7 +34,8 @@ pub(super) struct Quotas {
         value_name = "MIB"
     )]
     max_queued_mib: u32,
-    /// Tasks submitted per second, with bursts of a second's worth [default: unlimited]
+    /// Tasks submitted per second, with bursts of a second's worth; a larger call is taken whole
+    /// once that is saved up, and those after it wait the longer [default: unlimited]
     #[arg(
         long,
         env = "RALLYPOINT_MAX_SUBMIT_RATE",

@@ -68,8 +68,9 @@ impl Quotas {
         )
     }
 
-    /// Whether tasks may be submitted. A call larger than a second's share of the rate is taken
-    /// when the rate allows any, and those after it wait the longer.
+    /// Whether tasks may be submitted. Of the rate a second's worth may be saved up. A call that is
+    /// larger could never be taken, so it is taken whole once that is saved up, and those after it
+    /// wait the longer.
     pub(crate) fn may_submit(
         &self,
         now: Time,
@@ -90,17 +91,19 @@ impl Quotas {
             load.bytes,
             limits.queued_bytes,
         )?;
-        match limits.submit_rate {
-            Some(rate) if held.rate_used > now => {
-                let wait = Some(held.rate_used.since(now));
-                Err(Over {
-                    limit: Limit::SubmitRate,
-                    value: rate.into(),
-                    wait,
-                })
-            }
-            _ => Ok(()),
+        let Some(rate) = limits.submit_rate else {
+            return Ok(());
+        };
+        let needed = worth(load.tasks, rate).min(RATE_BURST);
+        let saved_up_at = held.rate_from(now) + needed;
+        if saved_up_at <= now {
+            return Ok(());
         }
+        Err(Over {
+            limit: Limit::SubmitRate,
+            value: rate.into(),
+            wait: Some(saved_up_at.since(now)),
+        })
     }
 
     /// A scheduler is open.
@@ -145,10 +148,7 @@ impl Quotas {
     pub(crate) fn submitted(&mut self, now: Time, id: NamespaceId, tasks: i64, limits: &Limits) {
         if let Some(rate) = limits.submit_rate {
             let held = self.held_mut(id);
-            // What was not used for a second is lost.
-            let from = held.rate_used.max(now - RATE_BURST);
-            held.rate_used =
-                from + Duration::from_micros(tasks as u64 * 1_000_000 / u64::from(rate.max(1)));
+            held.rate_used = held.rate_from(now) + worth(tasks, rate);
         }
     }
 
@@ -181,6 +181,18 @@ impl Quotas {
         }
         &mut self.0[at]
     }
+}
+
+impl Held {
+    /// From when on the rate is unused: what was not used for a second is lost.
+    fn rate_from(&self, now: Time) -> Time {
+        self.rate_used.max(now - RATE_BURST)
+    }
+}
+
+/// How long a rate takes to allow so many tasks.
+fn worth(tasks: i64, rate: u32) -> Duration {
+    Duration::from_micros(tasks.max(0) as u64 * 1_000_000 / u64::from(rate.max(1)))
 }
 
 fn within(limit: Limit, held: i64, more: i64, value: i64) -> Result<(), Over> {

@@ -42,7 +42,8 @@ pub struct Limits {
     /// Bytes of bodies and parameters of the unfinished tasks of one namespace; a task counts in
     /// whole KiB.
     pub queued_bytes: i64,
-    /// Tasks a second that one namespace may submit, a second's worth at once; `None`: any number.
+    /// Tasks a second that one namespace may submit, a second's worth at once; a larger call waits
+    /// until that is saved up, and those after it wait the longer. `None`: any number.
     pub submit_rate: Option<u32>,
     /// Open streams of one namespace.
     pub streams: u32,
@@ -60,7 +61,8 @@ pub struct Limits {
     pub slice: u32,
     /// Pause between two slices while callers make calls: so long that hardly a task meets two.
     pub slice_pause: Duration,
-    /// Timers that fire per batch: the remaining ones are late, instead of every caller.
+    /// Timers that fire per batch, and delayed spans that they wake: the remaining ones are late,
+    /// instead of every caller.
     pub timers_per_batch: usize,
     /// Finished tasks of one scheduler that recovery may have to read again before a checkpoint.
     pub checkpoint_tasks: u32,

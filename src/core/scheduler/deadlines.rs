@@ -1,20 +1,27 @@
 //! Total deadlines of a scheduler's unfinished tasks, by time: one entry for the tasks of a call
-//! that were submitted with one.
+//! that were submitted with one, and more when tasks between them have ended.
 //!
-//! An entry whose tasks have ended out of order stays until its deadline; who takes it out must
-//! expect tasks that are gone.
+//! An entry is taken out when its deadline passes, also while its tasks run. Those whose orders a
+//! bulk cancellation holds back are postponed until it is over: they are cancelled by then, or
+//! their failure comes after it, however long it takes.
 
-use super::queue::span::Span;
+use super::queue::{span::Span, steps::step};
 use crate::core::{Order, Seq, Time};
 use std::collections::BTreeMap;
 
-/// First task → last task and order.
+/// Time and first task → last task and order.
+type Entries = BTreeMap<(Time, Seq), (Seq, Option<Order>)>;
+
 #[derive(Debug, Default)]
-pub(crate) struct Deadlines(BTreeMap<(Time, Seq), (Seq, Option<Order>)>);
+pub(crate) struct Deadlines {
+    by_time: Entries,
+    postponed: Entries,
+}
 
 /// Consecutive tasks whose deadline has passed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Overdue {
+    pub at: Time,
     pub first: Seq,
     pub last: Seq,
     pub order: Option<Order>,
@@ -23,44 +30,89 @@ pub(crate) struct Overdue {
 impl Deadlines {
     pub(crate) fn add(&mut self, span: &Span) {
         if let Some(deadline) = span.deadline() {
-            self.0
-                .insert((deadline, span.first), (span.last(), span.order));
+            let entry = (span.last(), span.order);
+            self.by_time.insert((deadline, span.first), entry);
         }
     }
 
-    /// Forgets tasks that have ended; of a call's tasks those in front.
+    /// Forgets tasks that have ended.
     pub(crate) fn end(&mut self, span: &Span) {
-        let Some(deadline) = span.deadline() else {
-            return;
-        };
-        if let Some((last, order)) = self.0.remove(&(deadline, span.first))
-            && last > span.last()
-        {
-            self.0.insert((deadline, span.end()), (last, order));
+        if let Some(at) = span.deadline() {
+            cut(&mut self.by_time, at, span.first, span.last());
+            cut(&mut self.postponed, at, span.first, span.last());
         }
     }
 
     /// The next deadline.
     pub(crate) fn next(&self) -> Time {
-        self.0.keys().next().map_or(Time::NEVER, |(at, _)| *at)
+        self.by_time
+            .keys()
+            .next()
+            .map_or(Time::NEVER, |(at, _)| *at)
     }
 
     /// Takes out up to `most` tasks whose deadline has passed.
     pub(crate) fn pop_overdue(&mut self, now: Time, most: u32) -> Option<Overdue> {
-        let entry = self.0.first_entry().filter(|entry| entry.key().0 <= now)?;
+        let entry = self.by_time.first_entry();
+        let entry = entry.filter(|entry| entry.key().0 <= now)?;
         let ((at, first), (end, order)) = entry.remove_entry();
         let last = end.min(first.plus(most - 1));
         if last < end {
-            self.0.insert((at, last.plus(1)), (end, order));
+            self.by_time.insert((at, last.plus(1)), (end, order));
         }
-        Some(Overdue { first, last, order })
+        Some(Overdue {
+            at,
+            first,
+            last,
+            order,
+        })
+    }
+
+    /// Leaves tasks whose deadline has passed until [`Deadlines::resume`].
+    pub(crate) fn postpone(&mut self, overdue: Overdue) {
+        let key = (overdue.at, overdue.first);
+        self.postponed.insert(key, (overdue.last, overdue.order));
+    }
+
+    /// What was postponed is overdue again.
+    pub(crate) fn resume(&mut self) {
+        self.by_time.append(&mut self.postponed);
     }
 
     /// First and last task and time of every entry later than `now`.
     pub(crate) fn after(&self, now: Time) -> impl Iterator<Item = (Seq, Seq, Time)> {
-        self.0
+        self.by_time
             .iter()
             .filter(move |((at, _), _)| *at > now)
             .map(|((at, first), (last, _))| (*first, *last, *at))
     }
+
+    /// How many entries there are.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.by_time.len() + self.postponed.len()
+    }
+}
+
+/// Takes the tasks `first..=last` out of the entries of a deadline.
+fn cut(entries: &mut Entries, at: Time, first: Seq, last: Seq) {
+    while let Some(from) = touching(entries, at, first, last)
+        && let Some((to, order)) = entries.remove(&(at, from))
+    {
+        if from < first {
+            entries.insert((at, from), (Seq(first.0 - 1), order));
+        }
+        if to > last {
+            entries.insert((at, last.plus(1)), (to, order));
+        }
+    }
+}
+
+/// Where an entry of a deadline begins that has a task among `first..=last`.
+fn touching(entries: &Entries, at: Time, first: Seq, last: Seq) -> Option<Seq> {
+    step();
+    let before = entries.range((at, Seq(0))..(at, first)).next_back();
+    let before = before.filter(|(_, (to, _))| *to >= first);
+    let found = before.or_else(|| entries.range((at, first)..=(at, last)).next());
+    found.map(|((_, from), _)| *from)
 }

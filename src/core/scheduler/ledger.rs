@@ -5,8 +5,13 @@
 //! (`Queue::add` and `Queue::finished`); the quotas, which belong to a namespace (`add` and `end`
 //! return what they take and give back); and the shard's sums, which are derived from schedulers.
 
-use super::{body_sizes::Sizes, deadlines::Deadlines, queue::span::Span, unfinished::Unfinished};
-use crate::core::fairness::quota::Usage;
+use super::{
+    body_sizes::Sizes,
+    deadlines::Deadlines,
+    queue::{span::Span, steps::step},
+    unfinished::Unfinished,
+};
+use crate::core::{Seq, fairness::quota::Usage};
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -30,6 +35,26 @@ impl Ledger {
         self.deadlines.add(span);
         let bytes = self.sizes.add(span.first, span.count, blocks);
         Usage { tasks, bytes }
+    }
+
+    /// How many there are up to `last_seq`. Adds up the ranges on the side of it on which there are
+    /// fewer.
+    pub(crate) fn up_to(&self, last_seq: Seq) -> i64 {
+        let tasks = |(first, last): (Seq, Seq)| last.0 - first.0 + 1;
+        let mut older = self.ranges.up_to(last_seq).map(tasks);
+        let mut newer = self.ranges.above(last_seq).map(tasks);
+        let (mut up_to, mut above) = (0, 0);
+        loop {
+            step();
+            match older.next() {
+                Some(count) => up_to += count,
+                None => return up_to,
+            }
+            match newer.next() {
+                Some(count) => above += count,
+                None => return self.count - above,
+            }
+        }
     }
 
     /// Removes tasks that have ended. Returns what they give back.

@@ -7,21 +7,29 @@
 //! `spans`.
 //!
 //! A group exists while it has unfinished tasks, whether they wait here or run; so the lowest key
-//! of `ordered` is the current order, a function of the unfinished set alone. What is asked for
-//! every task costs the same however much waits: counts are maintained, never computed by walking.
+//! of `ordered` is the current order, unless a bulk cancellation covers it: a function of the
+//! unfinished set and the rows alone. What is asked for every task costs the same however much
+//! waits: counts are maintained, never computed by walking.
 
+pub(crate) mod cancellation;
 pub(crate) mod delayed;
 pub(crate) mod find;
 pub(crate) mod group;
 pub(crate) mod lane;
 pub(crate) mod piece;
 pub(crate) mod span;
+pub(crate) mod steps;
 
 use crate::core::{Order, Seq, Time, fairness::pool::KindId};
+use cancellation::Cancellation;
 use delayed::{Delayed, DelayedSpans};
 use group::Group;
 use span::Span;
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    ops::Bound::{Excluded, Unbounded},
+};
+use steps::step;
 
 /// Which groups may start tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,14 +48,21 @@ pub(crate) struct Queue {
     free: Group,
     ordered: BTreeMap<Order, Group>,
     delayed: DelayedSpans,
+    cancellation: Option<Cancellation>,
+    /// Unfinished tasks with an order.
+    in_orders: i64,
     /// An order, and the unfinished tasks above it.
     above: Option<(Order, i64)>,
 }
 
 impl Queue {
-    /// The lowest order with unfinished tasks.
+    /// The lowest order with unfinished tasks that are not being cancelled.
     pub(crate) fn current_order(&self) -> Option<Order> {
-        self.ordered.keys().next().copied()
+        let lowest = self.ordered.keys().next().copied();
+        match &self.cancellation {
+            None => lowest,
+            Some(cancellation) => cancellation.current_order(lowest?),
+        }
     }
 
     /// Distinct orders with unfinished tasks.
@@ -55,39 +70,55 @@ impl Queue {
         self.ordered.len()
     }
 
+    /// Whether an order has unfinished tasks.
+    pub(crate) fn has(&self, order: Order) -> bool {
+        self.ordered.contains_key(&order)
+    }
+
     /// Counts `span` as unfinished and lets it wait for its turn.
     pub(crate) fn add(&mut self, span: Span) {
-        self.count(span.order, i64::from(span.count))
-            .push_back(span);
+        self.count(&span, 1).push_back(span);
     }
 
     /// Counts `span` as unfinished and lets it wait for `at` first.
     pub(crate) fn add_delayed(&mut self, at: Time, span: Span) {
-        self.count(span.order, i64::from(span.count));
+        self.count(&span, 1);
         self.delayed.insert(at, Delayed { span, retry: false });
     }
 
     /// Counts `span` as unfinished and lets it wait for its next attempt.
     pub(crate) fn add_retrying(&mut self, at: Time, span: Span) {
-        self.count(span.order, i64::from(span.count));
+        self.count(&span, 1);
         self.put_back_delayed(at, span);
     }
 
     /// Lets a task that was taken wait again: for its next attempt.
     pub(crate) fn put_back_delayed(&mut self, at: Time, span: Span) {
+        if let Some(cancellation) = &mut self.cancellation {
+            cancellation.delay(&span);
+        }
         self.delayed.insert(at, Delayed { span, retry: true });
     }
 
     /// Lets tasks that were taken wait again, in the place of their number.
     pub(crate) fn put_back(&mut self, span: Span) {
+        if let Some(cancellation) = &mut self.cancellation {
+            cancellation.refill(&span);
+        }
         self.group(span.order).insert(span);
     }
 
-    /// Takes out what was delayed until `now` and lets it wait for its turn.
-    pub(crate) fn wake(&mut self, now: Time) {
-        while let Some(span) = self.delayed.pop_due(now) {
+    /// Takes out up to `most` spans that were delayed until `now` and lets them wait for their
+    /// turn. Returns how many there were.
+    pub(crate) fn wake(&mut self, now: Time, most: usize) -> usize {
+        let mut woken = 0;
+        while woken < most
+            && let Some(span) = self.delayed.pop_due(now)
+        {
             self.put_back(span);
+            woken += 1;
         }
+        woken
     }
 
     /// When the next delayed task is due.
@@ -95,10 +126,10 @@ impl Queue {
         self.delayed.next_due()
     }
 
-    /// Counts `count` tasks of `order` as finished.
-    pub(crate) fn finished(&mut self, order: Option<Order>, count: u32) {
-        let empty = self.count(order, -i64::from(count)).unfinished == 0;
-        if let (Some(order), true) = (order, empty) {
+    /// Counts `span` as finished.
+    pub(crate) fn finished(&mut self, span: &Span) {
+        let empty = self.count(span, -1).unfinished == 0;
+        if let (Some(order), true) = (span.order, empty) {
             self.ordered.remove(&order);
         }
     }
@@ -129,31 +160,33 @@ impl Queue {
         self.group(order).take(kind, max)
     }
 
-    /// The first `most` tasks of a kind in each group that may start within `start_limit`, counting
-    /// only those `wanted`.
-    pub(crate) fn first_of(
+    /// The first `most` tasks of a kind in each group that may start within `start_limit`, without
+    /// those that are `known` and those that had to wait for a time.
+    pub(crate) fn first_of<T>(
         &self,
         kind: KindId,
         start_limit: StartLimit,
         most: u32,
-        wanted: impl Fn(&Span, &Seq) -> bool,
+        known: &BTreeMap<Seq, T>,
     ) -> Vec<(Option<Order>, Seq)> {
-        let mut firsts = Vec::new();
-        for group in self.open_groups(start_limit) {
-            let spans = group.spans().filter(|span| span.kind == kind);
+        let first_of_group = |group: &Group| {
+            let spans = group.spans_of(kind);
+            let plain = spans.filter(|span| span.spec.options.not_before.is_none());
             let tasks =
-                spans.flat_map(|span| (0..span.count).map(move |at| (span, span.first.plus(at))));
-            let wanted = tasks
-                .filter(|(span, seq)| wanted(span, seq))
-                .take(most as usize);
-            firsts.extend(wanted.map(|(span, seq)| (span.order, seq)));
-        }
-        firsts
+                plain.flat_map(|span| (0..span.count).map(|at| (span.order, span.first.plus(at))));
+            tasks
+                .filter(|(_, seq)| !known.contains_key(seq))
+                .take(most as usize)
+                .collect::<Vec<_>>()
+        };
+        self.open_groups(start_limit)
+            .flat_map(first_of_group)
+            .collect()
     }
 
     /// Counts `span` as unfinished; it does not wait here.
     pub(crate) fn count_running(&mut self, span: &Span) {
-        self.count(span.order, i64::from(span.count));
+        self.count(span, 1);
     }
 
     /// Takes out the waiting tasks among `first..=last` of this order, delayed ones included.
@@ -168,27 +201,6 @@ impl Queue {
                     .for_each(|group| group.remove(first, last, &mut out))
             }
         }
-        out
-    }
-
-    /// Takes up to `max` waiting tasks above `above` (`None`: any) with a number up to `up_to`.
-    /// Those that wait for a time come last.
-    pub(crate) fn drain(&mut self, above: Option<Order>, up_to: Seq, max: u32) -> Vec<Span> {
-        let mut out = Vec::new();
-        let mut taken = 0;
-        let hit = |order: Option<Order>| {
-            above.is_none_or(|above| order.is_some_and(|order| order > above))
-        };
-        if above.is_none() {
-            taken += self.free.drain(up_to, max, &mut out);
-        }
-        for (order, group) in self.ordered.iter_mut().rev() {
-            if taken >= max || !hit(Some(*order)) {
-                break;
-            }
-            taken += group.drain(up_to, max - taken, &mut out);
-        }
-        self.delayed.drain(up_to, max - taken, hit, &mut out);
         out
     }
 
@@ -251,12 +263,23 @@ impl Queue {
         self.delayed.retrying()
     }
 
-    /// Unfinished tasks in orders up to `order`.
+    /// Unfinished tasks in orders up to `order`. Adds up those on the side of it on which there are
+    /// fewer orders.
     pub(crate) fn unfinished_up_to(&self, order: Order) -> i64 {
-        self.ordered
-            .range(..=order)
-            .map(|(_, group)| group.unfinished)
-            .sum()
+        let mut lower = self.ordered.range(..=order);
+        let mut higher = self.ordered.range((Excluded(order), Unbounded));
+        let (mut up_to, mut above) = (0, 0);
+        loop {
+            step();
+            match lower.next() {
+                Some((_, group)) => up_to += group.unfinished,
+                None => return up_to,
+            }
+            match higher.next() {
+                Some((_, group)) => above += group.unfinished,
+                None => return self.in_orders - above,
+            }
+        }
     }
 
     /// Whether there are unfinished tasks in orders above `order`.
@@ -293,14 +316,19 @@ impl Queue {
             .sum()
     }
 
-    /// Counts `delta` more unfinished tasks of `order`.
-    fn count(&mut self, order: Option<Order>, delta: i64) -> &mut Group {
-        if let (Some(order), Some((limit, sum))) = (order, &mut self.above)
+    /// Counts the tasks of `span` as unfinished (`sign` 1) or not any more (-1).
+    fn count(&mut self, span: &Span, sign: i64) -> &mut Group {
+        let delta = sign * i64::from(span.count);
+        self.in_orders += if span.order.is_some() { delta } else { 0 };
+        if let (Some(order), Some((limit, sum))) = (span.order, &mut self.above)
             && order > *limit
         {
             *sum += delta;
         }
-        let group = self.group(order);
+        if let Some(cancellation) = &mut self.cancellation {
+            cancellation.count(span, sign);
+        }
+        let group = self.group(span.order);
         group.unfinished += delta;
         group
     }

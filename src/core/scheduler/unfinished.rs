@@ -64,6 +64,18 @@ impl Unfinished {
             .map(move |(first, (last, _))| (*first, (*last).min(newest)))
     }
 
+    /// The parts above `seq`, newest first.
+    pub(crate) fn above(&self, seq: Seq) -> impl Iterator<Item = (Seq, Seq)> {
+        let ranges = self
+            .0
+            .iter()
+            .rev()
+            .map(|(first, (last, _))| (*first, *last));
+        ranges
+            .take_while(move |(_, last)| *last > seq)
+            .map(move |(first, last)| (first.max(seq.plus(1)), last))
+    }
+
     /// How many ranges there are.
     pub(crate) fn count(&self) -> usize {
         self.0.len()

@@ -270,13 +270,9 @@ impl Scheduler {
         }
     }
 
-    /// The deadlines noted, as far as their tasks are unfinished, joined where they are equal.
+    /// The deadlines noted, joined where they are equal.
     fn deadline_digests(&self, now: Time) -> Vec<(Seq, Seq, Time)> {
-        let mut deadlines: Vec<(Seq, Seq, Time)> = Vec::new();
-        for (first, last, at) in self.ledger.deadlines.after(now) {
-            let open = self.ledger.ranges.within(first, last);
-            deadlines.extend(open.into_iter().map(|(first, last)| (first, last, at)));
-        }
+        let mut deadlines: Vec<_> = self.ledger.deadlines.after(now).collect();
         deadlines.sort_unstable();
         deadlines.dedup_by(|next, one| {
             let joins = one.1.plus(1) == next.0 && one.2 == next.2;

@@ -4,7 +4,7 @@
 
 use crate::core::{
     Attempt, Done, DoneNo, Halt, Handle, OnFailure, Order, Outcome, ReleaseMode, SchedulerState,
-    Seq, Shard, TaskError, TaskResult, Time, Turn,
+    Shard, TaskError, TaskResult, Time, Turn,
     scheduler::{Scheduler, queue::span::Span},
 };
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Shard {
         let scheduler = self.schedulers.expect_mut(handle);
         let done_no = DoneNo(scheduler.done_no.0 + 1);
         scheduler.done_no.0 += i64::from(span.count);
-        scheduler.queue.finished(span.order, span.count);
+        scheduler.queue.finished(span);
         scheduler.forget_histories(span);
         let usage = scheduler.ledger.end(span);
         self.quotas.ended(scheduler.share.namespace, usage);
@@ -81,14 +81,14 @@ impl Shard {
         let rows = turn.out.push_done(handle, done_no, done);
         self.add_uncovered(handle, span.count, rows);
         if let (true, Some(order)) = (failed, span.order) {
-            self.apply_failure_rule(turn, handle, order, span.first);
+            self.apply_failure_rule(turn, handle, order, span);
         }
         self.end_if_done(turn, handle);
         self.checkpoint_if_due(turn, handle);
         self.note_idle(turn.now, handle);
     }
 
-    fn apply_failure_rule(&mut self, turn: &mut Turn, handle: Handle, order: Order, seq: Seq) {
+    fn apply_failure_rule(&mut self, turn: &mut Turn, handle: Handle, order: Order, span: &Span) {
         let most = self.limits.halt_failed;
         let scheduler = self.schedulers.expect_mut(handle);
         match scheduler.image.settings.on_failure {
@@ -99,9 +99,9 @@ impl Shard {
                     failed: Vec::new(),
                 });
                 halt.order = halt.order.min(order);
-                if halt.failed.len() < most {
-                    halt.failed.push(seq);
-                }
+                let room = most.saturating_sub(halt.failed.len());
+                let failed = (0..span.count).map(|at| span.first.plus(at));
+                halt.failed.extend(failed.take(room));
                 if scheduler.image.release_mode == Some(ReleaseMode::Finish) {
                     self.begin_cancel(handle, Some(order));
                 }
@@ -133,10 +133,9 @@ impl Shard {
 
 impl Scheduler {
     fn forget_histories(&mut self, span: &Span) {
-        if !self.histories.is_empty() {
-            for seq in span.first.0..=span.last().0 {
-                self.histories.remove(&Seq(seq));
-            }
+        while let Some((seq, _)) = self.histories.range(span.first..=span.last()).next() {
+            let seq = *seq;
+            self.histories.remove(&seq);
         }
     }
 }

@@ -4,16 +4,77 @@
 //! A task in doubt counts as running, on a host that nobody knows: it holds its barrier and its
 //! scheduler's limit, and it can be cancelled. Either its executor reports it, and it is an
 //! ordinary attempt again; or its kind is cleared, when every executor has reported or is fenced,
-//! and it is judged. New tasks never wait for it.
+//! and it is judged, in slices. New tasks never wait for it. Whoever has cleared a kind is answered
+//! when all of it is judged: only then may it forget who was lost.
 
 use super::finish::Ending;
 use crate::core::{
-    Action, Attempt, AttemptEvent, AttemptRecord, Delivery, Handle, Outcome, Running, Seq, Shard,
-    Time, Turn, Work,
+    Action, Attempt, AttemptEvent, AttemptRecord, Delivery, Handle, Outcome, Reply, Running, Seq,
+    Shard, Ticket, Time, Turn, Work,
     fairness::{fair_share::Fair, pool::KindId},
     model::limits::SLOT_CHARGE,
-    scheduler::{Scheduler, in_flight::InFlight, queue::span::Span},
+    scheduler::{
+        Scheduler,
+        in_flight::InFlight,
+        queue::{span::Span, steps::step},
+    },
 };
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// All assignments in doubt, and which of them are to be judged.
+#[derive(Debug, Default)]
+pub(crate) struct InDoubt {
+    /// As they were restored: some have been reported since.
+    by_kind: BTreeMap<KindId, BTreeSet<(Handle, Seq)>>,
+    /// What is cleared, in sequence.
+    cleared: VecDeque<Clearance>,
+}
+
+/// Nothing runs any more of these kinds that was not reported.
+#[derive(Debug)]
+struct Clearance {
+    kinds: Vec<KindId>,
+    lost: bool,
+    /// Who waits until it is judged.
+    ticket: Option<Ticket>,
+}
+
+impl InDoubt {
+    pub(crate) fn add(&mut self, kind: KindId, handle: Handle, first: Seq) {
+        self.by_kind
+            .entry(kind)
+            .or_default()
+            .insert((handle, first));
+    }
+
+    /// Whether something is still to be judged.
+    pub(crate) fn is_judging(&self) -> bool {
+        !self.cleared.is_empty()
+    }
+
+    fn is_cleared(&self, kind: KindId) -> bool {
+        self.cleared.iter().any(|one| one.kinds.contains(&kind))
+    }
+
+    /// The next assignment to judge, and whether a host was lost. Answers those whose kinds are
+    /// done.
+    fn next(&mut self, turn: &mut Turn) -> Option<(Handle, Seq, bool)> {
+        while let Some(clearance) = self.cleared.front_mut() {
+            while let Some(kind) = clearance.kinds.last() {
+                let all = self.by_kind.get_mut(kind);
+                if let Some((handle, first)) = all.and_then(BTreeSet::pop_first) {
+                    return Some((handle, first, clearance.lost));
+                }
+                self.by_kind.remove(kind);
+                clearance.kinds.pop();
+            }
+            let reply = |ticket| Action::Reply(ticket, Reply::Cleared);
+            turn.out.actions.extend(clearance.ticket.map(reply));
+            self.cleared.pop_front();
+        }
+        None
+    }
+}
 
 impl Shard {
     /// Takes in what an executor runs that an earlier core handed out. What is not known any more,
@@ -33,10 +94,14 @@ impl Shard {
     /// Says whether it is to be stopped; `None`: it is not ours any more.
     fn adopt_one(&mut self, now: Time, one: &Running) -> Option<bool> {
         let scheduler = self.schedulers.get_mut(one.handle)?;
-        let running = scheduler.running.by_first.get(&one.first);
-        let known = running.filter(|flight| !flight.in_doubt && flight.attempt == one.attempt);
-        if let Some(flight) = known {
-            return Some(flight.cancel);
+        match scheduler.running.by_first.get(&one.first) {
+            Some(flight) if flight.in_doubt && self.in_doubt.is_cleared(flight.span.kind) => {
+                return None;
+            }
+            Some(flight) if !flight.in_doubt && flight.attempt == one.attempt => {
+                return Some(flight.cancel);
+            }
+            _ => {}
         }
         let flight = scheduler.adopt(&mut self.fair, now, one)?;
         let cancel = flight.cancel;
@@ -49,30 +114,38 @@ impl Shard {
 
     /// Nothing runs any more that was handed out on this kind (`None`: on any) before and not
     /// reported. `lost`: a host was fenced, so that tasks still in doubt may have run there; else
-    /// none of them has begun.
-    pub(crate) fn clear(&mut self, turn: &mut Turn, work: Option<&Work>, lost: bool) {
-        let kind = match work.map(|work| self.fair.pools.find(work)) {
-            None => None,
-            Some(Some(kind)) => Some(kind),
-            // No task needs it.
-            Some(None) => return,
+    /// none of them has begun. Of two clearances of a kind the first one counts.
+    pub(crate) fn clear(&mut self, work: Option<&Work>, lost: bool, ticket: Option<Ticket>) {
+        let kinds = match work {
+            Some(work) => self.fair.pools.find(work).into_iter().collect(),
+            None => self.in_doubt.by_kind.keys().copied().collect(),
         };
-        let in_doubt = self.schedulers.iter().filter(|s| s.running.in_doubt > 0);
-        let mut handles: Vec<Handle> = in_doubt.map(Scheduler::handle).collect();
-        handles.sort_unstable();
-        for handle in handles {
-            let running = self.schedulers.expect(handle).running.by_first.values();
-            let cleared = |flight: &&InFlight| {
-                flight.in_doubt && kind.is_none_or(|kind| kind == flight.span.kind)
+        self.in_doubt.cleared.push_back(Clearance {
+            kinds,
+            lost,
+            ticket,
+        });
+    }
+
+    /// Judges up to `most` assignments of the kinds that are cleared. Returns how many it has
+    /// looked at.
+    pub(crate) fn judge_cleared(&mut self, turn: &mut Turn, most: u32) -> u32 {
+        for looked_at in 0..most {
+            let Some((handle, first, lost)) = self.in_doubt.next(turn) else {
+                return looked_at;
             };
-            let firsts: Vec<Seq> = running.filter(cleared).map(|f| f.span.first).collect();
-            for first in firsts {
-                let scheduler = self.schedulers.expect_mut(handle);
-                if let Some(flight) = scheduler.leave(&mut self.fair, first, 0) {
-                    self.judge_in_doubt(turn, handle, flight, lost);
-                }
+            step();
+            let Some(scheduler) = self.schedulers.get_mut(handle) else {
+                continue;
+            };
+            let running = scheduler.running.by_first.get(&first);
+            if running.is_some_and(|flight| flight.in_doubt)
+                && let Some(flight) = scheduler.leave(&mut self.fair, first, 0)
+            {
+                self.judge_in_doubt(turn, handle, flight, lost);
             }
         }
+        most
     }
 
     fn judge_in_doubt(&mut self, turn: &mut Turn, handle: Handle, flight: InFlight, lost: bool) {
@@ -180,11 +253,10 @@ impl Scheduler {
     /// that ran is among them; what has a row, or waited for its time and therefore got one, is
     /// known anyway; what a halt or a release keeps from starting did not run.
     pub(crate) fn doubt_first(&mut self, now: Time, fair: &mut Fair, kind: KindId, most: u32) {
-        let known = &self.histories;
-        let plain = |span: &Span, seq: &Seq| {
-            span.spec.options.not_before.is_none() && !known.contains_key(seq)
-        };
-        for (order, seq) in self.queue.first_of(kind, self.start_limit(), most, plain) {
+        let firsts = self
+            .queue
+            .first_of(kind, self.barrier(), most, &self.histories);
+        for (order, seq) in firsts {
             for span in self.queue.remove_of(order, seq, seq) {
                 let flight = InFlight::in_doubt(now, span, Attempt(1), false, false);
                 self.begin(now, fair, flight);

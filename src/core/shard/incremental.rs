@@ -1,8 +1,10 @@
-//! Incremental effects, carried out in slices between other commands: of one durable intention, or
-//! of time that has passed. What is left to do follows from the unfinished set, the rows and the
-//! time, so it goes on after a recovery.
+//! Incremental effects, carried out in slices between other commands: of one durable intention, of
+//! time that has passed, or of the end of executors. What is left to do follows from the unfinished
+//! set, the rows, the time and what the loop tells a new core, so it goes on after a recovery.
 
-use crate::core::{Handle, Order, Outcome, Shard, Time, Turn};
+use crate::core::{
+    Handle, Order, Outcome, Shard, Time, Turn, scheduler::queue::cancellation::Drained,
+};
 use std::{collections::VecDeque, time::Duration};
 
 /// Who is to get a slice, and when.
@@ -15,23 +17,21 @@ pub(crate) struct Incremental {
     asked: bool,
 }
 
-impl Incremental {
+impl Shard {
     /// When the next slice is due.
-    pub(crate) fn next_due(&self) -> Time {
-        if self.queue.is_empty() {
+    pub(crate) fn next_slice(&self) -> Time {
+        if self.incremental.queue.is_empty() && !self.in_doubt.is_judging() {
             Time::NEVER
         } else {
-            self.from
+            self.incremental.from
         }
     }
 
     /// A caller makes a call: pause before the next slice.
     pub(crate) fn note_call(&mut self) {
-        self.asked = !self.queue.is_empty();
+        self.incremental.asked = self.next_slice() != Time::NEVER;
     }
-}
 
-impl Shard {
     /// Intends to cancel what waits above `above` (`None`: everything). The caller records the
     /// scheduler.
     pub(crate) fn begin_cancel(&mut self, handle: Handle, above: Option<Order>) {
@@ -52,11 +52,11 @@ impl Shard {
         }
     }
 
-    /// One slice for this batch, shared by the schedulers that have an incremental effect under
-    /// way. While callers ask for other things there is a pause between two slices, in which
-    /// batches are as short as ever.
+    /// One slice for this batch: what has become of tasks in doubt comes first, the remainder is
+    /// shared by the schedulers that have an incremental effect under way. While callers ask for
+    /// other things there is a pause between two slices, in which batches are as short as ever.
     pub(crate) fn run_slices(&mut self, turn: &mut Turn) {
-        if self.incremental.next_due() > turn.now {
+        if self.next_slice() > turn.now {
             return;
         }
         let pause = if std::mem::take(&mut self.incremental.asked) {
@@ -66,6 +66,7 @@ impl Shard {
         };
         self.incremental.from = turn.now + pause;
         let mut left = self.limits.slice;
+        left -= self.judge_cleared(turn, left);
         while left > 0
             && let Some(handle) = self.incremental.queue.pop_front()
         {
@@ -75,7 +76,7 @@ impl Shard {
             scheduler.sliced = false;
             let taken = self.slice(turn, handle, left);
             // Its row is a record too.
-            left -= taken.max(1);
+            left -= taken.clamp(1, left);
         }
     }
 
@@ -89,19 +90,21 @@ impl Shard {
             return overdue;
         }
         self.release_if_idle(turn, handle);
-        overdue + self.cancel_some(turn, handle, most - overdue)
+        let cancelled = self.cancel_some(turn, handle, most - overdue);
+        // What had to wait for the end of the cancellation.
+        if self.schedulers.expect(handle).is_overdue(turn.now) {
+            self.slice_later(turn.now, handle);
+        }
+        overdue + cancelled
     }
 
     fn cancel_some(&mut self, turn: &mut Turn, handle: Handle, most: u32) -> u32 {
         let scheduler = self.schedulers.expect_mut(handle);
-        let Some(intention) = scheduler.image.cancel_rest else {
+        if scheduler.image.cancel_rest.is_none() {
             return 0;
-        };
-        let spans = scheduler
-            .queue
-            .drain(intention.above, intention.up_to, most);
-        let taken = spans.iter().map(|span| span.count).sum();
-        for span in &spans {
+        }
+        let Drained { spans, steps, over } = scheduler.queue.drain(most);
+        for span in spans {
             self.end_waiting(
                 turn,
                 handle,
@@ -111,12 +114,14 @@ impl Shard {
                 "cancelled with the rest",
             );
         }
-        if taken < most {
-            self.schedulers.expect_mut(handle).image.cancel_rest = None;
+        if over {
+            let scheduler = self.schedulers.expect_mut(handle);
+            scheduler.image.cancel_rest = None;
+            scheduler.ledger.deadlines.resume();
             self.record(turn, handle);
         } else {
             self.queue_slice(handle);
         }
-        taken
+        steps
     }
 }

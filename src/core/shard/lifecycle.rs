@@ -135,7 +135,8 @@ impl Shard {
             };
         }
         let spans = scheduler.queue.remove_of(order, seq, seq);
-        for span in &spans {
+        let cancelled = !spans.is_empty();
+        for span in spans {
             self.end_waiting(
                 turn,
                 handle,
@@ -147,32 +148,31 @@ impl Shard {
         }
         Reply::Cancelling {
             running: false,
-            cancelled: !spans.is_empty(),
+            cancelled,
         }
     }
 
-    /// Ends tasks that were taken out of the queue.
+    /// Ends tasks that were taken out of the queue. Each one that has had attempts says which was
+    /// its last.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn end_waiting(
         &mut self,
         turn: &mut Turn,
         handle: Handle,
-        span: &Span,
+        span: Span,
         outcome: Outcome,
         code: &str,
         message: &str,
     ) {
-        let attempt = self
-            .schedulers
-            .expect_mut(handle)
-            .histories
-            .get(&span.first)
-            .map_or(Attempt(0), |history| history.attempt);
-        self.finish(
-            turn,
-            handle,
-            span,
-            Ending::idle(outcome, attempt, turn.now, code, message),
-        );
+        let histories = &self.schedulers.expect(handle).histories;
+        let parts: Vec<(Span, Attempt)> = span
+            .split_at(histories)
+            .into_iter()
+            .map(|(part, history)| (part, history.map_or(Attempt(0), |past| past.attempt)))
+            .collect();
+        for (part, attempt) in parts {
+            let ending = Ending::idle(outcome, attempt, turn.now, code, message);
+            self.finish(turn, handle, &part, ending);
+        }
     }
 }

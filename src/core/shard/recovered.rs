@@ -16,7 +16,7 @@ pub struct RecoveredScheduler {
     pub runs: Vec<RecoveredRun>,
     /// Every outcome after the checkpoint's `done_no`, ascending.
     pub outcomes: Vec<RecoveredOutcome>,
-    /// Attempts of the tasks in `runs`, in order of their time.
+    /// Attempts of the tasks in `runs`, in any sequence.
     pub attempts: Vec<AttemptRecord>,
     /// Requests accepted in the last [`crate::core::model::limits::REQUEST_MEMORY`].
     pub requests: Vec<RecoveredRequest>,

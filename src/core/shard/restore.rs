@@ -13,7 +13,7 @@ use crate::core::{
     model::limits::Limits,
     scheduler::{Scheduler, in_flight::History, queue::span::Span, unfinished::Unfinished},
 };
-use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// What the recorded attempts of one unfinished task say.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,7 +50,7 @@ impl Shard {
         accepted
             .into_iter()
             .for_each(|call| shard.accepted.insert(call));
-        shard.forget_requests(now);
+        shard.forget_all_requests(now);
         shard
     }
 
@@ -98,6 +98,11 @@ impl Shard {
         let usage = self.restore_runs(now, &mut scheduler, &runs, &open, &pasts(attempts));
         self.quotas.queued(namespace, usage);
         self.restore_intentions(now, &mut scheduler, window);
+        let in_doubt = scheduler.running.by_first.values();
+        in_doubt.for_each(|flight| {
+            self.in_doubt
+                .add(flight.span.kind, handle, flight.span.first);
+        });
         let cancelling = scheduler.image.cancel_rest.is_some();
         self.schedulers.insert(scheduler);
         if cancelling {
@@ -117,7 +122,7 @@ impl Shard {
         scheduler: &mut Scheduler,
         runs: &[RecoveredRun],
         open: &Unfinished,
-        pasts: &FxHashMap<Seq, Past>,
+        pasts: &BTreeMap<Seq, Past>,
     ) -> Usage {
         let mut usage = Usage::default();
         for run in runs {
@@ -125,7 +130,7 @@ impl Shard {
             for (first, last) in open.within(run.first, run.first.plus(run.count - 1)) {
                 let span = span_of(run, kind, first, last);
                 self.fair.pools.add_users(kind, span.count);
-                for (span, past) in split(span, pasts) {
+                for (span, past) in span.split_at(pasts) {
                     usage += scheduler.ledger.add(&span, run.blocks);
                     scheduler.restore_span(now, &mut self.fair, span, past);
                 }
@@ -166,27 +171,6 @@ impl Scheduler {
     }
 }
 
-/// Cuts out the tasks with recorded attempts one by one; the others stay together.
-fn split(mut span: Span, pasts: &FxHashMap<Seq, Past>) -> Vec<(Span, Option<&Past>)> {
-    let mut known: Vec<Seq> = pasts
-        .keys()
-        .filter(|seq| span.first <= **seq && **seq <= span.last())
-        .copied()
-        .collect();
-    known.sort_unstable();
-    let mut parts = Vec::with_capacity(2 * known.len() + 1);
-    for seq in known {
-        if span.first < seq {
-            parts.push((span.cut((seq.0 - span.first.0) as u32), None));
-        }
-        parts.push((span.cut(1), pasts.get(&seq)));
-    }
-    if span.count > 0 {
-        parts.push((span, None));
-    }
-    parts
-}
-
 impl Accepted {
     fn of(handle: Handle, namespace: NamespaceId, r: RecoveredRequest) -> Self {
         let RecoveredRequest {
@@ -219,8 +203,11 @@ fn span_of(run: &RecoveredRun, kind: KindId, first: Seq, last: Seq) -> Span {
     }
 }
 
-fn pasts(attempts: Vec<AttemptRecord>) -> FxHashMap<Seq, Past> {
-    let mut pasts: FxHashMap<Seq, Past> = FxHashMap::default();
+/// What the attempts of each task say, one after the other: the time of a record may be that of
+/// another clock, its number is not.
+fn pasts(mut attempts: Vec<AttemptRecord>) -> BTreeMap<Seq, Past> {
+    attempts.sort_by_key(|record| (record.seq, record.attempt, record.what.number()));
+    let mut pasts: BTreeMap<Seq, Past> = BTreeMap::new();
     for record in attempts {
         let past = pasts.entry(record.seq).or_default();
         past.history.attempt = past.history.attempt.max(record.attempt);

@@ -8,10 +8,10 @@ use crate::core::{
         fair_share::FairShare,
         quota::{Over, Usage},
     },
-    model::limits::{LIMIT_WAIT, Limit},
+    model::limits::{LIMIT_WAIT, Limit, REQUEST_MEMORY},
     scheduler::{Scheduler, body_sizes, queue::span::Span},
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// The numbers of tasks that were taken in.
 struct NewTasks {
@@ -33,7 +33,9 @@ impl Shard {
         self.forget_requests(turn.now);
         let namespace = self.fair.namespace(&caller.namespace);
         if let Some(request) = request
-            && let Some((handle, hash)) = self.opened.get(namespace, request.id)
+            && let Some((handle, hash)) =
+                self.opened
+                    .get(namespace, request.id, turn.now - REQUEST_MEMORY)
         {
             return match self.schedulers.get(handle) {
                 _ if hash != request.hash => Reply::Rejected(Reject::RequestIdReused),
@@ -98,6 +100,7 @@ impl Shard {
         let scheduler = self.schedulers.expect(handle);
         if let Some(request) = submit.request
             && let Some(accepted) = self.accepted.get(handle, request.id)
+            && accepted.at >= turn.now - REQUEST_MEMORY
         {
             return repeat(accepted, request);
         }
@@ -108,7 +111,7 @@ impl Shard {
             Ok(resolved) => resolved,
             Err(reject) => return Reply::Rejected(reject),
         };
-        if let Err(over) = self.admits(turn.now, scheduler, submit) {
+        if let Err(over) = self.admits(turn.now, scheduler, submit, &resolved) {
             return Shard::limit_reached(&scheduler.image.namespace, over);
         }
         let new = self.accept(turn, handle, submit, resolved);
@@ -120,7 +123,13 @@ impl Shard {
     }
 
     /// Whether the limits admit a call.
-    fn admits(&self, now: Time, scheduler: &Scheduler, submit: &Submit) -> Result<(), Over> {
+    fn admits(
+        &self,
+        now: Time,
+        scheduler: &Scheduler,
+        submit: &Submit,
+        resolved: &[(Option<Order>, Arc<Spec>)],
+    ) -> Result<(), Over> {
         let limits = &self.limits;
         let (tasks, blocks) = (submit.bodies.len() as u32, submit.blocks());
         let load = Usage {
@@ -130,9 +139,15 @@ impl Shard {
         self.quotas
             .may_submit(now, scheduler.share.namespace, load, limits)?;
         if scheduler.queue.orders() + submit.runs.len() <= limits.unfinished_orders {
+            // Each run brings one order at most.
             return Ok(());
         }
-        let wait = (submit.runs.len() <= limits.unfinished_orders).then_some(LIMIT_WAIT);
+        let orders: BTreeSet<Order> = resolved.iter().filter_map(|(order, _)| *order).collect();
+        let new = orders.iter().filter(|order| !scheduler.queue.has(**order));
+        if scheduler.queue.orders() + new.count() <= limits.unfinished_orders {
+            return Ok(());
+        }
+        let wait = (orders.len() <= limits.unfinished_orders).then_some(LIMIT_WAIT);
         Err(Over {
             limit: Limit::UnfinishedOrders,
             value: limits.unfinished_orders as i64,

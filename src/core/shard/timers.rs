@@ -1,8 +1,9 @@
 //! What happens because time passes: delayed tasks come due, deadlines pass, idle schedulers are
 //! released, ended ones leave memory.
 //!
-//! After a pause of the server very much of it may be due at the same time. What yields records is
-//! done in slices.
+//! After a pause of the server very much of it may be due at the same time, also of one scheduler.
+//! So a batch looks at a limited number of schedulers and wakes a limited number of spans; what
+//! yields records is done in slices.
 
 use crate::core::{Handle, Outcome, Shard, Time, Turn, scheduler::deadlines::Overdue};
 
@@ -17,27 +18,31 @@ impl Shard {
     /// Runs the timers that are due, as many as one batch bears.
     pub(crate) fn run_timers(&mut self, turn: &mut Turn) {
         self.watch_attempts(turn);
-        for _ in 0..self.limits.timers_per_batch {
+        let mut left = self.limits.timers_per_batch;
+        while left > 0 {
             let first = self.timers.first().copied();
             let Some((at, due)) = first.filter(|(at, _)| *at <= turn.now) else {
                 return;
             };
             self.timers.remove(&(at, due));
-            match due {
-                Due::Scheduler(handle) => self.wake(turn.now, handle),
-            }
+            left -= match due {
+                Due::Scheduler(handle) => self.wake(turn.now, handle, left).clamp(1, left),
+            };
         }
     }
 
-    fn wake(&mut self, now: Time, handle: Handle) {
+    /// Wakes up to `most` spans of a scheduler. Returns how many there were.
+    fn wake(&mut self, now: Time, handle: Handle, most: usize) -> usize {
         let Some(scheduler) = self.schedulers.get_mut(handle) else {
-            return;
+            return 0;
         };
         scheduler.wake = Time::NEVER;
-        scheduler.queue.wake(now);
+        scheduler.woken_at = now;
+        let woken = scheduler.queue.wake(now, most);
         if scheduler.is_overdue(now) || scheduler.idle_at() <= now {
             self.slice_later(now, handle);
         }
+        woken
     }
 
     /// Ends up to `most` waiting tasks whose deadline has passed. Returns how many there were.
@@ -45,12 +50,21 @@ impl Shard {
         let mut left = most;
         while left > 0 {
             let scheduler = self.schedulers.expect_mut(handle);
-            let Some(overdue) = scheduler.ledger.deadlines.pop_overdue(turn.now, left) else {
+            let deadlines = &mut scheduler.ledger.deadlines;
+            let Some(overdue) = deadlines.pop_overdue(turn.now, left) else {
                 break;
             };
-            let Overdue { first, last, order } = overdue;
+            let Overdue {
+                first, last, order, ..
+            } = overdue;
+            if scheduler.queue.holds_back(order) {
+                deadlines.postpone(overdue);
+                left -= 1;
+                continue;
+            }
             let spans = scheduler.queue.remove_of(order, first, last);
-            for span in &spans {
+            let ended: u32 = spans.iter().map(|span| span.count).sum();
+            for span in spans {
                 self.end_waiting(
                     turn,
                     handle,
@@ -61,7 +75,7 @@ impl Shard {
                 );
             }
             // An entry whose tasks have ended otherwise counts too: there may be many of them.
-            left -= spans.iter().map(|span| span.count).sum::<u32>().max(1);
+            left -= ended.max(1);
         }
         most - left
     }

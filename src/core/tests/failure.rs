@@ -1,7 +1,7 @@
 //! CONTINUE, HALT and CANCEL_REST.
 
-use super::world::{NONE, World, free, on_failure, order, plain};
-use crate::core::{OnFailure, Outcome, ReleaseMode, Seq, Verb};
+use super::world::{NONE, World, error, free, on_failure, order, plain};
+use crate::core::{OnFailure, Outcome, ReleaseMode, Report, Seq, Verb, model::limits::Limits};
 
 #[test]
 fn continue_opens_the_barrier_after_a_failure() {
@@ -77,6 +77,27 @@ fn halt_counts_timeouts_and_exhausted_tasks_as_failures() {
     w.lose(s, 1);
     assert_eq!(w.outcome(s, 1), Some(Outcome::Exhausted));
     assert_eq!(w.running(s), NONE);
+    let t = w.open(on_failure(OnFailure::Halt));
+    w.submit(t, [order(1), order(2)]);
+    w.report(t, 1, Report::TimedOut(error("TIMEOUT")));
+    assert_eq!(w.outcome(t, 1), Some(Outcome::TimedOut));
+    assert_eq!(w.running(t), NONE);
+}
+
+#[test]
+fn a_halt_names_every_task_that_failed_as_far_as_there_is_room() {
+    let limits = Limits {
+        halt_failed: 5,
+        ..Limits::default()
+    };
+    let mut w = World::limited(0, limits);
+    let s = w.open(on_failure(OnFailure::Halt));
+    let soon = || order(1).with(|o| o.deadline = Some(std::time::Duration::from_secs(1)));
+    w.submit(s, vec![soon(); 3]);
+    w.submit(s, vec![soon(); 3]);
+    w.seconds(2.0);
+    let halt = w.view(s).image.halt.expect("it is halted, and says so");
+    assert_eq!(halt.failed, [1, 2, 3, 4, 5].map(Seq));
 }
 
 #[test]

@@ -149,8 +149,10 @@ impl Remembered {
                 .filter(|outcome| outcome.done_no > after)
                 .cloned()
                 .collect();
-            let (runs, attempts, requests) =
+            let (runs, mut attempts, requests) =
                 (one.runs.clone(), one.attempts.clone(), one.requests.clone());
+            // No sequence is promised; this one is wrong when a clock was behind.
+            attempts.sort_by_key(|record| record.at);
             Some(RecoveredScheduler {
                 image,
                 runs,

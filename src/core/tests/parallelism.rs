@@ -1,7 +1,7 @@
 //! `max_parallelism`, pause and slots.
 
 use super::world::{NONE, World, free, order, plain};
-use crate::core::Verb;
+use crate::core::{Phase, Reply, Seq, Verb};
 
 #[test]
 fn never_more_tasks_run_than_max_parallelism() {
@@ -58,6 +58,48 @@ fn a_pause_starts_nothing_and_running_work_goes_on() {
         },
     );
     assert_eq!(w.running(s), [2]);
+}
+
+#[test]
+fn tasks_of_a_paused_scheduler_are_blocked_and_wait_for_no_slot() {
+    let mut w = World::new(1);
+    let (s, other) = (w.open(plain), w.open(plain));
+    w.submit(s, [free(), free(), order(1)]);
+    w.seconds(1.0);
+    w.submit(other, [free()]);
+    w.call(s, Verb::Pause);
+    let counts = w.view(s).counts;
+    assert_eq!((counts.queued, counts.blocked, counts.running), (0, 2, 1));
+    let listed = |w: &mut World, phase| {
+        let (before, order, limit) = (Seq(i64::MAX), None, 10);
+        match w.call(
+            s,
+            Verb::Select {
+                before,
+                phase,
+                order,
+                limit,
+            },
+        ) {
+            Reply::Selected { seqs, .. } => seqs,
+            other => panic!("a list was answered with {other:?}"),
+        }
+    };
+    assert_eq!(listed(&mut w, Phase::Blocked), [Seq(3), Seq(2)]);
+    assert_eq!(listed(&mut w, Phase::Queued), []);
+    let status = w.status();
+    assert_eq!(
+        (status.counts.queued, status.oldest_queued),
+        (1, Some(w.now)),
+        "the oldest one that waits for a slot"
+    );
+    w.call(
+        s,
+        Verb::Resume {
+            ignore_failures: false,
+        },
+    );
+    assert_eq!(w.view(s).counts.queued, 2);
 }
 
 #[test]

@@ -138,28 +138,78 @@ fn a_namespace_submits_at_its_rate_and_saves_up_a_second() {
     let s = w.open(plain);
     w.seconds(100.0);
     let tasks = |count: usize| std::iter::repeat_n(free(), count);
+    let refused = |seconds: f64| Some((Limit::SubmitRate, 10, Some(seconds)));
     assert_eq!(submit(&mut w, s, tasks(10)), None);
-    assert_eq!(
-        submit(&mut w, s, tasks(5)),
-        None,
-        "the call that crosses the line is taken whole"
-    );
-    assert_eq!(
-        submit(&mut w, s, tasks(1)),
-        Some((Limit::SubmitRate, 10, Some(0.5)))
-    );
+    assert_eq!(submit(&mut w, s, tasks(5)), refused(0.5));
     w.seconds(0.4);
     assert_eq!(
-        submit(&mut w, s, tasks(1)),
-        Some((Limit::SubmitRate, 10, Some(0.1))),
+        submit(&mut w, s, tasks(5)),
+        refused(0.1),
         "a refusal costs nothing"
     );
-    w.seconds(0.1);
+    assert_eq!(submit(&mut w, s, tasks(4)), None, "a smaller call fits");
+    assert_eq!(submit(&mut w, s, tasks(1)), refused(0.1));
+}
+
+#[test]
+fn a_call_above_the_rate_is_taken_whole_when_a_second_is_saved_up_and_the_next_ones_pay_for_it() {
+    let mut w = World::limited(
+        0,
+        Limits {
+            submit_rate: Some(10),
+            ..Limits::default()
+        },
+    );
+    let s = w.open(plain);
+    w.seconds(100.0);
+    let tasks = |count: usize| std::iter::repeat_n(free(), count);
+    let refused = |seconds: f64| Some((Limit::SubmitRate, 10, Some(seconds)));
     assert_eq!(submit(&mut w, s, tasks(1)), None);
     assert_eq!(
-        submit(&mut w, s, tasks(1)),
-        Some((Limit::SubmitRate, 10, Some(0.1)))
+        submit(&mut w, s, tasks(50)),
+        refused(0.1),
+        "not on top of what was used within the second"
     );
+    w.seconds(0.1);
+    assert_eq!(submit(&mut w, s, tasks(50)), None);
+    assert_eq!(submit(&mut w, s, tasks(1)), refused(4.1));
+    w.seconds(4.0);
+    assert_eq!(submit(&mut w, s, tasks(1)), refused(0.1));
+    w.seconds(0.1);
+    assert_eq!(submit(&mut w, s, tasks(1)), None);
+}
+
+#[test]
+fn distinct_unfinished_orders_are_limited_and_nothing_else_counts_as_one() {
+    let mut w = World::limited(
+        0,
+        Limits {
+            unfinished_orders: 3,
+            ..Limits::default()
+        },
+    );
+    let s = w.open(plain);
+    let runs = || [order(1), free(), order(2), order(1), free(), order(2)];
+    assert_eq!(submit(&mut w, s, runs()), None);
+    assert_eq!(submit(&mut w, s, runs()), None, "they are there already");
+    let full = |wait| Some((Limit::UnfinishedOrders, 3, wait));
+    assert_eq!(
+        submit(&mut w, s, [order(3), order(4)]),
+        full(Some(1.0)),
+        "all or nothing"
+    );
+    assert_eq!(submit(&mut w, s, [order(4)]), None);
+    w.crash();
+    assert_eq!(submit(&mut w, s, [order(5)]), full(Some(1.0)));
+    assert_eq!(
+        submit(&mut w, s, (1..5).map(order)),
+        full(None),
+        "it could never fit"
+    );
+    for seq in [1, 4, 7, 10] {
+        w.cancel(s, seq);
+    }
+    assert_eq!(submit(&mut w, s, [order(5)]), None, "order 1 has ended");
 }
 
 #[test]

@@ -93,6 +93,27 @@ fn retries_and_their_counts_survive_a_crash() {
 }
 
 #[test]
+fn attempts_are_told_apart_by_their_numbers_when_a_later_clock_was_behind() {
+    let mut w = World::new(1);
+    let s = w.open(plain);
+    w.submit(
+        s,
+        [free().with(|o| o.delivery = Some(crate::core::Delivery::AtMostOnce))],
+    );
+    w.call(s, crate::core::Verb::Pause);
+    // The next owner's clock is behind, and nothing was lost on the way.
+    w.now = w.now - std::time::Duration::from_secs(1);
+    w.running.clear();
+    w.take_over();
+    w.clear(false);
+    assert_eq!(w.view(s).counts.running, 0);
+    w.take_over();
+    assert_eq!(w.view(s).counts.running, 0, "it was given back");
+    w.clear(true);
+    assert_eq!(w.outcomes(s), []);
+}
+
+#[test]
 fn a_task_that_was_being_cancelled_when_its_host_died_is_cancelled() {
     let mut w = World::new(1);
     let s = w.open(plain);

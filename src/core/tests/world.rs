@@ -26,6 +26,10 @@ pub(crate) struct World {
     pub remembered: Remembered,
     /// Outcomes of the last batch.
     pub last_batch: i64,
+    /// The same: first task, how many, and their last attempt.
+    pub last_done: Vec<(i64, u32, i32)>,
+    /// Rows of the last batch.
+    pub last_rows: usize,
     slots: u32,
     limits: Limits,
     opened: u64,
@@ -46,6 +50,8 @@ impl World {
             stops: Vec::new(),
             remembered: Remembered::default(),
             last_batch: 0,
+            last_done: Vec::new(),
+            last_rows: 0,
             slots,
             limits,
             opened: 0,
@@ -91,6 +97,12 @@ impl World {
             .iter()
             .map(|record| i64::from(record.count()))
             .sum();
+        let done = out.records.completions.iter().flat_map(|row| &row.done);
+        self.last_done = done
+            .map(|done| (done.first.0, done.count, done.attempt.0))
+            .collect();
+        self.last_rows =
+            self.last_done.len() + out.records.attempts.len() + out.records.schedulers.len();
         self.remembered.add(out.records);
         replies
     }

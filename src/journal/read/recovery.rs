@@ -234,7 +234,7 @@ impl Recovery {
                  offset 0
              ) a
              where r.shard = $1 and r.state <> 3 and not r.resting
-             order by a.handle, a.at, a.seq, a.attempt, a.kind",
+             order by a.handle, a.seq, a.attempt, a.kind",
         );
         let mut rows = query.bind(shard.0).fetch(connection);
         while let Some(row) = rows.try_next().await? {

@@ -317,13 +317,8 @@ impl Reader {
                 .fetch_all(&self.pool)
             })
             .await?;
-        let mut attempts: Vec<AttemptRecord> = rows
-            .into_iter()
-            .map(AttemptRow::record)
-            .collect::<Result<_, _>>()?;
-        attempts.reverse();
-        attempts.sort_by_key(|record| record.at);
-        Ok(attempts)
+        // By number, not by time: a later owner's clock may have been behind.
+        rows.into_iter().rev().map(AttemptRow::record).collect()
     }
 }
 

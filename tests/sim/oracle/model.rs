@@ -77,10 +77,16 @@ impl Scheduler {
         self.tasks.len() as i64
     }
 
-    /// The lowest order with unfinished tasks. Tasks that are being cancelled count until they have
-    /// ended: what a call means depends today on how far a cancellation has come.
+    /// The lowest order with unfinished tasks. Tasks that are being cancelled do not count, however
+    /// far the cancellation has come; after a release nothing can be submitted, and they do.
     pub(crate) fn current_order(&self) -> Option<i64> {
-        self.unfinished().filter_map(|task| task.order).min()
+        let released = self.release_mode == Some(ReleaseMode::Cancel);
+        let counts = |task: &&Task| released || !task.doomed;
+        let orders = self
+            .unfinished()
+            .filter(counts)
+            .filter_map(|task| task.order);
+        orders.min()
     }
 
     pub(crate) fn is_halted(&self, order: Option<i64>) -> bool {
@@ -108,15 +114,14 @@ impl Scheduler {
         self.done_no += i64::from(done.count);
         let failed = [Outcome::Failed, Outcome::TimedOut, Outcome::Exhausted];
         if let (true, Some(order)) = (failed.contains(&done.outcome), order) {
-            self.apply_failure_rule(order, done.first);
+            self.apply_failure_rule(order, done);
         }
         self.close_if_ended();
     }
 
     /// CONTINUE does nothing, HALT blocks the later orders, CANCEL_REST cancels them. After a
-    /// release with FINISH what a halt blocks is cancelled. A halt names only the first of several
-    /// tasks that ended as one.
-    fn apply_failure_rule(&mut self, order: i64, seq: Seq) {
+    /// release with FINISH what a halt blocks is cancelled.
+    fn apply_failure_rule(&mut self, order: i64, done: &Done) {
         match self.settings.on_failure {
             OnFailure::Continue => {}
             OnFailure::CancelRest => self.cancel_above(Some(order)),
@@ -126,8 +131,10 @@ impl Scheduler {
                     failed: Vec::new(),
                 });
                 halt.order.0 = halt.order.0.min(order);
-                if halt.failed.len() < self.halt_names {
-                    halt.failed.push(seq);
+                for at in 0..done.count {
+                    if halt.failed.len() < self.halt_names {
+                        halt.failed.push(done.first.plus(at));
+                    }
                 }
                 if self.release_mode == Some(ReleaseMode::Finish) {
                     self.cancel_above(Some(order));

@@ -46,11 +46,6 @@ impl<'a> Rows<'a> {
         Some(self.done.remove(at).1)
     }
 
-    pub(crate) fn peek_done(&self, handle: Handle) -> Option<&'a Done> {
-        let mut all = self.done.iter();
-        all.find(|(of, _)| *of == handle).map(|(_, done)| *done)
-    }
-
     /// Outcomes of a scheduler that are still to be explained.
     pub(crate) fn left(&self, handle: Handle) -> i64 {
         let of = self.done.iter().filter(|(of, _)| *of == handle);
@@ -94,18 +89,6 @@ impl<'a> Rows<'a> {
         };
         let at = self.attempts.iter().position(is_it)?;
         Some(self.attempts.remove(at))
-    }
-
-    /// Whether an attempt is known to have ended without an outcome.
-    pub(crate) fn spends(&self, handle: Handle, seq: Seq, attempt: i32) -> bool {
-        self.attempts.iter().any(|row| {
-            let goes_on = matches!(
-                row.what,
-                AttemptEvent::Start | AttemptEvent::CancelRequested
-            );
-            let ended = !goes_on;
-            ended && row.handle == handle && row.seq == seq && row.attempt.0 == attempt
-        })
     }
 
     /// The tasks of a scheduler whose attempts are to be stopped, `None`: all of them.

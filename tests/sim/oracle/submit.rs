@@ -52,7 +52,7 @@ impl Oracle {
             Err(reject) => return Expected::Rejected(reject),
         };
         let unclear = row.is_some() && self.in_doubt;
-        let limit = self.limit_in_the_way(scheduler, submit);
+        let limit = self.limit_in_the_way(scheduler, submit, &resolved);
         if let Some(limit) = limit.filter(|_| !unclear) {
             return Expected::Limited(limit);
         }
@@ -149,19 +149,29 @@ impl Oracle {
         Expected::Submitted(answer.0, answer.1, answer.2)
     }
 
-    /// No more tasks a second than the rate allows, a second's worth at once, and whatever one call
-    /// brings.
+    /// No more tasks a second than the rate allows, a second's worth at once; a larger call is
+    /// taken when a second's worth is saved up.
     fn use_rate(&mut self, namespace: &rallypoint::core::Namespace, now: Time, count: u32) {
         let Some(rate) = self.limits.submit_rate else {
             return;
         };
         let used = self.rate_used.entry(namespace.clone()).or_default();
-        assert!(*used <= now, "a call is accepted above the submit rate");
+        let second = Duration::from_secs(1);
         let share = Duration::from_micros(u64::from(count) * 1_000_000 / u64::from(rate.max(1)));
-        *used = (*used).max(now - Duration::from_secs(1)) + share;
+        let from = (*used).max(now - second);
+        assert!(
+            from + share.min(second) <= now,
+            "a call is accepted above the submit rate"
+        );
+        *used = from + share;
     }
 
-    fn limit_in_the_way(&self, scheduler: &Scheduler, submit: &Submit) -> Option<Limit> {
+    fn limit_in_the_way(
+        &self,
+        scheduler: &Scheduler,
+        submit: &Submit,
+        resolved: &[(Option<i64>, Arc<Spec>)],
+    ) -> Option<Limit> {
         let of_namespace = self
             .schedulers
             .iter()
@@ -178,19 +188,15 @@ impl Oracle {
             return Some(Limit::QueuedBytes);
         }
         let limit = self.limits.unfinished_orders;
-        (orders_as_counted(scheduler, submit) > limit).then_some(Limit::UnfinishedOrders)
+        (unfinished_orders(scheduler, resolved) > limit).then_some(Limit::UnfinishedOrders)
     }
 }
 
-/// Distinct unfinished orders once a call is accepted. The core counts each run of the call as an
-/// order of its own, also one without order or of an order that is there: it refuses calls that the
-/// limit would bear.
-fn orders_as_counted(scheduler: &Scheduler, submit: &Submit) -> usize {
-    let orders: BTreeSet<i64> = scheduler
-        .unfinished()
-        .filter_map(|task| task.order)
-        .collect();
-    orders.len() + submit.runs.len()
+/// Distinct unfinished orders once a call is accepted.
+fn unfinished_orders(scheduler: &Scheduler, resolved: &[(Option<i64>, Arc<Spec>)]) -> usize {
+    let present = scheduler.unfinished().filter_map(|task| task.order);
+    let new = resolved.iter().filter_map(|(order, _)| *order);
+    present.chain(new).collect::<BTreeSet<_>>().len()
 }
 
 /// The order and options in force for each run. Late orders join the current one or have the call

@@ -1,8 +1,8 @@
 //! Waiting tasks that may not start before a time: their `not_before`, or the next attempt after a
 //! failed one. They count in their order's group, but stand in none of its lanes.
 
-use super::span::Span;
-use crate::core::{Order, Seq, Time};
+use super::{span::Span, steps::step};
+use crate::core::{Seq, Time};
 use std::collections::BTreeMap;
 
 /// A span that waits for a time.
@@ -31,6 +31,7 @@ impl DelayedSpans {
     }
 
     fn take(&mut self, key: (Time, Seq)) -> Option<Delayed> {
+        step();
         let delayed = self.by_time.remove(&key)?;
         self.due.remove(&key.1);
         self.retrying -= delayed.retrying();
@@ -44,6 +45,13 @@ impl DelayedSpans {
         Some(self.take(key)?.span)
     }
 
+    /// The first span that begins at `from` or later.
+    pub(crate) fn first_from(&self, from: Seq) -> Option<&Span> {
+        step();
+        let (first, at) = self.due.range(from..).next()?;
+        Some(&self.by_time[&(*at, *first)].span)
+    }
+
     /// When the next span is due.
     pub(crate) fn next_due(&self) -> Option<Time> {
         self.by_time.keys().next().map(|(at, _)| *at)
@@ -55,7 +63,8 @@ impl DelayedSpans {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Time, &Delayed)> {
-        self.by_time.iter().map(|((at, _), delayed)| (*at, delayed))
+        let all = self.by_time.iter().inspect(|_| step());
+        all.map(|((at, _), delayed)| (*at, delayed))
     }
 
     /// The span that holds a task, and when it is due.
@@ -66,7 +75,7 @@ impl DelayedSpans {
 
     /// Spans that begin at `newest` or before, newest first.
     pub(crate) fn newest(&self, newest: Seq) -> impl Iterator<Item = (Time, &Delayed)> {
-        let keys = self.due.range(..=newest).rev();
+        let keys = self.due.range(..=newest).rev().inspect(|_| step());
         keys.map(|(first, at)| (*at, &self.by_time[&(*at, *first)]))
     }
 
@@ -96,40 +105,6 @@ impl DelayedSpans {
             }
         }
         out
-    }
-
-    /// Takes out up to `max` tasks with a number up to `up_to` of the orders that `hit` accepts.
-    pub(crate) fn drain(
-        &mut self,
-        up_to: Seq,
-        max: u32,
-        hit: impl Fn(Option<Order>) -> bool,
-        out: &mut Vec<Span>,
-    ) {
-        let wanted = |d: &Delayed| d.span.first <= up_to && hit(d.span.order);
-        let keys: Vec<_> = self
-            .by_time
-            .iter()
-            .filter(|(_, delayed)| wanted(delayed))
-            .map(|(key, _)| *key)
-            .take(max as usize)
-            .collect();
-        let mut taken = 0;
-        for key in keys {
-            let Some(Delayed { mut span, retry }) = self.take(key) else {
-                continue;
-            };
-            let (_, reach) = span.parts(span.first, up_to);
-            let head = span.cut(reach.min(max - taken));
-            taken += head.count;
-            out.push(head);
-            if span.count > 0 {
-                self.insert(key.0, Delayed { span, retry });
-            }
-            if taken == max {
-                return;
-            }
-        }
     }
 }
 

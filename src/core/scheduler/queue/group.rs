@@ -73,6 +73,12 @@ impl Group {
             .flat_map(move |lane| lane.spans().take(most))
     }
 
+    /// The waiting tasks of a kind.
+    pub(crate) fn spans_of(&self, kind: KindId) -> impl Iterator<Item = &Span> {
+        let lane = self.lanes.iter().find(|lane| lane.kind == kind);
+        lane.into_iter().flat_map(Lane::spans)
+    }
+
     /// Takes up to `max` tasks of a kind, those with the lowest numbers.
     pub(crate) fn take(&mut self, kind: KindId, max: u32) -> Option<Span> {
         let span = self.lane(kind).take(max)?;

@@ -1,132 +1,129 @@
 //! Waiting tasks of one order and kind, by ascending number.
 //!
-//! Every step costs the logarithm of what waits: a span that is taken out from the middle leaves a
-//! hole (a span of no tasks), and holes are swept when they are the greater part.
+//! Every step costs the logarithm of what waits, wherever it is put in or taken out. Most lanes
+//! have one span, and need no map for it.
 
-use super::span::Span;
+use super::{span::Span, steps::step};
 use crate::core::{Seq, fairness::pool::KindId, scheduler::queue::piece::Piece};
-use std::collections::VecDeque;
-
-/// Spare capacity of an empty or shrinking lane, in spans.
-const SPARE: usize = 64;
+use std::{collections::BTreeMap, mem};
 
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub kind: KindId,
-    /// Neither the first nor the last one is a hole.
-    spans: VecDeque<Span>,
-    holes: usize,
+    front: Option<Span>,
+    /// By their first task; all of them come after `front`.
+    rest: BTreeMap<Seq, Span>,
 }
 
 impl Lane {
     pub(crate) fn new(kind: KindId) -> Self {
         Lane {
             kind,
-            spans: VecDeque::with_capacity(1),
-            holes: 0,
+            front: None,
+            rest: BTreeMap::new(),
         }
     }
 
     pub(crate) fn front(&self) -> Option<&Span> {
-        self.spans.front()
+        self.front.as_ref()
     }
 
     pub(crate) fn spans(&self) -> impl Iterator<Item = &Span> {
-        self.spans.iter().filter(|span| span.count > 0)
+        self.front
+            .iter()
+            .chain(self.rest.values())
+            .inspect(|_| step())
     }
 
     pub(crate) fn holds(&self, seq: Seq) -> bool {
-        let at = self.spans.partition_point(|span| span.end() <= seq);
-        self.spans.get(at).is_some_and(|span| span.first <= seq)
+        let last = self.newest_spans(seq).next();
+        last.is_some_and(|span| seq <= span.last())
     }
 
     /// Its tasks up to `newest`, newest first.
     pub(crate) fn newest(&self, newest: Seq) -> impl Iterator<Item = Piece> {
-        let until = self.spans.partition_point(|span| span.first <= newest);
-        let spans = self
-            .spans
-            .range(..until)
-            .rev()
-            .filter(|span| span.count > 0);
+        let spans = self.newest_spans(newest);
         spans.map(move |span| Piece::new(span.first, span.last().min(newest)))
+    }
+
+    /// Its spans that begin at `newest` or before, newest first.
+    fn newest_spans(&self, newest: Seq) -> impl Iterator<Item = &Span> {
+        let front = self.front.iter().filter(move |span| span.first <= newest);
+        let rest = self.rest.range(..=newest).rev().map(|(_, span)| span);
+        rest.chain(front).inspect(|_| step())
     }
 
     /// Takes in tasks newer than all others here.
     pub(crate) fn push_back(&mut self, mut span: Span) {
-        if let Some(back) = self.spans.back_mut() {
-            if back.join(&span) {
-                return;
-            }
-            if back.alike(&span.spec) {
-                span.spec = back.spec.clone();
-            }
+        step();
+        let back = self.rest.last_entry().map(|entry| entry.into_mut());
+        let Some(back) = back.or(self.front.as_mut()) else {
+            self.front = Some(span);
+            return;
+        };
+        if back.join(&span) {
+            return;
         }
-        self.spans.push_back(span);
+        if back.alike(&span.spec) {
+            span.spec = back.spec.clone();
+        }
+        self.rest.insert(span.first, span);
     }
 
     /// Takes in tasks that may be older than others here.
     pub(crate) fn insert(&mut self, span: Span) {
-        let at = self.spans.partition_point(|other| other.first < span.first);
-        match self.spans.get_mut(at) {
-            Some(hole) if hole.count == 0 => {
-                *hole = span;
-                self.holes -= 1;
+        step();
+        let later = match &mut self.front {
+            None => {
+                self.front = Some(span);
+                return;
             }
-            _ => self.spans.insert(at, span),
-        }
+            Some(front) if span.first < front.first => mem::replace(front, span),
+            Some(_) => span,
+        };
+        self.rest.insert(later.first, later);
     }
 
     /// Takes up to `max` tasks from the front.
     pub(crate) fn take(&mut self, max: u32) -> Option<Span> {
-        let front = self.spans.front_mut()?;
-        if front.count > max {
-            return Some(front.cut(max));
+        step();
+        match &mut self.front {
+            Some(front) if front.count > max => Some(front.cut(max)),
+            _ => self.take_front(),
         }
-        let span = self.spans.pop_front();
-        self.trim();
-        span
     }
 
     /// Takes out the tasks among `first..=last`.
     pub(crate) fn remove(&mut self, first: Seq, last: Seq, out: &mut Vec<Span>) {
-        let mut at = self.spans.partition_point(|span| span.end() <= first);
-        while let Some(span) = self.spans.get_mut(at)
-            && span.first <= last
-        {
+        while let Some(mut span) = self.take_touching(first, last) {
             let (before, inside) = span.parts(first, last);
-            if inside > 0 {
-                let head = (before > 0).then(|| span.cut(before));
-                out.push(span.cut(inside));
-                match (head, span.count > 0) {
-                    (None, true) => {}
-                    (None, false) => self.holes += 1,
-                    (Some(head), false) => *span = head,
-                    (Some(head), true) => {
-                        self.spans.insert(at, head);
-                        at += 1;
-                    }
-                }
+            if before > 0 {
+                self.insert(span.cut(before));
             }
-            at += 1;
+            out.push(span.cut(inside));
+            if span.count > 0 {
+                self.insert(span);
+            }
         }
-        self.trim();
     }
 
-    fn trim(&mut self) {
-        while self.spans.front().is_some_and(|span| span.count == 0) {
-            self.spans.pop_front();
-            self.holes -= 1;
+    /// Takes out the first span with a task among `first..=last`.
+    fn take_touching(&mut self, first: Seq, last: Seq) -> Option<Span> {
+        step();
+        let touches = |span: &Span| span.first <= last && first <= span.last();
+        if self.front.as_ref().is_some_and(touches) {
+            return self.take_front();
         }
-        while self.spans.back().is_some_and(|span| span.count == 0) {
-            self.spans.pop_back();
-            self.holes -= 1;
-        }
-        if self.holes > SPARE && self.holes > self.spans.len() / 2 {
-            self.spans.retain(|span| span.count > 0);
-            self.holes = 0;
-        }
-        if self.spans.capacity() > SPARE && self.spans.len() < self.spans.capacity() / 4 {
-            self.spans.shrink_to(self.spans.len() * 2);
-        }
+        let before = self.rest.range(..first).next_back();
+        let found = before
+            .filter(|(_, span)| touches(span))
+            .or_else(|| self.rest.range(first..=last).next());
+        let key = *found?.0;
+        self.rest.remove(&key)
+    }
+
+    fn take_front(&mut self) -> Option<Span> {
+        let next = self.rest.pop_first().map(|(_, span)| span);
+        mem::replace(&mut self.front, next)
     }
 }

@@ -1,7 +1,8 @@
 //! Consecutive waiting tasks that are alike: what a backlog is made of.
 
+use super::steps::step;
 use crate::core::{Order, Seq, Spec, Time, fairness::pool::KindId};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Consecutive waiting tasks that are alike.
 #[derive(Clone, Debug)]
@@ -65,5 +66,23 @@ impl Span {
         let before = (first.0 - self.first.0).clamp(0, i64::from(self.count));
         let until = (last.0 + 1 - self.first.0).clamp(before, i64::from(self.count));
         (before as u32, (until - before) as u32)
+    }
+
+    /// Cuts out the tasks that have a mark one by one; the others stay together. By ascending
+    /// number.
+    pub(crate) fn split_at<T>(mut self, marks: &BTreeMap<Seq, T>) -> Vec<(Span, Option<&T>)> {
+        let mut parts = Vec::with_capacity(1);
+        for (seq, mark) in marks.range(self.first..=self.last()) {
+            step();
+            let (before, _) = self.parts(*seq, *seq);
+            if before > 0 {
+                parts.push((self.cut(before), None));
+            }
+            parts.push((self.cut(1), Some(mark)));
+        }
+        if self.count > 0 {
+            parts.push((self, None));
+        }
+        parts
     }
 }

@@ -102,7 +102,7 @@ fn phase_of(model: &Model, task: &Task) -> Phase {
     match task.state {
         State::Ended(_) => Phase::Done,
         State::Running { .. } => Phase::Running,
-        State::Waiting if open && !halted => Phase::Queued,
+        State::Waiting if open && !halted && !model.paused => Phase::Queued,
         State::Waiting => Phase::Blocked,
     }
 }
