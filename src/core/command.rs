@@ -109,6 +109,13 @@ pub enum Verb {
     },
 }
 
+impl Verb {
+    /// It only looks: a dashboard that shows every scheduler keeps none of them alive.
+    pub(crate) fn is_read(&self) -> bool {
+        matches!(self, Verb::Describe | Verb::Locate(_) | Verb::Select { .. })
+    }
+}
+
 /// Where to look for a task: waiting tasks are stored by order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskRef {

@@ -189,8 +189,10 @@ impl Shard {
                 .answered_before(caller, handle, verb)
                 .unwrap_or(Reply::Rejected(Reject::UnknownHandle));
         }
-        self.note_call();
-        self.schedulers.expect_mut(handle).last_activity = turn.now;
+self.note_call();
+        if !verb.is_read() {
+            self.schedulers.expect_mut(handle).last_activity = turn.now;
+        }
         match verb {
             Verb::Open { .. } => unreachable!("handled above"),
             Verb::Submit(submit) => self.submit(turn, handle, submit),

@@ -26,7 +26,7 @@ impl Account {
         let own = geteuid();
         if !own.is_root() {
             let user = User::from_uid(own)?.with_context(|| {
-                format!("the account {own} has no entry in the password file, which initdb needs: use --database-url")
+                format!("the account {own} has no entry in the password file, which initdb needs: use --database")
             })?;
             return Ok(Account { user, lent: false });
         }
@@ -36,7 +36,7 @@ impl Account {
             }
         }
         bail!(
-            "Postgres cannot run as root, and there is no account postgres or nobody to run it: use --database-url"
+            "Postgres cannot run as root, and there is no account postgres or nobody to run it: use --database"
         )
     }
 

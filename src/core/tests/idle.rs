@@ -2,8 +2,8 @@
 
 use super::world::{World, free, order, plain, request, submission};
 use crate::core::{
-    Caller, Command, DoneNo, Namespace, Outcome, Reject, ReleaseMode, Reply, SchedulerState, Until,
-    Verb, model::limits::Limits,
+    Caller, Command, DoneNo, Namespace, Outcome, Phase, Reject, ReleaseMode, Reply, SchedulerState,
+    Seq, Until, Verb, model::limits::Limits,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -48,6 +48,25 @@ fn calls_streams_and_running_tasks_keep_a_scheduler_from_being_idle() {
     w.seconds(9.9);
     assert_eq!(w.remembered.image(s).state, SchedulerState::Open);
     w.seconds(0.2);
+    assert_eq!(w.remembered.image(s).state, SchedulerState::Released);
+}
+
+#[test]
+fn who_only_looks_does_not_keep_a_scheduler_from_being_idle() {
+    let mut w = World::new(10);
+    let s = w.open(ten_seconds);
+    let look = Verb::Select {
+        before: Seq(i64::MAX),
+        phase: Phase::Queued,
+        order: None,
+        limit: 10,
+    };
+    for verb in [Verb::Describe, Verb::Locate(Vec::new()), look] {
+        w.seconds(3.0);
+        w.call(s, verb);
+    }
+    assert_eq!(w.remembered.image(s).state, SchedulerState::Open);
+    w.seconds(1.1);
     assert_eq!(w.remembered.image(s).state, SchedulerState::Released);
 }
 
