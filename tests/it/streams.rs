@@ -13,6 +13,17 @@ use rallypoint_client::api::{
 };
 
 #[tokio::test]
+async fn a_goal_that_makes_no_sense_is_refused_by_the_server() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await.scheduler;
+    for count in [0, -1] {
+        let opened = scheduler.synchronize(0, Some(Kind::Count(count))).await;
+        let error = opened.expect_err("refused");
+        assert!(error.is("COUNT_OUT_OF_RANGE"), "{error:?}");
+    }
+}
+
+#[tokio::test]
 async fn events_are_numbered_from_1_without_a_gap_each_task_once() {
     let server = Server::start().await;
     let scheduler = ten_done(&server).await;

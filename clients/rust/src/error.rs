@@ -32,7 +32,7 @@ impl Error {
     /// The call may or may not have had an effect; repeating it with the same request id tells.
     pub fn is_unknown(&self) -> bool {
         let ours = self.reason.is_some();
-        self.code == Code::Unavailable
+        matches!(self.code, Code::Unavailable | Code::DeadlineExceeded)
             || (!ours && matches!(self.code, Code::Unknown | Code::Internal | Code::Cancelled))
     }
 
@@ -65,7 +65,7 @@ impl Error {
                 "QUEUE_FULL" | "TOO_MANY_SCHEDULERS" | "TOO_MANY_STREAMS" | "SUBMIT_RATE_EXCEEDED",
             ) => Some("Wait for tasks to finish, or ask the operator for a higher limit."),
             Some("REQUEST_ID_REUSED") => Some("Use a new request id for another payload."),
-            _ if self.code == Code::Unavailable => Some("Call again with the same request id."),
+            _ if self.is_unknown() => Some("Call again with the same request id."),
             _ => None,
         }
     }
@@ -161,6 +161,6 @@ mod tests {
         assert!(Error::from(Status::unavailable("")).is_unknown());
         assert!(Error::from(Status::unknown("")).is_unknown());
         assert!(!Error::from(Status::not_found("")).is_unknown());
-        assert!(!Error::from(Status::deadline_exceeded("")).is_unknown());
+        assert!(Error::from(Status::deadline_exceeded("")).is_unknown());
     }
 }

@@ -57,6 +57,7 @@ use tonic::{
     client::Grpc,
     codegen::http::uri::PathAndQuery,
     metadata::{Ascii, MetadataValue},
+    transport::Channel,
 };
 use uuid::Uuid;
 
@@ -171,9 +172,14 @@ impl Client {
     ) -> Result<Streaming<api::ListExecutionsResponse>> {
         let interval_ms = i32::try_from(interval.as_millis()).unwrap_or(i32::MAX);
         let request = self.request(api::WatchExecutionsRequest { interval_ms });
-        let mut client =
-            api::status_service_client::StatusServiceClient::new(self.servers.pick().1);
+        let mut client = api::status_service_client::StatusServiceClient::new(self.channel());
         Ok(client.watch_executions(request).await?.into_inner())
+    }
+
+    /// The connection to the server in use, for services that this crate does not know, such as
+    /// `grpc.health.v1`. Calls on it are not repeated.
+    pub fn channel(&self) -> Channel {
+        self.servers.pick().1
     }
 
     /// Calls SchedulerService, repeatedly while the outcome is unknown.

@@ -115,7 +115,8 @@ impl DoneStream {
             if let Some(error) = failed.take() {
                 backoff.wait(error).await?;
             }
-            if let Some(Kind::Count(..=0)) = self.until {
+            // Of a goal that was never met the service says what is wrong with it.
+            if let (Some(_), Some(Kind::Count(..=0))) = (self.last_seq, self.until) {
                 self.end = Some(api::End {
                     reason: api::end::Reason::Goal.into(),
                     ..Default::default()
