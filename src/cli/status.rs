@@ -124,11 +124,12 @@ fn slots(status: &GetStatusResponse) {
 }
 
 fn targets(status: &GetStatusResponse) {
-    let mut table = Table::new(&["target", "available", ">sessions", "error"]);
+    let mut table = Table::new(&["target", "replica", "available", ">sessions", "error"]);
     for target in &status.targets {
         let available = if target.available { "yes" } else { "no" };
         table.row([
             target.name.clone(),
+            target.replica.clone(),
             available.to_owned(),
             target.sessions.to_string(),
             target.error.clone(),
@@ -259,8 +260,8 @@ fn to_json(status: &GetStatusResponse) -> Value {
     });
     let targets = status.targets.iter().map(|target| {
         json!({
-            "name": target.name, "available": target.available, "error": target.error,
-            "sessions": target.sessions,
+            "name": target.name, "replica": target.replica, "available": target.available,
+            "error": target.error, "sessions": target.sessions,
         })
     });
     json!({

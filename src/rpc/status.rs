@@ -61,10 +61,11 @@ impl StatusService for Statuses {
             if let Ok(Ok(status)) =
                 timeout(PART_TIMEOUT, client.get_status(request.into_inner())).await
             {
-                return Ok(status);
+                return Ok(Response::new(self.with_targets(status.into_inner()).await));
             }
         }
-        Ok(Response::new(self.status().await))
+        let status = self.status().await;
+        Ok(Response::new(self.with_targets(status).await))
     }
 
     async fn list_executions(
@@ -98,6 +99,14 @@ impl StatusService for Statuses {
 }
 
 impl Statuses {
+    /// The status with the targets of all replicas, which know of their own only.
+    async fn with_targets(&self, mut status: api::GetStatusResponse) -> api::GetStatusResponse {
+        let found = self.executions.of_all_replicas().await;
+        status.targets = found.targets;
+        status.unreachable.extend(found.unreachable);
+        status
+    }
+
     /// The status as this replica knows it.
     async fn status(&self) -> api::GetStatusResponse {
         let (core, journal) = tokio::join!(
@@ -105,7 +114,6 @@ impl Statuses {
             timeout(PART_TIMEOUT, self.reader.status())
         );
         let mut status = api::GetStatusResponse {
-            targets: (self.executions.source.targets)(),
             version: env!("CARGO_PKG_VERSION").into(),
             ..Default::default()
         };

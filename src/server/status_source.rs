@@ -14,6 +14,7 @@ use std::sync::Arc;
 /// The source that reads `executor`, whose replica is called `replica`.
 pub(super) fn new(executor: &Executor, clock: Clock, replica: Arc<str>) -> StatusSource {
     let (rows, targets) = (executor.clone(), executor.clone());
+    let of_targets = replica.clone();
     StatusSource {
         executions: Arc::new(move || {
             let now = clock.now();
@@ -27,7 +28,7 @@ pub(super) fn new(executor: &Executor, clock: Clock, replica: Arc<str>) -> Statu
             targets
                 .targets()
                 .into_iter()
-                .map(|target| status(target, &sessions))
+                .map(|target| status(target, &sessions, &of_targets))
                 .collect()
         }),
     }
@@ -56,11 +57,16 @@ fn execution(row: ExecutionRow, now: Time, replica: &str) -> api::Execution {
     }
 }
 
-fn status(target: executor::TargetStatus, rows: &[ExecutionRow]) -> api::TargetStatus {
+fn status(
+    target: executor::TargetStatus,
+    rows: &[ExecutionRow],
+    replica: &str,
+) -> api::TargetStatus {
     let kind = Work::Sql {
         target: target.name.clone(),
     };
     api::TargetStatus {
+        replica: replica.to_owned(),
         name: target.name.to_string(),
         available: target.unavailable.is_none(),
         error: target.unavailable.unwrap_or_default(),

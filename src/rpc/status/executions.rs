@@ -1,11 +1,12 @@
-//! What runs where: the slots of this replica, and those of the others as they report them.
+//! What runs where: the slots and targets of this replica, and those of the others as they report
+//! them.
 
 use crate::rpc::forwarding::route::Route;
 use futures_util::future::join_all;
 use rallypoint_client::api::{self, status_service_client::StatusServiceClient};
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
-use tonic::transport::Channel;
+use tonic::{Response, transport::Channel};
 
 /// How long another replica may take to answer.
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
@@ -29,10 +30,11 @@ pub(crate) struct Executions {
 }
 
 impl Executions {
-    /// One row per slot; replicas that do not answer are named.
+    /// One row per slot, and per target and replica; replicas that do not answer are named.
     pub(crate) async fn of_all_replicas(&self) -> api::ListExecutionsResponse {
         let mut found = api::ListExecutionsResponse {
             executions: (self.source.executions)(),
+            targets: (self.source.targets)(),
             ..Default::default()
         };
         let others = self.route.as_ref().map(Route::others).unwrap_or_default();
@@ -42,9 +44,12 @@ impl Executions {
                 .map(|(name, channel)| async { (of_replica(channel).await, name) }),
         )
         .await;
-        for (executions, name) in answers {
-            match executions {
-                Some(executions) => found.executions.extend(executions),
+        for (answer, name) in answers {
+            match answer {
+                Some(answer) => {
+                    found.executions.extend(answer.executions);
+                    found.targets.extend(answer.targets);
+                }
                 None => found.unreachable.push(name),
             }
         }
@@ -52,7 +57,7 @@ impl Executions {
     }
 }
 
-async fn of_replica(channel: Option<Channel>) -> Option<Vec<api::Execution>> {
+async fn of_replica(channel: Option<Channel>) -> Option<api::ListExecutionsResponse> {
     let mut client = StatusServiceClient::new(channel?);
     let answer = timeout(
         REPLICA_TIMEOUT,
@@ -60,5 +65,5 @@ async fn of_replica(channel: Option<Channel>) -> Option<Vec<api::Execution>> {
     )
     .await
     .ok()?;
-    answer.ok().map(|answer| answer.into_inner().executions)
+    answer.ok().map(Response::into_inner)
 }
