@@ -5,12 +5,16 @@
 use rallypoint_client::Error;
 use std::{fmt::Display, process::ExitCode};
 
+/// Exit code of a command line that makes no sense.
+const WRONG_USAGE: u8 = 2;
+
 /// What went wrong, why, and the next step.
 #[derive(Debug)]
 pub(super) struct CliError {
     what: String,
     why: Vec<String>,
     next: Option<String>,
+    code: ExitCode,
 }
 
 impl CliError {
@@ -20,6 +24,15 @@ impl CliError {
             what: what.into(),
             why: Vec::new(),
             next: None,
+            code: ExitCode::FAILURE,
+        }
+    }
+
+    /// `what` is wrong with the command line.
+    pub(super) fn usage(what: impl Into<String>) -> CliError {
+        CliError {
+            code: ExitCode::from(WRONG_USAGE),
+            ..CliError::new(what)
         }
     }
 
@@ -65,16 +78,22 @@ impl CliError {
         if let Some(next) = &self.next {
             eprintln!("  next: {next}");
         }
-        ExitCode::FAILURE
+        self.code
     }
 }
 
 impl From<anyhow::Error> for CliError {
+    /// The error and its causes, without those that an error before them repeats.
     fn from(error: anyhow::Error) -> CliError {
-        error
-            .chain()
-            .skip(1)
-            .fold(CliError::new(error.to_string()), CliError::why)
+        let mut said = error.to_string();
+        let mut cli_error = CliError::new(&said);
+        for cause in error.chain().skip(1).map(ToString::to_string) {
+            if !said.contains(&cause) {
+                cli_error = cli_error.why(&cause);
+                said = cause;
+            }
+        }
+        cli_error
     }
 }
 
@@ -91,5 +110,26 @@ fn remedy(error: &Error) -> Option<&'static str> {
         ),
         _ if error.is_unknown() => Some("see `rallypoint status`; the command may be repeated"),
         _ => error.remedy(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let cause = anyhow::anyhow!("no such role");
+        let error = cause
+            .context("from the database: no such role")
+            .context("cannot migrate");
+        let error = CliError::from(error);
+        assert_eq!(
+            (error.what.as_str(), error.why),
+            (
+                "cannot migrate",
+                vec!["from the database: no such role".to_owned()]
+            )
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! `exec`: statements become tasks of one scheduler; every AsyncDone is printed as it arrives.
 //!
-//! The first Ctrl-C releases the scheduler with CANCEL and keeps reading, so that the last line
-//! printed is the truth; the second one exits at once.
+//! The first Ctrl-C or SIGTERM releases the scheduler with CANCEL and keeps reading, so that the
+//! last line printed is the truth; the second one exits at once. When nobody reads what is printed
+//! any more, the exit code still tells how the tasks have ended.
 
 mod file;
 
@@ -12,7 +13,8 @@ use super::{
     event,
     labels::FailurePolicy,
     output::{self, Output},
-    progress::Bars,
+    progress::{Bars, Console},
+    signals::{INTERRUPTED, Signals},
     submit::submit,
     time_text,
 };
@@ -26,7 +28,6 @@ use rallypoint_client::{
     },
 };
 use std::{path::PathBuf, pin::pin, process::ExitCode, time::Duration};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Arguments of `exec`.
 #[derive(Args, Debug)]
@@ -78,31 +79,41 @@ impl Exec {
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let lines = self.lines()?;
         let statements = lines.iter().map(|line| line.statement.clone()).collect();
-        let mut interrupts = signal(SignalKind::interrupt()).map_err(anyhow::Error::from)?;
+        let mut signals = Signals::new()?;
         let bars = Bars::new(lines.iter().map(|line| line.order));
-        let scheduler = server.client().await?.open(self.settings()).await;
-        let scheduler =
-            scheduler.map_err(|error| CliError::call("cannot open a scheduler", &error))?;
+        let scheduler = tokio::select! {
+            opened = self.open(server) => opened?,
+            () = signals.next() => return Ok(ExitCode::from(INTERRUPTED)),
+        };
         bars.console()
             .say(format!("scheduler {}", scheduler.handle()));
-        if let Err(error) = submit(
-            &scheduler,
-            lines.into_iter().map(|line| self.task(line)).collect(),
-        )
-        .await
-        {
-            release(&scheduler, ReleaseMode::Cancel, false).await?;
-            return Err(error);
-        }
+        let tasks = lines.into_iter().map(|line| self.task(line)).collect();
+        let submitted = tokio::select! {
+            submitted = submit(&scheduler, tasks) => Some(submitted),
+            () = signals.next() => None,
+        };
         let mut printer = Printer {
             statements,
             bars,
             output: self.output,
             succeeded: 0,
             seen: 0,
+            is_read: true,
         };
-        follow(&scheduler, &mut printer, &mut interrupts).await?;
+        if let Some(Err(error)) = submitted {
+            release(&scheduler, ReleaseMode::Cancel, false).await?;
+            return Err(error);
+        }
+        if submitted.is_none() {
+            cancel(&scheduler, &printer.bars.console()).await?;
+        }
+        follow(&scheduler, &mut printer, &mut signals, submitted.is_none()).await?;
         Ok(printer.verdict())
+    }
+
+    async fn open(&self, server: &Server) -> Result<Scheduler, CliError> {
+        let opened = server.client().await?.open(self.settings()).await;
+        opened.map_err(|error| CliError::call("cannot open a scheduler", &error))
     }
 
     /// The statements in ascending order: when they need several calls, a later call must not have
@@ -156,29 +167,33 @@ impl Exec {
     }
 }
 
-/// Prints events until every task has ended, then releases the scheduler; also after a halt or on
-/// Ctrl-C.
+/// Prints events until every task has ended, then releases the scheduler; also after a halt or on a
+/// signal. `interrupted`: there has been one.
 async fn follow(
     scheduler: &Scheduler,
     printer: &mut Printer,
-    interrupts: &mut Signal,
+    signals: &mut Signals,
+    mut interrupted: bool,
 ) -> Result<(), CliError> {
     let console = printer.bars.console();
     let mut printing = pin!(print_all(scheduler, printer));
-    let mut interrupted = false;
     loop {
         tokio::select! {
             printed = &mut printing => return printed,
-            _ = interrupts.recv() => {
+            () = signals.next() => {
                 if interrupted {
-                    std::process::exit(130);
+                    std::process::exit(INTERRUPTED.into());
                 }
                 interrupted = true;
-                console.say("cancelling (press Ctrl-C again to exit at once) …");
-                release(scheduler, ReleaseMode::Cancel, false).await?;
+                cancel(scheduler, &console).await?;
             }
         }
     }
+}
+
+async fn cancel(scheduler: &Scheduler, console: &Console) -> Result<(), CliError> {
+    console.say("cancelling (repeat the signal to exit at once) …");
+    release(scheduler, ReleaseMode::Cancel, false).await
 }
 
 async fn print_all(scheduler: &Scheduler, printer: &mut Printer) -> Result<(), CliError> {
@@ -226,6 +241,8 @@ struct Printer {
     succeeded: usize,
     /// Number of the last event printed.
     seen: i64,
+    /// Nobody has closed the pipe that stdout is.
+    is_read: bool,
 }
 
 impl Printer {
@@ -234,28 +251,30 @@ impl Printer {
         self.succeeded += usize::from(good);
         self.seen = done.done_no;
         self.bars.done(done.order, good);
-        self.bars.console().suspended(|| match self.output.json() {
-            true => output::json(&event::to_json(done)),
-            false => self.print(done),
-        });
+        let lines = match self.output.json() {
+            true => vec![event::to_json(done).to_string()],
+            false => self.lines(done),
+        };
+        let console = self.bars.console();
+        console.suspended(|| self.is_read = self.is_read && lines.iter().all(output::is_read));
     }
 
-    fn print(&self, done: &AsyncDone) {
+    fn lines(&self, done: &AsyncDone) -> Vec<String> {
         let statement = usize::try_from(done.seq - 1)
             .ok()
             .and_then(|index| self.statements.get(index));
-        output::line(event::line(
+        let mut lines = vec![event::line(
             done,
             self.statements.len(),
             statement.map_or("", String::as_str),
-        ));
+        )];
         let rows = done.result.as_ref().map(event::rows);
-        for row in rows.iter().filter_map(|rows| rows.as_array()).flatten() {
-            output::line(format!("      {row}"));
-        }
+        let rows = rows.iter().filter_map(|rows| rows.as_array()).flatten();
+        lines.extend(rows.map(|row| format!("      {row}")));
         if done.result_omitted {
-            output::line("      (large result left out; GetTask returns it)");
+            lines.push("      (large result left out; GetTask returns it)".to_owned());
         }
+        lines
     }
 
     fn verdict(self) -> ExitCode {

@@ -1,14 +1,18 @@
 //! `health`: asks the `grpc.health.v1` service of a server whether it is ready; for health checks
-//! and scripts.
+//! and scripts. It takes the addresses that every command takes and always answers in time.
 
 use super::{connect::Server, error::CliError, output};
 use clap::Args;
-use rallypoint_client::Error;
-use std::process::ExitCode;
-use tonic::transport::Endpoint;
+use rallypoint_client::{Client, Error};
+use std::{process::ExitCode, time::Duration};
+use tokio::time::timeout;
+use tonic::Status;
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
+
+/// How long the server may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Arguments of `health`.
 #[derive(Args, Debug)]
@@ -34,11 +38,14 @@ impl Health {
 
 /// Whether the server serves. Asked once, because a health check is about this moment.
 pub(super) async fn serving(server: &Server, service: String) -> Result<bool, Error> {
-    let channel = Endpoint::from_shared(server.address.clone())?
-        .connect()
-        .await?;
-    let answer = HealthClient::new(channel)
-        .check(HealthCheckRequest { service })
-        .await?;
+    let asked = async {
+        let channel = Client::connect(&server.address).await?.channel();
+        let answer = HealthClient::new(channel)
+            .check(HealthCheckRequest { service })
+            .await?;
+        Ok::<_, Error>(answer)
+    };
+    let late = |_| Status::deadline_exceeded("no answer within 5 s");
+    let answer = timeout(ANSWER_TIMEOUT, asked).await.map_err(late)??;
     Ok(answer.into_inner().status() == ServingStatus::Serving)
 }

@@ -1,7 +1,7 @@
 //! `migrate`: brings the schema of a coordination database up to date. Does nothing when it already
 //! is.
 
-use super::{error::CliError, output};
+use super::{error::CliError, output, postgres_url};
 use crate::{
     core::ShardId,
     journal::{Journal, JournalConfig},
@@ -24,21 +24,17 @@ pub(super) struct Migrate {
 
 impl Migrate {
     pub(super) async fn run(self) -> Result<ExitCode, CliError> {
-        let options = self.database.parse().map_err(|error| {
-            CliError::new("the URL of the database is malformed")
-                .why(error)
-                .next("write it like postgres://user@host/rallypoint")
-        })?;
+        postgres_url::check("--database", &self.database)?;
+        let malformed = |error| CliError::new("--database is malformed").why(error);
         let config = JournalConfig {
-            options,
+            options: self.database.parse().map_err(malformed)?,
             shard: ShardId(0),
             allow_unsafe: false,
             readers: 1,
             retention_days: 30,
         };
         Journal::open(config).await.map_err(|error| {
-            CliError::new("cannot migrate the database")
-                .why(error)
+            CliError::from(anyhow::Error::from(error).context("cannot migrate the database"))
                 .next("check that Postgres is running there and that this login owns the database")
         })?;
         output::line("the schema is up to date");

@@ -27,9 +27,14 @@ impl Output {
 
 /// Writes a line on stdout. Exits quietly when the reader has closed the pipe (`| head`).
 pub(super) fn line(text: impl AsRef<str>) {
-    if writeln!(io::stdout().lock(), "{}", text.as_ref()).is_err() {
+    if !is_read(text) {
         std::process::exit(0);
     }
+}
+
+/// Writes a line on stdout; false: the reader has closed the pipe.
+pub(super) fn is_read(text: impl AsRef<str>) -> bool {
+    writeln!(io::stdout().lock(), "{}", text.as_ref()).is_ok()
 }
 
 /// Writes one JSON value as one line.

@@ -4,17 +4,19 @@
 
 mod peers;
 mod quotas;
+mod targets;
 
-use super::error::CliError;
-use crate::server::{Config, Target};
+use super::{
+    error::CliError,
+    postgres_url,
+    signals::{INTERRUPTED, Signals},
+};
+use crate::server::Config;
 use clap::{Args, ValueEnum};
 use peers::Peers;
 use quotas::Quotas;
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
-use tokio::{
-    net::TcpListener,
-    signal::unix::{Signal, SignalKind, signal},
-};
+use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
 /// Arguments of `serve`.
@@ -43,6 +45,7 @@ pub(super) struct Serve {
         long,
         env = "RALLYPOINT_DATA_DIR",
         hide_env_values = true,
+        conflicts_with = "database",
         value_name = "FOLDER"
     )]
     data_dir: Option<PathBuf>,
@@ -52,10 +55,9 @@ pub(super) struct Serve {
         env = "RALLYPOINT_TARGETS",
         hide_env_values = true,
         value_delimiter = ' ',
-        value_parser = target,
         value_name = "NAME=URL"
     )]
-    targets: Vec<TargetOption>,
+    targets: Vec<String>,
     /// Slots of a target that does not say how many; from four on a tenth, at least one, is kept
     /// for schedulers that run nothing
     #[arg(
@@ -63,6 +65,7 @@ pub(super) struct Serve {
         env = "RALLYPOINT_SLOTS",
         hide_env_values = true,
         default_value_t = 8,
+        value_parser = clap::value_parser!(u32).range(1..),
         value_name = "N"
     )]
     slots: u32,
@@ -72,6 +75,7 @@ pub(super) struct Serve {
         env = "RALLYPOINT_NOOP_SLOTS",
         hide_env_values = true,
         default_value_t = 8192,
+        value_parser = clap::value_parser!(u32).range(1..),
         value_name = "N"
     )]
     noop_slots: u32,
@@ -133,43 +137,35 @@ enum LogFormat {
     Json,
 }
 
-/// A target as the command line names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct TargetOption {
-    name: String,
-    slots: Option<u32>,
-    url: String,
-}
-
 impl Serve {
     /// Serves until a signal.
     pub(super) async fn run(self) -> Result<ExitCode, CliError> {
         log_to_stderr(self.log_format);
-        let stop = Stop::new()?;
-        let listener = TcpListener::bind(self.listen).await.map_err(|error| {
-            CliError::new(format!("cannot listen on {}", self.listen))
+        let signals = Signals::new()?;
+        let listen = self.listen;
+        let config = self.config(listen)?;
+        let listener = TcpListener::bind(listen).await.map_err(|error| {
+            CliError::new(format!("cannot listen on {listen}"))
                 .why(error)
                 .next("choose another address with --listen")
         })?;
-        let address = listener.local_addr().map_err(anyhow::Error::from)?;
-        eprintln!("listening on http://{address}");
-        crate::server::serve(self.config(address)?, listener, stop.wait()).await?;
+        let listen = listener.local_addr().map_err(anyhow::Error::from)?;
+        eprintln!("listening on http://{listen}");
+        let config = Config { listen, ..config };
+        crate::server::serve(config, listener, stop(signals)).await?;
         Ok(ExitCode::SUCCESS)
     }
 
     fn config(self, listen: SocketAddr) -> Result<Config, CliError> {
-        let slots = self.slots;
-        let target = |target: TargetOption| Target {
-            name: target.name,
-            url: target.url,
-            slots: target.slots.unwrap_or(slots),
-        };
+        if let Some(database) = &self.database {
+            postgres_url::check("--database", database)?;
+        }
         Ok(Config {
             listen,
             database: self.database,
             data_dir: self.data_dir,
-            targets: self.targets.into_iter().map(target).collect(),
-            slots,
+            targets: targets::parse(&self.targets, self.slots)?,
+            slots: self.slots,
             noop_slots: self.noop_slots,
             retention_days: self.retention,
             body_bytes: (self.body_memory as usize) << 20,
@@ -181,31 +177,6 @@ impl Serve {
             allow_unsafe_database: false,
         })
     }
-}
-
-fn target(text: &str) -> Result<TargetOption, String> {
-    let (name, url) = text
-        .split_once('=')
-        .ok_or("write it as NAME=URL, like app=postgres://user@host/app")?;
-    let (name, slots) = match name.split_once(':') {
-        None => (name, None),
-        Some((name, slots)) => (
-            name,
-            Some(
-                slots
-                    .parse()
-                    .map_err(|_| format!("`{slots}` is not a number of slots"))?,
-            ),
-        ),
-    };
-    if name.is_empty() || url.is_empty() || slots == Some(0) {
-        return Err("a target needs a name, a URL, and at least one slot".to_owned());
-    }
-    Ok(TargetOption {
-        name: name.to_owned(),
-        slots,
-        url: url.to_owned(),
-    })
 }
 
 fn host_name() -> String {
@@ -229,56 +200,12 @@ fn log_to_stderr(format: LogFormat) {
     }
 }
 
-/// The signals that end a server.
-struct Stop {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Stop {
-    fn new() -> Result<Stop, CliError> {
-        let listen =
-            |kind| signal(kind).map_err(|error| CliError::new("cannot handle signals").why(error));
-        Ok(Stop {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-        })
-    }
-
-    /// Resolves at the first signal; another one then exits the process.
-    async fn wait(mut self) {
-        self.signal().await;
-        eprintln!("stopping (repeat the signal to exit at once) …");
-        tokio::spawn(async move {
-            self.signal().await;
-            std::process::exit(130);
-        });
-    }
-
-    async fn signal(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => (),
-            _ = self.interrupt.recv() => (),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_target_is_a_name_a_url_and_optional_slots() {
-        let url = "postgres://u@h/app?options=-c%20a=b";
-        let app = |slots| TargetOption {
-            name: "app".to_owned(),
-            slots,
-            url: url.to_owned(),
-        };
-        assert_eq!(target(&format!("app={url}")), Ok(app(None)));
-        assert_eq!(target(&format!("app:4={url}")), Ok(app(Some(4))));
-        for wrong in ["app", "=x", "app=", "app:0=x", "app:many=x"] {
-            assert!(target(wrong).is_err(), "{wrong}");
-        }
-    }
+/// Resolves at the first signal; another one then exits the process.
+async fn stop(mut signals: Signals) {
+    signals.next().await;
+    eprintln!("stopping (repeat the signal to exit at once) …");
+    tokio::spawn(async move {
+        signals.next().await;
+        std::process::exit(INTERRUPTED.into());
+    });
 }

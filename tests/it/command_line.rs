@@ -1,6 +1,9 @@
 //! The command line as people and scripts use it: exit codes, data on stdout, JSON that can be
 //! parsed.
 
+mod endings;
+mod usage;
+
 use crate::harness::{process::PROGRAM, standalone::Standalone};
 use serde_json::Value;
 use std::{

@@ -35,12 +35,27 @@ pub(super) fn reached(
     violation.quota_value = value;
     details.set_quota_failure(vec![violation]);
     details.set_retry_info(wait);
-    let message =
-        format!("the limit {name} ({value}) of {subject} is reached; nothing was accepted");
+    let message = format!(
+        "the limit {name} ({value}) of {subject} is reached; nothing was accepted; {}",
+        remedy(limit)
+    );
     Status::with_error_details(Code::ResourceExhausted, message, details)
 }
 
-/// The name sent to callers, which is also that of the option of `serve`.
+/// What helps: the option of `serve`, if the limit is one that an operator sets.
+fn remedy(limit: Limit) -> String {
+    let option = match limit {
+        Limit::OpenSchedulers => "--max-schedulers",
+        Limit::QueuedTasks => "--max-queued-tasks",
+        Limit::QueuedBytes => "--max-queued-mib",
+        Limit::SubmitRate => "--max-submit-rate",
+        Limit::Streams => "--max-streams",
+        Limit::UnfinishedOrders => return "wait for some of its orders to end".into(),
+    };
+    format!("call again later, or ask the operator to raise {option}")
+}
+
+/// The name sent to callers.
 fn name(limit: Limit) -> &'static str {
     match limit {
         Limit::OpenSchedulers => "open_schedulers",

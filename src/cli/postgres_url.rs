@@ -1,0 +1,32 @@
+//! URLs of databases on the command line. They hold passwords, so an error names the option and
+//! what is wrong, and never shows the URL.
+
+use super::error::CliError;
+
+const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+
+/// Checks that `option` names a database that can be one; the driver reads the rest.
+pub(super) fn check(option: &str, url: &str) -> Result<(), CliError> {
+    if SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
+        return Ok(());
+    }
+    let what = format!("{option} is not the URL of a Postgres database");
+    Err(CliError::usage(what)
+        .why("it must begin with postgres:// or postgresql://")
+        .next("write it like postgres://user@host/database"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_postgres_is_taken_and_no_password_is_shown() {
+        assert!(check("--database", "postgres://u:secret@h/d?sslmode=disable").is_ok());
+        assert!(check("--database", "postgresql://h").is_ok());
+        for wrong in ["mysql://u:secret@h/d", "h/d?password=secret"] {
+            let error = check("--database", wrong).expect_err(wrong);
+            assert!(!format!("{error:?}").contains("secret"), "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The targets of `serve`, written as NAME=URL or NAME:SLOTS=URL.
+//!
+//! The URLs hold passwords, so clap does not parse them: it would show what it cannot parse.
+
+use crate::{
+    cli::{error::CliError, postgres_url},
+    server::Target,
+};
+use std::collections::BTreeSet;
+
+const FORM: &str = "write it as NAME=URL or NAME:SLOTS=URL, like app=postgres://user@host/app";
+
+/// The targets; those that do not say how many slots they have get `slots`.
+pub(super) fn parse(texts: &[String], slots: u32) -> Result<Vec<Target>, CliError> {
+    let mut names = BTreeSet::new();
+    let mut targets = Vec::new();
+    for (index, text) in texts.iter().enumerate() {
+        let target = one(index + 1, text, slots)?;
+        if !names.insert(target.name.clone()) {
+            let what = format!("--target names `{}` twice", target.name);
+            return Err(CliError::usage(what).next("give each target a name of its own"));
+        }
+        targets.push(target);
+    }
+    Ok(targets)
+}
+
+fn one(number: usize, text: &str, slots: u32) -> Result<Target, CliError> {
+    let wrong = |why: &str| {
+        CliError::usage(format!("target {number} of --target makes no sense"))
+            .why(why)
+            .next(FORM)
+    };
+    let (name, url) = text
+        .split_once('=')
+        .ok_or_else(|| wrong("there is no `=`"))?;
+    let (name, slots) = match name.split_once(':') {
+        None => (name, slots),
+        Some((name, number)) => match number.parse() {
+            Ok(slots) if slots > 0 => (name, slots),
+            _ => return Err(wrong("the number of slots is not a whole number above 0")),
+        },
+    };
+    if name.is_empty() {
+        return Err(wrong("it has no name"));
+    }
+    postgres_url::check(&format!("the URL of target {number} of --target"), url)?;
+    Ok(Target {
+        name: name.to_owned(),
+        url: url.to_owned(),
+        slots,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(texts: &[&str]) -> Result<Vec<(String, u32, String)>, String> {
+        let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+        let targets = parse(&texts, 8).map_err(|error| format!("{error:?}"))?;
+        Ok(targets
+            .into_iter()
+            .map(|target| (target.name, target.slots, target.url))
+            .collect())
+    }
+
+    #[test]
+    fn a_target_is_a_name_a_url_and_optional_slots() {
+        let url = "postgres://u@h/app?options=-c%20a=b";
+        let app = |name: &str, slots| (name.to_owned(), slots, url.to_owned());
+        assert_eq!(
+            parsed(&[&format!("app={url}"), &format!("b:4={url}")]),
+            Ok(vec![app("app", 8), app("b", 4)])
+        );
+    }
+
+    #[test]
+    fn a_wrong_target_is_named_by_its_number_and_its_password_is_not_shown() {
+        let url = "postgres://u:secret@h/app";
+        for wrong in [
+            url.replace('=', ""),
+            format!("={url}"),
+            "app=".to_owned(),
+            format!("app:0={url}"),
+            format!("app:many={url}"),
+            format!("app={}", url.replace("postgres", "mysql")),
+        ] {
+            let error = parsed(&[&format!("good={url}"), &wrong]).expect_err(&wrong);
+            assert!(
+                error.contains("target 2") && !error.contains("secret"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_name_is_given_once() {
+        let error = parsed(&["a=postgres://h/1", "a=postgres://h/2"]).expect_err("twice");
+        assert!(error.contains("`a` twice"), "{error}");
+    }
+}

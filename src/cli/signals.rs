@@ -1,0 +1,32 @@
+//! SIGTERM and SIGINT: both ask a command to end in order.
+
+use super::error::CliError;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Exit code of a command that a signal has ended.
+pub(super) const INTERRUPTED: u8 = 130;
+
+/// From its making on, these signals no longer end the process by themselves.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    pub(super) fn new() -> Result<Signals, CliError> {
+        let listen =
+            |kind| signal(kind).map_err(|error| CliError::new("cannot handle signals").why(error));
+        Ok(Signals {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Resolves at the next signal.
+    pub(super) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => (),
+            _ = self.interrupt.recv() => (),
+        }
+    }
+}
