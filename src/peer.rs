@@ -6,10 +6,13 @@
 //! must be protected by other means.
 
 mod channels;
+mod connection;
 mod incoming;
+mod socket;
 mod tls;
 
 pub use channels::Peers;
+pub use connection::{Connection, ConnectionInfo};
 pub use incoming::connections;
 pub use tls::{Tls, TlsFiles};
 
@@ -79,22 +82,29 @@ impl Port {
 
     /// Serves `routes` to the other replicas until `stopping`, then drops their connections.
     pub async fn serve(self, routes: Routes, stopping: CancellationToken) -> anyhow::Result<()> {
-        let mut server = Server::builder()
+        let served = Server::builder()
             .max_concurrent_streams(STREAMS_PER_CONNECTION)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .http2_max_header_list_size(MAX_HEADER_BYTES)
             .http2_keepalive_interval(Some(KEEPALIVE))
-            .http2_keepalive_timeout(Some(KEEPALIVE));
-        if let Some(tls) = &self.tls {
-            server = server.tls_config(tls.server())?;
-        }
-        let served = server
+            .http2_keepalive_timeout(Some(KEEPALIVE))
             .add_routes(routes)
-            .serve_with_incoming(connections(self.listener, MAX_CONNECTIONS));
-        match stopping.run_until_cancelled(served).await {
-            Some(served) => Ok(served?),
-            None => Ok(()),
+            .serve_with_incoming(connections(
+                self.listener,
+                MAX_CONNECTIONS,
+                self.tls.clone(),
+            ));
+        let renewed = async {
+            match self.tls {
+                Some(tls) => tls.keep_reading().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            served = served => Ok(served?),
+            () = renewed => Ok(()),
+            () = stopping.cancelled() => Ok(()),
         }
     }
 }

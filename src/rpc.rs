@@ -4,8 +4,10 @@
 
 mod auth;
 mod convert;
+mod deadline;
 mod errors;
 pub(crate) mod forwarding;
+mod message_room;
 mod scheduler;
 mod server;
 mod status;

@@ -1,15 +1,22 @@
 //! One channel to each other replica, created on first use. A channel connects and reconnects by
-//! itself.
+//! itself, with the latest certificates.
 
-use super::Tls;
+use super::{Tls, connection::Stream, socket};
+use hyper_util::rt::TokioIo;
 use std::{
     collections::HashMap,
+    io,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
-use tonic::transport::{Channel, Endpoint, Error};
+use tokio::net::TcpStream;
+use tonic::{
+    codegen::http::Uri,
+    transport::{Channel, Endpoint, Error},
+};
+use tower::service_fn;
 
-/// Within one network a connection is established at once or not at all.
+/// Within one network a connection is established, with TLS, at once or not at all.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval between pings, and how long a replica may take to answer one.
 const KEEPALIVE: Duration = Duration::from_secs(1);
@@ -53,18 +60,32 @@ impl Peers {
     }
 
     fn connect(&self, address: &str) -> Result<Channel, Error> {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
-        let mut endpoint = Endpoint::from_shared(format!("{scheme}://{address}"))?
+        let endpoint = Endpoint::from_shared(format!("http://{address}"))?
             .connect_timeout(CONNECT_TIMEOUT)
-            .tcp_nodelay(true)
             .http2_keep_alive_interval(KEEPALIVE)
             .keep_alive_timeout(KEEPALIVE)
             .keep_alive_while_idle(true)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW);
-        if let Some(tls) = &self.tls {
-            endpoint = endpoint.tls_config(tls.client())?;
-        }
-        Ok(endpoint.connect_lazy())
+        let tls = self.tls.clone();
+        Ok(endpoint.connect_with_connector_lazy(service_fn(move |uri| dial(uri, tls.clone()))))
     }
+}
+
+async fn dial(uri: Uri, tls: Option<Tls>) -> io::Result<TokioIo<Box<dyn Stream>>> {
+    let (Some(host), Some(port)) = (uri.host(), uri.port_u16()) else {
+        return Err(io::Error::other("the address of a replica is HOST:PORT"));
+    };
+    let stream = TcpStream::connect((bare(host), port)).await?;
+    socket::configure(&stream);
+    let stream: Box<dyn Stream> = match tls {
+        Some(tls) => Box::new(tls.connect(bare(host), stream).await?),
+        None => Box::new(stream),
+    };
+    Ok(TokioIo::new(stream))
+}
+
+/// The host without the brackets of an IPv6 address.
+fn bare(host: &str) -> &str {
+    host.trim_start_matches('[').trim_end_matches(']')
 }

@@ -1,111 +1,119 @@
-//! Accepts connections up to a limit. When no file descriptor is free, the listener pauses instead
-//! of spinning.
+//! Accepts connections. Each must first show that somebody speaks HTTP/2 behind it (and on a port
+//! with TLS, who), within a time limit and without holding a place of those that have: silent
+//! connections block nobody. When no file descriptor is free, the listener pauses instead of
+//! spinning.
 
-use futures_util::{Stream, stream};
-use std::{
-    io,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
+use super::{
+    Tls,
+    connection::{Connection, Stream},
+    socket,
 };
+use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, ReadBuf},
+    io::AsyncReadExt,
     net::{TcpListener, TcpStream},
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{Semaphore, mpsc},
+    task::AbortHandle,
+    time::{sleep, timeout},
 };
-use tonic::transport::server::{Connected, TcpConnectInfo};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::server::Connected;
 
 /// Pause after an accept failed.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// How long a new connection may take until its first bytes of HTTP/2 have arrived.
+const OPENING_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections that may be opening at a time; for another one the oldest is dropped.
+const MAX_OPENING: usize = 1_024;
+/// What a client of HTTP/2 sends first.
+const PREFACE_BYTES: usize = 24;
 
-/// A connection, and its permit among those allowed.
-#[derive(Debug)]
-pub struct Connection {
-    stream: TcpStream,
-    _permit: OwnedSemaphorePermit,
-}
-
-/// The connections of `listener`; another one is accepted only while fewer than `limit` are open.
+/// The connections of `listener`, at most `limit` at a time; with `tls` only those that have shown
+/// a certificate.
 pub fn connections(
     listener: TcpListener,
     limit: usize,
-) -> impl Stream<Item = io::Result<Connection>> {
-    let permits = Arc::new(Semaphore::new(limit));
-    stream::unfold((listener, permits), |(listener, permits)| async move {
-        let permit = permits.clone().acquire_owned().await.ok()?;
-        let stream = accept(&listener).await;
-        Some((
-            Ok(Connection {
-                stream,
-                _permit: permit,
-            }),
-            (listener, permits),
-        ))
-    })
+    tls: Option<Tls>,
+) -> ReceiverStream<io::Result<Connection>> {
+    let (opened, connections) = mpsc::channel(1);
+    let opening = Opening {
+        tls,
+        permits: Arc::new(Semaphore::new(limit)),
+        opened,
+    };
+    tokio::spawn(accept_all(listener, opening));
+    ReceiverStream::new(connections)
+}
+
+/// Accepts until nobody wants connections any more, and then closes the port.
+async fn accept_all(listener: TcpListener, opening: Opening) {
+    let mut openings = VecDeque::<AbortHandle>::new();
+    loop {
+        let stream = tokio::select! {
+            stream = accept(&listener) => stream,
+            () = opening.opened.closed() => return,
+        };
+        if openings.len() >= MAX_OPENING {
+            openings.retain(|opening| !opening.is_finished());
+        }
+        if openings.len() >= MAX_OPENING
+            && let Some(oldest) = openings.pop_front()
+        {
+            oldest.abort();
+        }
+        openings.push_back(tokio::spawn(opening.clone().finish(stream)).abort_handle());
+    }
 }
 
 async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
-                if let Err(error) = stream.set_nodelay(true) {
-                    tracing::debug!(%error, "TCP_NODELAY refused");
-                }
-                return stream;
-            }
+            Ok((stream, _)) => return stream,
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+                sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
 }
 
-impl Connected for Connection {
-    type ConnectInfo = TcpConnectInfo;
-
-    fn connect_info(&self) -> TcpConnectInfo {
-        self.stream.connect_info()
-    }
+/// What a new connection goes through.
+#[derive(Clone)]
+struct Opening {
+    tls: Option<Tls>,
+    permits: Arc<Semaphore>,
+    opened: mpsc::Sender<io::Result<Connection>>,
 }
 
-impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, buf)
+impl Opening {
+    /// Passes the connection on, or drops it when it fails or takes too long.
+    async fn finish(self, stream: TcpStream) {
+        match timeout(OPENING_TIMEOUT, self.open(stream)).await {
+            Ok(Ok(connection)) => {
+                // Nobody wants it when the server has stopped meanwhile.
+                let _ = self.opened.send(Ok(connection)).await;
+            }
+            Ok(Err(error)) => tracing::debug!(%error, "a connection failed while it was opened"),
+            Err(_) => tracing::debug!("a connection took too long to be opened"),
+        }
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+    async fn open(&self, stream: TcpStream) -> io::Result<Connection> {
+        socket::configure(&stream);
+        let tcp = stream.connect_info();
+        let mut stream: Box<dyn Stream> = match &self.tls {
+            Some(tls) => Box::new(tls.accept(stream).await?),
+            None => Box::new(stream),
+        };
+        let mut preface = [0; PREFACE_BYTES];
+        stream.read_exact(&mut preface).await?;
+        let permits = self.permits.clone();
+        let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
+        Ok(Connection::new(
+            stream,
+            tcp,
+            preface.to_vec().into(),
+            permit,
+        ))
     }
 }

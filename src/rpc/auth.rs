@@ -7,9 +7,7 @@ use crate::core::{Caller, Namespace};
 use std::{net::SocketAddr, sync::Arc};
 use tonic::{
     Status,
-    codegen::http::request::Parts,
     metadata::{Ascii, MetadataMap, MetadataValue},
-    transport::server::TcpConnectInfo,
 };
 
 /// Metadata key of the name a caller gives itself.
@@ -38,15 +36,6 @@ impl Auth {
     /// The sender of `request`: the name it gives itself, else its address.
     pub(crate) fn caller<T>(&self, request: &tonic::Request<T>) -> Result<Caller, Status> {
         self.identify(request.metadata(), request.remote_addr())
-    }
-
-    /// The sender of a request that has not reached a handler yet.
-    pub(crate) fn caller_of(&self, parts: &Parts) -> Result<Caller, Status> {
-        let peer = parts
-            .extensions
-            .get::<TcpConnectInfo>()
-            .and_then(TcpConnectInfo::remote_addr);
-        self.identify(&MetadataMap::from_headers(parts.headers.clone()), peer)
     }
 
     fn identify(&self, metadata: &MetadataMap, peer: Option<SocketAddr>) -> Result<Caller, Status> {

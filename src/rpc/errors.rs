@@ -1,7 +1,8 @@
 //! Every error of the service becomes a gRPC status here, with `google.rpc` details: always
-//! ErrorInfo, and what belongs to the code. A definite code means "no effect"; UNAVAILABLE means
-//! "unknown". A scheduler that does not exist and one of another namespace get identical answers.
-//! Nothing of a statement, a file or the database's own messages is ever included.
+//! ErrorInfo, and what belongs to the code. A definite code means "no effect"; UNAVAILABLE and
+//! DEADLINE_EXCEEDED mean "unknown". A scheduler that does not exist and one of another namespace
+//! get identical answers. Nothing of a statement, a file or the database's own messages is ever
+//! included.
 
 mod limits;
 pub(crate) mod reason;
@@ -223,6 +224,39 @@ pub(super) fn call_too_large() -> Status {
         Code::InvalidArgument,
         "a call is at most 4 MiB; make several calls",
         details,
+    )
+}
+
+/// More is being sent to this server than it takes at a time. Nothing of the call was read.
+pub(super) fn no_message_room() -> Status {
+    let limit = "unread_bytes";
+    let mut details = info(Reason::OVERLOADED, &[("limit", limit.into())]);
+    details.set_retry_info(Some(RETRY_DELAY));
+    details.add_quota_failure_violation("server", limit);
+    Status::with_error_details(
+        Code::Unavailable,
+        "too many large calls are being sent to this server; call again",
+        details,
+    )
+}
+
+/// The message of a call did not arrive in time. The call had no effect.
+pub(super) fn message_late() -> Status {
+    Status::with_error_details(
+        Code::DeadlineExceeded,
+        "the request did not arrive within 30 s; call again",
+        info(Reason::MESSAGE_LATE, &[]),
+    )
+}
+
+/// The deadline that the caller set has passed. What had been decided by then takes effect.
+pub(super) fn deadline_exceeded() -> Status {
+    let message = "the deadline of the call has passed: it may or may not have had an effect; \
+                   repeat it with the same request_id";
+    Status::with_error_details(
+        Code::DeadlineExceeded,
+        message,
+        info(Reason::DEADLINE_EXCEEDED, &[]),
     )
 }
 

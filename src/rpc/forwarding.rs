@@ -1,5 +1,6 @@
-//! Calls that belong to another replica: where the owner is, and how a call reaches it.
+//! Calls that belong to another replica: where the owner is, and how it is reached. What is
+//! forwarded are messages, decoded here as at the owner: `scheduler::unary` and
+//! `scheduler::resumable_stream` send them.
 
-pub(crate) mod layer;
 pub(crate) mod peer_service;
 pub(crate) mod route;

@@ -1,12 +1,14 @@
-//! SchedulerService. Each method is the same walk: identify the caller, validate, ask the
-//! coordinator, translate the reply. A handler may be dropped at any await: the command has been
-//! queued or not, and nothing else is held.
+//! SchedulerService. `calls` has what each unary call does, `unary` how all of them reach the
+//! owner of the shard. A handler may be dropped at any await: the command has been queued or not,
+//! and nothing else is held.
 
+mod calls;
 mod lifecycle;
 mod listing;
 mod resumable_stream;
 mod synchronize;
 mod tasks;
+mod unary;
 
 use super::{
     auth::Auth,
@@ -35,7 +37,7 @@ pub(super) struct Schedulers {
     pub targets: Targets,
     /// Cancelled when the server shuts down: streams and waiting calls end.
     pub stopping: CancellationToken,
-    /// Route to the owner for streams; `None`: streams are served here only.
+    /// Route to the owner; `None`: this replica answers itself, as the owner does another one.
     pub route: Option<Route>,
 }
 
@@ -60,32 +62,14 @@ impl SchedulerService for Schedulers {
         &self,
         request: Request<api::GetSchedulerRequest>,
     ) -> Answer<api::GetSchedulerResponse> {
-        let caller = self.auth.caller(&request)?;
-        let scheduler = self.open(caller, request.get_ref()).await?;
-        Ok(Response::new(api::GetSchedulerResponse {
-            scheduler: Some(scheduler),
-        }))
+        self.answer(request).await
     }
 
     async fn exec_async(
         &self,
         request: Request<api::ExecAsyncRequest>,
     ) -> Answer<api::ExecAsyncResponse> {
-        let caller = self.auth.caller(&request)?;
-        let (handle, submit) = validate::exec_async(request.get_ref(), &self.targets)?;
-        drop(request);
-        match self.ask(caller, handle, Verb::Submit(submit)).await? {
-            Reply::Submitted {
-                first_seq,
-                count,
-                done_no,
-            } => Ok(Response::new(api::ExecAsyncResponse {
-                first_seq: first_seq.0,
-                count: count as i32,
-                done_no: done_no.0,
-            })),
-            other => Err(errors::mismatched_reply(&other)),
-        }
+        self.answer(request).await
     }
 
     async fn synchronization(
@@ -102,101 +86,62 @@ impl SchedulerService for Schedulers {
         &self,
         request: Request<api::ReleaseSchedulerRequest>,
     ) -> Answer<api::ReleaseSchedulerResponse> {
-        let caller = self.auth.caller(&request)?;
-        Ok(Response::new(
-            self.release(caller, request.get_ref()).await?,
-        ))
+        self.answer(request).await
     }
 
     async fn describe_scheduler(
         &self,
         request: Request<api::DescribeSchedulerRequest>,
     ) -> Answer<api::DescribeSchedulerResponse> {
-        let caller = self.auth.caller(&request)?;
-        let handle = validate::handle(&request.get_ref().handle)?;
-        let scheduler = self.scheduler(caller, handle, Verb::Describe).await?;
-        Ok(Response::new(api::DescribeSchedulerResponse {
-            scheduler: Some(scheduler),
-        }))
+        self.answer(request).await
     }
 
     async fn list_schedulers(
         &self,
         request: Request<api::ListSchedulersRequest>,
     ) -> Answer<api::ListSchedulersResponse> {
-        let caller = self.auth.caller(&request)?;
-        Ok(Response::new(
-            self.schedulers(caller, request.get_ref()).await?,
-        ))
+        self.answer(request).await
     }
 
     async fn update_scheduler(
         &self,
         request: Request<api::UpdateSchedulerRequest>,
     ) -> Answer<api::UpdateSchedulerResponse> {
-        let caller = self.auth.caller(&request)?;
-        let (handle, update) = validate::update(request.into_inner())?;
-        let scheduler = self.scheduler(caller, handle, Verb::Update(update)).await?;
-        Ok(Response::new(api::UpdateSchedulerResponse {
-            scheduler: Some(scheduler),
-        }))
+        self.answer(request).await
     }
 
     async fn pause_scheduler(
         &self,
         request: Request<api::PauseSchedulerRequest>,
     ) -> Answer<api::PauseSchedulerResponse> {
-        let caller = self.auth.caller(&request)?;
-        let handle = validate::handle(&request.get_ref().handle)?;
-        let scheduler = self.scheduler(caller, handle, Verb::Pause).await?;
-        Ok(Response::new(api::PauseSchedulerResponse {
-            scheduler: Some(scheduler),
-        }))
+        self.answer(request).await
     }
 
     async fn resume_scheduler(
         &self,
         request: Request<api::ResumeSchedulerRequest>,
     ) -> Answer<api::ResumeSchedulerResponse> {
-        let caller = self.auth.caller(&request)?;
-        let api::ResumeSchedulerRequest {
-            handle,
-            ignore_failures,
-        } = request.into_inner();
-        let verb = Verb::Resume { ignore_failures };
-        let scheduler = self
-            .scheduler(caller, validate::handle(&handle)?, verb)
-            .await?;
-        Ok(Response::new(api::ResumeSchedulerResponse {
-            scheduler: Some(scheduler),
-        }))
+        self.answer(request).await
     }
 
     async fn cancel_task(
         &self,
         request: Request<api::CancelTaskRequest>,
     ) -> Answer<api::CancelTaskResponse> {
-        let caller = self.auth.caller(&request)?;
-        let id = validate::task_id(request.get_ref().id.as_ref())?;
-        Ok(Response::new(self.cancel(caller, id).await?))
+        self.answer(request).await
     }
 
     async fn get_task(
         &self,
         request: Request<api::GetTaskRequest>,
     ) -> Answer<api::GetTaskResponse> {
-        let caller = self.auth.caller(&request)?;
-        let id = validate::task_id(request.get_ref().id.as_ref())?;
-        Ok(Response::new(api::GetTaskResponse {
-            task: Some(self.task(caller, id).await?),
-        }))
+        self.answer(request).await
     }
 
     async fn list_tasks(
         &self,
         request: Request<api::ListTasksRequest>,
     ) -> Answer<api::ListTasksResponse> {
-        let caller = self.auth.caller(&request)?;
-        Ok(Response::new(self.tasks(caller, request.get_ref()).await?))
+        self.answer(request).await
     }
 }

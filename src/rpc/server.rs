@@ -1,11 +1,13 @@
 //! The gRPC server: services, reflection, health, and every limit of the transport. tonic's own
-//! defaults are "no limit", so each limit is set here. Memory is bounded by connections × streams ×
-//! bytes in flight per stream.
+//! defaults are "no limit", so each limit is set here. Memory is bounded by what connections have
+//! sent and nobody has read (a window each) and by the room for messages (`message_room`).
 
 use super::{
     auth::Auth,
+    deadline::Deadlines,
     errors,
-    forwarding::{layer::ForwardLayer, peer_service::Peering, route::Route},
+    forwarding::{peer_service::Peering, route::Route},
+    message_room::MessageRoom,
     scheduler::Schedulers,
     status::{
         Statuses,
@@ -26,19 +28,19 @@ use rallypoint_client::api::{
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tonic::{body::Body, codegen::http::Response, service::Routes, transport};
-use tower::{
-    layer::util::{Identity, Stack},
-    util::MapResponseLayer,
-};
+use tonic::{service::Routes, transport};
+use tower::{layer::layer_fn, util::MapResponseLayer};
 
 /// Limit of the transport for a request. Validation refuses above 4 MiB with a better message.
 const MAX_REQUEST_BYTES: usize = limits::CALL_BYTES + (1 << 20);
+/// The same between replicas. What one of them took, and encodes anew with a request id, must not
+/// be too large for the owner.
+const MAX_FORWARDED_BYTES: usize = 2 * MAX_REQUEST_BYTES;
 const MAX_CONNECTIONS: usize = 10_000;
 const STREAMS_PER_CONNECTION: u32 = 1_024;
 const MAX_HEADER_BYTES: u32 = 16 << 10;
-const STREAM_WINDOW: u32 = 1 << 20;
-const CONNECTION_WINDOW: u32 = 8 << 20;
+const STREAM_WINDOW: u32 = 512 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
 const MAX_FRAME_BYTES: u32 = 128 << 10;
 const KEEPALIVE: Duration = Duration::from_secs(20);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -80,6 +82,10 @@ fn services(
     auth: Auth,
     route: Option<Route>,
 ) -> Routes {
+    let limit = match route {
+        Some(_) => MAX_REQUEST_BYTES,
+        None => MAX_FORWARDED_BYTES,
+    };
     let reader = coordinator.journal().reader();
     let schedulers = Schedulers {
         coordinator: coordinator.clone(),
@@ -100,10 +106,8 @@ fn services(
         stopping: stopping.clone(),
         route,
     };
-    Routes::new(
-        SchedulerServiceServer::new(schedulers).max_decoding_message_size(MAX_REQUEST_BYTES),
-    )
-    .add_service(StatusServiceServer::new(statuses))
+    Routes::new(SchedulerServiceServer::new(schedulers).max_decoding_message_size(limit))
+        .add_service(StatusServiceServer::new(statuses))
 }
 
 /// Serves until `shutdown` resolves, then ends the streams with UNAVAILABLE and waits for the other
@@ -124,13 +128,14 @@ pub(crate) async fn serve(
         route.clone(),
         stopping.clone(),
     ));
-    let forward = ForwardLayer::new(route.clone(), auth.clone(), MAX_REQUEST_BYTES);
     let services = services(&coordinator, &config, &stopping, auth, Some(route));
     let routes = with_reflection(services.add_service(health_service))?;
-    let connections = connections(listener, MAX_CONNECTIONS);
+    let connections = connections(listener, MAX_CONNECTIONS, None);
     let shut_down = stopping.clone();
     let served = server()
-        .layer(forward)
+        .layer(layer_fn(Deadlines))
+        .layer(MapResponseLayer::new(errors::transport::translate))
+        .layer(layer_fn(|inner| MessageRoom::new(inner, MAX_REQUEST_BYTES)))
         .add_routes(routes)
         .serve_with_incoming_shutdown(connections, async move {
             shutdown.await;
@@ -157,9 +162,7 @@ fn with_reflection(routes: Routes) -> anyhow::Result<Routes> {
         .add_service(builder().build_v1alpha()?))
 }
 
-type Refusals = MapResponseLayer<fn(Response<Body>) -> Response<Body>>;
-
-fn server() -> transport::Server<Stack<Refusals, Identity>> {
+fn server() -> transport::Server {
     transport::Server::builder()
         .max_concurrent_streams(STREAMS_PER_CONNECTION)
         .http2_keepalive_interval(Some(KEEPALIVE))
@@ -168,7 +171,4 @@ fn server() -> transport::Server<Stack<Refusals, Identity>> {
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_frame_size(MAX_FRAME_BYTES)
-        .layer(MapResponseLayer::new(
-            errors::transport::translate as fn(_) -> _,
-        ))
 }

@@ -13,4 +13,6 @@ pub(crate) mod postgres;
 pub(crate) mod process;
 pub(crate) mod server;
 pub(crate) mod standalone;
+#[path = "../support/stock_client.rs"]
+pub(crate) mod stock_client;
 pub(crate) mod work;

@@ -1,8 +1,14 @@
 //! The port for replicas accepts clients with a certificate of their common authority, and no
-//! others.
+//! others, whoever else connects to it.
 
-use rallypoint::peer::{PeerConfig, Peers, Port, Tls};
+use rallypoint::peer::{PeerConfig, Peers, Port, Tls, TlsFiles};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use std::{fs, path::Path, time::Duration};
+use tokio::{
+    io::AsyncReadExt,
+    net::{TcpListener, TcpStream},
+    time::timeout,
+};
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, service::Routes};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
@@ -27,10 +33,35 @@ impl Authority {
 
     /// The certificate of a replica on this machine that trusts `other`.
     fn replica(&self, other: &Authority) -> Tls {
+        let (cert, key) = self.certificate("127.0.0.1");
+        Tls::new(cert, key, &other.pem).expect("an identity")
+    }
+
+    /// A certificate for `name` and its key.
+    fn certificate(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(["127.0.0.1".to_owned()]).expect("a name");
+        let params = CertificateParams::new([name.to_owned()]).expect("a name");
         let cert = params.signed_by(&key, &self.issuer).expect("signed");
-        Tls::new(cert.pem(), key.serialize_pem(), &other.pem)
+        (cert.pem(), key.serialize_pem())
+    }
+
+    /// Writes a certificate for this machine as a Secret is mounted.
+    fn write(&self, folder: &Path) -> TlsFiles {
+        let (cert, key) = self.certificate("127.0.0.1");
+        let files = TlsFiles {
+            cert: folder.join("tls.crt"),
+            key: folder.join("tls.key"),
+            ca: folder.join("ca.crt"),
+        };
+        let texts = [
+            (&files.cert, &cert),
+            (&files.key, &key),
+            (&files.ca, &self.pem),
+        ];
+        for (path, text) in texts {
+            fs::write(path, text).expect("written");
+        }
+        files
     }
 }
 
@@ -76,4 +107,74 @@ async fn nobody_else_gets_through() {
         ask(Some(ours.replica(&others)), &address).await.is_err(),
         "it trusts somebody else"
     );
+}
+
+#[tokio::test]
+async fn connections_that_say_nothing_block_no_replica() {
+    let ours = Authority::new();
+    let address = serve(ours.replica(&ours)).await;
+    let mut silent = Vec::new();
+    for _ in 0..300 {
+        silent.push(TcpStream::connect(&address).await.expect("connected"));
+    }
+    assert_eq!(ask(Some(ours.replica(&ours)), &address).await, Ok(()));
+    let mut said = [0];
+    let ended = silent[0].read(&mut said);
+    let ended = timeout(Duration::from_secs(60), ended).await;
+    assert!(
+        matches!(ended.expect("it is not kept"), Ok(0) | Err(_)),
+        "it was told something"
+    );
+}
+
+#[tokio::test]
+async fn replicas_know_each_other_by_the_names_of_the_manifests() {
+    let manifest = include_str!("../../deploy/base/replicas.yaml");
+    let advertised = manifest
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("- --peer-advertise="))
+        .and_then(|address| address.rsplit_once(':'))
+        .expect("an address")
+        .0;
+    let name = advertised
+        .replace("$(POD_NAME)", "rallypoint-1")
+        .replace("$(NAMESPACE)", "default");
+    let (_, domain) = name.split_once('.').expect("a name of a pod");
+    let ours = Authority::new();
+    let (cert, key) = ours.certificate(&format!("*.{domain}"));
+    let tls = Tls::new(cert, key, &ours.pem).expect("an identity");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let accepting = async {
+        let (stream, _) = listener.accept().await.expect("accepted");
+        tls.accept(stream).await
+    };
+    let connecting = async {
+        let stream = TcpStream::connect(address).await.expect("connected");
+        tls.connect(&name, stream).await
+    };
+    let (accepted, connected) = tokio::join!(accepting, connecting);
+    connected.expect("the certificate is for this name");
+    accepted.expect("both sides agree");
+}
+
+#[tokio::test]
+async fn renewed_certificates_are_used_and_broken_ones_are_not() {
+    let (before, after) = (Authority::new(), Authority::new());
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = before.write(folder.path());
+    let tls = Tls::read(&files).expect("an identity");
+    let address = serve(tls.clone()).await;
+    assert_eq!(ask(Some(before.replica(&before)), &address).await, Ok(()));
+    after.write(folder.path());
+    tls.read_again()
+        .map_err(|(_, error)| error)
+        .expect("renewed");
+    assert_eq!(ask(Some(after.replica(&after)), &address).await, Ok(()));
+    assert!(ask(Some(before.replica(&before)), &address).await.is_err());
+    fs::write(&files.cert, "no certificate").expect("written");
+    let (_, error) = tls.read_again().expect_err("refused");
+    assert!(format!("{error:#}").contains("tls.crt"), "{error:#}");
+    assert!(Tls::read(&files).is_err(), "nor are they used at a start");
+    assert_eq!(ask(Some(after.replica(&after)), &address).await, Ok(()));
 }

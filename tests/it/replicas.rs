@@ -1,6 +1,10 @@
 //! Several replicas of one shard: any of them takes any call, and another one takes over when the
 //! owner is gone.
 
+mod alike;
+mod readiness;
+mod stock_clients;
+
 use crate::harness::{
     cluster::Cluster,
     conversation::Conversation,
@@ -11,7 +15,7 @@ use rallypoint_client::api::{
     SchedulerSettings, SynchronizationRequest, Unit, Until,
     scheduler_service_client::SchedulerServiceClient, until::Kind,
 };
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 use tokio::time::sleep;
 use tonic::transport::Endpoint;
 
@@ -42,6 +46,9 @@ async fn any_replica_takes_any_call() {
             (3, 0),
             "{status:?}"
         );
+        let targets = status.targets.iter();
+        let of_targets: BTreeSet<&str> = targets.map(|target| &*target.replica).collect();
+        assert_eq!(of_targets, BTreeSet::from(["r0", "r1", "r2"]), "{status:?}");
         let rows = client.executions().await.expect("executions");
         for name in ["r0", "r1", "r2"] {
             assert_eq!(

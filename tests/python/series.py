@@ -6,35 +6,15 @@ Exits 0 when every promise below held, and says so; otherwise the failed asserti
 """
 
 import argparse
-import pathlib
-import sys
-import tempfile
 import threading
 import time
 
 import grpc
-import grpc_tools
-from grpc_tools import protoc
+import stubs  # makes the modules of rallypoint.v1
+from rallypoint.v1 import scheduler_pb2, scheduler_pb2_grpc, task_pb2
 
-PROTO = pathlib.Path(__file__).resolve().parents[2] / "proto"
 SERIES = [(100, 4, 10.1), (200, 2, 9.2), (300, 1, 8.3), (400, 2, 7.4), (500, 1, 6.5)]
 TEN = list(range(1, 11))
-
-
-def stubs():
-    """Generates the stubs into a temporary folder and imports them."""
-    folder = tempfile.mkdtemp(prefix="rallypoint-stubs-")
-    files = [str(path.relative_to(PROTO)) for path in sorted(PROTO.glob("rallypoint/v1/*.proto"))]
-    include = pathlib.Path(grpc_tools.__file__).parent / "_proto"
-    arguments = ["protoc", f"-I{PROTO}", f"-I{include}", f"--python_out={folder}", f"--grpc_python_out={folder}"]
-    assert protoc.main(arguments + files) == 0, "protoc failed"
-    sys.path.insert(0, folder)
-    from rallypoint.v1 import scheduler_pb2, scheduler_pb2_grpc, task_pb2
-
-    return scheduler_pb2, scheduler_pb2_grpc, task_pb2
-
-
-scheduler_pb2, scheduler_pb2_grpc, task_pb2 = stubs()
 
 
 def tasks(scale):

@@ -78,6 +78,9 @@ reasons! {
     OWNER_CHANGED:
         "Ownership of the shard changed during the call; repeat it with the same request id.";
     OVERLOADED: "Too many calls are waiting on this server; this one was not accepted.";
+    MESSAGE_LATE: "The request did not arrive in time; the call had no effect.";
+    DEADLINE_EXCEEDED:
+        "The deadline of the call has passed; repeat it with the same request id.";
     INTERNAL: "A fault of the server; please report it.";
     TEMPORARILY_UNAVAILABLE:
         "The call may or may not have had an effect; repeat it with the same request id.";

@@ -1,12 +1,13 @@
-//! PeerService: what replicas notify each other of.
+//! PeerService: what replicas notify each other of, and whether they reach each other.
 
+use super::route::OwnerAddress;
 use crate::{coordinator::Coordinator, peer::Peers};
 use rallypoint_client::api::peer::{
-    LookRequest, LookResponse, peer_service_client::PeerServiceClient,
+    LookRequest, LookResponse, PingRequest, PingResponse, peer_service_client::PeerServiceClient,
     peer_service_server::PeerService,
 };
 use std::time::Duration;
-use tonic::{Request, Response, Status};
+use tonic::{Code, Request, Response, Status};
 
 /// How long a replica may take to answer.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -23,6 +24,10 @@ impl PeerService for Peering {
         self.coordinator.refresh_membership();
         Ok(Response::new(LookResponse {}))
     }
+
+    async fn ping(&self, _: Request<PingRequest>) -> Result<Response<PingResponse>, Status> {
+        Ok(Response::new(PingResponse {}))
+    }
 }
 
 /// Has the replica at `address` read at once who owns the shard. Best effort: it would at its next
@@ -38,5 +43,20 @@ pub(crate) async fn request_poll(peers: &Peers, address: &str) {
             tracing::debug!(%address, %error, "a replica could not be notified of the handover")
         }
         Err(_) => tracing::debug!(%address, "a replica did not answer in time"),
+    }
+}
+
+/// Calls can be forwarded to `owner`: it answers on the channel that they take.
+pub(crate) async fn is_reached(owner: &OwnerAddress) -> bool {
+    let mut client = PeerServiceClient::new(owner.channel.clone());
+    match tokio::time::timeout(NOTIFY_TIMEOUT, client.ping(PingRequest {})).await {
+        Ok(Ok(_)) => true,
+        // It is of a version that does not know the call.
+        Ok(Err(error)) if error.code() == Code::Unimplemented => true,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "the owner of the shard cannot be reached");
+            false
+        }
+        Err(_) => false,
     }
 }

@@ -9,9 +9,10 @@ use crate::{
     peer::Peers,
     rpc::{
         auth::{CALLER, NAMESPACE},
-        errors::reason::Reason,
+        errors::{self, reason::Reason},
     },
 };
+use bytes::Bytes;
 use std::time::Duration;
 use tonic::{
     Code, Request, Status,
@@ -50,7 +51,7 @@ pub(crate) enum Destination {
 #[derive(Clone)]
 pub(crate) struct OwnerAddress {
     pub channel: Channel,
-    id: Uuid,
+    pub id: Uuid,
 }
 
 impl Route {
@@ -105,11 +106,6 @@ impl Route {
         owner.map_or(Destination::Unknown, Destination::Remote)
     }
 
-    /// Another replica owns the shard and is believed to be reachable.
-    pub(crate) fn reaches_owner(&self) -> bool {
-        matches!(self.destination(), Destination::Remote(_))
-    }
-
     /// Waits up to `longest` for a change of ownership before the next attempt.
     pub(crate) async fn wait_for_owner(&self, longest: Duration) {
         let mut membership = self.coordinator.membership();
@@ -151,6 +147,25 @@ pub(crate) fn is_not_owner(status: &Status) -> bool {
             .get_error_details()
             .error_info()
             .is_some_and(|info| info.reason == Reason::NOT_OWNER.as_str())
+}
+
+/// The error of a stream for its caller, who must not see one of the channel to the owner: a stream
+/// that could not be opened there has had no effect.
+pub(crate) fn stream_error(status: Status) -> Status {
+    if is_unknown(&status) {
+        errors::not_owner()
+    } else {
+        status_alone(status)
+    }
+}
+
+/// What the owner answered, without the headers of its answer: those are this replica's own.
+pub(crate) fn status_alone(status: Status) -> Status {
+    Status::with_details(
+        status.code(),
+        status.message(),
+        Bytes::copy_from_slice(status.details()),
+    )
 }
 
 /// The connection broke or ownership changed during the call, which may have had an effect.

@@ -60,7 +60,10 @@ impl Schedulers {
             }
             (_, pending, done_no) = self.released(&caller, handle, mode).await?;
             if pending > 0 {
-                tokio::time::sleep(RELEASE_POLL_INTERVAL).await;
+                tokio::select! {
+                    () = tokio::time::sleep(RELEASE_POLL_INTERVAL) => {}
+                    () = self.stopping.cancelled() => return Err(errors::stopping()),
+                }
             }
         }
         Ok(api::ReleaseSchedulerResponse {

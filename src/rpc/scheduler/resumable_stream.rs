@@ -63,7 +63,7 @@ impl ResumableStream {
                 (Some(longest), Some(route)) if is_elsewhere(&status) => {
                     route.wait_for_owner(longest).await
                 }
-                _ => return Err(status),
+                _ => return Err(route::stream_error(status)),
             }
         }
     }
@@ -75,7 +75,7 @@ impl ResumableStream {
         }
         let stopping = self.schedulers.stopping.clone();
         let message = tokio::select! {
-            message = self.message() => message,
+            message = self.message() => message.map_err(route::stream_error),
             () = stopping.cancelled() => Err(errors::stopping()),
         };
         self.has_ended = message

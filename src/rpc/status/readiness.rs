@@ -1,22 +1,36 @@
 //! What `grpc.health.v1` reports: serving while callers are served, by this replica or through it
-//! by the owner. Not serving before the shard is owned, while the coordination database is
-//! unavailable, or during a shutdown. It asks nobody, but reads what the coordinator already knows.
+//! by the owner. Not serving before the shard is owned, while the coordination database or the
+//! owner cannot be reached, or during a shutdown.
+//!
+//! It asks the database nothing, but reads what the coordinator already knows. The owner it does
+//! ask, on the channel that forwarded calls take: that one is registered does not mean that its
+//! name, its certificate and the network between are right.
 
 use super::Statuses;
 use crate::{
     coordinator::Coordinator,
-    rpc::{forwarding::route::Route, scheduler::Schedulers},
+    rpc::{
+        forwarding::{
+            peer_service,
+            route::{Destination, Route},
+        },
+        scheduler::Schedulers,
+    },
 };
 use rallypoint_client::api::{
     scheduler_service_server::SchedulerServiceServer, status_service_server::StatusServiceServer,
 };
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::server::NamedService;
 use tonic_health::{ServingStatus, server::HealthReporter};
+use uuid::Uuid;
 
 /// How often the state is checked.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// How often the owner is asked.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reports every change until `stopping`, which is reported last.
 pub(crate) async fn report(
@@ -26,8 +40,10 @@ pub(crate) async fn report(
     stopping: CancellationToken,
 ) {
     let mut reported = ServingStatus::Unknown;
+    let mut probe = OwnerProbe { route, last: None };
     while !stopping.is_cancelled() {
-        let served = coordinator.replica_status().available || route.reaches_owner();
+        let reached = stopping.run_until_cancelled(probe.is_reached()).await;
+        let served = coordinator.replica_status().available || reached == Some(true);
         let available = served && !coordinator.is_stopping();
         let status = if available {
             ServingStatus::Serving
@@ -43,6 +59,29 @@ pub(crate) async fn report(
             .await;
     }
     set(&health, ServingStatus::NotServing).await;
+}
+
+/// Whether the owner is another replica that can be reached.
+struct OwnerProbe {
+    route: Route,
+    /// Who was asked, when, and whether it answered.
+    last: Option<(Uuid, Instant, bool)>,
+}
+
+impl OwnerProbe {
+    async fn is_reached(&mut self) -> bool {
+        let Destination::Remote(owner) = self.route.destination() else {
+            return false;
+        };
+        match self.last {
+            Some((id, at, reached)) if id == owner.id && at.elapsed() < PROBE_INTERVAL => reached,
+            _ => {
+                let reached = peer_service::is_reached(&owner).await;
+                self.last = Some((owner.id, Instant::now(), reached));
+                reached
+            }
+        }
+    }
 }
 
 /// Sets the status of the server as a whole and of each service.

@@ -179,6 +179,12 @@ impl Cluster {
             .expect("the status is as wanted in time");
     }
 
+    /// The process of a replica, which runs.
+    pub(crate) fn pid(&self, index: usize) -> i32 {
+        let pid = self.replicas[index].process.pid();
+        pid.expect("it runs").as_raw()
+    }
+
     /// Kills a replica with SIGKILL.
     pub(crate) fn kill_9(&mut self, index: usize) {
         self.replicas[index].process.kill();

@@ -1,0 +1,147 @@
+//! How every unary call of SchedulerService is answered: here while this replica owns the shard,
+//! else by the owner, one hop away. A caller cannot tell the two apart: the request is decoded and
+//! its caller identified here in both cases, and the owner's message or error is answered as if it
+//! were this replica's own.
+//!
+//! A call is sent again only when it had no effect or can have one only once; calls that create
+//! something are given a request id first.
+
+use super::Schedulers;
+use crate::{
+    core::Caller,
+    rpc::{
+        errors,
+        forwarding::route::{self, Destination, OWNER_WAITS, OwnerAddress, Route},
+    },
+};
+use prost::Message;
+use rallypoint_client::api::scheduler_service_client::SchedulerServiceClient;
+use std::sync::Arc;
+use tonic::{Request, Response, Status, transport::Channel};
+use uuid::Uuid;
+
+/// Limit of a forwarded response; none of this service is larger.
+const MAX_RESPONSE_BYTES: usize = 16 << 20;
+
+/// The owner, as another replica calls it.
+pub(super) type Owner = SchedulerServiceClient<Channel>;
+
+/// The request of a unary call.
+pub(super) trait Unary: Message + Clone + 'static {
+    type Response: Message + 'static;
+
+    /// The request id, if the call creates something each time it is made without one.
+    fn request_id(&mut self) -> Option<&mut String> {
+        None
+    }
+
+    /// Has this replica carry out the call.
+    fn run(
+        self: Arc<Self>,
+        here: &Schedulers,
+        caller: Caller,
+    ) -> impl Future<Output = Result<Self::Response, Status>> + Send;
+
+    /// Has the owner carry out the call.
+    fn send(
+        owner: Owner,
+        request: Request<Self>,
+    ) -> impl Future<Output = Result<Response<Self::Response>, Status>> + Send;
+}
+
+impl Schedulers {
+    /// Answers a call, wherever the owner is.
+    pub(super) async fn answer<C: Unary>(
+        &self,
+        request: Request<C>,
+    ) -> Result<Response<C::Response>, Status> {
+        let caller = self.auth.caller(&request)?;
+        let call = Arc::new(request.into_inner());
+        let answered = match self.route.as_ref().filter(|route| route.has_peers()) {
+            Some(route) => self.run_anywhere(route, caller, call).await,
+            None => call.run(self, caller).await,
+        };
+        answered.map(Response::new)
+    }
+
+    async fn run_anywhere<C: Unary>(
+        &self,
+        route: &Route,
+        caller: Caller,
+        mut call: Arc<C>,
+    ) -> Result<C::Response, Status> {
+        let mut unknown = false;
+        if let Destination::Local = route.destination() {
+            let answered = call.clone().run(self, caller.clone()).await;
+            let Err(status) = &answered else {
+                return answered;
+            };
+            let has_moved = !matches!(route.destination(), Destination::Local);
+            unknown = route::is_unknown(status);
+            let again = route::is_not_owner(status)
+                || has_moved && unknown && missing_request_id(&mut call).is_none();
+            if !again {
+                return answered;
+            }
+        }
+        self.forward(route, caller, call, unknown).await
+    }
+
+    /// Sends the call to the owner, again after a wait while that turns out to be another replica.
+    /// `unknown`: it may have had an effect already.
+    async fn forward<C: Unary>(
+        &self,
+        route: &Route,
+        caller: Caller,
+        mut call: Arc<C>,
+        mut unknown: bool,
+    ) -> Result<C::Response, Status> {
+        if let Some(id) = missing_request_id(&mut call) {
+            *id = Uuid::now_v7().to_string();
+        }
+        for wait in OWNER_WAITS.into_iter().map(Some).chain([None]) {
+            let answered = match route.destination() {
+                Destination::Local => call.clone().run(self, caller.clone()).await,
+                Destination::Remote(owner) => send(route, &owner, &caller, &call).await,
+                Destination::Unknown => Err(errors::not_owner()),
+            };
+            let failed = match answered {
+                Err(status) if route::is_not_owner(&status) || route::is_unknown(&status) => status,
+                settled => return settled,
+            };
+            // Once an attempt may have had an effect, a later refusal cannot take that back.
+            unknown |= route::is_unknown(&failed);
+            match wait {
+                Some(wait) => route.wait_for_owner(wait).await,
+                None => tracing::debug!(%failed, "a call could not be forwarded"),
+            }
+        }
+        Err(if unknown {
+            errors::owner_changed()
+        } else {
+            errors::not_owner()
+        })
+    }
+}
+
+async fn send<C: Unary>(
+    route: &Route,
+    owner: &OwnerAddress,
+    caller: &Caller,
+    call: &Arc<C>,
+) -> Result<C::Response, Status> {
+    let request = route::with_caller(C::clone(call), caller)?;
+    let client = Owner::new(owner.channel.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES);
+    tokio::select! {
+        answered = C::send(client, request) => {
+            answered.map(Response::into_inner).map_err(route::status_alone)
+        }
+        () = route.replaced(owner) => Err(errors::owner_changed()),
+    }
+}
+
+/// The empty request id of a call that would create something twice if it were made twice.
+fn missing_request_id<C: Unary>(call: &mut Arc<C>) -> Option<&mut String> {
+    let id = Arc::make_mut(call).request_id()?;
+    id.is_empty().then_some(id)
+}

@@ -1,0 +1,81 @@
+//! A replica is ready while it serves callers: itself, or through an owner that it can reach.
+
+use crate::harness::{
+    conversation::WAIT_TIMEOUT,
+    postgres,
+    process::{Process, free_address},
+};
+use rallypoint::postgres::TARGET;
+use rallypoint_client::Client;
+use std::{net::SocketAddr, time::Duration};
+use tokio::time::{sleep, timeout};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+
+/// How often a replica is asked.
+const ASKED: usize = 30;
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+async fn status(address: SocketAddr) -> Option<ServingStatus> {
+    let channel = Client::connect_lazy(&address.to_string()).ok()?.channel();
+    let mut client = HealthClient::new(channel);
+    let answer = client.check(HealthCheckRequest::default()).await.ok()?;
+    Some(answer.into_inner().status())
+}
+
+async fn until_serving(address: SocketAddr) {
+    let wait = async {
+        while status(address).await != Some(ServingStatus::Serving) {
+            sleep(POLL_INTERVAL).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, wait).await.expect("it gets ready");
+}
+
+/// Waits until a replica knows that there are two, and who owns the shard.
+async fn until_it_knows_the_owner(address: SocketAddr) {
+    let client = Client::connect_lazy(&address.to_string()).expect("an address");
+    let knows = async || {
+        let status = client.status().await;
+        status.is_ok_and(|status| {
+            status.replicas.len() == 2 && status.replicas.iter().any(|replica| replica.owner)
+        })
+    };
+    let wait = async {
+        while !knows().await {
+            sleep(POLL_INTERVAL).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, wait).await.expect("it is told");
+}
+
+#[tokio::test]
+async fn a_replica_that_cannot_reach_the_owner_is_not_ready() {
+    let postgres = postgres::durable(Vec::new());
+    // The owner can be reached where it listens, and says that it is elsewhere.
+    let nowhere = free_address();
+    let replica = |name: &str, advertise: Option<SocketAddr>| {
+        let (address, peers) = (free_address(), free_address());
+        let mut options = vec![
+            format!("--listen={address}"),
+            format!("--replica-name={name}"),
+            format!("--database={}", postgres.coordination_url()),
+            format!("--target={TARGET}={}", postgres.target_url()),
+            format!("--peer-listen={peers}"),
+        ];
+        options.extend(advertise.map(|address| format!("--peer-advertise={address}")));
+        let mut process = Process::serve(options);
+        process.start();
+        (address, process)
+    };
+    let (owner, _running) = replica("r0", Some(nowhere));
+    until_serving(owner).await;
+    let (standby, _running_too) = replica("r1", None);
+    until_it_knows_the_owner(standby).await;
+    for _ in 0..ASKED {
+        assert_eq!(status(standby).await, Some(ServingStatus::NotServing));
+        sleep(POLL_INTERVAL).await;
+    }
+    assert_eq!(status(owner).await, Some(ServingStatus::Serving));
+}
