@@ -1,31 +1,40 @@
 //! Database time without asking the database: the last measured offset plus this machine's
 //! monotonic clock.
 //!
-//! Time never goes back: when a measurement says so, the clock stands still until time has caught
-//! up. Times before the first measurement are excepted: this machine's own clock may be wrong by
-//! days.
+//! From the first measurement on, time runs at least half and at most twice as fast as it really
+//! passes, whatever the database's clock does: a clock that steps is followed gradually. So nothing
+//! that waits for a time, a retry or a limit, is stopped by a step back or ended by one forward.
+//! Times before the first measurement are excepted: this machine's own clock may be wrong by days.
 
 use crate::core::Time;
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicI64, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+/// A difference that is no drift any more: somebody has set a clock.
+const STEP: Duration = Duration::from_secs(5);
+
 /// A clock; clones share its state.
 #[derive(Clone, Debug)]
-pub struct Clock(Arc<State>);
+pub struct Clock(Arc<Shared>);
 
 #[derive(Debug)]
-struct State {
+struct Shared {
     base: Instant,
-    /// Database time at `base`, in microseconds.
-    offset_us: AtomicI64,
-    /// The latest time returned since the first measurement.
-    last_us: AtomicI64,
-    measured: AtomicBool,
+    time: Mutex<Slewed>,
+}
+
+/// Time that follows another clock gradually. All in microseconds.
+#[derive(Clone, Copy, Debug)]
+struct Slewed {
+    /// The time at the last look.
+    time: i64,
+    /// When that was, since the clock was made.
+    looked: i64,
+    /// By how much the database is ahead; negative: behind.
+    ahead: i64,
+    measured: bool,
 }
 
 impl Clock {
@@ -38,58 +47,78 @@ impl Clock {
     }
 
     fn starting_at(wall_us: i64) -> Self {
-        Clock(Arc::new(State {
+        Clock(Arc::new(Shared {
             base: Instant::now(),
-            offset_us: AtomicI64::new(wall_us),
-            last_us: AtomicI64::new(i64::MIN),
-            measured: AtomicBool::new(false),
+            time: Mutex::new(Slewed {
+                time: wall_us,
+                looked: 0,
+                ahead: 0,
+                measured: false,
+            }),
         }))
     }
 
-    /// The time of the database.
+    /// The time of the service.
     pub fn now(&self) -> Time {
-        let measured = self.0.measured.load(Ordering::Acquire);
-        let now_us = self.0.offset_us.load(Ordering::Relaxed) + self.elapsed_us();
-        if !measured {
-            return Time(now_us);
-        }
-        Time(
-            self.0
-                .last_us
-                .fetch_max(now_us, Ordering::Relaxed)
-                .max(now_us),
-        )
-    }
-
-    /// Applies a measurement: the time of the database is `now`.
-    pub fn set(&self, now: Time) {
-        self.0
-            .offset_us
-            .store(now.0.saturating_sub(self.elapsed_us()), Ordering::Relaxed);
-        self.0.measured.store(true, Ordering::Release);
+        let mut time = self.lock();
+        Time(time.at(self.elapsed_us()))
     }
 
     /// Applies a measurement that `took` some time: the time of the database was `now` at some
     /// point between its start and its end. A clock that agrees with that is left alone, so that a
     /// slow answer does not hold time up.
     pub fn correct(&self, now: Time, took: Duration) {
-        let elapsed_us = self.elapsed_us();
-        let estimate = self
-            .0
-            .offset_us
-            .load(Ordering::Relaxed)
-            .saturating_add(elapsed_us);
-        let right = estimate.clamp(now.0, (now + took).0);
-        if right != estimate {
-            self.0
-                .offset_us
-                .store(right.saturating_sub(elapsed_us), Ordering::Relaxed);
+        let step = self.lock().correct(self.elapsed_us(), now, took);
+        if step.unsigned_abs() > STEP.as_micros() as u64 {
+            tracing::error!(
+                seconds = step / 1_000_000,
+                "the clock of the coordination database was set; the service follows it gradually"
+            );
         }
-        self.0.measured.store(true, Ordering::Release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slewed> {
+        self.0.time.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn elapsed_us(&self) -> i64 {
         self.0.base.elapsed().as_micros() as i64
+    }
+}
+
+impl Slewed {
+    /// The time when `elapsed` has passed since the clock was made.
+    fn at(&mut self, elapsed: i64) -> i64 {
+        let passed = (elapsed - self.looked).max(0);
+        let slew = if self.ahead >= 0 {
+            self.ahead.min(passed)
+        } else {
+            self.ahead.max(-(passed / 2))
+        };
+        // A step back that is still to be made up is not forgotten by looking often.
+        let counted = if slew == 0 && self.ahead < 0 {
+            0
+        } else {
+            passed
+        };
+        self.looked += counted;
+        self.time += counted + slew;
+        self.ahead -= slew;
+        self.time
+    }
+
+    /// By how much the measurement differs from what was known.
+    fn correct(&mut self, elapsed: i64, now: Time, took: Duration) -> i64 {
+        let time = self.at(elapsed);
+        let known = time.saturating_add(self.ahead);
+        let right = known.clamp(now.0, (now + took).0);
+        let step = right.saturating_sub(known);
+        if self.measured {
+            self.ahead = self.ahead.saturating_add(step);
+            return step;
+        }
+        (self.time, self.measured) = (right, true);
+        0
     }
 }
 
@@ -102,41 +131,70 @@ impl Default for Clock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
-    #[test]
-    fn time_jumps_forward_and_never_back() {
-        let clock = Clock::new();
-        let before = clock.now();
-        clock.set(before);
-        clock.set(before + Duration::from_secs(3600));
-        let ahead = clock.clone().now();
-        assert!(ahead.since(before) >= Duration::from_secs(3600));
-        clock.set(before);
-        assert_eq!(clock.now(), ahead);
+    const HOUR: i64 = 3_600_000_000;
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    const DATABASE: Time = Time(1_800_000_000_000_000);
+
+    /// A clock that has been measured once.
+    fn measured() -> Slewed {
+        let mut clock = Slewed {
+            time: 0,
+            looked: 0,
+            ahead: 0,
+            measured: false,
+        };
+        clock.correct(0, DATABASE, Duration::ZERO);
+        clock
     }
 
     #[test]
-    fn a_machine_whose_own_clock_is_a_day_ahead_is_corrected_by_the_first_measurement() {
-        let day = Duration::from_secs(24 * 3600);
-        let database = Time(1_800_000_000_000_000);
-        for measure in [
-            |clock: &Clock, now| clock.set(now),
-            |clock: &Clock, now| clock.correct(now, Duration::ZERO),
-        ] {
-            let clock = Clock::starting_at((database + day).0);
-            assert!(clock.now() >= database + day);
-            measure(&clock, database);
-            assert!(clock.now().since(database) < day / 2);
+    fn a_step_is_made_up_for_at_half_or_double_speed_and_then_forgotten() {
+        for (step, after) in [(HOUR, HOUR), (-HOUR, 2 * HOUR)] {
+            let mut clock = measured();
+            clock.correct(0, Time(DATABASE.0 + step), Duration::ZERO);
+            assert_eq!(clock.at(0), DATABASE.0, "nothing jumps");
+            assert_eq!(clock.at(after), DATABASE.0 + step + after);
+            assert_eq!(clock.at(after + HOUR), DATABASE.0 + step + after + HOUR);
         }
     }
 
     #[test]
-    fn a_slow_answer_does_not_hold_time_up_and_a_wrong_clock_is_corrected() {
-        let (clock, hour) = (Clock::new(), Duration::from_secs(3600));
-        let before = clock.now();
-        clock.correct(Time(before.0 - 5_000_000), Duration::from_secs(3600));
-        assert!(clock.now().since(before) < Duration::from_secs(1800));
-        clock.correct(before + hour, Duration::ZERO);
-        assert!(clock.now().since(before) >= hour);
+    fn a_machine_whose_own_clock_is_a_day_ahead_is_corrected_by_the_first_measurement() {
+        let clock = Clock::starting_at((DATABASE + DAY).0);
+        assert!(clock.now() >= DATABASE + DAY);
+        clock.correct(DATABASE, Duration::ZERO);
+        assert!(clock.now().since(DATABASE) < DAY / 2);
+    }
+
+    #[test]
+    fn a_slow_answer_is_no_step() {
+        let mut clock = measured();
+        let took = Duration::from_secs(3600);
+        assert_eq!(clock.correct(HOUR, DATABASE, took), 0);
+        assert_eq!(clock.at(2 * HOUR), DATABASE.0 + 2 * HOUR);
+    }
+
+    proptest! {
+        /// Looks at the clock after pauses, with measurements that differ from the right time.
+        #[test]
+        fn time_runs_at_least_half_and_at_most_twice_as_fast_whatever_is_measured(
+            looks in prop::collection::vec((0i64..5_000_000, -HOUR * 500..HOUR * 500), 1..200),
+        ) {
+            let mut clock = measured();
+            let (mut elapsed, mut before) = (0, clock.at(0));
+            for (pause, wrong_by) in looks {
+                elapsed += pause;
+                if wrong_by % 3 == 0 {
+                    let now = Time(DATABASE.0 + elapsed + wrong_by);
+                    clock.correct(elapsed, now, Duration::ZERO);
+                }
+                let now = clock.at(elapsed);
+                prop_assert!(now - before >= pause / 2 - 1, "{pause} µs took {}", now - before);
+                prop_assert!(now - before <= 2 * pause + 1, "{pause} µs took {}", now - before);
+                before = now;
+            }
+        }
     }
 }

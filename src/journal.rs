@@ -3,6 +3,7 @@
 //! It owns the coordination database: no other module has SQL for it. Each duty has its own
 //! connections: the [`Writer`] appends batches, the [`Heartbeat`] renews the lease, [`Maintenance`]
 //! makes new days and drops old ones, and the [`Reader`]'s small pool serves the handlers of RPCs.
+//! None of them waits for an answer without a limit (`duty.rs`, `link.rs`).
 //! Handlers may be dropped at any point, so reads are single autocommit statements, and handlers
 //! never touch the writer.
 
@@ -12,9 +13,11 @@ mod days;
 mod duty;
 mod encoding;
 mod error;
+mod link;
 mod maintenance;
 mod migrations;
 pub(crate) mod ownership;
+pub(crate) mod pool;
 mod preflight;
 pub(crate) mod read;
 pub(crate) mod rows;
@@ -22,7 +25,7 @@ pub(crate) mod rows;
 pub use append::{Batch, Commit, Writer, statements};
 pub use connect::{Journal, JournalConfig};
 pub use error::JournalError;
-pub use maintenance::Maintenance;
+pub use maintenance::{Maintenance, calendar::Calendar};
 pub use ownership::executor_sessions::{Session, Sessions};
 pub use ownership::executors::Enrolled;
 pub use ownership::heartbeat::{Heartbeat, HeartbeatReading, Member, Membership};

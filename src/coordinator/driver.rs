@@ -143,10 +143,11 @@ impl Loop {
             if let Event::Recovered {
                 schedulers,
                 epoch,
+                last_batch,
                 window,
-                ..
             } = event
             {
+                self.notice_lost_batches(*last_batch);
                 self.driver.bodies.lock().recovered(schedulers);
                 begun = Some((
                     *epoch,

@@ -38,6 +38,10 @@ struct InFlight {
     batch: Arc<Batch>,
     decided: Decided,
     pause: Duration,
+    /// How often Postgres has said that it did not accept it.
+    refusals: u32,
+    /// The outcome of an earlier send is unknown.
+    uncertain: bool,
 }
 
 #[derive(Debug)]

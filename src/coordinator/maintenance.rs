@@ -2,98 +2,156 @@
 //!
 //! It works beside the loop and never on the loop's connection; only the checkpoints that free old
 //! rows are asked of the loop, like any command. Between two rounds, and on a replica that does not
-//! own the shard, it sends nothing to the database.
+//! own the shard, it sends nothing to the database. No step keeps another from being done.
 
 use super::{commands::WeakCommandSender, ownership::replica_state::ReplicaState};
 use crate::{
-    core::{BatchNo, Command, Handle},
-    journal::{JournalError, Maintenance},
+    clock::Clock,
+    core::{BatchNo, Command, Handle, Reply},
+    journal::{Calendar, JournalError, Maintenance},
 };
 use std::time::{Duration, Instant};
 
 /// Interval between rounds.
 const ROUND_INTERVAL: Duration = Duration::from_secs(3600);
+/// The same after a round of which a step failed.
+const RETRY_INTERVAL: Duration = Duration::from_secs(300);
 /// Interval between checks, in memory, of the last batch number and of who owns the shard.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Checkpoints in one command.
-const CHECKPOINTS_PER_COMMAND: u32 = 1_000;
-/// Commands in one round.
-const MAX_COMMANDS_PER_ROUND: u32 = 1_000;
+/// Schedulers looked for at once whose checkpoints keep an old day.
+const STALE_CHECKPOINTS: u32 = 1_000;
+/// Checkpoints in one command, and so in one batch: each writes all its unfinished ranges.
+const CHECKPOINTS_PER_COMMAND: usize = 16;
+/// Searches for such schedulers in one round.
+const MAX_SEARCHES_PER_ROUND: u32 = 1_000;
+/// Interval between summaries of the rows that were written meanwhile.
+const SUMMARY_INTERVAL: Duration = Duration::from_secs(60);
 /// How long the loop may take for one command.
 const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Runs a round every hour, and rotates the partitions of batch numbers whenever one is full. Never
-/// returns.
-pub(crate) async fn run(
-    maintenance: Maintenance,
-    state: ReplicaState,
-    commands: WeakCommandSender,
-) {
-    let mut next_round = Instant::now();
-    let mut next_batches = None;
+/// Makes and drops the partitions of batch numbers, whenever one is full and when an ownership
+/// begins. A duty of its own that asks only who owns the shard: without partitions no batch becomes
+/// durable, so it must not wait for the journal to be well. Never returns.
+pub(crate) async fn turn_batches(maintenance: Maintenance, state: ReplicaState) {
+    let mut due = BatchNo(0);
     loop {
         tokio::time::sleep(CHECK_INTERVAL).await;
         let status = state.status();
-        if !status.available {
-            continue;
-        }
-        if let Some((last, _)) = status.last_batch {
-            next_batches = turn_batches(&maintenance, last, next_batches).await;
-        }
-        if Instant::now() >= next_round {
-            next_round = Instant::now() + ROUND_INTERVAL;
-            if let Err(error) = round(&maintenance, &commands).await {
-                tracing::warn!(
+        let last = status.last_batch.map_or(BatchNo(0), |(last, _)| last);
+        if !status.role.is_owner() {
+            due = BatchNo(0);
+        } else if last >= due {
+            match maintenance.turn_batches().await {
+                Ok(()) => due = Maintenance::next_turn(last),
+                Err(error) => tracing::warn!(
                     %error,
-                    "maintenance of the journal was not finished; it continues in an hour"
-                );
+                    "partitions of batch numbers could not be rotated; it is tried again at once"
+                ),
             }
         }
     }
 }
 
-/// Rotates the partitions of batch numbers when `due` is reached; returns when it is due again.
-async fn turn_batches(
-    maintenance: &Maintenance,
-    last: BatchNo,
-    due: Option<BatchNo>,
-) -> Option<BatchNo> {
-    let next = Maintenance::next_turn(last);
-    if due.is_some_and(|due| last >= due)
-        && let Err(error) = maintenance.turn_batches().await
-    {
-        tracing::warn!(
-            %error,
-            "partitions of batch numbers could not be rotated; it is tried again at once"
-        );
-        return due;
-    }
-    Some(next)
+/// What a round of the owner needs.
+pub(crate) struct MaintenanceTask {
+    pub maintenance: Maintenance,
+    pub state: ReplicaState,
+    pub clock: Clock,
+    pub commands: WeakCommandSender,
 }
 
-async fn round(
-    maintenance: &Maintenance,
-    commands: &WeakCommandSender,
-) -> Result<(), JournalError> {
-    maintenance.ensure_partitions().await?;
-    for _ in 0..MAX_COMMANDS_PER_ROUND {
-        let stale = maintenance
-            .stale_checkpoints(CHECKPOINTS_PER_COMMAND)
-            .await?;
-        if stale.is_empty() || !checkpoint(commands, stale).await {
-            break;
+impl MaintenanceTask {
+    /// Runs a round every hour. Never returns.
+    pub(crate) async fn run(self) {
+        let mut next_round = Instant::now();
+        let mut summarized = (BatchNo(0), Instant::now());
+        // When this process last recorded that it lives, if it has owned the shard since.
+        let mut lived: Option<Instant> = None;
+        loop {
+            tokio::time::sleep(CHECK_INTERVAL).await;
+            let status = self.state.status();
+            if !status.role.is_owner() {
+                lived = None;
+            }
+            let last = status.last_batch.map_or(BatchNo(0), |(last, _)| last);
+            if status.available && last > summarized.0 && summarized.1.elapsed() >= SUMMARY_INTERVAL
+            {
+                let day = self.clock.now().day();
+                let summary = self.maintenance.summarize_times(day).await;
+                done("times were not summarized", summary);
+                summarized = (last, Instant::now());
+            }
+            if status.available && Instant::now() >= next_round {
+                let whole = self.round(&mut lived).await;
+                let wait = if whole {
+                    ROUND_INTERVAL
+                } else {
+                    RETRY_INTERVAL
+                };
+                next_round = Instant::now() + wait;
+            }
         }
     }
-    maintenance.drop_days().await?;
-    maintenance.turn_batches().await?;
-    maintenance.drop_ended_schedulers().await?;
-    maintenance.drop_old_replicas().await
+
+    /// Takes every step, whatever became of the others; returns whether all were done.
+    async fn round(&self, lived: &mut Option<Instant>) -> bool {
+        let (maintenance, now) = (&self.maintenance, self.clock.now());
+        let days = maintenance.ensure_partitions(Some(now.day())).await;
+        let mut whole = done("days were not made", days);
+        let at = Instant::now();
+        let observed = lived.map(|since| at.duration_since(since));
+        match maintenance.live(now, observed).await {
+            Ok(calendar) => {
+                *lived = Some(at);
+                whole &= self.drop_what_is_over(&calendar).await;
+            }
+            Err(error) => whole &= done::<()>("it is not known which days are over", Err(error)),
+        }
+        let replicas = maintenance.drop_old_replicas().await;
+        done("runs of servers were not forgotten", replicas) && whole
+    }
+
+    async fn drop_what_is_over(&self, calendar: &Calendar) -> bool {
+        let checkpoints = self.renew_checkpoints(calendar).await;
+        let days = self.maintenance.drop_days(calendar).await;
+        let ended = self.maintenance.drop_ended_schedulers(calendar).await;
+        let steps = [
+            done("checkpoints were not renewed", checkpoints),
+            done("old days were not dropped", days),
+            done("ended schedulers were not forgotten", ended),
+        ];
+        steps.into_iter().all(|step| step)
+    }
+
+    /// Has the loop write the checkpoints anew that keep an old day.
+    async fn renew_checkpoints(&self, calendar: &Calendar) -> Result<(), JournalError> {
+        for _ in 0..MAX_SEARCHES_PER_ROUND {
+            let stale = self
+                .maintenance
+                .stale_checkpoints(calendar, STALE_CHECKPOINTS)
+                .await?;
+            let mut some = false;
+            for handles in stale.chunks(CHECKPOINTS_PER_COMMAND) {
+                some |= self.checkpoint(handles.to_vec()).await;
+            }
+            if !some {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the loop write checkpoints; returns whether they are durable.
+    async fn checkpoint(&self, handles: Vec<Handle>) -> bool {
+        let reply = self.commands.call(Command::Checkpoint(handles));
+        let reply = tokio::time::timeout(CHECKPOINT_TIMEOUT, reply).await;
+        matches!(reply, Ok(Ok(reply)) if !matches!(reply, Reply::Rejected(_)))
+    }
 }
 
-/// Has the loop write checkpoints; returns whether they are durable.
-async fn checkpoint(commands: &WeakCommandSender, handles: Vec<Handle>) -> bool {
-    let reply = commands.call(Command::Checkpoint(handles));
-    tokio::time::timeout(CHECKPOINT_TIMEOUT, reply)
-        .await
-        .is_ok_and(|reply| reply.is_ok())
+fn done<T>(failure: &str, step: Result<T, JournalError>) -> bool {
+    if let Err(error) = &step {
+        tracing::warn!(%error, "{failure}: maintenance of the journal is tried again in minutes");
+    }
+    step.is_ok()
 }

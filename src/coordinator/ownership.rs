@@ -156,7 +156,7 @@ impl OwnershipTask {
             .take_over(&self.replica, claim, self.timing.lease)
             .await?;
         if let TakeOver::Owned(owned) = &taken {
-            self.clock.set(owned.now);
+            self.clock.correct(owned.now, sent.elapsed());
             self.state.taken_over(owned.epoch, sent + self.timing.lease);
             self.membership.send_modify(|known| {
                 (known.epoch, known.owner) = (owned.epoch, Some(self.replica.id))
@@ -197,13 +197,14 @@ impl OwnershipTask {
         loop {
             let (journal, hub, max_request_ids) =
                 (self.journal.clone(), self.hub.clone(), self.max_request_ids);
+            let now = self.clock.now();
             let reading = async {
                 let window = if inherited {
                     Some(hub.prepare().await?)
                 } else {
                     None
                 };
-                let schedulers = journal::recover(&journal, max_request_ids).await?;
+                let schedulers = journal::recover(&journal, max_request_ids, now).await?;
                 Ok::<_, JournalError>((schedulers, window))
             };
             tokio::select! {

@@ -10,7 +10,7 @@ use super::{
     driver::Driver,
     handle::Coordinator,
     machine::{Event, Machine},
-    maintenance,
+    maintenance::{self, MaintenanceTask},
     ownership::{
         OwnershipHandle, OwnershipTask, heartbeat::HeartbeatTrigger, lease_watch::LeaseTiming,
         replica_state::ReplicaState,
@@ -125,11 +125,18 @@ impl Started {
     /// Starts the tasks beside the loop: maintenance, heartbeat and ownership.
     fn new(parts: &Parts, hub: &Hub, commands: &CommandSender) -> Self {
         let state = ReplicaState::default();
-        tokio::spawn(maintenance::run(
-            parts.journal.maintenance(),
+        let maintenance = parts.journal.maintenance();
+        tokio::spawn(maintenance::turn_batches(
+            maintenance.clone(),
             state.clone(),
-            commands.downgrade(),
         ));
+        let task = MaintenanceTask {
+            maintenance,
+            state: state.clone(),
+            clock: parts.clock.clone(),
+            commands: commands.downgrade(),
+        };
+        tokio::spawn(task.run());
         let (events, ownership_events) = mpsc::channel(MAX_OWNERSHIP_EVENTS);
         let (requests, requested) = mpsc::channel(MAX_OWNERSHIP_EVENTS);
         let (membership, members) = watch::channel(Membership::default());

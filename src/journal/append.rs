@@ -5,8 +5,10 @@
 //! however often it is sent. Nothing here decides what to do when it is not written.
 
 mod attempt;
+mod batch;
 mod columns;
 mod completion;
+mod connection;
 mod error_bytes;
 mod insert;
 mod ragged;
@@ -14,66 +16,37 @@ mod rows;
 mod scheduler;
 mod shape;
 mod submission;
+mod verdict;
 
+pub use batch::{Batch, Commit};
 pub(super) use error_bytes::take_error;
 pub use shape::statements;
 
-use super::{days::Days, duty::Duty, encoding::Date, error::connection_lost};
-use crate::core::{BatchNo, Day, Epoch, Records, ShardId};
+use super::{days::Days, encoding::Date};
+use crate::core::Day;
+use connection::Connection;
 use rows::Rows;
 use shape::Shape;
 use sqlx::{
-    Arguments, Connection, Executor, PgConnection,
+    Arguments,
     error::BoxDynError,
     postgres::{PgArguments, PgConnectOptions},
 };
 use std::time::{Duration, Instant};
+use verdict::unknown;
 
-/// How long the writer waits for an answer before the result of a batch is unknown. Longer than the
-/// server's own `statement_timeout`.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(35);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Interval between checks whether a missing day has been made.
 const MISSING_DAY_POLL_INTERVAL: Duration = Duration::from_secs(60);
-
-/// Records that are written together or not at all.
-#[derive(Debug)]
-pub struct Batch {
-    pub shard: ShardId,
-    /// The ownership it was decided under.
-    pub epoch: Epoch,
-    /// Previous batch number + 1.
-    pub no: BatchNo,
-    /// The day it was decided on: the partition of its rows, if there is one.
-    pub day: Day,
-    pub records: Records,
-}
-
-/// What became of a batch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Commit {
-    /// It is in the journal, through this send or an earlier one.
-    Durable,
-    /// Another replica owns the shard, or the database has lost commits: step down and recover.
-    Fenced,
-    /// Postgres will never accept it; nothing is written.
-    Rejected {
-        /// Empty when the batch could not even be sent.
-        sqlstate: String,
-        message: String,
-    },
-    /// Perhaps written, perhaps not: send it again under the same number.
-    Unknown { message: String },
-}
 
 /// The one connection that writes a shard's journal; it connects when needed. Use it from one task
 /// only, and never drop an append before it returns.
 pub struct Writer {
-    options: PgConnectOptions,
-    connection: Option<PgConnection>,
+    connection: Connection,
     rowsets: Rowsets,
     days: Days,
     days_read: Option<Instant>,
+    /// The latest day whose partition has taken rows; `None`: unknown, others may have written.
+    last_day: Option<Day>,
 }
 
 /// The rows of a batch by table.
@@ -88,26 +61,66 @@ struct Rowsets {
 impl Writer {
     pub(super) fn new(options: &PgConnectOptions) -> Self {
         Writer {
-            options: Duty::Writer.options(options),
-            connection: None,
+            connection: Connection::new(options),
             rowsets: Rowsets::default(),
             days: Days::default(),
             days_read: None,
+            last_day: None,
         }
     }
 
     /// Writes `batch` and returns what became of it.
     pub async fn append(&mut self, batch: &Batch) -> Commit {
-        let commit = match self.refresh_days(batch.day).await {
+        let commit = match self.prepare(batch).await {
             Ok(()) => self.send(batch).await,
             Err(commit) => commit,
         };
         if matches!(commit, Commit::Unknown { .. }) {
             // The next send uses a new connection and reads the days again.
-            self.connection = None;
+            self.connection.drop();
             self.days_read = None;
         }
         commit
+    }
+
+    async fn prepare(&mut self, batch: &Batch) -> Result<(), Commit> {
+        self.refresh_days(batch.day).await?;
+        self.lower_first_days(batch).await
+    }
+
+    /// Checkpoints promise that no row of an earlier day comes later. A clock that was ahead when
+    /// they were written, and is right again, would break the promise: before a batch goes to an
+    /// earlier day than others did, they are made to promise no more than that day.
+    async fn lower_first_days(&mut self, batch: &Batch) -> Result<(), Commit> {
+        let day = self.days.partition_of(batch.day);
+        if self.last_day.is_none_or(|last| day < last) {
+            let query = sqlx::query(
+                "-- lower_first_days
+                 with g as materialized (
+                     select shard
+                     from shard
+                     where shard = $1 and epoch = $2
+                     for no key update
+                 )
+                 update scheduler r
+                 set first_day = $3
+                 from g
+                 where r.shard = $1 and r.shard = g.shard and r.state <> 3 and r.first_day > $3",
+            )
+            .bind(batch.shard.0)
+            .bind(batch.epoch.0)
+            .bind(Date(day));
+            let lowered = self.connection.execute(query).await.map_err(unknown)?;
+            if lowered > 0 {
+                tracing::warn!(
+                    schedulers = lowered,
+                    ?day,
+                    "the clock has gone back by days: checkpoints are set back, too"
+                );
+            }
+        }
+        self.last_day = Some(day);
+        Ok(())
     }
 
     /// Reads which days exist, when that could have changed for `day`.
@@ -119,12 +132,8 @@ impl Writer {
         {
             return Ok(());
         }
-        let connection = self.connected().await?;
-        self.days = match tokio::time::timeout(ANSWER_TIMEOUT, Days::read(connection)).await {
-            Ok(Ok(days)) => days,
-            Ok(Err(error)) => return Err(unknown(error)),
-            Err(_) => return Err(unknown("no answer in time")),
-        };
+        let link = self.connection.link().await.map_err(unknown)?;
+        self.days = Days::read(link).await.map_err(unknown)?;
         self.days_read = Some(Instant::now());
         if !self.days.has(day) {
             let used = self.days.partition_of(day);
@@ -143,34 +152,12 @@ impl Writer {
                 };
             }
         };
-        let connection = match self.connected().await {
-            Ok(connection) => connection,
-            Err(commit) => return commit,
-        };
         let query = sqlx::query_with(shape.statement(), arguments);
-        match tokio::time::timeout(ANSWER_TIMEOUT, connection.execute(query)).await {
-            Ok(Ok(done)) if done.rows_affected() == 1 => Commit::Durable,
-            Ok(Ok(_)) => Commit::Fenced,
-            Ok(Err(error)) => commit_of(error, batch, connection).await,
-            Err(_) => unknown("no answer in time"),
+        match self.connection.execute(query).await {
+            Ok(1) => Commit::Durable,
+            Ok(_) => Commit::Fenced,
+            Err(error) => verdict::of(error, batch, &mut self.connection).await,
         }
-    }
-
-    async fn connected(&mut self) -> Result<&mut PgConnection, Commit> {
-        let connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => match tokio::time::timeout(
-                CONNECT_TIMEOUT,
-                PgConnection::connect_with(&self.options),
-            )
-            .await
-            {
-                Ok(Ok(connection)) => connection,
-                Ok(Err(error)) => return Err(unknown(error)),
-                Err(_) => return Err(unknown("no connection in time")),
-            },
-        };
-        Ok(self.connection.insert(connection))
     }
 }
 
@@ -215,61 +202,5 @@ impl Rowsets {
             self.schedulers.bind(Rows::Many, &mut arguments)?;
         }
         Ok((shape, arguments))
-    }
-}
-
-fn unknown(what: impl ToString) -> Commit {
-    Commit::Unknown {
-        message: what.to_string(),
-    }
-}
-
-/// What an error means for the batch. Only errors that the statement itself can cause are final.
-async fn commit_of(error: sqlx::Error, batch: &Batch, connection: &mut PgConnection) -> Commit {
-    let Some(db) = error.as_database_error() else {
-        return unknown(error);
-    };
-    let sqlstate = db.code().unwrap_or_default().into_owned();
-    let refused = Commit::Rejected {
-        sqlstate: sqlstate.clone(),
-        message: db.message().to_owned(),
-    };
-    if connection_lost(&error) {
-        return unknown(error);
-    }
-    match sqlstate.get(..2) {
-        // A missing partition is not the fault of the row: maintenance will make it.
-        _ if sqlstate == "23514" && db.constraint().is_none() => unknown(error),
-        _ if sqlstate == "23505" => commit_of_duplicate(batch, connection)
-            .await
-            .unwrap_or(refused),
-        Some("21" | "22" | "23" | "54") => refused,
-        _ => unknown(error),
-    }
-}
-
-/// After a duplicate key: whether an earlier send of this batch, or another owner, wrote a batch of
-/// this number. `None`: neither, the duplicate is in its rows.
-async fn commit_of_duplicate(batch: &Batch, connection: &mut PgConnection) -> Option<Commit> {
-    let query = sqlx::query_scalar::<_, i64>(
-        "-- epoch_of_batch
-         select epoch
-         from batch
-         where shard = $1 and batch_no = $2",
-    )
-    .bind(batch.shard.0)
-    .bind(batch.no.0);
-    match tokio::time::timeout(ANSWER_TIMEOUT, query.fetch_optional(connection)).await {
-        Ok(Ok(Some(epoch))) if epoch == batch.epoch.0 => {
-            tracing::info!(
-                batch = batch.no.0,
-                "an earlier send of the batch had committed"
-            );
-            Some(Commit::Durable)
-        }
-        Ok(Ok(Some(_))) => Some(Commit::Fenced),
-        Ok(Ok(None)) => None,
-        Ok(Err(error)) => Some(unknown(error)),
-        Err(_) => Some(unknown("no answer in time")),
     }
 }

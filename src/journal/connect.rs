@@ -2,15 +2,18 @@
 //! needs.
 
 use super::{
-    Heartbeat, JournalError, Maintenance, Preflight, Reader, Replica, Sessions, Writer, duty::Duty,
+    Heartbeat, JournalError, Maintenance, Preflight, Reader, Replica, Sessions, Writer,
+    duty::{AnswerTimeout, Duty},
+    link::Link,
     migrations,
+    pool::Pool,
 };
 use crate::core::ShardId;
-use sqlx::{
-    Connection, PgConnection,
-    postgres::{PgConnectOptions, PgPoolOptions},
+use sqlx::postgres::PgConnectOptions;
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
-use std::time::Duration;
 
 /// How to reach the journal.
 #[derive(Clone, Debug)]
@@ -32,13 +35,14 @@ pub struct Journal {
     shard: ShardId,
     retention_days: u32,
     reader: Reader,
+    /// Of recoveries: one that takes longer than expected is given more time by the next one.
+    timeout: Arc<Mutex<AnswerTimeout>>,
 }
 
 impl Journal {
     /// Connects, checks the server, migrates, and makes the next days.
     pub async fn open(config: JournalConfig) -> Result<Self, JournalError> {
-        let mut connection =
-            PgConnection::connect_with(&Duty::Maintenance.options(&config.options)).await?;
+        let mut link = Link::open(&config.options, Duty::Maintenance).await?;
         let JournalConfig {
             allow_unsafe,
             retention_days,
@@ -50,24 +54,20 @@ impl Journal {
             retention_days,
             readers,
         }
-        .run(&mut connection)
+        .run(&mut link)
         .await?;
-        migrations::run(&mut connection).await?;
-        connection.close().await?;
-        let pool = PgPoolOptions::new()
-            .max_connections(config.readers.max(1))
-            .test_before_acquire(false)
-            .acquire_timeout(Duration::from_secs(5))
-            .max_lifetime(Duration::from_secs(1800))
-            .connect_lazy_with(Duty::Reader.options(&config.options));
+        migrations::run(&mut link).await?;
+        link.close().await?;
+        let pool = Pool::new(&config.options, config.readers);
         let reader = Reader::new(pool, config.shard, config.retention_days);
         let journal = Journal {
             options: config.options,
             shard: config.shard,
             retention_days: config.retention_days,
             reader,
+            timeout: Arc::new(Mutex::new(Duty::Recovery.answer_timeout())),
         };
-        journal.maintenance().ensure_partitions().await?;
+        journal.maintenance().ensure_partitions(None).await?;
         Ok(journal)
     }
 
@@ -100,8 +100,13 @@ impl Journal {
         Sessions::new(self.reader.clone(), replica)
     }
 
-    /// A connection for a long read or a take-over; the caller closes it.
-    pub(super) async fn connect(&self) -> Result<PgConnection, JournalError> {
-        Ok(PgConnection::connect_with(&Duty::Recovery.options(&self.options)).await?)
+    /// A connection for a duty of the owner; the caller closes it.
+    pub(super) async fn connect(&self, duty: Duty) -> Result<Link, JournalError> {
+        Ok(Link::open(&self.options, duty).await?)
+    }
+
+    /// How long a recovery waits for each answer.
+    pub(super) fn recovery_timeout(&self) -> MutexGuard<'_, AnswerTimeout> {
+        self.timeout.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

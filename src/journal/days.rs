@@ -3,10 +3,9 @@
 //! A row lies in the partition of the day on which it was written. The writer only uses days that
 //! exist: when maintenance could not make today's for a week, the last one made takes the rows.
 
-use super::{JournalError, encoding::Date};
+use super::{JournalError, encoding::Date, link::Link};
 use crate::core::Day;
 use jiff::{ToSpan, civil};
-use sqlx::PgConnection;
 
 /// Tables with a partition for each day.
 pub(super) const TABLES: [&str; 3] = ["submission", "completion", "attempt"];
@@ -21,7 +20,7 @@ pub(super) struct Days(Vec<Day>);
 
 impl Days {
     /// The days that every table has; a partition that is being detached does not count.
-    pub(super) async fn read(connection: &mut PgConnection) -> Result<Self, JournalError> {
+    pub(super) async fn read(connection: &mut Link) -> Result<Self, JournalError> {
         let days: Vec<Date> = sqlx::query_scalar(
             "-- days
              select to_date(right(c.relname, 10), 'YYYY_MM_DD') as day

@@ -9,6 +9,12 @@ pub enum JournalError {
     /// The schema is not ours, or could not be brought up to date.
     #[error("the schema of the coordination database: {0}")]
     Schema(#[from] sqlx::migrate::MigrateError),
+    /// A newer program has changed the schema in a way that this one cannot live with.
+    #[error(
+        "the schema of the coordination database is too new for this program: it takes one that \
+         knows migration {needs}, and this one knows migrations up to {knows}; run a newer version"
+    )]
+    TooNew { needs: i64, knows: i64 },
     /// The database is set up in a way that would lose what it acknowledged.
     #[error("the coordination database is not safe to use: {0}")]
     Unsafe(String),

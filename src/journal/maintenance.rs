@@ -1,19 +1,20 @@
 //! Maintenance, never on the writer's connection: partitions are made ahead and dropped when they
 //! are no longer needed.
 //!
-//! Nothing that recovery, an unfinished task or the retention needs is ever dropped, and nothing is
-//! deleted row by row from a hot table. Every step may fail, because of an open reader or another
-//! replica at the same work, and be tried again later.
+//! Nothing that recovery, an unfinished task or the retention needs is ever dropped, whatever the
+//! clock says (`calendar.rs`), and nothing is deleted row by row from a hot table. Every step may
+//! fail, because of an open reader or another replica at the same work, and be tried again later.
 
 pub(crate) mod batches;
+pub(crate) mod calendar;
 pub(crate) mod days;
 pub(crate) mod ended;
 pub(crate) mod needed_rows;
 pub(crate) mod partition;
 
-use super::{JournalError, duty::Duty};
+use super::{JournalError, duty::Duty, link::Link};
 use crate::core::ShardId;
-use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
+use sqlx::postgres::PgConnectOptions;
 
 /// Opens a connection for each piece of work.
 #[derive(Clone, Debug)]
@@ -26,17 +27,13 @@ pub struct Maintenance {
 impl Maintenance {
     pub(crate) fn new(options: &PgConnectOptions, shard: ShardId, retention_days: u32) -> Self {
         Maintenance {
-            options: Duty::Maintenance.options(options),
+            options: options.clone(),
             shard,
             retention_days,
         }
     }
 
-    async fn connect(&self) -> Result<PgConnection, JournalError> {
-        Ok(PgConnection::connect_with(&self.options).await?)
-    }
-
-    async fn close(&self, connection: PgConnection) -> Result<(), JournalError> {
-        Ok(connection.close().await?)
+    async fn connect(&self) -> Result<Link, JournalError> {
+        Ok(Link::open(&self.options, Duty::Maintenance).await?)
     }
 }

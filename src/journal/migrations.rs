@@ -3,27 +3,98 @@
 //! A database remembers number and checksum of every migration it has run, and a program that
 //! carries another text under the same number is refused. So a migration once released never
 //! changes, not even in a comment.
+//!
+//! Programs of two versions may run beside each other: one that does not know the newest migrations
+//! goes on as long as the schema says that it may (`schema_version.compatible_since`).
 
-use super::JournalError;
+use super::{JournalError, link::Link};
+use crate::backoff::Backoff;
 use sqlx::{
-    PgConnection, SqlSafeStr,
-    migrate::{Migration, MigrationType, Migrator},
+    SqlSafeStr,
+    migrate::{MigrateError, Migration, MigrationType, Migrator},
 };
+use std::time::Duration;
 
 /// Number, description and text of each, as the name of its file has them.
-const MIGRATIONS: [(i64, &str, &str); 2] = [
+const MIGRATIONS: [(i64, &str, &str); 3] = [
     (
         1,
         "journal",
         include_str!("../../migrations/0001_journal.sql"),
     ),
     (2, "views", include_str!("../../migrations/0002_views.sql")),
+    (
+        3,
+        "maintenance",
+        include_str!("../../migrations/0003_maintenance.sql"),
+    ),
 ];
 
-/// Runs the migrations that this database has not seen yet, one replica at a time.
-pub(super) async fn run(connection: &mut PgConnection) -> Result<(), JournalError> {
-    // `Migrator::run` wants any lifetime of the connection, which makes the future not `Send`.
-    Ok(migrator().run_direct(None, connection, false).await?)
+/// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
+/// one of them find at their next attempt that it is done.
+const MAX_TRIES: u32 = 10;
+const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
+
+/// Runs the migrations that this database has not seen yet. Each is a transaction, so replicas that
+/// do it at the same time need no lock: one commits it, the others' is undone and tried again.
+pub(super) async fn run(link: &mut Link) -> Result<(), JournalError> {
+    let mut failures = 0;
+    loop {
+        check(link).await?;
+        // `Migrator::run` wants any lifetime of the connection, which makes the future not `Send`.
+        let run = migrator().run_direct(None, link.unlimited(), false).await;
+        match run {
+            Err(MigrateError::Execute(_) | MigrateError::ExecuteMigration(..))
+                if failures + 1 < MAX_TRIES =>
+            {
+                tokio::time::sleep(RETRY_BACKOFF.delay(failures)).await;
+                failures += 1;
+            }
+            run => return Ok(run?),
+        }
+    }
+}
+
+/// Refuses a schema that a newer program has made, unless it says that this one can live with it.
+pub(super) async fn check(link: &mut Link) -> Result<(), JournalError> {
+    let knows = MIGRATIONS.map(|(version, ..)| version).into_iter().max();
+    let knows = knows.unwrap_or_default();
+    let exists = async |link: &mut Link, table| {
+        let query = sqlx::query_scalar(
+            "-- table_exists
+             select to_regclass($1) is not null",
+        );
+        query.bind(table).fetch_one(link).await
+    };
+    if !exists(link, "_sqlx_migrations").await? {
+        return Ok(());
+    }
+    let newest: Option<i64> = sqlx::query_scalar(
+        "-- newest_migration
+         select max(version)
+         from _sqlx_migrations",
+    )
+    .fetch_one(&mut *link)
+    .await?;
+    let newest = newest.filter(|newest| *newest > knows);
+    let Some(newest) = newest else {
+        return Ok(());
+    };
+    let needs = if exists(link, "schema_version").await? {
+        sqlx::query_scalar(
+            "-- compatible_since
+             select compatible_since
+             from schema_version",
+        )
+        .fetch_one(link)
+        .await?
+    } else {
+        newest
+    };
+    if needs > knows {
+        return Err(JournalError::TooNew { needs, knows });
+    }
+    Ok(())
 }
 
 fn migrator() -> Migrator {
@@ -31,7 +102,10 @@ fn migrator() -> Migrator {
         let kind = MigrationType::Simple;
         Migration::new(version, description.into(), kind, sql.into_sql_str(), false)
     };
-    Migrator::with_migrations(MIGRATIONS.map(migration).into())
+    let mut migrator = Migrator::with_migrations(MIGRATIONS.map(migration).into());
+    // Advisory locks do not pass every pooler, and which migrations may be unknown is checked.
+    migrator.set_locking(false).set_ignore_missing(true);
+    migrator
 }
 
 #[cfg(test)]
@@ -71,7 +145,10 @@ mod tests {
             .iter()
             .map(|migration| hexadecimal(&migration.checksum[..8]))
             .collect();
-        assert_eq!(checksums, ["512650d06a7b4323", "20fbc2503250174f"]);
+        assert_eq!(
+            checksums,
+            ["512650d06a7b4323", "20fbc2503250174f", "a3b1b58a16abd63d"]
+        );
     }
 
     fn hexadecimal(bytes: &[u8]) -> String {

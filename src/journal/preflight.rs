@@ -1,7 +1,6 @@
 //! Checks the server before the journal is trusted to it, and refuses one that could lose a commit.
 
-use super::JournalError;
-use sqlx::PgConnection;
+use super::{JournalError, link::Link};
 
 /// Days besides those of the retention: those made ahead, and those about to be dropped.
 const EXTRA_DAYS: u64 = 10;
@@ -20,7 +19,7 @@ pub struct Preflight {
 
 impl Preflight {
     /// Refuses a server that could lose or mangle what it acknowledged.
-    pub async fn run(self, connection: &mut PgConnection) -> Result<(), JournalError> {
+    pub(super) async fn run(self, connection: &mut Link) -> Result<(), JournalError> {
         let settings: (String, String, String, String) = sqlx::query_as(
             "-- server_settings
              select current_setting('fsync'), current_setting('full_page_writes'),
@@ -45,7 +44,7 @@ impl Preflight {
 
     /// Warns when the retained days take more locks than the server has: every read locks all of
     /// them, and many at once would fail.
-    async fn count_locks(self, connection: &mut PgConnection) -> Result<(), JournalError> {
+    async fn count_locks(self, connection: &mut Link) -> Result<(), JournalError> {
         let (per_transaction, transactions): (i64, i64) = sqlx::query_as(
             "-- lock_settings
              select current_setting('max_locks_per_transaction')::int8,

@@ -2,6 +2,7 @@
 
 pub(crate) mod attempt;
 pub(crate) mod completion;
+pub(crate) mod settings;
 pub(crate) mod submission;
 
 /// Reads a struct from the columns named like its fields: `from_row!(Row { a, b })`. A column after

@@ -4,7 +4,9 @@
 //!
 //! It never changes or invents a byte: it only passes on, withholds, or closes.
 
+#[path = "proxy/connection.rs"]
 mod connection;
+#[path = "proxy/framing.rs"]
 mod framing;
 
 use connection::Connection;

@@ -11,6 +11,9 @@ pub(crate) mod log;
 pub(crate) mod postgres;
 #[path = "../support/process.rs"]
 pub(crate) mod process;
+#[path = "../campaign/proxy.rs"]
+#[allow(dead_code)]
+pub(crate) mod proxy;
 pub(crate) mod server;
 pub(crate) mod standalone;
 #[path = "../support/stock_client.rs"]

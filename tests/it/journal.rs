@@ -3,6 +3,7 @@
 mod aged;
 mod appending;
 mod bodies;
+mod clocks;
 mod events;
 mod log;
 mod make;
@@ -14,12 +15,16 @@ mod retention;
 mod retention_pin;
 mod scene;
 mod sessions;
+mod silence;
 mod statements;
 
 use crate::harness::postgres;
 use rallypoint::{
     core::{BatchNo, Day, Epoch, Records, SchedulerImage, ShardId, Time},
-    journal::{Batch, Claim, Commit, Journal, JournalConfig, Ownership, Replica, TakeOver, Writer},
+    journal::{
+        Batch, Claim, Commit, Journal, JournalConfig, JournalError, Ownership, Replica, TakeOver,
+        Writer,
+    },
     postgres::COORDINATION,
 };
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
@@ -118,6 +123,13 @@ impl Owned {
 
     pub(crate) fn days_ago(&self, days: i32) -> Day {
         Day(self.now.day().0 - days)
+    }
+
+    /// Drops the days that are over, as the owner does.
+    pub(crate) async fn drop_days(&self) -> Result<u64, JournalError> {
+        let maintenance = self.journal.maintenance();
+        let calendar = maintenance.live(self.now, None).await?;
+        maintenance.drop_days(&calendar).await
     }
 
     /// Appends a batch, and goes on to the next number when it is durable.

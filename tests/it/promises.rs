@@ -8,5 +8,6 @@ mod memory;
 mod orders;
 mod outage;
 mod quotas;
+mod refused;
 mod release;
 mod retention;

@@ -146,7 +146,7 @@ impl Scene {
     /// comes back to the address of the owner it was; returns the error.
     async fn report_in_the_name_of_the_owner(&self) -> Option<Code> {
         let query = "select replica::text, address, shard.epoch, incarnation
-            from shard join replica using (shard)
+            from shard join lease using (shard) join replica using (shard)
             where replica = owner_id";
         let mut journal = connect(
             &self

@@ -95,9 +95,15 @@ impl Journal {
             };
         }
         if poisoned(&batch.records) {
-            return Commit::Rejected {
-                sqlstate: "22000".into(),
-                message: "poison".into(),
+            let (sqlstate, message) = ("22000".to_owned(), "poison".to_owned());
+            return if no % 2 == 0 {
+                Commit::Rejected { sqlstate, message }
+            } else {
+                Commit::RolledBack {
+                    sqlstate,
+                    message,
+                    blames: true,
+                }
             };
         }
         self.batches.push(batch.epoch);

@@ -59,6 +59,25 @@ impl Loop {
             .try_send(OwnershipRequest::Rebuild(self.driver.machine.epoch()));
     }
 
+    /// A database that has lost commits gives their numbers again: streams have told events that no
+    /// longer exist, and each is to find out when it is opened anew.
+    pub(super) fn notice_lost_batches(&mut self, last: BatchNo) {
+        let lost = self.driver.state.lost_since(last);
+        if lost == 0 {
+            return;
+        }
+        tracing::error!(
+            lost,
+            last = last.0,
+            "the coordination database has lost batches that it had acknowledged: was an older copy \
+             of it put in place, or a standby that lacked them?"
+        );
+        self.driver
+            .state
+            .set_error(format!("the database has lost {lost} acknowledged batches"));
+        self.driver.buffers.move_away();
+    }
+
     /// Another replica owns the shard: waiting callers learn that the effect is unknown, streams
     /// continue and executors report there. A batch in flight is left alone: it becomes durable
     /// only if its epoch is still valid.
@@ -164,7 +183,19 @@ pub(super) fn log_outcome(no: BatchNo, commit: &Commit, state: &ReplicaState) {
             "the shard is owned elsewhere, or the database has lost commits"
         ),
         Commit::Rejected { sqlstate, message } => {
-            tracing::error!(batch = no.0, %sqlstate, %message, "the database rejected a batch")
+            tracing::error!(batch = no.0, %sqlstate, %message, "the database rejected a batch");
+            state.set_error(message.clone());
+        }
+        Commit::RolledBack {
+            sqlstate, message, ..
+        } => {
+            tracing::error!(
+                batch = no.0,
+                %sqlstate,
+                %message,
+                "the database did not accept a batch; it is sent again"
+            );
+            state.set_error(message.clone());
         }
         Commit::Unknown { message } => {
             tracing::warn!(

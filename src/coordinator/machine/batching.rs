@@ -105,6 +105,8 @@ impl Machine {
             batch,
             decided,
             pause: RESEND_MIN,
+            refusals: 0,
+            uncertain: false,
         });
         false
     }

@@ -4,7 +4,7 @@
 //! Whatever happens to a batch, completions and closed streams in it are kept for the rebuilt core.
 
 use super::{
-    Decided, Machine, State,
+    Decided, InFlight, Machine, State,
     envelope::{Envelope, split, storable, survives},
     event::{Effect, Release},
 };
@@ -17,6 +17,8 @@ use std::time::Duration;
 /// Wait before a batch is sent again, doubled up to `RESEND_MAX`.
 pub(super) const RESEND_MIN: Duration = Duration::from_millis(50);
 const RESEND_MAX: Duration = Duration::from_secs(2);
+/// How often Postgres says that it did not accept a batch before it is taken apart.
+const MAX_REFUSALS: u32 = 5;
 
 impl Machine {
     /// The batch in flight has this outcome. Ignored when it is a batch of an earlier core.
@@ -47,13 +49,35 @@ impl Machine {
                 }));
             }
             Commit::Unknown { .. } => {
-                effects.push(Effect::Append(flight.batch.clone(), flight.pause));
-                flight.pause = (flight.pause * 2).min(RESEND_MAX);
-                self.in_flight = Some(flight);
+                flight.uncertain = true;
+                self.resend(flight, effects);
             }
             Commit::Fenced => self.rebuild(flight.decided, effects),
+            // What brings no command is nobody's fault, and stays what has to be written.
+            Commit::Rejected { .. } if flight.decided.commands.is_empty() => {
+                self.resend(flight, effects)
+            }
             Commit::Rejected { .. } => self.isolate(flight.decided, effects),
+            Commit::RolledBack { blames, .. } => {
+                flight.refusals += 1;
+                let alone = self.isolating && !blames;
+                match () {
+                    _ if alone || flight.decided.commands.is_empty() => {
+                        self.resend(flight, effects)
+                    }
+                    _ if flight.refusals < MAX_REFUSALS => self.resend(flight, effects),
+                    // An earlier send may have written it after all.
+                    _ if flight.uncertain => self.rebuild(flight.decided, effects),
+                    _ => self.isolate(flight.decided, effects),
+                }
+            }
         }
+    }
+
+    fn resend(&mut self, mut flight: InFlight, effects: &mut Vec<Effect>) {
+        effects.push(Effect::Append(flight.batch.clone(), flight.pause));
+        flight.pause = (flight.pause * 2).min(RESEND_MAX);
+        self.in_flight = Some(flight);
     }
 
     /// The batch can never be durable, so the core is wrong about everything since. Callers learn
@@ -107,5 +131,131 @@ impl Machine {
         self.open_bytes = 0;
         self.isolating = false;
         effects.push(Effect::Recover);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coordinator::machine::Event;
+    use crate::core::{
+        Caller, Command, Epoch, Handle, Namespace, Settings, ShardId, Ticket, Verb,
+        model::limits::Limits,
+    };
+    use std::sync::Arc;
+
+    const NOW: Time = Time(1_800_000_000_000_000);
+
+    fn recovered(epoch: i64, last: i64) -> Event {
+        Event::Recovered {
+            schedulers: Vec::new(),
+            epoch: Epoch(epoch),
+            last_batch: BatchNo(last),
+            window: None,
+        }
+    }
+
+    /// An owner of which two callers have asked something that leaves records.
+    fn asked() -> Machine {
+        let mut machine = Machine::new(ShardId(0), Limits::default()).0;
+        machine.step(NOW, [recovered(1, 0)]);
+        machine.step(NOW, [1, 2].map(open));
+        machine
+    }
+
+    fn open(ticket: u8) -> Event {
+        let caller = Caller {
+            namespace: Namespace::default_namespace(),
+            name: "test".into(),
+        };
+        let verb = Verb::Open {
+            settings: Arc::new(Settings::default()),
+            request: None,
+        };
+        Event::Command(Envelope {
+            ticket: Some(Ticket(ticket.into())),
+            command: Command::Call {
+                caller,
+                handle: Handle::new(ShardId(0), 1, [ticket; 10]),
+                verb,
+            },
+        })
+    }
+
+    fn refused(no: i64, blames: bool) -> Event {
+        let commit = Commit::RolledBack {
+            sqlstate: "XX000".into(),
+            message: "no".into(),
+            blames,
+        };
+        Event::Commit(BatchNo(no), commit)
+    }
+
+    /// Refuses a batch until something else is done than to send it again.
+    fn refuse(machine: &mut Machine, no: i64) -> Vec<Effect> {
+        for _ in 0..100 {
+            let effects = machine.step(NOW, [refused(no, true)]);
+            if !matches!(effects.as_slice(), [Effect::Append(..)]) {
+                return effects;
+            }
+        }
+        panic!("it is sent again for ever");
+    }
+
+    fn replies(effects: &[Effect]) -> Vec<(u64, bool)> {
+        let actions = effects.iter().filter_map(|effect| match effect {
+            Effect::Release(release) => Some(&release.actions),
+            _ => None,
+        });
+        let reply = |action: &Action| match action {
+            Action::Reply(ticket, reply) => Some((ticket.0, !matches!(reply, Reply::Rejected(_)))),
+            _ => None,
+        };
+        actions.flatten().filter_map(reply).collect()
+    }
+
+    #[test]
+    fn a_batch_that_is_refused_again_and_again_is_taken_apart_and_only_the_culprit_fails() {
+        let mut machine = asked();
+        let effects = refuse(&mut machine, 1);
+        assert!(
+            matches!(effects.as_slice(), [Effect::Recover]),
+            "{effects:?}"
+        );
+        machine.step(NOW, [recovered(2, 0)]);
+        let effects = refuse(&mut machine, 1);
+        assert_eq!(replies(&effects), [(1, false)]);
+        machine.step(NOW, [recovered(3, 0)]);
+        let effects = machine.step(NOW, [Event::Commit(BatchNo(1), Commit::Durable)]);
+        assert_eq!(replies(&effects), [(2, true)]);
+    }
+
+    #[test]
+    fn a_batch_that_may_have_been_written_before_it_was_refused_is_not_applied_again() {
+        let mut machine = asked();
+        let unknown = Commit::Unknown {
+            message: "no answer".into(),
+        };
+        machine.step(NOW, [Event::Commit(BatchNo(1), unknown)]);
+        let effects = refuse(&mut machine, 1);
+        assert!(
+            matches!(effects.as_slice(), [Effect::Recover]),
+            "{effects:?}"
+        );
+        assert!(machine.undecided_tickets().is_empty());
+    }
+
+    #[test]
+    fn a_single_command_is_not_blamed_for_a_server_without_memory() {
+        let mut machine = asked();
+        refuse(&mut machine, 1);
+        machine.step(NOW, [recovered(2, 0)]);
+        for _ in 0..100 {
+            let effects = machine.step(NOW, [refused(1, false)]);
+            assert!(
+                matches!(effects.as_slice(), [Effect::Append(..)]),
+                "{effects:?}"
+            );
+        }
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn survives(command: &Command) -> bool {
     )
 }
 
-/// One completion per command, so that one of them can be the culprit.
+/// One completion or checkpoint per command, so that one of them can be the culprit.
 pub(super) fn split(commands: Vec<Envelope>) -> Vec<Envelope> {
     let mut out = Vec::with_capacity(commands.len());
     for envelope in commands {
@@ -46,6 +46,18 @@ pub(super) fn split(commands: Vec<Envelope>) -> Vec<Envelope> {
                     ticket: None,
                     command: Command::Completed(vec![c]),
                 }))
+            }
+            // The caller is answered with the last one.
+            Command::Checkpoint(mut handles) if handles.len() > 1 => {
+                let last = handles.pop();
+                out.extend(handles.into_iter().map(|handle| Envelope {
+                    ticket: None,
+                    command: Command::Checkpoint(vec![handle]),
+                }));
+                out.push(Envelope {
+                    command: Command::Checkpoint(last.into_iter().collect()),
+                    ..envelope
+                });
             }
             command => out.push(Envelope {
                 command,

@@ -71,6 +71,17 @@ impl ReplicaState {
         state.error.clear();
     }
 
+    /// How many batches are missing of those that this replica has seen durable, when the journal
+    /// ends with `last`.
+    pub(crate) fn lost_since(&self, last: BatchNo) -> i64 {
+        let mut state = self.lock();
+        let known = state.last_batch.map_or(last, |(known, _)| known);
+        if known > last {
+            state.last_batch = Some((last, Instant::now()));
+        }
+        (known.0 - last.0).max(0)
+    }
+
     pub(crate) fn set_error(&self, error: impl Into<String>) {
         self.lock().error = error.into();
     }

@@ -28,6 +28,9 @@ pub struct Settings {
     pub on_abandon: ReleaseMode,
     /// Free labels.
     pub labels: BTreeMap<String, String>,
+    /// What a newer version has set besides, as JSON; the journal keeps it.
+    #[serde(skip)]
+    pub unknown: Option<Arc<str>>,
 }
 
 impl Default for Settings {
@@ -42,6 +45,7 @@ impl Default for Settings {
             idle_timeout: Duration::from_secs(24 * 3600),
             on_abandon: ReleaseMode::default(),
             labels: BTreeMap::new(),
+            unknown: None,
         }
     }
 }

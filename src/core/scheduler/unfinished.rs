@@ -1,8 +1,8 @@
 //! The unfinished tasks of a scheduler as ranges of their numbers, updated task by task, so that a
 //! checkpoint costs what it writes and not what waits.
 //!
-//! Invariant: the tasks of a range were submitted on one day, so that the first range tells how old
-//! the oldest row is that recovery needs.
+//! Invariant: the tasks of a range were submitted on one day, so that the ranges tell how old the
+//! oldest row is that recovery needs.
 
 use crate::core::{Day, Seq};
 use std::collections::BTreeMap;
@@ -93,9 +93,10 @@ impl Unfinished {
         ranges
     }
 
-    /// When the oldest task was submitted.
+    /// The earliest day on which one of them was submitted: not always that of the first one, as a
+    /// clock may have been ahead.
     pub(crate) fn first_day(&self) -> Option<Day> {
-        self.0.first_key_value().map(|(_, (_, day))| *day)
+        self.0.values().map(|(_, day)| *day).min()
     }
 
     fn overlapping(&self, first: Seq, last: Seq) -> impl Iterator<Item = (Seq, (Seq, Day))> {

@@ -8,6 +8,7 @@ use crate::core::{Handle, ReleaseMode, SchedulerImage, Seq};
 use crate::journal::{
     days::Days,
     encoding::{Blobs, Date, Stamp},
+    rows::settings,
 };
 use bytes::Bytes;
 use serde::Serialize;
@@ -97,7 +98,8 @@ impl Schedulers {
                 .push(image.request.map(|request| request.id));
             self.request_hash
                 .push(image.request.map(|request| request.hash));
-            self.settings.row(Some(json(&image.settings)?));
+            self.settings
+                .row(Some(settings::encode(&image.settings)?.into()));
             self.state.push(image.state as i16);
             self.release_mode
                 .push(image.release_mode.map(release_mode_number));

@@ -4,8 +4,7 @@
 
 use super::{Maintenance, partition};
 use crate::core::BatchNo;
-use crate::journal::JournalError;
-use sqlx::PgConnection;
+use crate::journal::{JournalError, duty::Duty, link::Link};
 
 /// Numbers in one partition.
 const RANGE: i64 = 1_000_000;
@@ -18,11 +17,11 @@ impl Maintenance {
     /// Makes the ranges ahead of the last batch and drops those behind it. Cheap when there is
     /// nothing to do.
     pub async fn turn_batches(&self) -> Result<(), JournalError> {
-        let mut connection = self.connect().await?;
+        let mut connection = Link::open(&self.options, Duty::Batches).await?;
         self.ensure_batches(&mut connection).await?;
         let every_shard = last_batches(&mut connection).await?;
         let Some(first) = every_shard.iter().min().map(|last| last / RANGE - BEHIND) else {
-            return self.close(connection).await;
+            return connection.close().await;
         };
         partition::finish(&mut connection, "batch", |name| {
             number(name).is_some_and(|number| number < first)
@@ -33,7 +32,7 @@ impl Maintenance {
                 partition::remove(&mut connection, "batch", &partition.name).await?;
             }
         }
-        self.close(connection).await
+        connection.close().await
     }
 
     /// The first number of the next range. Call [`Maintenance::turn_batches`] when the last batch
@@ -42,10 +41,7 @@ impl Maintenance {
         BatchNo((last.0 / RANGE + 1) * RANGE)
     }
 
-    pub(crate) async fn ensure_batches(
-        &self,
-        connection: &mut PgConnection,
-    ) -> Result<(), JournalError> {
+    pub(super) async fn ensure_batches(&self, connection: &mut Link) -> Result<(), JournalError> {
         let last: Option<i64> = sqlx::query_scalar(
             "-- last_batch_of_shard
              select max(batch_no)
@@ -72,7 +68,7 @@ impl Maintenance {
 }
 
 /// The last batch of every shard: a range is dropped when no shard needs it.
-async fn last_batches(connection: &mut PgConnection) -> Result<Vec<i64>, JournalError> {
+async fn last_batches(connection: &mut Link) -> Result<Vec<i64>, JournalError> {
     let last = sqlx::query_scalar(
         "-- last_batches
          select coalesce((select max(b.batch_no) from batch b where b.shard = s.shard), 0)

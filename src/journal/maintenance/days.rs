@@ -6,17 +6,18 @@
 //! and the few rows of tasks that are unfinished, or ended within the retention, are moved to the
 //! current day.
 
-use super::{Maintenance, partition};
+use super::{Maintenance, calendar::Calendar, partition};
 use crate::{
     backoff::Backoff,
     core::{Day, Handle},
     journal::{
         JournalError,
         days::{Days, TABLES, date, partition as name_of},
+        duty::Duty,
         encoding::Date,
+        link::Link,
     },
 };
-use sqlx::PgConnection;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -27,24 +28,27 @@ const MAX_TRIES: u32 = 10;
 const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 
 impl Maintenance {
-    /// Makes missing partitions: of the days from yesterday to a week ahead, and of the next
-    /// batches.
-    pub async fn ensure_partitions(&self) -> Result<(), JournalError> {
+    /// Makes missing partitions: of the days from the one before `today` to a week ahead, and of
+    /// the next batches; `None`: the database says what day it is.
+    pub async fn ensure_partitions(&self, today: Option<Day>) -> Result<(), JournalError> {
         let mut connection = self.connect().await?;
-        let mut made = self.make_all(&mut connection).await;
+        let today = match today {
+            Some(today) => today,
+            None => today_of_database(&mut connection).await?,
+        };
+        let mut made = self.make_all(&mut connection, today).await;
         for failures in 0..MAX_TRIES - 1 {
             if made.is_ok() {
                 break;
             }
             tokio::time::sleep(RETRY_BACKOFF.delay(failures)).await;
-            made = self.make_all(&mut connection).await;
+            made = self.make_all(&mut connection, today).await;
         }
         made?;
-        self.close(connection).await
+        connection.close().await
     }
 
-    async fn make_all(&self, connection: &mut PgConnection) -> Result<(), JournalError> {
-        let today = today(connection).await?;
+    async fn make_all(&self, connection: &mut Link, today: Day) -> Result<(), JournalError> {
         for table in TABLES {
             let attached = partition::attached(connection, table).await?;
             for day in (-1..=DAYS_AHEAD).map(|ahead| Day(today.0 + ahead)) {
@@ -58,34 +62,70 @@ impl Maintenance {
         self.ensure_batches(connection).await
     }
 
+    /// Makes the rows that were written since the last time easy to find by their time, which a new
+    /// owner looks for; `day` is where they were written.
+    pub async fn summarize_times(&self, day: Day) -> Result<(), JournalError> {
+        let mut connection = Link::open(&self.options, Duty::Batches).await?;
+        sqlx::query(
+            "-- summarize_times
+             select brin_summarize_new_values(i.inhrelid::regclass)
+             from pg_inherits i
+             join pg_index x on x.indexrelid = i.inhrelid
+             where i.inhparent = 'submission_times'::regclass and x.indrelid = to_regclass($1)",
+        )
+        .bind(name_of("submission", day)?)
+        .execute(&mut connection)
+        .await?;
+        connection.close().await
+    }
+
     /// At most `limit` open schedulers whose checkpoint needs rows of a day that is due to be
     /// dropped.
-    pub async fn stale_checkpoints(&self, limit: u32) -> Result<Vec<Handle>, JournalError> {
+    pub async fn stale_checkpoints(
+        &self,
+        calendar: &Calendar,
+        limit: u32,
+    ) -> Result<Vec<Handle>, JournalError> {
         let mut connection = self.connect().await?;
-        let today = today(&mut connection).await?;
         let mut stale = Vec::new();
-        for (_, day) in self.expired(&mut connection, today).await? {
+        for (_, day) in self.expired(&mut connection, calendar).await? {
             stale.extend(self.stale(&mut connection, day, limit).await?);
             if !stale.is_empty() {
                 break;
             }
         }
-        self.close(connection).await?;
+        connection.close().await?;
         Ok(stale)
     }
 
-    /// Drops the days that are due and that no checkpoint needs. Returns how many partitions.
-    pub async fn drop_days(&self) -> Result<u64, JournalError> {
-        let mut connection = self.connect().await?;
-        let today = today(&mut connection).await?;
+    /// Drops the days that are due and that no checkpoint needs. Returns how many partitions. What
+    /// an open reader holds is left for the next time, and does not keep the others.
+    pub async fn drop_days(&self, calendar: &Calendar) -> Result<u64, JournalError> {
+        let (mut dropped, mut first_error) = (0, None);
         for table in TABLES {
-            let old =
-                |name: &str| day_of(table, name).is_some_and(|day| self.is_over(table, day, today));
-            partition::finish(&mut connection, table, old).await?;
+            match self.drop_days_of(table, calendar).await {
+                Ok(more) => dropped += more,
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
         }
-        let current = Days::read(&mut connection).await?.partition_of(today);
+        first_error.map_or(Ok(dropped), Err)
+    }
+
+    async fn drop_days_of(
+        &self,
+        table: &'static str,
+        calendar: &Calendar,
+    ) -> Result<u64, JournalError> {
+        let mut connection = self.connect().await?;
+        let old =
+            |name: &str| day_of(table, name).is_some_and(|day| self.is_over(table, day, calendar));
+        partition::finish(&mut connection, table, old).await?;
+        let current = Days::read(&mut connection)
+            .await?
+            .partition_of(calendar.today);
         let mut dropped = 0;
-        for (table, day) in self.expired(&mut connection, today).await? {
+        let expired = self.expired(&mut connection, calendar).await?;
+        for (_, day) in expired.into_iter().filter(|(of, _)| *of == table) {
             if day >= current || !self.stale(&mut connection, day, 1).await?.is_empty() {
                 continue;
             }
@@ -101,15 +141,15 @@ impl Maintenance {
             tracing::info!(table, day = %date(day)?, "a day is over its retention and was dropped");
             dropped += 1;
         }
-        self.close(connection).await?;
+        connection.close().await?;
         Ok(dropped)
     }
 
     /// Partitions that are due to be dropped, the oldest day first.
     async fn expired(
         &self,
-        connection: &mut PgConnection,
-        today: Day,
+        connection: &mut Link,
+        calendar: &Calendar,
     ) -> Result<Vec<(&'static str, Day)>, JournalError> {
         let mut expired = Vec::new();
         for table in TABLES {
@@ -119,7 +159,7 @@ impl Maintenance {
                 .filter(|partition| !partition.pending)
                 .filter_map(|partition| day_of(table, &partition.name));
             expired.extend(
-                days.filter(|day| self.is_over(table, *day, today))
+                days.filter(|day| self.is_over(table, *day, calendar))
                     .map(|day| (table, day)),
             );
         }
@@ -127,14 +167,13 @@ impl Maintenance {
         Ok(expired)
     }
 
-    fn is_over(&self, table: &str, day: Day, today: Day) -> bool {
-        let days = i64::from(self.retention_days) + i64::from(table != "completion");
-        i64::from(day.0) + days < i64::from(today.0)
+    fn is_over(&self, table: &str, day: Day, calendar: &Calendar) -> bool {
+        calendar.is_over(day, self.retention_days + u32::from(table != "completion"))
     }
 
     async fn stale(
         &self,
-        connection: &mut PgConnection,
+        connection: &mut Link,
         day: Day,
         limit: u32,
     ) -> Result<Vec<Handle>, JournalError> {
@@ -174,7 +213,7 @@ impl Maintenance {
 }
 
 /// The current day by the database.
-async fn today(connection: &mut PgConnection) -> Result<Day, JournalError> {
+async fn today_of_database(connection: &mut Link) -> Result<Day, JournalError> {
     let today: Date = sqlx::query_scalar(
         "-- today
          select (now() at time zone 'utc')::date",

@@ -3,8 +3,8 @@
 //!
 //! Rows are deleted in slices, so that no statement lasts long.
 
-use super::Maintenance;
-use crate::journal::JournalError;
+use super::{Maintenance, calendar::Calendar};
+use crate::journal::{JournalError, encoding::Stamp};
 
 /// Schedulers deleted by one statement.
 const SLICE_ROWS: i64 = 1_000;
@@ -14,7 +14,8 @@ const MAX_SLICES: u32 = 1_000;
 impl Maintenance {
     /// Deletes schedulers released before the retention began, once their whole log is gone.
     /// Returns how many.
-    pub async fn drop_ended_schedulers(&self) -> Result<u64, JournalError> {
+    pub async fn drop_ended_schedulers(&self, calendar: &Calendar) -> Result<u64, JournalError> {
+        let retained = calendar.begin_of_retained(self.retention_days);
         let mut connection = self.connect().await?;
         let mut dropped = 0;
         for _ in 0..MAX_SLICES {
@@ -25,7 +26,7 @@ impl Maintenance {
                      from scheduler r
                      where r.shard = $1
                          and r.state = 3
-                         and r.released_at < now() - $2 * interval '1 day'
+                         and r.released_at < $2
                          and not exists (
                              select
                              from submission s
@@ -46,7 +47,7 @@ impl Maintenance {
                  where r.shard = $1 and r.handle = old.handle and r.state = 3",
             )
             .bind(self.shard.0)
-            .bind(f64::from(self.retention_days))
+            .bind(Stamp(retained))
             .bind(SLICE_ROWS)
             .execute(&mut connection)
             .await?
@@ -56,21 +57,29 @@ impl Maintenance {
                 break;
             }
         }
-        self.close(connection).await?;
+        connection.close().await?;
         Ok(dropped)
     }
 
-    /// Deletes runs of servers not seen for a day.
+    /// Deletes runs of servers not seen for a day, of which nothing may still run: what they had
+    /// slots for counts until their executors are fenced and their sessions shown dead.
     pub async fn drop_old_replicas(&self) -> Result<(), JournalError> {
         let mut connection = self.connect().await?;
         sqlx::query(
             "-- drop_old_replicas
-             delete from replica
-             where shard = $1 and seen_at < now() - interval '1 day'",
+             delete from replica r
+             where r.shard = $1
+                 and r.seen_at < now() - interval '1 day'
+                 and r.fenced >= r.incarnation
+                 and not exists (
+                     select
+                     from session s
+                     where s.shard = $1 and s.replica = r.replica
+                 )",
         )
         .bind(self.shard.0)
         .execute(&mut connection)
         .await?;
-        self.close(connection).await
+        connection.close().await
     }
 }

@@ -5,8 +5,7 @@
 
 use super::Maintenance;
 use crate::core::Day;
-use crate::journal::{JournalError, encoding::Date, rows::completion::narrow_row};
-use sqlx::PgConnection;
+use crate::journal::{JournalError, encoding::Date, link::Link, rows::completion::narrow_row};
 use uuid::Uuid;
 
 /// Schedulers of a day searched by one statement.
@@ -98,7 +97,7 @@ impl Maintenance {
     /// Moves the rows of `day` that are still needed to the day `to`.
     pub(super) async fn move_needed_rows(
         &self,
-        connection: &mut PgConnection,
+        connection: &mut Link,
         day: Day,
         to: Day,
     ) -> Result<(), JournalError> {
@@ -114,7 +113,7 @@ impl Maintenance {
     /// The last of the next schedulers that have rows of a day; `None`: there are no more.
     async fn next_schedulers(
         &self,
-        connection: &mut PgConnection,
+        connection: &mut Link,
         day: Day,
         above: Uuid,
     ) -> Result<Option<Uuid>, JournalError> {
@@ -143,7 +142,7 @@ impl Maintenance {
     /// Moves the rows of the schedulers above the first handle, up to the second.
     async fn move_needed_rows_of(
         &self,
-        connection: &mut PgConnection,
+        connection: &mut Link,
         day: Day,
         to: Day,
         of: (Uuid, Uuid),
@@ -179,7 +178,7 @@ impl Maintenance {
     /// The needed rows of the schedulers above the first handle, up to the second.
     async fn needed_rows(
         &self,
-        connection: &mut PgConnection,
+        connection: &mut Link,
         day: Day,
         (above, up_to): (Uuid, Uuid),
     ) -> Result<Vec<(Uuid, i64)>, JournalError> {
@@ -197,7 +196,7 @@ impl Maintenance {
     /// Moves the attempts of unfinished tasks from `day` to the day `to`.
     pub(super) async fn move_needed_attempts(
         &self,
-        connection: &mut PgConnection,
+        connection: &mut Link,
         day: Day,
         to: Day,
     ) -> Result<(), JournalError> {
@@ -213,7 +212,7 @@ impl Maintenance {
                      where r.shard = $1
                          and r.handle = a.handle
                          and r.state <> 3
-                         and r.unfinished @> a.seq
+                         and (r.unfinished @> a.seq or a.seq > r.highest_seq)
                      offset 0
                  )",
         )

@@ -2,11 +2,18 @@
 //! other replicas are alive.
 
 use crate::core::{Epoch, ShardId, Time};
-use crate::journal::{JournalError, Replica, duty::Duty, encoding::Stamp, rows::from_row};
-use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
+use crate::journal::{
+    JournalError, Replica,
+    duty::{AnswerTimeout, Duty},
+    encoding::Stamp,
+    link::Link,
+    rows::from_row,
+};
+use sqlx::postgres::PgConnectOptions;
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
+/// The longest a heartbeat takes, however often the one before took too long.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a heartbeat found.
@@ -58,10 +65,11 @@ impl Membership {
 /// The connection of the heartbeat; it connects when needed.
 pub struct Heartbeat {
     options: PgConnectOptions,
-    connection: Option<PgConnection>,
+    connection: Option<Link>,
     shard: ShardId,
     replica: Replica,
     lease: Duration,
+    timeout: AnswerTimeout,
     /// Shutting down; other replicas read it from the row.
     pub stopping: bool,
 }
@@ -100,11 +108,13 @@ impl Heartbeat {
         lease: Duration,
     ) -> Self {
         Heartbeat {
-            options: Duty::Heartbeat.options(options),
+            options: options.clone(),
             connection: None,
             shard,
             replica,
             lease,
+            // Half the lease: a silent connection is replaced while there is time to renew it.
+            timeout: AnswerTimeout::new((lease / 2).min(HEARTBEAT_TIMEOUT), HEARTBEAT_TIMEOUT),
             stopping: false,
         }
     }
@@ -112,10 +122,12 @@ impl Heartbeat {
     /// Renews the lease of `epoch` (`None`: not the owner) and the replica's own row. After an
     /// error the lease may not have been renewed, and the next heartbeat uses a new connection.
     pub async fn renew(&mut self, epoch: Option<Epoch>) -> Result<HeartbeatReading, JournalError> {
-        let timeout = HEARTBEAT_TIMEOUT.min(self.lease * 2);
-        let reading = tokio::time::timeout(timeout, self.send(epoch))
+        let limit = self.timeout.limit();
+        let reading = tokio::time::timeout(limit, self.send(epoch))
             .await
             .unwrap_or(Err(JournalError::Timeout));
+        self.timeout
+            .note(!matches!(reading, Err(JournalError::Timeout)));
         if reading.is_err() {
             self.connection = None;
         }
@@ -125,15 +137,20 @@ impl Heartbeat {
     async fn send(&mut self, epoch: Option<Epoch>) -> Result<HeartbeatReading, JournalError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => PgConnection::connect_with(&self.options).await?,
+            None => Link::open(&self.options, Duty::Heartbeat).await?,
         };
         let row: Row = sqlx::query_as(
             "-- heartbeat
-             with lease as (
-                 update shard
+             with renewed as (
+                 update lease l
                  set lease_until = now() + $5 * interval '1 microsecond'
-                 where shard = $1 and epoch = $2 and owner_id = $3 and handover_to is null
-                 returning lease_until
+                 from shard s
+                 where l.shard = $1
+                     and s.shard = l.shard
+                     and s.epoch = $2
+                     and l.owner_id = $3
+                     and l.handover_to is null
+                 returning l.lease_until
              ),
              me as (
                  insert into replica (shard, replica, name, address, stopping, epoch, started_at,
@@ -147,11 +164,12 @@ impl Heartbeat {
                      epoch = excluded.epoch,
                      seen_at = excluded.seen_at
              )
-             select clock_timestamp() as now, lease.lease_until, s.epoch, s.owner_id,
-                 case when s.owner is not null then s.lease_until end as owned_until, s.handover_to,
+             select clock_timestamp() as now, renewed.lease_until, s.epoch, l.owner_id,
+                 case when l.owner is not null then l.lease_until end as owned_until, l.handover_to,
                  m.ids, m.names, m.addresses, m.stopping
              from shard s
-             left join lease on true
+             join lease l on l.shard = s.shard
+             left join renewed on true
              cross join lateral (
                  select coalesce(array_agg(r.replica order by r.started_at desc), '{}') as ids,
                      coalesce(array_agg(r.name order by r.started_at desc), '{}') as names,

@@ -3,13 +3,53 @@
 //! Every change of owner begins a new epoch, which fences the writer of the old one.
 
 use crate::core::{BatchNo, Epoch, ShardId, Time};
-use crate::journal::{Journal, JournalError, Replica, encoding::Stamp};
-use sqlx::{Connection, PgConnection};
+use crate::journal::{Journal, JournalError, Replica, duty::Duty, encoding::Stamp, link::Link};
 use std::time::Duration;
 use uuid::Uuid;
 
 /// How long to wait when the owner's append holds the lock of the shard's row.
 const LOCKED_POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+const TAKE_OVER: &str = "-- take_over
+with free as materialized (
+    select s.shard
+    from shard s
+    join lease l on l.shard = s.shard
+    where s.shard = $1
+        and case $6::text
+            when 'start' then l.owner is null or l.owner = $2 or l.handover_to = $3
+            when 'successor'
+                then l.owner is null or l.lease_until < now() or l.handover_to = $3
+            else l.owner_id = $3 and s.epoch = $7
+        end
+    for update skip locked
+),
+me as (
+    insert into replica (shard, replica, name, address, epoch, started_at, seen_at)
+    select $1, $3, $2, $5, 0, now(), now()
+    on conflict on constraint replica_pkey do update
+    set seen_at = excluded.seen_at
+),
+begun as (
+    update shard s
+    set epoch = s.epoch + 1
+    from free
+    where s.shard = $1 and s.shard = free.shard
+    returning s.epoch
+),
+leased as (
+    update lease l
+    set owner = $2,
+        owner_id = $3,
+        lease_until = now() + $4 * interval '1 microsecond',
+        handover_to = null
+    from free
+    where l.shard = $1 and l.shard = free.shard
+    returning l.lease_until
+)
+select begun.epoch, clock_timestamp(), leased.lease_until
+from begun
+cross join leased";
 
 /// An ownership of the shard that has just begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +91,7 @@ impl Journal {
         claim: Claim,
         lease: Duration,
     ) -> Result<TakeOver, JournalError> {
-        let mut connection = self.connect().await?;
+        let mut connection = self.connect(Duty::Ownership).await?;
         let taken = take(&mut connection, self.shard(), replica, claim, lease).await?;
         let outcome = match taken {
             Some((epoch, now, lease_until)) => {
@@ -77,15 +117,16 @@ impl Journal {
         epoch: Epoch,
         successor: Option<Uuid>,
     ) -> Result<bool, JournalError> {
-        let mut connection = self.connect().await?;
+        let mut connection = self.connect(Duty::Ownership).await?;
         let given = sqlx::query(
             "-- hand_over
-             update shard
+             update lease l
              set lease_until = now(),
                  handover_to = $4,
-                 owner = case when $4 is not null then owner end,
-                 owner_id = case when $4 is not null then owner_id end
-             where shard = $1 and epoch = $2 and owner_id = $3",
+                 owner = case when $4 is not null then l.owner end,
+                 owner_id = case when $4 is not null then l.owner_id end
+             from shard s
+             where l.shard = $1 and s.shard = l.shard and s.epoch = $2 and l.owner_id = $3",
         )
         .bind(self.shard().0)
         .bind(epoch.0)
@@ -101,45 +142,13 @@ impl Journal {
 /// The new epoch, the time of the database, and the end of the lease; `None`: the claim does not
 /// hold, or an append holds the lock of the shard's row.
 async fn take(
-    connection: &mut PgConnection,
+    connection: &mut Link,
     shard: ShardId,
     replica: &Replica,
     claim: Claim,
     lease: Duration,
 ) -> Result<Option<(i64, Stamp, Stamp)>, JournalError> {
-    let query = sqlx::query_as(
-        "-- take_over
-         with free as materialized (
-             select shard
-             from shard
-             where shard = $1
-                 and case $6::text
-                     when 'start' then owner is null or owner = $2 or handover_to = $3
-                     when 'successor' then owner is null or lease_until < now() or handover_to = $3
-                     else owner_id = $3 and epoch = $7
-                 end
-             for update skip locked
-         ),
-         me as (
-             insert into replica (shard, replica, name, address, epoch, started_at, seen_at)
-             select $1, $3, $2, $5, 0, now(), now()
-             on conflict on constraint replica_pkey do update
-             set seen_at = excluded.seen_at
-         ),
-         taken as (
-             update shard s
-             set epoch = s.epoch + 1,
-                 owner = $2,
-                 owner_id = $3,
-                 lease_until = now() + $4 * interval '1 microsecond',
-                 handover_to = null
-             from free
-             where s.shard = $1 and s.shard = free.shard
-             returning s.epoch, s.lease_until
-         )
-         select epoch, clock_timestamp(), lease_until
-         from taken",
-    );
+    let query = sqlx::query_as(TAKE_OVER);
     let (kind, epoch) = match claim {
         Claim::Start => ("start", 0),
         Claim::Successor => ("successor", 0),
@@ -159,10 +168,7 @@ async fn take(
 
 /// The last batch. A separate statement, because its snapshot must be younger than the new epoch,
 /// which fences the old owner.
-async fn last_batch(
-    connection: &mut PgConnection,
-    shard: ShardId,
-) -> Result<BatchNo, JournalError> {
+async fn last_batch(connection: &mut Link, shard: ShardId) -> Result<BatchNo, JournalError> {
     let no: Option<i64> = sqlx::query_scalar(
         "-- last_batch
          select max(batch_no)
@@ -176,14 +182,11 @@ async fn last_batch(
         .ok_or_else(|| JournalError::corrupt(format!("shard {} has no batch", shard.0)))
 }
 
-async fn lease_left(
-    connection: &mut PgConnection,
-    shard: ShardId,
-) -> Result<Duration, JournalError> {
+async fn lease_left(connection: &mut Link, shard: ShardId) -> Result<Duration, JournalError> {
     let left: Option<(Stamp, Option<Stamp>)> = sqlx::query_as(
         "-- lease_left
          select clock_timestamp(), lease_until
-         from shard
+         from lease
          where shard = $1",
     )
     .bind(shard.0)

@@ -10,7 +10,11 @@ use crate::core::{
 };
 use crate::journal::{
     Journal, JournalError,
-    encoding::Stamp,
+    days::Days,
+    duty::Duty,
+    encoding::{Date, Stamp},
+    link::{Link, is_lapse},
+    migrations,
     rows::{
         attempt::AttemptRow,
         from_row,
@@ -18,28 +22,41 @@ use crate::journal::{
     },
 };
 use futures_util::TryStreamExt;
-use sqlx::{Connection, PgConnection};
 use std::{collections::HashMap, time::Duration};
 use uuid::Uuid;
 
 /// All schedulers that are not both released and finished, by handle, with about the latest
-/// `requests` calls that may be repeated.
+/// `requests` calls that may be repeated; `now` is the time of the service.
 pub async fn recover(
     journal: &Journal,
     requests: usize,
+    now: Time,
 ) -> Result<Vec<RecoveredScheduler>, JournalError> {
-    let mut connection = journal.connect().await?;
+    let limit = journal.recovery_timeout().limit();
+    let recovered = read(journal, requests, now - REQUEST_MEMORY, limit).await;
+    let lapsed = matches!(&recovered, Err(JournalError::Database(error)) if is_lapse(error));
+    journal.recovery_timeout().note(!lapsed);
+    recovered
+}
+
+/// Waits for each answer, or the next row of one, no longer than `limit`.
+async fn read(
+    journal: &Journal,
+    requests: usize,
+    since: Time,
+    limit: Duration,
+) -> Result<Vec<RecoveredScheduler>, JournalError> {
+    let (shard, mut link) = (journal.shard(), journal.connect(Duty::Recovery).await?);
+    link.limit = limit;
+    // Another program may have migrated since this one was started.
+    migrations::check(&mut link).await?;
     let mut recovery = Recovery::default();
-    recovery
-        .schedulers(&mut connection, journal.shard())
-        .await?;
-    recovery.runs(&mut connection, journal.shard()).await?;
-    recovery.outcomes(&mut connection, journal.shard()).await?;
-    recovery.attempts(&mut connection, journal.shard()).await?;
-    recovery
-        .requests(&mut connection, journal.shard(), requests)
-        .await?;
-    connection.close().await?;
+    recovery.schedulers(&mut link, shard, since).await?;
+    recovery.runs(&mut link, shard).await?;
+    recovery.outcomes(&mut link, shard).await?;
+    recovery.attempts(&mut link, shard).await?;
+    recovery.requests(&mut link, shard, requests, since).await?;
+    link.close().await?;
     Ok(recovery.schedulers)
 }
 
@@ -75,8 +92,9 @@ from_row!(OutcomeRow {
 impl Recovery {
     async fn schedulers(
         &mut self,
-        connection: &mut PgConnection,
+        connection: &mut Link,
         shard: ShardId,
+        since: Time,
     ) -> Result<(), JournalError> {
         let query = sqlx::query_as::<_, SchedulerRow>(concat!(
             "-- recover_schedulers
@@ -86,15 +104,12 @@ impl Recovery {
              where r.shard = $1
                  and (
                      r.state <> 3
-                     or r.state = 3 and r.released_at >= now() - $2 * interval '1 microsecond'
+                     or r.state = 3 and r.released_at >= $2
                  )
              order by r.handle"
         ));
         // Ended schedulers too, as long as their calls may be repeated.
-        let mut rows = query
-            .bind(shard.0)
-            .bind(REQUEST_MEMORY.as_micros() as i64)
-            .fetch(connection);
+        let mut rows = query.bind(shard.0).bind(Stamp(since)).fetch(connection);
         while let Some(row) = rows.try_next().await? {
             self.indexes.insert(row.handle, self.schedulers.len());
             self.schedulers.push(RecoveredScheduler {
@@ -110,11 +125,7 @@ impl Recovery {
 
     /// Submissions with a task that was unfinished at the checkpoint, and later ones. The first row
     /// of each range is the last one that begins at or before it.
-    async fn runs(
-        &mut self,
-        connection: &mut PgConnection,
-        shard: ShardId,
-    ) -> Result<(), JournalError> {
+    async fn runs(&mut self, connection: &mut Link, shard: ShardId) -> Result<(), JournalError> {
         let query = sqlx::query_as::<_, SubmissionRow>(concat!(
             "-- recover_runs
              with wanted as materialized (
@@ -172,7 +183,7 @@ impl Recovery {
 
     async fn outcomes(
         &mut self,
-        connection: &mut PgConnection,
+        connection: &mut Link,
         shard: ShardId,
     ) -> Result<(), JournalError> {
         let query = sqlx::query_as::<_, OutcomeRow>(
@@ -214,7 +225,7 @@ impl Recovery {
 
     async fn attempts(
         &mut self,
-        connection: &mut PgConnection,
+        connection: &mut Link,
         shard: ShardId,
     ) -> Result<(), JournalError> {
         let query = sqlx::query_as::<_, AttemptRow>(
@@ -239,7 +250,7 @@ impl Recovery {
         let mut rows = query.bind(shard.0).fetch(connection);
         while let Some(row) = rows.try_next().await? {
             if let Some(index) = self.indexes.get(&row.handle) {
-                self.schedulers[*index].attempts.push(row.record()?);
+                self.schedulers[*index].attempts.extend(row.record()?);
             }
         }
         Ok(())
@@ -248,18 +259,15 @@ impl Recovery {
     /// The latest calls that may be repeated, also those whose tasks have all ended.
     async fn requests(
         &mut self,
-        connection: &mut PgConnection,
+        connection: &mut Link,
         shard: ShardId,
         most: usize,
+        since: Time,
     ) -> Result<(), JournalError> {
-        let now: Stamp = sqlx::query_scalar(
-            "-- now
-             select clock_timestamp()",
-        )
-        .fetch_one(&mut *connection)
-        .await?;
-        let since: Time = now.0 - REQUEST_MEMORY;
-        let rows_since = requests_since(connection, shard, Stamp(since - ROW_WIDTH), most).await?;
+        let earliest = since - ROW_WIDTH;
+        // Where a row of that time lies, if its own day was missing when it was written.
+        let day = Date(Days::read(connection).await?.lowest(earliest.day()));
+        let rows_since = requests_since(connection, shard, (earliest, day), most).await?;
         let query = sqlx::query_as::<_, SubmissionRow>(concat!(
             "-- recover_requests
              select ",
@@ -268,9 +276,13 @@ impl Recovery {
              where s.shard = $1
                  and s.request_ids is not null
                  and s.submitted_at >= $2
-                 and s.day >= ($2::timestamptz at time zone 'utc')::date"
+                 and s.day >= $3"
         ));
-        let mut rows = query.bind(shard.0).bind(rows_since).fetch(connection);
+        let mut rows = query
+            .bind(shard.0)
+            .bind(Stamp(rows_since))
+            .bind(day)
+            .fetch(connection);
         while let Some(row) = rows.try_next().await? {
             if let Some(index) = self.indexes.get(&row.handle) {
                 self.schedulers[*index]
@@ -285,11 +297,11 @@ impl Recovery {
 /// The second from which on rows hold at least `most` calls that may be repeated; `since` when
 /// there are fewer.
 async fn requests_since(
-    connection: &mut PgConnection,
+    connection: &mut Link,
     shard: ShardId,
-    since: Stamp,
+    (since, day): (Time, Date),
     most: usize,
-) -> Result<Stamp, JournalError> {
+) -> Result<Time, JournalError> {
     let seconds: Vec<(Stamp, i64)> = sqlx::query_as(
         "-- requests_by_second
          select date_trunc('second', s.submitted_at) as second,
@@ -298,12 +310,13 @@ async fn requests_since(
          where s.shard = $1
              and s.request_ids is not null
              and s.submitted_at >= $2
-             and s.day >= ($2::timestamptz at time zone 'utc')::date
+             and s.day >= $3
          group by second
          order by second desc",
     )
     .bind(shard.0)
-    .bind(since)
+    .bind(Stamp(since))
+    .bind(day)
     .fetch_all(connection)
     .await?;
     let mut calls = 0;
@@ -311,7 +324,7 @@ async fn requests_since(
         calls += more;
         calls >= i64::try_from(most).unwrap_or(i64::MAX)
     });
-    Ok(enough.map_or(since, |(second, _)| second))
+    Ok(enough.map_or(since, |(second, _)| second.0))
 }
 
 impl OutcomeRow {

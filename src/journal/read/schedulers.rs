@@ -9,10 +9,10 @@ use crate::journal::{
     JournalError,
     encoding::{Date, Stamp},
     error::connection_lost,
-    rows::from_row,
+    pool::Pool,
+    rows::{from_row, settings},
 };
 use serde::de::DeserializeOwned;
-use sqlx::PgPool;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -32,7 +32,7 @@ pub(crate) use scheduler_columns;
 /// autocommit and may be dropped at any point.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    pub(crate) pool: PgPool,
+    pub(crate) pool: Pool,
     pub(crate) shard: ShardId,
     pub(crate) retention_days: u32,
 }
@@ -84,7 +84,7 @@ from_row!(SchedulerRow {
 });
 
 impl Reader {
-    pub(crate) fn new(pool: PgPool, shard: ShardId, retention_days: u32) -> Self {
+    pub(crate) fn new(pool: Pool, shard: ShardId, retention_days: u32) -> Self {
         Reader {
             pool,
             shard,
@@ -92,18 +92,19 @@ impl Reader {
         }
     }
 
-    /// Runs a read, and repeats it while pooled connections turn out to be dead.
+    /// Runs a read, and repeats it once, on a connection of its own making, when the one it got
+    /// turns out to be dead or silent.
     pub(crate) async fn read<T, F: Future<Output = Result<T, sqlx::Error>>>(
         &self,
         read: impl Fn() -> F,
     ) -> Result<T, JournalError> {
-        for _ in 0..self.pool.options().get_max_connections() {
-            match read().await {
-                Err(error) if connection_lost(&error) => continue,
-                answer => return Ok(answer?),
+        match read().await {
+            Err(error) if connection_lost(&error) => {
+                self.pool.renew();
+                Ok(read().await?)
             }
+            answer => Ok(answer?),
         }
-        Ok(read().await?)
     }
 
     /// The scheduler as of its last image.
@@ -221,7 +222,9 @@ impl SchedulerRow {
                 .request_id
                 .zip(self.request_hash)
                 .map(|(id, hash)| Request { id, hash }),
-            settings: json(&self.settings).ok_or_else(|| corrupt("settings"))?,
+            settings: settings::decode(&self.settings)
+                .map(Arc::new)
+                .map_err(|_| corrupt("settings"))?,
             state,
             release_mode,
             paused: self.paused,

@@ -107,11 +107,11 @@ impl Reader {
                 sqlx::query_as::<_, Row>(
                     "-- replicas
                      select r.replica as id, r.name, r.epoch, r.started_at,
-                         (s.owner_id is not distinct from r.replica and s.handover_to is null)
+                         (l.owner_id is not distinct from r.replica and l.handover_to is null)
                              as owner,
                          r.seen_at
                      from replica r
-                     join shard s on s.shard = r.shard
+                     join lease l on l.shard = r.shard
                      where r.shard = $1 and r.seen_at > now() - interval '1 hour'
                      order by r.started_at desc",
                 )

@@ -318,7 +318,10 @@ impl Reader {
             })
             .await?;
         // By number, not by time: a later owner's clock may have been behind.
-        rows.into_iter().rev().map(AttemptRow::record).collect()
+        rows.into_iter()
+            .rev()
+            .filter_map(|row| row.record().transpose())
+            .collect()
     }
 }
 

@@ -27,8 +27,15 @@ from_row!(AttemptRow {
     error
 });
 
+/// The last kind that this version knows.
+const LAST_KIND: i16 = 5;
+
 impl AttemptRow {
-    pub(crate) fn record(self) -> Result<AttemptRecord, JournalError> {
+    /// `None`: of a kind that only a newer version knows, which has said that older ones may go on.
+    pub(crate) fn record(self) -> Result<Option<AttemptRecord>, JournalError> {
+        if self.kind > LAST_KIND {
+            return Ok(None);
+        }
         let corrupt = || {
             JournalError::corrupt(format!(
                 "attempt {}/{}/{}",
@@ -50,12 +57,12 @@ impl AttemptRow {
             (4, Some(next_at), Some(error)) => AttemptEvent::Failed { next_at, error },
             _ => return Err(corrupt()),
         };
-        Ok(AttemptRecord {
+        Ok(Some(AttemptRecord {
             handle: Handle::from_uuid(self.handle),
             seq: Seq(self.seq),
             attempt: Attempt(self.attempt),
             what,
             at: self.at.0,
-        })
+        }))
     }
 }

@@ -57,6 +57,7 @@ pub(super) fn settings(
             .unwrap_or(default.idle_timeout),
         on_abandon: release_mode(v, path.field("on_abandon"), settings.on_abandon),
         labels: scalar::labels(v, path.field("labels"), &settings.labels),
+        unknown: None,
     }
 }
 

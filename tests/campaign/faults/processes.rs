@@ -104,7 +104,7 @@ impl Faults {
             .session(rallypoint::postgres::COORDINATION)
             .await
             .ok()?;
-        let owner: Option<String> = sqlx::query_scalar("select owner from shard")
+        let owner: Option<String> = sqlx::query_scalar("select owner from lease")
             .fetch_optional(&mut session)
             .await
             .ok()??;

@@ -96,10 +96,23 @@ async fn an_unsafe_server_and_an_unknown_schema_are_refused() {
         (version, description, success, checksum, execution_time)
         values (9999, 'x', true, '', 0)";
     connection.execute(newer).await.unwrap();
-    assert!(matches!(
-        Journal::open(config(&owned.options)).await,
-        Err(JournalError::Schema(_))
-    ));
+    Journal::open(config(&owned.options))
+        .await
+        .expect("the schema says that this program may go on");
+    connection
+        .execute("update schema_version set compatible_since = 9999")
+        .await
+        .unwrap();
+    for refused in [
+        Journal::open(config(&owned.options)).await.err(),
+        recover(&owned.journal, ENOUGH, owned.now).await.err(),
+    ] {
+        let error = refused.expect("it is too new").to_string();
+        assert!(
+            error.contains("9999") && error.contains("newer version"),
+            "{error}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -111,7 +124,7 @@ async fn several_replicas_may_start_at_once() {
         journal
             .unwrap()
             .maintenance()
-            .ensure_partitions()
+            .ensure_partitions(None)
             .await
             .unwrap();
     }

@@ -26,7 +26,7 @@ async fn without_a_partition_for_today_rows_go_to_the_last_day_made_and_are_reco
         assert_eq!(owned.writer.append(&batch).await, Commit::Durable);
         owned.next.0 += 1;
     }
-    let recovered = recover(&owned.journal, ENOUGH).await.unwrap();
+    let recovered = recover(&owned.journal, ENOUGH, owned.now).await.unwrap();
     assert_eq!(
         (recovered[0].runs.len(), recovered[0].outcomes.len()),
         (1, 1)
@@ -38,7 +38,7 @@ async fn a_batch_whose_day_has_gone_under_it_is_uncertain_and_finds_another_day(
     let mut owned = at_work_ago(40).await;
     let (a, now) = (handle(), owned.now);
     owned.write_ago(40, tasks(a, 1, 1, now)).await;
-    owned.journal.maintenance().drop_days().await.unwrap();
+    owned.drop_days().await.unwrap();
     let late = Batch {
         day: owned.days_ago(40),
         ..owned.batch(tasks(a, 2, 1, now))
@@ -81,4 +81,22 @@ async fn ranges(psql: &mut PgConnection) -> Vec<i32> {
         where inhparent = 'batch'::regclass
         order by 1";
     sqlx::query_scalar(ranges).fetch_all(psql).await.unwrap()
+}
+
+#[tokio::test]
+async fn rows_are_summarized_by_their_time_so_that_a_new_owner_finds_the_latest() {
+    let mut owned = Owned::new().await;
+    let now = owned.now;
+    for _ in 0..10 {
+        let submissions = (0..500).map(|_| plain(handle(), 1, 20, None, now));
+        owned
+            .write(records(submissions.collect(), Vec::new()))
+            .await;
+    }
+    let maintenance = owned.journal.maintenance();
+    maintenance.summarize_times(now.day()).await.unwrap();
+    let left = "select sum(brin_summarize_new_values(i.inhrelid::regclass))::int8
+        from pg_inherits i
+        where i.inhparent = 'submission_times'::regclass";
+    assert_eq!(owned.count(left).await, 0);
 }

@@ -19,11 +19,7 @@ async fn a_day_over_its_retention_goes_and_a_younger_one_stays() {
         owned.write_ago(days, tasks(a, 1, 3, now)).await;
         owned.write_ago(days, ended(a, 1, 3, now)).await;
         owned.write(checkpoint(a, now, 3, 3, &[])).await;
-        assert_eq!(
-            owned.journal.maintenance().drop_days().await.unwrap(),
-            dropped,
-            "{days} days old"
-        );
+        assert_eq!(owned.drop_days().await.unwrap(), dropped, "{days} days old");
         assert_eq!(owned.count(OLD_DAYS).await, 3 - dropped as i64);
         let events = owned
             .journal
@@ -41,11 +37,11 @@ async fn an_unfinished_task_keeps_its_own_row_and_pins_nobody_elses() {
     let (a, b) = (handle(), handle());
     let attempt = one_of_six_unfinished(&mut owned, a, b).await;
 
-    assert_eq!(owned.journal.maintenance().drop_days().await.unwrap(), 3);
+    assert_eq!(owned.drop_days().await.unwrap(), 3);
 
     assert_eq!(owned.count(OLD_DAYS).await, 0);
     assert_eq!(owned.count("select count(*) from submission").await, 1);
-    let recovered = recover(&owned.journal, ENOUGH).await.unwrap();
+    let recovered = recover(&owned.journal, ENOUGH, owned.now).await.unwrap();
     let of_a = recovered
         .iter()
         .find(|scheduler| scheduler.image.handle == a)
@@ -118,7 +114,7 @@ async fn of_a_day_with_thousands_of_schedulers_every_needed_row_stays() {
             .await;
     }
 
-    assert_eq!(owned.journal.maintenance().drop_days().await.unwrap(), 3);
+    assert_eq!(owned.drop_days().await.unwrap(), 3);
 
     let left: Vec<uuid::Uuid> = sqlx::query_scalar("select handle from submission order by 1")
         .fetch_all(&mut owned.psql().await)
@@ -149,7 +145,7 @@ async fn a_task_that_ended_recently_keeps_its_statement_however_old_it_is() {
         .await;
     owned.write(checkpoint(a, now, 20_004, 30_000, &[])).await;
 
-    assert_eq!(owned.journal.maintenance().drop_days().await.unwrap(), 3);
+    assert_eq!(owned.drop_days().await.unwrap(), 3);
 
     let reader = owned.journal.reader();
     let first_seqs: Vec<i64> = sqlx::query_scalar("select first_seq from submission order by 1")
@@ -187,9 +183,10 @@ async fn an_open_reader_delays_a_drop_but_never_the_writer_and_the_rest_is_done_
         .await
         .unwrap();
     let maintenance = owned.journal.maintenance();
+    let calendar = maintenance.live(now, None).await.unwrap();
     let dropping = tokio::spawn({
-        let maintenance = maintenance.clone();
-        async move { maintenance.drop_days().await }
+        let (maintenance, calendar) = (maintenance.clone(), calendar.clone());
+        async move { maintenance.drop_days(&calendar).await }
     });
     while !dropping.is_finished() {
         owned.write(tasks(handle(), 1, 1, now)).await;
@@ -199,16 +196,61 @@ async fn an_open_reader_delays_a_drop_but_never_the_writer_and_the_rest_is_done_
         Err(JournalError::Database(_))
     ));
     let pending = "select count(*) from pg_inherits where inhdetachpending";
-    assert_eq!(owned.count(pending).await, 1);
+    assert_eq!(owned.count(pending).await, 2, "of the tables that are read");
     owned.write(tasks(handle(), 1, 1, now)).await;
 
     reading.rollback().await.unwrap();
-    maintenance.drop_days().await.unwrap();
+    maintenance.drop_days(&calendar).await.unwrap();
 
     assert_eq!(
         (owned.count(pending).await, owned.count(OLD_DAYS).await),
         (0, 0)
     );
+}
+
+#[tokio::test]
+async fn a_reader_of_one_table_keeps_no_day_of_another() {
+    let mut owned = at_work_ago(40).await;
+    let (a, now) = (handle(), owned.now);
+    owned.write_ago(40, checkpoint(a, now, 0, 0, &[])).await;
+    owned.write_ago(40, tasks(a, 1, 3, now)).await;
+    owned.write_ago(40, ended(a, 1, 3, now)).await;
+    owned.write(checkpoint(a, now, 3, 3, &[])).await;
+    let mut psql = owned.psql().await;
+    let mut reading = psql.begin().await.unwrap();
+    reading.execute("select 1 from submission").await.unwrap();
+
+    assert!(owned.drop_days().await.is_err());
+
+    reading.rollback().await.unwrap();
+    assert_eq!(owned.count(OLD_DAYS).await, 1, "the one that was read");
+    owned.drop_days().await.unwrap();
+    assert_eq!(owned.count(OLD_DAYS).await, 0);
+}
+
+#[tokio::test]
+async fn the_attempts_of_a_task_that_no_checkpoint_knows_stay() {
+    let mut owned = at_work_ago(40).await;
+    let (a, now) = (handle(), owned.now);
+    owned.write_ago(40, checkpoint(a, now, 0, 0, &[])).await;
+    let attempt = AttemptRecord {
+        handle: a,
+        seq: Seq(1),
+        attempt: Attempt(1),
+        what: AttemptEvent::Start,
+        at: now,
+    };
+    let started = Records {
+        attempts: vec![attempt.clone()],
+        ..Records::default()
+    };
+    owned.write_ago(40, started).await;
+    owned.write(tasks(a, 1, 1, now)).await;
+
+    owned.drop_days().await.unwrap();
+
+    let recovered = recover(&owned.journal, ENOUGH, now).await.unwrap();
+    assert_eq!(recovered[0].attempts, [attempt]);
 }
 
 #[tokio::test]
@@ -236,15 +278,10 @@ async fn a_scheduler_that_ended_long_ago_goes_after_its_log() {
             .await;
     }
     owned.write(tasks(logged, 1, 1, now)).await;
-    assert_eq!(
-        owned
-            .journal
-            .maintenance()
-            .drop_ended_schedulers()
-            .await
-            .unwrap(),
-        1
-    );
+    let maintenance = owned.journal.maintenance();
+    let calendar = maintenance.live(now, None).await.unwrap();
+    let dropped = maintenance.drop_ended_schedulers(&calendar).await;
+    assert_eq!(dropped.unwrap(), 1);
     let reader = owned.journal.reader();
     assert!(reader.scheduler(gone).await.unwrap().is_none());
     for handle in [logged, recent, open] {

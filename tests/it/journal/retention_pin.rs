@@ -19,15 +19,19 @@ async fn a_day_that_a_checkpoint_needs_stays_until_it_is_written_anew() {
     }
     owned.write(checkpoint(b, now, 3, 3, &[])).await;
     let maintenance = owned.journal.maintenance();
-    assert_eq!(maintenance.stale_checkpoints(10).await.unwrap(), [a]);
-    assert_eq!(maintenance.drop_days().await.unwrap(), 0);
+    let calendar = maintenance.live(now, None).await.unwrap();
+    assert_eq!(
+        maintenance.stale_checkpoints(&calendar, 10).await.unwrap(),
+        [a]
+    );
+    assert_eq!(maintenance.drop_days(&calendar).await.unwrap(), 0);
     let status = owned.journal.reader().status().await.unwrap();
     assert_eq!(
         (status.oldest_day, status.pin),
         (Some(owned.days_ago(40)), Some(RetentionPin::Checkpoint(a)))
     );
     assert_eq!(
-        recover(&owned.journal, ENOUGH)
+        recover(&owned.journal, ENOUGH, owned.now)
             .await
             .unwrap()
             .iter()
@@ -42,8 +46,11 @@ async fn a_day_that_a_checkpoint_needs_stays_until_it_is_written_anew() {
         owned.journal.reader().status().await.unwrap().pin,
         Some(RetentionPin::Due)
     );
-    assert_eq!(maintenance.stale_checkpoints(10).await.unwrap(), []);
-    assert_eq!(maintenance.drop_days().await.unwrap(), 3);
+    assert_eq!(
+        maintenance.stale_checkpoints(&calendar, 10).await.unwrap(),
+        []
+    );
+    assert_eq!(maintenance.drop_days(&calendar).await.unwrap(), 3);
     assert_eq!(owned.journal.reader().status().await.unwrap().pin, None);
 }
 
@@ -61,7 +68,9 @@ async fn recovery_looks_no_further_back_than_the_checkpoint_needs() {
     };
     owned.write(first_days(40)).await;
     assert_eq!(
-        recover(&owned.journal, ENOUGH).await.unwrap()[0].runs.len(),
+        recover(&owned.journal, ENOUGH, owned.now).await.unwrap()[0]
+            .runs
+            .len(),
         1
     );
     assert_eq!(
@@ -78,7 +87,9 @@ async fn recovery_looks_no_further_back_than_the_checkpoint_needs() {
         3
     );
     assert_eq!(
-        recover(&owned.journal, ENOUGH).await.unwrap()[0].runs.len(),
+        recover(&owned.journal, ENOUGH, owned.now).await.unwrap()[0]
+            .runs
+            .len(),
         0,
         "older days are not looked at"
     );

@@ -5,8 +5,10 @@
 use rallypoint::journal::statements;
 use std::{fs, path::Path};
 
-const TABLES: [&str; 8] = [
+const TABLES: [&str; 10] = [
     "shard",
+    "lease",
+    "lived_day",
     "batch",
     "replica",
     "session",
@@ -149,7 +151,9 @@ fn a_choice_never_depends_on_the_clock() {
 
 #[test]
 fn every_key_and_index_begins_with_the_shard() {
-    let schema = one_line(&fs::read_to_string(top().join("migrations/0001_journal.sql")).unwrap());
+    let schema = ["0001_journal.sql", "0003_maintenance.sql"]
+        .map(|file| one_line(&fs::read_to_string(top().join("migrations").join(file)).unwrap()))
+        .join(" ");
     let keys = schema
         .split("primary key (")
         .skip(1)

@@ -1,0 +1,88 @@
+//! When the database refuses what a batch holds, or has lost what it acknowledged, nobody else is
+//! held up, and those who are concerned learn of it.
+
+use crate::harness::{
+    conversation::WAIT_TIMEOUT,
+    postgres::connect,
+    server::Server,
+    work::{noop, sql},
+};
+use rallypoint_client::api::{SchedulerSettings, Unit, until::Kind};
+use sqlx::{AssertSqlSafe, Executor};
+use tokio::time::timeout;
+
+#[tokio::test]
+async fn a_call_that_the_database_cannot_write_fails_alone() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let poison = "create function poison() returns trigger language plpgsql as $$ begin
+            if position('poison'::bytea in new.bodies) > 0 then
+                raise exception 'no room for it' using errcode = 'XX000';
+            end if;
+            return new;
+        end $$;
+        create trigger poison before insert on submission for each row execute function poison()";
+    let mut journal = connect(&server.journal).await;
+    journal.execute(poison).await.expect("a trigger");
+
+    let patient = server.client.clone().with_retry_timeout(WAIT_TIMEOUT);
+    let (other, handle) = (patient.scheduler(scheduler.handle()), scheduler.handle());
+    let poisoned = server.client.scheduler(handle);
+    let (refused, accepted) = tokio::join!(
+        timeout(
+            WAIT_TIMEOUT,
+            poisoned.exec(vec![sql("select 'poison'").into()])
+        ),
+        timeout(WAIT_TIMEOUT, other.exec(vec![noop().into()])),
+    );
+    let refused = refused
+        .expect("it is answered")
+        .expect_err("it cannot be written");
+    assert_eq!(
+        refused.reason.as_deref(),
+        Some("JOURNAL_REJECTED"),
+        "{refused:?}"
+    );
+    accepted.expect("it is answered").expect("it is accepted");
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_the_database_has_lost_the_events_it_told() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let mut journal = connect(&server.journal).await;
+    let query = "select max(batch_no) from batch";
+    let before: i64 = sqlx::query_scalar(query)
+        .fetch_one(&mut journal)
+        .await
+        .expect("a batch");
+    let mut stream = scheduler
+        .scheduler
+        .synchronize(0, Some(Kind::Forever(Unit {})))
+        .await
+        .expect("a stream");
+    scheduler.submit(noop().times(3)).await;
+    while stream.cursor() < 3 {
+        timeout(WAIT_TIMEOUT, stream.next())
+            .await
+            .expect("in time")
+            .expect("it goes on");
+    }
+
+    // What an older copy of the database does not hold.
+    let lose = format!(
+        "begin;
+         delete from submission;
+         delete from completion;
+         delete from batch where batch_no > {before};
+         update scheduler set highest_seq = 0, done_no = 0, unfinished = '{{}}';
+         commit"
+    );
+    journal.execute(AssertSqlSafe(lose)).await.expect("lost");
+    // Something is written, and found out.
+    let pause = server.open(SchedulerSettings::default()).await;
+    drop(pause);
+
+    let ended = async { while let Ok(Some(_)) = stream.next().await {} };
+    timeout(WAIT_TIMEOUT, ended).await.expect("the stream ends");
+}
