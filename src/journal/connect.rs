@@ -7,6 +7,7 @@ use super::{
     link::Link,
     migrations,
     pool::Pool,
+    preflight::refuse_shared_sessions,
 };
 use crate::core::ShardId;
 use sqlx::postgres::PgConnectOptions;
@@ -43,6 +44,9 @@ impl Journal {
     /// Connects, checks the server, migrates, and makes the next days.
     pub async fn open(config: JournalConfig) -> Result<Self, JournalError> {
         let mut link = Link::open(&config.options, Duty::Maintenance).await?;
+        let mut other = Link::open(&config.options, Duty::Maintenance).await?;
+        refuse_shared_sessions(&mut link, &mut other).await?;
+        other.close().await?;
         let JournalConfig {
             allow_unsafe,
             retention_days,

@@ -1,11 +1,43 @@
 //! Checks the server before the journal is trusted to it, and refuses one that could lose a commit.
 
 use super::{JournalError, link::Link};
+use sqlx::Row;
 
 /// Days besides those of the retention: those made ahead, and those about to be dropped.
 const EXTRA_DAYS: u64 = 10;
 /// Locks that planning a read takes per day: a table and its indexes.
 const LOCKS_PER_DAY: u64 = 8;
+
+/// Refuses a pooler that lends a session to others between two statements: prepared statements,
+/// settings and locks would be somebody else's. Two connections then meet on one session, or one of
+/// them changes its own; in turns of uneven length, so that a pooler which takes turns does not fit
+/// in with them.
+pub(super) async fn refuse_shared_sessions(
+    one: &mut Link,
+    other: &mut Link,
+) -> Result<(), JournalError> {
+    let (first, second) = (session_of(one).await?, session_of(other).await?);
+    let mut same = first == second;
+    same |= session_of(one).await? != first;
+    same |= session_of(one).await? != first;
+    same |= session_of(other).await? != second;
+    if same {
+        return Err(JournalError::Unsafe(
+            "a pooler between lends its sessions by the transaction: connect directly, or through \
+             one in session mode that passes `options` on"
+                .to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// The process that answers. Not prepared, so that any pooler passes it.
+async fn session_of(link: &mut Link) -> Result<i32, JournalError> {
+    let row = sqlx::raw_sql("select pg_backend_pid()")
+        .fetch_one(link)
+        .await?;
+    Ok(row.try_get(0)?)
+}
 
 /// What a server must promise.
 #[derive(Clone, Copy, Debug, Default)]

@@ -9,6 +9,7 @@ mod log;
 mod make;
 mod ownership;
 mod partitions;
+mod pooler;
 mod reading;
 mod recovery;
 mod retention;

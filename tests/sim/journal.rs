@@ -96,7 +96,7 @@ impl Journal {
         }
         if poisoned(&batch.records) {
             let (sqlstate, message) = ("22000".to_owned(), "poison".to_owned());
-            return if no % 2 == 0 {
+            return if no.is_multiple_of(2) {
                 Commit::Rejected { sqlstate, message }
             } else {
                 Commit::RolledBack {
