@@ -189,7 +189,7 @@ impl Shard {
                 .answered_before(caller, handle, verb)
                 .unwrap_or(Reply::Rejected(Reject::UnknownHandle));
         }
-self.note_call();
+        self.note_call();
         if !verb.is_read() {
             self.schedulers.expect_mut(handle).last_activity = turn.now;
         }

@@ -100,7 +100,7 @@ impl Limits {
         listing_steps: 10_000,
         slice: 500,
         slice_pause: Duration::from_millis(6),
-        timers_per_batch: 5_000,
+        timers_per_batch: 2_000,
         checkpoint_tasks: 10_000,
         checkpoint_total: 1_000_000,
         row_cost: 32,
