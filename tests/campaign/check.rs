@@ -31,6 +31,7 @@ impl Verdict {
         submits::refused_means_nothing_was_done(facts, &mut verdict);
         submits::nothing_comes_from_nowhere(facts, &mut verdict);
         submits::the_client_never_fails(facts, &mut verdict);
+        submits::stock_clients_see_no_fault_of_the_server(facts, &mut verdict);
         submits::nothing_is_accepted_after_a_release(facts, &mut verdict);
         conversations::every_task_has_one_outcome(facts, &mut verdict);
         conversations::events_are_numbered_without_a_gap(facts, &mut verdict);

@@ -3,6 +3,7 @@
 use crate::{
     fixture::Fixture,
     history::{Done, Entry, Logged, Mark},
+    stock_client::STOCK_CALLER,
 };
 use rallypoint::postgres::{COORDINATION, TARGET};
 use sqlx::{Connection, PgConnection};
@@ -64,7 +65,8 @@ pub(crate) async fn dump(fixture: &Fixture) {
         .await
         .expect("set");
     let handles: Vec<String> =
-        sqlx::query_scalar("select handle::text from scheduler order by handle")
+        sqlx::query_scalar("select handle::text from scheduler where caller <> $1 order by handle")
+            .bind(STOCK_CALLER.as_bytes())
             .fetch_all(&mut journal)
             .await
             .expect("the schedulers");

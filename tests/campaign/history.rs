@@ -5,6 +5,7 @@
 //! Times are microseconds since 1970 by the one clock of this machine, which is also that of
 //! Postgres.
 
+use crate::stock_client::StockAnswer;
 use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
@@ -174,6 +175,11 @@ pub(crate) enum Entry {
     Attempts {
         kind: i32,
         count: i64,
+    },
+    /// What stock clients were answered, and how often.
+    Stock {
+        answer: StockAnswer,
+        count: u64,
     },
     /// The last call to every server, after the last fault.
     FinalCall {

@@ -25,11 +25,13 @@ mod process;
 #[path = "../sim/rng.rs"]
 #[allow(dead_code)]
 mod rng;
+#[path = "../support/stock_client.rs"]
+mod stock_client;
 
 use check::{Facts, Verdict};
 use faults::Faults;
 use fixture::Fixture;
-use history::History;
+use history::{Entry, History};
 use load::{CONVERSATIONS, Load};
 use plan::{KINDS, Kind, Plan};
 use report::Result;
@@ -38,6 +40,7 @@ use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
+use stock_client::StockClient;
 use tokio::task::JoinSet;
 
 fn from_environment<T: std::str::FromStr>(name: &str, default: T) -> T {
@@ -109,6 +112,12 @@ async fn run(fixture: &Arc<Fixture>, plan: &Plan, seed: u64) -> (Arc<Load>, bool
         async move { fixture.restart_ended_servers().await }
     });
     load.call_every_server().await;
+    let addresses: Vec<String> = fixture
+        .servers
+        .iter()
+        .map(server::Server::address)
+        .collect();
+    let stock = StockClient::of_each_family(&addresses);
     let mut conversations = JoinSet::new();
     for number in 0..CONVERSATIONS {
         let seed = seed.wrapping_mul(1_000).wrapping_add(number);
@@ -121,6 +130,9 @@ async fn run(fixture: &Arc<Fixture>, plan: &Plan, seed: u64) -> (Arc<Load>, bool
     faults.carry_out(plan).await;
     load.stop();
     conversations.join_all().await;
+    for (answer, count) in stock.into_iter().flat_map(StockClient::stop) {
+        fixture.history.write(&Entry::Stock { answer, count });
+    }
     let settled = dump::settled(fixture).await;
     load.call_every_server().await;
     dump::dump(fixture).await;

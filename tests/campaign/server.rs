@@ -94,7 +94,12 @@ impl Server {
 
     /// The URL for callers.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.callers.address)
+        format!("http://{}", self.address())
+    }
+
+    /// Where callers reach it.
+    pub(crate) fn address(&self) -> String {
+        self.callers.address.to_string()
     }
 
     /// The process id, while it runs.

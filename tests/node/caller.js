@@ -12,6 +12,8 @@ const loader = require('@grpc/proto-loader');
 const PROTO = path.join(__dirname, '..', '..', 'proto');
 const NOBODY = '01890000-0000-7000-8000-000000000000';
 const TIMEOUT_MS = 20000;
+const CALLER = new grpc.Metadata();
+CALLER.set('rallypoint-caller', 'stock');
 const OPTIONS = {
   'grpc.keepalive_time_ms': 2000,
   'grpc.keepalive_timeout_ms': 2000,
@@ -43,7 +45,7 @@ function tell(call, wanted, error, cancelled = false) {
 /** Makes a unary call; resolves to the answer, or to null. */
 function ask(client, call, request, wanted, { timeout = TIMEOUT_MS, name = call } = {}) {
   return new Promise((resolve) => {
-    client[call](request, { deadline: Date.now() + timeout }, (error, answer) => {
+    client[call](request, CALLER, { deadline: Date.now() + timeout }, (error, answer) => {
       tell(name, wanted, error);
       resolve(error ? null : answer);
     });

@@ -17,6 +17,7 @@ from rallypoint.v1 import scheduler_pb2_grpc, status_pb2, status_pb2_grpc, task_
 
 NOBODY = "01890000-0000-7000-8000-000000000000"
 TIMEOUT = 20
+CALLER = [("rallypoint-caller", "stock")]
 KEEPALIVE = [("grpc.keepalive_time_ms", 2000), ("grpc.keepalive_timeout_ms", 2000)]
 QUICK_RECONNECT = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 500)]
 
@@ -42,7 +43,7 @@ def ask(call, request, *wanted, timeout=TIMEOUT, name=None):
     """Makes a unary call; returns the answer, or None."""
     name = name or type(request).__name__.removesuffix("Request")
     try:
-        answer = call(request, timeout=timeout)
+        answer = call(request, timeout=timeout, metadata=CALLER)
         tell(name, wanted, "OK")
         return answer
     except grpc.RpcError as error:

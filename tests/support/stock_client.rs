@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::BTreeMap,
     io::{BufRead, BufReader},
     path::Path,
     process::{Child, ChildStdin, Command, Stdio},
@@ -12,7 +13,7 @@ use std::{
 };
 
 /// An answer as a client has told it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct StockAnswer {
     #[serde(default)]
     pub family: String,
@@ -27,11 +28,18 @@ pub(crate) struct StockAnswer {
     pub message: String,
 }
 
+/// Answers, and how often each was given.
+pub(crate) type StockAnswers = BTreeMap<StockAnswer, u64>;
+
+/// The caller of all schedulers that stock clients open.
+#[allow(dead_code)] // Only the campaign tells them from others.
+pub(crate) const STOCK_CALLER: &str = "stock";
+
 /// A running client.
 pub(crate) struct StockClient {
     child: Child,
     stdin: Option<ChildStdin>,
-    answers: Arc<Mutex<Vec<StockAnswer>>>,
+    answers: Arc<Mutex<StockAnswers>>,
     reading: Option<JoinHandle<()>>,
 }
 
@@ -74,7 +82,7 @@ impl StockClient {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the client starts");
         let stdout = BufReader::new(child.stdout.take().expect("stdout is piped"));
-        let answers = Arc::new(Mutex::new(Vec::new()));
+        let answers = Arc::<Mutex<StockAnswers>>::default();
         let received = answers.clone();
         let reading = thread::spawn(move || {
             for line in stdout.lines() {
@@ -82,10 +90,8 @@ impl StockClient {
                     .expect("the client tells of an answer");
                 let family = family.to_owned();
                 let answer = StockAnswer { family, ..answer };
-                received
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .push(answer);
+                let mut received = received.lock().unwrap_or_else(PoisonError::into_inner);
+                *received.entry(answer).or_default() += 1;
             }
         });
         StockClient {
@@ -97,13 +103,13 @@ impl StockClient {
     }
 
     /// The answers so far.
-    pub(crate) fn answers(&self) -> Vec<StockAnswer> {
+    pub(crate) fn answers(&self) -> StockAnswers {
         let answers = self.answers.lock();
         answers.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Has it end the present conversation and returns all answers.
-    pub(crate) fn stop(mut self) -> Vec<StockAnswer> {
+    pub(crate) fn stop(mut self) -> StockAnswers {
         drop(self.stdin.take());
         if let Some(reading) = self.reading.take() {
             reading.join().expect("every line was read");

@@ -1,6 +1,9 @@
 //! A history in order: by conversation, request, stream and task.
 
-use crate::history::{Answer, Asked, Done, Entry, Logged, Mark, Work};
+use crate::{
+    history::{Answer, Asked, Done, Entry, Logged, Mark, Work},
+    stock_client::StockAnswer,
+};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// How long after its end a fault may still have an effect.
@@ -58,6 +61,8 @@ pub(crate) struct Facts {
     pub cancels: Vec<Cancel>,
     /// Calls through the Rust client: name, time and outcome.
     pub client_calls: Vec<(String, i64, Answer<()>)>,
+    /// Calls through stock clients: the answer, and how often it was given.
+    pub stock_calls: Vec<(StockAnswer, u64)>,
     /// When a release was first acknowledged.
     pub released: HashMap<String, i64>,
     pub streams: BTreeMap<u64, Stream>,
@@ -95,6 +100,7 @@ impl Facts {
             | Entry::Caller { .. }
             | Entry::Release { .. }
             | Entry::FinalCall { .. }
+            | Entry::Stock { .. }
             | Entry::Stray { .. } => self.take_call(entry),
             Entry::Stream { .. } | Entry::Events { .. } | Entry::StreamEnd { .. } => {
                 self.take_stream(entry);
@@ -160,6 +166,7 @@ impl Facts {
                 answer: Answer::Ok(()),
                 ..
             } => _ = self.released.entry(handle).or_insert(ended),
+            Entry::Stock { answer, count } => self.stock_calls.push((answer, count)),
             Entry::FinalCall { server, answer } => self.final_calls.push((server, answer)),
             Entry::Stray { handle, token } => self.take_stray(handle, token),
             // A cancel or a release without an answer shows nothing.

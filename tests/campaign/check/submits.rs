@@ -146,6 +146,26 @@ pub(super) fn nothing_is_accepted_after_a_release(facts: &Facts, verdict: &mut V
 
 /// The client retries for longer than any fault lasts, and its callers ask for nothing that could
 /// be refused.
+/// Neither UNKNOWN nor INTERNAL, and CANCELLED only when they have cancelled.
+pub(super) fn stock_clients_see_no_fault_of_the_server(facts: &Facts, verdict: &mut Verdict) {
+    let promise = "stock clients see no fault of the server";
+    for (answer, count) in &facts.stock_calls {
+        verdict.expect(promise, answer.is_allowed(), || {
+            format!("{count} times {answer:?}")
+        });
+    }
+    let families = ["python", "node"];
+    let has_calls = |family: &&str| {
+        let mut calls = facts.stock_calls.iter();
+        calls.any(|(answer, _)| answer.family == **family && answer.is_wanted())
+    };
+    let calling = families.iter().filter(|family| has_calls(family)).count();
+    let recorded = !facts.stock_calls.is_empty();
+    verdict.expect(promise, !recorded || calling == families.len(), || {
+        format!("only {calling} of {families:?} were answered")
+    });
+}
+
 pub(super) fn the_client_never_fails(facts: &Facts, verdict: &mut Verdict) {
     for (call, begun, answer) in &facts.client_calls {
         verdict.expect(
