@@ -115,6 +115,7 @@ fn endpoint(address: &str, has_others: bool) -> Result<Endpoint> {
     Ok(Endpoint::from_shared(url)?
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
+        .tcp_keepalive(Some(KEEPALIVE))
         .http2_keep_alive_interval(interval)
         .keep_alive_timeout(timeout)
         .keep_alive_while_idle(true)
