@@ -48,6 +48,8 @@ pub struct Options {
     pub durable: bool,
     /// Settings of the server, which override ours: `("shared_buffers", "1GB")`.
     pub settings: Vec<(String, String)>,
+    /// Variables of its environment, besides ours: for tests that lend it a clock.
+    pub environment: Vec<(String, String)>,
 }
 
 impl Default for Options {
@@ -56,6 +58,7 @@ impl Default for Options {
             data_dir: None,
             durable: true,
             settings: Vec::new(),
+            environment: Vec::new(),
         }
     }
 }

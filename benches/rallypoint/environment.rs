@@ -52,6 +52,7 @@ impl Environment {
             data_dir: None,
             durable: true,
             settings,
+            ..Options::default()
         };
         let postgres = tokio::task::spawn_blocking(|| PrivatePostgres::start(options)).await??;
         Ok(Environment { postgres })

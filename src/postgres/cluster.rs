@@ -84,6 +84,7 @@ pub(super) fn start(
         .open(&path)?;
     let mut command = account.command(&binaries.path("postgres"), data_dir.base());
     command
+        .envs(options.environment.iter().cloned())
         .arg("-D")
         .arg(data_dir.data())
         .arg("-k")

@@ -1,5 +1,5 @@
-//! The clock of a server process, which can be set wrong while it runs: its time of day, as
-//! libfaketime gives it. Monotonic clocks stay right, as on a machine whose clock is set.
+//! The clock of a process, which can be set wrong while it runs: its time of day, as libfaketime
+//! gives it. Monotonic clocks stay right, as on a machine whose clock is set.
 
 use std::{
     fs,
@@ -32,13 +32,21 @@ impl Clock {
 
     /// Makes a program read this clock.
     pub(crate) fn apply_to(&self, command: &mut Command) {
-        command
-            .env("LD_PRELOAD", &self.faketime)
-            .env("FAKETIME_TIMESTAMP_FILE", &self.file);
-        command
-            .env("FAKETIME_NO_CACHE", "1")
-            .env("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-            .env("NO_FAKE_STAT", "1");
+        command.envs(self.environment());
+    }
+
+    /// What makes a program read this clock.
+    pub(crate) fn environment(&self) -> Vec<(String, String)> {
+        let path = |path: &Path| path.to_string_lossy().into_owned();
+        let variables = [
+            ("LD_PRELOAD", path(&self.faketime)),
+            ("FAKETIME_TIMESTAMP_FILE", path(&self.file)),
+            ("FAKETIME_NO_CACHE", "1".to_owned()),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+            ("NO_FAKE_STAT", "1".to_owned()),
+        ];
+        let owned = |(name, value): (&str, String)| (name.to_owned(), value);
+        variables.into_iter().map(owned).collect()
     }
 
     /// Sets it `ahead` seconds ahead of the right time, or behind it.

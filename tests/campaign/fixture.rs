@@ -40,6 +40,7 @@ impl Fixture {
                 .into_iter()
                 .map(|(name, value)| (name.to_owned(), value))
                 .collect(),
+            ..Options::default()
         };
         let postgres = tokio::task::spawn_blocking(|| PrivatePostgres::start(options))
             .await

@@ -3,6 +3,9 @@
 //! Servers are started in three ways and no other: in this process (`server`), as processes on one
 //! durable Postgres (`cluster`), and as a newcomer starts one (`standalone`).
 
+#[path = "../campaign/clock.rs"]
+#[allow(dead_code)]
+pub(crate) mod clock;
 pub(crate) mod cluster;
 pub(crate) mod conversation;
 pub(crate) mod gate;

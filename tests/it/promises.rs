@@ -1,6 +1,7 @@
 //! What the README promises, one file for each subject.
 
 mod calls;
+mod clocks;
 mod limits;
 mod listing;
 mod log;
