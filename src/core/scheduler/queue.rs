@@ -48,7 +48,8 @@ pub(crate) struct Queue {
     free: Group,
     ordered: BTreeMap<Order, Group>,
     delayed: DelayedSpans,
-    cancellation: Option<Cancellation>,
+    /// Boxed: few schedulers have one.
+    cancellation: Option<Box<Cancellation>>,
     /// Unfinished tasks with an order.
     in_orders: i64,
     /// An order, and the unfinished tasks above it.

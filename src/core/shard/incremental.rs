@@ -52,9 +52,9 @@ impl Shard {
         }
     }
 
-    /// One slice for this batch: what has become of tasks in doubt comes first, the remainder is
-    /// shared by the schedulers that have an incremental effect under way. While callers ask for
-    /// other things there is a pause between two slices, in which batches are as short as ever.
+    /// One slice for this batch, shared by the schedulers that have an incremental effect under
+    /// way; half of it is for what has become of tasks in doubt. While callers ask for other things
+    /// there is a pause between two slices, in which batches are as short as ever.
     pub(crate) fn run_slices(&mut self, turn: &mut Turn) {
         if self.next_slice() > turn.now {
             return;
@@ -66,7 +66,12 @@ impl Shard {
         };
         self.incremental.from = turn.now + pause;
         let mut left = self.limits.slice;
-        left -= self.judge_cleared(turn, left);
+        let others = if self.incremental.queue.is_empty() {
+            0
+        } else {
+            left / 2
+        };
+        left -= self.judge_cleared(turn, left - others);
         while left > 0
             && let Some(handle) = self.incremental.queue.pop_front()
         {

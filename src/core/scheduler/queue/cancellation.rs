@@ -105,14 +105,14 @@ impl Queue {
             return;
         }
         let same_orders = present.filter(|present| present.above == above);
-        self.cancellation = Some(Cancellation {
+        self.cancellation = Some(Box::new(Cancellation {
             above,
             up_to,
             later: BTreeMap::new(),
             drained_from: None,
             refilled: BTreeSet::new(),
             delayed_from: same_orders.map_or(Seq(0), |present| present.delayed_from),
-        });
+        }));
     }
 
     /// Takes out what the cancellation under way covers, in about `most` steps. Higher orders come

@@ -7,6 +7,7 @@ thread_local! {
 }
 
 /// A span is looked at or moved.
+#[inline]
 pub(crate) fn step() {
     #[cfg(test)]
     STEPS.set(STEPS.get() + 1);
