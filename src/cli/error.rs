@@ -85,15 +85,24 @@ impl CliError {
 impl From<anyhow::Error> for CliError {
     /// The error and its causes, without those that an error before them repeats.
     fn from(error: anyhow::Error) -> CliError {
-        let mut said = error.to_string();
+        let mut said = without_line(error.to_string());
         let mut cli_error = CliError::new(&said);
-        for cause in error.chain().skip(1).map(ToString::to_string) {
+        let causes = error.chain().skip(1).map(ToString::to_string);
+        for cause in causes.map(without_line) {
             if !said.contains(&cause) {
                 cli_error = cli_error.why(&cause);
                 said = cause;
             }
         }
         cli_error
+    }
+}
+
+/// An error of Postgres without the line of its own source that the driver adds.
+fn without_line(text: String) -> String {
+    match text.rsplit_once(" at line ") {
+        Some((said, line)) if line.bytes().all(|byte| byte.is_ascii_digit()) => said.to_owned(),
+        _ => text,
     }
 }
 

@@ -46,17 +46,23 @@ pub(crate) async fn request_poll(peers: &Peers, address: &str) {
     }
 }
 
-/// Calls can be forwarded to `owner`: it answers on the channel that they take.
-pub(crate) async fn is_reached(owner: &OwnerAddress) -> bool {
+/// Whether calls can be forwarded to `owner`: it answers on the channel that they take. The error
+/// says why it does not.
+pub(crate) async fn reach(owner: &OwnerAddress) -> Result<(), String> {
     let mut client = PeerServiceClient::new(owner.channel.clone());
     match tokio::time::timeout(NOTIFY_TIMEOUT, client.ping(PingRequest {})).await {
-        Ok(Ok(_)) => true,
+        Ok(Ok(_)) => Ok(()),
         // It is of a version that does not know the call.
-        Ok(Err(error)) if error.code() == Code::Unimplemented => true,
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "the owner of the shard cannot be reached");
-            false
-        }
-        Err(_) => false,
+        Ok(Err(error)) if error.code() == Code::Unimplemented => Ok(()),
+        Ok(Err(error)) => Err(root_cause(&error)),
+        Err(_) => Err("it does not answer".into()),
     }
+}
+
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
 }

@@ -63,6 +63,13 @@ impl Route {
         self.peers.is_some()
     }
 
+    /// Another server owns the shard, and this one was not started to have others.
+    pub(crate) fn lacks_peers(&self) -> bool {
+        let membership = self.coordinator.membership();
+        let owner = membership.borrow().owner;
+        self.peers.is_none() && owner.is_some_and(|id| id != self.coordinator.id())
+    }
+
     /// The other live replicas: name, and a channel unless it has no peer port.
     pub(crate) fn others(&self) -> Vec<(String, Option<Channel>)> {
         let Some(peers) = &self.peers else {

@@ -40,7 +40,11 @@ pub(crate) async fn report(
     stopping: CancellationToken,
 ) {
     let mut reported = ServingStatus::Unknown;
-    let mut probe = OwnerProbe { route, last: None };
+    let mut probe = OwnerProbe {
+        route,
+        last: None,
+        logged: None,
+    };
     while !stopping.is_cancelled() {
         let reached = stopping.run_until_cancelled(probe.is_reached()).await;
         let served = coordinator.replica_status().available || reached == Some(true);
@@ -66,21 +70,39 @@ struct OwnerProbe {
     route: Route,
     /// Who was asked, when, and whether it answered.
     last: Option<(Uuid, Instant, bool)>,
+    /// Why it was not reached, as the log says.
+    logged: Option<String>,
 }
 
 impl OwnerProbe {
     async fn is_reached(&mut self) -> bool {
-        let Destination::Remote(owner) = self.route.destination() else {
-            return false;
+        let owner = match self.route.destination() {
+            Destination::Remote(owner) => owner,
+            Destination::Unknown if self.route.lacks_peers() => {
+                self.log(Err("start every server with --peer-listen".into()));
+                return false;
+            }
+            _ => return false,
         };
         match self.last {
             Some((id, at, reached)) if id == owner.id && at.elapsed() < PROBE_INTERVAL => reached,
             _ => {
-                let reached = peer_service::is_reached(&owner).await;
+                let answer = peer_service::reach(&owner).await;
+                let reached = answer.is_ok();
+                self.log(answer);
                 self.last = Some((owner.id, Instant::now(), reached));
                 reached
             }
         }
+    }
+
+    /// Logs why the owner cannot be reached, each reason once.
+    fn log(&mut self, answer: Result<(), String>) {
+        let why = answer.err();
+        if let Some(why) = why.as_ref().filter(|why| self.logged.as_ref() != Some(why)) {
+            tracing::warn!(%why, "not ready: another server owns the shard and cannot be reached");
+        }
+        self.logged = why;
     }
 }
 

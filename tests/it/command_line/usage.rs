@@ -2,6 +2,8 @@
 //! error that names the option and shows no password.
 
 use super::{code, run, text};
+use crate::harness::postgres::POSTGRES;
+use rallypoint::postgres::COORDINATION;
 
 const URL: &str = "postgres://u:secret@127.0.0.1:1/app";
 
@@ -40,11 +42,12 @@ fn an_option_of_serve_that_makes_no_sense_is_named() {
 
 #[test]
 fn an_error_of_the_database_is_said_once_and_in_its_own_words() {
-    let output = run(&["migrate", "--database", URL]);
-    let said = text(&output.stderr);
-    assert_eq!(
-        (code(&output), said.matches("refused").count()),
-        (1, 1),
-        "{said}"
-    );
+    let nowhere = POSTGRES.url_for("nowhere", COORDINATION);
+    for (database, error) in [(URL, "refused"), (&nowhere, "does not exist")] {
+        let output = run(&["migrate", "--database", database]);
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 1, "{said}");
+        assert_eq!(said.matches(error).count(), 1, "{said}");
+        assert!(!said.contains(" at line "), "{said}");
+    }
 }

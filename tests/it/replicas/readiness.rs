@@ -7,7 +7,11 @@ use crate::harness::{
 };
 use rallypoint::postgres::TARGET;
 use rallypoint_client::Client;
-use std::{net::SocketAddr, time::Duration};
+use std::{
+    fs::{self, File},
+    net::SocketAddr,
+    time::Duration,
+};
 use tokio::time::{sleep, timeout};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
@@ -78,4 +82,32 @@ async fn a_replica_that_cannot_reach_the_owner_is_not_ready() {
         sleep(POLL_INTERVAL).await;
     }
     assert_eq!(status(owner).await, Some(ServingStatus::Serving));
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_have_others_says_why_it_is_not_ready() {
+    let postgres = postgres::durable(Vec::new());
+    let folder = tempfile::tempdir().expect("a folder");
+    let replica = |name: &str| {
+        let address = free_address();
+        let options = [
+            format!("--listen={address}"),
+            format!("--replica-name={name}"),
+            format!("--database={}", postgres.coordination_url()),
+        ];
+        let log = folder.path().join(name);
+        let mut process = Process::serve(options);
+        process.command().stderr(File::create(&log).expect("a log"));
+        process.start();
+        (address, process, log)
+    };
+    let (owner, _running, _) = replica("a");
+    until_serving(owner).await;
+    let (_, _running_too, log) = replica("b");
+    let wait = async {
+        while !fs::read_to_string(&log).is_ok_and(|log| log.contains("--peer-listen")) {
+            sleep(POLL_INTERVAL).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, wait).await.expect("it says so");
 }
