@@ -5,6 +5,7 @@ use rallypoint::{
     core::{model::limits::REQUEST_MEMORY, *},
     journal::*,
 };
+use sqlx::Executor;
 use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
@@ -251,4 +252,28 @@ async fn recovery_reads_no_more_calls_that_may_be_repeated_than_are_remembered()
             .len(),
         20
     );
+}
+
+#[tokio::test]
+async fn a_call_that_may_be_repeated_is_found_on_the_day_before_when_its_own_was_missing() {
+    let mut owned = Owned::new().await;
+    let (a, now) = (handle(), owned.now);
+    owned.write_images([image(a, now)]).await;
+    let remove = "do $$ declare p text; begin
+            for p in select inhrelid::regclass::text from pg_inherits
+                where inhparent = any (array['submission', 'completion', 'attempt']::regclass[])
+                    and right(inhrelid::regclass::text, 10) >= to_char(now(), 'YYYY_MM_DD') loop
+                execute 'drop table ' || p;
+            end loop;
+        end $$";
+    owned.psql().await.execute(remove).await.unwrap();
+    owned.writer = owned.journal.writer();
+    let request = Request {
+        id: Uuid::now_v7(),
+        hash: 1,
+    };
+    let call = call(a, 1, now, Some(request), &[(1, None, None, sql())]);
+    owned.write(records(vec![call], vec![])).await;
+    let recovered = recover(&owned.journal, ENOUGH, now).await.unwrap();
+    assert_eq!(recovered[0].requests.len(), 1);
 }

@@ -86,3 +86,21 @@ async fn a_stream_ends_when_the_database_has_lost_the_events_it_told() {
     let ended = async { while let Ok(Some(_)) = stream.next().await {} };
     timeout(WAIT_TIMEOUT, ended).await.expect("the stream ends");
 }
+
+#[tokio::test]
+async fn numbers_of_batches_that_have_run_out_are_made_although_nothing_becomes_durable() {
+    let server = Server::start().await;
+    server.open(SchedulerSettings::default()).await;
+    let mut journal = connect(&server.journal).await;
+    // The last number of the only range there is; and another owner, so that the server goes on
+    // behind it.
+    let run_out = "begin;
+        insert into batch (shard, batch_no, epoch, at) select shard, 999999, epoch, now() from shard;
+        drop table batch_1, batch_2, batch_3, batch_4;
+        update shard set epoch = epoch + 1;
+        commit";
+    journal.execute(run_out).await.expect("they have run out");
+    let patient = server.client.clone().with_retry_timeout(WAIT_TIMEOUT);
+    let opened = timeout(WAIT_TIMEOUT, patient.open(SchedulerSettings::default()));
+    opened.await.expect("in time").expect("it is durable");
+}
