@@ -145,3 +145,26 @@ fn missing_request_id<C: Unary>(call: &mut Arc<C>) -> Option<&mut String> {
     let id = Arc::make_mut(call).request_id()?;
     id.is_empty().then_some(id)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rallypoint_client::api;
+
+    fn lacks_one(call: impl Unary) -> bool {
+        missing_request_id(&mut Arc::new(call)).is_some()
+    }
+
+    #[test]
+    fn only_what_would_be_created_twice_needs_a_request_id() {
+        let exec = |request_id: &str| api::ExecAsyncRequest {
+            request_id: request_id.into(),
+            ..Default::default()
+        };
+        assert!(lacks_one(exec("")));
+        assert!(!lacks_one(exec("of the caller")));
+        assert!(lacks_one(api::GetSchedulerRequest::default()));
+        assert!(!lacks_one(api::CancelTaskRequest::default()));
+        assert!(!lacks_one(api::ReleaseSchedulerRequest::default()));
+    }
+}
