@@ -95,7 +95,6 @@ impl Shard {
         out: &mut Output,
     ) {
         let turn = &mut Turn::new(now, out);
-        self.fair.now = now;
         let reply = self.decide(turn, ticket, command);
         self.refresh();
         if let (Some(ticket), Some(reply)) = (ticket, reply) {
@@ -144,7 +143,6 @@ impl Shard {
     /// for those whose turn it is, and checkpoints that bound a recovery.
     pub fn settle(&mut self, now: Time, out: &mut Output) {
         let turn = &mut Turn::new(now, out);
-        self.fair.now = now;
         self.forget_ended(turn);
         self.run_timers(turn);
         self.refresh();

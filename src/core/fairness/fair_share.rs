@@ -1,15 +1,15 @@
 //! Who gets the next free slot: fairness in executor time, on two levels.
 //!
-//! For each kind of slot the namespaces stand in one line, and the schedulers of each namespace in
-//! another (`line.rs`). An attempt is charged in advance as long as its scheduler's attempts
+//! For each kind of slot the namespaces wait in one queue, and the schedulers of each namespace in
+//! another (`fair_queue.rs`). An attempt is charged in advance as long as its scheduler's attempts
 //! typically last, then as it goes on, and the difference when it ends. A part of each kind's slots
 //! is a reserve for those that run nothing there yet.
 
 use super::{
-    line::{Charge, Flow, Line},
+    fair_queue::{FairQueue, Flow},
     pool::{KindId, NamespaceId, Pools},
 };
-use crate::core::{Handle, Namespace, Time, Work, model::limits::MAX_DEBT};
+use crate::core::{Handle, Namespace, Work, model::limits::MAX_DEBT};
 use rustc_hash::FxHashMap;
 
 /// A scheduler's place in the fair share.
@@ -27,24 +27,20 @@ struct Entry {
     kind: KindId,
     serial: u32,
     flow: Flow,
-    /// How long its attempts typically last, microseconds.
-    length: i64,
 }
 
 /// A namespace on one kind of slot.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Member {
     flow: Flow,
     /// Its schedulers that could use a slot.
-    line: Line<Handle>,
+    queue: FairQueue<Handle>,
 }
 
 /// All pools and shares of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Fair {
     pub pools: Pools,
-    /// The time of the present step.
-    pub now: Time,
     /// By namespace, then by kind.
     members: Vec<Vec<Member>>,
     names: FxHashMap<Namespace, NamespaceId>,
@@ -55,17 +51,20 @@ pub(crate) struct Fair {
 pub(crate) struct Grant {
     pub handle: Handle,
     pub slots: u32,
-    /// From the reserve, before its namespace's turn.
-    pub let_in: bool,
+    /// From the reserve, while others are next.
+    pub ahead_of_turn: bool,
 }
 
-/// Slots that an assignment holds, and the slot time charged for each, microseconds.
+/// Slots that an assignment holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hold {
     pub kind: KindId,
     pub count: u32,
+    /// Slot time charged for each of them since the attempt began, microseconds.
     pub charged: i64,
-    pub let_in: bool,
+    /// The part of it that an earlier core charged.
+    pub earlier: i64,
+    pub ahead_of_turn: bool,
 }
 
 impl FairShare {
@@ -94,8 +93,7 @@ impl FairShare {
         self.entries.push(Entry {
             kind,
             serial,
-            flow: Flow::default(),
-            length: pools[kind].length,
+            flow: Flow::new(pools[kind].length),
         });
         self.entries.last_mut().expect("just added")
     }
@@ -109,9 +107,9 @@ impl Fair {
         }
         let kind = self.pools.add(work);
         for member in &mut self.members {
-            member.resize_with(self.pools.len(), Member::default);
+            member.resize_with(self.pools.len(), Member::new);
             // The number may have been that of another kind.
-            member[kind.index()] = Member::default();
+            member[kind.index()] = Member::new();
         }
         kind
     }
@@ -123,7 +121,7 @@ impl Fair {
         }
         let id = NamespaceId(self.members.len() as u32);
         let mut member = Vec::new();
-        member.resize_with(self.pools.len(), Member::default);
+        member.resize_with(self.pools.len(), Member::new);
         self.members.push(member);
         self.names.insert(name.clone(), id);
         id
@@ -140,13 +138,13 @@ impl Fair {
         for at in 0..share.entries.len() {
             let Entry { kind, flow, .. } = &share.entries[at];
             if flow.waits && !kinds.contains(kind) {
-                self.leave_line(share, at);
+                self.leave_queue(share, at);
             }
         }
         for kind in kinds {
             let waits = |entry: &Entry| entry.kind == *kind && entry.flow.waits;
             if !share.entries.iter().any(waits) {
-                self.join_line(share, *kind);
+                self.join_queue(share, *kind);
             }
         }
     }
@@ -160,94 +158,108 @@ impl Fair {
             if self.pools[entry.kind].serial != entry.serial {
                 continue;
             }
-            let line = &mut member[entry.kind.index()].line;
-            line.reweigh(&mut entry.flow, share.handle, old, weight);
+            let queue = &mut member[entry.kind.index()].queue;
+            queue.reweigh(&mut entry.flow, share.handle, old, weight);
         }
     }
 
     /// It is the turn of the scheduler whom [`Fair::pick`] has named: the clocks go on to its time.
-    pub(crate) fn serve(&mut self, share: &FairShare, kind: KindId, let_in: bool) {
+    pub(crate) fn serve(&mut self, share: &FairShare, grant: Grant, kind: KindId) {
         let member = &mut self.members[share.namespace.0 as usize][kind.index()];
-        if let Some(entry) = share.find(kind) {
-            member.line.serve(&entry.flow);
-        }
-        if !let_in {
-            self.pools[kind].line.serve(&member.flow);
+        if let Some(entry) = share.find(kind)
+            && !grant.ahead_of_turn
+        {
+            member.queue.serve(&entry.flow);
+            self.pools[kind].queue.serve(&member.flow);
         }
     }
 
     /// How long its next attempt on `kind` is expected to last, microseconds: charged in advance.
     pub(crate) fn expected(&self, share: &FairShare, kind: KindId) -> i64 {
         let known = share.find(kind);
-        known.map_or(self.pools[kind].length, |entry| entry.length)
+        let length = known.map_or(self.pools[kind].length, |entry| entry.flow.length);
+        length.min(MAX_DEBT.as_micros() as i64)
     }
 
-    /// The scheduler takes slots. Of what is charged for each, `new` microseconds count from now;
-    /// an earlier core has seen the others.
-    pub(crate) fn occupy(&mut self, share: &mut FairShare, hold: Hold, new: i64) {
+    /// The scheduler takes slots, and is charged for each what no earlier core has charged.
+    pub(crate) fn occupy(&mut self, share: &mut FairShare, hold: Hold) {
         self.hold(share, hold, 1);
-        self.charge(share, hold, new, hold.charged);
+        let new = hold.charged - hold.earlier;
+        self.charge(share, hold, new, new);
     }
 
     /// An attempt lasts longer than what was charged: charges `more` for each slot.
     pub(crate) fn prolong(&mut self, share: &mut FairShare, hold: Hold, more: i64) {
         let entry = share.entry(&self.pools, hold.kind);
-        entry.length = entry
-            .length
-            .max(hold.charged.min(MAX_DEBT.as_micros() as i64));
+        entry.flow.length = entry.flow.length.max(hold.charged);
         self.charge(share, hold, more, more);
     }
 
-    /// The scheduler gives its slots back, each of which it used for `used` microseconds.
+    /// The scheduler gives its slots back, each of which it used for `used` microseconds; 0: the
+    /// attempt never began, and says nothing about those that follow.
     pub(crate) fn vacate(&mut self, share: &mut FairShare, hold: Hold, used: i64) {
+        let id = share.namespace.0 as usize;
+        if used > 0 {
+            let entry = share.entry(&self.pools, hold.kind);
+            entry.flow.learn(used);
+            let member = &mut self.members[id][hold.kind.index()];
+            member.flow.learn(used);
+            let pool = &mut self.pools[hold.kind];
+            pool.length = (pool.length + (used - pool.length) / 2).max(1);
+            let work = used * i64::from(hold.count);
+            member.queue.work(work);
+            pool.queue.work(work);
+        }
+        let new = hold.charged - hold.earlier;
+        self.charge(share, hold, (used - hold.charged).max(-new), -new);
         self.hold(share, hold, -1);
-        self.charge(share, hold, used - hold.charged, -hold.charged);
-        let used = used.clamp(1, MAX_DEBT.as_micros() as i64);
-        let pool = &mut self.pools[hold.kind];
-        pool.length = averaged(pool.length, used);
-        let entry = share.entry(&self.pools, hold.kind);
-        entry.length = averaged(entry.length, used);
     }
 
-    /// Who may take slots of `kind` now. While more than the reserve is free: whose turn it is.
-    /// From the reserve: only a scheduler that runs nothing on this kind, as `runs` tells, and that
-    /// is the next one of its namespace. Its second half is for namespaces that run nothing.
-    /// Before their turn, namespaces never hold more than the reserve.
+    /// Who may take slots of `kind` now. While more than the reserve is free: who is next. From the
+    /// reserve: only a scheduler that runs nothing on this kind, as `runs` tells, and is the first
+    /// of its namespace or owes nothing. Its second half is for namespaces that run nothing. Those
+    /// who are not next never hold more than the reserve.
     pub(crate) fn pick(&self, kind: KindId, runs: impl Fn(Handle) -> bool) -> Option<Grant> {
         let pool = &self.pools[kind];
         let (free, reserve) = (pool.free(), pool.reserve());
         if free == 0 {
             return None;
         }
-        let reserved = reserve.saturating_sub(pool.let_in);
-        let next = pool.line.first()?;
+        let reserved = reserve.saturating_sub(pool.ahead_of_turn);
+        let next = pool.queue.first()?;
         if free > reserved {
             return Some(Grant {
-                handle: self.member(next, kind).line.first()?,
+                handle: self.member(next, kind).queue.first()?,
                 slots: free - reserved,
-                let_in: false,
+                ahead_of_turn: false,
             });
         }
-        pool.line.iter().find_map(|id| {
+        let first_half = free > reserve / 2;
+        pool.queue.iter().find_map(|id| {
             let member = self.member(id, kind);
-            let handle = member.line.first()?;
-            let first_half = free > reserve / 2;
-            let allowed = !runs(handle) && (first_half || member.flow.running == 0);
-            allowed.then_some(Grant {
+            if !first_half && member.flow.running > 0 {
+                return None;
+            }
+            let first = member.queue.first()?;
+            let handle = std::iter::once(first)
+                .chain(member.queue.without_debt())
+                .find(|handle| !runs(*handle))?;
+            Some(Grant {
                 handle,
                 slots: 1,
-                let_in: id != next,
+                ahead_of_turn: id != next || handle != first,
             })
         })
     }
 
     /// Schedulers whose turn on `kind` is next, about `most`; the first ones of every namespace.
     pub(crate) fn in_line(&self, kind: KindId, most: usize) -> Vec<Handle> {
-        let line = &self.pools[kind].line;
-        let each = most.div_ceil(line.len().clamp(1, most));
-        line.iter()
+        let queue = &self.pools[kind].queue;
+        let each = most.div_ceil(queue.len().clamp(1, most));
+        queue
+            .iter()
             .take(most)
-            .flat_map(|id| self.member(id, kind).line.iter().take(each))
+            .flat_map(|id| self.member(id, kind).queue.iter().take(each))
             .collect()
     }
 
@@ -260,64 +272,58 @@ impl Fair {
         &self.members[id.0 as usize][kind.index()]
     }
 
-    fn join_line(&mut self, share: &mut FairShare, kind: KindId) {
+    fn join_queue(&mut self, share: &mut FairShare, kind: KindId) {
         let (id, handle, weight) = (share.namespace, share.handle, share.weight);
         let entry = share.entry(&self.pools, kind);
         let member = &mut self.members[id.0 as usize][kind.index()];
-        if member.line.is_empty() {
-            self.pools[kind]
-                .line
-                .join(&mut member.flow, id, 1.0, self.now);
+        if member.queue.is_empty() {
+            self.pools[kind].queue.join(&mut member.flow, id, 1.0);
         }
-        (member.line).join(&mut entry.flow, handle, weight, self.now);
+        member.queue.join(&mut entry.flow, handle, weight);
     }
 
-    fn leave_line(&mut self, share: &mut FairShare, at: usize) {
-        let (id, handle) = (share.namespace, share.handle);
+    fn leave_queue(&mut self, share: &mut FairShare, at: usize) {
+        let (id, handle, weight) = (share.namespace, share.handle, share.weight);
         let entry = &mut share.entries[at];
         let member = &mut self.members[id.0 as usize][entry.kind.index()];
-        member.line.leave(&mut entry.flow, handle, self.now);
-        if member.line.is_empty() {
-            let line = &mut self.pools[entry.kind].line;
-            line.leave(&mut member.flow, id, self.now);
+        member.queue.leave(&mut entry.flow, handle, weight);
+        if member.queue.is_empty() {
+            let queue = &mut self.pools[entry.kind].queue;
+            queue.leave(&mut member.flow, id, 1.0);
         }
     }
 
-    /// Charges each slot of `hold` on both levels.
+    /// Charges each slot of `hold` on both levels, see [`FairQueue::charge`].
     fn charge(&mut self, share: &mut FairShare, hold: Hold, us: i64, held: i64) {
         let count = i64::from(hold.count);
-        let charge = Charge {
-            now: self.now,
-            us: us * count,
-            held: held * count,
-        };
+        let (us, held) = (us * count, held * count);
         let (id, handle, weight) = (share.namespace, share.handle, share.weight);
         let entry = share.entry(&self.pools, hold.kind);
         let member = &mut self.members[id.0 as usize][hold.kind.index()];
-        (member.line).charge(&mut entry.flow, handle, weight, charge);
-        let line = &mut self.pools[hold.kind].line;
-        line.charge(&mut member.flow, id, 1.0, charge);
+        (member.queue).charge(&mut entry.flow, handle, weight, us, held);
+        let queue = &mut self.pools[hold.kind].queue;
+        queue.charge(&mut member.flow, id, 1.0, us, held);
     }
 
     fn hold(&mut self, share: &mut FairShare, hold: Hold, sign: i32) {
-        let (change, id) = (hold.count as i32 * sign, share.namespace);
+        let (change, id, weight) = (hold.count as i32 * sign, share.namespace, share.weight);
         let entry = share.entry(&self.pools, hold.kind);
         let member = &mut self.members[id.0 as usize][hold.kind.index()];
+        member.queue.hold(&mut entry.flow, weight, change);
         let pool = &mut self.pools[hold.kind];
-        for held in [
-            &mut entry.flow.running,
-            &mut member.flow.running,
-            &mut pool.busy,
-        ] {
-            *held = held.strict_add_signed(change);
-        }
-        if hold.let_in {
-            pool.let_in = pool.let_in.strict_add_signed(change);
+        pool.queue.hold(&mut member.flow, 1.0, change);
+        pool.busy = pool.busy.strict_add_signed(change);
+        if hold.ahead_of_turn {
+            pool.ahead_of_turn = pool.ahead_of_turn.strict_add_signed(change);
         }
     }
 }
 
-/// The recent past counts most: an estimate follows a change within a few attempts.
-fn averaged(length: i64, used: i64) -> i64 {
-    (length + (used - length) / 4).max(1)
+impl Member {
+    fn new() -> Self {
+        Member {
+            flow: Flow::new(0),
+            queue: FairQueue::default(),
+        }
+    }
 }

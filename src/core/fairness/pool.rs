@@ -3,7 +3,7 @@
 //! Kinds may be named by callers, so one that no executor has announced is freed when its last
 //! unfinished task has ended, and its number is given to another kind.
 
-use super::line::Line;
+use super::fair_queue::FairQueue;
 use crate::core::{Work, model::limits::FIRST_LENGTH};
 use rustc_hash::FxHashMap;
 use std::ops::{Index, IndexMut};
@@ -22,10 +22,10 @@ pub(crate) struct Pool {
     pub work: Work,
     pub total: u32,
     pub busy: u32,
-    /// Slots held by those whom the reserve let in before their turn.
-    pub let_in: u32,
+    /// Slots of the reserve held by those who took one ahead of their turn.
+    pub ahead_of_turn: u32,
     /// Namespaces with a scheduler that could use a slot.
-    pub(super) line: Line<NamespaceId>,
+    pub(super) queue: FairQueue<NamespaceId>,
     /// How long an attempt typically lasts, microseconds.
     pub(super) length: i64,
     /// Tells this kind from an earlier one of the same number.
@@ -55,8 +55,8 @@ impl Pool {
             work,
             total: 0,
             busy: 0,
-            let_in: 0,
-            line: Line::default(),
+            ahead_of_turn: 0,
+            queue: FairQueue::default(),
             length: FIRST_LENGTH.as_micros() as i64,
             serial,
             announced: false,

@@ -15,8 +15,10 @@ pub(crate) struct InFlight {
     pub since: Time,
     /// Slot time charged so far, microseconds per task.
     pub charged: i64,
-    /// The reserve let it in before its namespace's turn.
-    pub let_in: bool,
+    /// The part of it that an earlier core charged.
+    pub charged_earlier: i64,
+    /// It has a slot of the reserve, which it got while others were next.
+    pub ahead_of_turn: bool,
     pub cancel: bool,
     /// It has a row in the journal.
     pub recorded: bool,
@@ -49,7 +51,8 @@ impl InFlight {
             kind: self.span.kind,
             count: self.span.count,
             charged: self.charged,
-            let_in: self.let_in,
+            earlier: self.charged_earlier,
+            ahead_of_turn: self.ahead_of_turn,
         }
     }
 }

@@ -22,7 +22,13 @@ impl Shard {
         };
         let started = completion.started.clamp(since, now.max(since));
         let ended = completion.ended.clamp(started, now.max(started));
-        let left = scheduler.leave(&mut self.fair, first, ended.0 - started.0);
+        let began = !matches!(completion.report, Report::NotStarted);
+        let used = if began {
+            (ended.0 - started.0).max(1)
+        } else {
+            0
+        };
+        let left = scheduler.leave(&mut self.fair, first, used);
         let flight = left.expect("just found");
         scheduler.last_activity = now;
         let verdict = scheduler.judge(now, &flight, &completion.report);
@@ -32,7 +38,6 @@ impl Shard {
                     Report::Succeeded(result) => result.clone(),
                     _ => None,
                 };
-                let began = !matches!(completion.report, Report::NotStarted);
                 let ending = Ending {
                     outcome,
                     attempt: flight.attempt,

@@ -50,7 +50,7 @@ impl Shard {
             return;
         };
         let (attempt, again) = scheduler.next_attempt(&span, has_session);
-        self.fair.serve(&scheduler.share, kind, grant.let_in);
+        self.fair.serve(&scheduler.share, grant, kind);
         let recorded = again || (has_session && scheduler.must_record(&span));
         if recorded {
             let record = start_record(handle, &span, attempt, now);
@@ -66,7 +66,8 @@ impl Shard {
             attempt,
             since: now,
             charged: self.fair.expected(&scheduler.share, kind),
-            let_in: grant.let_in,
+            charged_earlier: 0,
+            ahead_of_turn: grant.ahead_of_turn,
             cancel: false,
             recorded,
             in_doubt: false,

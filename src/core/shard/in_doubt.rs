@@ -106,7 +106,7 @@ impl Shard {
         let flight = scheduler.adopt(&mut self.fair, now, one)?;
         let cancel = flight.cancel;
         if flight.span.spec.work.has_session() {
-            self.young.push_back((one.since, one.handle, one.first));
+            self.young.push_back((flight.since, one.handle, one.first));
         }
         scheduler.begin(now, &mut self.fair, flight);
         Some(cancel)
@@ -192,7 +192,8 @@ impl InFlight {
             attempt,
             since: now,
             charged: 0,
-            let_in: false,
+            charged_earlier: 0,
+            ahead_of_turn: false,
             cancel,
             recorded,
             in_doubt: true,
@@ -278,13 +279,16 @@ impl Scheduler {
         };
         // As if charged every second until now: that time was charged to the core that is gone.
         let charge = SLOT_CHARGE.as_micros() as i64;
-        let charged = ((now.0 - survivor.since.0).max(0) / charge + 1) * charge;
+        // The clock of its host may be ahead of ours.
+        let since = survivor.since.min(now);
+        let charged = ((now.0 - since.0) / charge + 1) * charge;
         Some(InFlight {
             span,
             attempt: survivor.attempt,
-            since: survivor.since,
+            since,
             charged,
-            let_in: false,
+            charged_earlier: 0,
+            ahead_of_turn: false,
             cancel,
             recorded,
             in_doubt: false,

@@ -2,7 +2,7 @@
 
 use super::pool::{Pool, submit_in};
 use crate::core::{
-    Command, Handle, Settings, SettingsField, Update, Verb, Work,
+    Command, Handle, Report, Settings, SettingsField, Update, Verb, Work,
     model::limits::MAX_DEBT,
     tests::world::{World, free, plain},
 };
@@ -160,7 +160,7 @@ fn weights_hold_within_seconds_and_on_few_slots() {
     let seconds = pool.seconds(&all);
     let sum: f64 = seconds.iter().sum();
     for (share, weight) in seconds.iter().zip(weights) {
-        super::assert_within(*share, sum * weight / 7.0, 0.15, &seconds);
+        super::assert_within(*share, sum * weight / 7.0, 0.2, &seconds);
     }
 }
 
@@ -180,6 +180,104 @@ fn the_lightest_start_at_once_beside_the_heaviest() {
     for scheduler in light {
         assert!(pool.started(scheduler) > 0);
     }
+}
+
+/// Callers who each run a task, think for as long as it took, and run the next one; with `fresh` in
+/// a new scheduler each time. What part of its share does a backlog beside them get?
+fn share_beside_interactive_callers(slots: u32, callers: u32, fresh: bool, apart: bool) -> f64 {
+    let mut pool = pool(slots);
+    let backlog = pool.world.open(plain);
+    pool.world
+        .submit(backlog, vec![free(); 150 * slots as usize]);
+    let name = |at| {
+        if apart {
+            format!("caller {at}")
+        } else {
+            "default".into()
+        }
+    };
+    let mut callers: Vec<(String, Handle, u64)> = (0..callers)
+        .map(|at| (name(at), pool.world.open_in(&name(at), plain), 0))
+        .collect();
+    let count = callers.len() as u32 + 1;
+    for tick in 0..600 {
+        for (namespace, handle, idle_since) in &mut callers {
+            if pool.world.progress(*handle).pending > 0 {
+                *idle_since = tick;
+            } else if fresh {
+                *handle = pool.world.open_in(namespace, plain);
+                pool.world.command(submit_in(namespace, *handle, 1));
+            } else if tick - *idle_since >= 4 {
+                pool.world.command(submit_in(namespace, *handle, 1));
+            }
+        }
+        pool.run(SECOND / 4);
+    }
+    pool.seconds(&[backlog])[0] * f64::from(count) / f64::from(slots * 150)
+}
+
+#[test]
+fn callers_who_come_and_go_do_not_keep_a_backlog_from_its_turn() {
+    for apart in [false, true] {
+        for (slots, callers) in [(1, 4), (8, 24)] {
+            let share = share_beside_interactive_callers(slots, callers, false, apart);
+            assert!(
+                share > 0.8,
+                "{share} of its share of {slots} slots, apart: {apart}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_endless_series_of_new_schedulers_does_not_keep_a_backlog_from_its_turn() {
+    for (slots, callers) in [(1, 4), (8, 24)] {
+        let share = share_beside_interactive_callers(slots, callers, true, false);
+        assert!(share > 0.7, "{share} of its share of {slots} slots");
+    }
+}
+
+#[test]
+fn the_shortest_task_counts_at_the_highest_weight() {
+    for slots in [1, 8] {
+        let mut pool = pool(slots);
+        let heavy = pool.world.open(|settings| settings.weight = 1_000.0);
+        let light = pool.world.open(plain);
+        for scheduler in [heavy, light] {
+            let short = Duration::from_micros(900);
+            pool.lasting.insert(scheduler, short);
+        }
+        pool.world.submit(heavy, vec![free(); 100_000]);
+        pool.run(SECOND);
+        pool.world.submit(light, vec![free(); 100]);
+        pool.run(8 * SECOND);
+        let started = pool.started(light);
+        assert!((3..100).contains(&started), "{started} with {slots} slots");
+    }
+}
+
+#[test]
+fn equal_backlogs_of_tasks_that_take_no_time_take_turns() {
+    let mut w = World::new(4);
+    let all = [w.open(plain), w.open(plain)];
+    for scheduler in all {
+        w.submit(scheduler, vec![free().noop(); 5_000]);
+    }
+    for _ in 0..40 {
+        let mut ended: Vec<_> = std::mem::take(&mut w.running);
+        let reports = ended.drain(..).map(|a| {
+            let mut report = w.stale(a.handle, a.first.0, a.attempt.0, Report::Succeeded(None));
+            report.started = report.ended;
+            report
+        });
+        let reports = Command::Completed(reports.collect());
+        w.command(reports);
+    }
+    let done = all.map(|scheduler| w.outcomes(scheduler).len() as f64);
+    assert!(
+        done[0] > 0.0 && (done[0] / done[1] - 1.0).abs() < 0.2,
+        "{done:?}"
+    );
 }
 
 /// What somebody does before the flood.
@@ -232,7 +330,7 @@ impl Past {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     /// Whatever was before: who runs nothing and comes back while others flood the pool starts
     /// before a task of the flood could end that began with it.
@@ -269,9 +367,10 @@ proptest! {
         }
         pool.run(Duration::from_millis(floods_for));
         let waited = pool.wait_of(namespace(returning), all[returning], 60 * SECOND);
-        // With fewer than four slots there is no reserve: its namespace waits for its turn.
-        let turns = if slots < 4 { 2 } else { 1 };
-        prop_assert!(waited <= length * turns, "{waited:?} instead of {length:?}");
+        // With fewer than four slots there is no reserve: it waits for its turn and that of its
+        // namespace, among attempts whose length may have been expected to be another one.
+        let limit = if slots < 4 { length * 2 + tenths(2) } else { length };
+        prop_assert!(waited <= limit, "{waited:?} instead of {limit:?}");
     }
 }
 
