@@ -45,6 +45,7 @@ impl DataDir {
     pub(crate) fn persistent(dir: &Path, account: &Account) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let base = fs::canonicalize(dir)?;
+        check_ours(&base)?;
         account.check_reach(&base)?;
         let lock = lock(&base)?;
         account.own(&base)?;
@@ -130,6 +131,26 @@ pub(crate) fn temporary_root() -> PathBuf {
         root
     } else {
         "/tmp".into()
+    }
+}
+
+/// Refuses a directory that holds anything and was never one of ours: it would be closed to
+/// everybody else.
+fn check_ours(dir: &Path) -> Result<()> {
+    if dir.join(LOCK).exists() {
+        return Ok(());
+    }
+    // A new volume is not quite empty.
+    let foreign = |name: &std::ffi::OsStr| name != "lost+found";
+    let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    match entries.flatten().find(|entry| foreign(&entry.file_name())) {
+        Some(entry) => bail!(
+            "{} is not empty and was not made by Rallypoint (it holds {}): \
+             choose an empty or a new directory with --data-dir",
+            dir.display(),
+            entry.file_name().to_string_lossy()
+        ),
+        None => Ok(()),
     }
 }
 

@@ -5,7 +5,9 @@ use rallypoint::postgres::{COORDINATION, Options, PrivatePostgres, SUPERUSER, TA
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 use std::{
     env,
+    fs::{self, Permissions},
     io::{BufRead, BufReader},
+    os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -107,6 +109,27 @@ async fn what_was_committed_survives_a_crash_and_a_new_owner() {
     drop(postgres);
     let postgres = PrivatePostgres::start(options).expect("free again");
     assert_eq!(survivors(&postgres.options_for(TARGET, TARGET)).await, "1");
+}
+
+#[test]
+fn a_directory_of_somebody_else_is_left_alone() {
+    let dir = tempfile::tempdir_in("/tmp").expect("a directory");
+    fs::write(dir.path().join("theirs"), "precious").expect("a file");
+    fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("open to all");
+    let options = Options {
+        data_dir: Some(dir.path().to_owned()),
+        ..Options::default()
+    };
+    let refused = PrivatePostgres::start(options).expect_err("refused");
+    let refused = format!("{refused:#}");
+    assert!(
+        refused.contains("is not empty") && refused.contains("theirs"),
+        "{refused}"
+    );
+    let mode = fs::metadata(dir.path()).expect("still there").mode();
+    assert_eq!(mode & 0o777, 0o755);
+    let left = fs::read_dir(dir.path()).expect("readable").count();
+    assert_eq!(left, 1, "nothing was added");
 }
 
 async fn survivors(options: &PgConnectOptions) -> String {
