@@ -106,6 +106,29 @@ pub struct ExecutorReport {
     pub member: ExecutorId,
     /// What.
     pub events: Vec<Event>,
+    /// Its session has ended: nothing more comes from it.
+    pub ended: bool,
+}
+
+impl ExecutorReport {
+    /// What an executor says while its session lasts.
+    pub fn of(member: ExecutorId, events: Vec<Event>) -> Self {
+        ExecutorReport {
+            member,
+            events,
+            ended: false,
+        }
+    }
+
+    /// The end of a session. It travels behind what was said in it, so that a report which has
+    /// arrived counts even when its executor dies at once.
+    pub fn end_of(member: ExecutorId) -> Self {
+        ExecutorReport {
+            member,
+            events: Vec::new(),
+            ended: true,
+        }
+    }
 }
 
 /// The way to the owner of the shard.

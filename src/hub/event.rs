@@ -39,12 +39,10 @@ pub enum Event {
     Attached(ExecutorId, Hello),
     /// An executor of another replica wants to work, and is called so if it is admitted.
     Hello(ExecutorId, Hello),
-    /// An executor has reported.
+    /// An executor has reported, or its session has ended.
     Report(ExecutorReport),
     /// An executor does not take what it is sent; its session ends.
     Unreachable(ExecutorId),
-    /// The session with an executor has ended.
-    Lost(ExecutorId),
     /// These assignments of a durable batch are to be handed out, with their bodies.
     Dispatch(Vec<(Assignment, Option<Body>)>),
     /// Stop an assignment; its completion tells what came first.

@@ -163,15 +163,10 @@ impl Hub {
         admission.await.unwrap_or(Admission::NotNow)
     }
 
-    /// Passes on what an executor reports; false: nobody listens any more.
+    /// Passes on what an executor reports, or the end of its session; false: nobody listens any
+    /// more.
     pub(crate) async fn report(&self, report: ExecutorReport) -> bool {
         self.0.parts.reports.send(report).await.is_ok()
-    }
-
-    /// The session with an executor has ended.
-    pub(crate) fn lose(&self, member: ExecutorId) {
-        self.feed(Event::Lost(member));
-        self.0.ready.notify_one();
     }
 
     /// What an executor has reported, as the loop takes it up.

@@ -10,7 +10,7 @@ use super::{
     pool::{Pool, Refusal},
 };
 use crate::{
-    assignment::{Admission, ExecutorId, Hello},
+    assignment::{Admission, ExecutorId, ExecutorReport, Hello},
     core::{Command, Epoch, Report, Work},
 };
 use std::{collections::BTreeMap, mem, time::Duration};
@@ -53,15 +53,10 @@ impl HubMachine {
             Event::Disband => self.disband(),
             Event::Attached(member, hello) => self.attached(member, hello),
             Event::Hello(member, hello) => self.hear(member, hello),
-            Event::Report(report) => self.pool.report(report),
+            Event::Report(report) => self.report(now, report),
             Event::Unreachable(id) => {
                 if let Some(member) = self.pool.members.get_mut(&id) {
                     member.reachable = false;
-                }
-            }
-            Event::Lost(id) => {
-                if let Some(host) = self.pool.leave(id) {
-                    self.fencing.on_lost(now, host, &mut self.pool);
                 }
             }
             Event::Dispatch(work) => self.pool.dispatch(work),
@@ -173,6 +168,13 @@ impl HubMachine {
             }
             Err(Refusal::Fenced) => self.admit(member, Admission::Fenced),
             Err(Refusal::Stale) => self.admit(member, Admission::NotNow),
+        }
+    }
+
+    /// Takes in what was said in a session, and then its end.
+    fn report(&mut self, now: Moment, report: ExecutorReport) {
+        if let Some(gone) = self.pool.report(report) {
+            self.fencing.on_lost(now, gone, &mut self.pool);
         }
     }
 

@@ -108,7 +108,7 @@ impl Pool {
         }
         let completed = |(token, completion)| Event::Completed(token, completion);
         let events = snapshot.completions.into_iter().map(completed).collect();
-        self.report(ExecutorReport { member, events });
+        self.report(ExecutorReport::of(member, events));
     }
 
     /// The session of an executor has ended: it is given nothing more. Returns who it was, unless
@@ -121,8 +121,9 @@ impl Pool {
         Some(host)
     }
 
-    /// What an executor reports, as far as it concerns the core.
-    pub(crate) fn report(&mut self, report: ExecutorReport) {
+    /// What an executor reports, as far as it concerns the core. Returns who is gone when its
+    /// session ended behind that.
+    pub(crate) fn report(&mut self, report: ExecutorReport) -> Option<Host> {
         for event in report.events {
             match event {
                 Event::Slots { work, total } => {
@@ -139,9 +140,11 @@ impl Pool {
                 }
             }
         }
+        let gone = report.ended.then(|| self.leave(report.member)).flatten();
         for (assignment, body) in mem::take(&mut self.waiting) {
             self.hand_out(assignment, body);
         }
+        gone
     }
 
     /// Hands these out. Work without a session is done when this returns.
@@ -228,26 +231,30 @@ impl Pool {
         gone
     }
 
-    /// A completion, unless it is stale: then its executor is told so.
+    /// A completion, unless it is stale: then its executor is told so. The token alone says whose
+    /// word counts: what was said in a session before the present one is as true.
     fn accept(
         &mut self,
         member: ExecutorId,
         token: Token,
         completion: Completion,
     ) -> Option<Completion> {
-        let host = self.members.get(&member)?.host;
         let given = self
             .given
             .get_mut(&(completion.handle, completion.first))
             .filter(|given| given.token == token);
         let Some(given) = given else {
-            self.send(host, Instruction::Acknowledge(vec![token]));
+            let stale = Instruction::Acknowledge(vec![token]);
+            if self.members.contains_key(&member) {
+                self.effects.push(Effect::Send(member, stale));
+            }
             return None;
         };
         if mem::replace(&mut given.over, true) {
             return None;
         }
-        if let Some(member) = self.members.get_mut(&member) {
+        let mut members = self.members.values_mut();
+        if let Some(member) = members.find(|member| member.host == given.host) {
             member.vacate(&given.work);
         }
         Some(completion)

@@ -109,7 +109,7 @@ impl SharedOutbox {
         }
         let member = link.member;
         if let Err(TrySendError::Full(report)) =
-            link.out.try_send(ExecutorReport { member, events })
+            link.out.try_send(ExecutorReport::of(member, events))
         {
             state.outbox.put_back(report.events);
             self.wake.notify_one();
@@ -137,7 +137,7 @@ async fn forward(shared: Arc<SharedOutbox>) {
         while let Some((link, events)) = shared.next() {
             let member = link.member;
             // A link that is over loses nothing: the next owner gets a snapshot.
-            let _ = link.out.send(ExecutorReport { member, events }).await;
+            let _ = link.out.send(ExecutorReport::of(member, events)).await;
         }
     }
 }

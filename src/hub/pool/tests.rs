@@ -84,10 +84,8 @@ impl Survivor {
     /// Reports how its attempt ended; says whether the core hears of it.
     fn report(&self, pool: &mut Pool) -> bool {
         let before = pool.effects.len();
-        pool.report(ExecutorReport {
-            member: self.member,
-            events: vec![Event::Completed(self.token, self.completion.clone())],
-        });
+        let events = vec![Event::Completed(self.token, self.completion.clone())];
+        pool.report(ExecutorReport::of(self.member, events));
         let is_command = |effect: &Effect| matches!(effect, Effect::Command(_));
         pool.effects[before..].iter().any(is_command)
     }

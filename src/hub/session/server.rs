@@ -65,12 +65,12 @@ impl Sessions {
                 }
             }
         }
-        self.hub.lose(member);
+        self.hub.report(ExecutorReport::end_of(member)).await;
     }
 
     async fn report(&self, member: ExecutorId, event: Event) -> bool {
-        let events = vec![event];
-        self.hub.report(ExecutorReport { member, events }).await
+        let report = ExecutorReport::of(member, vec![event]);
+        self.hub.report(report).await
     }
 
     /// A task of its own: when the call is dropped half-way, an executor that was admitted leaves
@@ -86,7 +86,9 @@ impl Sessions {
         let heard = answer.send(admission).is_ok();
         match admission {
             Admission::Admitted(member) if heard => self.listen(member, requests).await,
-            Admission::Admitted(member) => self.hub.lose(member),
+            Admission::Admitted(member) => {
+                self.hub.report(ExecutorReport::end_of(member)).await;
+            }
             Admission::Fenced | Admission::NotNow => {}
         }
     }

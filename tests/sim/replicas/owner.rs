@@ -167,7 +167,7 @@ impl Owner {
         events.extend(self.arriving.drain(..));
         if let Link::Here(member) = executor.link {
             let events = executor.outbox.next_events();
-            self.reports.push_back(ExecutorReport { member, events });
+            self.reports.push_back(ExecutorReport::of(member, events));
         }
         for report in mem::take(&mut self.reports) {
             self.feed(HubEvent::Report(report), executor, outside);

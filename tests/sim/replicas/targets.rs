@@ -4,7 +4,7 @@
 use crate::{checks, journal::Journal};
 use rallypoint::{
     assignment::{Host, Token},
-    core::{Assignment, Attempt, Epoch, Handle, Report, Seq},
+    core::{Assignment, Attempt, Epoch, Handle, Outcome, Report, Seq},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
@@ -22,6 +22,8 @@ pub(crate) struct Targets {
     admitted: BTreeMap<Uuid, Epoch>,
     /// What a hub calls an attempt: by its process.
     named: BTreeMap<(Uuid, Handle, Seq, Attempt), Token>,
+    /// Reported as a success, and arrived at the process that owns the shard.
+    arrived: BTreeSet<(Uuid, Token)>,
 }
 
 impl Targets {
@@ -88,6 +90,18 @@ impl Targets {
         *named = token.max(*named);
     }
 
+    /// A success has arrived at the process of an owner, which has not taken it up yet.
+    pub(crate) fn arrives(&mut self, run: Uuid, token: Token, report: &Report) {
+        if let Report::Succeeded(_) = report {
+            self.arrived.insert((run, token));
+        }
+    }
+
+    /// An ownership of this process has ended: executors report everything anew.
+    pub(crate) fn disband(&mut self, run: Uuid) {
+        self.arrived.retain(|(at, _)| *at != run);
+    }
+
     /// A hub says to its core how an attempt ended. `owner`: its word counts; what an overtaken one
     /// says never becomes durable, and rests on a register that is the next owner's by now.
     pub(crate) fn said(
@@ -96,11 +110,22 @@ impl Targets {
         owner: bool,
         of: (Handle, Seq, Attempt),
         report: &Report,
+        journal: &Journal,
     ) {
         let named = self.named.remove(&(run, of.0, of.1, of.2));
-        let Some(token) = named.filter(|_| owner && *report == Report::NotStarted) else {
+        let Some(token) = named.filter(|_| owner) else {
             return;
         };
+        // Once it was taken up, later words about the attempt change nothing.
+        let arrived = self.arrived.remove(&(run, token));
+        let tables = journal.tables(of.0).expect("a known scheduler");
+        assert!(
+            !arrived || !is_lost(report) || tables.task(of.1).ended.is_some(),
+            "{token:?} succeeded, its report has arrived, and it counts as lost"
+        );
+        if *report != Report::NotStarted {
+            return;
+        }
         assert!(
             !self.begun.contains(&token),
             "{token:?} counts as not started, and began"
@@ -122,11 +147,18 @@ impl Targets {
             return;
         };
         let tables = journal.tables(of.0).expect("a known scheduler");
+        let ended = tables.task(of.1).ended.map(|(outcome, _)| outcome);
         assert!(
-            tables.task(of.1).ended.is_some() || journal.register.is_fenced(host),
-            "task {}/{} succeeded, is acknowledged, and has no outcome",
+            ended.is_some_and(|outcome| outcome != Outcome::Exhausted)
+                || journal.register.is_fenced(host),
+            "task {}/{} succeeded, is acknowledged, and its outcome is {ended:?}",
             of.0,
             of.1.0
         );
     }
+}
+
+/// Whether a hub says so of what ran on a fenced host.
+fn is_lost(report: &Report) -> bool {
+    matches!(report, Report::Failed { error, .. } if error.code == "LOST")
 }

@@ -10,7 +10,7 @@ use super::{
     HubRequest, Owner,
 };
 use rallypoint::{
-    assignment::{Admission, ExecutorId, ExecutorReport, Hello, Instruction},
+    assignment::{Admission, Event, ExecutorId, ExecutorReport, Hello, Instruction},
     core::Command,
     hub::{
         event::{Answer, Effect, Event as HubEvent, RegisterRequest},
@@ -98,8 +98,13 @@ impl Owner {
                 self.feed(HubEvent::Hello(member, hello), executor, outside);
             }
             (Server::Admitted(member), Some(ToOwner::Event(event))) => {
+                if let Event::Completed(token, completion) = &event {
+                    outside
+                        .targets
+                        .arrives(self.run, *token, &completion.report);
+                }
                 let events = vec![event];
-                self.reports.push_back(ExecutorReport { member, events });
+                self.reports.push_back(ExecutorReport::of(member, events));
             }
             (Server::Admitted(_), Some(ToOwner::Heartbeat)) => {
                 if !connection.down_closed && connection.down.is_empty() {
@@ -108,7 +113,7 @@ impl Owner {
             }
             (Server::Admitted(member), None) if connection.cut || !connection.client_open => {
                 (connection.server, connection.down_closed) = (Server::Over, true);
-                self.feed(HubEvent::Lost(member), executor, outside);
+                self.reports.push_back(ExecutorReport::end_of(member));
             }
             (Server::Fresh, None) if connection.cut || !connection.client_open => {
                 (connection.server, connection.down_closed) = (Server::Over, true);
@@ -185,6 +190,7 @@ impl Owner {
             // `hub_goes_on` looks at what is due.
             Effect::Wake(_) => {}
             Effect::EndOfOwnership => {
+                outside.targets.disband(self.run);
                 self.commands.clear();
                 self.requests.clear();
             }
@@ -265,7 +271,8 @@ impl Owner {
         if let Command::Completed(completions) = command {
             for one in completions {
                 let of = (one.handle, one.first, one.attempt);
-                outside.targets.said(self.run, owner, of, &one.report);
+                let (targets, journal) = (&mut outside.targets, &outside.journal);
+                targets.said(self.run, owner, of, &one.report, journal);
             }
         }
     }
