@@ -3,9 +3,9 @@
 //! Every assignment carries the token of its owner, so that nobody mistakes one ownership for
 //! another.
 
-use crate::core::{Assignment, Completion, Epoch, Running, Work};
+use crate::core::{Assignment, Completion, Epoch, Running, Time, Work};
 use bytes::Bytes;
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -16,6 +16,39 @@ pub struct Host {
     pub replica: Uuid,
     /// From 1.
     pub incarnation: i32,
+}
+
+/// One start of the Postgres server of a target, by which a fence knows that it asks the right one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Postmaster {
+    /// Identifies its data, and those of its standbys.
+    pub system: i64,
+    /// As the server sees it; `None`: a Unix socket.
+    pub address: Option<Arc<str>>,
+    pub port: i32,
+    pub started: Time,
+}
+
+impl Postmaster {
+    /// Whether both are the same start of the same server, whichever way it was reached.
+    pub fn is(&self, other: &Postmaster) -> bool {
+        (self.system, self.started) == (other.system, other.started)
+    }
+
+    /// Whether `present` is a later start of this server: Postgres does not start on data that an
+    /// earlier backend still uses. Another address may be another machine with a copy of the data.
+    pub fn ended_before(&self, present: &Postmaster) -> bool {
+        let place = |one: &Postmaster| (one.system, one.address.clone(), one.port);
+        place(self) == place(present) && self.started != present.started
+    }
+}
+
+impl fmt::Display for Postmaster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let address = self.address.as_deref().unwrap_or("a Unix socket");
+        let Postmaster { system, port, .. } = self;
+        write!(f, "{address} port {port} (system {system})")
+    }
 }
 
 /// What an executor says first in a session.

@@ -6,6 +6,7 @@
 
 mod cancel;
 mod connect;
+mod declare_dead;
 mod demo;
 mod error;
 mod event;
@@ -61,6 +62,8 @@ enum Subcommands {
     Cancel(cancel::Cancel),
     /// Release a scheduler: it takes no more tasks; the rest finish or are cancelled
     Release(release::Release),
+    /// Say that sessions have ended which the service cannot show to have ended
+    DeclareDead(declare_dead::DeclareDead),
     /// Bring the schema of a coordination database up to date
     Migrate(migrate::Migrate),
     /// Ask a server whether it is ready (for health checks)
@@ -91,6 +94,7 @@ async fn run(Cli { server, command }: Cli) -> Result<ExitCode, CliError> {
         Subcommands::Log(command) => command.run(&server).await,
         Subcommands::Cancel(command) => command.run(&server).await,
         Subcommands::Release(command) => command.run(&server).await,
+        Subcommands::DeclareDead(command) => command.run(&server).await,
         Subcommands::Migrate(command) => command.run().await,
         Subcommands::Health(command) => command.run(&server).await,
     }

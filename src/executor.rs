@@ -13,7 +13,7 @@ mod status;
 
 pub use config::{ExecutorConfig, TargetConfig};
 pub use outbox::Outbox;
-pub use sql::session::{Session, SessionNote};
+pub use sql::register::{Session, SessionNote};
 pub use status::{ExecutionRow, TargetStatus};
 
 use crate::{
@@ -22,7 +22,10 @@ use crate::{
     core::{Assignment, Completion, Report, Running, TaskError, Time, Work},
 };
 use outbox::shared::SharedOutbox;
-use sql::target::{Slot, Target};
+use sql::{
+    register::Register,
+    target::{Slot, Target},
+};
 use std::{
     collections::HashMap,
     sync::{
@@ -40,6 +43,8 @@ pub const CANCEL_GRACE: Duration = Duration::from_secs(2);
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a shutdown waits for the last acknowledgement.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Between questions whether a session was declared dead.
+const DECLARATION_POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Between looks at what has been told to stop.
 const STOPPED_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -49,6 +54,7 @@ pub struct Executor(Arc<Inner>);
 
 struct Inner {
     targets: HashMap<Arc<str>, Arc<Target>>,
+    register: Register,
     outbox: Arc<SharedOutbox>,
     clock: Clock,
     running: Mutex<HashMap<Token, CancellationToken>>,
@@ -63,12 +69,13 @@ impl Executor {
     pub fn start(config: ExecutorConfig) -> Self {
         let outbox = SharedOutbox::start();
         let end = CancellationToken::new();
+        let register = Register::new(config.sessions);
         let mut targets = HashMap::new();
         for target in config.targets {
             let name = Arc::clone(&target.name);
             let target = Target::new(
                 target,
-                config.sessions.clone(),
+                register.clone(),
                 config.clock.clone(),
                 config.cancel_grace,
                 Arc::clone(&outbox),
@@ -81,6 +88,7 @@ impl Executor {
         }
         Executor(Arc::new(Inner {
             targets,
+            register,
             outbox,
             clock: config.clock,
             running: Mutex::default(),
@@ -183,13 +191,23 @@ impl Executor {
     }
 
     /// Ends the session of somebody who is gone. Returns when it is known to have ended: a target
-    /// that cannot be reached keeps its own tasks waiting, and an unknown one for ever.
+    /// that cannot be reached, has changed or was removed keeps its own tasks waiting until it is
+    /// back, or an operator declares the session dead.
     pub async fn end_session(&self, session: &Session) {
-        let Some(target) = self.0.targets.get(&session.target) else {
-            tracing::error!(target = %session.target, "no such target here: what ran there before stays undecided");
-            return std::future::pending().await;
-        };
-        target.fence(session).await;
+        if let Some(target) = self.0.targets.get(&session.target) {
+            return target.admin.end(session).await;
+        }
+        let why = format!(
+            "this replica has no target `{}`: give it back with --target, \
+             or declare its sessions dead once they have ended",
+            session.target
+        );
+        tracing::error!(target = %session.target, "{why}");
+        let register = &self.0.register;
+        while !register.is_declared_dead(session, why.clone()).await {
+            sleep(DECLARATION_POLL_INTERVAL).await;
+        }
+        tracing::warn!(target = %session.target, pid = session.pid, "an operator has declared this session dead");
     }
 
     /// One row per slot with a session of its own, idle ones included.

@@ -25,6 +25,7 @@ use sqlx::postgres::{PgConnectOptions, PgSslMode};
 use std::{
     fmt,
     path::{Path, PathBuf},
+    process::ExitStatus,
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -106,6 +107,19 @@ impl PrivatePostgres {
             &self.options,
         )?);
         Ok(())
+    }
+
+    /// Starts the server again if it has ended by itself; returns how it had ended.
+    pub fn revive(&self) -> Result<Option<ExitStatus>> {
+        let mut server = self.server();
+        let Some(status) = server.as_ref().and_then(Child::ended) else {
+            return Ok(None);
+        };
+        // What an ended postmaster leaves behind keeps its successor from starting.
+        stale_server::end(&self.data_dir.data(), true);
+        let started = cluster::start(&self.binaries, &self.account, &self.data_dir, &self.options);
+        *server = Some(started?);
+        Ok(Some(status))
     }
 
     /// Stops it cleanly: sessions are ended, nothing is lost. [`Self::restart`] starts it again.

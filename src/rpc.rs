@@ -8,12 +8,15 @@ mod deadline;
 mod errors;
 pub(crate) mod forwarding;
 mod message_room;
+mod operator;
 mod scheduler;
 mod server;
 mod status;
+mod unready;
 mod validate;
 
 pub(crate) use forwarding::peer_service::request_poll;
 pub(crate) use server::{Config, peer_routes, serve};
 pub(crate) use status::executions::StatusSource;
+pub(crate) use unready::serve_unready;
 pub(crate) use validate::Targets;

@@ -2,46 +2,79 @@
 //! them in order. It holds no rules of its own: each part enforces its own invariants.
 
 pub(crate) mod config;
+pub(crate) mod database;
+pub(crate) mod private_postgres;
+pub(crate) mod reachability;
 pub(crate) mod session_register;
 pub(crate) mod shutdown;
 pub(crate) mod status_source;
 
-pub use config::{Config, DEFAULT_LEASE, Target};
+pub use config::{Config, DEFAULT_LEASE, DEFAULT_SHUTDOWN_GRACE, Target};
 
 use crate::{
     clock::Clock,
     coordinator::{Coordinator, Parts},
     executor::{CANCEL_GRACE, Executor, ExecutorConfig},
     hub::session::{self, Remote},
-    journal::{Journal, Replica, Sessions},
+    journal::{Replica, Sessions},
     peer::{PeerConfig, Port},
+    postgres::PrivatePostgres,
     rpc,
 };
 use anyhow::Context;
-use shutdown::GRACE_PERIOD;
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use uuid::Uuid;
 
-/// Serves until `shutdown` resolves, then stops in order (see `server::shutdown`).
+/// Serves until `shutdown` resolves, then stops in order (see `server::shutdown`). `listening` is
+/// called with the address once callers are taken.
 pub async fn serve(
     config: Config,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send,
+    listening: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
-    let private = config.start_private().await?;
-    let targets = config.targets(private.as_ref());
-    let journal = Journal::open(config.journal(private.as_ref())?).await?;
+    let private = config.start_private().await?.map(Arc::new);
+    let served = tokio::select! {
+        served = run(config, listener, shutdown, listening, private.as_deref()) => served,
+        ended = private_postgres::keep(private.clone()) => ended,
+    };
+    if let Some(private) = private {
+        tokio::task::spawn_blocking(move || private.stop()).await?;
+    }
+    served
+}
+
+async fn run(
+    config: Config,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send,
+    listening: impl FnOnce(SocketAddr),
+    private: Option<&PrivatePostgres>,
+) -> anyhow::Result<()> {
+    let mut shutdown = std::pin::pin!(shutdown);
+    let targets = config.targets(private);
     let port = bind_peer_port(config.peer.clone()).await?;
     let replica = Replica {
         id: Uuid::now_v7(),
         name: config.replica_name.as_str().into(),
         address: port.as_ref().map(|port| port.address().into()),
     };
-    let sessions = journal.sessions(replica.clone());
+    let (database, capacity) = (config.journal(private)?, config::capacity(&targets));
+    let open = || database::open(&database, &replica, &capacity);
+    let opened = database::wait(&listener, shutdown.as_mut(), open).await?;
+    let Some((journal, sessions)) = opened else {
+        return Ok(());
+    };
     let clock = Clock::new();
-    let executor = start_executor(&targets, &clock, &sessions).await?;
+    let executor = Executor::start(ExecutorConfig {
+        targets: config::target_configs(&targets)?,
+        clock: clock.clone(),
+        sessions: Some(session_register::spawn(sessions.clone())),
+        cancel_grace: CANCEL_GRACE,
+    });
     let coordinator = Coordinator::start(Parts {
         journal,
         replica: replica.clone(),
@@ -59,68 +92,83 @@ pub async fn serve(
         trusted_namespace_metadata: config.trusted_namespace_metadata,
         peers: port.as_ref().map(Port::peers),
     };
-    let stopping = CancellationToken::new();
-    let peers = rpc.peers.clone();
-    if let Some(port) = port {
-        let remote = remote(&port, &coordinator, &executor, &sessions, &replica);
-        let routes = rpc::peer_routes(&coordinator, &rpc, &stopping)
-            .add_service(session::Sessions::service(coordinator.hub()));
-        tokio::spawn(stopping.clone().run_until_cancelled_owned(remote.keep()));
-        tokio::spawn(serve_peers(port, routes, stopping.clone()));
-    }
-    let leaving = async {
-        shutdown.await;
-        shutdown::leave(&coordinator, &executor, &sessions, peers.as_ref()).await;
+    let running = Running {
+        coordinator,
+        executor,
+        sessions,
+        replica,
+        grace: config.shutdown_grace,
     };
-    rpc::serve(listener, coordinator.clone(), rpc, leaving).await?;
-    shutdown::retire(&executor, &sessions).await;
-    coordinator.drain(GRACE_PERIOD).await;
-    coordinator.hand_over().await;
-    stopping.cancel();
-    if let Some(private) = private {
-        tokio::task::spawn_blocking(move || private.stop()).await?;
+    listening(listener.local_addr()?);
+    running.serve(listener, port, rpc, shutdown).await
+}
+
+/// The parts that have been started.
+struct Running {
+    coordinator: Coordinator,
+    executor: Executor,
+    sessions: Sessions,
+    replica: Replica,
+    grace: Duration,
+}
+
+impl Running {
+    /// Serves callers and other replicas until `shutdown`, and then stops in order.
+    async fn serve(
+        self,
+        listener: TcpListener,
+        port: Option<Port>,
+        rpc: rpc::Config,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> anyhow::Result<()> {
+        let (stopping, peers) = (CancellationToken::new(), rpc.peers.clone());
+        let until_stopping = || stopping.clone();
+        let reachability = reachability::report(self.coordinator.clone(), port.is_some());
+        tokio::spawn(until_stopping().run_until_cancelled_owned(reachability));
+        if let Some(port) = port {
+            let remote = self.remote(&port);
+            let routes = rpc::peer_routes(&self.coordinator, &rpc, &stopping)
+                .add_service(session::Sessions::service(self.coordinator.hub()));
+            tokio::spawn(until_stopping().run_until_cancelled_owned(remote.keep()));
+            tokio::spawn(serve_peers(port, routes, until_stopping()));
+        }
+        let Running {
+            coordinator,
+            executor,
+            sessions,
+            grace,
+            ..
+        } = &self;
+        let leaving = async {
+            shutdown.await;
+            shutdown::leave(coordinator, executor, sessions, peers.as_ref(), *grace).await;
+        };
+        rpc::serve(listener, coordinator.clone(), rpc, leaving).await?;
+        shutdown::retire(executor, sessions, *grace).await;
+        coordinator.drain(shutdown::DRAIN_TIMEOUT).await;
+        coordinator.hand_over().await;
+        stopping.cancel();
+        Ok(())
     }
-    Ok(())
+
+    /// What runs tasks here for whichever replica owns the shard.
+    fn remote(&self, port: &Port) -> Remote {
+        Remote {
+            executor: self.executor.clone(),
+            sessions: self.sessions.clone(),
+            membership: self.coordinator.membership(),
+            gone_owners: self.coordinator.gone_owners(),
+            me: self.coordinator.id(),
+            name: self.replica.name.clone(),
+            peers: port.peers(),
+        }
+    }
 }
 
 async fn bind_peer_port(config: Option<PeerConfig>) -> anyhow::Result<Option<Port>> {
     match config {
         Some(config) => Ok(Some(Port::bind(config).await.context("the peer port")?)),
         None => Ok(None),
-    }
-}
-
-/// Starts the executor and registers it, so that an owner can fence it.
-async fn start_executor(
-    targets: &[Target],
-    clock: &Clock,
-    sessions: &Sessions,
-) -> anyhow::Result<Executor> {
-    let executor = Executor::start(ExecutorConfig {
-        targets: config::target_configs(targets)?,
-        clock: clock.clone(),
-        sessions: Some(session_register::spawn(sessions.clone())),
-        cancel_grace: CANCEL_GRACE,
-    });
-    sessions.enrol(&executor.capacity()).await?;
-    Ok(executor)
-}
-
-/// What runs tasks here for whichever replica owns the shard.
-fn remote(
-    port: &Port,
-    coordinator: &Coordinator,
-    executor: &Executor,
-    sessions: &Sessions,
-    replica: &Replica,
-) -> Remote {
-    Remote {
-        executor: executor.clone(),
-        sessions: sessions.clone(),
-        membership: coordinator.membership(),
-        me: coordinator.id(),
-        name: replica.name.clone(),
-        peers: port.peers(),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use crate::{
     environment::{Environment, Server},
-    load,
+    latency, load,
     report::{Report, median},
 };
 use anyhow::{Context, Result};
@@ -65,6 +65,7 @@ pub(crate) async fn run(kills: u64) -> Result<Report> {
         baseline: ("the lease", lease),
         ratio: figure / lease,
         also: vec![
+            ("p90_s", latency::at(&silences, 0.9)),
             ("slowest_s", slowest),
             ("rolling_restart_longest_silence_s", rolling.as_secs_f64()),
             ("calls_failed", load.failed.load(Ordering::Relaxed) as f64),

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     core::model::limits::Limits,
-    server::{Config, DEFAULT_LEASE, serve},
+    server::{Config, DEFAULT_LEASE, DEFAULT_SHUTDOWN_GRACE, serve},
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -161,11 +161,17 @@ impl Host {
             replica_name: "demo".to_owned(),
             peer: None,
             lease: DEFAULT_LEASE,
+            shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
             trusted_namespace_metadata: false,
             limits: Limits::default(),
             allow_unsafe_database: false,
         };
-        let running = tokio::spawn(serve(config, listener, stop.clone().cancelled_owned()));
+        let running = tokio::spawn(serve(
+            config,
+            listener,
+            stop.clone().cancelled_owned(),
+            |_| {},
+        ));
         let mut host = Host {
             server: Server::at(listen),
             folder,

@@ -11,11 +11,11 @@ use super::{
     postgres_url,
     signals::{INTERRUPTED, Signals},
 };
-use crate::server::Config;
+use crate::server::{Config, DEFAULT_SHUTDOWN_GRACE};
 use clap::{Args, ValueEnum};
 use peers::Peers;
 use quotas::Quotas;
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
@@ -116,6 +116,17 @@ pub(super) struct Serve {
         hide_env_values = true
     )]
     trusted_namespace_metadata: bool,
+    /// Seconds for which running tasks may go on after a signal to stop; what is left then is
+    /// stopped and runs again
+    #[arg(
+        long,
+        env = "RALLYPOINT_SHUTDOWN_GRACE",
+        hide_env_values = true,
+        default_value_t = DEFAULT_SHUTDOWN_GRACE.as_secs(),
+        value_parser = clap::value_parser!(u64).range(0..=86_400),
+        value_name = "SECONDS"
+    )]
+    shutdown_grace: u64,
     #[command(flatten)]
     peers: Peers,
     #[command(flatten)]
@@ -150,9 +161,9 @@ impl Serve {
                 .next("choose another address with --listen")
         })?;
         let listen = listener.local_addr().map_err(anyhow::Error::from)?;
-        eprintln!("listening on http://{listen}");
+        let listening = |address| eprintln!("listening on http://{address}");
         let config = Config { listen, ..config };
-        crate::server::serve(config, listener, stop(signals)).await?;
+        crate::server::serve(config, listener, stop(signals), listening).await?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -173,6 +184,7 @@ impl Serve {
             trusted_namespace_metadata: self.trusted_namespace_metadata,
             limits: self.quotas.limits(),
             lease: self.peers.lease(),
+            shutdown_grace: Duration::from_secs(self.shutdown_grace),
             peer: self.peers.config()?,
             allow_unsafe_database: false,
         })

@@ -2,6 +2,7 @@
 
 use super::{
     connect::Server,
+    declare_dead,
     error::CliError,
     labels,
     output::{self, BOLD, Output, RED},
@@ -92,6 +93,7 @@ fn print(status: &GetStatusResponse) {
     replicas(status);
     slots(status);
     targets(status);
+    declare_dead::print(&status.pending_fences);
     output::line("");
     output::line(backlog(status));
     output::line(journal(status));
@@ -280,6 +282,7 @@ fn to_json(status: &GetStatusResponse) -> Value {
             "oldest_day": journal.oldest_day, "retention_days": journal.retention_days,
             "pinned": journal.pin.as_ref().map(pinned),
         },
+        "pending_fences": declare_dead::to_json(&status.pending_fences),
         "unreachable": status.unreachable,
     })
 }

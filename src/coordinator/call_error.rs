@@ -29,6 +29,8 @@ pub enum CallError {
         /// The lowest cursor whose events are still there.
         oldest: DoneNo,
     },
+    /// What is stored of the scheduler makes no sense to this version; the call had no effect.
+    Unreadable,
     /// A queue is full; the call had no effect.
     Overloaded {
         retry_after: Duration,
@@ -55,6 +57,9 @@ impl CallError {
     /// A read of the journal failed.
     pub fn from_journal(error: JournalError) -> Self {
         tracing::warn!(%error, "a read of the journal failed");
+        if let JournalError::Corrupt(_) = error {
+            return CallError::Unreadable;
+        }
         CallError::unavailable("the coordination database cannot be read")
     }
 }

@@ -20,8 +20,8 @@ use super::{
 use crate::{
     clock::Clock,
     core::{
-        Caller, Command, CoreStatus, DoneNo, Handle, Reject, Reply, Seq, ShardId, Until, Verb,
-        model::limits::CALL_BYTES,
+        Caller, Command, CoreStatus, DoneNo, Handle, Namespace, Reject, Reply, Seq, ShardId, Until,
+        Verb, model::limits::CALL_BYTES,
     },
     hub::Hub,
     journal::{Journal, Reader},
@@ -97,6 +97,7 @@ impl Coordinator {
         };
         match self.send(command).await? {
             Reply::Rejected(Reject::UnknownHandle) => {
+                self.check_readable(&namespace, handle)?;
                 self.ended.call(namespace, handle, &retry).await
             }
             Reply::Rejected(reject) => Err(CallError::Rejected(reject)),
@@ -173,6 +174,7 @@ impl Coordinator {
                 self.buffers.close(handle, buffer);
                 match other? {
                     Reply::Rejected(Reject::UnknownHandle) => {
+                        self.check_readable(&namespace, handle)?;
                         self.ended.watch(namespace, handle, after, until).await
                     }
                     Reply::Rejected(reject) => Err(CallError::Rejected(reject)),
@@ -201,6 +203,14 @@ impl Coordinator {
             tracing::warn!(
                 "stopped before the last outcomes were durable; they will be lost or run again"
             );
+        }
+    }
+
+    /// A scheduler that the core does not know may have been set aside.
+    fn check_readable(&self, namespace: &Namespace, handle: Handle) -> Result<(), CallError> {
+        match self.state.is_unreadable(namespace, handle) {
+            true => Err(CallError::Unreadable),
+            false => Ok(()),
         }
     }
 

@@ -9,6 +9,7 @@
 pub(crate) mod handover;
 pub(crate) mod heartbeat;
 pub(crate) mod lease_watch;
+mod recovery;
 pub(crate) mod replica_state;
 pub(crate) mod role;
 
@@ -17,10 +18,8 @@ use crate::{
     backoff::Backoff,
     clock::Clock,
     core::Epoch,
-    hub::Hub,
-    journal::{
-        self, Claim, Journal, JournalError, Member, Membership, Ownership, Replica, TakeOver,
-    },
+    hub::{Hub, session::machine::Owner},
+    journal::{Claim, Journal, JournalError, Member, Membership, Ownership, Replica, TakeOver},
 };
 use heartbeat::{HeartbeatTask, HeartbeatTrigger};
 use lease_watch::{LeaseTiming, LeaseWatch, Poll};
@@ -52,6 +51,7 @@ pub(crate) struct OwnershipHandle {
     pub membership: watch::Receiver<Membership>,
     pub heartbeat: HeartbeatTrigger,
     pub requests: mpsc::Sender<OwnershipRequest>,
+    pub gone_owners: mpsc::Sender<Owner>,
 }
 
 /// Manages the ownership of one process.
@@ -68,6 +68,8 @@ pub(crate) struct OwnershipTask {
     pub polls: watch::Receiver<Option<Poll>>,
     pub membership: watch::Sender<Membership>,
     pub requests: mpsc::Receiver<OwnershipRequest>,
+    /// Owners at whose address nobody answers any more.
+    pub gone_owners: mpsc::Receiver<Owner>,
     pub events: mpsc::Sender<Event>,
 }
 
@@ -100,38 +102,54 @@ impl OwnershipTask {
     /// Owns the shard whenever it may, until the loop ends.
     async fn run(mut self) {
         let mut claim = Claim::Start;
+        let mut lease = LeaseWatch::new(self.timing);
         loop {
-            if let Some(owned) = self.take_over(claim).await {
-                match self.own(owned).await {
-                    Lost::Deposed => self.log_new_owner(),
-                    Lost::Stopped => return,
+            match self.take_over(claim).await {
+                Some(owned) => {
+                    match self.own(owned).await {
+                        Lost::Deposed => self.log_new_owner(),
+                        Lost::Stopped => return,
+                    }
+                    self.step_down().await;
                 }
+                None if self.state.role() != Role::Standby => self.step_down().await,
+                None => self.heartbeat.fire(),
             }
-            self.step_down().await;
-            match self.stand_by().await {
+            match self.stand_by(&mut lease).await {
                 Some(next) => claim = next,
                 None => return,
             }
         }
     }
 
-    /// Watches the owner until the shard may be taken over; `None`: the loop has ended.
-    async fn stand_by(&mut self) -> Option<Claim> {
-        let mut lease = LeaseWatch::new(self.timing);
+    /// Watches the owner until the shard may be taken over; `None`: the loop has ended. What was
+    /// seen of a lease counts on after a claim that failed.
+    async fn stand_by(&mut self, lease: &mut LeaseWatch) -> Option<Claim> {
         loop {
             tokio::select! {
                 polled = self.polls.changed() => polled.ok()?,
+                Some(gone) = self.gone_owners.recv() => match self.claim_of(gone) {
+                    Some(claim) => return Some(claim),
+                    None => continue,
+                },
                 request = self.requests.recv() => self.decline(request?),
                 () = self.events.closed() => return None,
             }
             let poll = self.polls.borrow_and_update().clone();
             if let Some(poll) = poll
                 && lease.allows(self.replica.id, &poll)
-                && !self.heartbeat.is_stopping()
+                && !self.heartbeat.declines()
             {
                 return Some(Claim::Successor);
             }
         }
+    }
+
+    /// The claim to the shard of an owner at whose address nobody answers, if it still owns it.
+    fn claim_of(&self, gone: Owner) -> Option<Claim> {
+        let membership = self.membership.borrow();
+        let owns = membership.owner == Some(gone.replica) && membership.epoch == gone.epoch;
+        (owns && !self.heartbeat.declines()).then_some(Claim::Gone(gone.replica, gone.epoch))
     }
 
     /// Begins a new epoch if the claim holds. After a failure, as after a claim that does not hold,
@@ -173,6 +191,7 @@ impl OwnershipTask {
         }
         let mut inherited = owned.epoch > FIRST_EPOCH;
         loop {
+            self.state.set_role(Role::Recovering);
             let Some(event) = self.recover(owned, inherited).await else {
                 return Lost::Deposed;
             };
@@ -186,48 +205,6 @@ impl OwnershipTask {
                 Ok(again) => owned = again,
                 Err(lost) => return lost,
             }
-        }
-    }
-
-    /// Reads the journal until it succeeds; `None`: the shard has been lost meanwhile. `inherited`:
-    /// others may have owned it since we did, if we ever did.
-    async fn recover(&mut self, owned: Ownership, inherited: bool) -> Option<Event> {
-        self.state.set_role(Role::Recovering);
-        let mut failures = 0;
-        loop {
-            let (journal, hub, max_request_ids) =
-                (self.journal.clone(), self.hub.clone(), self.max_request_ids);
-            let now = self.clock.now();
-            let reading = async {
-                let window = if inherited {
-                    Some(hub.prepare().await?)
-                } else {
-                    None
-                };
-                let schedulers = journal::recover(&journal, max_request_ids, now).await?;
-                Ok::<_, JournalError>((schedulers, window))
-            };
-            tokio::select! {
-                read = reading => match read {
-                    Ok((schedulers, window)) => {
-                        let Ownership { epoch, last_batch, .. } = owned;
-                        tracing::info!(
-                            epoch = epoch.0,
-                            last_batch = last_batch.0,
-                            schedulers = schedulers.len(),
-                            "this replica owns the shard"
-                        );
-                        return Some(Event::Recovered { schedulers, epoch, last_batch, window });
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "cannot read the journal");
-                        self.state.set_error(error.to_string());
-                    }
-                },
-                () = deposed(&mut self.polls, owned.epoch) => return None,
-            }
-            tokio::time::sleep(RETRY_BACKOFF.delay(failures)).await;
-            failures += 1;
         }
     }
 

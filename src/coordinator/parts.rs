@@ -140,11 +140,13 @@ impl Started {
         let (events, ownership_events) = mpsc::channel(MAX_OWNERSHIP_EVENTS);
         let (requests, requested) = mpsc::channel(MAX_OWNERSHIP_EVENTS);
         let (membership, members) = watch::channel(Membership::default());
+        let (gone_owners, reported_gone) = mpsc::channel(1);
         let ownership = OwnershipHandle {
             replica: parts.replica.clone(),
             membership: members,
             heartbeat: HeartbeatTrigger::default(),
             requests,
+            gone_owners,
         };
         let timing = LeaseTiming::new(parts.lease);
         let (polled, polls) = watch::channel(None);
@@ -160,6 +162,7 @@ impl Started {
             polls,
             membership,
             requests: requested,
+            gone_owners: reported_gone,
             events,
         };
         task.start(polled);

@@ -1,6 +1,6 @@
 //! How an executor is set up. Values only.
 
-use super::sql::session::SessionNote;
+use super::sql::register::SessionNote;
 use crate::clock::Clock;
 use sqlx::postgres::PgConnectOptions;
 use std::{sync::Arc, time::Duration};

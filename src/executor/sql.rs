@@ -5,6 +5,8 @@
 pub(crate) mod attempt;
 pub(crate) mod backend_control;
 pub(crate) mod error;
+pub(crate) mod obstacle;
+pub(crate) mod register;
 pub(crate) mod rows;
 pub(crate) mod session;
 pub(crate) mod statement;

@@ -27,9 +27,34 @@ pub enum JournalError {
 }
 
 impl JournalError {
+    /// The database is away or not ready, and may be there in a while; nothing is wrong with how it
+    /// is set up or reached.
+    pub fn is_outage(&self) -> bool {
+        use sqlx::migrate::MigrateError;
+        match self {
+            JournalError::Timeout => true,
+            JournalError::Database(error) => is_outage(error),
+            JournalError::Schema(
+                MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _),
+            ) => is_outage(error),
+            JournalError::Schema(_) | JournalError::Unsafe(_) | JournalError::Corrupt(_) => false,
+        }
+    }
+
     /// A row that makes no sense.
     pub(super) fn corrupt(what: impl Into<String>) -> Self {
         JournalError::Corrupt(what.into())
+    }
+}
+
+fn is_outage(error: &sqlx::Error) -> bool {
+    // Too many connections, out of memory or disk: others give some back.
+    let resources =
+        |db: &dyn sqlx::error::DatabaseError| db.code().is_some_and(|code| code.starts_with("53"));
+    match error {
+        sqlx::Error::PoolTimedOut => true,
+        sqlx::Error::Database(db) => connection_lost(error) || resources(&**db),
+        _ => connection_lost(error),
     }
 }
 

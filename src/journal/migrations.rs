@@ -16,7 +16,7 @@ use sqlx::{
 use std::time::Duration;
 
 /// Number, description and text of each, as the name of its file has them.
-const MIGRATIONS: [(i64, &str, &str); 3] = [
+const MIGRATIONS: [(i64, &str, &str); 4] = [
     (
         1,
         "journal",
@@ -27,6 +27,11 @@ const MIGRATIONS: [(i64, &str, &str); 3] = [
         3,
         "maintenance",
         include_str!("../../migrations/0003_maintenance.sql"),
+    ),
+    (
+        4,
+        "fences",
+        include_str!("../../migrations/0004_fences.sql"),
     ),
 ];
 

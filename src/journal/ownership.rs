@@ -4,4 +4,5 @@ pub(crate) mod executor_sessions;
 pub(crate) mod executors;
 pub(crate) mod heartbeat;
 pub(crate) mod lease;
+pub(crate) mod pending_fences;
 pub(crate) mod replica;

@@ -4,6 +4,7 @@ pub(crate) mod bodies;
 pub(crate) mod body_chunks;
 pub(crate) mod events;
 pub(crate) mod outcomes;
+pub(crate) mod recovered;
 pub(crate) mod recovery;
 pub(crate) mod retention_pin;
 pub(crate) mod schedulers;

@@ -68,6 +68,7 @@ pub(super) fn call(error: CallError, handle: Handle) -> Status {
             Status::with_error_details(Code::Unavailable, message, details)
         }
         CallError::Truncated { oldest } => truncated("after", oldest.0),
+        CallError::Unreadable => unreadable(),
         CallError::Overloaded { retry_after, limit } => {
             let mut details = info(Reason::OVERLOADED, &[("limit", limit.into())]);
             details.set_retry_info(Some(retry_after));
@@ -272,9 +273,29 @@ pub(super) fn message_malformed() -> Status {
 /// The journal could not be read. The database's message goes to the log only.
 pub(super) fn journal(error: JournalError) -> Status {
     tracing::warn!(%error, "cannot read the journal for a caller");
+    if let JournalError::Corrupt(_) = error {
+        return unreadable();
+    }
     unavailable(
         "journal",
         "the journal cannot be read at the moment; call again",
+    )
+}
+
+/// What is stored makes no sense to this version.
+fn unreadable() -> Status {
+    let message = "what is stored of this scheduler cannot be read by this version of the service: \
+                   its rows are kept as they are; see the log of the owner, and run the version \
+                   that wrote them or restore them from a backup";
+    let details = info(Reason::DATA_UNREADABLE, &[]);
+    Status::with_error_details(Code::DataLoss, message, details)
+}
+
+/// The server waits for its coordination database.
+pub(super) fn starting() -> Status {
+    unavailable(
+        "journal",
+        "this server waits for its coordination database; call again",
     )
 }
 

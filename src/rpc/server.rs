@@ -8,6 +8,7 @@ use super::{
     errors,
     forwarding::{peer_service::Peering, route::Route},
     message_room::MessageRoom,
+    operator::Operators,
     scheduler::Schedulers,
     status::{
         Statuses,
@@ -22,13 +23,14 @@ use crate::{
     peer::{Peers, connections},
 };
 use rallypoint_client::api::{
-    self, peer::peer_service_server::PeerServiceServer,
-    scheduler_service_server::SchedulerServiceServer, status_service_server::StatusServiceServer,
+    self, operator_service_server::OperatorServiceServer,
+    peer::peer_service_server::PeerServiceServer, scheduler_service_server::SchedulerServiceServer,
+    status_service_server::StatusServiceServer,
 };
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
-use tonic::{service::Routes, transport};
+use tonic::service::Routes;
 use tower::{layer::layer_fn, util::MapResponseLayer};
 
 /// Limit of the transport for a request. Validation refuses above 4 MiB with a better message.
@@ -36,7 +38,7 @@ const MAX_REQUEST_BYTES: usize = limits::CALL_BYTES + (1 << 20);
 /// The same between replicas. What one of them took, and encodes anew with a request id, must not
 /// be too large for the owner.
 const MAX_FORWARDED_BYTES: usize = 2 * MAX_REQUEST_BYTES;
-const MAX_CONNECTIONS: usize = 10_000;
+pub(super) const MAX_CONNECTIONS: usize = 10_000;
 const STREAMS_PER_CONNECTION: u32 = 1_024;
 const MAX_HEADER_BYTES: u32 = 16 << 10;
 const STREAM_WINDOW: u32 = 512 << 10;
@@ -87,6 +89,10 @@ fn services(
         None => MAX_FORWARDED_BYTES,
     };
     let reader = coordinator.journal().reader();
+    let operators = Operators {
+        auth: auth.clone(),
+        reader: reader.clone(),
+    };
     let schedulers = Schedulers {
         coordinator: coordinator.clone(),
         reader: reader.clone(),
@@ -108,6 +114,7 @@ fn services(
     };
     Routes::new(SchedulerServiceServer::new(schedulers).max_decoding_message_size(limit))
         .add_service(StatusServiceServer::new(statuses))
+        .add_service(OperatorServiceServer::new(operators))
 }
 
 /// Serves until `shutdown` resolves, then ends the streams with UNAVAILABLE and waits for the other
@@ -132,7 +139,7 @@ pub(crate) async fn serve(
     let routes = with_reflection(services.add_service(health_service))?;
     let connections = connections(listener, MAX_CONNECTIONS, None);
     let shut_down = stopping.clone();
-    let served = server()
+    let served = transport()
         .layer(layer_fn(Deadlines))
         .layer(MapResponseLayer::new(errors::transport::translate))
         .layer(layer_fn(|inner| MessageRoom::new(inner, MAX_REQUEST_BYTES)))
@@ -162,8 +169,9 @@ fn with_reflection(routes: Routes) -> anyhow::Result<Routes> {
         .add_service(builder().build_v1alpha()?))
 }
 
-fn server() -> transport::Server {
-    transport::Server::builder()
+/// The transport with its limits.
+pub(super) fn transport() -> tonic::transport::Server {
+    tonic::transport::Server::builder()
         .max_concurrent_streams(STREAMS_PER_CONNECTION)
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))

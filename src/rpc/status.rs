@@ -204,6 +204,14 @@ fn journal(status: &mut api::GetStatusResponse, journal: &journal::JournalStatus
         seen_at: Some(timestamp(row.seen_at)),
     };
     status.replicas = journal.replicas.iter().map(replica).collect();
+    let fence = |fence: &journal::PendingFence| api::PendingFence {
+        target: fence.target.clone(),
+        replica: fence.replica.clone(),
+        backend_pid: fence.backend_pid,
+        since: Some(timestamp(fence.since)),
+        why: fence.why.clone(),
+    };
+    status.pending_fences = journal.pending_fences.iter().map(fence).collect();
 }
 
 fn pin(pin: &journal::RetentionPin) -> api::DayPin {

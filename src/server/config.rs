@@ -3,7 +3,7 @@
 //! task.
 
 use crate::{
-    core::{ShardId, model::limits::Limits},
+    core::{ShardId, Work, model::limits::Limits},
     executor::TargetConfig,
     journal::JournalConfig,
     peer::PeerConfig,
@@ -18,6 +18,9 @@ const JOURNAL_READERS: u32 = 8;
 
 /// How long ownership of the shard lasts without a heartbeat, unless an operator says otherwise.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(5);
+
+/// How long running tasks may go on after a shutdown began, unless an operator says otherwise.
+pub const DEFAULT_SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 
 /// How a server is set up.
 #[derive(Clone, Debug)]
@@ -44,6 +47,8 @@ pub struct Config {
     pub peer: Option<PeerConfig>,
     /// How long ownership lasts without a heartbeat; the same for all replicas.
     pub lease: Duration,
+    /// How long running tasks may go on after a shutdown began.
+    pub shutdown_grace: Duration,
     /// Takes namespaces from the metadata of calls. Safe only behind a proxy that sets them.
     pub trusted_namespace_metadata: bool,
     /// Quotas of each namespace.
@@ -120,6 +125,15 @@ impl Config {
         }
         targets
     }
+}
+
+/// What the executor has slots for when its targets are there.
+pub(super) fn capacity(targets: &[Target]) -> Vec<(Work, u32)> {
+    let slots = |target: &Target| {
+        let name = target.name.as_str().into();
+        (Work::Sql { target: name }, target.slots)
+    };
+    targets.iter().map(slots).collect()
 }
 
 /// The targets as the executor takes them. Fails on a URL that cannot be parsed.

@@ -1,6 +1,7 @@
 //! Writes the executor's database sessions into the register, where the owner of the shard finds
 //! them when it has to fence this executor. A session may run a statement only once it is
-//! registered: the executor waits for the acknowledgement that is sent from here.
+//! registered: the executor waits for the acknowledgement that is sent from here. Sessions whose
+//! end cannot be shown are noted there too, for operators.
 
 use crate::{
     executor::SessionNote,
@@ -33,6 +34,7 @@ async fn write(sessions: &Sessions, note: SessionNote) -> Result<(), JournalErro
                     session.slot,
                     session.pid,
                     session.backend_start,
+                    session.postmaster.as_ref(),
                 )
                 .await?
             {
@@ -45,6 +47,17 @@ async fn write(sessions: &Sessions, note: SessionNote) -> Result<(), JournalErro
             sessions
                 .let_go(&session.target, session.pid, session.backend_start)
                 .await
+        }
+        SessionNote::Pending {
+            session,
+            why,
+            declared_dead,
+        } => {
+            let (target, pid, start) = (&session.target, session.pid, session.backend_start);
+            let declared = sessions.note_pending(target, pid, start, &why).await?;
+            // Who no longer waits asks again.
+            let _ = declared_dead.send(declared);
+            Ok(())
         }
     }
 }

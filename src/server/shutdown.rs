@@ -11,8 +11,8 @@ use crate::{
 };
 use std::time::Duration;
 
-/// How long running tasks may go on after a shutdown began.
-pub(super) const GRACE_PERIOD: Duration = Duration::from_secs(10);
+/// How long the last outcomes may take to become durable.
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a replica that shuts down waits for a successor to show up.
 const SUCCESSOR_TIMEOUT: Duration = Duration::from_millis(300);
 
@@ -23,6 +23,7 @@ pub(super) async fn leave(
     executor: &Executor,
     sessions: &Sessions,
     peers: Option<&Peers>,
+    grace: Duration,
 ) {
     coordinator.announce_stopping();
     let Some(peers) = peers.filter(|_| coordinator.role() != Role::Standby) else {
@@ -42,13 +43,13 @@ pub(super) async fn leave(
     if let Some(address) = successor {
         rpc::request_poll(peers, &address).await;
     }
-    retire(executor, sessions).await;
+    retire(executor, sessions, grace).await;
 }
 
 /// Ends what runs here. An executor that has nothing left deletes its registration, so that nobody
 /// has to fence it.
-pub(super) async fn retire(executor: &Executor, sessions: &Sessions) {
-    executor.shutdown(GRACE_PERIOD).await;
+pub(super) async fn retire(executor: &Executor, sessions: &Sessions, grace: Duration) {
+    executor.shutdown(grace).await;
     if executor.is_idle()
         && let Err(error) = sessions.leave().await
     {

@@ -7,6 +7,7 @@ mod command_line;
 mod crash;
 mod executor;
 mod fairness;
+mod fences;
 mod harness;
 mod journal;
 mod overload;
@@ -20,5 +21,7 @@ mod replicas;
 #[allow(dead_code)] // A crash needs one number only.
 mod rng;
 mod sql;
+mod startup;
 mod streams;
 mod tidy;
+mod unreadable;

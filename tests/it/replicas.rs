@@ -11,12 +11,13 @@ use crate::harness::{
     work::{noop, sql},
 };
 use nix::sys::signal::Signal;
+use rallypoint::server::DEFAULT_SHUTDOWN_GRACE;
 use rallypoint_client::api::{
     SchedulerSettings, SynchronizationRequest, Unit, Until,
     scheduler_service_client::SchedulerServiceClient, until::Kind,
 };
 use std::{collections::BTreeSet, time::Duration};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tonic::transport::Endpoint;
 
 #[tokio::test]
@@ -210,4 +211,58 @@ async fn first_events(conversation: Conversation, count: usize) -> Vec<i64> {
         numbers.extend(done.iter().map(|done| done.done_no));
     }
     numbers
+}
+
+#[tokio::test]
+async fn nobody_waits_for_the_lease_of_an_owner_that_was_killed() {
+    // The tests would time out before this lease ends.
+    let mut cluster = Cluster::with_options(3, &["--lease", "60"]).await;
+    let owner = cluster.owner().await;
+    let survivors = cluster.client((owner + 1) % 3);
+    let conversation = cluster.open(&survivors, SchedulerSettings::default()).await;
+    cluster.kill_9(owner);
+    let go_on = async {
+        conversation.submit([noop()]).await;
+        conversation.all_done().await
+    };
+    let done = timeout(Duration::from_secs(30), go_on).await;
+    assert_eq!(done.expect("long before the lease ends").len(), 1);
+    assert_ne!(cluster.owner().await, owner);
+}
+
+#[tokio::test]
+async fn an_owner_that_sleeps_is_not_taken_for_gone_before_its_lease_ends() {
+    let cluster = Cluster::with_options(2, &["--lease", "60"]).await;
+    let owner = cluster.owner().await;
+    cluster.signal(owner, Signal::SIGSTOP);
+    // More than the others take to notice the end of a session.
+    sleep(Duration::from_secs(5)).await;
+    assert_eq!(cluster.changes_of_epoch().await, 0);
+    cluster.signal(owner, Signal::SIGCONT);
+    let conversation = cluster
+        .open(&cluster.client(owner), SchedulerSettings::default())
+        .await;
+    conversation.submit([noop()]).await;
+    assert_eq!(conversation.all_done().await.len(), 1);
+    assert_eq!(cluster.owner().await, owner);
+}
+
+#[tokio::test]
+async fn a_rolling_restart_repeats_no_statement_that_ends_within_the_grace() {
+    let mut cluster = Cluster::with_options(2, &["--shutdown-grace", "60"]).await;
+    let conversation = cluster
+        .open(&cluster.client_of_all(), SchedulerSettings::default())
+        .await;
+    let longer_than_the_default = DEFAULT_SHUTDOWN_GRACE.as_secs() + 2;
+    let statement = format!("select pg_sleep({longer_than_the_default})");
+    conversation.submit(sql(statement).times(6)).await;
+    conversation.until(|now| now.running == 6).await;
+    let owner = cluster.owner().await;
+    cluster.terminate(owner).await;
+    let done = conversation.all_done().await;
+    assert!(done.iter().all(|done| done.attempt == 1), "{done:?}");
+    assert_eq!(
+        conversation.log().await.outcomes().get("succeeded"),
+        Some(&6)
+    );
 }

@@ -14,7 +14,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("backoff", &[]),
     ("clock", &["core"]),
     ("assignment", &["core"]),
-    ("journal", &["backoff", "core"]),
+    ("journal", &["assignment", "backoff", "core"]),
     ("executor", &["assignment", "backoff", "clock", "core"]),
     (
         "hub",
@@ -46,6 +46,9 @@ const JOINTS: &[&str] = &[
     "src/main.rs",
     "src/server.rs",
     "src/server/config.rs",
+    "src/server/database.rs",
+    "src/server/private_postgres.rs",
+    "src/server/reachability.rs",
     "src/server/session_register.rs",
     "src/server/shutdown.rs",
     "src/server/status_source.rs",

@@ -87,6 +87,7 @@ impl Register {
             slot: 1,
             backend_pid: self.last_pid,
             backend_start: Time(0),
+            postmaster: None,
         };
         self.sessions.insert(self.last_pid, session);
         Some(self.last_pid)

@@ -156,6 +156,14 @@ impl Client {
         .await
     }
 
+    /// Says that sessions have ended whose end the service awaits and cannot show. Returns how many
+    /// there were.
+    pub async fn declare_dead(&self, request: api::DeclareDeadRequest) -> Result<i64> {
+        let path = "/rallypoint.v1.OperatorService/DeclareDead".to_owned();
+        let response: api::DeclareDeadResponse = self.call(path, request).await?;
+        Ok(response.sessions)
+    }
+
     /// What runs on each slot of each replica.
     pub async fn executions(&self) -> Result<Vec<api::Execution>> {
         let path = "/rallypoint.v1.StatusService/ListExecutions".to_owned();

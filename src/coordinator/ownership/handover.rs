@@ -4,10 +4,11 @@
 use super::OwnershipRequest;
 use crate::{
     coordinator::{handle::Coordinator, ownership, ownership::role::Role},
+    hub::session::machine::Owner,
     journal::{Member, Membership},
 };
 use std::time::Duration;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
 /// How long commands that were sent before a handover may take; it happens regardless.
@@ -24,6 +25,11 @@ impl Coordinator {
     /// Identifies this process among the members.
     pub fn id(&self) -> Uuid {
         self.ownership.replica.id
+    }
+
+    /// Where to say that nobody answers at the address of an owner any more.
+    pub fn gone_owners(&self) -> mpsc::Sender<Owner> {
+        self.ownership.gone_owners.clone()
     }
 
     pub fn role(&self) -> Role {

@@ -13,7 +13,7 @@ use crate::{
 };
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -25,6 +25,7 @@ use tokio::sync::{Notify, watch};
 pub(crate) struct HeartbeatTrigger {
     wake: Arc<Notify>,
     stopping: Arc<AtomicBool>,
+    declines_until: Arc<Mutex<Option<Instant>>>,
 }
 
 impl HeartbeatTrigger {
@@ -36,6 +37,25 @@ impl HeartbeatTrigger {
     pub(crate) fn announce_stopping(&self) {
         self.stopping.store(true, Ordering::Release);
         self.fire();
+    }
+
+    /// For so long the heartbeats say that this replica takes nothing over.
+    pub(crate) fn decline_for(&self, time: Duration) {
+        *self.declines_until() = Some(Instant::now() + time);
+        self.fire();
+    }
+
+    /// Whether this replica takes nothing over.
+    pub(crate) fn declines(&self) -> bool {
+        self.is_stopping()
+            || self
+                .declines_until()
+                .is_some_and(|until| Instant::now() < until)
+    }
+
+    fn declines_until(&self) -> MutexGuard<'_, Option<Instant>> {
+        let until = self.declines_until.lock();
+        until.unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
@@ -74,7 +94,7 @@ impl HeartbeatTask {
     /// One heartbeat; returns when the next one is due.
     async fn beat(&mut self) -> Duration {
         let (epoch, at) = (self.state.owned_epoch(), Instant::now());
-        self.heartbeat.stopping = self.trigger.is_stopping();
+        self.heartbeat.stopping = self.trigger.declines();
         let reading = match self.heartbeat.renew(epoch).await {
             Ok(reading) => reading,
             Err(error) => {

@@ -6,7 +6,10 @@
 //! decides who writes.
 
 use super::role::Role;
-use crate::core::{BatchNo, Epoch};
+use crate::{
+    core::{BatchNo, Epoch, Handle, Namespace},
+    journal::Unreadable,
+};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -28,6 +31,8 @@ struct State {
     epoch: Epoch,
     /// Until when, by the clock of this machine, nobody else can own the shard.
     lease_until: Option<Instant>,
+    /// Schedulers that the last recovery set aside.
+    unreadable: Vec<Unreadable>,
 }
 
 impl State {
@@ -49,6 +54,8 @@ pub struct ReplicaStatus {
     /// The present ownership, or the last one.
     pub epoch: Epoch,
     pub role: Role,
+    /// Schedulers that cannot be served, because their rows make no sense to this version.
+    pub unreadable: Vec<Handle>,
 }
 
 impl ReplicaState {
@@ -110,6 +117,18 @@ impl ReplicaState {
         }
     }
 
+    /// These schedulers cannot be served under the present ownership.
+    pub(crate) fn set_unreadable(&self, unreadable: Vec<Unreadable>) {
+        self.lock().unreadable = unreadable;
+    }
+
+    /// Whether a scheduler of this namespace was set aside.
+    pub(crate) fn is_unreadable(&self, namespace: &Namespace, handle: Handle) -> bool {
+        let state = self.lock();
+        let mut unreadable = state.unreadable.iter();
+        unreadable.any(|one| one.handle == handle && one.namespace == *namespace)
+    }
+
     pub fn role(&self) -> Role {
         self.lock().role
     }
@@ -146,6 +165,7 @@ impl ReplicaState {
             error: state.error.clone(),
             epoch: state.epoch,
             role: state.role,
+            unreadable: state.unreadable.iter().map(|one| one.handle).collect(),
         }
     }
 

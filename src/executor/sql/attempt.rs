@@ -6,7 +6,8 @@
 
 use super::{
     error::{Failure, error},
-    session::{Live, Session},
+    register::Session,
+    session::Live,
     statement,
     target::{Slot, Target},
 };

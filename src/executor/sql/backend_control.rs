@@ -1,11 +1,15 @@
 //! The control connection of a target: cancels and terminates backends, and finds out whether one
 //! is gone.
 //!
-//! It runs no task. A backend counts as gone only when the server says so.
+//! It runs no task. A backend counts as gone only when the very server it was started on says so,
+//! or an operator does: a server that cannot be reached, another server under the same name, and a
+//! session that this login may not see prove nothing.
 
 use super::{
     RECONNECT_BACKOFF,
-    session::{self, Session},
+    obstacle::{Obstacle, Sighting},
+    register::{Register, Session},
+    session,
 };
 use sqlx::{PgConnection, postgres::PgConnectOptions};
 use std::time::Duration;
@@ -18,33 +22,42 @@ const END_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Interval between checks of a backend that should be running.
 const LIVENESS_POLL_INTERVAL: Duration = Duration::from_secs(30);
 
+/// What is done with a backend that is still there.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Check,
+    Cancel,
+    Terminate,
+}
+
 pub(crate) struct Admin {
     options: PgConnectOptions,
+    register: Register,
     /// Taken out while in use, so that a connection that was left in the middle of a statement is
     /// not used again.
     connection: Mutex<Option<PgConnection>>,
 }
 
 impl Admin {
-    pub(crate) fn new(options: PgConnectOptions) -> Self {
+    pub(crate) fn new(options: PgConnectOptions, register: Register) -> Self {
         Admin {
             options,
+            register,
             connection: Mutex::new(None),
         }
     }
 
     /// Cancels what the backend runs, terminates it after `grace`, and returns when it is gone.
     pub(crate) async fn interrupt(&self, session: &Session, grace: Duration) {
-        if self.query_until_answered(CANCEL, session).await {
+        if self.until_answered(Act::Cancel, session).await {
             sleep(grace).await;
             self.end(session).await;
         }
     }
 
-    /// Terminates the backend, and returns when it is gone. Keeps trying when the target cannot be
-    /// reached.
+    /// Terminates the backend, and returns when it is gone, however long that takes to show.
     pub(crate) async fn end(&self, session: &Session) {
-        while self.query_until_answered(TERMINATE, session).await {
+        while self.until_answered(Act::Terminate, session).await {
             sleep(END_POLL_INTERVAL).await;
         }
     }
@@ -54,68 +67,104 @@ impl Admin {
     pub(crate) async fn vanished(&self, session: &Session) {
         loop {
             sleep(LIVENESS_POLL_INTERVAL).await;
-            if let Ok(false) = self.query(CHECK, session).await {
+            let present = match self.query(Act::Check, session).await {
+                Ok(present) => present,
+                Err(obstacle @ Obstacle::OtherServer { .. }) => {
+                    let why = obstacle.to_string();
+                    !self.register.is_declared_dead(session, why).await
+                }
+                Err(_) => true,
+            };
+            if !present {
                 // Its last answer may still be under way.
                 return sleep(QUERY_TIMEOUT).await;
             }
         }
     }
 
-    /// One try of [`Self::end`]: false when the backend is still there.
-    pub(crate) async fn try_end(&self, session: &Session) -> Result<bool, sqlx::Error> {
-        Ok(!self.query(TERMINATE, session).await?)
-    }
-
-    async fn query_until_answered(&self, query: &'static str, session: &Session) -> bool {
+    /// Asks until it is known whether the backend is still there. The register shows meanwhile what
+    /// is in the way, and an operator may decide it there.
+    async fn until_answered(&self, act: Act, session: &Session) -> bool {
         let mut failures = 0;
+        let mut last = String::new();
         loop {
-            match self.query(query, session).await {
+            let obstacle = match self.query(act, session).await {
                 Ok(present) => return present,
-                Err(error) => {
-                    tracing::debug!(
-                        target = %session.target,
-                        pid = session.pid,
-                        %error,
-                        "cannot reach the target to stop a task"
-                    );
-                    sleep(RECONNECT_BACKOFF.delay(failures)).await;
-                    failures += 1;
-                }
+                Err(obstacle) => obstacle.to_string(),
+            };
+            if last != obstacle {
+                tracing::warn!(
+                    target = %session.target,
+                    pid = session.pid,
+                    error = %obstacle,
+                    "cannot show yet that a session has ended"
+                );
+                last.clone_from(&obstacle);
             }
+            if self.register.is_declared_dead(session, obstacle).await {
+                tracing::warn!(
+                    target = %session.target,
+                    pid = session.pid,
+                    "an operator has declared this session dead"
+                );
+                return false;
+            }
+            sleep(RECONNECT_BACKOFF.delay(failures)).await;
+            failures += 1;
         }
     }
 
-    /// Runs the statement; returns whether the backend was there.
-    async fn query(&self, query: &'static str, session: &Session) -> Result<bool, sqlx::Error> {
+    /// Does it; returns whether the backend was there.
+    async fn query(&self, act: Act, session: &Session) -> Result<bool, Obstacle> {
         let mut idle = self.connection.lock().await;
         let mut connection = match idle.take() {
             Some(connection) => connection,
             None => session::connect(&self.options).await?,
         };
-        let answer = sqlx::query(query)
+        let registered = session.postmaster.as_ref();
+        let answer = sqlx::query(CONTROL)
             .bind(session.pid)
             .bind(session.backend_start.0)
-            .fetch_optional(&mut connection);
+            .bind(act.name())
+            .bind(registered.map(|postmaster| postmaster.system))
+            .bind(registered.map(|postmaster| postmaster.started.0))
+            .fetch_one(&mut connection);
         let row = session::within(QUERY_TIMEOUT, answer).await?;
         *idle = Some(connection);
-        Ok(row.is_some())
+        Sighting::of(&row)?.shows(session)
     }
 }
 
-const CANCEL: &str = "-- cancel_backend
-    select pg_cancel_backend(pid)
-    from pg_stat_activity
-    where pid = $1
-        and (extract(epoch from backend_start) * 1000000)::int8 = $2";
+impl Act {
+    fn name(self) -> &'static str {
+        match self {
+            Act::Check => "check",
+            Act::Cancel => "cancel",
+            Act::Terminate => "terminate",
+        }
+    }
+}
 
-const TERMINATE: &str = "-- terminate_backend
-    select pg_terminate_backend(pid)
-    from pg_stat_activity
-    where pid = $1
-        and (extract(epoch from backend_start) * 1000000)::int8 = $2";
-
-const CHECK: &str = "-- check_backend
-    select true
-    from pg_stat_activity
-    where pid = $1
-        and (extract(epoch from backend_start) * 1000000)::int8 = $2";
+/// One row: the server, and the backend of that process id if there is one. Only the registered
+/// backend of the registered server is cancelled or terminated.
+const CONTROL: &str = concat!(
+    "-- control_backend
+    select s.system, s.address, s.port, s.started, b.pid, b.backend_start,
+        case
+            when b.backend_start = $2
+                and ($4::int8 is null or s.system = $4 and s.started = $5::int8)
+            then
+                case $3::text
+                    when 'cancel' then pg_cancel_backend(b.pid)
+                    when 'terminate' then pg_terminate_backend(b.pid)
+                end
+        end as done
+    from (",
+    super::session::postmaster!(),
+    ") s
+    left join (
+        select pid, (extract(epoch from backend_start) * 1000000)::int8 as backend_start
+        from pg_stat_activity
+        where pid = $1
+    ) b on true"
+);

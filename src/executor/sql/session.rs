@@ -3,42 +3,20 @@
 //! Invariant: no task runs on a session that is not durably in the register, so that a new owner
 //! can end it.
 
-use super::error::sqlstate;
+use super::{
+    error::sqlstate,
+    obstacle,
+    register::{Register, Session},
+};
 use crate::core::Time;
 use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Row, postgres::PgConnectOptions};
 use std::{sync::Arc, time::Duration};
-use tokio::{
-    sync::{mpsc, oneshot},
-    time::timeout,
-};
+use tokio::time::timeout;
 
 /// How long the target may take to open or label a session.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long cleaning may take: it drops temporary tables.
 const CLEAN_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// A backend of a target that runs our tasks, as the register knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
-    pub target: Arc<str>,
-    pub slot: u32,
-    /// Process id of the backend.
-    pub pid: i32,
-    /// When the backend started: process ids are reused.
-    pub backend_start: Time,
-}
-
-/// For the register of sessions.
-#[derive(Debug)]
-pub enum SessionNote {
-    /// Record it durably, then answer. Dropping `done` unanswered refuses the session.
-    Register {
-        session: Session,
-        done: oneshot::Sender<()>,
-    },
-    /// It has ended, or will never run anything again.
-    Forget(Session),
-}
 
 /// An open connection.
 pub(crate) struct Live {
@@ -60,37 +38,22 @@ impl Live {
         options: &PgConnectOptions,
         target: &Arc<str>,
         slot: u32,
-        register: Option<&mpsc::Sender<SessionNote>>,
+        register: &Register,
     ) -> Result<Self, sqlx::Error> {
         let mut connection = connect(options).await?;
-        let identity = "-- session_identity
-            select pid, (extract(epoch from backend_start) * 1000000)::int8 as backend_start
-            from pg_stat_activity
-            where pid = pg_backend_pid()";
         let row = within(
             CONNECT_TIMEOUT,
-            sqlx::raw_sql(identity).fetch_one(&mut connection),
+            sqlx::raw_sql(IDENTITY).fetch_one(&mut connection),
         )
         .await?;
-        let (pid, backend_start) = (row.try_get("pid")?, Time(row.try_get("backend_start")?));
         let session = Session {
             target: Arc::clone(target),
             slot,
-            pid,
-            backend_start,
+            pid: row.try_get("pid")?,
+            backend_start: Time(row.try_get("backend_start")?),
+            postmaster: Some(obstacle::postmaster(&row)?),
         };
-        if let Some(register) = register {
-            let (done, registered) = oneshot::channel();
-            let note = SessionNote::Register {
-                session: session.clone(),
-                done,
-            };
-            register
-                .send(note)
-                .await
-                .map_err(|_| sqlx::Error::WorkerCrashed)?;
-            registered.await.map_err(|_| sqlx::Error::WorkerCrashed)?;
-        }
+        register.register(&session).await?;
         Ok(Live {
             connection,
             session,
@@ -149,6 +112,27 @@ impl Live {
         }
     }
 }
+
+/// The server that answers, as [`crate::assignment::Postmaster`] has it.
+macro_rules! postmaster {
+    () => {
+        "select (select system_identifier from pg_control_system()) as system,
+            host(inet_server_addr()) as address,
+            coalesce(inet_server_port(), current_setting('port')::int4) as port,
+            (extract(epoch from pg_postmaster_start_time()) * 1000000)::int8 as started"
+    };
+}
+pub(super) use postmaster;
+
+const IDENTITY: &str = concat!(
+    "-- session_identity
+    select s.system, s.address, s.port, s.started, a.pid,
+        (extract(epoch from a.backend_start) * 1000000)::int8 as backend_start
+    from (",
+    postmaster!(),
+    ") s, pg_stat_activity a
+    where a.pid = pg_backend_pid()"
+);
 
 /// The operator's login, prepared for tasks: no statement is logged, dead peers are noticed, and
 /// notices are not sent (sqlx would log them, and they belong to the task).

@@ -7,7 +7,8 @@ use super::{
     RECONNECT_BACKOFF,
     backend_control::Admin,
     error::sqlstate,
-    session::{self, Live, Session, SessionNote},
+    register::{Register, Session},
+    session::{self, Live},
 };
 use crate::{
     clock::Clock,
@@ -26,13 +27,7 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{
-    sync::{Notify, mpsc},
-    time::sleep,
-};
-
-/// Interval between checks of a session that was asked to end.
-const FENCE_POLL_INTERVAL: Duration = Duration::from_millis(50);
+use tokio::{sync::Notify, time::sleep};
 
 pub(crate) struct Target {
     name: Arc<str>,
@@ -40,7 +35,7 @@ pub(crate) struct Target {
     options: PgConnectOptions,
     /// The server does not support `client_connection_check_interval`.
     no_connection_check: AtomicBool,
-    register: Option<mpsc::Sender<SessionNote>>,
+    register: Register,
     pub(crate) clock: Clock,
     pub(crate) admin: Admin,
     cancel_grace: Duration,
@@ -71,7 +66,7 @@ struct Activity {
 impl Target {
     pub(crate) fn new(
         config: TargetConfig,
-        register: Option<mpsc::Sender<SessionNote>>,
+        register: Register,
         clock: Clock,
         cancel_grace: Duration,
         outbox: Arc<SharedOutbox>,
@@ -80,7 +75,7 @@ impl Target {
         Arc::new(Target {
             name: config.name,
             slots: config.slots,
-            admin: Admin::new(options.clone()),
+            admin: Admin::new(options.clone(), register.clone()),
             options,
             no_connection_check: AtomicBool::new(false),
             register,
@@ -196,11 +191,9 @@ impl Target {
         Ok(slot.live.insert(live))
     }
 
-    /// The register need not keep it. Best effort: the next fence finds what stays to be dead.
+    /// The register need not keep it.
     pub(crate) fn forget(&self, session: Session) {
-        if let Some(register) = &self.register {
-            let _ = register.try_send(SessionNote::Forget(session));
-        }
+        self.register.forget(session);
     }
 
     pub(crate) fn executions(&self) -> Vec<ExecutionRow> {
@@ -236,7 +229,7 @@ impl Target {
     }
 
     async fn open(&self, slot: u32) -> Result<Live, sqlx::Error> {
-        let register = self.register.as_ref();
+        let register = &self.register;
         if !self.no_connection_check.load(Ordering::Relaxed) {
             match Live::open(
                 &session::with_connection_check(&self.options),
@@ -277,27 +270,6 @@ impl Target {
                 Err(error) => {
                     self.failures.fetch_add(1, Ordering::Relaxed);
                     *lock(&self.unavailable) = Some(error.to_string());
-                }
-            }
-        }
-    }
-
-    /// Ends the session of a lost executor; returns when it is known to have ended, however long
-    /// that takes.
-    pub(crate) async fn fence(&self, session: &Session) {
-        let mut failures = 0;
-        loop {
-            match self.admin.try_end(session).await {
-                Ok(true) => return,
-                Ok(false) => sleep(FENCE_POLL_INTERVAL).await,
-                Err(error) => {
-                    tracing::warn!(
-                        target = %self.name,
-                        %error,
-                        "cannot end a session of a lost executor yet"
-                    );
-                    sleep(RECONNECT_BACKOFF.delay(failures)).await;
-                    failures += 1;
                 }
             }
         }

@@ -50,5 +50,6 @@ pub(super) fn on_target(session: Session) -> executor::Session {
         slot: session.slot,
         pid: session.backend_pid,
         backend_start: session.backend_start,
+        postmaster: session.postmaster,
     }
 }

@@ -20,21 +20,26 @@ use rallypoint_client::api::peer::{
 use std::{
     collections::VecDeque,
     future::pending,
+    io::ErrorKind,
     pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{
+    net::TcpStream,
     sync::{
         mpsc::{self, OwnedPermit},
         watch,
     },
-    time::sleep,
+    time::{sleep, timeout},
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 use uuid::Uuid;
 
+/// How long the machine of an owner may take to refuse a connection; one that takes longer is not
+/// known to be gone.
+const REFUSAL_TIMEOUT: Duration = Duration::from_millis(300);
 /// Longest sleep, when no timer is set.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
 
@@ -46,6 +51,8 @@ pub(crate) struct Remote {
     pub sessions: Sessions,
     /// Who owns the shard.
     pub membership: watch::Receiver<Membership>,
+    /// Where to say that nobody answers at the address of the owner any more.
+    pub gone_owners: mpsc::Sender<Owner>,
     /// This run.
     pub me: Uuid,
     /// Of this replica.
@@ -146,8 +153,30 @@ impl Client {
                 let reported = |report: ExecutorReport| Event::Reported(report.events);
                 Some(report.map_or(Event::Closed, reported))
             }
-            event = heard => Some(event),
+            event = heard => {
+                if let Event::Closed = event {
+                    self.look_for_life().await;
+                }
+                Some(event)
+            }
             () = sleep(sleeping) => Some(Event::TimePassed),
+        }
+    }
+
+    /// The session with the owner has ended: if nobody answers at its address any more, the shard
+    /// need not wait for the end of the lease.
+    async fn look_for_life(&mut self) {
+        let Some(owner) = self.owner() else { return };
+        let address = {
+            let membership = self.remote.membership.borrow();
+            membership.owning().and_then(|one| one.address.clone())
+        };
+        let Some(address) = address else { return };
+        let answered = timeout(REFUSAL_TIMEOUT, TcpStream::connect(&*address)).await;
+        let refused = |error: std::io::Error| error.kind() == ErrorKind::ConnectionRefused;
+        if answered.is_ok_and(|answer| answer.is_err_and(refused)) {
+            // One that waits to be heard says as much.
+            let _ = self.remote.gone_owners.try_send(owner);
         }
     }
 

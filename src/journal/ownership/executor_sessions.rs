@@ -3,6 +3,7 @@
 //! A session is registered before its first task, so that it can be shown dead before a task that
 //! it may have run is started again. A fenced executor registers no more sessions.
 
+use crate::assignment::Postmaster;
 use crate::core::Time;
 use crate::journal::{JournalError, Reader, Replica, encoding::Stamp, rows::from_row};
 use std::sync::{
@@ -22,6 +23,8 @@ pub struct Session {
     pub backend_pid: i32,
     /// As `pg_stat_activity` has it.
     pub backend_start: Time,
+    /// The server it runs on; `None`: a version that did not record it has registered it.
+    pub postmaster: Option<Postmaster>,
 }
 
 /// The register, as one run of a server uses it.
@@ -41,6 +44,10 @@ struct Row {
     slot: i32,
     backend_pid: i32,
     backend_start: Stamp,
+    system_identifier: Option<i64>,
+    server_address: Option<String>,
+    server_port: Option<i32>,
+    postmaster_start: Option<Stamp>,
 }
 
 from_row!(Row {
@@ -49,8 +56,34 @@ from_row!(Row {
     target,
     slot,
     backend_pid,
-    backend_start
+    backend_start,
+    system_identifier,
+    server_address,
+    server_port,
+    postmaster_start
 });
+
+impl From<Row> for Session {
+    fn from(row: Row) -> Self {
+        let postmaster = |started: Stamp| {
+            Some(Postmaster {
+                system: row.system_identifier?,
+                address: row.server_address.map(Into::into),
+                port: row.server_port?,
+                started: started.0,
+            })
+        };
+        Session {
+            replica: row.replica,
+            incarnation: row.incarnation,
+            target: row.target.into(),
+            slot: row.slot as u32,
+            backend_pid: row.backend_pid,
+            backend_start: row.backend_start.0,
+            postmaster: row.postmaster_start.and_then(postmaster),
+        }
+    }
+}
 
 impl Sessions {
     pub(crate) fn new(reader: Reader, replica: Replica) -> Self {
@@ -75,6 +108,7 @@ impl Sessions {
         slot: u32,
         backend_pid: i32,
         backend_start: Time,
+        postmaster: Option<&Postmaster>,
     ) -> Result<bool, JournalError> {
         let incarnation = self.incarnation();
         let done = self
@@ -89,8 +123,9 @@ impl Sessions {
                          for share
                      )
                      insert into session (shard, replica, incarnation, target, slot, backend_pid,
-                         backend_start)
-                     select me.shard, me.replica, $3, $4, $5, $6, $7
+                         backend_start, system_identifier, server_address, server_port,
+                         postmaster_start)
+                     select me.shard, me.replica, $3, $4, $5, $6, $7, $8, $9, $10, $11
                      from me
                      on conflict on constraint session_pkey do update
                      set slot = excluded.slot",
@@ -102,6 +137,10 @@ impl Sessions {
                 .bind(slot as i32)
                 .bind(backend_pid)
                 .bind(Stamp(backend_start))
+                .bind(postmaster.map(|one| one.system))
+                .bind(postmaster.and_then(|one| one.address.as_deref()))
+                .bind(postmaster.map(|one| one.port))
+                .bind(postmaster.map(|one| Stamp(one.started)))
                 .execute(&self.reader.pool)
             })
             .await?;
@@ -117,7 +156,8 @@ impl Sessions {
                 sqlx::query_as(
                     "-- sessions_of_fenced
                      select s.replica, s.incarnation, s.target, s.slot, s.backend_pid,
-                         s.backend_start
+                         s.backend_start, s.system_identifier, s.server_address, s.server_port,
+                         s.postmaster_start
                      from session s
                      left join replica r on r.shard = s.shard and r.replica = s.replica
                      where s.shard = $1 and (r.replica is null or s.incarnation <= r.fenced)
@@ -127,20 +167,12 @@ impl Sessions {
                 .fetch_all(&self.reader.pool)
             })
             .await?;
-        let session = |row: Row| Session {
-            replica: row.replica,
-            incarnation: row.incarnation,
-            target: row.target.into(),
-            slot: row.slot as u32,
-            backend_pid: row.backend_pid,
-            backend_start: row.backend_start.0,
-        };
-        Ok(rows.into_iter().map(session).collect())
+        Ok(rows.into_iter().map(Session::from).collect())
     }
 
     /// Removes a session of this run that is no longer used, unless it is the last one on its
     /// target. That one stays until the executor is fenced or leaves: it shows that something may
-    /// have run there whose outcome is not recorded yet.
+    /// have run there whose outcome is not recorded yet. Nobody awaits its end any more.
     pub async fn let_go(
         &self,
         target: &str,
@@ -151,6 +183,26 @@ impl Sessions {
             .read(|| {
                 sqlx::query(
                     "-- let_go_of_session
+                     with last as (
+                         update session s
+                         set pending_since = null, pending_why = null
+                         where s.shard = $1
+                             and s.replica = $2
+                             and s.target = $3
+                             and s.backend_pid = $4
+                             and s.backend_start = $5
+                             and s.pending_since is not null
+                             and not exists (
+                                 select
+                                 from session o
+                                 where o.shard = s.shard
+                                     and o.replica = s.replica
+                                     and o.incarnation = s.incarnation
+                                     and o.target = s.target
+                                     and (o.backend_pid, o.backend_start)
+                                         <> (s.backend_pid, s.backend_start)
+                             )
+                     )
                      delete from session s
                      where s.shard = $1
                          and s.replica = $2

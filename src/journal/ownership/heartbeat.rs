@@ -65,13 +65,21 @@ impl Membership {
 /// The connection of the heartbeat; it connects when needed.
 pub struct Heartbeat {
     options: PgConnectOptions,
-    connection: Option<Link>,
+    session: Option<Session>,
     shard: ShardId,
     replica: Replica,
     lease: Duration,
     timeout: AnswerTimeout,
     /// Shutting down; other replicas read it from the row.
     pub stopping: bool,
+}
+
+/// The session of the heartbeat. Its backend stands in the replica's row: when that is gone, so is
+/// the replica, or it writes another one soon.
+struct Session {
+    link: Link,
+    pid: i32,
+    backend_start: Stamp,
 }
 
 struct Row {
@@ -109,7 +117,7 @@ impl Heartbeat {
     ) -> Self {
         Heartbeat {
             options: options.clone(),
-            connection: None,
+            session: None,
             shard,
             replica,
             lease,
@@ -129,15 +137,15 @@ impl Heartbeat {
         self.timeout
             .note(!matches!(reading, Err(JournalError::Timeout)));
         if reading.is_err() {
-            self.connection = None;
+            self.session = None;
         }
         reading
     }
 
     async fn send(&mut self, epoch: Option<Epoch>) -> Result<HeartbeatReading, JournalError> {
-        let mut connection = match self.connection.take() {
-            Some(connection) => connection,
-            None => Link::open(&self.options, Duty::Heartbeat).await?,
+        let mut session = match self.session.take() {
+            Some(session) => session,
+            None => Session::open(&self.options).await?,
         };
         let row: Row = sqlx::query_as(
             "-- heartbeat
@@ -154,15 +162,17 @@ impl Heartbeat {
              ),
              me as (
                  insert into replica (shard, replica, name, address, stopping, epoch, started_at,
-                     seen_at)
-                 select shard, $3, $4, $6, $7, epoch, now(), now()
+                     seen_at, heartbeat_pid, heartbeat_start)
+                 select shard, $3, $4, $6, $7, epoch, now(), now(), $8, $9
                  from shard
                  where shard = $1
                  on conflict on constraint replica_pkey do update
                  set address = excluded.address,
                      stopping = excluded.stopping,
                      epoch = excluded.epoch,
-                     seen_at = excluded.seen_at
+                     seen_at = excluded.seen_at,
+                     heartbeat_pid = excluded.heartbeat_pid,
+                     heartbeat_start = excluded.heartbeat_start
              )
              select clock_timestamp() as now, renewed.lease_until, s.epoch, l.owner_id,
                  case when l.owner is not null then l.lease_until end as owned_until, l.handover_to,
@@ -187,10 +197,31 @@ impl Heartbeat {
         .bind(self.lease.as_micros() as i64)
         .bind(self.replica.address.as_deref())
         .bind(self.stopping)
-        .fetch_one(&mut connection)
+        .bind(session.pid)
+        .bind(session.backend_start)
+        .fetch_one(&mut session.link)
         .await?;
-        self.connection = Some(connection);
+        self.session = Some(session);
         Ok(row.reading())
+    }
+}
+
+impl Session {
+    async fn open(options: &PgConnectOptions) -> Result<Self, sqlx::Error> {
+        let mut link = Link::open(options, Duty::Heartbeat).await?;
+        let (pid, backend_start): (i32, Stamp) = sqlx::query_as(
+            "-- heartbeat_session
+             select pid, backend_start
+             from pg_stat_activity
+             where pid = pg_backend_pid()",
+        )
+        .fetch_one(&mut link)
+        .await?;
+        Ok(Session {
+            link,
+            pid,
+            backend_start,
+        })
     }
 }
 

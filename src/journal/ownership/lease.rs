@@ -20,6 +20,21 @@ with free as materialized (
             when 'start' then l.owner is null or l.owner = $2 or l.handover_to = $3
             when 'successor'
                 then l.owner is null or l.lease_until < now() or l.handover_to = $3
+            when 'gone' then
+                l.owner_id = $8 and s.epoch = $7 and l.handover_to is null
+                and exists (
+                    select
+                    from replica r
+                    where r.shard = s.shard
+                        and r.replica = $8
+                        and r.heartbeat_pid is not null
+                        and not exists (
+                            select
+                            from pg_stat_activity a
+                            where a.pid = r.heartbeat_pid
+                                and (a.backend_start is null or a.backend_start = r.heartbeat_start)
+                        )
+                )
             else l.owner_id = $3 and s.epoch = $7
         end
     for update skip locked
@@ -79,8 +94,23 @@ pub enum Claim {
     Start,
     /// It has seen at two heartbeats that the lease is not renewed, or the shard is handed to it.
     Successor,
+    /// Nobody answers at the address of this owner any more. Holds if the session of its heartbeat
+    /// is gone, too.
+    Gone(Uuid, Epoch),
     /// It owns the shard under this epoch and begins another one.
     Owner(Epoch),
+}
+
+impl Claim {
+    /// As the statement takes it: kind, epoch and owner it is about.
+    fn in_words(self) -> (&'static str, i64, Option<Uuid>) {
+        match self {
+            Claim::Start => ("start", 0, None),
+            Claim::Successor => ("successor", 0, None),
+            Claim::Gone(owner, epoch) => ("gone", epoch.0, Some(owner)),
+            Claim::Owner(epoch) => ("owner", epoch.0, None),
+        }
+    }
 }
 
 impl Journal {
@@ -148,12 +178,8 @@ async fn take(
     claim: Claim,
     lease: Duration,
 ) -> Result<Option<(i64, Stamp, Stamp)>, JournalError> {
+    let (kind, epoch, gone) = claim.in_words();
     let query = sqlx::query_as(TAKE_OVER);
-    let (kind, epoch) = match claim {
-        Claim::Start => ("start", 0),
-        Claim::Successor => ("successor", 0),
-        Claim::Owner(epoch) => ("owner", epoch.0),
-    };
     let query = query
         .bind(shard.0)
         .bind(&*replica.name)
@@ -162,7 +188,8 @@ async fn take(
     let query = query
         .bind(replica.address.as_deref())
         .bind(kind)
-        .bind(epoch);
+        .bind(epoch)
+        .bind(gone);
     Ok(query.fetch_optional(connection).await?)
 }
 

@@ -3,10 +3,12 @@
 //! A handful of statements, however many schedulers there are, with streamed results. Call it after
 //! a take-over, while nobody can write.
 
-use super::schedulers::{SchedulerRow, scheduler_columns};
+use super::{
+    recovered::{Recovered, Schedulers},
+    schedulers::{SchedulerRow, scheduler_columns},
+};
 use crate::core::{
-    DoneNo, Outcome, RecoveredOutcome, RecoveredScheduler, Seq, ShardId, Time,
-    model::limits::REQUEST_MEMORY,
+    DoneNo, Outcome, RecoveredOutcome, Seq, ShardId, Time, model::limits::REQUEST_MEMORY,
 };
 use crate::journal::{
     Journal, JournalError,
@@ -22,16 +24,16 @@ use crate::journal::{
     },
 };
 use futures_util::TryStreamExt;
-use std::{collections::HashMap, time::Duration};
+use std::time::Duration;
 use uuid::Uuid;
 
-/// All schedulers that are not both released and finished, by handle, with about the latest
-/// `requests` calls that may be repeated; `now` is the time of the service.
+/// Reads all schedulers, with about the latest `requests` calls that may be repeated; `now` is the
+/// time of the service.
 pub async fn recover(
     journal: &Journal,
     requests: usize,
     now: Time,
-) -> Result<Vec<RecoveredScheduler>, JournalError> {
+) -> Result<Recovered, JournalError> {
     let limit = journal.recovery_timeout().limit();
     let recovered = read(journal, requests, now - REQUEST_MEMORY, limit).await;
     let lapsed = matches!(&recovered, Err(JournalError::Database(error)) if is_lapse(error));
@@ -45,7 +47,7 @@ async fn read(
     requests: usize,
     since: Time,
     limit: Duration,
-) -> Result<Vec<RecoveredScheduler>, JournalError> {
+) -> Result<Recovered, JournalError> {
     let (shard, mut link) = (journal.shard(), journal.connect(Duty::Recovery).await?);
     link.limit = limit;
     // Another program may have migrated since this one was started.
@@ -57,7 +59,7 @@ async fn read(
     recovery.attempts(&mut link, shard).await?;
     recovery.requests(&mut link, shard, requests, since).await?;
     link.close().await?;
-    Ok(recovery.schedulers)
+    Ok(recovery.read.finish())
 }
 
 /// How much younger the later calls of a row may be than its first one, by which the row is found.
@@ -65,8 +67,7 @@ const ROW_WIDTH: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 struct Recovery {
-    schedulers: Vec<RecoveredScheduler>,
-    indexes: HashMap<Uuid, usize>,
+    read: Schedulers,
     specs: Specs,
 }
 
@@ -111,14 +112,8 @@ impl Recovery {
         // Ended schedulers too, as long as their calls may be repeated.
         let mut rows = query.bind(shard.0).bind(Stamp(since)).fetch(connection);
         while let Some(row) = rows.try_next().await? {
-            self.indexes.insert(row.handle, self.schedulers.len());
-            self.schedulers.push(RecoveredScheduler {
-                image: row.image()?,
-                runs: Vec::new(),
-                outcomes: Vec::new(),
-                attempts: Vec::new(),
-                requests: Vec::new(),
-            });
+            let (handle, namespace) = (row.handle, row.namespace());
+            self.read.insert(handle, namespace, row.image())?;
         }
         Ok(())
     }
@@ -173,10 +168,11 @@ impl Recovery {
         ));
         let mut rows = query.bind(shard.0).fetch(connection);
         while let Some(row) = rows.try_next().await? {
-            let runs = row.runs(&mut self.specs)?;
-            if let Some(index) = self.indexes.get(&row.handle) {
-                self.schedulers[*index].runs.extend(runs);
-            }
+            let runs = row.runs(&mut self.specs);
+            self.read.add(row.handle, |one| {
+                one.runs.extend(runs?);
+                Ok(())
+            })?;
         }
         Ok(())
     }
@@ -215,10 +211,9 @@ impl Recovery {
         );
         let mut rows = query.bind(shard.0).fetch(connection);
         while let Some(row) = rows.try_next().await? {
-            if let Some(index) = self.indexes.get(&row.handle) {
-                let scheduler = &mut self.schedulers[*index];
-                row.add_to(&mut scheduler.outcomes, scheduler.image.checkpoint.done_no)?;
-            }
+            self.read.add(row.handle, |one| {
+                row.add_to(&mut one.outcomes, one.image.checkpoint.done_no)
+            })?;
         }
         Ok(())
     }
@@ -249,9 +244,11 @@ impl Recovery {
         );
         let mut rows = query.bind(shard.0).fetch(connection);
         while let Some(row) = rows.try_next().await? {
-            if let Some(index) = self.indexes.get(&row.handle) {
-                self.schedulers[*index].attempts.extend(row.record()?);
-            }
+            let (handle, record) = (row.handle, row.record());
+            self.read.add(handle, |one| {
+                one.attempts.extend(record?);
+                Ok(())
+            })?;
         }
         Ok(())
     }
@@ -284,11 +281,10 @@ impl Recovery {
             .bind(day)
             .fetch(connection);
         while let Some(row) = rows.try_next().await? {
-            if let Some(index) = self.indexes.get(&row.handle) {
-                self.schedulers[*index]
-                    .requests
-                    .extend(row.requests(since)?);
-            }
+            self.read.add(row.handle, |one| {
+                one.requests.extend(row.requests(since)?);
+                Ok(())
+            })?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use crate::core::{BatchNo, Day, Epoch, Time};
 use crate::journal::{
-    JournalError, Reader, RetentionPin,
+    JournalError, PendingFence, Reader, RetentionPin,
     encoding::{Date, Stamp},
     rows::from_row,
 };
@@ -23,6 +23,8 @@ pub struct JournalStatus {
     pub retention_days: u32,
     /// Runs of servers seen in the last hour, the youngest first.
     pub replicas: Vec<ReplicaRow>,
+    /// Sessions whose end is awaited before what they ran may start again.
+    pub pending_fences: Vec<PendingFence>,
 }
 
 /// One run of a server.
@@ -98,6 +100,7 @@ impl Reader {
             pin,
             retention_days: self.retention_days,
             replicas: self.replicas().await?,
+            pending_fences: self.pending_fences().await?,
         })
     }
 

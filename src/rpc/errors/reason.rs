@@ -58,6 +58,7 @@ reasons! {
     GOAL_INVALID: "The goal of a resumed stream was not issued by this service.";
     PAGE_SIZE_OUT_OF_RANGE: "A page size is negative or above 1000.";
     PAGE_TOKEN_INVALID: "A page token was not issued by this service for this query.";
+    TEXT_OUT_OF_RANGE: "A text is missing, too long, or holds a NUL character.";
     INTERVAL_OUT_OF_RANGE: "An interval is not from 100 to 60 000 ms.";
     METADATA_INVALID: "A metadata entry of the call is malformed.";
     MESSAGE_MALFORMED: "The request is not a message of this API.";
@@ -81,6 +82,7 @@ reasons! {
     MESSAGE_LATE: "The request did not arrive in time; the call had no effect.";
     DEADLINE_EXCEEDED:
         "The deadline of the call has passed; repeat it with the same request id.";
+    DATA_UNREADABLE: "What is stored of the scheduler cannot be read by this version.";
     INTERNAL: "A fault of the server; please report it.";
     TEMPORARILY_UNAVAILABLE:
         "The call may or may not have had an effect; repeat it with the same request id.";

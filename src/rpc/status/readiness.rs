@@ -62,7 +62,12 @@ pub(crate) async fn report(
             .run_until_cancelled(tokio::time::sleep(POLL_INTERVAL))
             .await;
     }
-    set(&health, ServingStatus::NotServing).await;
+    set_not_serving(&health).await;
+}
+
+/// Reports that callers are not served.
+pub(crate) async fn set_not_serving(health: &HealthReporter) {
+    set(health, ServingStatus::NotServing).await;
 }
 
 /// Whether the owner is another replica that can be reached.

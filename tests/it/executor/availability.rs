@@ -55,6 +55,7 @@ async fn a_session_of_a_lost_executor_is_ended_when_its_target_can_be_reached() 
         slot: 1,
         pid: 1,
         backend_start: Time(1),
+        postmaster: None,
     };
     let executor = fixture.executor.clone();
     let mut fence = tokio::spawn(async move { executor.end_session(&gone).await });

@@ -12,7 +12,14 @@ use rallypoint::{
     postgres::TARGET,
 };
 use sqlx::{PgConnection, postgres::PgConnectOptions};
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 use tokio::{sync::mpsc, time::timeout};
 
 pub(super) const GRACE: Duration = Duration::from_millis(300);
@@ -25,6 +32,10 @@ pub(super) struct Fixture {
     pub clock: Clock,
     /// Sessions that the executor has registered.
     pub notes: mpsc::Receiver<Session>,
+    /// Why the end of a session cannot be shown.
+    pub pending: mpsc::Receiver<String>,
+    /// What an operator says of such sessions.
+    pub declared_dead: Arc<AtomicBool>,
     events: mpsc::Receiver<ExecutorReport>,
     waiting: VecDeque<Event>,
     next: Seq,
@@ -77,13 +88,16 @@ impl Fixture {
             .map(|(work, total)| Event::Slots { work, total })
             .collect();
         let handle = Handle::new(ShardId(0), 1_800_000_000_000, [7; 10]);
-        let notes = registered(register);
+        let declared_dead = Arc::new(AtomicBool::new(false));
+        let (notes, pending) = registered(register, Arc::clone(&declared_dead));
         Fixture {
             executor,
             options,
             handle,
             clock,
             notes,
+            pending,
+            declared_dead,
             events,
             waiting,
             next: Seq(1),
@@ -273,16 +287,29 @@ pub(super) fn json(result: &TaskResult) -> &str {
     std::str::from_utf8(&result.rows_json).expect("UTF-8")
 }
 
-/// A register that stores nothing, but passes on what is registered.
-fn registered(mut register: mpsc::Receiver<SessionNote>) -> mpsc::Receiver<Session> {
+/// A register that stores nothing, but passes on what is registered, and what cannot be shown.
+fn registered(
+    mut register: mpsc::Receiver<SessionNote>,
+    is_dead: Arc<AtomicBool>,
+) -> (mpsc::Receiver<Session>, mpsc::Receiver<String>) {
     let (tell, notes) = mpsc::channel(100);
+    let (say, pending) = mpsc::channel(100);
     tokio::spawn(async move {
         while let Some(note) = register.recv().await {
-            if let SessionNote::Register { session, done } = note {
-                let _ = done.send(());
-                let _ = tell.try_send(session);
+            match note {
+                SessionNote::Register { session, done } => {
+                    let _ = done.send(());
+                    let _ = tell.try_send(session);
+                }
+                SessionNote::Pending {
+                    why, declared_dead, ..
+                } => {
+                    let _ = declared_dead.send(is_dead.load(Ordering::Acquire));
+                    let _ = say.try_send(why);
+                }
+                SessionNote::Forget(_) => {}
             }
         }
     });
-    notes
+    (notes, pending)
 }

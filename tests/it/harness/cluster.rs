@@ -13,8 +13,10 @@ use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 use tokio::time::{sleep, timeout};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Slots of each replica, unless a test says otherwise.
+const SLOTS: &str = "4";
 /// A short lease, in seconds, so that a takeover does not take long.
-const LEASE: &str = "2";
+pub(crate) const LEASE: &str = "2";
 
 /// Replicas named `r0`, `r1`, …
 pub(crate) struct Cluster {
@@ -30,13 +32,18 @@ struct Replica {
 impl Cluster {
     /// Starts `count` replicas of four slots and waits until they know each other.
     pub(crate) async fn start(count: usize) -> Cluster {
-        Cluster::with_slots(count, 4).await
+        Cluster::with_options(count, &[]).await
     }
 
     /// Starts `count` replicas of `slots` slots and waits until they know each other.
     pub(crate) async fn with_slots(count: usize, slots: u32) -> Cluster {
+        Cluster::with_options(count, &["--slots", &slots.to_string()]).await
+    }
+
+    /// Starts `count` replicas with further options and waits until they know each other.
+    pub(crate) async fn with_options(count: usize, options: &[&str]) -> Cluster {
         let postgres = postgres::durable(Vec::new());
-        let replica = |index| Replica::new(index, count > 1, slots, &postgres);
+        let replica = |index| Replica::new(index, count > 1, options, &postgres);
         let mut cluster = Cluster {
             replicas: (0..count).map(replica).collect(),
             postgres,
@@ -79,6 +86,22 @@ impl Cluster {
     /// Starts a replica, for the first time or again.
     pub(crate) fn restart(&mut self, index: usize) {
         self.replicas[index].process.start();
+    }
+
+    /// Starts a replica that reaches the journal by another URL.
+    pub(crate) fn restart_on(&mut self, index: usize, journal: &str) {
+        let process = &mut self.replicas[index].process;
+        process.command().env("RALLYPOINT_DATABASE", journal);
+        process.start();
+    }
+
+    /// The replica that owns the shard, as the journal has it.
+    pub(crate) async fn owner_in_the_journal(&self) -> Option<String> {
+        let mut session = connect(&self.postgres.options_for(COORDINATION, COORDINATION)).await;
+        sqlx::query_scalar("select owner from shard")
+            .fetch_one(&mut session)
+            .await
+            .expect("a shard")
     }
 
     /// Waits until a replica answers.
@@ -214,28 +237,28 @@ impl Cluster {
 
 impl Replica {
     /// A replica that is not started yet; with a port for other replicas if it has `peers`.
-    fn new(index: usize, peers: bool, slots: u32, postgres: &PrivatePostgres) -> Replica {
+    fn new(index: usize, peers: bool, further: &[&str], postgres: &PrivatePostgres) -> Replica {
         let address = free_address();
         let mut options = vec![
             "--listen".to_owned(),
             address.to_string(),
             "--replica-name".to_owned(),
             format!("r{index}"),
-            "--slots".to_owned(),
-            slots.to_string(),
-            "--lease".to_owned(),
-            LEASE.to_owned(),
-            "--database".to_owned(),
-            postgres.coordination_url(),
             "--target".to_owned(),
             format!("{TARGET}={}", postgres.target_url()),
         ];
+        for (option, usual) in [("--slots", SLOTS), ("--lease", LEASE)] {
+            if !further.contains(&option) {
+                options.extend([option.to_owned(), usual.to_owned()]);
+            }
+        }
+        options.extend(further.iter().map(|option| option.to_string()));
         if peers {
             options.extend(["--peer-listen".to_owned(), free_address().to_string()]);
         }
-        Replica {
-            address,
-            process: Process::serve(options),
-        }
+        let mut process = Process::serve(options);
+        let journal = postgres.coordination_url();
+        process.command().env("RALLYPOINT_DATABASE", journal);
+        Replica { address, process }
     }
 }

@@ -1,7 +1,7 @@
 //! A server in the process of the tests, in a thread and a runtime of its own, on a port of its
 //! own. It takes no part in what the server is asked: [`super::server::Server`] does.
 
-use rallypoint::server::{Config, DEFAULT_LEASE, Target, serve};
+use rallypoint::server::{Config, DEFAULT_LEASE, DEFAULT_SHUTDOWN_GRACE, Target, serve};
 use std::{
     net::{SocketAddr, TcpListener},
     thread,
@@ -28,7 +28,7 @@ impl InProcess {
         thread::spawn(move || {
             let serving = async {
                 let shutdown = async { drop(stopped.await) };
-                serve(config, listener.try_into()?, shutdown).await
+                serve(config, listener.try_into()?, shutdown, |_| {}).await
             };
             if let Err(error) = Runtime::new().expect("a runtime").block_on(serving) {
                 eprintln!("the server ended: {error:#}");
@@ -66,6 +66,7 @@ pub(crate) fn config(database: String, targets: Vec<Target>) -> Config {
         replica_name: "test".into(),
         peer: None,
         lease: DEFAULT_LEASE,
+        shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
         trusted_namespace_metadata: false,
         limits: Default::default(),
         allow_unsafe_database: true,

@@ -3,9 +3,12 @@
 
 use rallypoint::postgres::{Options, PrivatePostgres};
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
-use std::sync::{
-    LazyLock,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    net::TcpListener,
+    sync::{
+        LazyLock,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 /// Shared by tests that do not stop it. It is never dropped: it ends with this process, and the
@@ -29,6 +32,18 @@ pub(crate) fn durable(settings: Vec<(String, String)>) -> PrivatePostgres {
         ..Options::default()
     })
     .expect("a private Postgres")
+}
+
+/// Starts a server for one test that listens on a port of its own besides its socket.
+pub(crate) fn on_port() -> (PrivatePostgres, u16) {
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let port = free.expect("a free port").port();
+    let settings = [
+        ("listen_addresses", "127.0.0.1".to_owned()),
+        ("port", port.to_string()),
+    ];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value));
+    (start(settings.to_vec()), port)
 }
 
 /// Makes an empty database of `owner` on the shared server and returns its name.

@@ -63,6 +63,14 @@ impl Standalone {
             .expect("the program runs")
     }
 
+    /// Process id of its private Postgres, as that has written it last.
+    pub(crate) fn postmaster(&self) -> i32 {
+        let file = self.folder.join("data/postmaster.pid");
+        let text = fs::read_to_string(file).unwrap_or_default();
+        let pid = text.lines().next().and_then(|line| line.parse().ok());
+        pid.unwrap_or(0)
+    }
+
     fn is_ready(&mut self) -> bool {
         if self.url.is_empty() {
             self.url = self.url_from_log().unwrap_or_default();

@@ -34,6 +34,7 @@ async fn a_day_that_a_checkpoint_needs_stays_until_it_is_written_anew() {
         recover(&owned.journal, ENOUGH, owned.now)
             .await
             .unwrap()
+            .schedulers
             .iter()
             .map(|one| one.outcomes.len())
             .sum::<usize>(),
@@ -68,7 +69,7 @@ async fn recovery_looks_no_further_back_than_the_checkpoint_needs() {
     };
     owned.write(first_days(40)).await;
     assert_eq!(
-        recover(&owned.journal, ENOUGH, owned.now).await.unwrap()[0]
+        recover(&owned.journal, ENOUGH, owned.now).await.unwrap().schedulers[0]
             .runs
             .len(),
         1
@@ -87,7 +88,7 @@ async fn recovery_looks_no_further_back_than_the_checkpoint_needs() {
         3
     );
     assert_eq!(
-        recover(&owned.journal, ENOUGH, owned.now).await.unwrap()[0]
+        recover(&owned.journal, ENOUGH, owned.now).await.unwrap().schedulers[0]
             .runs
             .len(),
         0,

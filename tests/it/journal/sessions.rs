@@ -16,14 +16,27 @@ const ALIVE_WITHIN: Duration = Duration::from_secs(60);
 async fn an_executor_must_enrol_before_it_registers_a_session() {
     let scene = scene().await;
     let other = scene.owned.journal.sessions(scene.owned.replica.clone());
-    assert!(other.register("app", 0, 100, scene.now).await.unwrap());
+    assert!(
+        other
+            .register("app", 0, 100, scene.now, None)
+            .await
+            .unwrap()
+    );
     let living = scene.owned.journal.sessions(replica("two"));
     assert!(
-        !living.register("app", 0, 99, scene.now).await.unwrap(),
+        !living
+            .register("app", 0, 99, scene.now, None)
+            .await
+            .unwrap(),
         "nobody knows it"
     );
     living.enrol(&slots()).await.unwrap();
-    assert!(living.register("app", 0, 99, scene.now).await.unwrap());
+    assert!(
+        living
+            .register("app", 0, 99, scene.now, None)
+            .await
+            .unwrap()
+    );
     assert_eq!(
         living.window().await.unwrap(),
         slots().into(),
@@ -87,12 +100,12 @@ async fn dead_and_living(scene: &Scene) -> (Sessions, Sessions) {
     let (journal, now) = (&scene.owned.journal, scene.now);
     let dead = journal.sessions(scene.owned.replica.clone());
     for (slot, pid) in [(0, 100), (1, 101), (1, 101)] {
-        assert!(dead.register("app", slot, pid, now).await.unwrap());
+        assert!(dead.register("app", slot, pid, now, None).await.unwrap());
     }
     let living = journal.sessions(replica("two"));
     living.enrol(&slots()).await.unwrap();
     let later = now + Duration::from_secs(1);
-    assert!(living.register("app", 0, 100, later).await.unwrap());
+    assert!(living.register("app", 0, 100, later, None).await.unwrap());
     (dead, living)
 }
 

@@ -5,7 +5,7 @@
 use rallypoint::journal::statements;
 use std::{fs, path::Path};
 
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
     "shard",
     "lease",
     "lived_day",
@@ -16,6 +16,7 @@ const TABLES: [&str; 10] = [
     "submission",
     "completion",
     "attempt",
+    "declared_dead",
 ];
 /// Maintenance over all shards, which may be slow.
 const CROSS_SHARD: [&str; 1] = ["last_batches"];

@@ -1,0 +1,86 @@
+//! `declare-dead TARGET`: an operator's word that sessions have ended which the service cannot show
+//! to have ended.
+
+use super::{
+    connect::Server,
+    error::CliError,
+    output::{self, RED},
+    table::Table,
+    time_text,
+};
+use clap::Args;
+use rallypoint_client::api::{DeclareDeadRequest, PendingFence};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// Arguments of `declare-dead`.
+#[derive(Args, Debug)]
+pub(super) struct DeclareDead {
+    /// The target, as `status` names it under FENCE_PENDING
+    target: String,
+    /// Only sessions of this replica [default: of all]
+    #[arg(
+        long,
+        default_value = "",
+        hide_default_value = true,
+        value_name = "NAME"
+    )]
+    replica: String,
+    /// How it is known that they have ended, for the record
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+}
+
+impl DeclareDead {
+    /// Declares them dead, and fails when the end of none is awaited.
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
+        let what = format!("cannot declare the sessions on {} dead", self.target);
+        let request = DeclareDeadRequest {
+            target: self.target.clone(),
+            replica: self.replica,
+            reason: self.reason,
+        };
+        let answer = server.client().await?.declare_dead(request).await;
+        let sessions = answer.map_err(|error| CliError::call(what, &error))?;
+        if sessions == 0 {
+            let nothing = format!("the end of no session on {} is awaited", self.target);
+            return Err(CliError::new(nothing).next("`rallypoint status` lists what waits"));
+        }
+        output::line(format!("declared dead: {sessions} sessions"));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The sessions whose end is awaited, as `status` shows them.
+pub(super) fn print(fences: &[PendingFence]) {
+    if fences.is_empty() {
+        return;
+    }
+    output::line("");
+    output::line(output::paint(
+        "FENCE_PENDING: tasks wait until these sessions are shown to have ended",
+        RED,
+    ));
+    let mut table = Table::new(&["target", "replica", ">backend", ">since", "why"]);
+    for fence in fences {
+        table.row([
+            fence.target.clone(),
+            fence.replica.clone(),
+            fence.backend_pid.to_string(),
+            time_text::ago(time_text::micros(fence.since.as_ref())),
+            fence.why.clone(),
+        ]);
+    }
+    table.print();
+}
+
+pub(super) fn to_json(fences: &[PendingFence]) -> Value {
+    let fence = |fence: &PendingFence| {
+        json!({
+            "target": fence.target, "replica": fence.replica, "backend_pid": fence.backend_pid,
+            "since": time_text::rfc3339(time_text::micros(fence.since.as_ref())),
+            "why": fence.why,
+        })
+    };
+    fences.iter().map(fence).collect()
+}

@@ -1,0 +1,113 @@
+//! How an owner reads the journal, and how one that cannot read it lets go: a replica that may be
+//! able to is not kept waiting.
+
+use super::{OwnershipTask, RETRY_BACKOFF, deposed, successor};
+use crate::{
+    coordinator::machine::Event,
+    core::{Epoch, InDoubtWindow},
+    journal::{self, JournalError, Ownership, Recovered},
+};
+use std::time::Duration;
+
+/// Failures in a row after which the shard is handed to another replica, if there is one.
+const MAX_FAILURES: u32 = 5;
+/// How long this replica then leaves the shard to others.
+const DECLINE_TIME: Duration = Duration::from_secs(30);
+
+impl OwnershipTask {
+    /// Reads the journal until it succeeds; `None`: the shard is another's, or was handed over
+    /// because it cannot be read here. `inherited`: others may have owned it since we did, if we
+    /// ever did.
+    pub(super) async fn recover(&mut self, owned: Ownership, inherited: bool) -> Option<Event> {
+        let mut failures = 0;
+        loop {
+            let (journal, hub, max_request_ids) =
+                (self.journal.clone(), self.hub.clone(), self.max_request_ids);
+            let now = self.clock.now();
+            let reading = async {
+                let window = match inherited {
+                    true => Some(hub.prepare().await?),
+                    false => None,
+                };
+                let recovered = journal::recover(&journal, max_request_ids, now).await?;
+                Ok::<_, JournalError>((recovered, window))
+            };
+            tokio::select! {
+                read = reading => match read {
+                    Ok((recovered, window)) => {
+                        return Some(self.recovered(owned, recovered, window));
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot read the journal");
+                        self.state.set_error(error.to_string());
+                    }
+                },
+                () = deposed(&mut self.polls, owned.epoch) => return None,
+            }
+            failures += 1;
+            if failures >= MAX_FAILURES && self.let_go(owned.epoch).await {
+                return None;
+            }
+            tokio::time::sleep(RETRY_BACKOFF.delay(failures - 1)).await;
+        }
+    }
+
+    fn recovered(
+        &self,
+        owned: Ownership,
+        recovered: Recovered,
+        window: Option<InDoubtWindow>,
+    ) -> Event {
+        let Ownership {
+            epoch, last_batch, ..
+        } = owned;
+        let Recovered {
+            schedulers,
+            unreadable,
+        } = recovered;
+        for one in &unreadable {
+            tracing::error!(
+                handle = %one.handle,
+                why = one.why,
+                "this scheduler is set aside: a row of it makes no sense to this version; run the \
+                 version that wrote it, or restore its rows from a backup"
+            );
+        }
+        tracing::info!(
+            epoch = epoch.0,
+            last_batch = last_batch.0,
+            schedulers = schedulers.len(),
+            "this replica owns the shard"
+        );
+        self.state.set_unreadable(unreadable);
+        Event::Recovered {
+            schedulers,
+            epoch,
+            last_batch,
+            window,
+        }
+    }
+
+    /// Hands the shard to a replica that may be able to read it; false: there is none, or the
+    /// database does not take it.
+    async fn let_go(&self, epoch: Epoch) -> bool {
+        let Some(successor) = successor(&self.membership.borrow(), &self.replica) else {
+            return false;
+        };
+        let given = self
+            .journal
+            .hand_over(&self.replica, epoch, Some(successor.id));
+        if let Err(error) = given.await {
+            tracing::warn!(%error, "the shard could not be handed over");
+            return false;
+        }
+        tracing::error!(
+            to = %successor.name,
+            "this replica cannot read the journal and hands the shard over"
+        );
+        self.heartbeat.decline_for(DECLINE_TIME);
+        self.membership
+            .send_modify(|known| known.owner = Some(successor.id));
+        true
+    }
+}

@@ -1,0 +1,159 @@
+//! What a server shows of a backend, and what that proves. Pure: the decision when a session counts
+//! as ended, and why it does not.
+
+use super::register::Session;
+use crate::{assignment::Postmaster, core::Time};
+use sqlx::{Row, postgres::PgRow};
+
+/// Why it is not known whether a session has ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Obstacle {
+    #[error("{0}")]
+    Unreachable(#[from] sqlx::Error),
+    #[error(
+        "the session was opened on the server {opened}, and {found} answers now: \
+         bring the first one back, or declare its session dead once it has ended"
+    )]
+    OtherServer {
+        opened: Postmaster,
+        found: Postmaster,
+    },
+    #[error(
+        "the login of this target may not see session {pid}: \
+         use the login that opened it, or grant pg_read_all_stats and pg_signal_backend"
+    )]
+    Unreadable { pid: i32 },
+}
+
+/// What a server says of itself and of the backend with one process id.
+#[derive(Clone, Debug)]
+pub(crate) struct Sighting {
+    pub postmaster: Postmaster,
+    /// `None`: there is no such process.
+    pub backend: Option<Backend>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Backend {
+    /// `None`: this login may not see it.
+    pub started: Option<Time>,
+}
+
+impl Sighting {
+    pub(crate) fn of(row: &PgRow) -> Result<Self, sqlx::Error> {
+        let pid: Option<i32> = row.try_get("pid")?;
+        let started: Option<i64> = row.try_get("backend_start")?;
+        let started = started.map(Time);
+        Ok(Sighting {
+            postmaster: postmaster(row)?,
+            backend: pid.map(|_| Backend { started }),
+        })
+    }
+
+    /// Whether the session is still there.
+    pub(crate) fn shows(&self, session: &Session) -> Result<bool, Obstacle> {
+        if let Some(opened) = &session.postmaster {
+            if opened.ended_before(&self.postmaster) {
+                return Ok(false);
+            }
+            if !opened.is(&self.postmaster) {
+                return Err(Obstacle::OtherServer {
+                    opened: opened.clone(),
+                    found: self.postmaster.clone(),
+                });
+            }
+        }
+        match self.backend {
+            None => Ok(false),
+            Some(Backend { started: None }) => Err(Obstacle::Unreadable { pid: session.pid }),
+            Some(Backend { started: Some(at) }) => Ok(at == session.backend_start),
+        }
+    }
+}
+
+/// The server that answered, from the columns of [`super::session::postmaster`].
+pub(crate) fn postmaster(row: &PgRow) -> Result<Postmaster, sqlx::Error> {
+    let address: Option<String> = row.try_get("address")?;
+    Ok(Postmaster {
+        system: row.try_get("system")?,
+        address: address.map(Into::into),
+        port: row.try_get("port")?,
+        started: Time(row.try_get("started")?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(system: i64, address: &str, started: i64) -> Postmaster {
+        Postmaster {
+            system,
+            address: Some(address.into()),
+            port: 5432,
+            started: Time(started),
+        }
+    }
+
+    fn session(postmaster: Option<Postmaster>) -> Session {
+        Session {
+            target: "app".into(),
+            slot: 1,
+            pid: 7,
+            backend_start: Time(500),
+            postmaster,
+        }
+    }
+
+    /// What `server` shows of a session that was opened on server 1 at `a`, started at 100.
+    fn shown(server: Postmaster, backend: Option<Option<i64>>) -> Result<bool, Obstacle> {
+        let sighting = Sighting {
+            postmaster: server,
+            backend: backend.map(|at| Backend {
+                started: at.map(Time),
+            }),
+        };
+        sighting.shows(&session(Some(self::server(1, "a", 100))))
+    }
+
+    #[test]
+    fn only_the_server_of_the_session_can_say_that_it_has_ended() {
+        let home = || server(1, "a", 100);
+        assert!(matches!(shown(home(), None), Ok(false)));
+        assert!(matches!(shown(home(), Some(Some(500))), Ok(true)));
+        assert!(
+            matches!(shown(home(), Some(Some(501))), Ok(false)),
+            "the process id was used again"
+        );
+        for other in [server(2, "a", 100), server(1, "b", 200), server(2, "b", 9)] {
+            for backend in [None, Some(None), Some(Some(500))] {
+                let shown = shown(other.clone(), backend);
+                assert!(
+                    matches!(shown, Err(Obstacle::OtherServer { .. })),
+                    "{other:?} {shown:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_server_may_be_reached_in_two_ways() {
+        assert!(matches!(shown(server(1, "b", 100), None), Ok(false)));
+    }
+
+    #[test]
+    fn a_restart_ends_all_sessions_of_a_server() {
+        let restarted = server(1, "a", 200);
+        assert!(matches!(shown(restarted.clone(), None), Ok(false)));
+        assert!(matches!(shown(restarted, Some(None)), Ok(false)));
+    }
+
+    #[test]
+    fn what_may_not_be_seen_is_not_dead() {
+        let shown = shown(server(1, "a", 100), Some(None));
+        assert!(
+            matches!(shown, Err(Obstacle::Unreadable { pid: 7 })),
+            "{shown:?}"
+        );
+    }
+}

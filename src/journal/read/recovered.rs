@@ -1,0 +1,99 @@
+//! What a recovery has read, scheduler by scheduler. One of which a row makes no sense to this
+//! version is set aside, so that it keeps nobody else from being recovered.
+
+use crate::core::{Handle, Namespace, RecoveredScheduler, SchedulerImage};
+use crate::journal::JournalError;
+use std::collections::{BTreeMap, HashMap};
+use uuid::Uuid;
+
+/// What a new owner starts from.
+#[derive(Debug, Default)]
+pub struct Recovered {
+    /// All schedulers that are not both released and finished, by handle.
+    pub schedulers: Vec<RecoveredScheduler>,
+    /// Those that were set aside.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// A scheduler that cannot be recovered by this version. Its rows stay as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    pub handle: Handle,
+    /// Whose it is.
+    pub namespace: Namespace,
+    pub why: String,
+}
+
+/// The schedulers read so far.
+#[derive(Default)]
+pub(super) struct Schedulers {
+    schedulers: Vec<RecoveredScheduler>,
+    indexes: HashMap<Uuid, usize>,
+    unreadable: BTreeMap<Uuid, Unreadable>,
+}
+
+impl Schedulers {
+    /// Takes a scheduler in.
+    pub(super) fn insert(
+        &mut self,
+        handle: Uuid,
+        namespace: Namespace,
+        image: Result<SchedulerImage, JournalError>,
+    ) -> Result<(), JournalError> {
+        let image = match image {
+            Err(JournalError::Corrupt(why)) => {
+                self.set_aside(handle, namespace, why);
+                return Ok(());
+            }
+            image => image?,
+        };
+        self.indexes.insert(handle, self.schedulers.len());
+        self.schedulers.push(RecoveredScheduler {
+            image,
+            runs: Vec::new(),
+            outcomes: Vec::new(),
+            attempts: Vec::new(),
+            requests: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// Adds what a row says to its scheduler. Rows of others are passed over.
+    pub(super) fn add(
+        &mut self,
+        handle: Uuid,
+        add: impl FnOnce(&mut RecoveredScheduler) -> Result<(), JournalError>,
+    ) -> Result<(), JournalError> {
+        let Some(index) = self.indexes.get(&handle) else {
+            return Ok(());
+        };
+        let scheduler = &mut self.schedulers[*index];
+        match add(scheduler) {
+            Err(JournalError::Corrupt(why)) => {
+                let namespace = scheduler.image.namespace.clone();
+                self.set_aside(handle, namespace, why);
+                Ok(())
+            }
+            added => added,
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Recovered {
+        let is_whole =
+            |one: &RecoveredScheduler| !self.unreadable.contains_key(&one.image.handle.uuid());
+        self.schedulers.retain(is_whole);
+        Recovered {
+            schedulers: self.schedulers,
+            unreadable: self.unreadable.into_values().collect(),
+        }
+    }
+
+    fn set_aside(&mut self, handle: Uuid, namespace: Namespace, why: String) {
+        let unreadable = Unreadable {
+            handle: Handle::from_uuid(handle),
+            namespace,
+            why,
+        };
+        self.unreadable.entry(handle).or_insert(unreadable);
+    }
+}

@@ -1,0 +1,81 @@
+//! Answers callers while the server waits for its coordination database: its health is
+//! NOT_SERVING, and every call may be repeated later. It knows nothing of the coordinator, which
+//! does not exist yet.
+
+use super::{errors, server, status::readiness};
+use crate::peer::connections;
+use futures_util::future::{Either, Ready, ready};
+use std::{
+    task::{Context, Poll},
+    time::Duration,
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tonic::{
+    body::Body,
+    codegen::{
+        Service,
+        http::{Request, Response},
+    },
+    service::Routes,
+};
+use tonic_health::pb::health_server::SERVICE_NAME as HEALTH;
+use tower::layer::layer_fn;
+
+/// How long answers under way may take once the database is there.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Answers until `over`.
+pub(crate) async fn serve_unready(
+    listener: TcpListener,
+    over: CancellationToken,
+) -> anyhow::Result<()> {
+    let (reporter, health) = tonic_health::server::health_reporter();
+    readiness::set_not_serving(&reporter).await;
+    let served = server::transport()
+        .layer(layer_fn(Refuse))
+        .add_routes(Routes::new(health))
+        .serve_with_incoming_shutdown(
+            connections(listener, server::MAX_CONNECTIONS, None),
+            over.clone().cancelled_owned(),
+        );
+    let drained = async {
+        over.cancelled().await;
+        tokio::time::sleep(DRAIN_TIMEOUT).await;
+    };
+    tokio::select! {
+        served = served => Ok(served?),
+        () = drained => Ok(()),
+    }
+}
+
+/// Lets calls of the health service through and no others.
+#[derive(Clone)]
+struct Refuse<S>(S);
+
+impl<S, B> Service<Request<B>> for Refuse<S>
+where
+    S: Service<Request<B>, Response = Response<Body>>,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Either<S::Future, Ready<Result<Response<Body>, S::Error>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        if is_health(request.uri().path()) {
+            Either::Left(self.0.call(request))
+        } else {
+            Either::Right(ready(Ok(errors::starting().into_http())))
+        }
+    }
+}
+
+fn is_health(path: &str) -> bool {
+    let path = path.strip_prefix('/').unwrap_or(path);
+    let service = path.split_once('/').map(|(service, _)| service);
+    service == Some(HEALTH)
+}

@@ -1,0 +1,85 @@
+//! Waits for the coordination database at the start: an outage is no reason to end. Meanwhile the
+//! server is not ready and says why; what waiting cannot mend (a login that is refused, a database
+//! that is not there, an unsafe one) ends it.
+
+use crate::{
+    core::Work,
+    journal::{Journal, JournalConfig, JournalError, Replica, Sessions},
+    rpc,
+};
+use std::{
+    pin::Pin,
+    time::{Duration, Instant},
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// Between two tries.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Between two lines of the log about the wait.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Opens the journal and enrols the executor of this replica, so that an owner can fence it.
+pub(super) async fn open(
+    database: &JournalConfig,
+    replica: &Replica,
+    capacity: &[(Work, u32)],
+) -> Result<(Journal, Sessions), JournalError> {
+    let journal = Journal::open(database.clone()).await?;
+    let sessions = journal.sessions(replica.clone());
+    sessions.enrol(capacity).await?;
+    Ok((journal, sessions))
+}
+
+/// What a start needs of the database, or `None` when a shutdown came first. While it waits,
+/// callers are answered on `listener` that the server is not ready.
+pub(super) async fn wait<T, F>(
+    listener: &TcpListener,
+    shutdown: Pin<&mut (impl Future<Output = ()> + Send)>,
+    attempt: impl Fn() -> F,
+) -> anyhow::Result<Option<T>>
+where
+    F: Future<Output = Result<T, JournalError>>,
+{
+    let first = attempt().await;
+    let error = match first {
+        Err(error) if error.is_outage() => error,
+        other => return Ok(Some(other?)),
+    };
+    tracing::warn!(%error, "waiting for the coordination database; not ready until it is there");
+    let over = CancellationToken::new();
+    let answering = tokio::spawn(rpc::serve_unready(clone(listener)?, over.clone()));
+    let opened = tokio::select! {
+        opened = repeat(attempt) => opened.map(Some),
+        () = shutdown => Ok(None),
+    };
+    over.cancel();
+    answering.await??;
+    Ok(opened?)
+}
+
+async fn repeat<T, F>(attempt: impl Fn() -> F) -> Result<T, JournalError>
+where
+    F: Future<Output = Result<T, JournalError>>,
+{
+    let (begun, mut logged) = (Instant::now(), Instant::now());
+    loop {
+        tokio::time::sleep(RETRY_INTERVAL).await;
+        match attempt().await {
+            Err(error) if error.is_outage() => {
+                if logged.elapsed() >= LOG_INTERVAL {
+                    logged = Instant::now();
+                    let waited_s = begun.elapsed().as_secs();
+                    tracing::warn!(%error, waited_s, "still waiting for the coordination database");
+                }
+            }
+            other => return other,
+        }
+    }
+}
+
+/// The same socket, for as long as somebody else takes its connections.
+fn clone(listener: &TcpListener) -> std::io::Result<TcpListener> {
+    let socket = std::os::fd::AsFd::as_fd(listener).try_clone_to_owned()?;
+    TcpListener::from_std(socket.into())
+}

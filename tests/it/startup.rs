@@ -1,0 +1,177 @@
+//! How a server starts and keeps going when its database is not there, and what it says meanwhile.
+
+use crate::harness::{
+    conversation::WAIT_TIMEOUT,
+    postgres::durable,
+    process::{PROGRAM, Process, free_address},
+    standalone::Standalone,
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use rallypoint::postgres::PrivatePostgres;
+use rallypoint_client::{Client, api};
+use std::{
+    fs::{self, File},
+    net::SocketAddr,
+    process::Command,
+    time::Duration,
+};
+use tempfile::TempDir;
+use tokio::time::{sleep, timeout};
+use tonic::Code;
+
+/// A server process on a database, and its log.
+struct Started {
+    process: Process,
+    address: SocketAddr,
+    folder: TempDir,
+}
+
+impl Started {
+    fn on(database: &str, name: &str) -> Started {
+        let (address, folder) = (free_address(), TempDir::new().expect("a directory"));
+        let listen = address.to_string();
+        let options = [
+            "--listen",
+            &listen,
+            "--database",
+            database,
+            "--replica-name",
+            name,
+        ];
+        let mut process = Process::serve(options);
+        let log = File::create(folder.path().join("log")).expect("a log file");
+        process.command().stderr(log);
+        process.start();
+        Started {
+            process,
+            address,
+            folder,
+        }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).expect("a log")
+    }
+
+    async fn says(&mut self, words: &str) {
+        let wait = async {
+            while !self.log().contains(words) {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let said = timeout(WAIT_TIMEOUT, wait).await;
+        assert!(said.is_ok(), "it never says `{words}`:\n{}", self.log());
+    }
+
+    fn is_ready(&self) -> bool {
+        let url = format!("http://{}", self.address);
+        let asked = Command::new(PROGRAM)
+            .args(["--server", &url, "health"])
+            .output();
+        asked.expect("the program runs").status.success()
+    }
+
+    /// What a caller gets that does not try again.
+    async fn call(&self) -> rallypoint_client::Result<api::ListSchedulersResponse> {
+        Client::connect_lazy(&format!("http://{}", self.address))
+            .expect("a URL")
+            .with_retry_timeout(Duration::ZERO)
+            .schedulers(api::ListSchedulersRequest::default())
+            .await
+    }
+
+    async fn exit_code(&mut self) -> Option<i32> {
+        let wait = async {
+            loop {
+                match self.process.exited() {
+                    Some(status) => return status.code(),
+                    None => sleep(Duration::from_millis(20)).await,
+                }
+            }
+        };
+        timeout(WAIT_TIMEOUT, wait).await.expect("it ends in time")
+    }
+}
+
+fn postgres() -> PrivatePostgres {
+    durable(Vec::new())
+}
+
+#[tokio::test]
+async fn a_server_started_during_an_outage_waits_and_serves_once_the_database_is_there() {
+    let postgres = postgres();
+    postgres.stop();
+    let mut server = Started::on(&postgres.coordination_url(), "r0");
+    server.says("waiting for the coordination database").await;
+    let refused = server.call().await.expect_err("not yet");
+    assert_eq!(refused.code, Code::Unavailable, "{refused}");
+    assert!(!server.is_ready());
+    assert!(!server.log().contains("listening on"), "{}", server.log());
+    postgres.restart().expect("started");
+    server.says("listening on").await;
+    let wait = async {
+        while server.call().await.is_err() || !server.is_ready() {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, wait)
+        .await
+        .expect("it serves in time");
+}
+
+#[tokio::test]
+async fn a_server_that_waits_for_its_database_can_be_stopped() {
+    let postgres = postgres();
+    postgres.stop();
+    let mut server = Started::on(&postgres.coordination_url(), "r0");
+    server.says("waiting for the coordination database").await;
+    server.process.signal(Signal::SIGTERM);
+    assert_eq!(server.exit_code().await, Some(0));
+}
+
+#[tokio::test]
+async fn what_waiting_cannot_mend_ends_a_server_at_once() {
+    let postgres = postgres();
+    let nobody = postgres.url_for("rallypoint", "nobody_of_this_name");
+    let nowhere = postgres.url_for("no_such_database", "rallypoint");
+    for (url, words) in [
+        (nobody, "nobody_of_this_name"),
+        (nowhere, "no_such_database"),
+    ] {
+        let mut server = Started::on(&url, "r0");
+        assert_eq!(server.exit_code().await, Some(1), "{}", server.log());
+        assert!(server.log().contains(words), "{}", server.log());
+        assert!(!server.log().contains("listening on"), "{}", server.log());
+    }
+}
+
+#[tokio::test]
+async fn a_second_server_without_a_peer_port_says_why_it_serves_nobody() {
+    let postgres = postgres();
+    let mut first = Started::on(&postgres.coordination_url(), "r0");
+    first.says("this replica owns the shard").await;
+    let mut second = Started::on(&postgres.coordination_url(), "r1");
+    second.says("this one has no --peer-listen").await;
+    assert!(!second.is_ready());
+    assert!(!first.log().contains("--peer-listen"), "{}", first.log());
+}
+
+#[tokio::test]
+async fn a_private_postgres_that_is_killed_is_started_again() {
+    let server = Standalone::start();
+    let before = server.postmaster();
+    kill(Pid::from_raw(before), Signal::SIGKILL).expect("it runs");
+    let wait = async {
+        while server.postmaster() == before {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, wait)
+        .await
+        .expect("another one in time");
+    let ran = server.run(&["exec", "select 1"]);
+    assert!(ran.status.success(), "{ran:?}");
+}

@@ -1,0 +1,106 @@
+//! A journal that cannot be read, in part or by one replica, costs nobody else anything.
+
+use crate::harness::{
+    cluster::Cluster,
+    conversation::WAIT_TIMEOUT,
+    postgres::connect,
+    work::{noop, sql},
+};
+use rallypoint::postgres::{COORDINATION, SUPERUSER};
+use rallypoint_client::api::SchedulerSettings;
+use std::time::Duration;
+use tokio::time::{sleep, timeout};
+use tonic::Code;
+
+impl Cluster {
+    /// Changes the journal behind the back of the service.
+    async fn meddle(&self, role: &str, statements: String) {
+        let mut journal = connect(&self.postgres.options_for(COORDINATION, role)).await;
+        sqlx::raw_sql(sqlx::AssertSqlSafe(statements))
+            .execute(&mut journal)
+            .await
+            .expect("meddled");
+    }
+}
+
+#[tokio::test]
+async fn a_scheduler_that_cannot_be_read_answers_data_loss_and_the_others_are_served() {
+    let mut cluster = Cluster::start(1).await;
+    let client = cluster.client(0);
+    let open = async || cluster.open(&client, SchedulerSettings::default()).await;
+    let (settings, rows, whole) = (open().await, open().await, open().await);
+    for scheduler in [&settings, &rows, &whole] {
+        scheduler
+            .submit([sql("select pg_sleep(600)").order(1), noop().order(2)])
+            .await;
+    }
+    let meddled = format!(
+        "update scheduler set settings = '?' where handle = '{}';
+        update submission set specs = '?' where handle = '{}'",
+        settings.handle(),
+        rows.handle()
+    );
+    cluster.meddle(COORDINATION, meddled).await;
+    cluster.kill_9(0);
+    cluster.restart(0);
+    whole.submit([noop()]).await;
+    whole.until(|now| now.done == 1).await;
+    for lost in [&settings, &rows] {
+        let described = lost
+            .scheduler
+            .describe()
+            .await
+            .expect_err("it cannot be read");
+        assert_eq!(described.code, Code::DataLoss, "{described}");
+        assert!(described.is("DATA_UNREADABLE"), "{described}");
+        let submitted = lost
+            .try_submit([noop()])
+            .await
+            .expect_err("it takes nothing");
+        assert_eq!(submitted.code, Code::DataLoss, "{submitted}");
+        let stream = lost.scheduler.synchronize(0, None).await;
+        let ended = match stream {
+            Ok(mut stream) => stream.next().await.map(drop),
+            Err(error) => Err(error),
+        };
+        assert_eq!(ended.expect_err("nothing to read").code, Code::DataLoss);
+    }
+    whole.cancel_everything().await;
+}
+
+#[tokio::test]
+async fn an_owner_that_cannot_read_the_journal_hands_the_shard_to_one_that_can() {
+    let mut cluster = Cluster::start(2).await;
+    let owner = cluster.owner().await;
+    let conversation = cluster
+        .open(&cluster.client_of_all(), SchedulerSettings::default())
+        .await;
+    // The other one has a login that will find something else under the name of a table.
+    let prepared = "create role weak login in role rallypoint; grant pg_read_all_stats to weak";
+    let prepared = prepared.to_owned();
+    cluster.meddle(SUPERUSER, prepared).await;
+    let weak = cluster.postgres.url_for(COORDINATION, "weak");
+    cluster.terminate(1 - owner).await;
+    cluster.restart_on(1 - owner, &weak);
+    cluster.wait_until_ready(1 - owner).await;
+    let broken = "create schema broken;
+        create view broken.scheduler as
+            select * from public.scheduler where 1 / (shard - shard) = 0;
+        grant usage on schema broken to weak;
+        grant select on broken.scheduler to weak;
+        alter role weak set search_path = broken, public"
+        .to_owned();
+    cluster.meddle(SUPERUSER, broken).await;
+    cluster.kill_9(owner);
+    let other = 1 - owner;
+    let taken = async {
+        while cluster.owner_in_the_journal().await.as_deref() != Some(&*format!("r{other}")) {
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(WAIT_TIMEOUT, taken).await.expect("it takes over");
+    cluster.restart(owner);
+    conversation.submit([noop()]).await;
+    assert_eq!(conversation.all_done().await.len(), 1);
+    assert_eq!(cluster.owner().await, owner);
+}
