@@ -34,7 +34,10 @@ async fn what_was_appended_is_recovered() {
         })
         .await;
 
-    let recovered = recover(&owned.journal, ENOUGH, owned.now).await.unwrap().schedulers;
+    let recovered = recover(&owned.journal, ENOUGH, owned.now)
+        .await
+        .unwrap()
+        .schedulers;
     assert_eq!(recovered.len(), 2);
     assert_eq!(recovered[0].image, read_again(image(a, now)));
     assert_eq!(
@@ -125,7 +128,10 @@ async fn recovery_reads_only_what_the_checkpoint_leaves_open() {
         .write_images([checked.clone(), released.clone()])
         .await;
 
-    let recovered = recover(&owned.journal, ENOUGH, owned.now).await.unwrap().schedulers;
+    let recovered = recover(&owned.journal, ENOUGH, owned.now)
+        .await
+        .unwrap()
+        .schedulers;
     assert_eq!(recovered.len(), 1);
     assert_eq!(recovered[0].image, read_again(checked));
     let firsts: Vec<i64> = recovered[0].runs.iter().map(|run| run.first.0).collect();
@@ -163,7 +169,10 @@ async fn recovery_looks_for_nothing_of_a_scheduler_whose_checkpoint_says_that_it
     let mut checked = forty_tasks(&mut owned, handle()).await;
     checked.checkpoint.resting = true;
     owned.write_images([checked]).await;
-    let recovered = recover(&owned.journal, ENOUGH, owned.now).await.unwrap().schedulers;
+    let recovered = recover(&owned.journal, ENOUGH, owned.now)
+        .await
+        .unwrap()
+        .schedulers;
     assert_eq!(
         (recovered[0].runs.len(), recovered[0].outcomes.len()),
         (0, 0)
@@ -235,7 +244,10 @@ async fn recovery_reads_no_more_calls_that_may_be_repeated_than_are_remembered()
             [0, 1].map(|more| call(a, first + more, at, request(), &[(1, None, None, sql())]));
         owned.write(records(calls.into(), vec![])).await;
     }
-    let mut firsts: Vec<i64> = recover(&owned.journal, 5, owned.now).await.unwrap().schedulers[0]
+    let mut firsts: Vec<i64> = recover(&owned.journal, 5, owned.now)
+        .await
+        .unwrap()
+        .schedulers[0]
         .requests
         .iter()
         .map(|request| request.first_seq.0)
@@ -247,7 +259,10 @@ async fn recovery_reads_no_more_calls_that_may_be_repeated_than_are_remembered()
         "the latest ones, to the second"
     );
     assert_eq!(
-        recover(&owned.journal, 100, owned.now).await.unwrap().schedulers[0]
+        recover(&owned.journal, 100, owned.now)
+            .await
+            .unwrap()
+            .schedulers[0]
             .requests
             .len(),
         20

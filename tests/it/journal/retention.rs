@@ -41,7 +41,10 @@ async fn an_unfinished_task_keeps_its_own_row_and_pins_nobody_elses() {
 
     assert_eq!(owned.count(OLD_DAYS).await, 0);
     assert_eq!(owned.count("select count(*) from submission").await, 1);
-    let recovered = recover(&owned.journal, ENOUGH, owned.now).await.unwrap().schedulers;
+    let recovered = recover(&owned.journal, ENOUGH, owned.now)
+        .await
+        .unwrap()
+        .schedulers;
     let of_a = recovered
         .iter()
         .find(|scheduler| scheduler.image.handle == a)

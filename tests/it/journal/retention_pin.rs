@@ -69,7 +69,10 @@ async fn recovery_looks_no_further_back_than_the_checkpoint_needs() {
     };
     owned.write(first_days(40)).await;
     assert_eq!(
-        recover(&owned.journal, ENOUGH, owned.now).await.unwrap().schedulers[0]
+        recover(&owned.journal, ENOUGH, owned.now)
+            .await
+            .unwrap()
+            .schedulers[0]
             .runs
             .len(),
         1
@@ -88,7 +91,10 @@ async fn recovery_looks_no_further_back_than_the_checkpoint_needs() {
         3
     );
     assert_eq!(
-        recover(&owned.journal, ENOUGH, owned.now).await.unwrap().schedulers[0]
+        recover(&owned.journal, ENOUGH, owned.now)
+            .await
+            .unwrap()
+            .schedulers[0]
             .runs
             .len(),
         0,
