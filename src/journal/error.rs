@@ -37,7 +37,10 @@ impl JournalError {
             JournalError::Schema(
                 MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _),
             ) => is_outage(error),
-            JournalError::Schema(_) | JournalError::Unsafe(_) | JournalError::Corrupt(_) => false,
+            JournalError::Schema(_)
+            | JournalError::TooNew { .. }
+            | JournalError::Unsafe(_)
+            | JournalError::Corrupt(_) => false,
         }
     }
 

@@ -152,7 +152,12 @@ mod tests {
             .collect();
         assert_eq!(
             checksums,
-            ["512650d06a7b4323", "20fbc2503250174f", "a3b1b58a16abd63d"]
+            [
+                "512650d06a7b4323",
+                "20fbc2503250174f",
+                "a3b1b58a16abd63d",
+                "a597d5dc8438ba27"
+            ]
         );
     }
 

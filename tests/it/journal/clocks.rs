@@ -41,6 +41,7 @@ impl Owned {
     async fn tasks_of(&self, handle: Handle) -> (Vec<(i64, u32)>, usize) {
         let recovered = recover(&self.journal, ENOUGH, self.now).await.unwrap();
         let one = recovered
+            .schedulers
             .into_iter()
             .find(|one| one.image.handle == handle)
             .expect("it is open");

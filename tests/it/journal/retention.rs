@@ -253,7 +253,7 @@ async fn the_attempts_of_a_task_that_no_checkpoint_knows_stay() {
     owned.drop_days().await.unwrap();
 
     let recovered = recover(&owned.journal, ENOUGH, now).await.unwrap();
-    assert_eq!(recovered[0].attempts, [attempt]);
+    assert_eq!(recovered.schedulers[0].attempts, [attempt]);
 }
 
 #[tokio::test]
