@@ -16,6 +16,52 @@ use uuid::Uuid;
 /// The longest a heartbeat takes, however often the one before took too long.
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Renews the lease and the own row, in which the session of the heartbeat stands: when that is
+/// gone, so is the replica, or it writes another one soon. Reads who owns the shard and who is
+/// there.
+const HEARTBEAT: &str = "-- heartbeat
+     with renewed as (
+         update lease l
+         set lease_until = now() + $5 * interval '1 microsecond'
+         from shard s
+         where l.shard = $1
+             and s.shard = l.shard
+             and s.epoch = $2
+             and l.owner_id = $3
+             and l.handover_to is null
+         returning l.lease_until
+     ),
+     me as (
+         insert into replica (shard, replica, name, address, stopping, epoch, started_at,
+             seen_at, heartbeat_pid, heartbeat_start)
+         select s.shard, $3, $4, $6, $7, s.epoch, now(), now(), a.pid, a.backend_start
+         from shard s
+         left join pg_stat_activity a on a.pid = pg_backend_pid()
+         where s.shard = $1
+         on conflict on constraint replica_pkey do update
+         set address = excluded.address,
+             stopping = excluded.stopping,
+             epoch = excluded.epoch,
+             seen_at = excluded.seen_at,
+             heartbeat_pid = excluded.heartbeat_pid,
+             heartbeat_start = excluded.heartbeat_start
+     )
+     select clock_timestamp() as now, renewed.lease_until, s.epoch, l.owner_id,
+         case when l.owner is not null then l.lease_until end as owned_until, l.handover_to,
+         m.ids, m.names, m.addresses, m.stopping
+     from shard s
+     join lease l on l.shard = s.shard
+     left join renewed on true
+     cross join lateral (
+         select coalesce(array_agg(r.replica order by r.started_at desc), '{}') as ids,
+             coalesce(array_agg(r.name order by r.started_at desc), '{}') as names,
+             coalesce(array_agg(r.address order by r.started_at desc), '{}') as addresses,
+             coalesce(array_agg(r.stopping order by r.started_at desc), '{}') as stopping
+         from replica r
+         where r.shard = $1 and r.seen_at > now() - $5 * interval '1 microsecond'
+     ) m
+     where s.shard = $1";
+
 /// What a heartbeat found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeartbeatReading {
@@ -65,21 +111,13 @@ impl Membership {
 /// The connection of the heartbeat; it connects when needed.
 pub struct Heartbeat {
     options: PgConnectOptions,
-    session: Option<Session>,
+    connection: Option<Link>,
     shard: ShardId,
     replica: Replica,
     lease: Duration,
     timeout: AnswerTimeout,
     /// Shutting down; other replicas read it from the row.
     pub stopping: bool,
-}
-
-/// The session of the heartbeat. Its backend stands in the replica's row: when that is gone, so is
-/// the replica, or it writes another one soon.
-struct Session {
-    link: Link,
-    pid: i32,
-    backend_start: Stamp,
 }
 
 struct Row {
@@ -117,7 +155,7 @@ impl Heartbeat {
     ) -> Self {
         Heartbeat {
             options: options.clone(),
-            session: None,
+            connection: None,
             shard,
             replica,
             lease,
@@ -137,91 +175,28 @@ impl Heartbeat {
         self.timeout
             .note(!matches!(reading, Err(JournalError::Timeout)));
         if reading.is_err() {
-            self.session = None;
+            self.connection = None;
         }
         reading
     }
 
     async fn send(&mut self, epoch: Option<Epoch>) -> Result<HeartbeatReading, JournalError> {
-        let mut session = match self.session.take() {
-            Some(session) => session,
-            None => Session::open(&self.options).await?,
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => Link::open(&self.options, Duty::Heartbeat).await?,
         };
-        let row: Row = sqlx::query_as(
-            "-- heartbeat
-             with renewed as (
-                 update lease l
-                 set lease_until = now() + $5 * interval '1 microsecond'
-                 from shard s
-                 where l.shard = $1
-                     and s.shard = l.shard
-                     and s.epoch = $2
-                     and l.owner_id = $3
-                     and l.handover_to is null
-                 returning l.lease_until
-             ),
-             me as (
-                 insert into replica (shard, replica, name, address, stopping, epoch, started_at,
-                     seen_at, heartbeat_pid, heartbeat_start)
-                 select shard, $3, $4, $6, $7, epoch, now(), now(), $8, $9
-                 from shard
-                 where shard = $1
-                 on conflict on constraint replica_pkey do update
-                 set address = excluded.address,
-                     stopping = excluded.stopping,
-                     epoch = excluded.epoch,
-                     seen_at = excluded.seen_at,
-                     heartbeat_pid = excluded.heartbeat_pid,
-                     heartbeat_start = excluded.heartbeat_start
-             )
-             select clock_timestamp() as now, renewed.lease_until, s.epoch, l.owner_id,
-                 case when l.owner is not null then l.lease_until end as owned_until, l.handover_to,
-                 m.ids, m.names, m.addresses, m.stopping
-             from shard s
-             join lease l on l.shard = s.shard
-             left join renewed on true
-             cross join lateral (
-                 select coalesce(array_agg(r.replica order by r.started_at desc), '{}') as ids,
-                     coalesce(array_agg(r.name order by r.started_at desc), '{}') as names,
-                     coalesce(array_agg(r.address order by r.started_at desc), '{}') as addresses,
-                     coalesce(array_agg(r.stopping order by r.started_at desc), '{}') as stopping
-                 from replica r
-                 where r.shard = $1 and r.seen_at > now() - $5 * interval '1 microsecond'
-             ) m
-             where s.shard = $1",
-        )
-        .bind(self.shard.0)
-        .bind(epoch.map_or(0, |epoch| epoch.0))
-        .bind(self.replica.id)
-        .bind(&*self.replica.name)
-        .bind(self.lease.as_micros() as i64)
-        .bind(self.replica.address.as_deref())
-        .bind(self.stopping)
-        .bind(session.pid)
-        .bind(session.backend_start)
-        .fetch_one(&mut session.link)
-        .await?;
-        self.session = Some(session);
+        let row: Row = sqlx::query_as(HEARTBEAT)
+            .bind(self.shard.0)
+            .bind(epoch.map_or(0, |epoch| epoch.0))
+            .bind(self.replica.id)
+            .bind(&*self.replica.name)
+            .bind(self.lease.as_micros() as i64)
+            .bind(self.replica.address.as_deref())
+            .bind(self.stopping)
+            .fetch_one(&mut connection)
+            .await?;
+        self.connection = Some(connection);
         Ok(row.reading())
-    }
-}
-
-impl Session {
-    async fn open(options: &PgConnectOptions) -> Result<Self, sqlx::Error> {
-        let mut link = Link::open(options, Duty::Heartbeat).await?;
-        let (pid, backend_start): (i32, Stamp) = sqlx::query_as(
-            "-- heartbeat_session
-             select pid, backend_start
-             from pg_stat_activity
-             where pid = pg_backend_pid()",
-        )
-        .fetch_one(&mut link)
-        .await?;
-        Ok(Session {
-            link,
-            pid,
-            backend_start,
-        })
     }
 }
 

@@ -98,7 +98,7 @@ impl Cluster {
     /// The replica that owns the shard, as the journal has it.
     pub(crate) async fn owner_in_the_journal(&self) -> Option<String> {
         let mut session = connect(&self.postgres.options_for(COORDINATION, COORDINATION)).await;
-        sqlx::query_scalar("select owner from shard")
+        sqlx::query_scalar("select owner from lease")
             .fetch_one(&mut session)
             .await
             .expect("a shard")
