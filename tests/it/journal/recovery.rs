@@ -290,5 +290,5 @@ async fn a_call_that_may_be_repeated_is_found_on_the_day_before_when_its_own_was
     let call = call(a, 1, now, Some(request), &[(1, None, None, sql())]);
     owned.write(records(vec![call], vec![])).await;
     let recovered = recover(&owned.journal, ENOUGH, now).await.unwrap();
-    assert_eq!(recovered[0].requests.len(), 1);
+    assert_eq!(recovered.schedulers[0].requests.len(), 1);
 }
