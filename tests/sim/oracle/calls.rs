@@ -33,8 +33,11 @@ impl Oracle {
         }
         let over = self.schedulers[at].state == SchedulerState::Released;
         let before = over.then(|| self.schedulers[at].clone());
-        let used = &mut self.schedulers[at].used;
-        *used = (used.0.max(between.0), used.1.max(between.1));
+        // Who only looks does not use it.
+        if !matches!(verb, Verb::Describe | Verb::Locate(_) | Verb::Select { .. }) {
+            let used = &mut self.schedulers[at].used;
+            *used = (used.0.max(between.0), used.1.max(between.1));
+        }
         let expected = match verb {
             Verb::Open { .. } => unreachable!("handled above"),
             Verb::Submit(submit) => self.submit(between, handle, submit, rows),
