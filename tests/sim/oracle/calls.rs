@@ -33,11 +33,7 @@ impl Oracle {
         }
         let over = self.schedulers[at].state == SchedulerState::Released;
         let before = over.then(|| self.schedulers[at].clone());
-        // Who only looks does not use it.
-        if !matches!(verb, Verb::Describe | Verb::Locate(_) | Verb::Select { .. }) {
-            let used = &mut self.schedulers[at].used;
-            *used = (used.0.max(between.0), used.1.max(between.1));
-        }
+        self.schedulers[at].used_by(verb, between);
         let expected = match verb {
             Verb::Open { .. } => unreachable!("handled above"),
             Verb::Submit(submit) => self.submit(between, handle, submit, rows),
@@ -274,6 +270,13 @@ impl Scheduler {
                 SettingsField::OnAbandon => settings.on_abandon = new.on_abandon,
                 SettingsField::Labels => settings.labels = new.labels.clone(),
             }
+        }
+    }
+
+    /// Notes when a call used the scheduler; who only looks does not use it.
+    fn used_by(&mut self, verb: &Verb, (asked, decided): (Time, Time)) {
+        if !matches!(verb, Verb::Describe | Verb::Locate(_) | Verb::Select { .. }) {
+            self.used = (self.used.0.max(asked), self.used.1.max(decided));
         }
     }
 
