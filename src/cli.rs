@@ -4,12 +4,12 @@
 //! usage, 3 a task did not succeed. A command translates and prints; it decides nothing that the
 //! server should decide.
 
+mod async_done;
 mod cancel;
 mod connect;
 mod declare_dead;
 mod demo;
 mod error;
-mod event;
 mod exec;
 mod gantt;
 mod health;

@@ -6,22 +6,22 @@
 //! handle; `machine` is the loop without I/O, and `driver` connects it to tokio.
 
 mod admission;
+mod assembly;
 pub mod body_cache;
 mod call_error;
+mod caller_handle;
 pub(crate) mod commands;
 mod driver;
-mod handle;
 pub mod machine;
 mod maintenance;
 mod ownership;
-mod parts;
 pub(crate) mod streams;
 
+pub use assembly::Parts;
 pub use call_error::CallError;
-pub use handle::Coordinator;
+pub use caller_handle::Coordinator;
 pub use ownership::{
     replica_state::{ReplicaState, ReplicaStatus},
     role::Role,
 };
-pub use parts::Parts;
 pub use streams::cursor::{EVENT_RESULT_BYTES, End, EventStream, Page};

@@ -17,9 +17,9 @@ pub use sql::register::{Session, SessionNote};
 pub use status::{ExecutionRow, TargetStatus};
 
 use crate::{
-    assignment::{Body, Dispatch, HeldAssignment, Link, Snapshot, Token},
     clock::Clock,
     core::{Assignment, Completion, Report, Running, TaskError, Time, Work},
+    executor_protocol::{Body, Dispatch, HeldAssignment, Link, Snapshot, Token},
 };
 use outbox::shared::SharedOutbox;
 use sql::{

@@ -4,11 +4,11 @@
 //! The rules are in two pure machines, `machine` for the owner of the shard and `session` for an
 //! executor that works for another replica. It decides nothing about tasks.
 
+pub(crate) mod driver;
 pub mod event;
+pub(crate) mod executor_pool;
 pub(crate) mod fencing;
-pub(crate) mod handle;
 pub mod machine;
-pub(crate) mod pool;
 pub mod session;
 
-pub use handle::Hub;
+pub use driver::Hub;

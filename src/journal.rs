@@ -3,14 +3,14 @@
 //! It owns the coordination database: no other module has SQL for it. Each duty has its own
 //! connections: the [`Writer`] appends batches, the [`Heartbeat`] renews the lease, [`Maintenance`]
 //! makes new days and drops old ones, and the [`Reader`]'s small pool serves the handlers of RPCs.
-//! None of them waits for an answer without a limit (`duty.rs`, `link.rs`).
+//! None of them waits for an answer without a limit (`connection_limits.rs`, `link.rs`).
 //! Handlers may be dropped at any point, so reads are single autocommit statements, and handlers
 //! never touch the writer.
 
 mod append;
 mod connect;
-mod days;
-mod duty;
+mod connection_limits;
+mod day_partitions;
 mod encoding;
 mod error;
 mod link;

@@ -2,8 +2,6 @@
 //! below are its rooms. The package is a program: what is public here serves its tests and benches.
 //! Callers in Rust use the crate `rallypoint-client`.
 
-#[doc(hidden)]
-pub mod assignment;
 pub(crate) mod backoff;
 #[doc(hidden)]
 pub mod cli;
@@ -15,6 +13,8 @@ pub mod coordinator;
 pub mod core;
 #[doc(hidden)]
 pub mod executor;
+#[doc(hidden)]
+pub mod executor_protocol;
 #[doc(hidden)]
 pub mod hub;
 #[doc(hidden)]

@@ -5,7 +5,7 @@ pub(crate) mod config;
 pub(crate) mod database;
 pub(crate) mod private_postgres;
 pub(crate) mod reachability;
-pub(crate) mod session_register;
+pub(crate) mod session_notes;
 pub(crate) mod shutdown;
 pub(crate) mod status_source;
 
@@ -72,7 +72,7 @@ async fn run(
     let executor = Executor::start(ExecutorConfig {
         targets: config::target_configs(&targets)?,
         clock: clock.clone(),
-        sessions: Some(session_register::spawn(sessions.clone())),
+        sessions: Some(session_notes::spawn(sessions.clone())),
         cancel_grace: CANCEL_GRACE,
     });
     let coordinator = Coordinator::start(Parts {

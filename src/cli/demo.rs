@@ -8,9 +8,10 @@ mod series;
 mod verdict;
 
 use super::{
+    async_done,
     connect::Server,
     error::CliError,
-    event, health, log,
+    health, log,
     output::{self, BOLD, DIM, Output},
     submit::submit,
 };
@@ -123,7 +124,7 @@ async fn watch(
         tokio::select! {
             done = events.next() => {
                 let Some(done) = done? else { return Ok(()) };
-                done.iter().for_each(|done| lines.done(done, event::run_time_us(done)));
+                done.iter().for_each(|done| lines.done(done, async_done::run_time_us(done)));
             }
             _ = polls.tick() => {
                 lines.seen(&scheduler.tasks(ListTasksRequest::default()).await?.tasks);

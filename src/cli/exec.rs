@@ -7,10 +7,9 @@
 mod file;
 
 use super::{
-    TASK_FAILED,
+    TASK_FAILED, async_done,
     connect::Server,
     error::CliError,
-    event,
     labels::FailurePolicy,
     output::{self, Output},
     progress::{Bars, Console},
@@ -252,7 +251,7 @@ impl Printer {
         self.seen = done.done_no;
         self.bars.done(done.order, good);
         let lines = match self.output.json() {
-            true => vec![event::to_json(done).to_string()],
+            true => vec![async_done::to_json(done).to_string()],
             false => self.lines(done),
         };
         let console = self.bars.console();
@@ -263,12 +262,12 @@ impl Printer {
         let statement = usize::try_from(done.seq - 1)
             .ok()
             .and_then(|index| self.statements.get(index));
-        let mut lines = vec![event::line(
+        let mut lines = vec![async_done::line(
             done,
             self.statements.len(),
             statement.map_or("", String::as_str),
         )];
-        let rows = done.result.as_ref().map(event::rows);
+        let rows = done.result.as_ref().map(async_done::rows);
         let rows = rows.iter().filter_map(|rows| rows.as_array()).flatten();
         lines.extend(rows.map(|row| format!("      {row}")));
         if done.result_omitted {

@@ -1,9 +1,10 @@
 //! `log HANDLE`: the history of a scheduler, task by task.
 
 use super::{
+    async_done,
     connect::Server,
     error::CliError,
-    event, labels,
+    labels,
     output::{self, Output},
     table::{Table, plain},
     time_text,
@@ -140,7 +141,7 @@ pub(super) fn print(tasks: &[TaskView]) {
             since(zero, started),
             since(zero, ended),
             if started > 0 && ended > 0 {
-                time_text::duration(event::run_time_us(&done))
+                time_text::duration(async_done::run_time_us(&done))
             } else {
                 "-".to_owned()
             },
@@ -194,6 +195,6 @@ pub(super) fn to_json(task: &TaskView) -> Value {
         "started_at": time_text::rfc3339(started),
         "next_at": time_text::rfc3339(time_text::micros(task.next_at.as_ref())),
         "labels": task.labels,
-        "done": task.done.as_ref().map(event::to_json),
+        "done": task.done.as_ref().map(async_done::to_json),
     })
 }

@@ -13,11 +13,11 @@ mod reading;
 pub(crate) mod scheduler_pages;
 
 use crate::{
-    assignment::Body,
     core::{
         Assignment, Attempt, CompletionRecord, Handle, Records, RecoveredScheduler, Seq, SeqRange,
         SubmissionRecord,
     },
+    executor_protocol::Body,
 };
 use page::Page;
 use page_store::PageStore;

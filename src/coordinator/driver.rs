@@ -5,7 +5,7 @@
 //! the append of the batch in flight runs beside it.
 
 mod effects;
-mod executors;
+mod hub_commands;
 mod intake;
 
 use super::{
@@ -16,9 +16,9 @@ use super::{
     streams::event_buffer::EventBuffers,
 };
 use crate::{
-    assignment::ExecutorReport,
     clock::Clock,
     core::{BatchNo, Command, Reply, Ticket},
+    executor_protocol::ExecutorReport,
     hub::Hub,
     journal::{Commit, Journal, Writer},
 };

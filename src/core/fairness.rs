@@ -2,5 +2,5 @@
 
 pub(crate) mod fair_queue;
 pub(crate) mod fair_share;
-pub(crate) mod pool;
 pub(crate) mod quota;
+pub(crate) mod slot_kinds;

@@ -13,17 +13,17 @@ pub(crate) mod idempotency;
 pub(crate) mod in_doubt;
 pub(crate) mod incremental;
 pub(crate) mod interning;
+pub(crate) mod judge;
 pub(crate) mod lifecycle;
 pub(crate) mod listing;
 pub(crate) mod lookahead;
 pub(crate) mod recovered;
 pub(crate) mod restore;
 pub(crate) mod schedulers;
+pub(crate) mod streams;
 pub(crate) mod submit;
 pub(crate) mod timers;
 pub(crate) mod totals;
-pub(crate) mod verdict;
-pub(crate) mod watch;
 
 use super::{
     Action, Caller, Command, Handle, Namespace, Output, Progress, Reject, Reply, SchedulerState,

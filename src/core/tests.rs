@@ -8,7 +8,6 @@ mod cancel_rest;
 mod checkpoints;
 mod failure;
 mod fairness;
-mod idempotency;
 mod idle;
 mod in_doubt;
 mod incremental;

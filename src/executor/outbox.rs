@@ -9,8 +9,8 @@
 pub(crate) mod shared;
 
 use crate::{
-    assignment::{Event, HeldAssignment, Snapshot, Token},
     core::{Completion, Epoch, Report, Work},
+    executor_protocol::{Event, HeldAssignment, Snapshot, Token},
 };
 use rustc_hash::FxHashMap;
 use std::{collections::BTreeMap, mem};

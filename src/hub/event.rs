@@ -2,8 +2,8 @@
 //! the effects out in their order and feeds back what became of them.
 
 use crate::{
-    assignment::{Admission, Body, ExecutorId, ExecutorReport, Hello, Host, Instruction},
     core::{Assignment, Attempt, Command, Epoch, Handle, Seq, Time, Work},
+    executor_protocol::{Admission, Body, ExecutorId, ExecutorReport, Hello, Host, Instruction},
     journal::{Enrolled, Session},
 };
 use std::time::Duration;

@@ -8,11 +8,11 @@
 
 use super::{
     event::{Answer, Effect, Moment, RegisterRequest, RequestNo},
-    pool::Pool,
+    executor_pool::Pool,
 };
 use crate::{
-    assignment::Host,
     core::{Command, Epoch, Work},
+    executor_protocol::Host,
     journal::{Enrolled, Session},
 };
 use std::{

@@ -6,12 +6,12 @@
 
 use super::{
     event::{Answer, Effect, Event, Moment, RegisterRequest, RequestNo},
+    executor_pool::{Pool, Refusal},
     fencing::Fencing,
-    pool::{Pool, Refusal},
 };
 use crate::{
-    assignment::{Admission, ExecutorId, ExecutorReport, Hello},
     core::{Command, Epoch, Report, Work},
+    executor_protocol::{Admission, ExecutorId, ExecutorReport, Hello},
 };
 use std::{collections::BTreeMap, mem, time::Duration};
 use uuid::Uuid;

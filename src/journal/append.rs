@@ -10,30 +10,30 @@ mod columns;
 mod completion;
 mod connection;
 mod error_bytes;
+mod flat_arrays;
 mod insert;
-mod ragged;
+mod refusal;
 mod rows;
 mod scheduler;
-mod shape;
+mod statements;
 mod submission;
-mod verdict;
 
 pub use batch::{Batch, Commit};
 pub(super) use error_bytes::take_error;
-pub use shape::statements;
+pub use statements::statements;
 
-use super::{days::Days, encoding::Date};
+use super::{day_partitions::Days, encoding::Date};
 use crate::core::Day;
 use connection::Connection;
+use refusal::unknown;
 use rows::Rows;
-use shape::Shape;
 use sqlx::{
     Arguments,
     error::BoxDynError,
     postgres::{PgArguments, PgConnectOptions},
 };
+use statements::Shape;
 use std::time::{Duration, Instant};
-use verdict::unknown;
 
 /// Interval between checks whether a missing day has been made.
 const MISSING_DAY_POLL_INTERVAL: Duration = Duration::from_secs(60);
@@ -156,7 +156,7 @@ impl Writer {
         match self.connection.execute(query).await {
             Ok(1) => Commit::Durable,
             Ok(_) => Commit::Fenced,
-            Err(error) => verdict::of(error, batch, &mut self.connection).await,
+            Err(error) => refusal::of(error, batch, &mut self.connection).await,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::{
     Heartbeat, JournalError, Maintenance, Preflight, Reader, Replica, Sessions, Writer,
-    duty::{AnswerTimeout, Duty},
+    connection_limits::{AnswerTimeout, Duty},
     link::Link,
     migrations,
     pool::Pool,

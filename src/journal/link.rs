@@ -4,7 +4,7 @@
 //! answer that does not come in time is an error like a broken connection: what became of the
 //! statement is unknown, and the link must not be used again.
 
-use super::{JournalError, duty::Duty};
+use super::{JournalError, connection_limits::Duty};
 use futures_util::{
     StreamExt,
     future::BoxFuture,

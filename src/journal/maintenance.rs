@@ -12,7 +12,7 @@ pub(crate) mod ended;
 pub(crate) mod needed_rows;
 pub(crate) mod partition;
 
-use super::{JournalError, duty::Duty, link::Link};
+use super::{JournalError, connection_limits::Duty, link::Link};
 use crate::core::ShardId;
 use sqlx::postgres::PgConnectOptions;
 

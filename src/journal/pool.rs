@@ -6,7 +6,7 @@
 //! it was ever asked, and a caller who hangs up leaves nothing behind.
 
 use super::{
-    duty::Duty,
+    connection_limits::Duty,
     error::connection_lost,
     link::{Link, within},
 };

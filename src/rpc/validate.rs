@@ -4,14 +4,14 @@
 
 mod hash;
 mod options;
-mod page;
+mod paging;
 mod scalar;
 mod settings;
 mod submit;
 #[cfg(test)]
 mod tests;
 
-pub(super) use page::{ListSchedulers, ListTasks};
+pub(super) use paging::{ListSchedulers, ListTasks};
 pub(super) use submit::exec_async;
 
 use super::errors::{

@@ -13,17 +13,27 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("backoff", &[]),
     ("clock", &["core"]),
-    ("assignment", &["core"]),
-    ("journal", &["assignment", "backoff", "core"]),
-    ("executor", &["assignment", "backoff", "clock", "core"]),
+    ("executor_protocol", &["core"]),
+    ("journal", &["executor_protocol", "backoff", "core"]),
+    (
+        "executor",
+        &["executor_protocol", "backoff", "clock", "core"],
+    ),
     (
         "hub",
-        &["assignment", "clock", "core", "executor", "journal", "peer"],
+        &[
+            "executor_protocol",
+            "clock",
+            "core",
+            "executor",
+            "journal",
+            "peer",
+        ],
     ),
     (
         "coordinator",
         &[
-            "assignment",
+            "executor_protocol",
             "backoff",
             "clock",
             "core",
@@ -49,7 +59,7 @@ const JOINTS: &[&str] = &[
     "src/server/database.rs",
     "src/server/private_postgres.rs",
     "src/server/reachability.rs",
-    "src/server/session_register.rs",
+    "src/server/session_notes.rs",
     "src/server/shutdown.rs",
     "src/server/status_source.rs",
 ];

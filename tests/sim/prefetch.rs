@@ -3,9 +3,9 @@
 
 use crate::{journal::Journal, rng::Rng};
 use rallypoint::{
-    assignment::Body,
     coordinator::body_cache::Bodies,
     core::{Assignment, Packed, Seq, SeqRange, Shard},
+    executor_protocol::Body,
     journal::BodyChunk,
 };
 

@@ -3,8 +3,8 @@
 //! the last session on a target stays until its executor is fenced.
 
 use rallypoint::{
-    assignment::Host,
     core::{Epoch, Time, Work},
+    executor_protocol::Host,
     journal::{Enrolled, Session},
 };
 use std::collections::{BTreeMap, BTreeSet};

@@ -21,8 +21,8 @@ use executor::Executor;
 use outside::Outside;
 use owner::{Keeper, Owner};
 use rallypoint::{
-    assignment::Host,
     core::{Epoch, ReleaseMode, Time},
+    executor_protocol::Host,
     hub::session::machine::Owner as Known,
 };
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //! succeeded, and how long it took.
 
 use crate::cli::{
-    event,
+    async_done,
     gantt::{self, Span},
     log,
     output::{self, BOLD, DIM, GREEN, RED},
@@ -106,7 +106,7 @@ impl Verdict {
                     .unwrap_or(0),
                 start_us: start - self.zero_us,
                 end_us: end - self.zero_us,
-                note: time_text::duration(task.done.as_ref().map_or(0, event::run_time_us)),
+                note: time_text::duration(task.done.as_ref().map_or(0, async_done::run_time_us)),
             }
         };
         self.tasks.iter().map(span).collect()

@@ -4,8 +4,8 @@
 //! body that is given out is a copy, so that it does not keep the page.
 
 use crate::{
-    assignment::Body,
     core::{Packed, Seq, Submit, Time},
+    executor_protocol::Body,
     journal::BodyChunk,
 };
 use bytes::Bytes;

@@ -4,8 +4,8 @@
 
 use super::page::{Page, Rank};
 use crate::{
-    assignment::Body,
     core::{Seq, SeqRange},
+    executor_protocol::Body,
 };
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,7 +3,7 @@
 
 use super::OwnershipRequest;
 use crate::{
-    coordinator::{handle::Coordinator, ownership, ownership::role::Role},
+    coordinator::{caller_handle::Coordinator, ownership, ownership::role::Role},
     hub::session::machine::Owner,
     journal::{Member, Membership},
 };

@@ -7,7 +7,7 @@
 
 use super::{
     fair_queue::{FairQueue, Flow},
-    pool::{KindId, NamespaceId, Pools},
+    slot_kinds::{KindId, NamespaceId, Pools},
 };
 use crate::core::{Handle, Namespace, Work, model::limits::MAX_DEBT};
 use rustc_hash::FxHashMap;

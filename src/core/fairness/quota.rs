@@ -4,7 +4,7 @@
 //! granted. Counts are a function of the unfinished set and the open streams, hence the same after
 //! recovery; only the submit rate begins afresh.
 
-use super::pool::NamespaceId;
+use super::slot_kinds::NamespaceId;
 use crate::core::{
     Time,
     model::limits::{LIMIT_WAIT, Limit, Limits, RATE_BURST},

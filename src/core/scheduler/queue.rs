@@ -14,13 +14,13 @@
 pub(crate) mod cancellation;
 pub(crate) mod delayed;
 pub(crate) mod find;
+pub(crate) mod found_range;
 pub(crate) mod group;
 pub(crate) mod lane;
-pub(crate) mod piece;
 pub(crate) mod span;
 pub(crate) mod steps;
 
-use crate::core::{Order, Seq, Time, fairness::pool::KindId};
+use crate::core::{Order, Seq, Time, fairness::slot_kinds::KindId};
 use cancellation::Cancellation;
 use delayed::{Delayed, DelayedSpans};
 use group::Group;

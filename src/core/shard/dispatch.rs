@@ -6,7 +6,7 @@ use crate::core::{
     TimeLimit, Turn,
     fairness::{
         fair_share::{Fair, Grant},
-        pool::KindId,
+        slot_kinds::KindId,
     },
     model::limits::SLOT_CHARGE,
     scheduler::{Scheduler, in_flight::InFlight, queue::span::Span},

@@ -6,7 +6,7 @@
 //! call slow. Nothing here is iterated by hash, so the key decides nothing.
 
 use crate::core::{
-    DoneNo, Handle, Request, Seq, Shard, Time, fairness::pool::NamespaceId, model::limits,
+    DoneNo, Handle, Request, Seq, Shard, Time, fairness::slot_kinds::NamespaceId, model::limits,
 };
 use rustc_hash::FxHashMap;
 use std::{

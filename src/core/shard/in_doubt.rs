@@ -11,7 +11,7 @@ use super::finish::Ending;
 use crate::core::{
     Action, Attempt, AttemptEvent, AttemptRecord, Delivery, Handle, Outcome, Reply, Running, Seq,
     Shard, Ticket, Time, Turn, Work,
-    fairness::{fair_share::Fair, pool::KindId},
+    fairness::{fair_share::Fair, slot_kinds::KindId},
     model::limits::SLOT_CHARGE,
     scheduler::{
         Scheduler,

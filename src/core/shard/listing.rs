@@ -6,7 +6,7 @@ use crate::core::{
     Attempt, Handle, Order, Phase, Reply, Seq, Shard, TaskRef, TaskState,
     scheduler::{
         Scheduler,
-        queue::{Queue, StartLimit, piece::Piece},
+        queue::{Queue, StartLimit, found_range::Piece},
     },
 };
 use std::iter::Peekable;

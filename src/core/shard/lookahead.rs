@@ -2,7 +2,7 @@
 
 use crate::core::{
     Handle, Order, Seq, Shard,
-    fairness::pool::KindId,
+    fairness::slot_kinds::KindId,
     scheduler::queue::{Queue, StartLimit, span::Span},
 };
 use std::collections::BTreeMap;

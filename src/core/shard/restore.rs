@@ -7,8 +7,8 @@ use crate::core::{
     RecoveredScheduler, ReleaseMode, SchedulerState, Seq, Shard, Time,
     fairness::{
         fair_share::{Fair, FairShare},
-        pool::{KindId, NamespaceId},
         quota::Usage,
+        slot_kinds::{KindId, NamespaceId},
     },
     model::limits::Limits,
     scheduler::{Scheduler, in_flight::History, queue::span::Span, unfinished::Unfinished},

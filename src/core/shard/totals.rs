@@ -2,7 +2,7 @@
 //! many schedulers there are.
 
 use crate::core::{
-    CoreStatus, Counts, Handle, SchedulerState, Shard, Time, fairness::pool::Pool,
+    CoreStatus, Counts, Handle, SchedulerState, Shard, Time, fairness::slot_kinds::Pool,
     scheduler::Scheduler,
 };
 use std::collections::BTreeSet;

@@ -1,11 +1,11 @@
 //! Who gets the slots, in exact virtual time.
 
+mod executors;
 mod past;
-mod pool;
 
 use super::world::{World, free, plain};
 use crate::core::Handle;
-use pool::{Pool, submit_in};
+use executors::{Pool, submit_in};
 use std::time::Duration;
 
 /// 0.1 to 2 s, mixed differently for every scheduler.

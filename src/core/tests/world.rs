@@ -1,17 +1,18 @@
 //! A shard, its virtual time, and executors that do what the test says.
 
 mod recovery;
+mod remembered;
 mod tasks;
 
 pub(crate) use tasks::*;
 
-use super::idempotency::Remembered;
 use crate::core::{
     Action, Assignment, Attempt, Caller, Command, Completion, CoreStatus, Handle, Namespace,
     Outcome, Output, Progress, Reject, ReleaseMode, Reply, Report, Request, SchedulerView, Seq,
     Settings, SettingsField, Shard, ShardId, Ticket, Time, Update, Verb, Work,
     model::limits::Limits,
 };
+use remembered::Remembered;
 use std::{sync::Arc, time::Duration};
 
 /// A shard as the tests drive it. Every verb is a batch of its own: applied, settled, remembered,

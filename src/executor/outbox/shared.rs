@@ -6,8 +6,8 @@
 
 use super::Outbox;
 use crate::{
-    assignment::{Event, ExecutorReport, HeldAssignment, Link, Snapshot, Token},
     core::{Completion, Work},
+    executor_protocol::{Event, ExecutorReport, HeldAssignment, Link, Snapshot, Token},
 };
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},

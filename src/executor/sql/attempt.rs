@@ -12,8 +12,8 @@ use super::{
     target::{Slot, Target},
 };
 use crate::{
-    assignment::Body,
     core::{Assignment, Report, TaskError, TaskId, TaskResult, TimeLimit},
+    executor_protocol::Body,
 };
 use std::{future, sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep_until};

@@ -2,7 +2,7 @@
 //! as ended, and why it does not.
 
 use super::register::Session;
-use crate::{assignment::Postmaster, core::Time};
+use crate::{core::Time, executor_protocol::Postmaster};
 use sqlx::{Row, postgres::PgRow};
 
 /// Why it is not known whether a session has ended.

@@ -3,7 +3,7 @@
 //! Invariant: no task runs on a session that is not durably registered, so that a new owner can end
 //! it; and nobody waits for the end of a session without the register showing why.
 
-use crate::{assignment::Postmaster, core::Time};
+use crate::{core::Time, executor_protocol::Postmaster};
 use std::{sync::Arc, time::Duration};
 use tokio::{
     sync::{mpsc, oneshot},

@@ -113,7 +113,7 @@ impl Live {
     }
 }
 
-/// The server that answers, as [`crate::assignment::Postmaster`] has it.
+/// The server that answers, as [`crate::executor_protocol::Postmaster`] has it.
 macro_rules! postmaster {
     () => {
         "select (select system_identifier from pg_control_system()) as system,

@@ -3,7 +3,7 @@
 //! Text and parameters are never logged.
 
 use super::{error::Failure, rows::Rows};
-use crate::{assignment::Body, core::TaskResult};
+use crate::{core::TaskResult, executor_protocol::Body};
 use futures_util::TryStreamExt;
 use sqlx::{AssertSqlSafe, Either, PgConnection};
 use std::str;

@@ -8,9 +8,9 @@ use super::{
     wire,
 };
 use crate::{
-    assignment::{ExecutorId, ExecutorReport, Hello, Host, Instruction, Link},
     core::Epoch,
     executor::Executor,
+    executor_protocol::{ExecutorId, ExecutorReport, Hello, Host, Instruction, Link},
     journal::{Membership, Sessions},
     peer::Peers,
 };

@@ -7,8 +7,8 @@
 
 use super::message::{HEARTBEAT_INTERVAL, SILENCE_TIMEOUT, ToExecutor, ToOwner};
 use crate::{
-    assignment::{Event as Report, Hello, Host, Instruction, Snapshot},
     core::Epoch,
+    executor_protocol::{Event as Report, Hello, Host, Instruction, Snapshot},
 };
 use std::{collections::VecDeque, mem, sync::Arc, time::Duration};
 use uuid::Uuid;

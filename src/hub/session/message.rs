@@ -1,6 +1,6 @@
 //! What the two sides of a session say to each other, and how long either may be silent.
 
-use crate::assignment::{Event, Hello, Instruction};
+use crate::executor_protocol::{Event, Hello, Instruction};
 use std::time::Duration;
 
 /// Both sides say something at least so often.

@@ -6,7 +6,7 @@ use super::{
     wire::{from_executor_of, missing, to_executor},
 };
 use crate::{
-    assignment::{Admission, Event, ExecutorId, ExecutorReport, Hello, Instruction},
+    executor_protocol::{Admission, Event, ExecutorId, ExecutorReport, Hello, Instruction},
     hub::Hub,
 };
 use futures_util::{Stream, stream};

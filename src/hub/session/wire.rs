@@ -3,12 +3,12 @@
 
 use super::message::{ToExecutor, ToOwner};
 use crate::{
-    assignment::{
-        Body, Dispatch, Event, HeldAssignment, Hello, Host, Instruction, Snapshot, Token,
-    },
     core::{
         Assignment, Attempt, Completion, Epoch, Handle, Order, Report, Running, Seq, TaskError,
         TaskResult, Time, TimeLimit, Work,
+    },
+    executor_protocol::{
+        Body, Dispatch, Event, HeldAssignment, Hello, Host, Instruction, Snapshot, Token,
     },
 };
 use rallypoint_client::api::peer::{

@@ -170,7 +170,7 @@ macro_rules! columns {
         #[derive(Default)]
         $vis struct $name {
             $($column: $values,)*
-            $($($array: $crate::journal::append::ragged::Ragged<$element>,)*)*
+            $($($array: $crate::journal::append::flat_arrays::Ragged<$element>,)*)*
         }
 
         impl $name {

@@ -6,7 +6,7 @@
 
 use crate::journal::{
     JournalError,
-    duty::{AnswerTimeout, Duty},
+    connection_limits::{AnswerTimeout, Duty},
     link::{Link, is_lapse},
 };
 use sqlx::{

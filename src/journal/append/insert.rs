@@ -10,7 +10,7 @@ use super::{
     columns::{Form, Table},
     rows::Rows,
 };
-use crate::journal::days;
+use crate::journal::day_partitions;
 
 /// The parts of the statement, as columns are added.
 #[derive(Default)]
@@ -33,7 +33,7 @@ impl Table {
             ..Parts::default()
         };
         parts.add("shard", "g.shard".to_owned());
-        if days::TABLES.contains(&self.name) {
+        if day_partitions::TABLES.contains(&self.name) {
             parts.add("day", "g.day".to_owned());
         }
         let source = match rows {

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::core::{Handle, ReleaseMode, SchedulerImage, Seq};
 use crate::journal::{
-    days::Days,
+    day_partitions::Days,
     encoding::{Blobs, Date, Stamp},
     rows::settings,
 };

@@ -4,7 +4,7 @@
 
 use super::{Maintenance, partition};
 use crate::core::BatchNo;
-use crate::journal::{JournalError, duty::Duty, link::Link};
+use crate::journal::{JournalError, connection_limits::Duty, link::Link};
 
 /// Numbers in one partition.
 const RANGE: i64 = 1_000_000;

@@ -12,8 +12,8 @@ use crate::{
     core::{Day, Handle},
     journal::{
         JournalError,
-        days::{Days, TABLES, date, partition as name_of},
-        duty::Duty,
+        connection_limits::Duty,
+        day_partitions::{Days, TABLES, date, partition as name_of},
         encoding::Date,
         link::Link,
     },

@@ -3,8 +3,8 @@
 //! A session is registered before its first task, so that it can be shown dead before a task that
 //! it may have run is started again. A fenced executor registers no more sessions.
 
-use crate::assignment::Postmaster;
 use crate::core::Time;
+use crate::executor_protocol::Postmaster;
 use crate::journal::{JournalError, Reader, Replica, encoding::Stamp, rows::from_row};
 use std::sync::{
     Arc,

@@ -4,7 +4,7 @@
 use crate::core::{Epoch, ShardId, Time};
 use crate::journal::{
     JournalError, Replica,
-    duty::{AnswerTimeout, Duty},
+    connection_limits::{AnswerTimeout, Duty},
     encoding::Stamp,
     link::Link,
     rows::from_row,

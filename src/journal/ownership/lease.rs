@@ -3,7 +3,9 @@
 //! Every change of owner begins a new epoch, which fences the writer of the old one.
 
 use crate::core::{BatchNo, Epoch, ShardId, Time};
-use crate::journal::{Journal, JournalError, Replica, duty::Duty, encoding::Stamp, link::Link};
+use crate::journal::{
+    Journal, JournalError, Replica, connection_limits::Duty, encoding::Stamp, link::Link,
+};
 use std::time::Duration;
 use uuid::Uuid;
 

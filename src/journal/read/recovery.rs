@@ -12,8 +12,8 @@ use crate::core::{
 };
 use crate::journal::{
     Journal, JournalError,
-    days::Days,
-    duty::Duty,
+    connection_limits::Duty,
+    day_partitions::Days,
     encoding::{Date, Stamp},
     link::{Link, is_lapse},
     migrations,

@@ -2,13 +2,13 @@
 
 use crate::harness::postgres::{POSTGRES, connect, database};
 use rallypoint::{
-    assignment::{Body, Dispatch, Event, ExecutorId, ExecutorReport, Link, Token},
     clock::Clock,
     core::{
         Assignment, Attempt, Completion, Epoch, Handle, Report, Seq, ShardId, Spec, TaskOptions,
         TaskResult, TimeLimit, Work,
     },
     executor::{Executor, ExecutorConfig, Session, SessionNote, TargetConfig},
+    executor_protocol::{Body, Dispatch, Event, ExecutorId, ExecutorReport, Link, Token},
     postgres::TARGET,
 };
 use sqlx::{PgConnection, postgres::PgConnectOptions};

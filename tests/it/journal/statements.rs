@@ -25,7 +25,7 @@ const CROSS_SHARD: [&str; 1] = ["last_batches"];
 const BUILDERS: [&str; 3] = [
     "src/journal/maintenance/partition.rs",
     "src/journal/append.rs",
-    "src/journal/append/shape.rs",
+    "src/journal/append/statements.rs",
 ];
 
 struct Statement {

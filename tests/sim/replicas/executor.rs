@@ -3,9 +3,9 @@
 
 use super::outside::Outside;
 use rallypoint::{
-    assignment::{Dispatch, ExecutorId, HeldAssignment, Host, Instruction, Token},
     core::{Assignment, Completion, Report, Running, TaskError, Work},
     executor::Outbox,
+    executor_protocol::{Dispatch, ExecutorId, HeldAssignment, Host, Instruction, Token},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -2,7 +2,7 @@
 //! or lost with them. The two sides end independently of each other.
 
 use rallypoint::{
-    assignment::ExecutorId,
+    executor_protocol::ExecutorId,
     hub::session::message::{ToExecutor, ToOwner},
 };
 use std::collections::VecDeque;

@@ -11,9 +11,9 @@ use super::{
 };
 use crate::prefetch::Prefetch;
 use rallypoint::{
-    assignment::{ExecutorId, ExecutorReport, Hello},
     coordinator::machine::{Effect as LoopEffect, Envelope, Event, Machine},
     core::{Command, Epoch, ShardId, Ticket, model::limits::Limits},
+    executor_protocol::{ExecutorId, ExecutorReport, Hello},
     hub::{
         event::{Event as HubEvent, RegisterRequest, RequestNo},
         machine::HubMachine,

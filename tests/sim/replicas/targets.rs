@@ -3,8 +3,8 @@
 
 use crate::{checks, journal::Journal};
 use rallypoint::{
-    assignment::{Host, Token},
     core::{Assignment, Attempt, Epoch, Handle, Outcome, Report, Seq},
+    executor_protocol::{Host, Token},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;

@@ -4,9 +4,9 @@
 use super::{CLEARED, World};
 use crate::{checks, prefetch};
 use rallypoint::{
-    assignment::Body,
     coordinator::machine::Release,
     core::{Action, Assignment, Work},
+    executor_protocol::Body,
 };
 
 impl World<'_> {

@@ -2,7 +2,7 @@
 //! waits: an order leads to its group, and a number to its place there.
 
 use super::{Queue, StartLimit, admits, delayed::Delayed, group::Group};
-use crate::core::{Order, Seq, Time, scheduler::queue::piece::Piece};
+use crate::core::{Order, Seq, Time, scheduler::queue::found_range::Piece};
 
 impl Queue {
     /// Whether tasks of `order` may start within `start_limit`.

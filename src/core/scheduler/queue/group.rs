@@ -1,7 +1,7 @@
 //! The tasks of one order.
 
 use super::{lane::Lane, span::Span};
-use crate::core::{Seq, fairness::pool::KindId, scheduler::queue::piece::Piece};
+use crate::core::{Seq, fairness::slot_kinds::KindId, scheduler::queue::found_range::Piece};
 
 /// The tasks of one order, or those without one.
 #[derive(Debug, Default)]

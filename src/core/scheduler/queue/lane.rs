@@ -4,7 +4,7 @@
 //! have one span, and need no map for it.
 
 use super::{span::Span, steps::step};
-use crate::core::{Seq, fairness::pool::KindId, scheduler::queue::piece::Piece};
+use crate::core::{Seq, fairness::slot_kinds::KindId, scheduler::queue::found_range::Piece};
 use std::{collections::BTreeMap, mem};
 
 #[derive(Debug)]

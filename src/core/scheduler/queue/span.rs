@@ -1,7 +1,7 @@
 //! Consecutive waiting tasks that are alike: what a backlog is made of.
 
 use super::steps::step;
-use crate::core::{Order, Seq, Spec, Time, fairness::pool::KindId};
+use crate::core::{Order, Seq, Spec, Time, fairness::slot_kinds::KindId};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Consecutive waiting tasks that are alike.

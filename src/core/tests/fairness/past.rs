@@ -1,6 +1,6 @@
 //! How long anybody waits depends on what runs and waits now, not on who worked how long before.
 
-use super::pool::{Pool, submit_in};
+use super::executors::{Pool, submit_in};
 use crate::core::{
     Command, Handle, Report, Settings, SettingsField, Update, Verb, Work,
     model::limits::MAX_DEBT,

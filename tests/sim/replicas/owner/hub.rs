@@ -1,4 +1,4 @@
-//! The hub of a process over the model network and the model register: what `hub/handle.rs` and
+//! The hub of a process over the model network and the model register: what `hub/driver.rs` and
 //! `hub/session/server.rs` do for the machine.
 
 use super::{
@@ -10,8 +10,8 @@ use super::{
     HubRequest, Owner,
 };
 use rallypoint::{
-    assignment::{Admission, Event, ExecutorId, ExecutorReport, Hello, Instruction},
     core::Command,
+    executor_protocol::{Admission, Event, ExecutorId, ExecutorReport, Hello, Instruction},
     hub::{
         event::{Answer, Effect, Event as HubEvent, RegisterRequest},
         session::message::{ToExecutor, ToOwner},
@@ -142,7 +142,7 @@ impl Owner {
         }
     }
 
-    /// What `hub/handle.rs` does. Says what follows at once.
+    /// What `hub/driver.rs` does. Says what follows at once.
     pub(super) fn carry_out(
         &mut self,
         effect: Effect,

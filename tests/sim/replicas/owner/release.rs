@@ -6,9 +6,9 @@ use super::{
 };
 use crate::{checks, prefetch};
 use rallypoint::{
-    assignment::Body,
     coordinator::machine::Release,
     core::{Action, Assignment, Attempt, Handle, Reply, Seq, Ticket, Work},
+    executor_protocol::Body,
     hub::event::{Answer, Event as HubEvent},
 };
 use std::mem;

@@ -12,10 +12,12 @@ use super::{
     machine::HubMachine,
 };
 use crate::{
-    assignment::{Admission, Body, ExecutorId, ExecutorReport, Hello, Host, Instruction, Link},
     clock::Clock,
     core::{Assignment, Attempt, Command, Epoch, Handle, InDoubtWindow, Seq, Work},
     executor::Executor,
+    executor_protocol::{
+        Admission, Body, ExecutorId, ExecutorReport, Hello, Host, Instruction, Link,
+    },
     journal::{JournalError, Replica, Sessions},
 };
 use rustc_hash::FxHashMap;

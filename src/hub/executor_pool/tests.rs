@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::{
-    assignment::{HeldAssignment, Snapshot},
     core::{Report, ShardId},
+    executor_protocol::{HeldAssignment, Snapshot},
 };
 
 const WORK: Work = Work::Noop;

@@ -1,7 +1,7 @@
 //! One executor in the pool: its slots, and how many of them are busy. Busy slots are those of what
 //! it was given and is not over.
 
-use crate::{assignment::Host, core::Work};
+use crate::{core::Work, executor_protocol::Host};
 use std::collections::BTreeMap;
 
 #[derive(Debug)]

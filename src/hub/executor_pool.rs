@@ -13,11 +13,11 @@ mod tests;
 
 use super::event::Effect;
 use crate::{
-    assignment::{
-        Body, Dispatch, Event, ExecutorId, ExecutorReport, Hello, Host, Instruction, Token,
-    },
     core::{
         Assignment, Attempt, Command, Completion, Epoch, Handle, Report, Running, Seq, Time, Work,
+    },
+    executor_protocol::{
+        Body, Dispatch, Event, ExecutorId, ExecutorReport, Hello, Host, Instruction, Token,
     },
 };
 use assignments::Given;

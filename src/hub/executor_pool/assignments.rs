@@ -5,8 +5,8 @@
 
 use super::{Effect, Pool};
 use crate::{
-    assignment::{HeldAssignment, Host, Instruction, Token},
     core::{Command, Completion, Report, Running, TaskError, Work},
+    executor_protocol::{HeldAssignment, Host, Instruction, Token},
 };
 use rustc_hash::FxHashSet;
 use std::sync::Arc;

@@ -6,9 +6,9 @@
 use super::{
     admission::{Admission, Capacity},
     body_cache::prefetch::Prefetch,
+    caller_handle::Coordinator,
     commands::CommandSender,
     driver::Driver,
-    handle::Coordinator,
     machine::{Event, Machine},
     maintenance::{self, MaintenanceTask},
     ownership::{
@@ -74,7 +74,7 @@ impl Coordinator {
         let (commands, queued) = CommandSender::channel(MAX_COMMANDS);
         let (closed_streams, streams_closed) = mpsc::channel(MAX_CLOSED_STREAMS);
         let (reports, executor_reports) = mpsc::channel(MAX_REPORTS);
-        let hub = Hub::start(hub::handle::Parts {
+        let hub = Hub::start(hub::driver::Parts {
             replica: parts.replica.clone(),
             noop_slots: parts.noop_slots,
             clock: parts.clock.clone(),
