@@ -25,7 +25,11 @@ pub(super) struct Migrate {
 impl Migrate {
     pub(super) async fn run(self) -> Result<ExitCode, CliError> {
         postgres_url::check("--database", &self.database)?;
-        let malformed = |error| CliError::new("--database is malformed").why(error);
+        let malformed = |error| {
+            CliError::new("--database is malformed")
+                .why(error)
+                .next("write it like postgres://user@host/database")
+        };
         let config = JournalConfig {
             options: self.database.parse().map_err(malformed)?,
             shard: ShardId(0),

@@ -18,11 +18,17 @@ pub enum JournalError {
     /// The database is set up in a way that would lose what it acknowledged.
     #[error("the coordination database is not safe to use: {0}")]
     Unsafe(String),
-    /// A row cannot be what this version wrote.
-    #[error("a row of the journal makes no sense: {0}")]
+    /// A row is missing, or cannot be what this version wrote.
+    #[error(
+        "the journal makes no sense to this version: {0}; run the version that wrote it, or \
+         restore the coordination database from a backup"
+    )]
     Corrupt(String),
     /// No answer within the time of the connection's duty.
-    #[error("the coordination database did not answer in time")]
+    #[error(
+        "the coordination database did not answer in time: it is overloaded, or the network to it \
+         is broken"
+    )]
     Timeout,
 }
 

@@ -26,7 +26,10 @@ impl Account {
         let own = geteuid();
         if !own.is_root() {
             let user = User::from_uid(own)?.with_context(|| {
-                format!("the account {own} has no entry in the password file, which initdb needs: use --database")
+                format!(
+                    "the account {own} has no entry in the password file, which initdb needs: add \
+                     one, or use a Postgres that runs already with --database"
+                )
             })?;
             return Ok(Account { user, lent: false });
         }
@@ -36,7 +39,8 @@ impl Account {
             }
         }
         bail!(
-            "Postgres cannot run as root, and there is no account postgres or nobody to run it: use --database"
+            "Postgres cannot run as root, and there is no account postgres or nobody to run it: \
+             add one, or use a Postgres that runs already with --database"
         )
     }
 
@@ -83,7 +87,7 @@ impl Account {
         };
         match dir.ancestors().skip(1).find(closed) {
             Some(closed) if self.lent => bail!(
-                "{} is closed to the account {}, under which the server runs: choose another data directory",
+                "{} is closed to the account {}, under which Postgres runs: choose another --data-dir",
                 closed.display(),
                 self.user.name
             ),

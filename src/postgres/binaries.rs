@@ -32,17 +32,19 @@ impl Binaries {
     pub(crate) fn find() -> Result<Self> {
         if let Some(bin) = env::var_os("RALLYPOINT_PG_BIN") {
             let bin = PathBuf::from(bin);
-            return Self::at(&bin)
-                .with_context(|| format!("RALLYPOINT_PG_BIN is {}", bin.display()));
+            return Self::at(&bin).with_context(|| {
+                let bin = bin.display();
+                format!("RALLYPOINT_PG_BIN names {bin}: name the directory of initdb and postgres")
+            });
         }
         let found = candidates()
             .into_iter()
             .filter_map(|bin| Self::at(&bin).ok());
         found.max_by_key(|programs| programs.major).with_context(|| {
             format!(
-                "no server programs of Postgres {OLDEST} or later found. Either install them (apt install postgresql, \
-                 brew install postgresql@18), or name their directory in RALLYPOINT_PG_BIN, or use a Postgres that runs \
-                 already: --database-url"
+                "no server programs of Postgres {OLDEST} or later found: install them (apt install \
+                 postgresql, brew install postgresql@18), or name their directory in \
+                 RALLYPOINT_PG_BIN, or use a Postgres that runs already with --database"
             )
         })
     }
@@ -63,7 +65,7 @@ impl Binaries {
         let major =
             major_version(&text).with_context(|| format!("postgres --version says {text:?}"))?;
         if major < OLDEST {
-            bail!("version {major} is too old, {OLDEST} is needed");
+            bail!("it is of Postgres {major}, and {OLDEST} or later is needed");
         }
         Ok(Binaries {
             bin: bin.to_owned(),

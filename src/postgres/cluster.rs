@@ -129,13 +129,14 @@ fn await_ready(child: &Child, data_dir: &DataDir) -> Result<()> {
         }
         if let Some(status) = child.ended() {
             bail!(
-                "the private Postgres ended at its start ({status}):\n{}",
+                "the private Postgres ended at its start ({status}); its log ends with:\n{}",
                 tail(&data_dir.log())
             );
         }
         if Instant::now() > end {
             bail!(
-                "the private Postgres does not get ready:\n{}",
+                "the private Postgres was not ready within {} s; its log ends with:\n{}",
+                START_TIMEOUT.as_secs(),
                 tail(&data_dir.log())
             );
         }
@@ -161,8 +162,8 @@ fn check_version(binaries: &Binaries, data: &Path) -> Result<()> {
     let version = fs::read_to_string(data.join("PG_VERSION"))?;
     if version.trim() != binaries.major.to_string() {
         bail!(
-            "{} was made by Postgres {}, but the programs found are version {}: name the others in RALLYPOINT_PG_BIN, or \
-             choose another data directory",
+            "{} was made by Postgres {}, but the programs found are of version {}: name the \
+             directory of the others in RALLYPOINT_PG_BIN, or choose another --data-dir",
             data.display(),
             version.trim(),
             binaries.major
@@ -187,8 +188,7 @@ fn template(binaries: &Binaries, account: &Account) -> Result<PathBuf> {
         return Ok(template);
     }
     let unfinished = root.join(format!("{name}-{}", process::id()));
-    fs::create_dir(&unfinished)
-        .with_context(|| format!("cannot create {}", unfinished.display()))?;
+    fs::create_dir(&unfinished).with_context(|| data_dir::not_created(&unfinished))?;
     account.own(&unfinished)?;
     initialise(binaries, account, &unfinished.join("data"), false)?;
     if fs::rename(&unfinished, root.join(&name)).is_err() {
@@ -198,7 +198,7 @@ fn template(binaries: &Binaries, account: &Account) -> Result<PathBuf> {
     if account.made(&template) {
         Ok(template)
     } else {
-        bail!("{} belongs to somebody else", template.display())
+        bail!(data_dir::foreign(&template))
     }
 }
 

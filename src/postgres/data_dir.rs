@@ -43,7 +43,9 @@ pub fn default_data_dir() -> PathBuf {
 impl DataDir {
     /// The directory `dir`, made if it does not exist.
     pub(crate) fn persistent(dir: &Path, account: &Account) -> Result<Self> {
-        fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        fs::create_dir_all(dir).with_context(|| {
+            format!("cannot create {}: choose another --data-dir", dir.display())
+        })?;
         let base = fs::canonicalize(dir)?;
         check_ours(&base)?;
         account.check_reach(&base)?;
@@ -75,7 +77,7 @@ impl DataDir {
         );
         let hidden = root.join(format!(".{TEMPORARY}{name}"));
         let base = root.join(format!("{TEMPORARY}{name}"));
-        fs::create_dir(&hidden).with_context(|| format!("cannot create {}", hidden.display()))?;
+        fs::create_dir(&hidden).with_context(|| not_created(&hidden))?;
         let lock = lock(&hidden)?;
         account.own(&hidden)?;
         // Renamed only once it is locked: the sweep removes unlocked directories of that name.
@@ -134,6 +136,17 @@ pub(crate) fn temporary_root() -> PathBuf {
     }
 }
 
+pub(super) fn not_created(temporary: &Path) -> String {
+    let path = temporary.display();
+    format!("cannot create {path}: let TMPDIR name a directory in which this account may")
+}
+
+/// Somebody else has made a directory of the name that ours has.
+pub(super) fn foreign(temporary: &Path) -> String {
+    let path = temporary.display();
+    format!("{path} belongs to another account: remove it, or let TMPDIR name another directory")
+}
+
 /// Refuses a directory that holds anything and was never one of ours: it would be closed to
 /// everybody else.
 fn check_ours(dir: &Path) -> Result<()> {
@@ -146,7 +159,7 @@ fn check_ours(dir: &Path) -> Result<()> {
     match entries.flatten().find(|entry| foreign(&entry.file_name())) {
         Some(entry) => bail!(
             "{} is not empty and was not made by Rallypoint (it holds {}): \
-             choose an empty or a new directory with --data-dir",
+             name an empty or a new directory with --data-dir",
             dir.display(),
             entry.file_name().to_string_lossy()
         ),
@@ -171,7 +184,8 @@ fn lock(dir: &Path) -> Result<File> {
         Err(TryLockError::WouldBlock) => {
             let owner = fs::read_to_string(&path).unwrap_or_default();
             bail!(
-                "{} is in use by another Rallypoint (process {owner}): stop it, or choose another data directory",
+                "{} is in use by another Rallypoint (process {owner}): stop it, or choose another \
+                 --data-dir",
                 dir.display()
             )
         }
@@ -193,7 +207,7 @@ fn socket_elsewhere(base: &Path, account: &Account) -> Result<PathBuf> {
     let dir = temporary_root().join(format!("rallypoint-socket-{number:016x}"));
     match fs::create_dir(&dir) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error)?,
-        _ if !account.made(&dir) => bail!("{} belongs to somebody else", dir.display()),
+        _ if !account.made(&dir) => bail!(foreign(&dir)),
         _ => account.own(&dir)?,
     }
     Ok(dir)

@@ -15,6 +15,7 @@ use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 /// Connections that read the journal for callers.
 const JOURNAL_READERS: u32 = 8;
+const URL_FORM: &str = "write it like postgres://user@host/database";
 
 /// How long ownership of the shard lasts without a heartbeat, unless an operator says otherwise.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(5);
@@ -98,7 +99,7 @@ impl Config {
             .unwrap_or_default();
         Ok(JournalConfig {
             options: PgConnectOptions::from_str(&url)
-                .context("the URL of the coordination database")?,
+                .with_context(|| format!("--database is malformed: {URL_FORM}"))?,
             shard: ShardId(0),
             allow_unsafe: self.allow_unsafe_database,
             readers: JOURNAL_READERS,
@@ -139,8 +140,9 @@ pub(super) fn capacity(targets: &[Target]) -> Vec<(Work, u32)> {
 /// The targets as the executor takes them. Fails on a URL that cannot be parsed.
 pub(super) fn target_configs(targets: &[Target]) -> anyhow::Result<Vec<TargetConfig>> {
     let config = |target: &Target| {
-        let options = PgConnectOptions::from_str(&target.url)
-            .with_context(|| format!("the URL of target {}", target.name))?;
+        let options = PgConnectOptions::from_str(&target.url).with_context(|| {
+            format!("the URL of target {} is malformed: {URL_FORM}", target.name)
+        })?;
         Ok(TargetConfig {
             name: target.name.as_str().into(),
             options,

@@ -199,7 +199,7 @@ impl Sessions {
             })
             .await?;
         let incarnation = incarnation
-            .ok_or_else(|| JournalError::corrupt("this replica has no row".to_owned()))?;
+            .ok_or_else(|| JournalError::corrupt("no row of this replica".to_owned()))?;
         self.incarnation.store(incarnation, Ordering::Release);
         Ok(())
     }

@@ -208,7 +208,7 @@ async fn last_batch(connection: &mut Link, shard: ShardId) -> Result<BatchNo, Jo
     .fetch_one(connection)
     .await?;
     no.map(BatchNo)
-        .ok_or_else(|| JournalError::corrupt(format!("shard {} has no batch", shard.0)))
+        .ok_or_else(|| JournalError::corrupt(format!("no batch of shard {}", shard.0)))
 }
 
 async fn lease_left(connection: &mut Link, shard: ShardId) -> Result<Duration, JournalError> {
@@ -222,7 +222,7 @@ async fn lease_left(connection: &mut Link, shard: ShardId) -> Result<Duration, J
     .fetch_optional(connection)
     .await?;
     let (now, until) =
-        left.ok_or_else(|| JournalError::corrupt(format!("no shard {}", shard.0)))?;
+        left.ok_or_else(|| JournalError::corrupt(format!("no lease of shard {}", shard.0)))?;
     Ok(until.map_or(LOCKED_POLL_INTERVAL, |until| {
         until.0.since(now.0).max(LOCKED_POLL_INTERVAL)
     }))
