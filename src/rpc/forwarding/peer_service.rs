@@ -3,8 +3,8 @@
 use super::route::OwnerAddress;
 use crate::{coordinator::Coordinator, peer::Peers};
 use rallypoint_client::api::peer::{
-    LookRequest, LookResponse, PingRequest, PingResponse, peer_service_client::PeerServiceClient,
-    peer_service_server::PeerService,
+    PingRequest, PingResponse, PollOwnershipRequest, PollOwnershipResponse,
+    peer_service_client::PeerServiceClient, peer_service_server::PeerService,
 };
 use std::time::Duration;
 use tonic::{Code, Request, Response, Status};
@@ -20,9 +20,12 @@ pub(crate) struct Peering {
 
 #[tonic::async_trait]
 impl PeerService for Peering {
-    async fn look(&self, _: Request<LookRequest>) -> Result<Response<LookResponse>, Status> {
+    async fn poll_ownership(
+        &self,
+        _: Request<PollOwnershipRequest>,
+    ) -> Result<Response<PollOwnershipResponse>, Status> {
         self.coordinator.refresh_membership();
-        Ok(Response::new(LookResponse {}))
+        Ok(Response::new(PollOwnershipResponse {}))
     }
 
     async fn ping(&self, _: Request<PingRequest>) -> Result<Response<PingResponse>, Status> {
@@ -37,7 +40,12 @@ pub(crate) async fn request_poll(peers: &Peers, address: &str) {
         return;
     };
     let mut client = PeerServiceClient::new(channel);
-    match tokio::time::timeout(NOTIFY_TIMEOUT, client.look(LookRequest {})).await {
+    match tokio::time::timeout(
+        NOTIFY_TIMEOUT,
+        client.poll_ownership(PollOwnershipRequest {}),
+    )
+    .await
+    {
         Ok(Ok(_)) => {}
         Ok(Err(error)) => {
             tracing::debug!(%address, %error, "a replica could not be notified of the handover")
