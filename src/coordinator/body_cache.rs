@@ -32,8 +32,7 @@ const LOOKAHEAD_SCHEDULERS: usize = 64;
 #[derive(Debug)]
 pub struct Bodies {
     store: PageStore,
-    /// Schedulers some of whose bodies are not in memory, and the last durable task of which that
-    /// is true.
+    /// Schedulers that have bodies in the journal alone, and the last task with such a body.
     spilled: FxHashMap<Handle, Seq>,
     /// Dispatched, and waiting for the body.
     waiting: BTreeMap<(Handle, Seq), Assignment>,
@@ -48,7 +47,7 @@ pub struct Bodies {
 pub struct Arrival {
     /// Assignments whose body has arrived.
     pub ready: Vec<(Assignment, Option<Body>)>,
-    /// An assignment waits in vain: the journal does not have the body.
+    /// An assignment whose body the journal does not have, so that it would wait for ever.
     pub lost: Option<(Handle, Seq)>,
 }
 

@@ -10,6 +10,8 @@ mod commit;
 mod envelope;
 mod event;
 mod executor_state;
+#[cfg(test)]
+mod fixture;
 mod ownership;
 
 use crate::{

@@ -43,8 +43,8 @@ pub enum Command {
     Cleared {
         /// Which kind.
         work: Option<Work>,
-        /// One was fenced: what nobody reported may have run. Else it has not begun.
-        lost: bool,
+        /// What became of the tasks in doubt that nobody reported.
+        unreported: Unreported,
         /// Under which ownership the executors were asked.
         since: Epoch,
     },
@@ -56,6 +56,16 @@ pub enum Command {
     Status,
     /// Write the checkpoints of these schedulers anew: the journal wants to let go of old rows.
     Checkpoint(Vec<Handle>),
+}
+
+/// What became of a task that an earlier owner handed out, when no executor has reported it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unreported {
+    /// Every executor has reported, so it has not begun.
+    #[default]
+    NotBegun,
+    /// An executor was fenced before it reported: the task may have begun there.
+    MayHaveBegun,
 }
 
 /// What a caller asks about a scheduler.

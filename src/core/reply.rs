@@ -42,13 +42,7 @@ pub enum Reply {
         done_no: DoneNo,
     },
     /// Cancel.
-    Cancelling {
-        /// It runs and is being stopped; else it has ended (CANCELLED just now, or earlier: see the
-        /// journal).
-        running: bool,
-        /// It was cancelled by this call.
-        cancelled: bool,
-    },
+    Cancelling(Cancelling),
     /// Locate: for each task, its state and attempts begun; `None`: it has ended, or never was at
     /// that place.
     Located(Vec<Option<(TaskState, Attempt)>>),
@@ -67,6 +61,17 @@ pub enum Reply {
     Cleared,
     /// No effect, and why.
     Rejected(Reject),
+}
+
+/// What a call to cancel a task finds and does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelling {
+    /// It runs, and is being stopped.
+    Stopping,
+    /// It waited, and this call has ended it as CANCELLED.
+    Cancelled,
+    /// It had ended before: the journal knows how.
+    Ended,
 }
 
 /// Why a command had no effect.

@@ -4,6 +4,7 @@
 //! `apply` decides one command. `settle` does what waits for no command: due timers, one slice of
 //! each incremental effect, and handing out free slots; the loop calls it before it seals a batch.
 
+pub(crate) mod cancel_task;
 pub(crate) mod checkpoints;
 pub(crate) mod complete;
 pub(crate) mod digest;
@@ -17,6 +18,7 @@ pub(crate) mod judge;
 pub(crate) mod lifecycle;
 pub(crate) mod listing;
 pub(crate) mod lookahead;
+pub(crate) mod open;
 pub(crate) mod recovered;
 pub(crate) mod restore;
 pub(crate) mod schedulers;
@@ -39,6 +41,7 @@ use idempotency::{AcceptedCalls, Opened};
 use in_doubt::InDoubt;
 use incremental::Incremental;
 use interning::Interner;
+use lifecycle::Releaser;
 use schedulers::Schedulers;
 use std::{
     cmp::Reverse,
@@ -125,7 +128,9 @@ impl Shard {
             }
             Command::Reported(running) => self.adopt(turn, running),
             // Answered when everything is judged.
-            Command::Cleared { work, lost, .. } => self.clear(work.as_ref(), *lost, ticket),
+            Command::Cleared {
+                work, unreported, ..
+            } => self.clear(work.as_ref(), *unreported, ticket),
             Command::StreamClosed(handle) => self.stream_closed(turn.now, *handle),
             Command::StreamsOpen(open) => self.streams_open(open),
             Command::Status => return Some(Reply::Status(Box::new(self.status()))),
@@ -199,7 +204,7 @@ impl Shard {
                 until,
                 last_seq,
             } => self.watch(turn, handle, *after, *until, *last_seq),
-            Verb::Release(mode) => self.release(turn, handle, *mode, false),
+            Verb::Release(mode) => self.release(turn, handle, *mode, Releaser::Caller),
             Verb::Update(update) => self.update(turn, handle, update),
             Verb::Pause => self.set_paused(turn, handle, true, false),
             Verb::Resume { ignore_failures } => {

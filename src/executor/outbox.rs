@@ -27,8 +27,8 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// From now on everything goes to this owner, who must be told the snapshot first; `None`: it
-    /// works for a younger one.
+    /// Reports go to this owner from now on. Returns the snapshot, which must be sent to it first;
+    /// `None`: the executor works for a younger owner already.
     pub fn attach(&mut self, epoch: Epoch) -> Option<Snapshot> {
         if self.epoch > Some(epoch) {
             return None;

@@ -42,7 +42,7 @@ pub(crate) enum Refusal {
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     pub epoch: Epoch,
-    /// The ownership since which nobody else has had the shard.
+    /// The first of our ownerships in a row: since then no other replica has owned the shard.
     pub since: Epoch,
     /// Set by whoever feeds the pool.
     pub now: Time,
@@ -51,7 +51,7 @@ pub(crate) struct Pool {
     pub given: FxHashMap<(Handle, Seq), Given>,
     /// Handed out by the core before a slot is free: bounded by the slots it was told of.
     pub waiting: VecDeque<(Assignment, Body)>,
-    /// The latest session of each replica since then. What was said before and comes late is stale.
+    /// The latest session of each replica since then; a hello of an earlier one is stale.
     sessions: FxHashMap<Uuid, u64>,
     reported: FxHashSet<Host>,
     /// Those who are being fenced: they cannot come back under this incarnation.
@@ -159,10 +159,10 @@ impl Pool {
     }
 
     pub(crate) fn stop(&mut self, handle: Handle, first: Seq, attempt: Attempt) {
-        let is_it = |(a, _): &(Assignment, Body)| {
+        let is_stopped = |(a, _): &(Assignment, Body)| {
             (a.handle, a.first, a.attempt) == (handle, first, attempt)
         };
-        if let Some(at) = self.waiting.iter().position(is_it)
+        if let Some(at) = self.waiting.iter().position(is_stopped)
             && let Some((assignment, _)) = self.waiting.remove(at)
         {
             self.end_unstarted(&assignment, Report::NotStarted);
@@ -199,8 +199,8 @@ impl Pool {
     /// These are durably over: their executors need not keep them.
     pub(crate) fn over(&mut self, over: &[(Handle, Seq, Attempt)]) {
         for (handle, first, attempt) in over {
-            let is_it = |given: &&Given| given.over && given.running.attempt == *attempt;
-            let found = self.given.get(&(*handle, *first)).filter(is_it);
+            let has_ended = |given: &&Given| given.over && given.running.attempt == *attempt;
+            let found = self.given.get(&(*handle, *first)).filter(has_ended);
             if let Some((host, token)) = found.map(|given| (given.host, given.token)) {
                 self.given.remove(&(*handle, *first));
                 self.send(host, Instruction::Acknowledge(vec![token]));
@@ -313,8 +313,8 @@ impl Pool {
     }
 
     pub(crate) fn id_of(&self, host: Host) -> Option<ExecutorId> {
-        let is_it = |(_, member): &(&ExecutorId, &Member)| member.host == host;
-        self.members.iter().find(is_it).map(|(id, _)| *id)
+        let is_host = |(_, member): &(&ExecutorId, &Member)| member.host == host;
+        self.members.iter().find(is_host).map(|(id, _)| *id)
     }
 
     fn send(&mut self, host: Host, instruction: Instruction) {
@@ -324,11 +324,11 @@ impl Pool {
     }
 
     /// Removes members; returns the kinds of slots they had.
-    fn remove(&mut self, hit: impl Fn(&Member) -> bool) -> Vec<Work> {
+    fn remove(&mut self, leaves: impl Fn(&Member) -> bool) -> Vec<Work> {
         let gone: Vec<ExecutorId> = self
             .members
             .iter()
-            .filter(|(_, member)| hit(member))
+            .filter(|(_, member)| leaves(member))
             .map(|(id, _)| *id)
             .collect();
         let mut works = Vec::new();

@@ -1,17 +1,17 @@
-//! Which executors may still run what: reconciliation after a takeover, and the end of those that
-//! are lost, as a pure machine.
+//! Which executors may still run what, as a pure machine: after a takeover, and when an executor
+//! is lost. Its state ends with the ownership.
 //!
-//! Invariant: a task that may have run on a host is given back only when that host has reported, or
-//! can open no more sessions and those it had are known to have ended; and a session is forgotten
-//! only when what follows from its end is durable, so that the next owner would fence it again.
-//! Everything here ends with the ownership.
+//! Invariants: a task that may have run on a host is given back only when the host has reported, or
+//! when it can open no more sessions and all of its sessions are known to have ended. A session is
+//! forgotten only when what follows from its end is durable; until then the next owner would fence
+//! it again.
 
 use super::{
     event::{Answer, Effect, Moment, RegisterRequest, RequestNo},
     executor_pool::Pool,
 };
 use crate::{
-    core::{Command, Epoch, Work},
+    core::{Command, Epoch, Unreported, Work},
     executor_protocol::Host,
     journal::{Enrolled, Session},
 };
@@ -68,14 +68,25 @@ struct Clearing {
     open: usize,
 }
 
+impl Clearing {
+    /// What became of the tasks that nobody reported: without a session none can have begun.
+    fn unreported(&self) -> Unreported {
+        match self.sessions.is_empty() {
+            true => Unreported::NotBegun,
+            false => Unreported::MayHaveBegun,
+        }
+    }
+}
+
 /// Fencing on behalf of one ownership.
 #[derive(Debug, Default)]
 pub(crate) struct Fencing {
     since: Epoch,
-    /// Kinds of work to be cleared when nobody is awaited any more; `None`: that is done, or need
-    /// not be.
+    /// Kinds of work to be cleared when no host is awaited any more; `None`: they are cleared, or
+    /// no other replica has owned the shard.
     inherited: Option<Vec<Work>>,
-    /// Who is to report, or to be fenced, before that; `None`: the register has not answered yet.
+    /// Hosts that must report or be fenced before that; `None`: the register has not named them
+    /// yet.
     awaited: Option<BTreeSet<Host>>,
     requests: BTreeMap<RequestNo, Request>,
     timers: BTreeMap<(Duration, u64), Timer>,
@@ -280,7 +291,7 @@ impl Fencing {
     fn conclude(&mut self, clearing: u64, pool: &mut Pool) {
         let entry = &self.clearings[&clearing];
         if let Cause::Lost(host) = entry.cause {
-            pool.end_fenced(host, &entry.work, !entry.sessions.is_empty());
+            pool.end_fenced(host, &entry.work, entry.unreported());
         }
         self.request(Request::Settle(clearing), pool);
     }
@@ -314,7 +325,7 @@ impl Fencing {
         match entry.cause {
             Cause::Takeover => Command::Cleared {
                 work: Some(entry.work.clone()),
-                lost: !entry.sessions.is_empty(),
+                unreported: entry.unreported(),
                 since: self.since,
             },
             Cause::Lost(_) => Command::Status,

@@ -1,11 +1,13 @@
-//! SchedulerService. `calls` has what each unary call does, `unary` how all of them reach the
-//! owner of the shard. A handler may be dropped at any await: the command has been queued or not,
-//! and nothing else is held.
+//! SchedulerService. `calls` lists the unary calls, `unary` answers them here or at the owner of
+//! the shard; what each of them does stands in `lifecycle`, `submit`, `tasks` and `listing`. A
+//! handler may be dropped at any await: the command has been queued or not, and nothing else is
+//! held.
 
 mod calls;
 mod lifecycle;
 mod listing;
 mod resumable_stream;
+mod submit;
 mod synchronize;
 mod tasks;
 mod unary;

@@ -12,8 +12,8 @@ use crate::{
 use rallypoint::{
     coordinator::machine::Release,
     core::{
-        Assignment, DoneNo, Handle, Outcome, Progress, Reject, Reply, Request, SchedulerState, Seq,
-        Submit, Until, Verb, Work,
+        Assignment, Cancelling, DoneNo, Handle, Outcome, Progress, Reject, Reply, Request,
+        SchedulerState, Seq, Submit, Until, Verb, Work,
     },
 };
 
@@ -154,9 +154,10 @@ pub(crate) fn answered(journal: &Journal, callers: &mut Callers, pending: &Pendi
                 .filter(|(_, state)| state.is_none());
             missing.for_each(|(place, _)| has_ended(tables(journal, handle), place.seq));
         }
-        (Verb::Cancel(place), Reply::Cancelling { running, cancelled }) if !running => {
+        (Verb::Cancel(place), Reply::Cancelling(found)) if *found != Cancelling::Stopping => {
             let ended = tables(journal, handle).task(place.seq).ended;
-            let ended = ended.map(|(outcome, _)| !cancelled || outcome == Outcome::Cancelled);
+            let ended = ended
+                .map(|(outcome, _)| *found == Cancelling::Ended || outcome == Outcome::Cancelled);
             assert!(ended == Some(true), "cancelled, and it is not");
         }
         (_, Reply::Rejected(reject)) => refused(journal, callers, pending, reject),

@@ -103,11 +103,11 @@ impl Executors {
         attempt: Attempt,
         rng: &mut Rng,
     ) {
-        let is_it = |job: &&mut Job| {
+        let is_stopped = |job: &&mut Job| {
             let a = &job.assignment;
             a.handle == handle && a.first == first && a.attempt == attempt
         };
-        if let Some(job) = self.running.iter_mut().find(is_it)
+        if let Some(job) = self.running.iter_mut().find(is_stopped)
             && (job.ends == Time::NEVER || rng.percent(80))
         {
             (job.ends, job.report) = (now, Report::Stopped);

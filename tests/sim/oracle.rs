@@ -21,8 +21,8 @@ use rallypoint::{
     coordinator::machine::Envelope,
     core::{
         Action, AttemptEvent, Command, Completion, Done, Handle, Namespace, Outcome, Progress,
-        Reject, Reply, Report, Request, SchedulerImage, SchedulerState, Seq, Ticket, Time, Verb,
-        Work, model::limits::Limits,
+        Reject, Reply, Report, Request, SchedulerImage, SchedulerState, Seq, Ticket, Time,
+        Unreported, Verb, Work, model::limits::Limits,
     },
     journal::Batch,
 };
@@ -98,7 +98,9 @@ impl Oracle {
             Command::Slots { work, total } => {
                 self.executors.slots.insert(work.clone(), *total);
             }
-            Command::Cleared { lost, .. } => self.host_lost |= lost,
+            Command::Cleared { unreported, .. } => {
+                self.host_lost |= *unreported == Unreported::MayHaveBegun;
+            }
             Command::StreamClosed(handle) => self.use_now(*handle, now),
             Command::Completed(completions) => {
                 for completion in completions {

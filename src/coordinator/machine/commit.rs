@@ -137,49 +137,16 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coordinator::machine::Event;
-    use crate::core::{
-        Caller, Command, Epoch, Handle, Namespace, Settings, ShardId, Ticket, Verb,
-        model::limits::Limits,
+    use crate::coordinator::machine::{
+        Event,
+        fixture::{NOW, answers, opens, owner, recovered},
     };
-    use std::sync::Arc;
-
-    const NOW: Time = Time(1_800_000_000_000_000);
-
-    fn recovered(epoch: i64, last: i64) -> Event {
-        Event::Recovered {
-            schedulers: Vec::new(),
-            epoch: Epoch(epoch),
-            last_batch: BatchNo(last),
-            window: None,
-        }
-    }
 
     /// An owner of which two callers have asked something that leaves records.
     fn asked() -> Machine {
-        let mut machine = Machine::new(ShardId(0), Limits::default()).0;
-        machine.step(NOW, [recovered(1, 0)]);
-        machine.step(NOW, [1, 2].map(open));
+        let mut machine = owner();
+        machine.step(NOW, [1, 2].map(opens));
         machine
-    }
-
-    fn open(ticket: u8) -> Event {
-        let caller = Caller {
-            namespace: Namespace::default_namespace(),
-            name: "test".into(),
-        };
-        let verb = Verb::Open {
-            settings: Arc::new(Settings::default()),
-            request: None,
-        };
-        Event::Command(Envelope {
-            ticket: Some(Ticket(ticket.into())),
-            command: Command::Call {
-                caller,
-                handle: Handle::new(ShardId(0), 1, [ticket; 10]),
-                verb,
-            },
-        })
     }
 
     fn refused(no: i64, blames: bool) -> Event {
@@ -202,18 +169,6 @@ mod tests {
         panic!("it is sent again for ever");
     }
 
-    fn replies(effects: &[Effect]) -> Vec<(u64, bool)> {
-        let actions = effects.iter().filter_map(|effect| match effect {
-            Effect::Release(release) => Some(&release.actions),
-            _ => None,
-        });
-        let reply = |action: &Action| match action {
-            Action::Reply(ticket, reply) => Some((ticket.0, !matches!(reply, Reply::Rejected(_)))),
-            _ => None,
-        };
-        actions.flatten().filter_map(reply).collect()
-    }
-
     #[test]
     fn a_batch_that_is_refused_again_and_again_is_taken_apart_and_only_the_culprit_fails() {
         let mut machine = asked();
@@ -222,12 +177,12 @@ mod tests {
             matches!(effects.as_slice(), [Effect::Recover]),
             "{effects:?}"
         );
-        machine.step(NOW, [recovered(2, 0)]);
+        machine.step(NOW, [recovered(2)]);
         let effects = refuse(&mut machine, 1);
-        assert_eq!(replies(&effects), [(1, false)]);
-        machine.step(NOW, [recovered(3, 0)]);
+        assert_eq!(answers(&effects), [(1, false)]);
+        machine.step(NOW, [recovered(3)]);
         let effects = machine.step(NOW, [Event::Commit(BatchNo(1), Commit::Durable)]);
-        assert_eq!(replies(&effects), [(2, true)]);
+        assert_eq!(answers(&effects), [(2, true)]);
     }
 
     #[test]
@@ -249,7 +204,7 @@ mod tests {
     fn a_single_command_is_not_blamed_for_a_server_without_memory() {
         let mut machine = asked();
         refuse(&mut machine, 1);
-        machine.step(NOW, [recovered(2, 0)]);
+        machine.step(NOW, [recovered(2)]);
         for _ in 0..100 {
             let effects = machine.step(NOW, [refused(1, false)]);
             assert!(

@@ -14,7 +14,7 @@
 use super::envelope::Envelope;
 use crate::core::{
     Action, Assignment, Attempt, Command, Completion, Epoch, Handle, InDoubtWindow, Reply, Running,
-    Seq, Ticket, Time, Work,
+    Seq, Ticket, Time, Unreported, Work,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -27,9 +27,9 @@ pub(crate) struct ExecutorState {
     running: FxHashMap<(Handle, Seq), Running>,
     /// What earlier owners may have been running.
     window: InDoubtWindow,
-    /// Kinds of work that are cleared since, and whether something of them was lost; `None`: no
-    /// other replica has owned the shard.
-    cleared: Option<BTreeMap<Work, bool>>,
+    /// Kinds of work that are cleared since, and what became of their tasks that nobody reported;
+    /// `None`: no other replica has owned the shard.
+    cleared: Option<BTreeMap<Work, Unreported>>,
     /// The ownership since which no other replica has owned the shard.
     since: Epoch,
     /// Open streams of each scheduler.
@@ -42,7 +42,7 @@ impl ExecutorState {
         // Work without a session runs only in the owner's process.
         *self = ExecutorState {
             window,
-            cleared: Some(BTreeMap::from([(Work::Noop, true)])),
+            cleared: Some(BTreeMap::from([(Work::Noop, Unreported::MayHaveBegun)])),
             since,
             ..ExecutorState::default()
         };
@@ -78,15 +78,13 @@ impl ExecutorState {
         match &self.cleared {
             None => commands.push(Command::Cleared {
                 work: None,
-                lost: false,
+                unreported: Unreported::NotBegun,
                 since: self.since,
             }),
             Some(kinds) => {
-                let cleared = |(work, lost): (&Work, &bool)| (Some(work.clone()), *lost);
-                let cleared = kinds.iter().map(cleared);
-                commands.extend(cleared.map(|(work, lost)| Command::Cleared {
-                    work,
-                    lost,
+                commands.extend(kinds.iter().map(|(work, unreported)| Command::Cleared {
+                    work: Some(work.clone()),
+                    unreported: *unreported,
                     since: self.since,
                 }));
             }
@@ -111,11 +109,12 @@ impl ExecutorState {
             }
             Command::Cleared {
                 work: Some(work),
-                lost,
+                unreported,
                 ..
             } => {
                 if let Some(cleared) = &mut self.cleared {
-                    *cleared.entry(work.clone()).or_default() |= lost;
+                    let known = cleared.entry(work.clone()).or_default();
+                    *known = (*known).max(*unreported);
                 }
             }
             _ => {}

@@ -68,103 +68,44 @@ impl Machine {
 mod tests {
     use super::*;
     use crate::{
-        coordinator::machine::Event,
-        core::{
-            Action, Caller, Handle, Namespace, Settings, ShardId, Ticket, Verb,
-            model::limits::Limits,
+        coordinator::machine::{
+            Event,
+            fixture::{NOW, answers, asks, opens, owner},
         },
         journal::Commit,
     };
-    use std::sync::Arc;
-
-    const NOW: Time = Time(1_800_000_000_000_000);
-
-    fn owner() -> Machine {
-        let mut machine = Machine::new(ShardId(0), Limits::default()).0;
-        let recovered = Event::Recovered {
-            schedulers: Vec::new(),
-            epoch: Epoch(1),
-            last_batch: BatchNo(0),
-            window: None,
-        };
-        machine.step(NOW, [recovered]);
-        machine
-    }
-
-    fn asked(ticket: u64, command: Command) -> Event {
-        Event::Command(Envelope {
-            ticket: Some(Ticket(ticket)),
-            command,
-        })
-    }
-
-    /// A command that leaves a record.
-    fn open() -> Command {
-        let caller = Caller {
-            namespace: Namespace::default_namespace(),
-            name: "test".into(),
-        };
-        let verb = Verb::Open {
-            settings: Arc::new(Settings::default()),
-            request: None,
-        };
-        Command::Call {
-            caller,
-            handle: Handle::new(ShardId(0), 1, [7; 10]),
-            verb,
-        }
-    }
-
-    fn answered(effects: Vec<Effect>) -> Vec<u64> {
-        let actions = effects.into_iter().filter_map(|effect| match effect {
-            Effect::Release(release) => Some(release.actions),
-            _ => None,
-        });
-        let ticket = |action: Action| {
-            if let Action::Reply(ticket, _) = action {
-                Some(ticket.0)
-            } else {
-                None
-            }
-        };
-        actions.flatten().filter_map(ticket).collect()
-    }
 
     #[test]
     fn a_reply_that_rests_on_no_record_waits_for_the_lease() {
         let mut machine = owner();
         machine.set_lease(false);
-        assert!(answered(machine.step(NOW, [asked(1, Command::Status)])).is_empty());
+        assert!(answers(&machine.step(NOW, [asks(1, Command::Status)])).is_empty());
         assert!(machine.waits_for_lease());
         machine.set_lease(true);
-        assert_eq!(answered(machine.step(NOW, [])), [1]);
+        assert_eq!(answers(&machine.step(NOW, [])), [(1, true)]);
     }
 
     #[test]
     fn a_durable_batch_is_as_good_as_the_lease() {
         let mut machine = owner();
         machine.set_lease(false);
-        assert!(
-            answered(machine.step(NOW, [asked(1, Command::Status), asked(2, open())])).is_empty()
-        );
-        assert_eq!(
-            answered(machine.step(NOW, [Event::Commit(BatchNo(1), Commit::Durable)])),
-            [1, 2]
-        );
+        let effects = machine.step(NOW, [asks(1, Command::Status), opens(2)]);
+        assert!(answers(&effects).is_empty());
+        let effects = machine.step(NOW, [Event::Commit(BatchNo(1), Commit::Durable)]);
+        assert_eq!(answers(&effects), [(1, true), (2, true)]);
     }
 
     #[test]
     fn a_deposed_owner_answers_nobody_and_decides_nothing() {
         let mut machine = owner();
-        machine.step(NOW, [asked(1, open())]);
-        let effects = machine.step(NOW, [Event::Deposed, asked(2, Command::Status)]);
+        machine.step(NOW, [opens(1)]);
+        let effects = machine.step(NOW, [Event::Deposed, asks(2, Command::Status)]);
         assert!(
             matches!(effects.as_slice(), [Effect::StandBy]),
             "{effects:?}"
         );
-        assert!(
-            answered(machine.step(NOW, [Event::Commit(BatchNo(1), Commit::Durable)])).is_empty()
-        );
+        let effects = machine.step(NOW, [Event::Commit(BatchNo(1), Commit::Durable)]);
+        assert!(answers(&effects).is_empty());
         assert!(machine.core().is_none() && machine.next_due() == Time::NEVER);
     }
 }

@@ -64,10 +64,12 @@ impl LeaseTiming {
     }
 }
 
-/// Watches a lease that another replica holds. It counts as expired when two polls, a heartbeat
-/// apart and without a gap between them, find that it was not renewed and that its time is over. So
-/// an owner that comes back from an outage of the database together with everybody else has a
-/// heartbeat to renew it.
+/// Watches a lease that another replica holds.
+///
+/// The lease counts as expired when polls have found the same end of it for at least a heartbeat,
+/// without a long gap between them, and that end has passed. After an outage of the database, which
+/// ends for the owner and for the standbys at the same time, this leaves the owner a heartbeat to
+/// renew.
 #[derive(Debug)]
 pub(crate) struct LeaseWatch {
     timing: LeaseTiming,

@@ -10,8 +10,8 @@ use crate::{
         call_error::CallError,
     },
     core::{
-        Counts, DoneNo, Handle, Namespace, Phase, Progress, Reject, Reply, Request, SchedulerImage,
-        SchedulerState, SchedulerView, Seq, Until, Verb,
+        Cancelling, Counts, DoneNo, Handle, Namespace, Phase, Progress, Reject, Reply, Request,
+        SchedulerImage, SchedulerState, SchedulerView, Seq, Until, Verb,
         model::limits::{LIMIT_WAIT, Limit},
     },
     journal::Reader,
@@ -69,10 +69,9 @@ impl EndedSchedulers {
                 pending: 0,
                 done_no,
             }),
-            Verb::Cancel(task) if task.seq.0 >= 1 && task.seq <= highest => Ok(Reply::Cancelling {
-                running: false,
-                cancelled: false,
-            }),
+            Verb::Cancel(task) if task.seq.0 >= 1 && task.seq <= highest => {
+                Ok(Reply::Cancelling(Cancelling::Ended))
+            }
             Verb::Cancel(_) => Err(CallError::Rejected(Reject::UnknownTask)),
             Verb::Describe => Ok(Reply::Scheduler(Box::new(view(image)))),
             Verb::Locate(tasks) => Ok(Reply::Located(vec![None; tasks.len()])),

@@ -37,8 +37,9 @@ impl Unfinished {
     /// Takes `first..=last` out.
     pub(crate) fn remove(&mut self, first: Seq, last: Seq) {
         loop {
-            let hit = self.overlapping(first, last).next();
-            let Some((from, (to, day))) = hit else { return };
+            let Some((from, (to, day))) = self.overlapping(first, last).next() else {
+                return;
+            };
             self.0.remove(&from);
             if from < first {
                 self.0.insert(from, (Seq(first.0 - 1), day));

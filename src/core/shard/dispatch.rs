@@ -126,9 +126,10 @@ impl Shard {
 }
 
 impl Scheduler {
-    /// The number of the next attempt of the tasks of `span`, and whether it follows another one,
-    /// known or possible. Such a one is recorded before it starts, so that no number is given twice
-    /// and a task that kills its host is counted.
+    /// The number of the next attempt of the tasks of `span`, and whether there was, or may have
+    /// been, an earlier one. A later attempt is recorded before it starts: otherwise its number
+    /// could be given again after a takeover, and the losses of a task that kills its host would
+    /// not be counted.
     fn next_attempt(&mut self, span: &Span, has_session: bool) -> (Attempt, bool) {
         match self.histories.get_mut(&span.first) {
             Some(history) if has_session => {

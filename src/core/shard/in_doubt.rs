@@ -10,7 +10,7 @@
 use super::finish::Ending;
 use crate::core::{
     Action, Attempt, AttemptEvent, AttemptRecord, Delivery, Handle, Outcome, Reply, Running, Seq,
-    Shard, Ticket, Time, Turn, Work,
+    Shard, Ticket, Time, Turn, Unreported, Work,
     fairness::{fair_share::Fair, slot_kinds::KindId},
     model::limits::SLOT_CHARGE,
     scheduler::{
@@ -34,7 +34,7 @@ pub(crate) struct InDoubt {
 #[derive(Debug)]
 struct Clearance {
     kinds: Vec<KindId>,
-    lost: bool,
+    unreported: Unreported,
     /// Who waits until it is judged.
     ticket: Option<Ticket>,
 }
@@ -56,14 +56,14 @@ impl InDoubt {
         self.cleared.iter().any(|one| one.kinds.contains(&kind))
     }
 
-    /// The next assignment to judge, and whether a host was lost. Answers those whose kinds are
-    /// done.
-    fn next(&mut self, turn: &mut Turn) -> Option<(Handle, Seq, bool)> {
+    /// The next assignment to judge, and what became of it if nobody reported it. Answers those
+    /// whose kinds are done.
+    fn next(&mut self, turn: &mut Turn) -> Option<(Handle, Seq, Unreported)> {
         while let Some(clearance) = self.cleared.front_mut() {
             while let Some(kind) = clearance.kinds.last() {
                 let all = self.by_kind.get_mut(kind);
                 if let Some((handle, first)) = all.and_then(BTreeSet::pop_first) {
-                    return Some((handle, first, clearance.lost));
+                    return Some((handle, first, clearance.unreported));
                 }
                 self.by_kind.remove(kind);
                 clearance.kinds.pop();
@@ -113,16 +113,21 @@ impl Shard {
     }
 
     /// Nothing runs any more that was handed out on this kind (`None`: on any) before and not
-    /// reported. `lost`: a host was fenced, so that tasks still in doubt may have run there; else
-    /// none of them has begun. Of two clearances of a kind the first one counts.
-    pub(crate) fn clear(&mut self, work: Option<&Work>, lost: bool, ticket: Option<Ticket>) {
+    /// reported; `unreported` says what became of it. Of two clearances of a kind the first one
+    /// counts.
+    pub(crate) fn clear(
+        &mut self,
+        work: Option<&Work>,
+        unreported: Unreported,
+        ticket: Option<Ticket>,
+    ) {
         let kinds = match work {
             Some(work) => self.fair.pools.find(work).into_iter().collect(),
             None => self.in_doubt.by_kind.keys().copied().collect(),
         };
         self.in_doubt.cleared.push_back(Clearance {
             kinds,
-            lost,
+            unreported,
             ticket,
         });
     }
@@ -131,7 +136,7 @@ impl Shard {
     /// looked at.
     pub(crate) fn judge_cleared(&mut self, turn: &mut Turn, most: u32) -> u32 {
         for looked_at in 0..most {
-            let Some((handle, first, lost)) = self.in_doubt.next(turn) else {
+            let Some((handle, first, unreported)) = self.in_doubt.next(turn) else {
                 return looked_at;
             };
             step();
@@ -142,26 +147,34 @@ impl Shard {
             if running.is_some_and(|flight| flight.in_doubt)
                 && let Some(flight) = scheduler.leave(&mut self.fair, first, 0)
             {
-                self.judge_in_doubt(turn, handle, flight, lost);
+                self.judge_in_doubt(turn, handle, flight, unreported);
             }
         }
         most
     }
 
-    fn judge_in_doubt(&mut self, turn: &mut Turn, handle: Handle, flight: InFlight, lost: bool) {
+    fn judge_in_doubt(
+        &mut self,
+        turn: &mut Turn,
+        handle: Handle,
+        flight: InFlight,
+        unreported: Unreported,
+    ) {
         let now = turn.now;
         let scheduler = self.schedulers.expect_mut(handle);
         let InFlight { span, attempt, .. } = &flight;
         let history = scheduler.histories.get(&span.first).copied();
         let mut history = history.unwrap_or_default();
-        let began = lost && flight.recorded;
+        let may_have_begun = unreported == Unreported::MayHaveBegun;
+        // Without a row it has run for a moment at most: no loss is counted.
+        let began = may_have_begun && flight.recorded;
         history.losses += u32::from(began);
         if let Some((outcome, code, message)) = flight.end_in_doubt(now, began, history.losses) {
             let ending = Ending::idle(outcome, *attempt, now, code, message);
             return self.finish(turn, handle, span, ending);
         }
-        if lost || flight.recorded {
-            // What may have run has spent its number, for later owners too.
+        if may_have_begun || flight.recorded {
+            // Its attempt number may have been used, so no later owner may give it again.
             history.attempt = *attempt;
             scheduler.histories.insert(span.first, history);
             let what = if began {

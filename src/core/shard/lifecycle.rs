@@ -1,22 +1,26 @@
-//! What a caller does to a scheduler as a whole: release, update, pause, resume; and cancelling one
-//! task.
+//! What a caller does to a scheduler as a whole: release, update, pause, resume.
 
-use super::finish::Ending;
 use crate::core::{
-    Attempt, Handle, Outcome, Reject, ReleaseMode, Reply, SchedulerState, Seq, SettingsField,
-    Shard, TaskRef, Turn, Update, scheduler::queue::span::Span,
+    Handle, ReleaseMode, Reply, SchedulerState, Seq, SettingsField, Shard, Turn, Update,
 };
 use std::sync::Arc;
 
+/// Who releases a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Releaser {
+    Caller,
+    /// Nobody has used it for too long.
+    IdleTimeout,
+}
+
 impl Shard {
     /// Takes no more tasks; the unfinished ones finish or are cancelled. CANCEL may follow FINISH.
-    /// `abandoned`: nobody asked for it.
     pub(crate) fn release(
         &mut self,
         turn: &mut Turn,
         handle: Handle,
         mode: ReleaseMode,
-        abandoned: bool,
+        by: Releaser,
     ) -> Reply {
         let scheduler = self.schedulers.expect_mut(handle);
         let already = scheduler.image.state != SchedulerState::Open;
@@ -27,9 +31,8 @@ impl Shard {
             scheduler.image.state = SchedulerState::Releasing;
             scheduler.image.release_mode = Some(mode);
             scheduler.image.released_at.get_or_insert(turn.now);
-            // A caller who releases with FINISH wants the remaining tasks to run. An abandoned
-            // scheduler stays paused.
-            scheduler.image.paused &= abandoned;
+            // A caller who releases with FINISH wants the remaining tasks to run.
+            scheduler.image.paused &= by != Releaser::Caller;
             let (namespace, halt) = (
                 scheduler.share.namespace,
                 scheduler.image.halt.as_ref().map(|halt| halt.order),
@@ -116,63 +119,5 @@ impl Shard {
             self.record(turn, handle);
         }
         Reply::Scheduler(Box::new(view))
-    }
-
-    /// A waiting task ends at once and never starts; a running one is stopped, and its report says
-    /// what came first.
-    pub(crate) fn cancel(&mut self, turn: &mut Turn, handle: Handle, place: TaskRef) -> Reply {
-        let TaskRef { seq, order } = place;
-        let scheduler = self.schedulers.expect_mut(handle);
-        if seq.0 < 1 || seq > scheduler.highest_seq {
-            return Reply::Rejected(Reject::UnknownTask);
-        }
-        if let Some(flight) = scheduler.running.holding(seq) {
-            let first = flight.span.first;
-            self.stop(turn, handle, first);
-            return Reply::Cancelling {
-                running: true,
-                cancelled: false,
-            };
-        }
-        let spans = scheduler.queue.remove_of(order, seq, seq);
-        let cancelled = !spans.is_empty();
-        for span in spans {
-            self.end_waiting(
-                turn,
-                handle,
-                span,
-                Outcome::Cancelled,
-                "CANCELLED",
-                "cancelled before it ran",
-            );
-        }
-        Reply::Cancelling {
-            running: false,
-            cancelled,
-        }
-    }
-
-    /// Ends tasks that were taken out of the queue. Each one that has had attempts says which was
-    /// its last.
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn end_waiting(
-        &mut self,
-        turn: &mut Turn,
-        handle: Handle,
-        span: Span,
-        outcome: Outcome,
-        code: &str,
-        message: &str,
-    ) {
-        let histories = &self.schedulers.expect(handle).histories;
-        let parts: Vec<(Span, Attempt)> = span
-            .split_at(histories)
-            .into_iter()
-            .map(|(part, history)| (part, history.map_or(Attempt(0), |past| past.attempt)))
-            .collect();
-        for (part, attempt) in parts {
-            let ending = Ending::idle(outcome, attempt, turn.now, code, message);
-            self.finish(turn, handle, &part, ending);
-        }
     }
 }

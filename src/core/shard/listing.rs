@@ -6,13 +6,13 @@ use crate::core::{
     Attempt, Handle, Order, Phase, Reply, Seq, Shard, TaskRef, TaskState,
     scheduler::{
         Scheduler,
-        queue::{Queue, StartLimit, found_range::Piece},
+        queue::{Queue, StartLimit, found_range::FoundRange},
     },
 };
 use std::iter::Peekable;
 
-/// Pieces, newest first.
-type Pieces<'a> = Box<dyn Iterator<Item = Piece> + 'a>;
+/// Ranges, newest first.
+type Ranges<'a> = Box<dyn Iterator<Item = FoundRange> + 'a>;
 
 impl Shard {
     /// Where tasks stand; `None` for those that have ended.
@@ -39,9 +39,9 @@ impl Shard {
         let steps = self.limits.listing_steps;
         let scheduler = self.schedulers.expect_mut(handle);
         let newest = Seq(before.0.min(scheduler.highest_seq.0 + 1) - 1);
-        let pieces = match (phase, order) {
+        let ranges = match (phase, order) {
             (Phase::Done, _) => minus(
-                Box::new([Piece::new(Seq(1), newest)].into_iter()),
+                Box::new([FoundRange::new(Seq(1), newest)].into_iter()),
                 scheduler.unfinished(newest),
             ),
             (Phase::Blocked, None) => {
@@ -51,25 +51,25 @@ impl Shard {
             }
             _ => scheduler.of_phase(phase, order, newest),
         };
-        found(pieces, limit, steps)
+        found(ranges, limit, steps)
     }
 }
 
-/// The first `limit` tasks of `pieces`, and before which one to look on.
-fn found(mut pieces: Pieces<'_>, limit: usize, steps: usize) -> Reply {
+/// The first `limit` tasks of `ranges`, and before which one to look on.
+fn found(mut ranges: Ranges<'_>, limit: usize, steps: usize) -> Reply {
     let mut seqs = Vec::new();
     let mut looked_to = Seq(1);
     for _ in 0..steps {
-        let Some(piece) = pieces.next() else {
+        let Some(range) = ranges.next() else {
             return Reply::Selected { seqs, next: None };
         };
         seqs.extend(
-            (piece.first.0..=piece.last.0)
+            (range.first.0..=range.last.0)
                 .rev()
                 .map(Seq)
                 .take(limit - seqs.len()),
         );
-        looked_to = piece.first;
+        looked_to = range.first;
         if seqs.len() >= limit {
             looked_to = seqs.last().copied().unwrap_or(looked_to);
             break;
@@ -115,7 +115,7 @@ impl Scheduler {
 
     /// Unfinished tasks up to `newest` of a phase and of an order (`None`: of any; not for blocked
     /// ones).
-    fn of_phase(&self, phase: Phase, order: Option<Order>, newest: Seq) -> Pieces<'_> {
+    fn of_phase(&self, phase: Phase, order: Option<Order>, newest: Seq) -> Ranges<'_> {
         let of_order = move |of: Option<Order>| order.is_none() || of == order;
         match phase {
             Phase::Queued => self
@@ -128,11 +128,9 @@ impl Scheduler {
                     .range(..=newest)
                     .rev()
                     .filter(move |(_, flight)| of_order(flight.span.order));
-                Box::new(
-                    flights.map(move |(first, flight)| {
-                        Piece::new(*first, flight.span.last().min(newest))
-                    }),
-                )
+                Box::new(flights.map(move |(first, flight)| {
+                    FoundRange::new(*first, flight.span.last().min(newest))
+                }))
             }
             Phase::Retrying => Box::new(
                 self.queue
@@ -143,13 +141,13 @@ impl Scheduler {
                     .queue
                     .newest_of(order, newest)
                     .filter(move |_| !self.queue.opens(self.start_limit(), order));
-                let delayed: Pieces = Box::new(
+                let delayed: Ranges = Box::new(
                     self.queue
                         .newest_delayed(newest, move |d| !d.retry && of_order(d.span.order)),
                 );
                 merged(
                     waiting
-                        .map(|pieces| Box::new(pieces) as Pieces)
+                        .map(|ranges| Box::new(ranges) as Ranges)
                         .chain([delayed])
                         .collect(),
                 )
@@ -158,12 +156,12 @@ impl Scheduler {
         }
     }
 
-    fn unfinished(&self, newest: Seq) -> Pieces<'_> {
+    fn unfinished(&self, newest: Seq) -> Ranges<'_> {
         Box::new(
             self.ledger
                 .ranges
                 .up_to(newest)
-                .map(|(first, last)| Piece::new(first, last)),
+                .map(|(first, last)| FoundRange::new(first, last)),
         )
     }
 }
@@ -175,7 +173,7 @@ impl Queue {
         start_limit: StartLimit,
         order: Option<Order>,
         newest: Seq,
-    ) -> Pieces<'_> {
+    ) -> Ranges<'_> {
         let groups = [Some(None), self.current_order().map(Some)]
             .into_iter()
             .flatten();
@@ -183,40 +181,43 @@ impl Queue {
             groups.filter(|of| (order.is_none() || *of == order) && self.opens(start_limit, *of));
         merged(
             open.flat_map(|of| self.newest_of(of, newest))
-                .map(|pieces| Box::new(pieces) as Pieces)
+                .map(|ranges| Box::new(ranges) as Ranges)
                 .collect(),
         )
     }
 }
 
-/// Pieces of several sources that have no task in common.
-fn merged<'a>(sources: Vec<Pieces<'a>>) -> Pieces<'a> {
-    let mut sources: Vec<Peekable<Pieces<'a>>> =
+/// Ranges of several sources that have no task in common.
+fn merged<'a>(sources: Vec<Ranges<'a>>) -> Ranges<'a> {
+    let mut sources: Vec<Peekable<Ranges<'a>>> =
         sources.into_iter().map(Iterator::peekable).collect();
     Box::new(std::iter::from_fn(move || {
-        let at = (0..sources.len()).max_by_key(|at| sources[*at].peek().map(|piece| piece.last))?;
+        let at = (0..sources.len()).max_by_key(|at| sources[*at].peek().map(|range| range.last))?;
         sources[at].next()
     }))
 }
 
 /// The tasks of `all` that are not in `others`.
-fn minus<'a>(mut all: Pieces<'a>, others: Pieces<'a>) -> Pieces<'a> {
+fn minus<'a>(mut all: Ranges<'a>, others: Ranges<'a>) -> Ranges<'a> {
     let mut others = others.peekable();
-    let mut rest: Option<Piece> = None;
+    let mut rest: Option<FoundRange> = None;
     Box::new(std::iter::from_fn(move || {
-        let piece = rest.take().or_else(|| all.next())?;
-        let Some(cut) = others.peek().copied().filter(|cut| cut.last >= piece.first) else {
-            return Some(piece);
+        let range = rest.take().or_else(|| all.next())?;
+        let Some(cut) = others.peek().copied().filter(|cut| cut.last >= range.first) else {
+            return Some(range);
         };
-        // One that reaches below this piece may also hide a part of the next one.
-        if cut.first > piece.first {
+        // One that reaches below this range may also hide a part of the next one.
+        if cut.first > range.first {
             others.next();
-            rest = Some(Piece::new(
-                piece.first,
-                piece.last.min(Seq(cut.first.0 - 1)),
+            rest = Some(FoundRange::new(
+                range.first,
+                range.last.min(Seq(cut.first.0 - 1)),
             ));
         }
-        Some(Piece::new(cut.last.min(piece.last).plus(1), piece.last))
+        Some(FoundRange::new(
+            cut.last.min(range.last).plus(1),
+            range.last,
+        ))
     }))
 }
 
@@ -224,17 +225,17 @@ fn minus<'a>(mut all: Pieces<'a>, others: Pieces<'a>) -> Pieces<'a> {
 mod tests {
     use super::*;
 
-    fn pieces(of: &'static [(i64, i64)]) -> Pieces<'static> {
+    fn ranges(of: &'static [(i64, i64)]) -> Ranges<'static> {
         Box::new(
             of.iter()
-                .map(|(last, first)| Piece::new(Seq(*first), Seq(*last))),
+                .map(|(last, first)| FoundRange::new(Seq(*first), Seq(*last))),
         )
     }
 
     fn done(unfinished: &'static [(i64, i64)], newest: i64) -> Vec<i64> {
-        let all = Box::new([Piece::new(Seq(1), Seq(newest))].into_iter());
-        minus(all, pieces(unfinished))
-            .flat_map(|piece| (piece.first.0..=piece.last.0).rev())
+        let all = Box::new([FoundRange::new(Seq(1), Seq(newest))].into_iter());
+        minus(all, ranges(unfinished))
+            .flat_map(|range| (range.first.0..=range.last.0).rev())
             .collect()
     }
 
@@ -253,11 +254,11 @@ mod tests {
     #[test]
     fn what_is_taken_away_may_reach_over_several_pieces() {
         let left = minus(
-            pieces(&[(20, 16), (12, 10), (7, 5), (3, 3)]),
-            pieces(&[(18, 11), (9, 9), (6, 1)]),
+            ranges(&[(20, 16), (12, 10), (7, 5), (3, 3)]),
+            ranges(&[(18, 11), (9, 9), (6, 1)]),
         );
         let left: Vec<i64> = left
-            .flat_map(|piece| (piece.first.0..=piece.last.0).rev())
+            .flat_map(|range| (range.first.0..=range.last.0).rev())
             .collect();
         assert_eq!(left, [20, 19, 10, 7]);
     }

@@ -1,13 +1,10 @@
-//! GetScheduler and ExecAsync: opening a scheduler, and accepting tasks.
+//! ExecAsync: accepting the tasks of a call, all or none.
 
 use super::idempotency::Accepted;
 use crate::core::{
-    Caller, DoneNo, Handle, LateOrder, Order, Reject, Reply, Request, Run, SchedulerImage,
-    SchedulerState, Seq, Settings, Shard, Spec, SubmissionRecord, Submit, Time, Turn, Verb,
-    fairness::{
-        fair_share::FairShare,
-        quota::{Over, Usage},
-    },
+    Caller, DoneNo, Handle, LateOrder, Order, Reject, Reply, Request, Run, SchedulerState, Seq,
+    Settings, Shard, Spec, SubmissionRecord, Submit, Time, Turn, Verb,
+    fairness::quota::{Over, Usage},
     model::limits::{LIMIT_WAIT, Limit, REQUEST_MEMORY},
     scheduler::{Scheduler, body_sizes, queue::span::Span},
 };
@@ -22,55 +19,6 @@ struct NewTasks {
 }
 
 impl Shard {
-    pub(crate) fn open(
-        &mut self,
-        turn: &mut Turn,
-        caller: &Caller,
-        handle: Handle,
-        settings: &Arc<Settings>,
-        request: Option<Request>,
-    ) -> Reply {
-        self.forget_requests(turn.now);
-        let namespace = self.fair.namespace(&caller.namespace);
-        if let Some(request) = request
-            && let Some((handle, hash)) =
-                self.opened
-                    .get(namespace, request.id, turn.now - REQUEST_MEMORY)
-        {
-            return match self.schedulers.get(handle) {
-                _ if hash != request.hash => Reply::Rejected(Reject::RequestIdReused),
-                Some(scheduler) => Reply::Scheduler(Box::new(scheduler.view())),
-                None => Reply::Rejected(Reject::UnknownHandle),
-            };
-        }
-        if self.schedulers.get(handle).is_some() {
-            return Reply::Rejected(Reject::RequestIdReused);
-        }
-        if let Err(over) = self.quotas.may_open(namespace, &self.limits) {
-            return Shard::limit_reached(&caller.namespace, over);
-        }
-        let image = new_image(turn.now, caller, handle, settings, request);
-        self.create(turn, image);
-        let scheduler = self.schedulers.expect(handle);
-        Reply::Scheduler(Box::new(scheduler.view()))
-    }
-
-    /// Takes a new scheduler in, whoever opens it.
-    fn create(&mut self, turn: &mut Turn, image: SchedulerImage) {
-        let handle = image.handle;
-        let namespace = self.fair.namespace(&image.namespace);
-        self.quotas.opened(namespace);
-        if let Some(request) = image.request {
-            self.opened.insert(turn.now, namespace, request, handle);
-        }
-        let image = self.interner.share(image);
-        let share = FairShare::new(handle, namespace, image.settings.weight);
-        self.schedulers
-            .insert(Scheduler::new(image, share, turn.now));
-        self.checkpoint(turn, handle);
-        self.note_idle(turn.now, handle);
-    }
-
     /// The answer to a repeated submit whose scheduler has left memory.
     pub(crate) fn answered_before(
         &mut self,
@@ -284,28 +232,4 @@ fn with_defaults(run: &Run, settings: &Settings) -> Arc<Spec> {
         work: run.spec.work.clone(),
         options: run.spec.options.or(&settings.default_options),
     })
-}
-
-fn new_image(
-    now: Time,
-    caller: &Caller,
-    handle: Handle,
-    settings: &Arc<Settings>,
-    request: Option<Request>,
-) -> SchedulerImage {
-    SchedulerImage {
-        handle,
-        namespace: caller.namespace.clone(),
-        caller: caller.name.clone(),
-        request,
-        settings: settings.clone(),
-        state: SchedulerState::Open,
-        release_mode: None,
-        paused: false,
-        halt: None,
-        cancel_rest: None,
-        opened_at: now,
-        released_at: None,
-        checkpoint: Default::default(),
-    }
 }

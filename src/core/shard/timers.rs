@@ -5,6 +5,7 @@
 //! So a batch looks at a limited number of schedulers and wakes a limited number of spans; what
 //! yields records is done in slices.
 
+use super::lifecycle::Releaser;
 use crate::core::{Handle, Outcome, Shard, Time, Turn, scheduler::deadlines::Overdue};
 
 /// What a timer is about.
@@ -84,7 +85,7 @@ impl Shard {
         let scheduler = self.schedulers.expect_mut(handle);
         if scheduler.idle_at() <= turn.now {
             let mode = scheduler.abandon_mode();
-            self.release(turn, handle, mode, true);
+            self.release(turn, handle, mode, Releaser::IdleTimeout);
         }
     }
 

@@ -1,7 +1,7 @@
 //! What may still run somewhere after a takeover waits until it is known; nothing else does.
 
 use super::world::{NONE, World, free, order, plain};
-use crate::core::{AttemptEvent, Delivery, Outcome, ReleaseMode, Report};
+use crate::core::{AttemptEvent, Cancelling, Delivery, Outcome, ReleaseMode, Report, Unreported};
 use std::time::Duration;
 
 #[test]
@@ -17,7 +17,7 @@ fn what_may_still_run_is_not_started_before_it_is_cleared_and_new_tasks_do_not_w
     assert_eq!(w.running(s), [3, 4]);
     w.succeed(s, [3, 4]);
     assert_eq!(w.running(s), NONE);
-    w.clear(true);
+    w.clear(Unreported::MayHaveBegun);
     assert_eq!((w.attempt(s, 1), w.attempt(s, 2)), (2, 2));
 }
 
@@ -30,7 +30,7 @@ fn a_reported_attempt_goes_on_and_is_not_started_again() {
     w.running.clear();
     w.take_over();
     w.reported(&[survivor]);
-    w.clear(true);
+    w.clear(Unreported::MayHaveBegun);
     assert_eq!((w.attempt(s, 1), w.attempt(s, 2)), (1, 2));
     w.succeed(s, [2, 1]);
     assert_eq!(w.running(s), [3], "the barrier has held, and opens");
@@ -53,7 +53,7 @@ fn when_everybody_has_reported_nothing_counts_as_lost() {
     );
     w.running.clear();
     w.take_over();
-    w.clear(false);
+    w.clear(Unreported::NotBegun);
     assert_eq!(
         (w.attempt(s, 1), w.attempt(s, 2)),
         (2, 1),
@@ -83,7 +83,7 @@ fn an_at_most_once_task_that_nobody_reports_ends_lost_and_a_reported_one_goes_on
     w.take_over();
     w.reported(&[survivor]);
     assert_eq!(w.outcomes(s), [], "it may still be reported");
-    w.clear(true);
+    w.clear(Unreported::MayHaveBegun);
     assert_eq!(w.outcomes(s), [(1, Outcome::Exhausted)]);
     w.succeed(s, [2]);
     assert_eq!(w.outcome(s, 2), Some(Outcome::Succeeded));
@@ -98,7 +98,7 @@ fn tasks_in_doubt_hold_the_limit_of_their_scheduler() {
     w.take_over();
     w.submit(s, [free()]);
     assert_eq!(w.running(s), NONE);
-    w.clear(true);
+    w.clear(Unreported::MayHaveBegun);
     assert_eq!(w.running(s), [1, 2]);
 }
 
@@ -112,12 +112,12 @@ fn a_task_in_doubt_that_is_cancelled_is_stopped_when_it_is_reported_and_cancelle
     w.take_over();
     assert_eq!(
         (w.cancel(s, 1), w.cancel(s, 2)),
-        ((true, false), (true, false))
+        (Cancelling::Stopping, Cancelling::Stopping)
     );
     w.stops.clear();
     w.reported(&[survivor]);
     assert_eq!(w.stops, [(1, 1)]);
-    w.clear(true);
+    w.clear(Unreported::MayHaveBegun);
     assert_eq!(w.outcomes(s), [(2, Outcome::Cancelled)]);
     w.report(s, 1, Report::Stopped);
     assert_eq!(w.outcome(s, 1), Some(Outcome::Cancelled));
@@ -131,7 +131,7 @@ fn a_report_that_comes_too_late_is_answered_with_stop_and_changes_nothing() {
     let zombie = w.assignment(s, 1).clone();
     w.running.clear();
     w.take_over();
-    w.clear(true);
+    w.clear(Unreported::MayHaveBegun);
     w.stops.clear();
     let running = w.running.clone();
     w.reported(&[zombie]);
@@ -168,7 +168,7 @@ fn a_task_that_waited_for_its_time_has_a_row_and_is_in_doubt_wherever_it_stands(
     w.take_over();
     w.commands([]);
     assert_eq!(w.running(s), NONE);
-    w.clear(true);
+    w.clear(Unreported::MayHaveBegun);
     assert_eq!(w.attempt(s, 4), 2);
 }
 
@@ -184,7 +184,7 @@ fn a_deadline_that_passes_while_nobody_knows_ends_the_task_when_it_is_known_not_
     w.take_over();
     w.seconds(5.0);
     assert_eq!(w.outcomes(s), []);
-    w.clear(true);
+    w.clear(Unreported::MayHaveBegun);
     assert_eq!(w.outcomes(s), [(1, Outcome::TimedOut)]);
 }
 
@@ -196,7 +196,7 @@ fn releasing_everything_cancels_what_is_in_doubt() {
     w.running.clear();
     w.take_over();
     w.release(s, ReleaseMode::Cancel);
-    w.clear(true);
+    w.clear(Unreported::MayHaveBegun);
     assert_eq!(w.outcomes(s).len(), 3);
     assert_eq!(w.running(s), NONE);
 }
@@ -212,7 +212,7 @@ fn a_task_that_was_given_back_has_lost_nothing() {
     }
     w.running.clear();
     w.take_over();
-    w.clear(false);
+    w.clear(Unreported::NotBegun);
     assert_eq!(w.outcomes(s), []);
     w.succeed(s, [1]);
     assert_eq!(w.outcomes(s), [(1, Outcome::Succeeded)]);

@@ -4,7 +4,7 @@
 use super::world::{World, free, on_failure, order, plain, sql};
 use crate::core::{
     Command, Delivery, DoneNo, Epoch, Handle, OnFailure, Order, Outcome, ReleaseMode, Reply,
-    Report, Seq, TaskOptions, Time, Until, Verb, model::limits::Limits,
+    Report, Seq, TaskOptions, Time, Unreported, Until, Verb, model::limits::Limits,
     scheduler::queue::steps::steps_of,
 };
 use std::time::Duration;
@@ -164,7 +164,7 @@ fn what_is_in_doubt_is_judged_a_few_at_a_time_and_the_answer_comes_last() {
     assert_eq!(in_doubt(&w), 500);
     let cleared = Command::Cleared {
         work: Some(sql()),
-        lost: true,
+        unreported: Unreported::MayHaveBegun,
         since: Epoch(0),
     };
     let mut left = 500;
@@ -202,7 +202,7 @@ fn a_report_about_a_task_that_is_cleared_and_not_judged_yet_comes_too_late() {
     let late = w.assignment(last, 1).clone();
     w.running.clear();
     w.take_over();
-    w.clear(true);
+    w.clear(Unreported::MayHaveBegun);
     w.stops.clear();
     w.reported(&[late]);
     assert_eq!(w.stops, [(1, 1)]);

@@ -1,4 +1,4 @@
-//! Whose bodies are read ahead (design section 6): what may start next, of every kind.
+//! Whose bodies are read ahead: those of the tasks that may start next, of every kind.
 
 use super::world::{Task, World, free, order, plain};
 use crate::core::Work;

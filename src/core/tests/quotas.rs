@@ -7,7 +7,7 @@ use crate::core::{
     Until, Verb,
     model::limits::{Limit, Limits},
 };
-use std::{sync::Arc, time::Duration};
+use std::{iter, sync::Arc, time::Duration};
 
 /// The limit that a call ran into, its value and the seconds to wait.
 type Refused = Option<(Limit, i64, Option<f64>)>;
@@ -56,6 +56,11 @@ fn open(w: &mut World, namespace: &str) -> Refused {
         Some(Reply::Rejected(reject)) => refused::<()>(Err(reject)),
         _ => None,
     }
+}
+
+/// Nothing runs, so whatever is submitted stays.
+fn limited(limits: Limits) -> World {
+    World::limited(0, limits)
 }
 
 /// Tests' bodies are shorter than a KiB, so each counts as one.
@@ -118,7 +123,7 @@ fn a_crash_forgets_no_byte_and_invents_none() {
 
 #[test]
 fn a_call_that_can_never_fit_is_not_asked_to_wait() {
-    let mut w = World::limited(0, kib(4));
+    let mut w = limited(kib(4));
     let s = w.open(plain);
     assert_eq!(
         submit(&mut w, s, (0..5).map(|_| free())),
@@ -126,68 +131,64 @@ fn a_call_that_can_never_fit_is_not_asked_to_wait() {
     );
 }
 
-#[test]
-fn a_namespace_submits_at_its_rate_and_saves_up_a_second() {
-    let mut w = World::limited(
-        0,
-        Limits {
-            submit_rate: Some(10),
-            ..Limits::default()
-        },
-    );
+/// A namespace that may submit ten tasks a second, and its scheduler.
+fn ten_a_second() -> (World, Handle) {
+    let mut w = limited(Limits {
+        submit_rate: Some(10),
+        ..Limits::default()
+    });
     let s = w.open(plain);
     w.seconds(100.0);
-    let tasks = |count: usize| std::iter::repeat_n(free(), count);
-    let refused = |seconds: f64| Some((Limit::SubmitRate, 10, Some(seconds)));
+    (w, s)
+}
+
+fn over_rate(seconds: f64) -> Refused {
+    Some((Limit::SubmitRate, 10, Some(seconds)))
+}
+
+fn tasks(count: usize) -> impl Iterator<Item = Task> {
+    iter::repeat_n(free(), count)
+}
+
+#[test]
+fn a_namespace_submits_at_its_rate_and_saves_up_a_second() {
+    let (mut w, s) = ten_a_second();
     assert_eq!(submit(&mut w, s, tasks(10)), None);
-    assert_eq!(submit(&mut w, s, tasks(5)), refused(0.5));
+    assert_eq!(submit(&mut w, s, tasks(5)), over_rate(0.5));
     w.seconds(0.4);
     assert_eq!(
         submit(&mut w, s, tasks(5)),
-        refused(0.1),
+        over_rate(0.1),
         "a refusal costs nothing"
     );
     assert_eq!(submit(&mut w, s, tasks(4)), None, "a smaller call fits");
-    assert_eq!(submit(&mut w, s, tasks(1)), refused(0.1));
+    assert_eq!(submit(&mut w, s, tasks(1)), over_rate(0.1));
 }
 
 #[test]
 fn a_call_above_the_rate_is_taken_whole_when_a_second_is_saved_up_and_the_next_ones_pay_for_it() {
-    let mut w = World::limited(
-        0,
-        Limits {
-            submit_rate: Some(10),
-            ..Limits::default()
-        },
-    );
-    let s = w.open(plain);
-    w.seconds(100.0);
-    let tasks = |count: usize| std::iter::repeat_n(free(), count);
-    let refused = |seconds: f64| Some((Limit::SubmitRate, 10, Some(seconds)));
+    let (mut w, s) = ten_a_second();
     assert_eq!(submit(&mut w, s, tasks(1)), None);
     assert_eq!(
         submit(&mut w, s, tasks(50)),
-        refused(0.1),
+        over_rate(0.1),
         "not on top of what was used within the second"
     );
     w.seconds(0.1);
     assert_eq!(submit(&mut w, s, tasks(50)), None);
-    assert_eq!(submit(&mut w, s, tasks(1)), refused(4.1));
+    assert_eq!(submit(&mut w, s, tasks(1)), over_rate(4.1));
     w.seconds(4.0);
-    assert_eq!(submit(&mut w, s, tasks(1)), refused(0.1));
+    assert_eq!(submit(&mut w, s, tasks(1)), over_rate(0.1));
     w.seconds(0.1);
     assert_eq!(submit(&mut w, s, tasks(1)), None);
 }
 
 #[test]
 fn distinct_unfinished_orders_are_limited_and_nothing_else_counts_as_one() {
-    let mut w = World::limited(
-        0,
-        Limits {
-            unfinished_orders: 3,
-            ..Limits::default()
-        },
-    );
+    let mut w = limited(Limits {
+        unfinished_orders: 3,
+        ..Limits::default()
+    });
     let s = w.open(plain);
     let runs = || [order(1), free(), order(2), order(1), free(), order(2)];
     assert_eq!(submit(&mut w, s, runs()), None);
@@ -214,13 +215,10 @@ fn distinct_unfinished_orders_are_limited_and_nothing_else_counts_as_one() {
 
 #[test]
 fn over_an_hour_a_namespace_gets_its_rate_and_no_more() {
-    let mut w = World::limited(
-        0,
-        Limits {
-            submit_rate: Some(7),
-            ..Limits::default()
-        },
-    );
+    let mut w = limited(Limits {
+        submit_rate: Some(7),
+        ..Limits::default()
+    });
     let s = w.open(plain);
     let mut accepted = 0;
     for _ in 0..36_000 {
@@ -232,14 +230,11 @@ fn over_an_hour_a_namespace_gets_its_rate_and_no_more() {
 
 #[test]
 fn a_repeated_call_is_answered_whatever_the_limits_say() {
-    let mut w = World::limited(
-        0,
-        Limits {
-            submit_rate: Some(1),
-            queued_tasks: 2,
-            ..Limits::default()
-        },
-    );
+    let mut w = limited(Limits {
+        submit_rate: Some(1),
+        queued_tasks: 2,
+        ..Limits::default()
+    });
     let s = w.open(plain);
     let first = w
         .try_submit(s, request(1, 1), [free(), free()])
@@ -250,13 +245,10 @@ fn a_repeated_call_is_answered_whatever_the_limits_say() {
 
 #[test]
 fn streams_are_counted_while_they_are_open() {
-    let mut w = World::limited(
-        0,
-        Limits {
-            streams: 2,
-            ..Limits::default()
-        },
-    );
+    let mut w = limited(Limits {
+        streams: 2,
+        ..Limits::default()
+    });
     let (s, t) = (w.open(plain), w.open(plain));
     assert_eq!((watch(&mut w, s), watch(&mut w, t)), (None, None));
     assert_eq!(watch(&mut w, s), Some((Limit::Streams, 2, Some(1.0))));
@@ -266,13 +258,10 @@ fn streams_are_counted_while_they_are_open() {
 
 #[test]
 fn streams_that_outlive_a_core_give_nothing_back_twice() {
-    let mut w = World::limited(
-        0,
-        Limits {
-            streams: 1,
-            ..Limits::default()
-        },
-    );
+    let mut w = limited(Limits {
+        streams: 1,
+        ..Limits::default()
+    });
     let s = w.open(plain);
     watch(&mut w, s);
     w.rebuild();
@@ -290,7 +279,7 @@ fn one_namespace_at_its_limits_takes_nothing_from_another() {
         streams: 1,
         ..Limits::default()
     };
-    let mut w = World::limited(0, limits);
+    let mut w = limited(limits);
     for namespace in ["default", "other"] {
         assert_eq!(open(&mut w, namespace), None);
         assert_eq!(

@@ -1,7 +1,7 @@
 //! What survives a crash.
 
 use super::world::{NONE, World, error, free, on_failure, order, plain};
-use crate::core::{AttemptEvent, OnFailure, Outcome, Report, model::limits::Limits};
+use crate::core::{AttemptEvent, OnFailure, Outcome, Report, Unreported, model::limits::Limits};
 
 #[test]
 fn orders_limits_and_numbers_go_on_after_a_crash() {
@@ -105,11 +105,11 @@ fn attempts_are_told_apart_by_their_numbers_when_a_later_clock_was_behind() {
     w.now = w.now - std::time::Duration::from_secs(1);
     w.running.clear();
     w.take_over();
-    w.clear(false);
+    w.clear(Unreported::NotBegun);
     assert_eq!(w.view(s).counts.running, 0);
     w.take_over();
     assert_eq!(w.view(s).counts.running, 0, "it was given back");
-    w.clear(true);
+    w.clear(Unreported::MayHaveBegun);
     assert_eq!(w.outcomes(s), []);
 }
 

@@ -1,7 +1,7 @@
 //! Attempts, retries and losses.
 
 use super::world::{NONE, World, error, free, order, plain};
-use crate::core::{AttemptEvent, Delivery, Outcome, Report, Verb};
+use crate::core::{AttemptEvent, Cancelling, Delivery, Outcome, Report, Verb};
 
 #[test]
 fn a_failed_attempt_is_repeated_after_its_backoff_up_to_max_attempts() {
@@ -140,10 +140,14 @@ fn a_waiting_a_running_and_an_ended_task_can_be_cancelled() {
     let mut w = World::new(1);
     let s = w.open(plain);
     w.submit(s, [free(), free()]);
-    assert_eq!(w.cancel(s, 2), (false, true));
+    assert_eq!(w.cancel(s, 2), Cancelling::Cancelled);
     assert_eq!(w.outcomes(s), [(2, Outcome::Cancelled)]);
-    assert_eq!(w.cancel(s, 1), (true, false));
-    assert_eq!(w.cancel(s, 1), (true, false), "asking again is no error");
+    assert_eq!(w.cancel(s, 1), Cancelling::Stopping);
+    assert_eq!(
+        w.cancel(s, 1),
+        Cancelling::Stopping,
+        "asking again is no error"
+    );
     assert_eq!(w.stops, [(1, 1)]);
     w.report(
         s,
@@ -154,7 +158,7 @@ fn a_waiting_a_running_and_an_ended_task_can_be_cancelled() {
         },
     );
     assert_eq!(w.outcome(s, 1), Some(Outcome::Cancelled));
-    assert_eq!(w.cancel(s, 1), (false, false));
+    assert_eq!(w.cancel(s, 1), Cancelling::Ended);
 }
 
 #[test]
@@ -174,7 +178,7 @@ fn a_task_that_waits_for_its_retry_can_be_cancelled() {
     w.submit(s, [free().with(|o| o.retry.max_attempts = Some(2))]);
     w.fail(s, 1);
     assert_eq!(w.view(s).counts.retrying, 1);
-    assert_eq!(w.cancel(s, 1), (false, true));
+    assert_eq!(w.cancel(s, 1), Cancelling::Cancelled);
     w.seconds(5.0);
     assert_eq!(w.running(s), NONE);
 }

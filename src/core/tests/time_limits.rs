@@ -1,7 +1,7 @@
 //! Timeouts and deadlines.
 
 use super::world::{NONE, World, error, free, order, plain};
-use crate::core::{Outcome, Report, TimeLimit, model::limits::Limits};
+use crate::core::{Outcome, Report, TimeLimit, Unreported, model::limits::Limits};
 use std::time::Duration;
 
 fn deadline(seconds: u64) -> impl FnOnce(&mut crate::core::TaskOptions) {
@@ -122,7 +122,7 @@ fn a_backlog_whose_deadlines_have_passed_ends_in_slices_and_nothing_of_it_starts
         assert_eq!(w.running(s), NONE, "after {ended}");
         if ended == 3 * i64::from(Limits::DEFAULT.slice) {
             w.take_over();
-            w.clear(false);
+            w.clear(Unreported::NotBegun);
         }
         w.commands([]);
         assert_eq!(

@@ -7,9 +7,9 @@ mod tasks;
 pub(crate) use tasks::*;
 
 use crate::core::{
-    Action, Assignment, Attempt, Caller, Command, Completion, CoreStatus, Handle, Namespace,
-    Outcome, Output, Progress, Reject, ReleaseMode, Reply, Report, Request, SchedulerView, Seq,
-    Settings, SettingsField, Shard, ShardId, Ticket, Time, Update, Verb, Work,
+    Action, Assignment, Attempt, Caller, Cancelling, Command, Completion, CoreStatus, Handle,
+    Namespace, Outcome, Output, Progress, Reject, ReleaseMode, Reply, Report, Request,
+    SchedulerView, Seq, Settings, SettingsField, Shard, ShardId, Ticket, Time, Update, Verb, Work,
     model::limits::Limits,
 };
 use remembered::Remembered;
@@ -20,16 +20,16 @@ use std::{sync::Arc, time::Duration};
 pub(crate) struct World {
     pub shard: Shard,
     pub now: Time,
-    /// Released assignments that were not reported yet.
+    /// Assignments that were handed out and have not been reported.
     pub running: Vec<Assignment>,
-    /// Assignments to be stopped: first task and attempt.
+    /// Assignments that the core has asked to stop: first task and attempt.
     pub stops: Vec<(i64, i32)>,
     pub remembered: Remembered,
-    /// Outcomes of the last batch.
+    /// How many tasks the last batch ended.
     pub last_batch: i64,
-    /// The same: first task, how many, and their last attempt.
+    /// Those tasks, in ranges: the first, how many, and their last attempt.
     pub last_done: Vec<(i64, u32, i32)>,
-    /// Rows of the last batch.
+    /// How many rows the last batch wrote.
     pub last_rows: usize,
     slots: u32,
     limits: Limits,
@@ -340,10 +340,9 @@ impl World {
         view(self.call(handle, Verb::Update(Arc::new(update))))
     }
 
-    /// Whether it is being stopped, and whether it was cancelled by this call.
-    pub(crate) fn cancel(&mut self, handle: Handle, seq: i64) -> (bool, bool) {
+    pub(crate) fn cancel(&mut self, handle: Handle, seq: i64) -> Cancelling {
         match self.call(handle, Verb::Cancel(self.remembered.place(handle, seq))) {
-            Reply::Cancelling { running, cancelled } => (running, cancelled),
+            Reply::Cancelling(cancelling) => cancelling,
             other => panic!("a cancel was answered with {other:?}"),
         }
     }

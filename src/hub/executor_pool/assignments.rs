@@ -5,7 +5,7 @@
 
 use super::{Effect, Pool};
 use crate::{
-    core::{Command, Completion, Report, Running, TaskError, Work},
+    core::{Command, Completion, Report, Running, TaskError, Unreported, Work},
     executor_protocol::{HeldAssignment, Host, Instruction, Token},
 };
 use rustc_hash::FxHashSet;
@@ -58,8 +58,8 @@ impl Pool {
             return;
         };
         member.busy.clear();
-        let is_its = |given: &&Given| given.host == host && !given.over;
-        for given in self.given.values().filter(is_its) {
+        let occupies = |given: &&Given| given.host == host && !given.over;
+        for given in self.given.values().filter(occupies) {
             member.occupy(&given.work);
         }
     }
@@ -70,11 +70,8 @@ impl Pool {
         let Some(before) = self.given.insert(key, given) else {
             return;
         };
-        let is_it = |(_, member): &(_, &mut _)| -> bool {
-            let member: &super::Member = member;
-            member.host == before.host
-        };
-        let Some((id, member)) = self.members.iter_mut().find(is_it) else {
+        let mut members = self.members.iter_mut();
+        let Some((id, member)) = members.find(|(_, member)| member.host == before.host) else {
             return;
         };
         let instruction = if before.over {
@@ -95,21 +92,24 @@ impl Pool {
         });
     }
 
-    /// Ends what a fenced executor was given of this kind, none of which runs any more. `began`:
-    /// some of it may have run.
-    pub(crate) fn end_fenced(&mut self, host: Host, work: &Work, began: bool) {
-        let report = if began { lost() } else { Report::NotStarted };
+    /// Ends what a fenced executor was given of this kind and has not reported. None of it runs any
+    /// more.
+    pub(crate) fn end_fenced(&mut self, host: Host, work: &Work, unreported: Unreported) {
+        let report = match unreported {
+            Unreported::NotBegun => Report::NotStarted,
+            Unreported::MayHaveBegun => lost(),
+        };
         self.end(&report, |given| given.host == host && given.work == *work);
     }
 
     /// The kinds of work an executor was given.
     pub(crate) fn given_to(&self, host: Host) -> impl Iterator<Item = Work> {
-        let its = self.given.values().filter(move |given| given.host == host);
-        its.map(|given| given.work.clone())
+        let given = self.given.values().filter(move |given| given.host == host);
+        given.map(|given| given.work.clone())
     }
 
     /// Ends what was given out and is not over, in place of whoever had it.
-    fn end(&mut self, report: &Report, hit: impl Fn(&Given) -> bool) {
+    fn end(&mut self, report: &Report, ends: impl Fn(&Given) -> bool) {
         let ended = self.now;
         let end = |given: &mut Given| {
             given.over = true;
@@ -134,7 +134,7 @@ impl Pool {
         let open = self
             .given
             .values_mut()
-            .filter(|given| !given.over && hit(given));
+            .filter(|given| !given.over && ends(given));
         let mut over: Vec<Completion> = open.map(end).collect();
         over.sort_unstable_by_key(|completion| (completion.handle, completion.first));
         let tell = |completion| Effect::Command(Command::Completed(vec![completion]));

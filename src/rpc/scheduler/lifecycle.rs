@@ -7,7 +7,7 @@ use crate::{
     rpc::{convert, errors},
 };
 use rallypoint_client::api;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 use tonic::Status;
 
 /// Pause between checks of a waiting release, while what a halt blocks is cancelled in slices.
@@ -17,19 +17,60 @@ impl Schedulers {
     pub(super) async fn open(
         &self,
         caller: Caller,
-        request: &api::GetSchedulerRequest,
-    ) -> Result<api::Scheduler, Status> {
-        let (settings, request) = validate::get_scheduler(request)?;
-        self.scheduler(
-            caller,
-            self.coordinator.new_handle(),
-            Verb::Open { settings, request },
-        )
-        .await
+        request: Arc<api::GetSchedulerRequest>,
+    ) -> Result<api::GetSchedulerResponse, Status> {
+        let (settings, request) = validate::get_scheduler(&request)?;
+        let handle = self.coordinator.new_handle();
+        let verb = Verb::Open { settings, request };
+        let scheduler = Some(self.scheduler(caller, handle, verb).await?);
+        Ok(api::GetSchedulerResponse { scheduler })
     }
 
-    /// Commands that are answered with the scheduler: open, describe, update, pause, resume.
-    pub(super) async fn scheduler(
+    pub(super) async fn describe(
+        &self,
+        caller: Caller,
+        request: Arc<api::DescribeSchedulerRequest>,
+    ) -> Result<api::DescribeSchedulerResponse, Status> {
+        let handle = validate::handle(&request.handle)?;
+        let scheduler = Some(self.scheduler(caller, handle, Verb::Describe).await?);
+        Ok(api::DescribeSchedulerResponse { scheduler })
+    }
+
+    pub(super) async fn update(
+        &self,
+        caller: Caller,
+        request: Arc<api::UpdateSchedulerRequest>,
+    ) -> Result<api::UpdateSchedulerResponse, Status> {
+        let (handle, update) = validate::update(Arc::unwrap_or_clone(request))?;
+        let verb = Verb::Update(update);
+        let scheduler = Some(self.scheduler(caller, handle, verb).await?);
+        Ok(api::UpdateSchedulerResponse { scheduler })
+    }
+
+    pub(super) async fn pause(
+        &self,
+        caller: Caller,
+        request: Arc<api::PauseSchedulerRequest>,
+    ) -> Result<api::PauseSchedulerResponse, Status> {
+        let handle = validate::handle(&request.handle)?;
+        let scheduler = Some(self.scheduler(caller, handle, Verb::Pause).await?);
+        Ok(api::PauseSchedulerResponse { scheduler })
+    }
+
+    pub(super) async fn resume(
+        &self,
+        caller: Caller,
+        request: Arc<api::ResumeSchedulerRequest>,
+    ) -> Result<api::ResumeSchedulerResponse, Status> {
+        let handle = validate::handle(&request.handle)?;
+        let ignore_failures = request.ignore_failures;
+        let verb = Verb::Resume { ignore_failures };
+        let scheduler = Some(self.scheduler(caller, handle, verb).await?);
+        Ok(api::ResumeSchedulerResponse { scheduler })
+    }
+
+    /// Commands that are answered with the scheduler.
+    async fn scheduler(
         &self,
         caller: Caller,
         handle: Handle,
@@ -44,9 +85,9 @@ impl Schedulers {
     pub(super) async fn release(
         &self,
         caller: Caller,
-        request: &api::ReleaseSchedulerRequest,
+        request: Arc<api::ReleaseSchedulerRequest>,
     ) -> Result<api::ReleaseSchedulerResponse, Status> {
-        let (handle, mode) = validate::release(request)?;
+        let (handle, mode) = validate::release(&request)?;
         let (already_released, mut pending, mut done_no) =
             self.released(&caller, handle, mode).await?;
         while request.wait && pending > 0 {

@@ -9,6 +9,7 @@ use crate::{
 use futures_util::{StreamExt, stream};
 use prost::Message;
 use rallypoint_client::api;
+use std::sync::Arc;
 use tonic::Status;
 
 /// Size at which a page ends.
@@ -20,9 +21,9 @@ impl Schedulers {
     pub(super) async fn schedulers(
         &self,
         caller: Caller,
-        request: &api::ListSchedulersRequest,
+        request: Arc<api::ListSchedulersRequest>,
     ) -> Result<api::ListSchedulersResponse, Status> {
-        let query = ListSchedulers::new(request, &caller.namespace)?;
+        let query = ListSchedulers::new(&request, &caller.namespace)?;
         let images = self
             .reader
             .schedulers(

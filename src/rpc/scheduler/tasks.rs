@@ -5,13 +5,18 @@
 
 use super::{Schedulers, listing::MAX_PAGE_BYTES};
 use crate::{
-    core::{Attempt, Caller, Handle, Phase, Reply, Seq, TaskId, TaskRef, TaskState, Verb},
+    core::{
+        Attempt, Caller, Cancelling, Handle, Phase, Reply, Seq, TaskId, TaskRef, TaskState, Verb,
+    },
     journal::{StoredTask, TaskPage},
-    rpc::{convert, errors, validate::ListTasks},
+    rpc::{
+        convert, errors,
+        validate::{self, ListTasks},
+    },
 };
 use prost::Message;
 use rallypoint_client::api;
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 use tonic::Status;
 
 /// States of unfinished tasks.
@@ -26,8 +31,9 @@ impl Schedulers {
     pub(super) async fn cancel(
         &self,
         caller: Caller,
-        id: TaskId,
+        request: Arc<api::CancelTaskRequest>,
     ) -> Result<api::CancelTaskResponse, Status> {
+        let id = validate::task_id(request.id.as_ref())?;
         let done = |outcome| api::CancelTaskResponse {
             state: api::TaskState::Done.into(),
             outcome,
@@ -48,14 +54,12 @@ impl Schedulers {
             )
             .await?
         {
-            Reply::Cancelling { running: true, .. } => Ok(api::CancelTaskResponse {
+            Reply::Cancelling(Cancelling::Stopping) => Ok(api::CancelTaskResponse {
                 state: api::TaskState::Running.into(),
                 outcome: 0,
             }),
-            Reply::Cancelling {
-                cancelled: true, ..
-            } => Ok(done(api::Outcome::Cancelled.into())),
-            Reply::Cancelling { .. } => {
+            Reply::Cancelling(Cancelling::Cancelled) => Ok(done(api::Outcome::Cancelled.into())),
+            Reply::Cancelling(Cancelling::Ended) => {
                 let outcomes = self
                     .reader
                     .outcomes(id.handle, &[id.seq])
@@ -68,7 +72,12 @@ impl Schedulers {
         }
     }
 
-    pub(super) async fn task(&self, caller: Caller, id: TaskId) -> Result<api::TaskView, Status> {
+    pub(super) async fn task(
+        &self,
+        caller: Caller,
+        request: Arc<api::GetTaskRequest>,
+    ) -> Result<api::GetTaskResponse, Status> {
+        let id = validate::task_id(request.id.as_ref())?;
         let Some(mut task) = self
             .reader
             .task(id.handle, id.seq)
@@ -80,12 +89,9 @@ impl Schedulers {
         let states = self
             .states(&caller, id.handle, std::slice::from_mut(&mut task))
             .await?;
-        Ok(convert::task_view(
-            id.handle,
-            &task,
-            states.get(&id.seq).copied(),
-            true,
-        ))
+        let state = states.get(&id.seq).copied();
+        let task = Some(convert::task_view(id.handle, &task, state, true));
+        Ok(api::GetTaskResponse { task })
     }
 
     /// Why the journal has no row: the task never existed, or it is past its retention.
@@ -110,9 +116,9 @@ impl Schedulers {
     pub(super) async fn tasks(
         &self,
         caller: Caller,
-        request: &api::ListTasksRequest,
+        request: Arc<api::ListTasksRequest>,
     ) -> Result<api::ListTasksResponse, Status> {
-        let query = ListTasks::new(request, &caller.namespace)?;
+        let query = ListTasks::new(&request, &caller.namespace)?;
         let mut list = api::ListTasksResponse::default();
         let mut before = query.before;
         let mut bytes = 0;

@@ -7,7 +7,7 @@ use super::{
     rows::Rows,
 };
 use rallypoint::core::{
-    Caller, Checkpoint, DoneNo, Handle, Order, Outcome, Reject, ReleaseMode, Request,
+    Caller, Cancelling, Checkpoint, DoneNo, Handle, Order, Outcome, Reject, ReleaseMode, Request,
     SchedulerImage, SchedulerState, Seq, Settings, SettingsField, Time, Update, Verb,
     model::limits::{Limit, REQUEST_MEMORY},
 };
@@ -190,18 +190,12 @@ impl Oracle {
         let (ended, stopping) = (task.ended.is_some(), task.stopping);
         let (surely, waits) = (task.surely_runs(self.core), !self.may_run(task));
         if ended {
-            return Expected::Cancelling {
-                running: false,
-                cancelled: Some(false),
-            };
+            return Expected::Cancelling(Cancelling::Ended);
         }
         if !rows.stopped(handle, Some(seq)).is_empty() {
             assert!(!waits, "{handle}/{}: a waiting task is stopped", seq.0);
             self.schedulers[at].task_mut(seq).expect("found").stopping = true;
-            return Expected::Cancelling {
-                running: true,
-                cancelled: Some(false),
-            };
+            return Expected::Cancelling(Cancelling::Stopping);
         }
         if !surely && !stopping && rows.ends(handle, seq, None) {
             loop {
@@ -216,10 +210,7 @@ impl Oracle {
                     (Outcome::Cancelled, Some("CANCELLED"))
                 );
                 self.schedulers[at].end(done);
-                return Expected::Cancelling {
-                    running: false,
-                    cancelled: Some(true),
-                };
+                return Expected::Cancelling(Cancelling::Cancelled);
             }
         }
         assert!(!waits, "{handle}/{} is cancelled and goes on", seq.0);

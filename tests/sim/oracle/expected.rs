@@ -2,7 +2,8 @@
 //! decided.
 
 use rallypoint::core::{
-    DoneNo, Handle, Phase, Reject, Reply, SchedulerImage, Seq, TaskState, model::limits::Limit,
+    Cancelling, DoneNo, Handle, Phase, Reject, Reply, SchedulerImage, Seq, TaskState,
+    model::limits::Limit,
 };
 
 /// Task numbers, each with the phases it may be in.
@@ -25,11 +26,7 @@ pub(super) enum Expected {
         /// So many events may have come before it besides.
         more: i64,
     },
-    /// `None`: it depends on what nobody knows.
-    Cancelling {
-        running: bool,
-        cancelled: Option<bool>,
-    },
+    Cancelling(Cancelling),
     Located(Vec<Vec<Phase>>),
     Selected {
         before: Seq,
@@ -90,13 +87,7 @@ impl Expected {
                 let sum = pending + done_no == p + d.0;
                 already == a && sum && (*done_no..=done_no + more).contains(&d.0)
             }
-            (
-                Expected::Cancelling { running, cancelled },
-                Reply::Cancelling {
-                    running: r,
-                    cancelled: c,
-                },
-            ) => running == r && cancelled.is_none_or(|cancelled| cancelled == *c),
+            (Expected::Cancelling(wanted), Reply::Cancelling(found)) => wanted == found,
             (Expected::Located(phases), Reply::Located(found)) => located(phases, found),
             (
                 Expected::Selected {
@@ -220,9 +211,7 @@ impl std::fmt::Display for Expected {
                 done_no,
                 ..
             } => write!(f, "released ({already}), {pending} after {done_no}"),
-            Expected::Cancelling { running, cancelled } => {
-                write!(f, "running: {running}, cancelled: {cancelled:?}")
-            }
+            Expected::Cancelling(wanted) => write!(f, "{wanted:?}"),
             Expected::Located(phases) => write!(f, "{phases:?}"),
             Expected::Selected { phase, tasks, .. } => write!(f, "the {phase:?} of {tasks:?}"),
             Expected::OrForgotten(wanted) => write!(f, "{wanted}, or forgotten"),

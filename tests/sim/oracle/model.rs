@@ -146,11 +146,11 @@ impl Scheduler {
     /// Everything submitted so far above this order (`None`: everything) is to be cancelled. A
     /// cancellation that is under way is widened.
     pub(crate) fn cancel_above(&mut self, above: Option<i64>) {
-        let hit = |order: Option<i64>, above: Option<i64>| {
+        let is_above = |order: Option<i64>, above: Option<i64>| {
             above.is_none_or(|above| order.is_some_and(|order| order > above))
         };
         for task in self.tasks.iter_mut().filter(|task| task.ended.is_none()) {
-            task.doomed |= task.running.is_none() && hit(task.order, above);
+            task.doomed |= task.running.is_none() && is_above(task.order, above);
         }
         let above = match self.cancelling {
             Some((Some(other), _)) => above.map(|above| above.min(other)),

@@ -82,10 +82,10 @@ impl Oracle {
     fn not_running(&mut self, handle: Handle, first: Seq, attempt: i32) {
         let Some(at) = self.at(handle) else { return };
         for task in &mut self.schedulers[at].tasks {
-            let is_it = |running: &mut super::model::Running| {
+            let has_ended = |running: &mut super::model::Running| {
                 running.first == first.0 && running.attempt == attempt
             };
-            task.running.take_if(is_it);
+            task.running.take_if(has_ended);
         }
     }
 

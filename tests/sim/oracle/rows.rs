@@ -67,9 +67,9 @@ impl<'a> Rows<'a> {
         handle: Handle,
         submit: &Submit,
     ) -> Option<&'a SubmissionRecord> {
-        let is_it =
+        let is_of_call =
             |row: &&SubmissionRecord| row.handle == handle && row.submit.bodies == submit.bodies;
-        let at = self.submissions.iter().position(is_it)?;
+        let at = self.submissions.iter().position(is_of_call)?;
         Some(self.submissions.remove(at))
     }
 
@@ -80,27 +80,27 @@ impl<'a> Rows<'a> {
         seq: Seq,
         attempt: i32,
     ) -> Option<&'a AttemptRecord> {
-        let is_it = |row: &&AttemptRecord| {
+        let is_of_attempt = |row: &&AttemptRecord| {
             let goes_on = matches!(
                 row.what,
                 AttemptEvent::Start | AttemptEvent::CancelRequested
             );
             row.handle == handle && row.seq == seq && row.attempt.0 == attempt && !goes_on
         };
-        let at = self.attempts.iter().position(is_it)?;
+        let at = self.attempts.iter().position(is_of_attempt)?;
         Some(self.attempts.remove(at))
     }
 
     /// The tasks of a scheduler whose attempts are to be stopped, `None`: all of them.
     pub(crate) fn stopped(&mut self, handle: Handle, seq: Option<Seq>) -> Vec<Seq> {
-        let is_it = |row: &&AttemptRecord| {
+        let asks_to_stop = |row: &&AttemptRecord| {
             row.handle == handle
                 && seq.is_none_or(|seq| row.seq == seq)
                 && row.what == AttemptEvent::CancelRequested
         };
-        let stopped = self.attempts.iter().copied().filter(is_it);
+        let stopped = self.attempts.iter().copied().filter(asks_to_stop);
         let stopped: Vec<Seq> = stopped.map(|row| row.seq).collect();
-        self.attempts.retain(|row| !is_it(row));
+        self.attempts.retain(|row| !asks_to_stop(row));
         stopped
     }
 

@@ -29,11 +29,11 @@ impl Oracle {
         for scheduler in &mut self.schedulers {
             let handle = scheduler.handle;
             for task in &mut scheduler.tasks {
-                let is_it = |first| {
+                let still_runs = |first| {
                     let mut all = outside.running.iter();
                     all.any(|(of, seq)| *of == handle && *seq == first)
                 };
-                task.running.take_if(|running| !is_it(running.first));
+                task.running.take_if(|running| !still_runs(running.first));
             }
         }
         for scheduler in &mut self.schedulers {

@@ -60,16 +60,16 @@ impl Network {
 
     /// The connection that this executor has.
     pub(crate) fn of_client(&mut self, from: Uuid) -> Option<&mut Connection> {
-        let is_its = |one: &&mut Connection| one.from == from && one.client_open;
-        self.connections.iter_mut().find(is_its)
+        let is_of_executor = |one: &&mut Connection| one.from == from && one.client_open;
+        self.connections.iter_mut().find(is_of_executor)
     }
 
     pub(crate) fn of_member(&mut self, to: Uuid, member: ExecutorId) -> Option<&mut Connection> {
-        let is_it = |one: &&mut Connection| {
+        let is_of_member = |one: &&mut Connection| {
             let server = [Server::Asked(member), Server::Admitted(member)];
             one.to == to && server.contains(&one.server)
         };
-        self.connections.iter_mut().find(is_it)
+        self.connections.iter_mut().find(is_of_member)
     }
 
     /// A process dies, and its ends of all connections.

@@ -36,8 +36,8 @@ impl Targets {
         journal: &mut Journal,
     ) {
         let (handle, first) = (assignment.handle, assignment.first);
-        let is_it = |(h, seq, _): &&(Handle, Seq, Token)| (*h, *seq) == (handle, first);
-        let other = self.running.values().find(is_it);
+        let runs_it = |(h, seq, _): &&(Handle, Seq, Token)| (*h, *seq) == (handle, first);
+        let other = self.running.values().find(runs_it);
         assert!(
             other.is_none(),
             "task {handle}/{} runs twice at a time: as {token:?} and as {other:?}",

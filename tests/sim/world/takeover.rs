@@ -4,7 +4,7 @@ use super::{CLEARED, World, command};
 use crate::{recover::recover, scenario::Fault};
 use rallypoint::{
     coordinator::machine::{Envelope, Event},
-    core::{BatchNo, Command, InDoubtWindow, Work},
+    core::{BatchNo, Command, InDoubtWindow, Unreported, Work},
 };
 
 /// Slots of work that needs none.
@@ -68,10 +68,14 @@ impl World<'_> {
         events.push(command(Command::Reported(reported)));
         events.extend(self.all_slots());
         let Some(lost) = over else { return };
+        let unreported = match lost {
+            true => Unreported::MayHaveBegun,
+            false => Unreported::NotBegun,
+        };
         for (target, ticket) in self.fixtures.targets.iter().zip([None, Some(CLEARED)]) {
             let command = Command::Cleared {
                 work: Some(target.clone()),
-                lost,
+                unreported,
                 since: self.since,
             };
             events.push(Event::Command(Envelope { ticket, command }));

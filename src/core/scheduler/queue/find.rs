@@ -2,7 +2,7 @@
 //! waits: an order leads to its group, and a number to its place there.
 
 use super::{Queue, StartLimit, admits, delayed::Delayed, group::Group};
-use crate::core::{Order, Seq, Time, scheduler::queue::found_range::Piece};
+use crate::core::{Order, Seq, Time, scheduler::queue::found_range::FoundRange};
 
 impl Queue {
     /// Whether tasks of `order` may start within `start_limit`.
@@ -28,7 +28,7 @@ impl Queue {
         &self,
         order: Option<Order>,
         newest: Seq,
-    ) -> impl Iterator<Item = impl Iterator<Item = Piece>> {
+    ) -> impl Iterator<Item = impl Iterator<Item = FoundRange>> {
         self.group_of(order)
             .into_iter()
             .flat_map(move |group| group.newest(newest))
@@ -39,13 +39,13 @@ impl Queue {
         &self,
         newest: Seq,
         wanted: impl Fn(&Delayed) -> bool,
-    ) -> impl Iterator<Item = Piece> {
+    ) -> impl Iterator<Item = FoundRange> {
         self.delayed.newest(newest).map(move |(_, delayed)| {
             let span = &delayed.span;
             if wanted(delayed) {
-                Piece::new(span.first, span.last().min(newest))
+                FoundRange::new(span.first, span.last().min(newest))
             } else {
-                Piece::nothing(span.first)
+                FoundRange::empty(span.first)
             }
         })
     }

@@ -1,23 +1,23 @@
-//! Consecutive tasks in an answer about where tasks stand; it says nothing about why they are in
-//! it.
+//! Consecutive task numbers that a search of the lists has found. An empty range has found nothing,
+//! and tells how far the search has come.
 
 use crate::core::Seq;
 
-/// Consecutive tasks, or a place where there are none.
+/// The tasks `first..=last`; empty when `last` is below `first`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
+pub(crate) struct FoundRange {
     pub first: Seq,
     pub last: Seq,
 }
 
-impl Piece {
+impl FoundRange {
     pub(crate) fn new(first: Seq, last: Seq) -> Self {
-        Piece { first, last }
+        FoundRange { first, last }
     }
 
-    /// Nothing at `at`.
-    pub(crate) fn nothing(at: Seq) -> Self {
-        Piece {
+    /// No task, at the place of `at`.
+    pub(crate) fn empty(at: Seq) -> Self {
+        FoundRange {
             first: at,
             last: Seq(at.0 - 1),
         }

@@ -1,7 +1,7 @@
 //! The tasks of one order.
 
 use super::{lane::Lane, span::Span};
-use crate::core::{Seq, fairness::slot_kinds::KindId, scheduler::queue::found_range::Piece};
+use crate::core::{Seq, fairness::slot_kinds::KindId, scheduler::queue::found_range::FoundRange};
 
 /// The tasks of one order, or those without one.
 #[derive(Debug, Default)]
@@ -58,7 +58,10 @@ impl Group {
     }
 
     /// What waits up to `newest`, for each kind newest first.
-    pub(crate) fn newest(&self, newest: Seq) -> impl Iterator<Item = impl Iterator<Item = Piece>> {
+    pub(crate) fn newest(
+        &self,
+        newest: Seq,
+    ) -> impl Iterator<Item = impl Iterator<Item = FoundRange>> {
         self.lanes.iter().map(move |lane| lane.newest(newest))
     }
 

@@ -4,7 +4,7 @@
 //! have one span, and need no map for it.
 
 use super::{span::Span, steps::step};
-use crate::core::{Seq, fairness::slot_kinds::KindId, scheduler::queue::found_range::Piece};
+use crate::core::{Seq, fairness::slot_kinds::KindId, scheduler::queue::found_range::FoundRange};
 use std::{collections::BTreeMap, mem};
 
 #[derive(Debug)]
@@ -41,9 +41,9 @@ impl Lane {
     }
 
     /// Its tasks up to `newest`, newest first.
-    pub(crate) fn newest(&self, newest: Seq) -> impl Iterator<Item = Piece> {
+    pub(crate) fn newest(&self, newest: Seq) -> impl Iterator<Item = FoundRange> {
         let spans = self.newest_spans(newest);
-        spans.map(move |span| Piece::new(span.first, span.last().min(newest)))
+        spans.map(move |span| FoundRange::new(span.first, span.last().min(newest)))
     }
 
     /// Its spans that begin at `newest` or before, newest first.

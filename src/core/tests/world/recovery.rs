@@ -2,7 +2,9 @@
 //! remembered, or the core of this process is rebuilt.
 
 use super::{World, tasks::sql};
-use crate::core::{Assignment, Command, Epoch, InDoubtWindow, Output, Running, Shard, Work};
+use crate::core::{
+    Assignment, Command, Epoch, InDoubtWindow, Output, Running, Shard, Unreported, Work,
+};
 
 impl World {
     /// The process dies with everything that runs in it; another one recovers from what is
@@ -10,7 +12,7 @@ impl World {
     pub(crate) fn crash(&mut self) {
         self.running.clear();
         self.take_over();
-        self.clear(true);
+        self.clear(Unreported::MayHaveBegun);
     }
 
     /// Another process recovers from what is remembered, and knows of nobody who runs anything.
@@ -28,11 +30,11 @@ impl World {
         self.command(Command::Reported(running));
     }
 
-    /// Every executor has reported, or is fenced (`lost`: at least one is).
-    pub(crate) fn clear(&mut self, lost: bool) {
+    /// Every executor has reported, or is fenced.
+    pub(crate) fn clear(&mut self, unreported: Unreported) {
         self.command(Command::Cleared {
             work: Some(sql()),
-            lost,
+            unreported,
             since: Epoch(0),
         });
     }
@@ -49,7 +51,7 @@ impl World {
             Command::Reported(running),
             Command::Cleared {
                 work: None,
-                lost: false,
+                unreported: Unreported::NotBegun,
                 since: Epoch(0),
             },
         ]);

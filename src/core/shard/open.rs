@@ -1,0 +1,82 @@
+//! GetScheduler: opening a scheduler.
+
+use crate::core::{
+    Caller, Handle, Reject, Reply, Request, SchedulerImage, SchedulerState, Settings, Shard, Time,
+    Turn, fairness::fair_share::FairShare, model::limits::REQUEST_MEMORY, scheduler::Scheduler,
+};
+use std::sync::Arc;
+
+impl Shard {
+    pub(crate) fn open(
+        &mut self,
+        turn: &mut Turn,
+        caller: &Caller,
+        handle: Handle,
+        settings: &Arc<Settings>,
+        request: Option<Request>,
+    ) -> Reply {
+        self.forget_requests(turn.now);
+        let namespace = self.fair.namespace(&caller.namespace);
+        if let Some(request) = request
+            && let Some((handle, hash)) =
+                self.opened
+                    .get(namespace, request.id, turn.now - REQUEST_MEMORY)
+        {
+            return match self.schedulers.get(handle) {
+                _ if hash != request.hash => Reply::Rejected(Reject::RequestIdReused),
+                Some(scheduler) => Reply::Scheduler(Box::new(scheduler.view())),
+                None => Reply::Rejected(Reject::UnknownHandle),
+            };
+        }
+        if self.schedulers.get(handle).is_some() {
+            return Reply::Rejected(Reject::RequestIdReused);
+        }
+        if let Err(over) = self.quotas.may_open(namespace, &self.limits) {
+            return Shard::limit_reached(&caller.namespace, over);
+        }
+        let image = new_image(turn.now, caller, handle, settings, request);
+        self.create(turn, image);
+        let scheduler = self.schedulers.expect(handle);
+        Reply::Scheduler(Box::new(scheduler.view()))
+    }
+
+    /// Takes a new scheduler in, whoever opens it.
+    fn create(&mut self, turn: &mut Turn, image: SchedulerImage) {
+        let handle = image.handle;
+        let namespace = self.fair.namespace(&image.namespace);
+        self.quotas.opened(namespace);
+        if let Some(request) = image.request {
+            self.opened.insert(turn.now, namespace, request, handle);
+        }
+        let image = self.interner.share(image);
+        let share = FairShare::new(handle, namespace, image.settings.weight);
+        self.schedulers
+            .insert(Scheduler::new(image, share, turn.now));
+        self.checkpoint(turn, handle);
+        self.note_idle(turn.now, handle);
+    }
+}
+
+fn new_image(
+    now: Time,
+    caller: &Caller,
+    handle: Handle,
+    settings: &Arc<Settings>,
+    request: Option<Request>,
+) -> SchedulerImage {
+    SchedulerImage {
+        handle,
+        namespace: caller.namespace.clone(),
+        caller: caller.name.clone(),
+        request,
+        settings: settings.clone(),
+        state: SchedulerState::Open,
+        release_mode: None,
+        paused: false,
+        halt: None,
+        cancel_rest: None,
+        opened_at: now,
+        released_at: None,
+        checkpoint: Default::default(),
+    }
+}
