@@ -8,7 +8,7 @@ SEED ?= 1
 REPLICAS ?= 3
 BENCH ?=
 
-.PHONY: help demo test check bench campaign mutants simulate setup setup-test setup-check
+.PHONY: help demo test check bench campaign recheck mutants simulate setup setup-test setup-check
 
 help:
 	@echo 'make demo       ten tasks in five orders on a private Postgres (SCALE=1: real speed)'
@@ -16,6 +16,7 @@ help:
 	@echo 'make check      format, lints, docs, layers and sizes, manifests'
 	@echo 'make bench      all figures beside their baselines, into benches/RESULTS.md (RUNS=3 BENCH=throughput,unary)'
 	@echo 'make campaign   real faults on real servers: MINUTES=n SEED=s REPLICAS=r (FAULTS=Kill,Pause: some kinds)'
+	@echo 'make recheck    a recorded campaign, judged once more: HISTORY=target/tmp/campaign-1/history.jsonl'
 	@echo 'make mutants    bugs made on purpose, each of which the simulator or the campaign must notice'
 	@echo 'make simulate   crash schedules: SCHEDULES=n SEED=s'
 
@@ -40,6 +41,10 @@ bench: setup
 campaign: setup-test
 	@MINUTES=$(MINUTES) SEED=$(SEED) REPLICAS=$(REPLICAS) FAULTS=$(FAULTS) \
 		cargo test --release --test campaign every_promise -- --nocapture
+
+recheck:
+	$(if $(HISTORY),,$(error name the recorded run: make recheck HISTORY=target/tmp/campaign-1/history.jsonl))
+	@HISTORY=$(abspath $(HISTORY)) cargo test --test campaign recorded -- --ignored --nocapture
 
 mutants: setup-test
 	@tests/mutants/run $(MUTANTS)

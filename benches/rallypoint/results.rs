@@ -101,7 +101,7 @@ fn detail(result: &Value, out: &mut String) -> std::fmt::Result {
     let name = text(&result["name"]);
     writeln!(
         out,
-        "\n## {name}\n\n{}.\n\nYardstick: {}.\n",
+        "\n## {name}\n\n{}.\n\nBaseline: {}.\n",
         text(&result["ran"]),
         text(&result["yardstick"]["what"])
     )?;

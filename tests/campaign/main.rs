@@ -141,7 +141,7 @@ async fn run(fixture: &Arc<Fixture>, plan: &Plan, seed: u64) -> (Arc<Load>, bool
 }
 
 #[test]
-#[ignore = "HISTORY names the history.jsonl that is checked once more"]
+#[ignore = "make recheck HISTORY=…/history.jsonl"]
 fn a_recorded_history_breaks_no_promise() {
     let path = std::env::var("HISTORY").expect("HISTORY names a history");
     let facts = Facts::gather(history::read(path.as_ref()).expect("a history"));
