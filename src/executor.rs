@@ -18,7 +18,7 @@ pub use status::{ExecutionRow, TargetStatus};
 
 use crate::{
     clock::Clock,
-    core::{Assignment, Completion, Report, Running, TaskError, Time, Work},
+    core::{Assignment, Completion, Epoch, Report, Running, TaskError, Time, Work},
     executor_protocol::{Body, Dispatch, HeldAssignment, Link, Snapshot, Token},
 };
 use outbox::shared::SharedOutbox;
@@ -100,9 +100,10 @@ impl Executor {
     }
 
     /// Works for this owner from now on: it gets the snapshot first, and then everything
-    /// that follows through the link. `None`: there is a younger one.
-    pub fn attach(&self, link: Link) -> Option<Snapshot> {
-        self.0.outbox.attach(link)
+    /// that follows through the link. `None`: there is a younger one. `enrolled_under`: the
+    /// ownership when this executor was last entered in the register.
+    pub fn attach(&self, link: Link, enrolled_under: Epoch) -> Option<Snapshot> {
+        self.0.outbox.attach(link, enrolled_under)
     }
 
     /// These completions are durable, or nobody's: they need not be kept.

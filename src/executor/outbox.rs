@@ -19,7 +19,7 @@ use std::{collections::BTreeMap, mem};
 /// last word about the slots of each kind.
 #[derive(Debug, Default)]
 pub struct Outbox {
-    /// The ownership it works for; `None`: it has no owner yet, or is finished.
+    /// The ownership it works for; `None`: it has no owner yet, was fenced, or is finished.
     epoch: Option<Epoch>,
     held: FxHashMap<Token, (HeldAssignment, Option<Completion>)>,
     slots: BTreeMap<Work, u32>,
@@ -28,9 +28,11 @@ pub struct Outbox {
 
 impl Outbox {
     /// Reports go to this owner from now on. Returns the snapshot, which must be sent to it first;
-    /// `None`: the executor works for a younger owner already.
-    pub fn attach(&mut self, epoch: Epoch) -> Option<Snapshot> {
-        if self.epoch > Some(epoch) {
+    /// `None`: the executor works for a younger owner already, or was enrolled under one. Who owns
+    /// the shard by then may not know of this executor, and would not look here for what an older
+    /// owner hands out.
+    pub fn attach(&mut self, epoch: Epoch, enrolled_under: Epoch) -> Option<Snapshot> {
+        if epoch < enrolled_under || self.epoch > Some(epoch) {
             return None;
         }
         self.epoch = Some(epoch);
@@ -66,11 +68,13 @@ impl Outbox {
         self.waiting.clear();
     }
 
-    /// Keeps an assignment; false: it comes from an older owner than the present one, or is here
-    /// already.
+    /// Keeps an assignment; false: it comes from an older owner than the present one, there is
+    /// none, or it is here already.
     pub fn take(&mut self, held: HeldAssignment) -> bool {
-        let present = self.epoch.unwrap_or_default();
-        if held.token.epoch < present || self.held.contains_key(&held.token) {
+        let is_ours = self
+            .epoch
+            .is_some_and(|present| held.token.epoch >= present);
+        if !is_ours || self.held.contains_key(&held.token) {
             return false;
         }
         self.held.insert(held.token, (held, None));
@@ -103,8 +107,10 @@ impl Outbox {
         }
     }
 
-    /// Gives everything up without a report: the executor was fenced.
+    /// Gives everything up without a report, and takes nothing more before the next owner: the
+    /// executor was fenced.
     pub fn give_up(&mut self) {
+        self.epoch = None;
         self.held.clear();
         self.waiting.clear();
     }
@@ -140,6 +146,7 @@ mod tests {
     #[test]
     fn a_new_owner_is_told_of_what_runs_and_what_has_ended_and_not_of_what_never_began() {
         let mut outbox = Outbox::default();
+        let _ = outbox.attach(Epoch(1), Epoch(1)).expect("the first owner");
         let reports = [None, Some(Report::Stopped), Some(Report::NotStarted)];
         for (serial, report) in (1..).zip(reports) {
             let token = Token {
@@ -179,7 +186,7 @@ mod tests {
                 .into_iter()
                 .for_each(|completion| outbox.complete(token, completion));
         }
-        let snapshot = outbox.attach(Epoch(2)).expect("the first owner");
+        let snapshot = outbox.attach(Epoch(2), Epoch(1)).expect("the next owner");
         let firsts: Vec<Seq> = snapshot
             .attempts
             .iter()

@@ -352,11 +352,12 @@ impl Hub {
             replica: replica.id,
             incarnation: sessions.incarnation(),
         };
-        let snapshot = executor.attach(Link {
+        let link = Link {
             epoch,
             member,
             out: reports.clone(),
-        })?;
+        };
+        let snapshot = executor.attach(link, sessions.enrolled_under())?;
         state.routes.insert(member, Route::Local);
         let hello = Hello {
             host,

@@ -127,7 +127,7 @@ impl<'a> World<'a> {
         owner.depose();
         Process {
             owner,
-            executor: Executor::new(host, &outside.slots),
+            executor: Executor::new(host, outside.journal.epoch, &outside.slots),
             client: Client::new(run),
             seen: (Epoch(0), None),
             asleep: false,

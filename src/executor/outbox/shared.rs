@@ -6,7 +6,7 @@
 
 use super::Outbox;
 use crate::{
-    core::{Completion, Work},
+    core::{Completion, Epoch, Work},
     executor_protocol::{Event, ExecutorReport, HeldAssignment, Link, Snapshot, Token},
 };
 use std::{
@@ -44,9 +44,9 @@ impl SharedOutbox {
     }
 
     /// From now on everything goes to this owner; `None`: there is a younger one.
-    pub(crate) fn attach(&self, link: Link) -> Option<Snapshot> {
+    pub(crate) fn attach(&self, link: Link, enrolled_under: Epoch) -> Option<Snapshot> {
         let mut state = self.state();
-        let snapshot = state.outbox.attach(link.epoch)?;
+        let snapshot = state.outbox.attach(link.epoch, enrolled_under)?;
         state.link = Some(link);
         Some(snapshot)
     }

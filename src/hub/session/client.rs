@@ -226,7 +226,8 @@ impl Client {
             member: ExecutorId::default(),
             out,
         };
-        let snapshot = self.remote.executor.attach(link);
+        let enrolled_under = self.remote.sessions.enrolled_under();
+        let snapshot = self.remote.executor.attach(link, enrolled_under);
         self.reports = snapshot.is_some().then_some(reports);
         Event::Attached(snapshot.map(|snapshot| (host, snapshot)))
     }

@@ -3,12 +3,12 @@
 //! A session is registered before its first task, so that it can be shown dead before a task that
 //! it may have run is started again. A fenced executor registers no more sessions.
 
-use crate::core::Time;
+use crate::core::{Epoch, Time};
 use crate::executor_protocol::Postmaster;
 use crate::journal::{JournalError, Reader, Replica, encoding::Stamp, rows::from_row};
 use std::sync::{
     Arc,
-    atomic::{AtomicI32, Ordering},
+    atomic::{AtomicI32, AtomicI64, Ordering},
 };
 use uuid::Uuid;
 
@@ -33,6 +33,7 @@ pub struct Sessions {
     pub(super) reader: Reader,
     pub(super) replica: Replica,
     pub(super) incarnation: Arc<AtomicI32>,
+    pub(super) enrolled_under: Arc<AtomicI64>,
     /// Held while the executor returns from a fence.
     pub(super) returning: Arc<tokio::sync::Mutex<()>>,
 }
@@ -91,6 +92,7 @@ impl Sessions {
             reader,
             replica,
             incarnation: Arc::new(AtomicI32::new(1)),
+            enrolled_under: Arc::default(),
             returning: Arc::default(),
         }
     }
@@ -98,6 +100,12 @@ impl Sessions {
     /// The current incarnation of the executor of this run.
     pub fn incarnation(&self) -> i32 {
         self.incarnation.load(Ordering::Acquire)
+    }
+
+    /// The ownership when this incarnation could be found in the register: a later owner knows of
+    /// it, an older one may be overtaken by one that does not.
+    pub fn enrolled_under(&self) -> Epoch {
+        Epoch(self.enrolled_under.load(Ordering::Acquire))
     }
 
     /// Registers a session of this run, which may run tasks once this has returned true. False: the

@@ -20,7 +20,7 @@ pub struct Enrolled {
 }
 
 impl Sessions {
-    /// Records what the executor of this run has slots for.
+    /// Enters the executor of this run in the register, with what it has slots for.
     pub async fn enrol(&self, capacity: &[(Work, u32)]) -> Result<(), JournalError> {
         let (works, slots): (Vec<String>, Vec<i32>) = capacity
             .iter()
@@ -45,6 +45,26 @@ impl Sessions {
                 .execute(&self.reader.pool)
             })
             .await?;
+        self.note_ownership().await
+    }
+
+    /// Notes who owns the shard, once this incarnation is durably in the register: whoever takes
+    /// over later than that finds it there.
+    async fn note_ownership(&self) -> Result<(), JournalError> {
+        let epoch: i64 = self
+            .reader
+            .read(|| {
+                sqlx::query_scalar(
+                    "-- present_epoch
+                     select epoch
+                     from shard
+                     where shard = $1",
+                )
+                .bind(self.reader.shard.0)
+                .fetch_one(&self.reader.pool)
+            })
+            .await?;
+        self.enrolled_under.store(epoch, Ordering::Release);
         Ok(())
     }
 
@@ -200,6 +220,8 @@ impl Sessions {
             .await?;
         let incarnation = incarnation
             .ok_or_else(|| JournalError::corrupt("no row of this replica".to_owned()))?;
+        // Before the incarnation: nobody may hear of it and not know whom it works for.
+        self.note_ownership().await?;
         self.incarnation.store(incarnation, Ordering::Release);
         Ok(())
     }

@@ -81,7 +81,9 @@ impl Fixture {
             member: ExecutorId(1),
             out,
         };
-        let snapshot = executor.attach(link).expect("nobody else owns it");
+        let snapshot = executor
+            .attach(link, Epoch(1))
+            .expect("nobody else owns it");
         let waiting = snapshot
             .slots
             .into_iter()

@@ -102,7 +102,7 @@ impl Client {
             for effect in self.machine.step(outside.uptime(), event) {
                 match effect {
                     Effect::Attach(epoch) => {
-                        let snapshot = executor.outbox.attach(epoch);
+                        let snapshot = executor.outbox.attach(epoch, executor.enrolled_under);
                         if snapshot.is_some() {
                             executor.link = Link::Elsewhere;
                         }

@@ -3,7 +3,7 @@
 
 use super::outside::Outside;
 use rallypoint::{
-    core::{Assignment, Completion, Report, Running, TaskError, Work},
+    core::{Assignment, Completion, Epoch, Report, Running, TaskError, Work},
     executor::Outbox,
     executor_protocol::{Dispatch, ExecutorId, HeldAssignment, Host, Instruction, Token},
 };
@@ -15,6 +15,8 @@ use std::{
 
 pub(crate) struct Executor {
     pub host: Host,
+    /// The ownership when it was last entered in the register.
+    pub enrolled_under: Epoch,
     pub outbox: Outbox,
     /// Where its reports go.
     pub link: Link,
@@ -48,7 +50,7 @@ struct Job {
 }
 
 impl Executor {
-    pub(crate) fn new(host: Host, slots: &BTreeMap<Work, u32>) -> Self {
+    pub(crate) fn new(host: Host, enrolled_under: Epoch, slots: &BTreeMap<Work, u32>) -> Self {
         let mut outbox = Outbox::default();
         for (work, total) in slots {
             outbox.set_slots(work.clone(), *total);
@@ -56,6 +58,7 @@ impl Executor {
         let free = |(work, total): (&Work, &u32)| (work.clone(), vec![None; *total as usize]);
         Executor {
             host,
+            enrolled_under,
             outbox,
             link: Link::None,
             jobs: BTreeMap::new(),
@@ -241,6 +244,7 @@ impl Executor {
             outside.targets.kill(pid);
         }
         self.host.incarnation = outside.journal.register.readmit(self.host.replica);
+        self.enrolled_under = outside.journal.epoch;
         true
     }
 }

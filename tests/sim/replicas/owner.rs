@@ -72,6 +72,8 @@ pub(crate) struct Owner {
     asked: BTreeSet<Ticket>,
     /// The executor of this process, as the hub calls it.
     local: Option<ExecutorId>,
+    /// Sessions of earlier ownerships have lower numbers: what they still say, executors say again.
+    admitted_since: ExecutorId,
     last_member: u64,
     last_ticket: u64,
     rebuild: bool,
@@ -97,6 +99,7 @@ impl Owner {
             hellos: BTreeMap::new(),
             asked: BTreeSet::new(),
             local: None,
+            admitted_since: ExecutorId::default(),
             last_member: 0,
             last_ticket: HUB_TICKETS,
             rebuild: false,

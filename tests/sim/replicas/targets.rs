@@ -90,7 +90,8 @@ impl Targets {
         *named = token.max(*named);
     }
 
-    /// A success has arrived at the process of an owner, which has not taken it up yet.
+    /// A success has arrived at the process of an owner, in a session that it has admitted, and
+    /// was not taken up yet.
     pub(crate) fn arrives(&mut self, run: Uuid, token: Token, report: &Report) {
         if let Report::Succeeded(_) = report {
             self.arrived.insert((run, token));

@@ -98,7 +98,9 @@ impl Owner {
                 self.feed(HubEvent::Hello(member, hello), executor, outside);
             }
             (Server::Admitted(member), Some(ToOwner::Event(event))) => {
-                if let Event::Completed(token, completion) = &event {
+                if let Event::Completed(token, completion) = &event
+                    && self.admitted_since <= member
+                {
                     outside
                         .targets
                         .arrives(self.run, *token, &completion.report);
@@ -166,7 +168,7 @@ impl Owner {
             }
             Effect::Attach(member, epoch) => {
                 let host = executor.host;
-                let snapshot = executor.outbox.attach(epoch)?;
+                let snapshot = executor.outbox.attach(epoch, executor.enrolled_under)?;
                 executor.link = Link::Here(member);
                 self.local = Some(member);
                 let hello = Hello {
@@ -190,6 +192,7 @@ impl Owner {
             // `hub_goes_on` looks at what is due.
             Effect::Wake(_) => {}
             Effect::EndOfOwnership => {
+                self.admitted_since = self.new_member();
                 outside.targets.disband(self.run);
                 self.commands.clear();
                 self.requests.clear();
