@@ -24,6 +24,8 @@ pub(crate) struct Targets {
     named: BTreeMap<(Uuid, Handle, Seq, Attempt), Token>,
     /// Reported as a success, and arrived at the process that owns the shard.
     arrived: BTreeSet<(Uuid, Token)>,
+    /// The core of that process has been told how these ended: saying it again changes nothing.
+    taken_up: BTreeSet<(Uuid, Token)>,
 }
 
 impl Targets {
@@ -93,7 +95,9 @@ impl Targets {
     /// A success has arrived at the process of an owner, in a session that it has admitted, and
     /// was not taken up yet.
     pub(crate) fn arrives(&mut self, run: Uuid, token: Token, report: &Report) {
-        if let Report::Succeeded(_) = report {
+        if let Report::Succeeded(_) = report
+            && !self.taken_up.contains(&(run, token))
+        {
             self.arrived.insert((run, token));
         }
     }
@@ -101,6 +105,7 @@ impl Targets {
     /// An ownership of this process has ended: executors report everything anew.
     pub(crate) fn disband(&mut self, run: Uuid) {
         self.arrived.retain(|(at, _)| *at != run);
+        self.taken_up.retain(|(at, _)| *at != run);
     }
 
     /// A hub says to its core how an attempt ended. `owner`: its word counts; what an overtaken one
@@ -117,7 +122,7 @@ impl Targets {
         let Some(token) = named.filter(|_| owner) else {
             return;
         };
-        // Once it was taken up, later words about the attempt change nothing.
+        self.taken_up.insert((run, token));
         let arrived = self.arrived.remove(&(run, token));
         let tables = journal.tables(of.0).expect("a known scheduler");
         assert!(
