@@ -143,41 +143,53 @@ mod tests {
     use super::*;
     use crate::core::{Attempt, Handle, Running, Seq, ShardId, Time};
 
+    fn held(epoch: i64, serial: u64) -> HeldAssignment {
+        HeldAssignment {
+            token: Token {
+                epoch: Epoch(epoch),
+                serial,
+            },
+            running: Running {
+                handle: Handle::new(ShardId(0), 1, [0; 10]),
+                first: Seq(serial as i64),
+                count: 1,
+                attempt: Attempt(1),
+                since: Time(0),
+            },
+            work: Work::Noop,
+        }
+    }
+
+    #[test]
+    fn an_executor_works_for_no_owner_older_than_its_enrolment() {
+        let mut outbox = Outbox::default();
+        assert!(!outbox.take(held(1, 1)), "it has no owner yet");
+        assert!(outbox.attach(Epoch(1), Epoch(1)).is_some());
+        assert!(outbox.take(held(1, 2)));
+        outbox.give_up();
+        assert!(!outbox.take(held(1, 3)), "it was fenced");
+        let older = outbox.attach(Epoch(1), Epoch(2));
+        assert!(older.is_none(), "its successor may not know of it");
+        assert!(outbox.attach(Epoch(2), Epoch(2)).is_some());
+        assert!(!outbox.take(held(1, 4)) && outbox.take(held(2, 5)));
+    }
+
     #[test]
     fn a_new_owner_is_told_of_what_runs_and_what_has_ended_and_not_of_what_never_began() {
         let mut outbox = Outbox::default();
         let _ = outbox.attach(Epoch(1), Epoch(1)).expect("the first owner");
         let reports = [None, Some(Report::Stopped), Some(Report::NotStarted)];
         for (serial, report) in (1..).zip(reports) {
-            let token = Token {
-                epoch: Epoch(1),
-                serial,
-            };
-            let (handle, first, attempt) = (
-                Handle::new(ShardId(0), 1, [0; 10]),
-                Seq(serial as i64),
-                Attempt(1),
-            );
-            let running = Running {
-                handle,
-                first,
-                count: 1,
-                attempt,
-                since: Time(0),
-            };
-            assert!(outbox.take(HeldAssignment {
-                token,
-                running,
-                work: Work::Noop
-            }));
-            let (started, ended) = (Time(0), Time(0));
+            let held = held(1, serial);
+            let (token, running) = (held.token, held.running);
+            assert!(outbox.take(held));
             let completion = |report| Completion {
-                handle,
-                first,
-                attempt,
+                handle: running.handle,
+                first: running.first,
+                attempt: running.attempt,
                 report,
-                started,
-                ended,
+                started: Time(0),
+                ended: Time(0),
                 slot: 0,
                 backend_pid: 0,
             };

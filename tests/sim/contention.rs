@@ -148,7 +148,7 @@ impl Contention<'_> {
     fn judge(&self, slots: u32) {
         let all: f64 = self.shares.iter().map(|(.., used)| used).sum();
         let weights: f64 = self.shares.iter().map(|(_, weight, _)| weight).sum();
-        let most = 2.0 + 1.5 * f64::from(slots);
+        let most = 2.0 + 0.5 * f64::from(slots);
         for (handle, weight, used) in &self.shares {
             let fair = all * weight / weights;
             assert!(

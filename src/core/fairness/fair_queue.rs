@@ -30,6 +30,17 @@ pub(super) struct Flow {
     counted: u64,
 }
 
+/// Slot time that a flow is charged; below zero: it gets so much back.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Charge {
+    /// Microseconds.
+    pub us: i64,
+    /// The change of what is charged for running tasks, microseconds.
+    pub held: i64,
+    /// How many slots there are of its kind.
+    pub slots: u32,
+}
+
 /// The flows of one level that could use a slot, and the clock they share.
 #[derive(Debug)]
 pub(super) struct FairQueue<K> {
@@ -74,8 +85,9 @@ impl<K> Default for FairQueue<K> {
 impl<K: Ord + Copy> FairQueue<K> {
     /// The flow joins those who wait.
     pub(super) fn join(&mut self, flow: &mut Flow, key: K, weight: f64) {
-        flow.time = flow.time.max(self.clock);
-        self.limit(flow, weight);
+        flow.time = flow
+            .time
+            .clamp(self.clock, self.clock + most_debt(flow, weight));
         self.insert(flow, key);
         self.count(flow, weight);
     }
@@ -104,16 +116,19 @@ impl<K: Ord + Copy> FairQueue<K> {
         }
     }
 
-    /// Charges the flow so many microseconds of slot time (below zero: gives back); `held` is the
-    /// change of what is charged for running tasks.
-    pub(super) fn charge(&mut self, flow: &mut Flow, key: K, weight: f64, us: i64, held: i64) {
+    /// Charges the flow. One that waits owes no more than what runs now and one attempt, and is
+    /// owed no more than an attempt on each slot: so long others may have held all of them while it
+    /// was its turn.
+    pub(super) fn charge(&mut self, flow: &mut Flow, key: K, weight: f64, charge: Charge) {
         let waits = flow.waits;
         if waits {
             self.remove(flow, key);
         }
-        flow.charged += held;
-        flow.time += divided(us, weight);
-        self.limit(flow, weight);
+        flow.charged += charge.held;
+        flow.time += divided(charge.us, weight);
+        let credit = (flow.length * i64::from(charge.slots)).min(LONGEST);
+        let (earliest, latest) = (divided(credit, weight), most_debt(flow, weight));
+        flow.time = (flow.time).clamp(self.clock - earliest, self.clock + latest);
         self.latest = self.latest.max(flow.time);
         if waits {
             self.insert(flow, key);
@@ -184,18 +199,16 @@ impl<K: Ord + Copy> FairQueue<K> {
         flow.waits = false;
         self.waiting.remove(&(flow.time, key));
     }
-
-    /// No debt beyond what runs now and one more attempt, and no more credit than one attempt, for
-    /// one that waits its turn.
-    fn limit(&self, flow: &mut Flow, weight: f64) {
-        let max_debt = MAX_DEBT.as_micros() as i64;
-        let debt = divided(flow.charged + flow.length.max(max_debt), weight);
-        let credit = divided(flow.length.min(max_debt), weight);
-        flow.time = (flow.time).clamp(self.clock - credit, self.clock + debt);
-    }
 }
 
 const MILLION: f64 = 1e6;
+/// Microseconds of slot time that anybody may be owed, or owe for what is over.
+const LONGEST: i64 = MAX_DEBT.as_micros() as i64;
+
+/// What a flow may owe: what it runs now, and one more attempt.
+fn most_debt(flow: &Flow, weight: f64) -> VirtualTime {
+    divided(flow.charged + flow.length.max(LONGEST), weight)
+}
 
 fn divided(us: i64, weight: f64) -> VirtualTime {
     (us as f64 * 1e3 / weight) as VirtualTime

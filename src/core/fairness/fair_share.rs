@@ -6,7 +6,7 @@
 //! is a reserve for those that run nothing there yet.
 
 use super::{
-    fair_queue::{FairQueue, Flow},
+    fair_queue::{Charge, FairQueue, Flow},
     slot_kinds::{KindId, NamespaceId, Pools},
 };
 use crate::core::{Handle, Namespace, Work, model::limits::MAX_DEBT};
@@ -296,13 +296,17 @@ impl Fair {
     /// Charges each slot of `hold` on both levels, see [`FairQueue::charge`].
     fn charge(&mut self, share: &mut FairShare, hold: Hold, us: i64, held: i64) {
         let count = i64::from(hold.count);
-        let (us, held) = (us * count, held * count);
+        let charge = Charge {
+            us: us * count,
+            held: held * count,
+            slots: self.pools[hold.kind].total,
+        };
         let (id, handle, weight) = (share.namespace, share.handle, share.weight);
         let entry = share.entry(&self.pools, hold.kind);
         let member = &mut self.members[id.0 as usize][hold.kind.index()];
-        (member.queue).charge(&mut entry.flow, handle, weight, us, held);
+        (member.queue).charge(&mut entry.flow, handle, weight, charge);
         let queue = &mut self.pools[hold.kind].queue;
-        queue.charge(&mut member.flow, id, 1.0, us, held);
+        queue.charge(&mut member.flow, id, 1.0, charge);
     }
 
     fn hold(&mut self, share: &mut FairShare, hold: Hold, sign: i32) {
