@@ -26,13 +26,20 @@ impl RetryPolicy {
     pub fn next_at(&self, now: Time, task: TaskId, attempt: Attempt, ended: u32) -> Time {
         let initial = self.initial.unwrap_or(INITIAL).as_secs_f64();
         let longest = self.max.unwrap_or(LONGEST).as_secs_f64();
+        let bound = self.longest_wait().as_secs_f64();
         let factor = self
             .multiplier
             .unwrap_or(2.0)
             .powi(ended.saturating_sub(1).min(1_000) as i32);
         let wait = (initial * factor).min(longest);
         let jitter = self.jitter.unwrap_or(0.2) * (2.0 * draw(task, attempt) - 1.0);
-        now + Duration::from_secs_f64((wait * (1.0 + jitter)).clamp(0.0, longest.max(initial)))
+        now + Duration::from_secs_f64((wait * (1.0 + jitter)).clamp(0.0, bound))
+    }
+
+    /// No attempt waits longer for its time.
+    pub fn longest_wait(&self) -> Duration {
+        let initial = self.initial.unwrap_or(INITIAL);
+        self.max.unwrap_or(LONGEST).max(initial)
     }
 
     /// An error of this code is never followed by another attempt.

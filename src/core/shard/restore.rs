@@ -161,9 +161,12 @@ impl Scheduler {
             return self.enqueue(now, span);
         };
         self.histories.insert(span.first, past.history);
+        // The clock by which the wait was recorded may have been set back since.
+        let latest = now + span.spec.options.retry.longest_wait();
+        let next_at = past.next_at.map(|at| at.min(latest));
         // Only what ran was asked to stop.
         let open = past.open.or(past.cancel.then_some(past.history.attempt));
-        match (open, past.next_at) {
+        match (open, next_at) {
             (Some(attempt), _) => self.restore_in_doubt(now, fair, span, attempt, past.cancel),
             (None, Some(at)) if at > now => self.queue.add_retrying(at, span),
             (None, _) => self.queue.add(span),

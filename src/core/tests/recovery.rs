@@ -93,6 +93,18 @@ fn retries_and_their_counts_survive_a_crash() {
 }
 
 #[test]
+fn a_retry_that_was_recorded_by_a_clock_days_ahead_waits_no_longer_than_its_policy_says() {
+    let mut w = World::new(1);
+    let s = w.open(plain);
+    w.submit(s, [free().with(|o| o.retry.max_attempts = Some(2))]);
+    w.fail(s, 1);
+    // The next owner goes by a clock that has been set right.
+    w.crash_and_set_back(std::time::Duration::from_secs(86_400));
+    w.seconds(300.0);
+    assert_eq!(w.attempt(s, 1), 2);
+}
+
+#[test]
 fn attempts_are_told_apart_by_their_numbers_when_a_later_clock_was_behind() {
     let mut w = World::new(1);
     let s = w.open(plain);

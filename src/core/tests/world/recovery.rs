@@ -5,6 +5,7 @@ use super::{World, tasks::sql};
 use crate::core::{
     Assignment, Command, Epoch, InDoubtWindow, Output, Running, Shard, Unreported, Work,
 };
+use std::time::Duration;
 
 impl World {
     /// The process dies with everything that runs in it; another one recovers from what is
@@ -12,6 +13,14 @@ impl World {
     pub(crate) fn crash(&mut self) {
         self.running.clear();
         self.take_over();
+        self.clear(Unreported::MayHaveBegun);
+    }
+
+    /// Like [`World::crash`], and the next process goes by a clock that was set back.
+    pub(crate) fn crash_and_set_back(&mut self, by: Duration) {
+        self.running.clear();
+        self.now = self.now - by;
+        self.recover(&InDoubtWindow::from([(sql(), self.slots)]));
         self.clear(Unreported::MayHaveBegun);
     }
 
@@ -76,12 +85,16 @@ impl World {
 
     fn restore(&mut self, window: &InDoubtWindow) {
         let before = self.shard.digest(self.now);
-        self.shard = Shard::restore(self.limits, self.now, self.remembered.recovered(), window);
+        self.recover(window);
         assert_eq!(
             self.shard.digest(self.now),
             before,
             "a restored shard is the one that was lost"
         );
+    }
+
+    fn recover(&mut self, window: &InDoubtWindow) {
+        self.shard = Shard::restore(self.limits, self.now, self.remembered.recovered(), window);
         let mut slots = Output::default();
         for (work, total) in [(sql(), self.slots), (Work::Noop, 100)] {
             self.shard
