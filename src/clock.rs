@@ -4,7 +4,8 @@
 //! From the first measurement on, time runs at least half and at most twice as fast as it really
 //! passes, whatever the database's clock does: a clock that steps is followed gradually. So nothing
 //! that waits for a time, a retry or a limit, is stopped by a step back or ended by one forward.
-//! Times before the first measurement are excepted: this machine's own clock may be wrong by days.
+//! Two times are excepted: that before the first measurement, since this machine's own clock may be
+//! wrong by days, and that of a replica that goes by the time of its owner from then on.
 
 use crate::core::Time;
 use std::{
@@ -77,6 +78,18 @@ impl Clock {
         }
     }
 
+    /// Goes by the time of the replica that owns the shard, when it is another one: the service has
+    /// one time, also while its owner follows a clock that was set and a replica is started.
+    pub fn follow(&self, owner: Time) {
+        let step = self.lock().follow(self.elapsed_us(), owner);
+        if step != 0 {
+            tracing::warn!(
+                seconds = step / 1_000_000,
+                "the time of the service is that of its owner, not that of its database"
+            );
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Slewed> {
         self.0.time.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,6 +132,18 @@ impl Slewed {
         }
         (self.time, self.measured) = (right, true);
         0
+    }
+
+    /// Takes another time over if it is none that two clocks may differ by; returns the difference.
+    fn follow(&mut self, elapsed: i64, owner: Time) -> i64 {
+        let step = owner.0.saturating_sub(self.at(elapsed));
+        if step.unsigned_abs() <= STEP.as_micros() as u64 {
+            return 0;
+        }
+        self.time = owner.0;
+        self.looked = elapsed;
+        self.ahead = self.ahead.saturating_sub(step);
+        step
     }
 }
 
@@ -166,6 +191,22 @@ mod tests {
         assert!(clock.now() >= DATABASE + DAY);
         clock.correct(DATABASE, Duration::ZERO);
         assert!(clock.now().since(DATABASE) < DAY / 2);
+    }
+
+    #[test]
+    fn a_replica_started_by_a_clock_that_was_set_has_the_time_of_the_owner() {
+        let (mut owner, mut started) = (measured(), measured());
+        let set = Time(DATABASE.0 + 24 * HOUR);
+        owner.correct(0, set, Duration::ZERO);
+        started.correct(0, set, Duration::ZERO);
+        started.time = set.0;
+        started.ahead = 0;
+        let step = started.follow(0, Time(owner.at(0)));
+        assert_eq!(step, -24 * HOUR);
+        for elapsed in [0, HOUR, 30 * HOUR] {
+            assert_eq!(started.at(elapsed), owner.at(elapsed));
+        }
+        assert_eq!(started.follow(30 * HOUR, Time(owner.at(30 * HOUR))), 0);
     }
 
     #[test]

@@ -133,12 +133,11 @@ impl Executor {
                 attempt,
                 since: self.0.clock.now(),
             };
-            let held = HeldAssignment {
+            if !self.0.outbox.take(HeldAssignment {
                 token,
                 running,
                 work: assignment.spec.work.clone(),
-            };
-            if !self.0.outbox.take(held, assignment.is_numbered()) {
+            }) {
                 continue;
             }
             let target = match &assignment.spec.work {

@@ -127,8 +127,12 @@ impl Running {
         tokio::spawn(until_stopping().run_until_cancelled_owned(reachability));
         if let Some(port) = port {
             let remote = self.remote(&port);
-            let routes = rpc::peer_routes(&self.coordinator, &rpc, &stopping)
-                .add_service(session::Sessions::service(self.coordinator.hub()));
+            let routes = rpc::peer_routes(&self.coordinator, &rpc, &stopping).add_service(
+                session::Sessions::service(
+                    self.coordinator.hub(),
+                    self.coordinator.clock().clone(),
+                ),
+            );
             tokio::spawn(until_stopping().run_until_cancelled_owned(remote.keep()));
             tokio::spawn(serve_peers(port, routes, until_stopping()));
         }
@@ -155,6 +159,7 @@ impl Running {
     fn remote(&self, port: &Port) -> Remote {
         Remote {
             executor: self.executor.clone(),
+            clock: self.coordinator.clock().clone(),
             sessions: self.sessions.clone(),
             membership: self.coordinator.membership(),
             gone_owners: self.coordinator.gone_owners(),

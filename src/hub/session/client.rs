@@ -8,11 +8,12 @@ use super::{
     wire,
 };
 use crate::{
+    clock::Clock,
     core::Epoch,
     executor::Executor,
     executor_protocol::{ExecutorId, ExecutorReport, Hello, Host, Instruction, Link},
     journal::{Membership, Sessions},
-    peer::{self, Peers},
+    peer::Peers,
 };
 use rallypoint_client::api::peer::{
     FromExecutor, ToExecutor, executor_service_client::ExecutorServiceClient,
@@ -20,21 +21,26 @@ use rallypoint_client::api::peer::{
 use std::{
     collections::VecDeque,
     future::pending,
+    io::ErrorKind,
     pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{
+    net::TcpStream,
     sync::{
         mpsc::{self, OwnedPermit},
         watch,
     },
-    time::sleep,
+    time::{sleep, timeout},
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 use uuid::Uuid;
 
+/// How long the machine of an owner may take to refuse a connection; one that takes longer is not
+/// known to be gone.
+const REFUSAL_TIMEOUT: Duration = Duration::from_millis(300);
 /// Longest sleep, when no timer is set.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
 
@@ -42,6 +48,8 @@ const MAX_SLEEP: Duration = Duration::from_secs(60);
 pub(crate) struct Remote {
     /// Who runs the tasks.
     pub executor: Executor,
+    /// Of this replica; goes by the owner's.
+    pub clock: Clock,
     /// The register of executors and sessions.
     pub sessions: Sessions,
     /// Who owns the shard.
@@ -131,7 +139,7 @@ impl Client {
         };
         let heard = async {
             match &mut self.connection {
-                Some(connection) => connection.next_event().await,
+                Some(connection) => connection.next_event(&self.remote.clock).await,
                 None => pending().await,
             }
         };
@@ -167,7 +175,9 @@ impl Client {
             membership.owning().and_then(|one| one.address.clone())
         };
         let Some(address) = address else { return };
-        if peer::refuses(&address).await {
+        let answered = timeout(REFUSAL_TIMEOUT, TcpStream::connect(&*address)).await;
+        let refused = |error: std::io::Error| error.kind() == ErrorKind::ConnectionRefused;
+        if answered.is_ok_and(|answer| answer.is_err_and(refused)) {
             // One that waits to be heard says as much.
             let _ = self.remote.gone_owners.try_send(owner);
         }
@@ -253,9 +263,7 @@ impl Client {
         let Remote {
             sessions, executor, ..
         } = &self.remote;
-        let readmitted = sessions
-            .return_from_fence(&executor.capacity(), || executor.give_up())
-            .await;
+        let readmitted = sessions.return_from_fence(|| executor.give_up()).await;
         if let Err(error) = &readmitted {
             tracing::warn!(%error, "this executor is not readmitted yet");
         }
@@ -264,7 +272,7 @@ impl Client {
 }
 
 impl Connection {
-    async fn next_event(&mut self) -> Event {
+    async fn next_event(&mut self, clock: &Clock) -> Event {
         if let Some(connecting) = &mut self.connecting {
             let connected = connecting.await;
             self.connecting = None;
@@ -278,10 +286,12 @@ impl Connection {
             return Event::Closed;
         };
         match answers.message().await {
-            Ok(Some(message)) => match wire::to_executor_of(message) {
-                Ok(message) => Event::Heard(message),
-                Err(error) => broken(error),
-            },
+            Ok(Some(message)) => {
+                if let Some(now) = wire::time_of(&message) {
+                    clock.follow(now);
+                }
+                wire::to_executor_of(message).map_or_else(broken, Event::Heard)
+            }
             Ok(None) => Event::Closed,
             Err(error) => broken(error),
         }

@@ -3,9 +3,10 @@
 
 use super::{
     message::{HEARTBEAT_INTERVAL, MESSAGE_BYTES, SILENCE_TIMEOUT, ToExecutor as Message, ToOwner},
-    wire::{from_executor_of, missing, to_executor},
+    wire::{from_executor_of, missing, to_executor, with_time},
 };
 use crate::{
+    clock::Clock,
     executor_protocol::{Admission, Event, ExecutorId, ExecutorReport, Hello, Instruction},
     hub::Hub,
 };
@@ -32,14 +33,16 @@ const MAX_COUNTED_SLOTS: usize = 4_096;
 #[derive(Clone)]
 pub(crate) struct Sessions {
     hub: Hub,
+    /// The executors go by it.
+    clock: Clock,
 }
 
 type Answers = Pin<Box<dyn Stream<Item = Result<ToExecutor, Status>> + Send>>;
 
 impl Sessions {
     /// The service through which executors of other replicas reach this hub.
-    pub(crate) fn service(hub: Hub) -> ExecutorServiceServer<Sessions> {
-        ExecutorServiceServer::new(Sessions { hub })
+    pub(crate) fn service(hub: Hub, clock: Clock) -> ExecutorServiceServer<Sessions> {
+        ExecutorServiceServer::new(Sessions { hub, clock })
             .max_decoding_message_size(MESSAGE_BYTES)
             .max_encoding_message_size(MESSAGE_BYTES)
     }
@@ -116,7 +119,10 @@ impl ExecutorService for Sessions {
         let (answer, admission) = oneshot::channel();
         tokio::spawn(self.clone().admit(hello, requests, out, answer));
         match admission.await.unwrap_or(Admission::NotNow) {
-            Admission::Admitted(_) => Ok(Response::new(Box::pin(answers(instructions)))),
+            Admission::Admitted(_) => {
+                let answers = answers(instructions, self.clock.clone());
+                Ok(Response::new(Box::pin(answers)))
+            }
             Admission::Fenced => {
                 let fenced = to_executor(Message::Fenced).into_iter().map(Ok);
                 Ok(Response::new(Box::pin(stream::iter(fenced))))
@@ -135,26 +141,25 @@ async fn heard(requests: &mut Streaming<FromExecutor>) -> Result<Option<ToOwner>
     message.map(from_executor_of).transpose()
 }
 
-/// What an executor is told: that it is welcome, its instructions, and a heartbeat every second.
+/// What an executor is told: that it is welcome, its instructions, and each second what time it is.
 fn answers(
     instructions: mpsc::Receiver<Instruction>,
+    clock: Clock,
 ) -> impl Stream<Item = Result<ToExecutor, Status>> + Send {
     struct Telling(mpsc::Receiver<Instruction>, VecDeque<ToExecutor>, Interval);
     let welcome = to_executor(Message::Welcome).into();
-    stream::unfold(
-        Telling(instructions, welcome, interval(HEARTBEAT_INTERVAL)),
-        |mut telling| async move {
-            let Telling(instructions, ready, heartbeats) = &mut telling;
-            while ready.is_empty() {
-                let message = tokio::select! {
-                    biased;
-                    instruction = instructions.recv() => Message::Instruction(instruction?),
-                    _ = heartbeats.tick() => Message::Heartbeat,
-                };
-                ready.extend(to_executor(message));
-            }
-            let next = ready.pop_front()?;
-            Some((Ok(next), telling))
-        },
-    )
+    let telling = Telling(instructions, welcome, interval(HEARTBEAT_INTERVAL));
+    stream::unfold((telling, clock), |(mut telling, clock)| async move {
+        let Telling(instructions, ready, heartbeats) = &mut telling;
+        while ready.is_empty() {
+            let message = tokio::select! {
+                biased;
+                instruction = instructions.recv() => Message::Instruction(instruction?),
+                _ = heartbeats.tick() => Message::Heartbeat,
+            };
+            ready.extend(to_executor(message));
+        }
+        let next = with_time(ready.pop_front()?, clock.now());
+        Some((Ok(next), (telling, clock)))
+    })
 }

@@ -24,7 +24,7 @@ pub(crate) fn from_executor(message: ToOwner) -> peer::FromExecutor {
         ToOwner::Hello(one) => Message::Hello(hello(one)),
         ToOwner::Event(Event::Slots { work, total }) => Message::Slots(slots(&work, total)),
         ToOwner::Event(Event::Completed(token, one)) => Message::Completion(completed(token, one)),
-        ToOwner::Heartbeat => Message::Beat(peer::Beat {}),
+        ToOwner::Heartbeat => Message::Beat(peer::Beat::default()),
     };
     peer::FromExecutor {
         message: Some(message),
@@ -48,9 +48,9 @@ pub(crate) fn from_executor_of(message: peer::FromExecutor) -> Result<ToOwner, S
 pub(crate) fn to_executor(message: ToExecutor) -> Vec<peer::ToExecutor> {
     use to_executor::Message;
     let messages = match message {
-        ToExecutor::Welcome => vec![Message::Welcome(peer::Beat {})],
-        ToExecutor::Fenced => vec![Message::Fenced(peer::Beat {})],
-        ToExecutor::Heartbeat => vec![Message::Beat(peer::Beat {})],
+        ToExecutor::Welcome => vec![Message::Welcome(peer::Beat::default())],
+        ToExecutor::Fenced => vec![Message::Fenced(peer::Beat::default())],
+        ToExecutor::Heartbeat => vec![Message::Beat(peer::Beat::default())],
         ToExecutor::Instruction(Instruction::Run(dispatch)) => {
             vec![Message::Run(dispatched(*dispatch))]
         }
@@ -78,6 +78,26 @@ pub(crate) fn to_executor_of(message: peer::ToExecutor) -> Result<ToExecutor, St
         Some(Message::Acknowledge(token)) => Instruction::Acknowledge(vec![token_of(Some(token))?]),
     };
     Ok(ToExecutor::Instruction(instruction))
+}
+
+/// Lets a message that only says that the owner is there also say what time it is.
+pub(crate) fn with_time(mut message: peer::ToExecutor, now: Time) -> peer::ToExecutor {
+    use to_executor::Message;
+    if let Some(Message::Welcome(beat) | Message::Beat(beat)) = &mut message.message {
+        beat.now_us = now.0;
+    }
+    message
+}
+
+/// What time it is by the clock of the owner; `None`: the message does not say.
+pub(crate) fn time_of(message: &peer::ToExecutor) -> Option<Time> {
+    use to_executor::Message;
+    match &message.message {
+        Some(Message::Welcome(beat) | Message::Beat(beat)) if beat.now_us > 0 => {
+            Some(Time(beat.now_us))
+        }
+        _ => None,
+    }
 }
 
 fn hello(hello: Hello) -> peer::Hello {
@@ -267,8 +287,8 @@ fn completed(named: Token, completion: Completion) -> peer::Completion {
         }
         Report::Failed { error, transient } => WireReport::Failed(failed(error, transient)),
         Report::TimedOut(error) => WireReport::TimedOut(failed(error, false)),
-        Report::Stopped => WireReport::Stopped(peer::Beat {}),
-        Report::NotStarted => WireReport::NotStarted(peer::Beat {}),
+        Report::Stopped => WireReport::Stopped(peer::Beat::default()),
+        Report::NotStarted => WireReport::NotStarted(peer::Beat::default()),
     };
     peer::Completion {
         token: Some(token(named)),

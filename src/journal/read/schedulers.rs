@@ -3,7 +3,7 @@
 
 use crate::core::{
     Checkpoint, DoneNo, Handle, Namespace, ReleaseMode, Request, SchedulerImage, SchedulerState,
-    Seq, ShardId, Time, model::limits::REQUEST_MEMORY,
+    Seq, ShardId, model::limits::REQUEST_MEMORY,
 };
 use crate::journal::{
     JournalError,
@@ -183,13 +183,11 @@ impl Reader {
         .await
     }
 
-    /// The scheduler that this call opened, if it was within the last [`REQUEST_MEMORY`]. `now`:
-    /// the time of the service, by which it was opened; the database's clock may have jumped since.
+    /// The scheduler that this call opened, if it was within the last [`REQUEST_MEMORY`].
     pub async fn find_request(
         &self,
         namespace: &Namespace,
         id: Uuid,
-        now: Time,
     ) -> Result<Option<SchedulerImage>, JournalError> {
         let row = self
             .read(|| {
@@ -201,14 +199,14 @@ impl Reader {
                      where r.shard = $1
                          and r.namespace = $2
                          and r.request_id = $3
-                         and r.opened_at > $4
+                         and r.opened_at > now() - $4 * interval '1 second'
                      order by r.handle desc
                      limit 1"
                 ))
                 .bind(self.shard.0)
                 .bind(namespace.0.as_bytes())
                 .bind(id)
-                .bind(Stamp(now - REQUEST_MEMORY))
+                .bind(REQUEST_MEMORY.as_secs() as i64)
                 .fetch_optional(&self.pool)
             })
             .await?;

@@ -42,7 +42,11 @@ impl Cluster {
 
     /// Starts `count` replicas with further options and waits until they know each other.
     pub(crate) async fn with_options(count: usize, options: &[&str]) -> Cluster {
-        let postgres = postgres::durable(Vec::new());
+        Cluster::on(postgres::durable(Vec::new()), count, options).await
+    }
+
+    /// The same on a Postgres that a test has started.
+    pub(crate) async fn on(postgres: PrivatePostgres, count: usize, options: &[&str]) -> Cluster {
         let replica = |index| Replica::new(index, count > 1, options, &postgres);
         let mut cluster = Cluster {
             replicas: (0..count).map(replica).collect(),

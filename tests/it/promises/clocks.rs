@@ -3,12 +3,20 @@
 
 use crate::harness::{
     clock::Clock,
+    cluster::Cluster,
+    conversation::WAIT_TIMEOUT,
     server::{Server, Setup},
     work::{noop, sql},
 };
 use rallypoint::postgres::{Options, PrivatePostgres};
-use rallypoint_client::api::SchedulerSettings;
+use rallypoint_client::api::{
+    ExecAsyncRequest, SchedulerSettings, scheduler_service_client::SchedulerServiceClient,
+};
+use std::time::Duration;
 use tempfile::TempDir;
+use tokio::time::{sleep, timeout};
+use tonic::Code;
+use uuid::Uuid;
 
 const DAY_S: i64 = 86_400;
 
@@ -74,4 +82,61 @@ async fn what_is_submitted_by_a_clock_that_is_days_off_is_not_lost() {
     assert_eq!(numbers, (1..=submitted).collect::<Vec<_>>());
     let log = conversation.log().await;
     assert_eq!(log.outcomes(), [("succeeded", submitted as usize)].into());
+}
+
+/// Request ids are remembered for fifteen minutes, by a time that a jump does not change.
+#[tokio::test]
+async fn a_call_is_not_repeated_after_a_takeover_by_a_replica_that_started_while_the_clock_was_off()
+{
+    let folder = folder();
+    let Some((postgres, clock)) = postgres(&folder) else {
+        println!("no libfaketime here");
+        return;
+    };
+    let mut cluster = Cluster::on(postgres, 2, &[]).await;
+    let owner = cluster.owner().await;
+    let other = 1 - owner;
+    let client = cluster.client(owner);
+    let conversation = cluster.open(&client, SchedulerSettings::default()).await;
+    let request = ExecAsyncRequest {
+        handle: conversation.handle().to_owned(),
+        request_id: Uuid::now_v7().to_string(),
+        tasks: vec![noop().into()],
+    };
+    let exec = async |url: String| {
+        let client = SchedulerServiceClient::connect(url).await;
+        let mut client = client.expect("it answers");
+        let repeated = async {
+            loop {
+                match client.exec_async(request.clone()).await {
+                    Ok(accepted) => return accepted.into_inner().first_seq,
+                    Err(status) => assert_eq!(status.code(), Code::Unavailable, "{status}"),
+                }
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let repeated = timeout(WAIT_TIMEOUT, repeated).await;
+        repeated.expect("accepted in time")
+    };
+    assert_eq!(exec(cluster.url(owner)).await, 1);
+
+    clock.set(DAY_S);
+    cluster.kill_9(other);
+    until_slots(&cluster, 4).await;
+    cluster.restart(other);
+    until_slots(&cluster, 8).await;
+    cluster.wait_until_ready(other).await;
+    cluster.kill_9(owner);
+    cluster.wait_until_ready(other).await;
+    assert_eq!(exec(cluster.url(other)).await, 1, "it was made again");
+}
+
+/// Waits until the owner has so many slots for SQL tasks, its own and those of the other replica.
+async fn until_slots(cluster: &Cluster, slots: i32) {
+    cluster
+        .until(|status| {
+            let sql = status.slots.iter().filter(|row| row.kind == "sql/app");
+            sql.map(|row| row.total).sum::<i32>() == slots
+        })
+        .await;
 }
