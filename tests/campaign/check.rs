@@ -2,6 +2,8 @@
 
 mod conversations;
 mod facts;
+mod moments;
+mod network;
 mod streams;
 mod submits;
 mod witnesses;
@@ -48,6 +50,8 @@ impl Verdict {
         witnesses::limits_hold(facts, &mut verdict);
         witnesses::cancelled_means_cancelled(facts, &mut verdict);
         witnesses::nothing_is_reported_before_it_is_done(facts, &mut verdict);
+        network::silent_connections_are_given_up(facts, &mut verdict);
+        network::the_shard_moves_on(facts, &mut verdict);
         verdict
     }
 

@@ -51,8 +51,13 @@ impl Clock {
 
     /// Sets it `ahead` seconds ahead of the right time, or behind it.
     pub(crate) fn set(&self, ahead: i64) {
+        self.set_exactly(ahead as f64);
+    }
+
+    /// The same with fractions of a second.
+    pub(crate) fn set_exactly(&self, ahead: f64) {
         let next = self.file.with_extension("next");
-        fs::write(&next, format!("{ahead:+}\n")).expect("a file");
+        fs::write(&next, format!("{ahead:+.6}\n")).expect("a file");
         fs::rename(next, &self.file).expect("a file");
     }
 }

@@ -1,4 +1,4 @@
-//! A small disk for Postgres alone, which can be filled. Only root can mount one.
+//! A small disk for the databases alone, which can be filled. Only root can mount one.
 
 use nix::unistd::geteuid;
 use std::{
@@ -38,9 +38,9 @@ impl Disk {
         .then_some(disk)
     }
 
-    /// Where Postgres may keep its data.
-    pub(crate) fn data(&self) -> PathBuf {
-        self.0.join("postgres")
+    /// Where a Postgres may keep its data.
+    pub(crate) fn data(&self, name: &str) -> PathBuf {
+        self.0.join(name)
     }
 
     /// Takes all space that is left; returns the number of bytes.

@@ -3,14 +3,14 @@
 use crate::{
     fixture::Fixture,
     history::{Done, Entry, Logged, Mark},
+    server::Server,
     stock_client::STOCK_CALLER,
 };
-use rallypoint::postgres::{COORDINATION, TARGET};
 use sqlx::{Connection, PgConnection};
 use std::time::Duration;
 
 /// How long unfinished work may take after the last fault.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(90);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(150);
 
 struct Row {
     handle: String,
@@ -45,7 +45,7 @@ rallypoint::from_row!(Row {
 /// Waits until every scheduler has ended, and says whether they have. Stock clients leave some
 /// open: they make no call twice.
 pub(crate) async fn settled(fixture: &Fixture) -> bool {
-    let mut journal = fixture.session(COORDINATION).await.expect("the journal");
+    let mut journal = fixture.journal.session().await.expect("the journal");
     let begun = tokio::time::Instant::now();
     while begun.elapsed() < SETTLE_TIMEOUT {
         let open = sqlx::query_scalar::<_, i64>(
@@ -65,7 +65,7 @@ pub(crate) async fn settled(fixture: &Fixture) -> bool {
 
 /// Writes the log, the marks, and the numbers of the batches into the history.
 pub(crate) async fn dump(fixture: &Fixture) {
-    let mut journal = fixture.session(COORDINATION).await.expect("the journal");
+    let mut journal = fixture.journal.session().await.expect("the journal");
     // Compiling a query takes longer than running it for one scheduler of very many.
     sqlx::query("set jit = off")
         .execute(&mut journal)
@@ -106,36 +106,50 @@ pub(crate) async fn dump(fixture: &Fixture) {
     {
         fixture.history.write(&Entry::Attempts { kind, count });
     }
-    dump_idle_transactions(fixture, &mut journal).await;
     journal.close().await.expect("closed");
+    dump_idle_transactions(fixture).await;
     dump_marks(fixture).await;
+    dump_silenced(fixture);
 }
 
-async fn dump_idle_transactions(fixture: &Fixture, session: &mut PgConnection) {
-    let idle = "select count(*) from pg_stat_activity where state like 'idle in transaction%'";
-    let idle_in_transaction = sqlx::query_scalar(idle)
-        .fetch_one(session)
-        .await
-        .expect("a number");
+async fn dump_idle_transactions(fixture: &Fixture) {
+    let mut idle_in_transaction = 0;
+    for database in fixture.databases() {
+        let mut session = database.session().await.expect("a session");
+        let idle = "select count(*) from pg_stat_activity where state like 'idle in transaction%'";
+        let idle = sqlx::query_scalar::<_, i64>(idle).fetch_one(&mut session);
+        idle_in_transaction += idle.await.expect("a number");
+    }
     fixture.history.write(&Entry::Sessions {
         idle_in_transaction,
     });
 }
 
+/// Connections that went silent, and what became of them.
+fn dump_silenced(fixture: &Fixture) {
+    let proxies = fixture.servers.iter().flat_map(Server::proxies);
+    for silenced in proxies.flat_map(|proxy| proxy.half_opens().silenced()) {
+        let (kept, open) = silenced.kept();
+        fixture.history.write(&Entry::Silenced {
+            purpose: silenced.purpose,
+            kept: kept.as_micros() as i64,
+            open,
+        });
+    }
+}
+
 async fn dump_marks(fixture: &Fixture) {
-    let mut app = fixture.session(TARGET).await.expect("the target");
-    let marks = "select token, start, (extract(epoch from at) * 1000000)::int8, pid, server
-        from witness
-        order by at";
+    let mut app = fixture.target.session().await.expect("the target");
+    let marks = "select token, start, number, pid, server from witness order by number";
     let marks: Vec<(i64, bool, i64, i32, i32)> = sqlx::query_as(marks)
         .fetch_all(&mut app)
         .await
         .expect("the witnesses");
-    for (token, start, at, pid, server) in marks {
+    for (token, start, number, pid, server) in marks {
         fixture.history.write(&Entry::Mark(Mark {
             token,
             start,
-            at,
+            number,
             pid,
             server: server as usize,
         }));

@@ -3,6 +3,8 @@
 
 mod callers;
 mod clocks;
+mod database_clocks;
+mod half_open;
 mod network;
 mod postgres;
 mod processes;
@@ -12,6 +14,7 @@ use crate::{
     history::{Entry, now},
     load::Load,
     plan::{Fault, Kind, Plan},
+    proxy::Purpose,
 };
 use std::{sync::Arc, time::Duration};
 use tokio::task::JoinSet;
@@ -68,7 +71,7 @@ impl Faults {
         while let Some(ended) = running.join_next().await {
             ended.expect("a fault is carried out");
         }
-        self.fixture.revive_postgres().await;
+        self.fixture.revive_databases().await;
     }
 
     /// Carries out one fault, again if it did not bite: there may have been nothing to bite.
@@ -106,6 +109,7 @@ impl Faults {
             | Kind::SessionsEnded
             | Kind::DiskFull
             | Kind::NoConnections
+            | Kind::ClockOfTarget
             | Kind::PeersApart
             | Kind::RollingRestart => bite.hurting(0..self.fixture.servers.len()),
             _ => bite,
@@ -133,6 +137,18 @@ impl Faults {
             Kind::CallersApart => self.callers_apart(fault).await,
             Kind::CallersVanish => self.callers_vanish(fault).await,
             Kind::SlowReaders => self.slow_readers(fault).await,
+            Kind::ClockOfJournal => self.clock_of_journal(fault).await,
+            Kind::ClockOfTarget => self.clock_of_target(fault).await,
+            Kind::HalfOpenWriter => self.half_open_of(fault, Purpose::Writer).await,
+            Kind::HalfOpenHeartbeat => self.half_open_of(fault, Purpose::Heartbeat).await,
+            Kind::HalfOpenReader => self.half_open_of(fault, Purpose::Reader).await,
+            Kind::HalfOpenTarget => self.half_open_of(fault, Purpose::Target).await,
+            Kind::HalfOpenPeer => self.half_open_of(fault, Purpose::Peer).await,
+            Kind::HalfOpenOwnership => self.half_open_takeover(fault, Purpose::Ownership).await,
+            Kind::HalfOpenRecovery => self.half_open_takeover(fault, Purpose::Recovery).await,
+            Kind::HalfOpenBatches => self.half_open_takeover(fault, Purpose::Batches).await,
+            Kind::HalfOpenMaintenance => self.half_open_takeover(fault, Purpose::Maintenance).await,
+            Kind::HalfOpenCallers => self.half_open_callers(fault).await,
         }
     }
 

@@ -1,24 +1,30 @@
-//! What the faults attack: a real Postgres on a small disk, and server processes that reach it only
-//! through their proxies.
+//! What the faults attack: two real Postgres on a small disk, for the journal and for tasks, and
+//! server processes that reach them only through their proxies.
 
-use crate::{clock::Clock, disk::Disk, history::History, server::Server};
-use rallypoint::postgres::{Options, PrivatePostgres, SUPERUSER, TARGET};
-use sqlx::{Connection, PgConnection};
-use std::{path::Path, sync::Arc, time::Duration};
+use crate::{clock::Clock, database::Database, disk::Disk, history::History, server::Server};
+use rallypoint::postgres::{COORDINATION, TARGET};
+use sqlx::Connection;
+use std::{fs::Permissions, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
+use tempfile::TempDir;
+use tokio::task::spawn_blocking;
 
 /// Interval between checks for servers that have ended.
 const RESTART_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) struct Fixture {
     pub servers: Vec<Server>,
-    pub postgres: PrivatePostgres,
-    /// `None`: we are not root. The last field: it is unmounted after Postgres has stopped.
+    pub journal: Database,
+    /// Where tasks run.
+    pub target: Database,
+    /// `None`: we are not root. It is unmounted after Postgres has stopped.
     pub disk: Option<Disk>,
+    /// Holds the clocks of the databases, which the account of Postgres must be able to read.
+    _clocks: TempDir,
     pub history: Arc<History>,
 }
 
 impl Fixture {
-    /// Starts everything; with `clocks`, those of the servers can be set.
+    /// Starts everything; with `clocks`, those of servers and databases can be set.
     pub(crate) async fn start(
         replicas: usize,
         minutes: f64,
@@ -26,38 +32,31 @@ impl Fixture {
         folder: &Path,
         history: Arc<History>,
     ) -> Fixture {
-        let disk = Disk::mount(600 + (minutes * 60.0) as u64);
-        let settings = [
-            ("max_connections", (40 + 30 * replicas).to_string()),
-            ("max_wal_size", "64MB".into()),
-            ("min_wal_size", "32MB".into()),
-            ("shared_buffers", "64MB".into()),
-        ];
-        let options = Options {
-            data_dir: disk.as_ref().map(Disk::data),
-            durable: true,
-            settings: settings
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value))
-                .collect(),
-            ..Options::default()
+        let disk = Disk::mount(700 + (minutes * 60.0) as u64);
+        let readable = tempfile::Builder::new()
+            .permissions(Permissions::from_mode(0o755))
+            .tempdir()
+            .expect("a folder");
+        let database = |name| {
+            let data = disk.as_ref().map(|disk| disk.data(name));
+            let clock = clock(clocks, readable.path(), name);
+            spawn_blocking(move || Database::start(name, data, clock, replicas))
         };
-        let postgres = tokio::task::spawn_blocking(|| PrivatePostgres::start(options))
-            .await
-            .expect("it runs")
-            .expect("a Postgres");
-        witnesses(&postgres).await;
+        let (journal, target) = tokio::join!(database(COORDINATION), database(TARGET));
+        let (journal, target) = (journal.expect("it runs"), target.expect("it runs"));
+        witnesses(&target).await;
         let mut servers = Vec::new();
         for number in 0..replicas {
-            let clock = clocks
-                .then(|| Clock::new(folder.join(format!("clock-{number}"))))
-                .flatten();
-            servers.push(Server::new(number, replicas == 1, clock, &postgres, folder).await);
+            let clock = clock(clocks, folder, &format!("clock-{number}"));
+            let databases = [&journal, &target];
+            servers.push(Server::new(number, replicas == 1, clock, databases, folder).await);
         }
         Fixture {
             servers,
-            postgres,
+            journal,
+            target,
             disk,
+            _clocks: readable,
             history,
         }
     }
@@ -70,49 +69,43 @@ impl Fixture {
         }
     }
 
-    /// A session that passes no proxy, if Postgres runs.
-    pub(crate) async fn session(&self, database: &str) -> Result<PgConnection, sqlx::Error> {
-        PgConnection::connect_with(&self.postgres.options_for(database, SUPERUSER)).await
-    }
-
     pub(crate) fn server(&self, number: usize) -> &Server {
         &self.servers[number % self.servers.len()]
     }
 
-    /// Starts Postgres again if it does not serve.
-    pub(crate) async fn revive_postgres(self: &Arc<Self>) {
-        for _ in 0..60 {
-            if self.session("postgres").await.is_ok() {
-                return;
-            }
-            let fixture = self.clone();
-            let started = tokio::task::spawn_blocking(move || fixture.postgres.restart())
-                .await
-                .expect("it returns");
-            if let Err(error) = started {
-                eprintln!("Postgres does not start: {error:#}");
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
+    pub(crate) fn databases(&self) -> [&Database; 2] {
+        [&self.journal, &self.target]
+    }
+
+    /// Starts the databases again that do not serve.
+    pub(crate) async fn revive_databases(&self) {
+        for database in self.databases() {
+            database.revive().await;
         }
-        panic!("Postgres does not come back");
     }
 }
 
+fn clock(wanted: bool, folder: &Path, name: &str) -> Option<Clock> {
+    wanted.then(|| Clock::new(folder.join(name))).flatten()
+}
+
 /// Makes the table in which tasks leave marks. It has no unique key, so that a second run shows.
-async fn witnesses(postgres: &PrivatePostgres) {
-    let mut session = PgConnection::connect_with(&postgres.options_for(TARGET, TARGET))
-        .await
-        .expect("a session");
-    let table = "create table witness (
-        token int8 not null,
-        start boolean not null,
-        at timestamptz not null default clock_timestamp(),
-        pid int4 not null default pg_backend_pid(),
-        server int4 not null default current_setting('campaign.server')::int4
-    )";
-    sqlx::raw_sql(table)
+/// Marks are numbered in the order in which they are made, which no clock can change; the moments
+/// between them, of which the recorder knows the time, take numbers from the same sequence.
+async fn witnesses(target: &Database) {
+    let mut session = target.login(TARGET).await.expect("a session");
+    let tables = "create sequence witness_number;
+        create table witness (
+            token int8 not null,
+            start boolean not null,
+            number int8 not null default nextval('witness_number'),
+            pid int4 not null default pg_backend_pid(),
+            server int4 not null default current_setting('campaign.server')::int4
+        );
+        create table moment (number int8 not null default nextval('witness_number'));";
+    sqlx::raw_sql(tables)
         .execute(&mut session)
         .await
-        .expect("a table");
+        .expect("tables");
     session.close().await.expect("closed");
 }

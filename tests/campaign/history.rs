@@ -2,17 +2,18 @@
 //! fault, and at the end what the databases hold. The verdict (`check`) knows nothing but these
 //! lines.
 //!
-//! Times are microseconds since 1970 by the one clock of this machine, which is also that of
-//! Postgres.
+//! Times are microseconds since 1970 by a clock that nobody sets: the monotonic one of this
+//! machine, which begins with its time of day. Times in the rows of the databases are by clocks
+//! that faults may have set.
 
-use crate::stock_client::StockAnswer;
+use crate::{proxy::Purpose, stock_client::StockAnswer};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
     io::{BufRead, BufReader, BufWriter, Write},
     path::Path,
-    sync::{Mutex, PoisonError},
-    time::{SystemTime, UNIX_EPOCH},
+    sync::{LazyLock, Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// The answer to a call.
@@ -80,7 +81,8 @@ pub(crate) struct Mark {
     pub token: i64,
     /// It marks the start, or the end.
     pub start: bool,
-    pub at: i64,
+    /// In the order in which marks were made.
+    pub number: i64,
     pub pid: i32,
     /// Where it ran.
     pub server: usize,
@@ -162,6 +164,25 @@ pub(crate) enum Entry {
     },
     Logged(Logged),
     Mark(Mark),
+    /// A mark with a higher number was made after this was asked for, one with a lower number
+    /// before it was answered.
+    Moment {
+        number: i64,
+        asked: i64,
+        answered: i64,
+    },
+    /// The last batch of the journal.
+    Progress {
+        at: i64,
+        batch: i64,
+    },
+    /// A connection that went silent for good, and how long the service kept it, in microseconds;
+    /// `open`: it still does.
+    Silenced {
+        purpose: Purpose,
+        kept: i64,
+        open: bool,
+    },
     Batch {
         first: i64,
         last: i64,
@@ -220,8 +241,9 @@ pub(crate) fn read(path: &Path) -> std::io::Result<impl Iterator<Item = Entry>> 
 
 /// The present time.
 pub(crate) fn now() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("after 1970")
-        .as_micros() as i64
+    static BEGUN: LazyLock<(Instant, Duration)> = LazyLock::new(|| {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+        (Instant::now(), wall.expect("after 1970"))
+    });
+    (BEGUN.1 + BEGUN.0.elapsed()).as_micros() as i64
 }

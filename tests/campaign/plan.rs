@@ -20,8 +20,28 @@ pub(crate) enum Kind {
     AcknowledgementCut,
     /// Some statements are lost on their way.
     StatementCut,
-    /// Connections to Postgres go silent; new ones work.
+    /// All connections of a server to the databases go silent; new ones work.
     HalfOpen,
+    /// One connection goes silent for good; new ones work. That of the owner that appends,
+    HalfOpenWriter,
+    /// its heartbeat,
+    HalfOpenHeartbeat,
+    /// one of the handlers of calls or of the register of sessions,
+    HalfOpenReader,
+    /// that with which a replica takes the shard over,
+    HalfOpenOwnership,
+    /// with which it recovers,
+    HalfOpenRecovery,
+    /// makes partitions of batch numbers,
+    HalfOpenBatches,
+    /// or those of days,
+    HalfOpenMaintenance,
+    /// a session of a task,
+    HalfOpenTarget,
+    /// that of a replica with another,
+    HalfOpenPeer,
+    /// those of callers, some before they have said anything.
+    HalfOpenCallers,
     /// Everything between a server and Postgres is delayed.
     Latency,
     /// A server cannot reach Postgres; later what was withheld arrives, or the connections break.
@@ -42,11 +62,16 @@ pub(crate) enum Kind {
     MemoryLimit,
     /// The clock of a server is an hour or a day ahead or behind, and then jumps to and fro.
     ClockJumps,
+    /// The clock of the journal's Postgres jumps by days, or runs slow or fast, while the shard
+    /// changes its owner.
+    ClockOfJournal,
+    /// The clock of the Postgres on which tasks run does, while sessions end.
+    ClockOfTarget,
     /// Servers are stopped with SIGTERM, one after the other, and started again.
     RollingRestart,
 }
 
-pub(crate) const KINDS: [Kind; 19] = [
+pub(crate) const KINDS: [Kind; 31] = [
     Kind::Kill,
     Kind::Pause,
     Kind::PostgresCrash,
@@ -55,6 +80,16 @@ pub(crate) const KINDS: [Kind; 19] = [
     Kind::AcknowledgementCut,
     Kind::StatementCut,
     Kind::HalfOpen,
+    Kind::HalfOpenWriter,
+    Kind::HalfOpenHeartbeat,
+    Kind::HalfOpenReader,
+    Kind::HalfOpenOwnership,
+    Kind::HalfOpenRecovery,
+    Kind::HalfOpenBatches,
+    Kind::HalfOpenMaintenance,
+    Kind::HalfOpenTarget,
+    Kind::HalfOpenPeer,
+    Kind::HalfOpenCallers,
     Kind::Latency,
     Kind::Partition,
     Kind::PeersApart,
@@ -65,6 +100,8 @@ pub(crate) const KINDS: [Kind; 19] = [
     Kind::SlowReaders,
     Kind::MemoryLimit,
     Kind::ClockJumps,
+    Kind::ClockOfJournal,
+    Kind::ClockOfTarget,
     Kind::RollingRestart,
 ];
 
@@ -120,6 +157,24 @@ impl Plan {
     }
 }
 
+impl Kind {
+    /// One connection goes silent for good.
+    pub(crate) fn is_half_open(self) -> bool {
+        (Kind::HalfOpenWriter..=Kind::HalfOpenCallers).contains(&self)
+    }
+
+    /// It needs several servers.
+    pub(crate) fn is_among_servers(self) -> bool {
+        let takeovers = Kind::HalfOpenOwnership..=Kind::HalfOpenMaintenance;
+        takeovers.contains(&self) || matches!(self, Kind::PeersApart | Kind::HalfOpenPeer)
+    }
+
+    /// It needs clocks that can be set.
+    pub(crate) fn is_of_clocks(self) -> bool {
+        (Kind::ClockJumps..=Kind::ClockOfTarget).contains(&self)
+    }
+}
+
 impl Fault {
     fn new(kind: Kind, rng: &mut Rng) -> Fault {
         let (least, most) = match kind {
@@ -137,6 +192,8 @@ impl Fault {
             Kind::RollingRestart => (500, 1_000),
             // Once for the jump, once for the strobes.
             Kind::ClockJumps => (800, 2_000),
+            Kind::ClockOfJournal | Kind::ClockOfTarget => (2_000, 5_000),
+            kind if kind.is_half_open() => (200, 1_000),
             _ => (1_500, 4_000),
         };
         let between = |rng: &mut Rng, least: u64, most: u64| {

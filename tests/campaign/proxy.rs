@@ -8,8 +8,11 @@
 mod connection;
 #[path = "proxy/framing.rs"]
 mod framing;
+#[path = "proxy/half_open.rs"]
+mod half_open;
 
 use connection::Connection;
+pub(crate) use half_open::{HalfOpens, Purpose};
 use std::{
     net::SocketAddr,
     path::PathBuf,
@@ -78,8 +81,8 @@ pub(crate) struct Proxy {
 pub(crate) enum Upstream {
     /// The socket of a Postgres, whose protocol is understood.
     Postgres(PathBuf),
-    /// Anything else.
-    Address(SocketAddr),
+    /// Anything else, and what it is for.
+    Address(SocketAddr, Purpose),
 }
 
 pub(crate) struct Shared {
@@ -88,6 +91,7 @@ pub(crate) struct Shared {
     pub conditions: watch::Sender<Conditions>,
     pub counters: Counters,
     pub armed_cuts: ArmedCuts,
+    pub half_opens: HalfOpens,
 }
 
 impl Proxy {
@@ -101,6 +105,7 @@ impl Proxy {
             conditions: watch::Sender::new(Conditions::default()),
             counters: Counters::default(),
             armed_cuts: ArmedCuts::default(),
+            half_opens: HalfOpens::default(),
         });
         tokio::spawn(accept(listener, shared.clone()));
         Ok(Proxy { address, shared })
@@ -112,6 +117,10 @@ impl Proxy {
 
     pub(crate) fn armed_cuts(&self) -> &ArmedCuts {
         &self.shared.armed_cuts
+    }
+
+    pub(crate) fn half_opens(&self) -> &HalfOpens {
+        &self.shared.half_opens
     }
 
     /// Changes the conditions of all connections.
@@ -150,18 +159,17 @@ async fn serve(client: TcpStream, number: u64, shared: Arc<Shared>) {
             .await
             .map(|server| server.into_split())
             .map(Halves::Unix),
-        Upstream::Address(address) => TcpStream::connect(address)
+        Upstream::Address(address, _) => TcpStream::connect(address)
             .await
             .map(|server| server.into_split())
             .map(Halves::Tcp),
     };
-    let understood = matches!(shared.upstream, Upstream::Postgres(_));
-    let counters = &shared.counters;
-    let connection = Connection {
-        number,
-        understood,
-        shared: shared.clone(),
+    let purpose = match shared.upstream {
+        Upstream::Postgres(_) => None,
+        Upstream::Address(_, purpose) => Some(purpose),
     };
+    let counters = &shared.counters;
+    let connection = Connection::new(number, purpose, shared.clone());
     match server {
         Ok(Halves::Unix((from, to))) => connection.run(client, from, to).await,
         Ok(Halves::Tcp((from, to))) => connection.run(client, from, to).await,

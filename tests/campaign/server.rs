@@ -1,14 +1,16 @@
-//! A server process and the proxies around it: to Postgres, from its callers, from other servers.
+//! A server process and the proxies around it: to the databases, from its callers, from other
+//! servers.
 //! It is started again when it ends, as Kubernetes would, unless a fault keeps it down.
 
 use crate::{
     clock::Clock,
+    database::Database,
     memory::MemoryCgroup,
     process::{Process, free_address},
-    proxy::{Proxy, Upstream},
+    proxy::{Proxy, Purpose, Upstream},
 };
 use nix::{sys::signal::Signal, unistd::Pid};
-use rallypoint::postgres::{COORDINATION, PrivatePostgres, TARGET};
+use rallypoint::postgres::{COORDINATION, TARGET};
 use std::{
     fs::OpenOptions,
     net::SocketAddr,
@@ -36,8 +38,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) struct Server {
     pub number: usize,
-    /// Between the server and Postgres.
-    pub proxy: Proxy,
+    /// Between the server and the Postgres of the journal.
+    pub journal: Proxy,
+    /// Between the server and the Postgres on which tasks run.
+    pub target: Proxy,
     /// Between the server and its callers.
     pub callers: Proxy,
     /// Between the server and the other servers; `None`: there are no others.
@@ -58,19 +62,18 @@ impl Server {
         number: usize,
         alone: bool,
         clock: Option<Clock>,
-        postgres: &PrivatePostgres,
+        databases: [&Database; 2],
         folder: &Path,
     ) -> Server {
-        let socket = postgres.socket_dir().join(".s.PGSQL.5432");
-        let proxy = Proxy::start(Upstream::Postgres(socket))
-            .await
-            .expect("a proxy");
-        let (address, callers) = port_behind_proxy().await;
-        let mut options = options(number, address, &proxy);
+        let [journal, target] = databases.map(|database| Upstream::Postgres(database.socket()));
+        let journal = Proxy::start(journal).await.expect("a proxy");
+        let target = Proxy::start(target).await.expect("a proxy");
+        let (address, callers) = port_behind_proxy(Purpose::Caller).await;
+        let mut options = options(number, address, &journal, &target);
         let peers = if alone {
             None
         } else {
-            let (address, peers) = port_behind_proxy().await;
+            let (address, peers) = port_behind_proxy(Purpose::Peer).await;
             let advertised = peers.address.to_string();
             options.extend(["--peer-listen".to_owned(), address.to_string()]);
             options.extend(["--peer-advertise".to_owned(), advertised]);
@@ -79,7 +82,8 @@ impl Server {
         let log = folder.join(format!("server-{number}.log"));
         let server = Server {
             number,
-            proxy,
+            journal,
+            target,
             callers,
             peers,
             process: Mutex::new(process(options, &log, clock.as_ref())),
@@ -90,6 +94,17 @@ impl Server {
         };
         server.process().start();
         server
+    }
+
+    /// The proxies to the databases.
+    pub(crate) fn databases(&self) -> [&Proxy; 2] {
+        [&self.journal, &self.target]
+    }
+
+    /// All of its proxies.
+    pub(crate) fn proxies(&self) -> impl Iterator<Item = &Proxy> {
+        let databases = self.databases().into_iter();
+        databases.chain([&self.callers]).chain(&self.peers)
     }
 
     /// The URL for callers.
@@ -198,12 +213,12 @@ impl Server {
     }
 }
 
-/// The command line of a server that reaches Postgres through a proxy.
-fn options(number: usize, address: SocketAddr, proxy: &Proxy) -> Vec<String> {
+/// The command line of a server that reaches the databases through proxies.
+fn options(number: usize, address: SocketAddr, journal: &Proxy, target: &Proxy) -> Vec<String> {
     // Every session of a task knows its server, so that witnesses can name it.
     let target = format!(
         "{}&options=-c%20campaign.server%3D{number}",
-        proxy.url(TARGET, TARGET)
+        target.url(TARGET, TARGET)
     );
     let pairs = [
         ("--listen", address.to_string()),
@@ -212,7 +227,7 @@ fn options(number: usize, address: SocketAddr, proxy: &Proxy) -> Vec<String> {
         ("--noop-slots", "64".to_owned()),
         ("--log-format", "json".to_owned()),
         ("--lease", LEASE.as_secs_f64().to_string()),
-        ("--database", proxy.url(COORDINATION, COORDINATION)),
+        ("--database", journal.url(COORDINATION, COORDINATION)),
         ("--target", format!("{TARGET}={target}")),
     ];
     let pairs = pairs.map(|(name, value)| [name.to_owned(), value]);
@@ -238,9 +253,9 @@ fn process(options: Vec<String>, log: &Path, clock: Option<&Clock>) -> Process {
 }
 
 /// A port to listen on, and a proxy in front of it.
-async fn port_behind_proxy() -> (SocketAddr, Proxy) {
+async fn port_behind_proxy(purpose: Purpose) -> (SocketAddr, Proxy) {
     let address = free_address();
-    let proxy = Proxy::start(Upstream::Address(address))
+    let proxy = Proxy::start(Upstream::Address(address, purpose))
         .await
         .expect("a proxy");
     (address, proxy)

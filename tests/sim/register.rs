@@ -5,8 +5,7 @@
 use rallypoint::{
     core::{Epoch, Time, Work},
     executor_protocol::Host,
-    hub::event::{Enrolled, Life},
-    journal::Session,
+    journal::{Enrolled, Session},
 };
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
@@ -67,10 +66,7 @@ impl Register {
             .map(|(run, row)| Enrolled {
                 replica: *run,
                 incarnation: row.incarnation,
-                life: match living.contains(run) {
-                    true => Life::Alive,
-                    false => Life::Ended,
-                },
+                alive: living.contains(run),
             })
             .collect()
     }

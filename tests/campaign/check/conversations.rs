@@ -2,7 +2,7 @@
 //! overlap of orders, batches one after another.
 
 use super::{Facts, Verdict};
-use crate::history::{Answer, Logged};
+use crate::history::{Answer, Done, Logged};
 
 /// The error of times in the log: servers measure the time of the database with a round trip, which
 /// the proxies make long. Marks of witnesses are checked without it.
@@ -43,32 +43,38 @@ pub(super) fn events_are_numbered_without_a_gap(facts: &Facts, verdict: &mut Ver
     }
 }
 
+/// Tasks of a lower order that were there have ended before any of a higher one starts: by the
+/// numbers of tasks and events, and by the times in the log for as long as nobody sets the clock
+/// they are by.
 pub(super) fn orders_never_overlap(facts: &Facts, verdict: &mut Verdict) {
+    let clock_set = facts.clock_set();
     for (handle, rows) in &facts.log {
         let ran = |row: &&Logged| {
             row.done
                 .as_ref()
                 .is_some_and(|done| done.order.is_some() && done.started > 0)
         };
-        let mut ran: Vec<&Logged> = rows.iter().filter(ran).collect();
-        ran.sort_by_key(|row| row.done.as_ref().map(|done| done.order));
-        for (at, high) in ran.iter().enumerate() {
-            let started = high.done.as_ref().map_or(0, |done| done.started);
-            let order = high.done.as_ref().and_then(|done| done.order);
-            let lower = |low: &&&Logged| {
-                low.done
-                    .as_ref()
-                    .is_some_and(|done| done.order < order && done.ended > started + CLOCK_ERROR_US)
+        let mut ran: Vec<(&Logged, &Done)> = rows
+            .iter()
+            .filter(ran)
+            .filter_map(|row| Some((row, row.done.as_ref()?)))
+            .collect();
+        ran.sort_by_key(|(_, done)| done.order);
+        for (at, (high, done)) in ran.iter().enumerate() {
+            let late = |(low, lower): &&(&Logged, &Done)| {
+                let numbered = low.seq < high.seq && lower.done_no > done.done_no;
+                let timed = lower.ended.max(done.started) < clock_set
+                    && lower.ended > done.started + CLOCK_ERROR_US
+                    && low.submitted < done.started - CLOCK_ERROR_US;
+                lower.order < done.order && (numbered || timed)
             };
-            let early = ran[..at]
-                .iter()
-                .filter(lower)
-                .find(|low| low.submitted < started - CLOCK_ERROR_US);
+            let early = ran[..at].iter().find(late);
             verdict.expect("orders never overlap in the log", early.is_none(), || {
                 format!(
-                    "{handle}/{} of order {order:?} starts before {}",
+                    "{handle}/{} of order {:?} starts before {}",
                     high.seq,
-                    early.map_or(0, |low| low.seq)
+                    done.order,
+                    early.map_or(0, |(low, _)| low.seq)
                 )
             });
         }

@@ -1,7 +1,9 @@
 //! A history in order: by conversation, request, stream and task.
 
+use super::moments::Moments;
 use crate::{
     history::{Answer, Asked, Done, Entry, Logged, Mark, Work},
+    proxy::Purpose,
     stock_client::StockAnswer,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -39,7 +41,7 @@ pub(crate) struct Cancel {
     pub outcome: i32,
 }
 
-/// One undisturbed run of a task: from the mark of its start to the mark of its end.
+/// One undisturbed run of a task: from the number of the mark of its start to that of its end.
 pub(crate) struct Run {
     pub start: i64,
     pub end: i64,
@@ -68,8 +70,10 @@ pub(crate) struct Facts {
     pub streams: BTreeMap<u64, Stream>,
     /// By handle, by seq.
     pub log: BTreeMap<String, Vec<Logged>>,
-    /// By token, in order of time.
+    /// By token, in order of their numbers.
     pub marks: HashMap<i64, Vec<Mark>>,
+    /// When marks were made.
+    pub moments: Moments,
     pub asked: HashMap<i64, Asked>,
     /// Schedulers whose callers hung up or did not read.
     pub strays: HashSet<String>,
@@ -80,6 +84,10 @@ pub(crate) struct Facts {
     pub faults: BTreeMap<String, Vec<Fault>>,
     /// When events were received.
     pub received: Vec<i64>,
+    /// When the journal had another batch.
+    pub progress: Vec<i64>,
+    /// Connections that went silent: for what, how long they were kept, and whether they still are.
+    pub silenced: Vec<(Purpose, i64, bool)>,
     pub attempts: BTreeMap<i32, i64>,
 }
 
@@ -108,6 +116,9 @@ impl Facts {
             Entry::Fault { .. }
             | Entry::Logged(_)
             | Entry::Mark(_)
+            | Entry::Moment { .. }
+            | Entry::Progress { .. }
+            | Entry::Silenced { .. }
             | Entry::Batch { .. }
             | Entry::Sessions { .. }
             | Entry::Attempts { .. } => self.take_row(entry),
@@ -236,6 +247,17 @@ impl Facts {
             }),
             Entry::Logged(row) => self.log.entry(row.handle.clone()).or_default().push(row),
             Entry::Mark(mark) => self.marks.entry(mark.token).or_default().push(mark),
+            Entry::Moment {
+                number,
+                asked,
+                answered,
+            } => self.moments.add(number, asked, answered),
+            Entry::Progress { at, .. } => self.progress.push(at),
+            Entry::Silenced {
+                purpose,
+                kept,
+                open,
+            } => self.silenced.push((purpose, kept, open)),
             Entry::Batch {
                 first,
                 last,
@@ -252,21 +274,24 @@ impl Facts {
 
     /// The longest time without any event, from the beginning of a fault to a moment after its end.
     pub(crate) fn silence(&self, fault: &Fault) -> i64 {
-        let after = |at: &&i64| **at >= fault.begun && **at <= fault.ended + AFTERMATH_US;
-        let received: Vec<i64> = [fault.begun]
-            .iter()
-            .chain(self.received.iter().filter(after))
-            .copied()
-            .collect();
-        received
-            .windows(2)
-            .map(|pair| pair[1] - pair[0])
-            .max()
-            .unwrap_or(0)
+        longest_pause(&self.received, fault)
     }
 
-    /// Whether a fault in this time may have cost a server the tasks it ran.
-    pub(crate) fn was_hurt(&self, server: usize, from: i64, to: i64) -> bool {
+    /// The same without any batch.
+    pub(crate) fn standstill(&self, fault: &Fault) -> i64 {
+        longest_pause(&self.progress, fault)
+    }
+
+    /// Up to here the time of the service is that of this machine.
+    pub(crate) fn clock_set(&self) -> i64 {
+        let faults = self.faults.get("ClockOfJournal").into_iter().flatten();
+        faults.map(|fault| fault.begun).min().unwrap_or(i64::MAX)
+    }
+
+    /// Whether a fault between these two marks may have cost a server the tasks it ran.
+    pub(crate) fn was_hurt(&self, server: usize, from: &Mark, to: &Mark) -> bool {
+        let from = self.moments.earliest(from.number);
+        let to = self.moments.latest(to.number);
         let mut faults = self.faults.values().flatten();
         faults.any(|fault| fault.hurt.contains(&server) && fault.begun <= to && from <= fault.ended)
     }
@@ -292,8 +317,8 @@ impl Facts {
             .filter_map(move |(at, start)| {
                 let end = marks[at + 1..].iter().find(|mark| mark.pid == start.pid)?;
                 (!end.start).then_some(Run {
-                    start: start.at,
-                    end: end.at,
+                    start: start.number,
+                    end: end.number,
                 })
             })
     }
@@ -321,6 +346,16 @@ impl Facts {
             .ok()
             .map(|at| &rows[at])
     }
+}
+
+/// The longest pause between two times that overlaps a fault, or a moment after it.
+fn longest_pause(times: &[i64], fault: &Fault) -> i64 {
+    let end = fault.ended + AFTERMATH_US;
+    let pauses = times
+        .windows(2)
+        .filter(|pair| pair[1] > fault.begun && pair[0] < end);
+    let from_its_begin = pauses.map(|pair| pair[1] - pair[0].max(fault.begun));
+    from_its_begin.max().unwrap_or(0)
 }
 
 impl Request {

@@ -1,5 +1,5 @@
-//! Promises checked against the marks that tasks left, by the clock of Postgres and without
-//! tolerance.
+//! Promises checked against the marks that tasks left, in the order in which they were made and
+//! without tolerance. No clock of a database is trusted.
 
 use super::{Facts, Verdict, facts::Run};
 use crate::{
@@ -63,7 +63,7 @@ pub(super) fn nothing_begins_again_without_a_reason(facts: &Facts, verdict: &mut
         let starts: Vec<&Mark> = facts.starts_of(asked.token).collect();
         let again = starts
             .windows(2)
-            .filter(|pair| !facts.was_hurt(pair[0].server, pair[0].at, pair[1].at));
+            .filter(|pair| !facts.was_hurt(pair[0].server, pair[0], pair[1]));
         let groundless = again.count() as i32;
         if starts.len() > 1 {
             verdict.expect(
@@ -80,11 +80,11 @@ pub(super) fn no_task_overlaps_itself(facts: &Facts, verdict: &mut Verdict) {
         for run in facts.runs_of(*token) {
             let other = facts
                 .starts_of(*token)
-                .find(|start| run.start < start.at && start.at < run.end);
+                .find(|start| run.start < start.number && start.number < run.end);
             verdict.expect("no task runs twice at a time", other.is_none(), || {
                 format!(
-                    "task {token} starts at {} while it runs from {} to {}",
-                    other.map_or(0, |o| o.at),
+                    "task {token} starts at mark {} while it runs from {} to {}",
+                    other.map_or(0, |o| o.number),
                     run.start,
                     run.end
                 )
@@ -107,18 +107,15 @@ pub(super) fn orders_never_overlap(facts: &Facts, verdict: &mut Verdict) {
             .collect();
         for (order, row) in &ordered {
             for start in facts.starts_of(row.token) {
-                let below = |(low, other, run): &&(i64, &Logged, Run)| {
-                    low < order
-                        && other.submitted <= run.start
-                        && run.start < start.at
-                        && start.at < run.end
+                let below = |(low, _, run): &&(i64, &Logged, Run)| {
+                    low < order && run.start < start.number && start.number < run.end
                 };
                 let early = runs.iter().find(below);
                 verdict.expect("orders never overlap", early.is_none(), || {
                     format!(
-                        "{handle}/{} of order {order} starts at {} during {:?}",
+                        "{handle}/{} of order {order} starts at mark {} during {:?}",
                         row.seq,
-                        start.at,
+                        start.number,
                         early.map(|e| e.1.seq)
                     )
                 });
@@ -179,7 +176,7 @@ pub(super) fn cancelled_means_cancelled(facts: &Facts, verdict: &mut Verdict) {
         });
         let late = facts
             .starts_of(row.token)
-            .find(|start| row.token > 0 && start.at > cancel.ended);
+            .find(|start| row.token > 0 && facts.moments.earliest(start.number) > cancel.ended);
         verdict.expect(promise, late.is_none(), || {
             format!(
                 "{}/{} starts after it was cancelled: {late:?}",
@@ -214,7 +211,8 @@ pub(super) fn nothing_is_reported_before_it_is_done(facts: &Facts, verdict: &mut
             else {
                 continue;
             };
-            let seen = facts.runs_of(*token).any(|run| run.end <= *at);
+            let mut runs = facts.runs_of(*token);
+            let seen = runs.any(|run| facts.moments.earliest(run.end) <= *at);
             verdict.expect("nothing is reported before it is done", seen, || {
                 format!("{}/{} at {at}", stream.handle, done.seq)
             });

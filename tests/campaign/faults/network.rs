@@ -1,4 +1,4 @@
-//! Faults of the network between a server and Postgres, the other servers, or its callers.
+//! Faults of the network between a server and the databases, the other servers, or its callers.
 
 use super::{Bite, Faults};
 use crate::{plan::Fault, proxy::Proxy, server::Server};
@@ -16,7 +16,7 @@ impl Faults {
     /// owner has any.
     pub(super) async fn cut(&self, fault: &Fault, acknowledgement: bool) -> Bite {
         let counted = |server: &Server| {
-            let counters = server.proxy.counters();
+            let counters = server.journal.counters();
             let counter = if acknowledgement {
                 &counters.acknowledgements_cut
             } else {
@@ -30,7 +30,7 @@ impl Faults {
             || (all() == before && begun.elapsed() < 5 * fault.lasts)
         {
             for server in &self.fixture.servers {
-                let armed_cuts = server.proxy.armed_cuts();
+                let armed_cuts = server.journal.armed_cuts();
                 let armed = if acknowledgement {
                     &armed_cuts.acknowledgement
                 } else {
@@ -41,61 +41,55 @@ impl Faults {
             sleep(CUT_INTERVAL).await;
         }
         for server in &self.fixture.servers {
-            server
-                .proxy
-                .armed_cuts()
-                .acknowledgement
-                .store(false, Relaxed);
-            server.proxy.armed_cuts().statement.store(false, Relaxed);
+            let armed_cuts = server.journal.armed_cuts();
+            armed_cuts.acknowledgement.store(false, Relaxed);
+            armed_cuts.statement.store(false, Relaxed);
         }
         Bite::new(all() - before, "cuts")
     }
 
-    /// Open connections are silent for a while and then closed; new ones work.
+    /// Open connections to the databases are silent for a while and then closed; new ones work.
     pub(super) async fn half_open(&self, fault: &Fault) -> Bite {
         let server = self.fixture.server(fault.server);
-        let proxy = &server.proxy;
-        let before = proxy.counters().withheld.load(Relaxed);
-        let first_new = proxy.next_connection();
-        proxy.change(|conditions| conditions.silent_below = first_new);
+        let proxies = server.databases();
+        let before = withheld(&proxies);
+        let first_new = proxies.map(Proxy::next_connection);
+        for (proxy, first_new) in proxies.iter().zip(first_new) {
+            proxy.change(|conditions| conditions.silent_below = first_new);
+        }
         sleep(fault.lasts).await;
-        proxy.change(|conditions| conditions.closed_below = first_new);
-        proxy.change(|conditions| conditions.silent_below = 0);
-        let withheld = proxy.counters().withheld.load(Relaxed) - before;
+        for (proxy, first_new) in proxies.iter().zip(first_new) {
+            proxy.change(|conditions| conditions.closed_below = first_new);
+            proxy.change(|conditions| conditions.silent_below = 0);
+        }
+        let withheld = withheld(&proxies) - before;
         Bite::new(withheld, "connections went silent; pieces withheld").hurting([server.number])
     }
 
     pub(super) async fn latency(&self, fault: &Fault) -> Bite {
         let latency = Duration::from_millis([5, 20, 50, 150][(fault.variant % 4) as usize]);
-        let counters = || {
-            self.fixture
-                .servers
-                .iter()
-                .map(|server| server.proxy.counters().delayed.load(Relaxed))
-                .sum::<u64>()
+        let servers = self.fixture.servers.iter();
+        let proxies: Vec<&Proxy> = servers.flat_map(Server::databases).collect();
+        let delayed = |proxy: &&Proxy| proxy.counters().delayed.load(Relaxed);
+        let before: u64 = proxies.iter().map(delayed).sum();
+        let set = |latency| {
+            for proxy in &proxies {
+                proxy.change(|conditions| conditions.latency = latency);
+            }
         };
-        let before = counters();
-        self.fixture.servers.iter().for_each(|server| {
-            server
-                .proxy
-                .change(|conditions| conditions.latency = latency)
-        });
+        set(latency);
         sleep(fault.lasts).await;
-        self.fixture.servers.iter().for_each(|server| {
-            server
-                .proxy
-                .change(|conditions| conditions.latency = Duration::ZERO)
-        });
-        Bite::new(
-            counters() - before,
-            format!("{} ms more for every piece", latency.as_millis()),
-        )
+        set(Duration::ZERO);
+        let delayed = proxies.iter().map(delayed).sum::<u64>() - before;
+        let what = format!("{} ms more for every piece", latency.as_millis());
+        Bite::new(delayed, what)
     }
 
-    /// Nothing passes between a server and Postgres.
+    /// Nothing passes between a server and the databases.
     pub(super) async fn partition(&self, fault: &Fault) -> Bite {
         let server = self.fixture.server(self.victim(fault).await);
-        apart(&server.proxy, fault).await.hurting([server.number])
+        let bite = apart(&server.databases(), fault).await;
+        bite.hurting([server.number])
     }
 
     /// Nothing passes between a server and the others that connect to it.
@@ -107,7 +101,8 @@ impl Faults {
         let Some(proxy) = &self.fixture.server(number).peers else {
             return Bite::new(0, "it is alone");
         };
-        let apart = apart(proxy, fault);
+        let proxies = [proxy];
+        let apart = apart(&proxies, fault);
         tokio::pin!(apart);
         loop {
             tokio::select! {
@@ -133,32 +128,39 @@ impl Faults {
 
     /// Nothing passes between a server and its callers.
     pub(super) async fn callers_apart(&self, fault: &Fault) -> Bite {
-        apart(&self.fixture.server(fault.server).callers, fault).await
+        apart(&[&self.fixture.server(fault.server).callers], fault).await
     }
 }
 
 /// Nothing passes, either way. In the end what was withheld arrives late, or is lost with its
 /// connections.
-async fn apart(proxy: &Proxy, fault: &Fault) -> Bite {
-    let before = proxy.counters().withheld.load(Relaxed);
-    proxy.change(|conditions| conditions.silent_below = u64::MAX);
+async fn apart(proxies: &[&Proxy], fault: &Fault) -> Bite {
+    let before = withheld(proxies);
+    for proxy in proxies {
+        proxy.change(|conditions| conditions.silent_below = u64::MAX);
+    }
     sleep(fault.lasts).await;
-    let (arrives, next) = (fault.variant.is_multiple_of(2), proxy.next_connection());
-    proxy.change(|conditions| {
-        conditions.closed_below = if arrives {
-            conditions.closed_below
-        } else {
-            next
-        };
-        conditions.silent_below = 0;
-    });
+    let arrives = fault.variant.is_multiple_of(2);
+    for proxy in proxies {
+        let next = proxy.next_connection();
+        proxy.change(|conditions| {
+            if !arrives {
+                conditions.closed_below = next;
+            }
+            conditions.silent_below = 0;
+        });
+    }
     let end = if arrives {
         "arrived late"
     } else {
         "was lost with its connections"
     };
-    Bite::new(
-        proxy.counters().withheld.load(Relaxed) - before,
-        format!("what was withheld {end}"),
-    )
+    let what = format!("what was withheld {end}");
+    Bite::new(withheld(proxies) - before, what)
+}
+
+/// Pieces withheld so far.
+fn withheld(proxies: &[&Proxy]) -> u64 {
+    let withheld = |proxy: &&Proxy| proxy.counters().withheld.load(Relaxed);
+    proxies.iter().map(withheld).sum()
 }

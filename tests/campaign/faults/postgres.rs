@@ -1,53 +1,46 @@
 //! Postgres crashes, loses backends and sessions, and runs out of disk space and connections.
 
 use super::{Bite, Faults};
-use crate::{disk::Disk, plan::Fault};
+use crate::{database::Database, disk::Disk, plan::Fault};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use rallypoint::postgres::TARGET;
-use sqlx::{Connection, PgConnection};
-use std::sync::atomic::Ordering::Relaxed;
+use sqlx::Connection;
+use std::{sync::atomic::Ordering::Relaxed, time::Duration};
 use tokio::{task::spawn_blocking, time::sleep};
 
 impl Faults {
     pub(super) async fn postgres_crash(&self, fault: &Fault) -> Bite {
-        let before = self.lost();
-        let fixture = self.fixture.clone();
-        spawn_blocking(move || fixture.postgres.immediate_stop())
-            .await
-            .expect("it stops");
+        let (before, database) = (self.lost(), self.database(fault));
+        database.crash().await;
         sleep(fault.lasts).await;
-        self.fixture.revive_postgres().await;
-        Bite::new(self.lost() - before, "Postgres crashed; connections lost")
+        database.revive().await;
+        let what = format!("{} crashed; connections lost", database.name);
+        Bite::new(self.lost() - before, what)
     }
 
     pub(super) async fn backend_killed(&self, fault: &Fault) -> Bite {
-        let before = self.lost();
-        let backends = self.backends().await;
+        let (before, database) = (self.lost(), self.database(fault));
+        let backends = database.backends().await;
         let Some(pid) = backends.get((fault.variant as usize) % backends.len().max(1)) else {
             return Bite::new(0, "no backend");
         };
         let _ = kill(Pid::from_raw(*pid), Signal::SIGKILL);
         sleep(fault.lasts).await;
-        self.fixture.revive_postgres().await;
-        Bite::new(
-            self.lost() - before,
-            "a backend was killed; connections lost",
-        )
+        database.revive().await;
+        let what = format!(
+            "a backend of {} was killed; connections lost",
+            database.name
+        );
+        Bite::new(self.lost() - before, what)
     }
 
     pub(super) async fn sessions_ended(&self, fault: &Fault) -> Bite {
         let before = self.lost();
         let half = (fault.variant % 2) as i32;
-        for pid in self
-            .backends()
-            .await
-            .into_iter()
-            .filter(|pid| pid % 2 == half)
-        {
-            self.end_session(pid).await;
+        for database in self.fixture.databases() {
+            end_half(database, half).await;
         }
         sleep(fault.lasts).await;
         Bite::new(self.lost() - before, "half of the sessions were ended")
@@ -58,19 +51,19 @@ impl Faults {
         if self.fixture.disk.is_none() {
             return Bite::new(0, "no disk of our own: be root");
         }
-        let (mut bytes, refused) = (0, self.refusals_of_the_disk());
+        let (mut bytes, refused) = (0, self.lines_with("No space left on device"));
         let harm = self.harm_while(async {
             bytes = self.fill_disk().await;
             sleep(fault.lasts).await;
             // Postgres has some space in reserve: calls hang or fail once it is used up.
             for _ in 0..40 {
                 bytes += self.fill_disk().await;
-                sleep(std::time::Duration::from_millis(50)).await;
+                sleep(Duration::from_millis(50)).await;
             }
         });
-        let harm = harm.await + self.refusals_of_the_disk() - refused;
+        let harm = harm.await + self.lines_with("No space left on device") - refused;
         self.fixture.disk.iter().for_each(Disk::free);
-        self.fixture.revive_postgres().await;
+        self.fixture.revive_databases().await;
         Bite::new(harm, format!("{} MiB were taken", bytes >> 20))
     }
 
@@ -80,23 +73,18 @@ impl Faults {
         spawn_blocking(fill).await.expect("it is filled")
     }
 
+    /// Takes all connections, and ends some of the service, which cannot have them back.
     pub(super) async fn no_connections(&self, fault: &Fault) -> Bite {
+        let (database, lost) = (self.database(fault), self.lost());
         let mut taken = Vec::new();
         let mut refused = 0;
-        while taken.len() < 1_000 {
-            match PgConnection::connect_with(&self.fixture.postgres.options_for(TARGET, TARGET))
-                .await
-            {
+        while taken.len() < 1_000 && refused < 3 {
+            match database.login(database.name).await {
                 Ok(connection) => taken.push(connection),
                 Err(_) => {
                     refused += 1;
-                    // The service does not get back a connection that it loses now.
-                    let service = self.backends().await;
-                    for pid in service.iter().take(3) {
-                        self.end_session(*pid).await;
-                    }
-                    if refused == 3 {
-                        break;
+                    for pid in database.backends().await.into_iter().take(3) {
+                        database.end_session(pid).await;
                     }
                 }
             }
@@ -106,50 +94,42 @@ impl Faults {
         for connection in taken {
             let _ = connection.close().await;
         }
-        Bite::new(refused, format!("{many} connections were taken"))
+        let what = format!(
+            "{many} connections of {} were taken; those that the service lost",
+            database.name
+        );
+        Bite::new(self.lost() - lost, what)
     }
 
-    /// Backends of the service, without our own.
-    async fn backends(&self) -> Vec<i32> {
-        let Ok(mut session) = self.fixture.session("postgres").await else {
-            return Vec::new();
-        };
-        let query = "select pid
-            from pg_stat_activity
-            where usename in ('rallypoint', 'app')
-              and client_addr is null
-              and application_name like 'rallypoint%'
-            order by pid";
-        sqlx::query_scalar(query)
-            .fetch_all(&mut session)
-            .await
-            .unwrap_or_default()
-    }
-
-    async fn end_session(&self, pid: i32) {
-        if let Ok(mut session) = self.fixture.session("postgres").await {
-            let _ = sqlx::query("select pg_terminate_backend($1)")
-                .bind(pid)
-                .execute(&mut session)
-                .await;
+    /// The Postgres to attack: that of the journal, or one time in three that of the tasks.
+    fn database(&self, fault: &Fault) -> &Database {
+        if fault.variant % 3 == 2 {
+            &self.fixture.target
+        } else {
+            &self.fixture.journal
         }
     }
 
     /// The number of connections that Postgres has closed so far.
-    fn lost(&self) -> u64 {
-        self.fixture
-            .servers
-            .iter()
-            .map(|server| server.proxy.counters().lost.load(Relaxed))
+    pub(super) fn lost(&self) -> u64 {
+        let servers = self.fixture.servers.iter();
+        servers
+            .flat_map(|server| server.databases())
+            .map(|proxy| proxy.counters().lost.load(Relaxed))
             .sum()
     }
 
-    /// How often the servers have logged that the disk is full.
-    fn refusals_of_the_disk(&self) -> u64 {
-        self.fixture
-            .servers
-            .iter()
-            .map(|server| server.lines_with("No space left on device"))
-            .sum()
+    /// How many lines of the logs of all servers hold a text.
+    fn lines_with(&self, text: &str) -> u64 {
+        let servers = self.fixture.servers.iter();
+        servers.map(|server| server.lines_with(text)).sum()
+    }
+}
+
+/// Ends the sessions of the service with even, or odd, process ids.
+pub(super) async fn end_half(database: &Database, half: i32) {
+    let backends = database.backends().await.into_iter();
+    for pid in backends.filter(|pid| pid % 2 == half) {
+        database.end_session(pid).await;
     }
 }

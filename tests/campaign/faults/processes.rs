@@ -17,7 +17,7 @@ impl Faults {
     /// It bites if the server had connections to Postgres, whether or not a caller noticed.
     pub(super) async fn kill(&self, fault: &Fault) -> Bite {
         let server = self.fixture.server(self.victim(fault).await);
-        let connections = || server.proxy.counters().hung_up.load(Relaxed);
+        let connections = || server.journal.counters().hung_up.load(Relaxed);
         let before = connections();
         let harm = self.harm_while(async {
             server.kill();
@@ -98,12 +98,8 @@ impl Faults {
     }
 
     /// The number of the server that owns the shard.
-    async fn owner(&self) -> Option<usize> {
-        let mut session = self
-            .fixture
-            .session(rallypoint::postgres::COORDINATION)
-            .await
-            .ok()?;
+    pub(super) async fn owner(&self) -> Option<usize> {
+        let mut session = self.fixture.journal.session().await.ok()?;
         let owner: Option<String> = sqlx::query_scalar("select owner from lease")
             .fetch_optional(&mut session)
             .await

@@ -66,7 +66,8 @@ fn statement(asked: &Asked, rng: &mut Rng) -> String {
     let (start, end) = (mark(true), mark(false));
     match asked.work {
         Work::Failing => format!("{start}; select 1/0"),
-        Work::Endless => format!("{start}; select pg_sleep(60)"),
+        // By whichever clock: one that is set ends a sleep.
+        Work::Endless => format!("{start}; do 'begin loop perform pg_sleep(60); end loop; end'"),
         Work::Noop | Work::Marked => match rng.below(10) {
             0..=5 => format!("{start}; {end}"),
             6..=8 => format!("{start}; select pg_sleep(0.02); {end}"),

@@ -1,13 +1,13 @@
 //! One connection through a proxy: two directions, and what happens to the messages on them.
 
 use super::{
-    Shared,
+    Purpose, Shared,
     framing::{Message, Messages},
 };
 use bytes::BytesMut;
 use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering::Relaxed},
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering::Relaxed},
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -16,36 +16,60 @@ use tokio::{
 };
 
 pub(super) struct Connection {
-    pub number: u64,
+    number: u64,
     /// It speaks the protocol of Postgres.
-    pub understood: bool,
-    pub shared: Arc<Shared>,
+    understood: bool,
+    /// Set when it is known.
+    purpose: OnceLock<Purpose>,
+    /// Pieces that have passed in either direction.
+    passed: AtomicU64,
+    shared: Arc<Shared>,
 }
 
 /// The connection has ended.
 struct Closed;
 
+/// Why a direction ended.
+enum End {
+    HungUp,
+    /// The connection has gone silent, as this one of those that have.
+    Silent(usize),
+}
+
 impl Connection {
+    /// A connection of this number; `None`: its first message says what it is for.
+    pub(super) fn new(number: u64, purpose: Option<Purpose>, shared: Arc<Shared>) -> Connection {
+        Connection {
+            number,
+            understood: purpose.is_none(),
+            purpose: purpose.map_or_else(OnceLock::new, OnceLock::from),
+            passed: AtomicU64::new(0),
+            shared,
+        }
+    }
+
     /// Runs until one side hangs up or the conditions close it.
     pub(super) async fn run(
         &self,
         client: TcpStream,
-        server_in: impl AsyncRead + Unpin,
-        server_out: impl AsyncWrite + Unpin,
+        mut server_in: impl AsyncRead + Unpin,
+        mut server_out: impl AsyncWrite + Unpin,
     ) {
-        let (client_in, client_out) = client.into_split();
-        let writer = AtomicBool::new(false);
-        tokio::select! {
+        let (mut client_in, mut client_out) = client.into_split();
+        let counters = &self.shared.counters;
+        let (end, counter) = tokio::select! {
             // First: a connection that is closed while it is silent passes nothing on.
             biased;
-            () = self.closed() => {
-                self.shared.counters.closed.fetch_add(1, Relaxed);
-            }
-            () = self.to_upstream(client_in, server_out, &writer) => {
-                self.shared.counters.hung_up.fetch_add(1, Relaxed);
-            }
-            () = self.to_client(server_in, client_out, &writer) => {
-                self.shared.counters.lost.fetch_add(1, Relaxed);
+            () = self.closed() => (End::HungUp, &counters.closed),
+            end = self.to_upstream(&mut client_in, &mut server_out) => (end, &counters.hung_up),
+            end = self.to_client(&mut server_in, &mut client_out) => (end, &counters.lost),
+        };
+        match end {
+            End::HungUp => _ = counter.fetch_add(1, Relaxed),
+            End::Silent(number) => {
+                let half_opens = &self.shared.half_opens;
+                let (client, server) = ((client_in, client_out), (server_in, server_out));
+                half_opens.swallow(number, client, server).await;
             }
         }
     }
@@ -53,59 +77,76 @@ impl Connection {
     /// From the server to Postgres.
     async fn to_upstream(
         &self,
-        mut from: impl AsyncRead + Unpin,
-        mut to: impl AsyncWrite + Unpin,
-        writer: &AtomicBool,
-    ) {
+        from: &mut (impl AsyncRead + Unpin),
+        to: &mut (impl AsyncWrite + Unpin),
+    ) -> End {
         let (mut messages, mut out) = (Messages::of_client(), BytesMut::new());
         while let Ok(1..) = from.read_buf(&mut messages.bytes).await {
             if !self.understood {
                 out.unsplit(messages.bytes.split());
             }
             while let Some(message) = messages.next() {
-                if message.opens_the_writer() {
-                    writer.store(true, Relaxed);
+                if let Some(purpose) = message.opens() {
+                    let _ = self.purpose.set(purpose);
                 }
                 if message.executes()
-                    && writer.load(Relaxed)
+                    && self.is_writer()
                     && self.shared.armed_cuts.statement.swap(false, Relaxed)
                 {
                     self.shared.counters.statements_cut.fetch_add(1, Relaxed);
-                    return;
+                    return End::HungUp;
                 }
                 out.extend_from_slice(&message.bytes);
             }
-            if self.pass(&mut out, &mut to).await.is_err() {
-                return;
+            if let Some(number) = self.goes_silent() {
+                return End::Silent(number);
+            }
+            if self.pass(&mut out, to).await.is_err() {
+                break;
             }
         }
+        End::HungUp
     }
 
     /// From Postgres to the server.
     async fn to_client(
         &self,
-        mut from: impl AsyncRead + Unpin,
-        mut to: impl AsyncWrite + Unpin,
-        writer: &AtomicBool,
-    ) {
+        from: &mut (impl AsyncRead + Unpin),
+        to: &mut (impl AsyncWrite + Unpin),
+    ) -> End {
         let (mut messages, mut out, mut wrote) = (Messages::default(), BytesMut::new(), false);
         while let Ok(1..) = from.read_buf(&mut messages.bytes).await {
             if !self.understood {
                 out.unsplit(messages.bytes.split());
             }
             while let Some(message) = messages.next() {
-                wrote |= writer.load(Relaxed) && message.wrote_a_batch();
+                wrote |= self.is_writer() && message.wrote_a_batch();
                 if self.cuts(&message, wrote) {
-                    return;
+                    return End::HungUp;
                 }
                 wrote &= !message.is_ready();
                 out.extend_from_slice(&message.bytes);
             }
+            if let Some(number) = self.goes_silent() {
+                return End::Silent(number);
+            }
             // The result of a batch waits for its commit, so that both can be cut off.
-            if !wrote && self.pass(&mut out, &mut to).await.is_err() {
-                return;
+            if !wrote && self.pass(&mut out, to).await.is_err() {
+                break;
             }
         }
+        End::HungUp
+    }
+
+    fn is_writer(&self) -> bool {
+        self.purpose.get() == Some(&Purpose::Writer)
+    }
+
+    /// Whether it goes silent before the piece that has just been read.
+    fn goes_silent(&self) -> Option<usize> {
+        let passed = self.passed.fetch_add(1, Relaxed);
+        let half_opens = &self.shared.half_opens;
+        half_opens.goes_silent(*self.purpose.get()?, passed)
     }
 
     fn cuts(&self, message: &Message, wrote: bool) -> bool {

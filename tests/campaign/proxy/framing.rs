@@ -1,6 +1,7 @@
 //! Where messages of the Postgres protocol begin and end, and the little that the proxy needs of
 //! their content.
 
+use super::half_open::Purpose;
 use bytes::{Buf, Bytes, BytesMut};
 
 /// Bytes that arrive, cut into messages.
@@ -43,10 +44,9 @@ impl Messages {
 }
 
 impl Message {
-    /// A client's first message names the journal's writer.
-    pub(super) fn opens_the_writer(&self) -> bool {
-        let name = b"rallypoint journal writer";
-        self.kind == 0 && self.bytes.windows(name.len()).any(|window| window == name)
+    /// A client's first message says what the session is for.
+    pub(super) fn opens(&self) -> Option<Purpose> {
+        (self.kind == 0).then(|| Purpose::of_session(&self.bytes))
     }
 
     /// Postgres says that a statement has written a batch: exactly one row.

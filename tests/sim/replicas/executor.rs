@@ -117,7 +117,7 @@ impl Executor {
             },
             work: work.clone(),
         };
-        if !self.outbox.take(held, assignment.is_numbered()) {
+        if !self.outbox.take(held) {
             return;
         }
         outside.targets.taken(self.host.replica, token);
