@@ -133,11 +133,12 @@ impl Executor {
                 attempt,
                 since: self.0.clock.now(),
             };
-            if !self.0.outbox.take(HeldAssignment {
+            let held = HeldAssignment {
                 token,
                 running,
                 work: assignment.spec.work.clone(),
-            }) {
+            };
+            if !self.0.outbox.take(held, assignment.is_numbered()) {
                 continue;
             }
             let target = match &assignment.spec.work {

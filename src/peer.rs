@@ -8,12 +8,14 @@
 mod channels;
 mod connection;
 mod incoming;
+mod refusal;
 mod socket;
 mod tls;
 
 pub use channels::Peers;
 pub use connection::{Connection, ConnectionInfo};
 pub use incoming::connections;
+pub(crate) use refusal::refuses;
 pub use tls::{Tls, TlsFiles};
 
 use std::{net::SocketAddr, time::Duration};

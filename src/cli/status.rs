@@ -94,6 +94,7 @@ fn print(status: &GetStatusResponse) {
     slots(status);
     targets(status);
     declare_dead::print(&status.pending_fences);
+    unreadable(status);
     output::line("");
     output::line(backlog(status));
     output::line(journal(status));
@@ -138,6 +139,23 @@ fn targets(status: &GetStatusResponse) {
         ]);
     }
     section(table);
+}
+
+fn unreadable(status: &GetStatusResponse) {
+    if status.unreadable.is_empty() {
+        return;
+    }
+    output::line("");
+    output::line(output::paint(
+        "DATA_UNREADABLE: these schedulers are set aside; run the version that wrote their rows, \
+         or restore the rows from a backup",
+        RED,
+    ));
+    let mut table = Table::new(&["scheduler", "namespace", "why"]);
+    for one in &status.unreadable {
+        table.row([one.handle.clone(), one.namespace.clone(), one.why.clone()]);
+    }
+    table.print();
 }
 
 fn section(table: Table) {
@@ -266,6 +284,10 @@ fn to_json(status: &GetStatusResponse) -> Value {
             "error": target.error, "sessions": target.sessions,
         })
     });
+    let unreadable = status
+        .unreadable
+        .iter()
+        .map(|one| json!({ "handle": one.handle, "namespace": one.namespace, "why": one.why }));
     json!({
         "version": status.version,
         "replicas": replicas.collect::<Vec<_>>(),
@@ -283,6 +305,7 @@ fn to_json(status: &GetStatusResponse) -> Value {
             "pinned": journal.pin.as_ref().map(pinned),
         },
         "pending_fences": declare_dead::to_json(&status.pending_fences),
+        "unreadable": unreadable.collect::<Vec<_>>(),
         "unreachable": status.unreachable,
     })
 }

@@ -3,41 +3,25 @@
 use super::error::CliError;
 use crate::core::model::limits;
 use prost::Message;
-use rallypoint_client::{Error, Scheduler, api::Task};
+use rallypoint_client::{Scheduler, api::Task};
 use std::time::Duration;
 
 /// Bytes of tasks per call, which leaves space for the rest of the message.
 const CALL_BYTES: usize = limits::CALL_BYTES - (64 << 10);
-/// How often a call is repeated while the queue is full.
-const MAX_FULL_QUEUE_RETRIES: u32 = 60;
+/// How long a call is repeated: a full queue has room again only when tasks have ended.
+const SUBMIT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Submits tasks in as many calls as they need. The tasks must be in ascending order, since a later
 /// call must not have a lower order than an earlier one.
 pub(super) async fn submit(scheduler: &Scheduler, tasks: Vec<Task>) -> Result<(), CliError> {
+    let scheduler = scheduler.clone().with_retry_timeout(SUBMIT_TIMEOUT);
     for call in calls(tasks) {
-        exec(scheduler, call)
+        scheduler
+            .exec(call)
             .await
             .map_err(|error| CliError::call("cannot submit the tasks", &error))?;
     }
     Ok(())
-}
-
-/// Makes one call, and repeats it while the service asks to retry because the queue is full.
-async fn exec(scheduler: &Scheduler, call: Vec<Task>) -> Result<(), Error> {
-    for _ in 0..MAX_FULL_QUEUE_RETRIES {
-        match scheduler.exec(call.clone()).await {
-            Err(Error {
-                code: tonic::Code::ResourceExhausted,
-                retry_after: Some(wait),
-                ..
-            }) => {
-                tokio::time::sleep(wait.clamp(Duration::from_millis(10), Duration::from_secs(5)))
-                    .await;
-            }
-            answer => return answer.map(drop),
-        }
-    }
-    scheduler.exec(call).await.map(drop)
 }
 
 /// Splits tasks into calls that stay within the limits of the service.

@@ -74,15 +74,17 @@ impl Coordinator {
         let (commands, queued) = CommandSender::channel(MAX_COMMANDS);
         let (closed_streams, streams_closed) = mpsc::channel(MAX_CLOSED_STREAMS);
         let (reports, executor_reports) = mpsc::channel(MAX_REPORTS);
+        let (membership, members) = watch::channel(Membership::default());
         let hub = Hub::start(hub::driver::Parts {
             replica: parts.replica.clone(),
             noop_slots: parts.noop_slots,
             clock: parts.clock.clone(),
             executor: parts.executor.clone(),
             sessions: parts.sessions.clone(),
+            membership: members,
             reports,
         });
-        let started = Started::new(&parts, &hub, &commands);
+        let started = Started::new(&parts, &hub, membership, &commands);
         let (machine, first) = Machine::new(parts.journal.shard(), parts.limits);
         let runtime = tokio::runtime::Handle::current();
         let driver = Driver {
@@ -109,7 +111,7 @@ impl Coordinator {
                 calls: MAX_COMMANDS,
                 bytes: MAX_COMMAND_BYTES,
             }),
-            ended: EndedSchedulers::new(reader.clone(), parts.limits.streams),
+            ended: EndedSchedulers::new(reader.clone(), parts.clock.clone(), parts.limits.streams),
             journal: parts.journal,
             reader,
             clock: parts.clock,
@@ -123,7 +125,12 @@ impl Coordinator {
 
 impl Started {
     /// Starts the tasks beside the loop: maintenance, heartbeat and ownership.
-    fn new(parts: &Parts, hub: &Hub, commands: &CommandSender) -> Self {
+    fn new(
+        parts: &Parts,
+        hub: &Hub,
+        membership: watch::Sender<Membership>,
+        commands: &CommandSender,
+    ) -> Self {
         let state = ReplicaState::default();
         let maintenance = parts.journal.maintenance();
         tokio::spawn(maintenance::turn_batches(
@@ -139,11 +146,10 @@ impl Started {
         tokio::spawn(task.run());
         let (events, ownership_events) = mpsc::channel(MAX_OWNERSHIP_EVENTS);
         let (requests, requested) = mpsc::channel(MAX_OWNERSHIP_EVENTS);
-        let (membership, members) = watch::channel(Membership::default());
         let (gone_owners, reported_gone) = mpsc::channel(1);
         let ownership = OwnershipHandle {
             replica: parts.replica.clone(),
-            membership: members,
+            membership: membership.subscribe(),
             heartbeat: HeartbeatTrigger::default(),
             requests,
             gone_owners,

@@ -9,6 +9,7 @@
 pub(crate) mod handover;
 pub(crate) mod heartbeat;
 pub(crate) mod lease_watch;
+mod presence;
 mod recovery;
 pub(crate) mod replica_state;
 pub(crate) mod role;
@@ -23,6 +24,7 @@ use crate::{
 };
 use heartbeat::{HeartbeatTask, HeartbeatTrigger};
 use lease_watch::{LeaseTiming, LeaseWatch, Poll};
+use presence::Presence;
 use replica_state::ReplicaState;
 use role::Role;
 use std::time::Duration;
@@ -89,6 +91,7 @@ impl OwnershipTask {
                 .journal
                 .heartbeat(self.replica.clone(), self.timing.lease),
             timing: self.timing,
+            presence: Presence::new(self.timing.lease),
             clock: self.clock.clone(),
             state: self.state.clone(),
             trigger: self.heartbeat.clone(),
@@ -136,11 +139,9 @@ impl OwnershipTask {
                 () = self.events.closed() => return None,
             }
             let poll = self.polls.borrow_and_update().clone();
-            if let Some(poll) = poll
-                && lease.allows(self.replica.id, &poll)
-                && !self.heartbeat.declines()
-            {
-                return Some(Claim::Successor);
+            let claim = poll.and_then(|poll| lease.claim(self.replica.id, &poll));
+            if claim.is_some() && !self.heartbeat.declines() {
+                return claim;
             }
         }
     }
@@ -157,7 +158,7 @@ impl OwnershipTask {
     async fn take_over(&mut self, claim: Claim) -> Option<Ownership> {
         match self.claim(claim).await {
             Ok(TakeOver::Owned(owned)) => Some(owned),
-            Ok(TakeOver::Wait(_)) => None,
+            Ok(TakeOver::Refused) => None,
             Err(error) => {
                 tracing::warn!(%error, "cannot take the shard over");
                 self.state.set_error(error.to_string());
@@ -236,7 +237,7 @@ impl OwnershipTask {
                 Ok(TakeOver::Owned(owned)) => return Some(owned),
                 // The shard is lost, or its row is locked by our own last statement: the next poll
                 // tells which.
-                Ok(TakeOver::Wait(_)) => self.heartbeat.fire(),
+                Ok(TakeOver::Refused) => self.heartbeat.fire(),
                 Err(error) => {
                     tracing::warn!(%error, "cannot begin another epoch");
                     self.state.set_error(error.to_string());

@@ -1,6 +1,6 @@
 //! What the core wants done once the records of its batch are durable.
 
-use super::{Attempt, Handle, Order, Reply, Seq, Spec, Ticket, Time};
+use super::{Attempt, Delivery, Handle, Order, Reply, Seq, Spec, Ticket, Time};
 use std::sync::Arc;
 
 /// Something to do, released only when the records of its batch are durable.
@@ -51,4 +51,17 @@ pub enum TimeLimit {
     Timeout(std::time::Duration),
     /// At this time: the task's total deadline.
     Deadline(Time),
+}
+
+impl Assignment {
+    /// Whether its attempt had a row before it was handed out, whoever owned the shard: then no
+    /// other hand-out has the number of this one, so that it can be told from all others. First
+    /// attempts of tasks that may be repeated get one only when they last.
+    pub fn is_numbered(&self) -> bool {
+        self.attempt > Attempt(1)
+            || match self.spec.options.delivery() {
+                Delivery::AtMostOnce => true,
+                Delivery::AtLeastOnce => false,
+            }
+    }
 }

@@ -201,14 +201,13 @@ impl Scheduler {
         let Some(order) = order else {
             return self.ledger.up_to(last_seq);
         };
-        let counts = |span: &Span| (last_seq.0 - span.first.0 + 1).clamp(0, i64::from(span.count));
+        // What came after the call that the goal is from is little, as a rule.
+        let newer = |span: &Span| (span.last().0 - last_seq.0).clamp(0, i64::from(span.count));
         let running = self.running.by_first.values().map(|flight| &flight.span);
         let running = running.filter(|span| span.order.is_some_and(|of| of <= order));
-        self.queue
-            .spans_up_to(order)
-            .chain(running)
-            .map(counts)
-            .sum()
+        let waiting = self.queue.newer_spans(order, last_seq);
+        let newer: i64 = waiting.chain(running).map(newer).sum();
+        self.queue.unfinished_up_to(order) - newer
     }
 
     /// The state of now, for recovery to start from.

@@ -21,9 +21,29 @@ use std::{collections::BTreeMap, mem};
 pub struct Outbox {
     /// The ownership it works for; `None`: it has no owner yet, was fenced, or is finished.
     epoch: Option<Epoch>,
-    held: FxHashMap<Token, (HeldAssignment, Option<Completion>)>,
+    held: FxHashMap<Token, Held>,
     slots: BTreeMap<Work, u32>,
     waiting: Vec<Event>,
+}
+
+#[derive(Debug)]
+struct Held {
+    assignment: HeldAssignment,
+    /// No other hand-out of its task has the number of its attempt.
+    numbered: bool,
+    completion: Option<Completion>,
+}
+
+impl Held {
+    /// Whether a later owner must not be told: it never began, and somebody else may have been
+    /// given the same attempt since. A late report would take it away again, and an attempt that
+    /// nobody reports starts anyway. What has a number of its own is nobody else's, and an attempt
+    /// on record that nobody reports would count as lost.
+    fn is_nobodys(&self) -> bool {
+        let completion = self.completion.as_ref();
+        let never_began = completion.is_some_and(|one| one.report == Report::NotStarted);
+        never_began && !self.numbered
+    }
 }
 
 impl Outbox {
@@ -36,22 +56,13 @@ impl Outbox {
             return None;
         }
         self.epoch = Some(epoch);
-        // The snapshot says it all. It says nothing of what never began: somebody else may have
-        // been given that since, and a late report would take it away again.
+        // The snapshot says it all.
         self.waiting.clear();
-        let never_began = |completion: &Option<Completion>| {
-            completion
-                .as_ref()
-                .is_some_and(|completion| completion.report == Report::NotStarted)
-        };
-        self.held
-            .retain(|_, (_, completion)| !never_began(completion));
-        let mut attempts: Vec<HeldAssignment> =
-            self.held.values().map(|(held, _)| held.clone()).collect();
+        self.held.retain(|_, held| !held.is_nobodys());
+        let held = self.held.values();
+        let mut attempts: Vec<HeldAssignment> = held.map(|held| held.assignment.clone()).collect();
         attempts.sort_by_key(|held| (held.running.handle, held.running.first));
-        let completion = |(token, (_, completion)): (&Token, &(_, Option<Completion>))| {
-            Some((*token, completion.clone()?))
-        };
+        let completion = |(token, held): (&Token, &Held)| Some((*token, held.completion.clone()?));
         let mut completions: Vec<_> = self.held.iter().filter_map(completion).collect();
         completions.sort_by_key(|(token, _)| *token);
         let slots = |(work, total): (&Work, &u32)| (work.clone(), *total);
@@ -69,25 +80,30 @@ impl Outbox {
     }
 
     /// Keeps an assignment; false: it comes from an older owner than the present one, there is
-    /// none, or it is here already.
-    pub fn take(&mut self, held: HeldAssignment) -> bool {
-        let is_ours = self
-            .epoch
-            .is_some_and(|present| held.token.epoch >= present);
-        if !is_ours || self.held.contains_key(&held.token) {
+    /// none, or it is here already. `numbered`: see
+    /// [`Assignment::is_numbered`](crate::core::Assignment::is_numbered).
+    pub fn take(&mut self, assignment: HeldAssignment, numbered: bool) -> bool {
+        let token = assignment.token;
+        let is_ours = self.epoch.is_some_and(|present| token.epoch >= present);
+        if !is_ours || self.held.contains_key(&token) {
             return false;
         }
-        self.held.insert(held.token, (held, None));
+        let held = Held {
+            assignment,
+            numbered,
+            completion: None,
+        };
+        self.held.insert(token, held);
         true
     }
 
     /// An assignment has ended.
     pub fn complete(&mut self, token: Token, completion: Completion) {
         // What was given up is nobody's any more.
-        let Some((_, ended)) = self.held.get_mut(&token) else {
+        let Some(held) = self.held.get_mut(&token) else {
             return;
         };
-        *ended = Some(completion.clone());
+        held.completion = Some(completion.clone());
         self.push(Event::Completed(token, completion));
     }
 
@@ -160,30 +176,13 @@ mod tests {
         }
     }
 
-    #[test]
-    fn an_executor_works_for_no_owner_older_than_its_enrolment() {
-        let mut outbox = Outbox::default();
-        assert!(!outbox.take(held(1, 1)), "it has no owner yet");
-        assert!(outbox.attach(Epoch(1), Epoch(1)).is_some());
-        assert!(outbox.take(held(1, 2)));
-        outbox.give_up();
-        assert!(!outbox.take(held(1, 3)), "it was fenced");
-        let older = outbox.attach(Epoch(1), Epoch(2));
-        assert!(older.is_none(), "its successor may not know of it");
-        assert!(outbox.attach(Epoch(2), Epoch(2)).is_some());
-        assert!(!outbox.take(held(1, 4)) && outbox.take(held(2, 5)));
-    }
-
-    #[test]
-    fn a_new_owner_is_told_of_what_runs_and_what_has_ended_and_not_of_what_never_began() {
-        let mut outbox = Outbox::default();
-        let _ = outbox.attach(Epoch(1), Epoch(1)).expect("the first owner");
-        let reports = [None, Some(Report::Stopped), Some(Report::NotStarted)];
-        for (serial, report) in (1..).zip(reports) {
-            let held = held(1, serial);
-            let (token, running) = (held.token, held.running);
-            assert!(outbox.take(held));
-            let completion = |report| Completion {
+    /// Takes an assignment, and ends it if there is a report.
+    fn take(outbox: &mut Outbox, serial: u64, numbered: bool, report: Option<Report>) {
+        let held = held(1, serial);
+        let (token, running) = (held.token, held.running);
+        assert!(outbox.take(held, numbered));
+        if let Some(report) = report {
+            let completion = Completion {
                 handle: running.handle,
                 first: running.first,
                 attempt: running.attempt,
@@ -193,18 +192,53 @@ mod tests {
                 slot: 0,
                 backend_pid: 0,
             };
-            report
-                .map(completion)
-                .into_iter()
-                .for_each(|completion| outbox.complete(token, completion));
+            outbox.complete(token, completion);
         }
+    }
+
+    /// The tasks that a new owner hears of, and those of them that have ended.
+    fn heard_by_a_new_owner(outbox: &mut Outbox) -> (Vec<i64>, Vec<i64>) {
         let snapshot = outbox.attach(Epoch(2), Epoch(1)).expect("the next owner");
-        let firsts: Vec<Seq> = snapshot
-            .attempts
-            .iter()
-            .map(|held| held.running.first)
-            .collect();
-        assert_eq!(firsts, [Seq(1), Seq(2)]);
-        assert_eq!(snapshot.completions.len(), 1);
+        let attempts = snapshot.attempts.iter().map(|held| held.running.first.0);
+        let completions = snapshot.completions.iter().map(|(_, one)| one.first.0);
+        (attempts.collect(), completions.collect())
+    }
+
+    /// The outbox of an executor with an owner.
+    fn outbox() -> Outbox {
+        let mut outbox = Outbox::default();
+        let _ = outbox.attach(Epoch(1), Epoch(1)).expect("the first owner");
+        outbox
+    }
+
+    #[test]
+    fn an_executor_works_for_no_owner_older_than_its_enrolment() {
+        let mut outbox = Outbox::default();
+        assert!(!outbox.take(held(1, 1), false), "it has no owner yet");
+        assert!(outbox.attach(Epoch(1), Epoch(1)).is_some());
+        assert!(outbox.take(held(1, 2), false));
+        outbox.give_up();
+        assert!(!outbox.take(held(1, 3), false), "it was fenced");
+        let older = outbox.attach(Epoch(1), Epoch(2));
+        assert!(older.is_none(), "its successor may not know of it");
+        assert!(outbox.attach(Epoch(2), Epoch(2)).is_some());
+        assert!(!outbox.take(held(1, 4), false) && outbox.take(held(2, 5), false));
+    }
+
+    #[test]
+    fn a_new_owner_is_told_of_what_runs_and_what_has_ended_and_not_of_what_never_began() {
+        let mut outbox = outbox();
+        let reports = [None, Some(Report::Stopped), Some(Report::NotStarted)];
+        for (serial, report) in (1..).zip(reports) {
+            take(&mut outbox, serial, false, report);
+        }
+        assert_eq!(heard_by_a_new_owner(&mut outbox), (vec![1, 2], vec![2]));
+    }
+
+    #[test]
+    fn an_attempt_with_a_number_of_its_own_that_never_began_is_reported() {
+        let mut outbox = outbox();
+        take(&mut outbox, 1, true, Some(Report::NotStarted));
+        assert_eq!(heard_by_a_new_owner(&mut outbox), (vec![1], vec![1]));
     }
 }

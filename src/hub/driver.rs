@@ -18,8 +18,9 @@ use crate::{
     executor_protocol::{
         Admission, Body, ExecutorId, ExecutorReport, Hello, Host, Instruction, Link,
     },
-    journal::{JournalError, Replica, Sessions},
+    journal::{JournalError, Membership, Replica, Sessions},
 };
+use register::Register;
 use rustc_hash::FxHashMap;
 use std::{
     collections::VecDeque,
@@ -32,7 +33,7 @@ use tokio::{
     sync::{
         Notify,
         mpsc::{self, error::TrySendError},
-        oneshot,
+        oneshot, watch,
     },
 };
 use tokio_util::sync::CancellationToken;
@@ -46,6 +47,8 @@ pub(crate) struct Parts {
     pub executor: Executor,
     /// The register of executors and sessions.
     pub sessions: Sessions,
+    /// Which replicas are there.
+    pub membership: watch::Receiver<Membership>,
     /// Where executors report.
     pub reports: mpsc::Sender<ExecutorReport>,
 }
@@ -118,11 +121,12 @@ impl Hub {
     /// Before the journal is read by a new owner: what others may have been running. An executor
     /// that was fenced meanwhile begins afresh.
     pub(crate) async fn prepare(&self) -> Result<InDoubtWindow, JournalError> {
-        let Parts {
-            sessions, executor, ..
-        } = &self.0.parts;
-        sessions.return_from_fence(|| executor.give_up()).await?;
-        sessions.window().await
+        let parts = &self.0.parts;
+        let (sessions, executor) = (&parts.sessions, &parts.executor);
+        sessions
+            .return_from_fence(&executor.capacity(), || executor.give_up())
+            .await?;
+        sessions.window(parts.clock.now()).await
     }
 
     /// An ownership begins; `inherited`: others have owned the shard since the last one, and had
@@ -265,8 +269,9 @@ impl Hub {
             Effect::Attach(member, epoch) => return self.attach(state, member, epoch),
             Effect::Admit(member, admission) => state.admit(member, admission),
             Effect::Register(no, request) => {
-                let sessions = self.0.parts.sessions.clone();
-                let answer = async move { register::ask(&sessions, request).await };
+                let parts = &self.0.parts;
+                let register = Register::new(&parts.sessions, &parts.membership, &parts.replica);
+                let answer = async move { register.ask(request).await };
                 self.request(state.ownership_scope.clone(), no, answer);
             }
             Effect::EndSession(no, session) => {

@@ -4,9 +4,10 @@
 use crate::{
     core::{Assignment, Attempt, Command, Epoch, Handle, Seq, Time, Work},
     executor_protocol::{Admission, Body, ExecutorId, ExecutorReport, Hello, Host, Instruction},
-    journal::{Enrolled, Session},
+    journal::Session,
 };
 use std::time::Duration;
+use uuid::Uuid;
 
 /// When something happens.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,6 +78,26 @@ pub enum Answer {
     Failed,
 }
 
+/// An executor that is not fenced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Enrolled {
+    /// The run of a server.
+    pub replica: Uuid,
+    pub incarnation: i32,
+    pub life: Life,
+}
+
+/// What is known of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Life {
+    /// Its heartbeats go on.
+    Alive,
+    /// It has had no heartbeat for long, or it is an earlier run of this replica.
+    Silent,
+    /// It is gone: nothing more comes from it.
+    Ended,
+}
+
 /// Something the hub wants done.
 #[derive(Debug)]
 pub enum Effect {
@@ -107,7 +128,7 @@ pub enum Effect {
 /// Something asked of the register of executors and sessions.
 #[derive(Clone, Debug)]
 pub enum RegisterRequest {
-    /// The executors of other replicas that are not fenced.
+    /// The executors of other replicas that are not fenced, and whether they live.
     NotFenced,
     /// Whether this executor is fenced.
     IsFenced(Host),

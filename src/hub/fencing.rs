@@ -6,24 +6,28 @@
 //! forgotten only when what follows from its end is durable; until then the next owner would fence
 //! it again.
 
+#[cfg(test)]
+mod tests;
+
 use super::{
-    event::{Answer, Effect, Moment, RegisterRequest, RequestNo},
+    event::{Answer, Effect, Enrolled, Life, Moment, RegisterRequest, RequestNo},
     executor_pool::Pool,
 };
 use crate::{
     core::{Command, Epoch, Unreported, Work},
     executor_protocol::Host,
-    journal::{Enrolled, Session},
+    journal::Session,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    mem,
     time::Duration,
 };
 
 /// How long an executor may take to report to a new owner, or to come back: two heartbeats and a
-/// bit.
+/// bit. One that is known to have ended is not waited for.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(2_500);
-/// Pause before a failed request is tried again.
+/// Pause before a failed request is tried again, and between looks at who has ended.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// Why an executor is fenced and its sessions are ended.
@@ -39,6 +43,8 @@ enum Cause {
 #[derive(Debug)]
 enum Request {
     NotFenced,
+    /// Whether those who are absent have ended.
+    Look,
     Fence(Host, Cause),
     SessionsOfFenced(Cause),
     EndSession(u64, Session),
@@ -51,10 +57,15 @@ enum Request {
 #[derive(Debug)]
 enum Timer {
     Retry(Request),
-    /// A host must have reported after the takeover by now.
-    Report(Host),
-    /// A lost host must have come back by now.
-    Return(Host),
+    /// An absent host has had its time.
+    Absent(Host),
+}
+
+/// Why a host is waited for, and until when.
+#[derive(Clone, Copy, Debug)]
+struct Absence {
+    cause: Cause,
+    until: Duration,
 }
 
 /// The sessions of fenced executors for one kind of work, until what follows from their end is
@@ -88,6 +99,10 @@ pub(crate) struct Fencing {
     /// Hosts that must report or be fenced before that; `None`: the register has not named them
     /// yet.
     awaited: Option<BTreeSet<Host>>,
+    /// Who has time to report, or to come back, unless it is found to have ended.
+    absent: BTreeMap<Host, Absence>,
+    /// A look at them is under way.
+    looking: bool,
     requests: BTreeMap<RequestNo, Request>,
     timers: BTreeMap<(Duration, u64), Timer>,
     clearings: BTreeMap<u64, Clearing>,
@@ -123,13 +138,17 @@ impl Fencing {
 
     /// An executor has joined the pool: it is awaited no more.
     pub(crate) fn on_join(&mut self, pool: &mut Pool) {
+        self.absent.retain(|host, _| pool.id_of(*host).is_none());
         self.close_if_reported(pool);
     }
 
     /// An executor that had reported is gone: unless it comes back soon it is fenced, and what it
     /// was given goes to others.
     pub(crate) fn on_lost(&mut self, now: Moment, host: Host, pool: &mut Pool) {
-        self.set_timer(now, REPORT_TIMEOUT, Timer::Return(host), pool);
+        self.wait_for(now, host, Cause::Lost(host), pool);
+        if !mem::replace(&mut self.looking, true) {
+            self.request(Request::Look, pool);
+        }
     }
 
     /// Does what is due.
@@ -139,11 +158,12 @@ impl Fencing {
         {
             match entry.remove() {
                 Timer::Retry(request) => self.request(request, pool),
-                Timer::Report(host) => self.fence_unless_reported(host, pool),
-                Timer::Return(host) if pool.shut_out(host) => {
-                    self.request(Request::Fence(host, Cause::Lost(host)), pool);
+                Timer::Absent(host) => {
+                    let waited_for = self.absent.get(&host);
+                    if waited_for.is_some_and(|one| one.until <= now.uptime) {
+                        self.fence_absent(host, pool);
+                    }
                 }
-                Timer::Return(_) => {}
             }
         }
     }
@@ -168,6 +188,11 @@ impl Fencing {
             (Request::NotFenced, Answer::Executors(others)) => {
                 self.await_reports(now, others, pool);
             }
+            (Request::Look, Answer::Executors(others)) => {
+                self.looking = false;
+                self.fence_ended(&others, pool);
+                self.look_later(now, pool);
+            }
             (Request::Fence(host, cause), Answer::Fenced(true)) => {
                 self.on_fenced(host, cause, pool);
             }
@@ -183,27 +208,48 @@ impl Fencing {
     }
 
     fn await_reports(&mut self, now: Moment, others: Vec<Enrolled>, pool: &mut Pool) {
-        let host = |other: &Enrolled| Host {
-            replica: other.replica,
-            incarnation: other.incarnation,
-        };
         self.awaited = Some(others.iter().map(host).collect());
-        for other in &others {
-            match other.alive {
-                true => self.set_timer(now, REPORT_TIMEOUT, Timer::Report(host(other)), pool),
-                false => self.fence_unless_reported(host(other), pool),
+        let missing = others
+            .iter()
+            .filter(|other| !pool.has_reported(host(other)));
+        let missing: Vec<&Enrolled> = missing.collect();
+        for other in missing {
+            self.wait_for(now, host(other), Cause::Takeover, pool);
+            if other.life != Life::Alive {
+                self.fence_absent(host(other), pool);
             }
         }
+        self.look_later(now, pool);
         self.close_if_reported(pool);
     }
 
-    fn fence_unless_reported(&mut self, host: Host, pool: &mut Pool) {
-        let is_awaited = self
-            .awaited
-            .as_ref()
-            .is_some_and(|hosts| hosts.contains(&host));
-        if is_awaited && !pool.has_reported(host) && pool.shut_out(host) {
-            self.request(Request::Fence(host, Cause::Takeover), pool);
+    fn wait_for(&mut self, now: Moment, host: Host, cause: Cause, pool: &mut Pool) {
+        let until = now.uptime + REPORT_TIMEOUT;
+        self.absent.insert(host, Absence { cause, until });
+        self.set_timer(now, REPORT_TIMEOUT, Timer::Absent(host), pool);
+    }
+
+    /// Those who have ended are waited for no longer. Who is silent may have been kept from the
+    /// database, and comes back in time.
+    fn fence_ended(&mut self, others: &[Enrolled], pool: &mut Pool) {
+        for ended in others.iter().filter(|other| other.life == Life::Ended) {
+            self.fence_absent(host(ended), pool);
+        }
+    }
+
+    fn look_later(&mut self, now: Moment, pool: &mut Pool) {
+        if !self.absent.is_empty() && !mem::replace(&mut self.looking, true) {
+            self.set_timer(now, RETRY_PAUSE, Timer::Retry(Request::Look), pool);
+        }
+    }
+
+    fn fence_absent(&mut self, host: Host, pool: &mut Pool) {
+        let Some(Absence { cause, .. }) = self.absent.remove(&host) else {
+            return;
+        };
+        let has_reported = cause == Cause::Takeover && pool.has_reported(host);
+        if !has_reported && pool.shut_out(host) {
+            self.request(Request::Fence(host, cause), pool);
         }
     }
 
@@ -308,7 +354,7 @@ impl Fencing {
         let no = RequestNo(self.next());
         let register = |request| Effect::Register(no, request);
         let effect = match &request {
-            Request::NotFenced => register(RegisterRequest::NotFenced),
+            Request::NotFenced | Request::Look => register(RegisterRequest::NotFenced),
             Request::Fence(host, _) => register(RegisterRequest::Fence(*host, pool.epoch)),
             Request::SessionsOfFenced(_) => register(RegisterRequest::SessionsOfFenced),
             Request::EndSession(_, session) => Effect::EndSession(no, session.clone()),
@@ -336,5 +382,12 @@ impl Fencing {
         let key = (now.uptime + after, self.next());
         self.timers.insert(key, timer);
         pool.effects.push(Effect::Wake(after));
+    }
+}
+
+fn host(enrolled: &Enrolled) -> Host {
+    Host {
+        replica: enrolled.replica,
+        incarnation: enrolled.incarnation,
     }
 }

@@ -62,9 +62,21 @@ fn is_outage(error: &sqlx::Error) -> bool {
         |db: &dyn sqlx::error::DatabaseError| db.code().is_some_and(|code| code.starts_with("53"));
     match error {
         sqlx::Error::PoolTimedOut => true,
+        // Files of certificates that cannot be used, or a server without TLS, or with a certificate
+        // that does not show who it is: a connection that breaks is an error of its transport.
+        sqlx::Error::Tls(_) => false,
+        sqlx::Error::Io(broken) => !is_certificate_error(broken),
         sqlx::Error::Database(db) => connection_lost(error) || resources(&**db),
         _ => connection_lost(error),
     }
+}
+
+fn is_certificate_error(error: &std::io::Error) -> bool {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    matches!(
+        cause,
+        Some(tokio_rustls::rustls::Error::InvalidCertificate(_))
+    )
 }
 
 /// The connection is gone: the result of the statement is unknown, and a new connection may

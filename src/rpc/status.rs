@@ -125,7 +125,14 @@ impl Statuses {
             Ok(Ok(journal)) => self::journal(&mut status, &journal),
             Ok(Err(_)) | Err(_) => status.unreachable.push("journal".into()),
         }
-        health(&mut status, self.coordinator.replica_status());
+        let replica = self.coordinator.replica_status();
+        let set_aside = |one: &journal::Unreadable| api::UnreadableScheduler {
+            handle: one.handle.to_string(),
+            namespace: one.namespace.0.to_string(),
+            why: one.why.clone(),
+        };
+        status.unreadable = replica.unreadable.iter().map(set_aside).collect();
+        health(&mut status, replica);
         status
     }
 }

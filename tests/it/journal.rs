@@ -74,7 +74,7 @@ pub(crate) async fn take_over(journal: &Journal, replica: &Replica) -> Ownership
         .unwrap()
     {
         TakeOver::Owned(ownership) => ownership,
-        TakeOver::Wait(left) => panic!("owned by another one for {left:?}"),
+        TakeOver::Refused => panic!("owned by another one"),
     }
 }
 
@@ -83,6 +83,7 @@ impl Owned {
         let options = database();
         let journal = Journal::open(config(&options)).await.unwrap();
         let replica = replica("one");
+        journal.sessions(replica.clone()).enrol(&[]).await.unwrap();
         let Ownership {
             epoch,
             last_batch,

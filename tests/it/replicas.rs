@@ -13,12 +13,12 @@ use crate::harness::{
 use nix::sys::signal::Signal;
 use rallypoint::server::DEFAULT_SHUTDOWN_GRACE;
 use rallypoint_client::api::{
-    SchedulerSettings, SynchronizationRequest, Unit, Until,
+    ReleaseMode, SchedulerSettings, SchedulerState, SynchronizationRequest, Unit, Until,
     scheduler_service_client::SchedulerServiceClient, until::Kind,
 };
 use std::{collections::BTreeSet, time::Duration};
 use tokio::time::{sleep, timeout};
-use tonic::transport::Endpoint;
+use tonic::{Code, transport::Endpoint};
 
 #[tokio::test]
 async fn any_replica_takes_any_call() {
@@ -265,4 +265,23 @@ async fn a_rolling_restart_repeats_no_statement_that_ends_within_the_grace() {
         conversation.log().await.outcomes().get("succeeded"),
         Some(&6)
     );
+}
+
+#[tokio::test]
+async fn a_replica_that_stops_keeps_no_caller_waiting_for_tasks_elsewhere() {
+    let cluster = Cluster::start(2).await;
+    let standby = 1 - cluster.owner().await;
+    let client = cluster.client(standby).with_retry_timeout(Duration::ZERO);
+    let conversation = cluster.open(&client, SchedulerSettings::default()).await;
+    conversation.submit([sql("select pg_sleep(60)")]).await;
+    conversation.until(|now| now.running == 1).await;
+    let scheduler = conversation.scheduler.clone();
+    let waiting = tokio::spawn(async move { scheduler.release(ReleaseMode::Finish, true).await });
+    conversation
+        .until(|now| now.state() == SchedulerState::Releasing)
+        .await;
+    cluster.signal(standby, Signal::SIGTERM);
+    let error = waiting.await.expect("answered").expect_err("it stops");
+    assert_eq!(error.code, Code::Unavailable, "{error:?}");
+    assert!(error.to_string().contains("shutting down"), "{error:?}");
 }

@@ -137,9 +137,13 @@ async fn what_waiting_cannot_mend_ends_a_server_at_once() {
     let postgres = postgres();
     let nobody = postgres.url_for("rallypoint", "nobody_of_this_name");
     let nowhere = postgres.url_for("no_such_database", "rallypoint");
+    let plain = postgres.coordination_url();
+    let apart = if plain.contains('?') { '&' } else { '?' };
+    let without_tls = format!("{plain}{apart}sslmode=require");
     for (url, words) in [
         (nobody, "nobody_of_this_name"),
         (nowhere, "no_such_database"),
+        (without_tls, "TLS"),
     ] {
         let mut server = Started::on(&url, "r0");
         assert_eq!(server.exit_code().await, Some(1), "{}", server.log());

@@ -5,7 +5,8 @@
 use rallypoint::{
     core::{Epoch, Time, Work},
     executor_protocol::Host,
-    journal::{Enrolled, Session},
+    hub::event::{Enrolled, Life},
+    journal::Session,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
@@ -66,7 +67,10 @@ impl Register {
             .map(|(run, row)| Enrolled {
                 replica: *run,
                 incarnation: row.incarnation,
-                alive: living.contains(run),
+                life: match living.contains(run) {
+                    true => Life::Alive,
+                    false => Life::Ended,
+                },
             })
             .collect()
     }

@@ -2,6 +2,7 @@
 //! and is while its outcome is unknown.
 
 use crate::{Client, DoneStream, api, error::Result, request_id};
+use std::time::Duration;
 
 /// An open or released scheduler, identified by its handle. Clones share the connection.
 #[derive(Clone, Debug)]
@@ -18,6 +19,15 @@ impl Scheduler {
     /// The handle: 36 characters that name this scheduler to [`Client::scheduler`].
     pub fn handle(&self) -> &str {
         &self.handle
+    }
+
+    /// Sets for how long calls about this scheduler are repeated, as
+    /// [`Client::with_retry_timeout`] does for all.
+    pub fn with_retry_timeout(self, retry_timeout: Duration) -> Scheduler {
+        Scheduler {
+            client: self.client.with_retry_timeout(retry_timeout),
+            ..self
+        }
     }
 
     /// Submits 1 to 10 000 tasks, 4 MiB in all: all or nothing, durable when it returns.

@@ -1,10 +1,11 @@
-//! The heartbeat: renews the lease, measures the time of the database, and reads the membership, in
+//! The heartbeat: renews the lease, measures the time of the database, and reads who is there, in
 //! one statement.
 //!
 //! It publishes what it has read; what follows for the ownership is decided in `ownership`.
 
 use super::{
     lease_watch::{LeaseTiming, Poll},
+    presence::Presence,
     replica_state::ReplicaState,
 };
 use crate::{
@@ -67,6 +68,7 @@ impl HeartbeatTrigger {
 pub(crate) struct HeartbeatTask {
     pub heartbeat: Heartbeat,
     pub timing: LeaseTiming,
+    pub presence: Presence,
     pub clock: Clock,
     pub state: ReplicaState,
     pub trigger: HeartbeatTrigger,
@@ -110,12 +112,13 @@ impl HeartbeatTask {
         if let (Some(epoch), Some(_)) = (epoch, reading.lease_until) {
             self.state.lease_renewed(epoch, at + self.timing.lease);
         }
+        let membership = self.presence.observe(at, &reading);
         self.membership.send_if_modified(|known| {
             // A heartbeat that was under way during a change of owner is older than what is known
             // of it.
-            let changed = reading.membership.epoch >= known.epoch && *known != reading.membership;
+            let changed = membership.epoch >= known.epoch && *known != membership;
             if changed {
-                known.clone_from(&reading.membership);
+                *known = membership;
             }
             changed
         });

@@ -1,11 +1,15 @@
 //! The timing of ownership: how often to poll, how long an ownership lasts, and when another's
 //! lease counts as expired.
 //!
+//! How long a lease lasts is counted by the monotonic clock of this process from when it was seen
+//! to be renewed. The clock of the database only says how much of it was over by then, within what
+//! the polls before and after allow: it may have been set in between.
+//!
 //! Pure: it is told what each poll has read, and reads no clock itself.
 
 use crate::{
     core::{Epoch, Time},
-    journal::HeartbeatReading,
+    journal::{Claim, HeartbeatReading},
 };
 use std::time::{Duration, Instant};
 use uuid::Uuid;
@@ -67,7 +71,7 @@ impl LeaseTiming {
 /// Watches a lease that another replica holds.
 ///
 /// The lease counts as expired when polls have found the same end of it for at least a heartbeat,
-/// without a long gap between them, and that end has passed. After an outage of the database, which
+/// without a long gap between them, and its time is over. After an outage of the database, which
 /// ends for the owner and for the standbys at the same time, this leaves the owner a heartbeat to
 /// renew.
 #[derive(Debug)]
@@ -76,10 +80,13 @@ pub(crate) struct LeaseWatch {
     seen: Option<SeenLease>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct SeenLease {
-    /// The end of the lease; `None`: nobody holds one.
+    /// The end of the lease as its holder wrote it, which names it; `None`: nobody holds one.
     until: Option<Time>,
+    /// When its time is over.
+    over: Instant,
+    /// The first poll that saw it, since the last gap.
     first_seen: Instant,
     last_seen: Instant,
 }
@@ -89,37 +96,61 @@ impl LeaseWatch {
         LeaseWatch { timing, seen: None }
     }
 
-    /// Whether `me` may take the shard over after this poll.
-    pub(crate) fn allows(&mut self, me: Uuid, poll: &Poll) -> bool {
+    /// The claim that `me` has to the shard after this poll, if any.
+    pub(crate) fn claim(&mut self, me: Uuid, poll: &Poll) -> Option<Claim> {
+        let seen = self.see(poll);
+        let Some(until) = seen.until else {
+            return Some(Claim::Successor(None));
+        };
+        if poll.reading.handover_to == Some(me) {
+            return Some(Claim::Successor(None));
+        }
+        let unrenewed = poll.at.duration_since(seen.first_seen) >= self.timing.heartbeat;
+        (unrenewed && poll.at >= seen.over).then_some(Claim::Successor(Some(until)))
+    }
+
+    fn see(&mut self, poll: &Poll) -> SeenLease {
         let until = poll.reading.owned_until;
         let max_gap = self.timing.heartbeat * MAX_GAP_HEARTBEATS;
-        let unchanged = |seen: &SeenLease| {
-            seen.until == until && poll.at.duration_since(seen.last_seen) <= max_gap
+        let (over, first_seen) = match self.seen {
+            Some(seen) if seen.until == until => {
+                let gap = poll.at.duration_since(seen.last_seen) > max_gap;
+                (seen.over, if gap { poll.at } else { seen.first_seen })
+            }
+            before => (poll.at + self.left(before, poll), poll.at),
         };
-        let first_seen = match self.seen.take().filter(unchanged) {
-            Some(seen) => seen.first_seen,
-            None => poll.at,
-        };
-        self.seen = Some(SeenLease {
+        let seen = SeenLease {
             until,
+            over,
             first_seen,
             last_seen: poll.at,
-        });
-        let Some(until) = until else {
-            return true;
         };
-        let expired =
-            until < poll.reading.now && poll.at.duration_since(first_seen) >= self.timing.heartbeat;
-        expired || poll.reading.handover_to == Some(me)
+        *self.seen.insert(seen)
+    }
+
+    /// How much is left of a lease that is seen for the first time: as much as the clock of the
+    /// database says, but not more than a whole one, and not less if it was renewed since the poll
+    /// before.
+    fn left(&self, before: Option<SeenLease>, poll: &Poll) -> Duration {
+        let LeaseTiming { lease, .. } = self.timing;
+        let reading = &poll.reading;
+        let least = match before {
+            Some(before) if reading.handover_to.is_none() => {
+                lease.saturating_sub(poll.at.duration_since(before.last_seen))
+            }
+            _ => Duration::ZERO,
+        };
+        let says = |until: Time| until.since(reading.now).clamp(least, lease);
+        reading.owned_until.map_or(Duration::ZERO, says)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::Membership;
 
     const ME: Uuid = Uuid::from_u128(1);
+    const DAY: i64 = 24 * 3600 * 1_000;
 
     struct Standby {
         start: Instant,
@@ -137,22 +168,27 @@ mod tests {
         /// Polls `at` so many ms, when the lease lasts until then; returns whether it may take
         /// over.
         fn polls(&mut self, at: u64, until: Option<i64>) -> bool {
+            self.polls_when(at, at as i64, until)
+        }
+
+        /// The same when the clock of the database says `now`.
+        fn polls_when(&mut self, at: u64, now: i64, until: Option<i64>) -> bool {
             let ms = |ms: i64| Time(ms * 1_000);
             let reading = HeartbeatReading {
-                now: ms(at as i64),
+                now: ms(now),
                 lease_until: None,
                 owned_until: until.map(ms),
                 handover_to: None,
-                membership: Membership::default(),
+                epoch: Epoch(1),
+                owner: None,
+                seen: Vec::new(),
             };
-            self.watch.allows(
-                ME,
-                &Poll {
-                    at: self.start + Duration::from_millis(at),
-                    epoch: None,
-                    reading,
-                },
-            )
+            let poll = Poll {
+                at: self.start + Duration::from_millis(at),
+                epoch: None,
+                reading,
+            };
+            self.watch.claim(ME, &poll).is_some()
         }
     }
 
@@ -181,5 +217,46 @@ mod tests {
     #[test]
     fn a_shard_that_nobody_owns_may_be_taken_at_once() {
         assert!(Standby::new().polls(0, None));
+    }
+
+    #[test]
+    fn a_step_back_of_the_clock_lengthens_no_lease() {
+        let mut standby = Standby::new();
+        assert!(!standby.polls(0, Some(5_000)));
+        for second in 1..5 {
+            let at = second * 1_000;
+            assert!(!standby.polls_when(at, at as i64 - DAY, Some(5_000)));
+        }
+        assert!(standby.polls_when(5_000, 5_000 - DAY, Some(5_000)));
+    }
+
+    #[test]
+    fn who_first_looks_after_a_step_back_waits_for_one_lease() {
+        let mut standby = Standby::new();
+        for second in 0..5 {
+            let at = second * 1_000;
+            assert!(!standby.polls_when(at, at as i64, Some(DAY)));
+        }
+        assert!(standby.polls_when(5_000, 5_000, Some(DAY)));
+    }
+
+    #[test]
+    fn a_step_forward_shortens_no_lease_that_was_seen_to_be_renewed() {
+        let mut standby = Standby::new();
+        assert!(!standby.polls(0, Some(5_000)));
+        for second in 1..5 {
+            let at = second * 1_000;
+            assert!(!standby.polls_when(at, at as i64 + DAY, Some(5_000)));
+        }
+        let mut standby = Standby::new();
+        assert!(!standby.polls(0, Some(5_000)));
+        for second in 1..5 {
+            let at = second * 1_000;
+            assert!(
+                !standby.polls_when(at, at as i64 + DAY, Some(5_500)),
+                "it was renewed after the first poll and before the step"
+            );
+        }
+        assert!(standby.polls_when(6_000, 6_000 + DAY, Some(5_500)));
     }
 }

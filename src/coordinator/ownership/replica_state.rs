@@ -55,7 +55,7 @@ pub struct ReplicaStatus {
     pub epoch: Epoch,
     pub role: Role,
     /// Schedulers that cannot be served, because their rows make no sense to this version.
-    pub unreadable: Vec<Handle>,
+    pub unreadable: Vec<Unreadable>,
 }
 
 impl ReplicaState {
@@ -165,7 +165,7 @@ impl ReplicaState {
             error: state.error.clone(),
             epoch: state.epoch,
             role: state.role,
-            unreadable: state.unreadable.iter().map(|one| one.handle).collect(),
+            unreadable: state.unreadable.clone(),
         }
     }
 

@@ -3,7 +3,7 @@
 //!
 //! There are two waiting places: the lanes of a group hold what may start when its order is
 //! current, `delayed` what may not start before a time. A third one (tasks that wait for something
-//! else than a slot) would be another field here, asked by `remove_of`, `drain`, `spans_up_to` and
+//! else than a slot) would be another field here, asked by `remove_of`, `drain`, `newer_spans` and
 //! `spans`.
 //!
 //! A group exists while it has unfinished tasks, whether they wait here or run; so the lowest key
@@ -17,6 +17,7 @@ pub(crate) mod find;
 pub(crate) mod found_range;
 pub(crate) mod group;
 pub(crate) mod lane;
+mod order_sums;
 pub(crate) mod span;
 pub(crate) mod steps;
 
@@ -24,12 +25,9 @@ use crate::core::{Order, Seq, Time, fairness::slot_kinds::KindId};
 use cancellation::Cancellation;
 use delayed::{Delayed, DelayedSpans};
 use group::Group;
+use order_sums::OrderSums;
 use span::Span;
-use std::{
-    collections::BTreeMap,
-    ops::Bound::{Excluded, Unbounded},
-};
-use steps::step;
+use std::collections::BTreeMap;
 
 /// Which groups may start tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +45,8 @@ pub(crate) enum StartLimit {
 pub(crate) struct Queue {
     free: Group,
     ordered: BTreeMap<Order, Group>,
+    /// Of the unfinished tasks of `ordered`.
+    sums: OrderSums,
     delayed: DelayedSpans,
     /// Boxed: few schedulers have one.
     cancellation: Option<Box<Cancellation>>,
@@ -78,7 +78,8 @@ impl Queue {
 
     /// Counts `span` as unfinished and lets it wait for its turn.
     pub(crate) fn add(&mut self, span: Span) {
-        self.count(&span, 1).push_back(span);
+        self.count(&span, 1);
+        self.group(span.order).push_back(span);
     }
 
     /// Counts `span` as unfinished and lets it wait for `at` first.
@@ -129,9 +130,12 @@ impl Queue {
 
     /// Counts `span` as finished.
     pub(crate) fn finished(&mut self, span: &Span) {
-        let empty = self.count(span, -1).unfinished == 0;
-        if let (Some(order), true) = (span.order, empty) {
+        self.count(span, -1);
+        if let Some(order) = span.order
+            && self.group(span.order).unfinished == 0
+        {
             self.ordered.remove(&order);
+            self.sums.end(order, &self.ordered);
         }
     }
 
@@ -229,13 +233,16 @@ impl Queue {
             .collect()
     }
 
-    /// Every span that waits in orders up to `order`.
-    pub(crate) fn spans_up_to(&self, order: Order) -> impl Iterator<Item = &Span> {
-        let delayed = self.delayed.iter().map(|(_, delayed)| &delayed.span);
-        let delayed = delayed.filter(move |span| span.order.is_some_and(|of| of <= order));
-        self.ordered
-            .range(..=order)
-            .flat_map(|(_, group)| group.spans())
+    /// Every waiting span in orders up to `order` that has a task above `seq`.
+    pub(crate) fn newer_spans(&self, order: Order, seq: Seq) -> impl Iterator<Item = &Span> {
+        let groups = self.ordered.range(..=order);
+        let delayed = self.delayed.newest(Seq(i64::MAX));
+        let delayed = delayed
+            .map(|(_, delayed)| &delayed.span)
+            .take_while(move |span| span.last() > seq)
+            .filter(move |span| span.order.is_some_and(|of| of <= order));
+        groups
+            .flat_map(move |(_, group)| group.spans_above(seq))
             .chain(delayed)
     }
 
@@ -264,23 +271,9 @@ impl Queue {
         self.delayed.retrying()
     }
 
-    /// Unfinished tasks in orders up to `order`. Adds up those on the side of it on which there are
-    /// fewer orders.
+    /// Unfinished tasks in orders up to `order`.
     pub(crate) fn unfinished_up_to(&self, order: Order) -> i64 {
-        let mut lower = self.ordered.range(..=order);
-        let mut higher = self.ordered.range((Excluded(order), Unbounded));
-        let (mut up_to, mut above) = (0, 0);
-        loop {
-            step();
-            match lower.next() {
-                Some((_, group)) => up_to += group.unfinished,
-                None => return up_to,
-            }
-            match higher.next() {
-                Some((_, group)) => above += group.unfinished,
-                None => return self.in_orders - above,
-            }
-        }
+        self.sums.up_to(order, &self.ordered)
     }
 
     /// Whether there are unfinished tasks in orders above `order`.
@@ -302,11 +295,7 @@ impl Queue {
     pub(crate) fn unfinished_above(&self, order: Order) -> i64 {
         match self.above {
             Some((limit, sum)) if limit == order => sum,
-            _ => self
-                .ordered
-                .range(Order(order.0 + 1)..)
-                .map(|(_, group)| group.unfinished)
-                .sum(),
+            _ => self.in_orders - self.unfinished_up_to(order),
         }
     }
 
@@ -318,7 +307,7 @@ impl Queue {
     }
 
     /// Counts the tasks of `span` as unfinished (`sign` 1) or not any more (-1).
-    fn count(&mut self, span: &Span, sign: i64) -> &mut Group {
+    fn count(&mut self, span: &Span, sign: i64) {
         let delta = sign * i64::from(span.count);
         self.in_orders += if span.order.is_some() { delta } else { 0 };
         if let (Some(order), Some((limit, sum))) = (span.order, &mut self.above)
@@ -331,7 +320,13 @@ impl Queue {
         }
         let group = self.group(span.order);
         group.unfinished += delta;
-        group
+        let is_first = group.unfinished == delta;
+        if let Some(order) = span.order {
+            self.sums.count(order, delta);
+            if is_first {
+                self.sums.begin(order, &self.ordered);
+            }
+        }
     }
 
     fn group(&mut self, order: Option<Order>) -> &mut Group {

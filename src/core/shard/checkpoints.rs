@@ -10,12 +10,16 @@
 //! does not look.
 
 use crate::core::{
-    Handle, SchedulerState, Shard, Time, Turn, model::limits::Limits, scheduler::Scheduler,
+    Handle, SchedulerState, Shard, Time, Turn,
+    model::limits::Limits,
+    scheduler::{Scheduler, queue::steps::step},
 };
 use std::collections::{BTreeSet, VecDeque};
 
-/// Cost of a checkpoint without its ranges, in ranges.
-const CHECKPOINT_RANGES: usize = 100;
+/// Cost of a look at a scheduler, in ranges.
+const LOOK_RANGES: usize = 10;
+/// Cost of a checkpoint besides the look and without its ranges, in ranges.
+const CHECKPOINT_RANGES: usize = 90;
 
 /// The sum of the shard, and where most of it is.
 #[derive(Debug, Default)]
@@ -143,6 +147,8 @@ impl Shard {
             let Some((_, handle)) = self.checkpoints.idle.pop_front() else {
                 break;
             };
+            step();
+            left = left.saturating_sub(LOOK_RANGES);
             let Some(scheduler) = self.schedulers.get_mut(handle) else {
                 continue;
             };
@@ -155,7 +161,6 @@ impl Shard {
                 left = left.saturating_sub(CHECKPOINT_RANGES);
             } else {
                 self.note_idle(turn.now, handle);
-                left -= 1;
             }
         }
         left
@@ -168,8 +173,10 @@ impl Shard {
             let Some((_, handle)) = self.checkpoints.by_level.pop_last() else {
                 return;
             };
+            step();
+            left = left.saturating_sub(LOOK_RANGES);
             let scheduler = self.schedulers.expect_mut(handle);
-            // One that does not pay turn.now is looked at again when it is twice as far uncovered.
+            // One that does not pay now is looked at again when it is twice as far uncovered.
             if scheduler.pays(&limits) {
                 left = left.saturating_sub(CHECKPOINT_RANGES + scheduler.ledger.ranges.count());
                 self.checkpoint(turn, handle);

@@ -9,7 +9,11 @@ use crate::core::{
         slot_kinds::KindId,
     },
     model::limits::SLOT_CHARGE,
-    scheduler::{Scheduler, in_flight::InFlight, queue::span::Span},
+    scheduler::{
+        Scheduler,
+        in_flight::InFlight,
+        queue::{span::Span, steps::step},
+    },
 };
 use std::cmp::Reverse;
 
@@ -75,12 +79,18 @@ impl Shard {
         scheduler.begin(now, &mut self.fair, flight);
     }
 
-    /// Gives attempts that have lasted a row in the journal, and charges those that go on.
+    /// Gives attempts that have lasted a row in the journal, and charges those that go on; each as
+    /// many as one batch bears.
     pub(crate) fn watch_attempts(&mut self, turn: &mut Turn) {
-        while let Some((since, handle, first)) = self.young.front().copied()
-            && since + self.limits.long_attempt <= turn.now
-        {
+        for _ in 0..self.limits.timers_per_batch {
+            let oldest = self.young.front().copied();
+            let lasting =
+                oldest.filter(|(since, ..)| *since + self.limits.long_attempt <= turn.now);
+            let Some((since, handle, first)) = lasting else {
+                break;
+            };
             self.young.pop_front();
+            step();
             let Some(scheduler) = self.schedulers.get_mut(handle) else {
                 continue;
             };
@@ -100,10 +110,14 @@ impl Shard {
     }
 
     fn charge_attempts(&mut self, now: Time) {
-        while let Some(Reverse((due, handle, first))) = self.charges.peek().copied()
-            && due <= now
-        {
+        for _ in 0..self.limits.timers_per_batch {
+            let next = self.charges.peek().copied();
+            let Some(Reverse((due, handle, first))) = next.filter(|Reverse((at, ..))| *at <= now)
+            else {
+                break;
+            };
             self.charges.pop();
+            step();
             let Some(scheduler) = self.schedulers.get_mut(handle) else {
                 continue;
             };

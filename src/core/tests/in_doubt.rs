@@ -90,6 +90,25 @@ fn an_at_most_once_task_that_nobody_reports_ends_lost_and_a_reported_one_goes_on
 }
 
 #[test]
+fn an_at_most_once_task_that_is_reported_as_never_begun_starts_after_all() {
+    let mut w = World::new(1);
+    let s = w.open(plain);
+    w.submit(
+        s,
+        [free().with(|o| o.delivery = Some(Delivery::AtMostOnce))],
+    );
+    let survivor = w.assignment(s, 1).clone();
+    assert!(survivor.is_numbered());
+    w.running.clear();
+    w.take_over();
+    w.reported(&[survivor]);
+    w.report(s, 1, Report::NotStarted);
+    w.clear(Unreported::MayHaveBegun);
+    assert_eq!(w.outcomes(s), []);
+    assert_eq!(w.attempt(s, 1), 2);
+}
+
+#[test]
 fn tasks_in_doubt_hold_the_limit_of_their_scheduler() {
     let mut w = World::new(4);
     let s = w.open(|settings| settings.max_parallelism = Some(2));

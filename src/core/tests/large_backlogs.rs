@@ -94,6 +94,40 @@ fn deadlines_that_pass_together_end_tasks_a_few_at_a_time() {
 }
 
 #[test]
+fn attempts_that_last_get_their_rows_a_few_at_a_time() {
+    let mut w = World::limited(1_000, small());
+    let s = w.open(plain);
+    w.submit(s, vec![free(); 1_000]);
+    // The service stood still; then it is due for all of them.
+    w.now = w.now + Duration::from_secs(60);
+    let steps = settle(&mut w);
+    assert!(steps <= 4 * 1_000, "{steps} steps");
+    for seq in [1, 500, 900] {
+        assert_eq!(w.remembered.attempts(s, seq).len(), 1, "task {seq}");
+    }
+}
+
+#[test]
+fn schedulers_that_pay_no_checkpoint_are_looked_at_a_few_at_a_time() {
+    let limits = Limits {
+        checkpoint_total: 0,
+        checkpoint_min: 1,
+        range_cost: u32::MAX,
+        checkpoint_ranges: 200,
+        ..small()
+    };
+    let mut w = World::limited(0, limits);
+    for _ in 0..500 {
+        let s = w.open(plain);
+        w.submit(s, [free().noop(), order(1)]);
+        w.succeed(s, [1]);
+    }
+    w.take_over();
+    let steps = steps_of(|| drop(w.commands([])));
+    assert!(steps <= STEPS, "{steps} steps");
+}
+
+#[test]
 fn a_cancellation_passes_once_over_what_it_leaves_alone() {
     let mut w = World::limited(1, small());
     let s = w.open(on_failure(OnFailure::CancelRest));
@@ -278,6 +312,50 @@ fn a_stream_for_an_order_looks_at_the_orders_on_its_shorter_side() {
         assert_eq!(found, until.min(1_000));
         assert!(steps <= most + 2, "{steps} steps for order {until}");
     }
+}
+
+#[test]
+fn a_stream_for_an_order_costs_the_same_however_many_orders_there_are() {
+    let mut w = World::new(0);
+    let s = w.open(plain);
+    for first in [1, 10_001] {
+        w.submit(s, (first..first + 10_000).map(|at| order(10 * at)));
+    }
+    let check = |w: &mut World, left: &dyn Fn(i64) -> bool| {
+        for until in [5, 10_000, 103_450, 199_000, 200_000] {
+            let mut found = 0;
+            let steps = steps_of(|| found = outstanding(w, s, until, None));
+            let up_to = (1..=until / 10).filter(|at| left(*at)).count() as i64;
+            assert_eq!(found, up_to, "up to {until}");
+            assert!(steps <= 400, "{steps} steps for order {until}");
+        }
+    };
+    check(&mut w, &|_| true);
+    // Nine of ten end, and what remains is counted in fewer blocks.
+    for seq in (1..=20_000).filter(|seq| seq % 10 != 0) {
+        w.cancel(s, seq);
+    }
+    check(&mut w, &|seq| seq % 10 == 0);
+}
+
+#[test]
+fn a_resumed_stream_for_an_order_looks_at_what_came_since() {
+    let mut w = World::new(0);
+    let s = w.open(plain);
+    let at = w.now + Duration::from_secs(60);
+    let task = |seq: i64| match seq % 3 {
+        0 => order(1),
+        1 => order(1).with(deadline),
+        _ => order(1).with(not_before(at)),
+    };
+    w.submit(s, (1..=900).map(task));
+    w.submit(s, [order(1), order(2), order(1).with(not_before(at))]);
+    let mut found = 0;
+    let steps = steps_of(|| found = outstanding(&mut w, s, 1, Some(Seq(900))));
+    assert_eq!(found, 900);
+    assert!(steps <= 20, "{steps} steps");
+    assert_eq!(outstanding(&mut w, s, 1, Some(Seq(901))), 901);
+    assert_eq!(outstanding(&mut w, s, 1, Some(Seq(450))), 450);
 }
 
 #[test]

@@ -52,8 +52,8 @@ impl SharedOutbox {
     }
 
     /// Keeps an assignment; false: it is not taken.
-    pub(crate) fn take(&self, held: HeldAssignment) -> bool {
-        self.state().outbox.take(held)
+    pub(crate) fn take(&self, held: HeldAssignment, numbered: bool) -> bool {
+        self.state().outbox.take(held, numbered)
     }
 
     pub(crate) fn complete(&self, token: Token, completion: Completion) {

@@ -3,44 +3,103 @@
 
 use crate::{
     executor,
-    hub::event::{Answer, RegisterRequest},
-    journal::{Session, Sessions},
+    hub::event::{Answer, Enrolled, Life, RegisterRequest},
+    journal::{ExecutorRow, JournalError, Membership, Replica, Session, Sessions},
+    peer,
 };
-use std::time::Duration;
+use futures_util::future::join_all;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
 
-/// An executor of another replica that was not seen for so long is not waited for.
+/// How recent the heartbeat of an executor must be that is not known as a member.
 const LIVENESS_WINDOW: Duration = Duration::from_secs(3);
 
-pub(super) async fn ask(sessions: &Sessions, request: RegisterRequest) -> Answer {
-    let answer = match request {
-        RegisterRequest::NotFenced => {
-            let others = sessions.others(LIVENESS_WINDOW).await;
-            others.map(Answer::Executors)
+/// The register, and what it takes to say who lives.
+pub(super) struct Register {
+    sessions: Sessions,
+    membership: watch::Receiver<Membership>,
+    /// Of this replica.
+    name: Arc<str>,
+}
+
+impl Register {
+    pub(super) fn new(
+        sessions: &Sessions,
+        membership: &watch::Receiver<Membership>,
+        replica: &Replica,
+    ) -> Self {
+        Register {
+            sessions: sessions.clone(),
+            membership: membership.clone(),
+            name: replica.name.clone(),
         }
-        RegisterRequest::IsFenced(host) => {
-            let fenced = sessions.is_fenced(host.replica, host.incarnation).await;
-            fenced.map(Answer::Fenced)
-        }
-        RegisterRequest::Fence(host, epoch) => {
-            tracing::warn!(replica = %host.replica, "an executor is gone; its sessions are ended");
-            let fenced = sessions.fence(host.replica, host.incarnation, epoch).await;
-            fenced.map(Answer::Fenced)
-        }
-        RegisterRequest::SessionsOfFenced => sessions.of_fenced().await.map(Answer::Sessions),
-        RegisterRequest::Forget(Session {
-            target,
-            backend_pid,
-            backend_start,
-            ..
-        }) => {
-            let forgotten = sessions.forget(&target, backend_pid, backend_start).await;
-            forgotten.map(|()| Answer::Done)
-        }
+    }
+
+    pub(super) async fn ask(self, request: RegisterRequest) -> Answer {
+        let answer = match request {
+            RegisterRequest::NotFenced => self.not_fenced().await.map(Answer::Executors),
+            RegisterRequest::IsFenced(host) => {
+                let (replica, incarnation) = (host.replica, host.incarnation);
+                let fenced = self.sessions.is_fenced(replica, incarnation).await;
+                fenced.map(Answer::Fenced)
+            }
+            RegisterRequest::Fence(host, epoch) => {
+                tracing::warn!(
+                    replica = %host.replica,
+                    "an executor is gone; its sessions are ended"
+                );
+                let (replica, incarnation) = (host.replica, host.incarnation);
+                let fenced = self.sessions.fence(replica, incarnation, epoch).await;
+                fenced.map(Answer::Fenced)
+            }
+            RegisterRequest::SessionsOfFenced => {
+                self.sessions.of_fenced().await.map(Answer::Sessions)
+            }
+            RegisterRequest::Forget(Session {
+                target,
+                backend_pid,
+                backend_start,
+                ..
+            }) => {
+                let forgotten = self.sessions.forget(&target, backend_pid, backend_start);
+                forgotten.await.map(|()| Answer::Done)
+            }
+        };
+        answer.unwrap_or_else(|error| {
+            tracing::warn!(%error, "cannot use the register of sessions");
+            Answer::Failed
+        })
+    }
+
+    /// The executors of others that are not fenced, and whether they live.
+    async fn not_fenced(&self) -> Result<Vec<Enrolled>, JournalError> {
+        let rows = self.sessions.others(LIVENESS_WINDOW).await?;
+        let judged = rows.into_iter().map(|row| {
+            // One that has just been started is not known as a member yet.
+            let is_there = row.fresh || self.membership.borrow().has(row.replica);
+            let is_earlier_run = *row.name == *self.name;
+            let seems = match is_there && !is_earlier_run {
+                true => Life::Alive,
+                false => Life::Silent,
+            };
+            judge(row, seems)
+        });
+        Ok(join_all(judged).await)
+    }
+}
+
+/// A process has ended when its session with the database is over, and nobody listens at its
+/// address.
+async fn judge(row: ExecutorRow, seems: Life) -> Enrolled {
+    let has_ended = match &row.address {
+        Some(address) if row.heartbeat_ended => peer::refuses(address).await,
+        _ => false,
     };
-    answer.unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot use the register of sessions");
-        Answer::Failed
-    })
+    Enrolled {
+        replica: row.replica,
+        incarnation: row.incarnation,
+        life: if has_ended { Life::Ended } else { seems },
+    }
 }
 
 /// A session as the executor ends it.

@@ -13,7 +13,7 @@ use crate::{
     executor::Executor,
     executor_protocol::{ExecutorId, ExecutorReport, Hello, Host, Instruction, Link},
     journal::{Membership, Sessions},
-    peer::Peers,
+    peer::{self, Peers},
 };
 use rallypoint_client::api::peer::{
     FromExecutor, ToExecutor, executor_service_client::ExecutorServiceClient,
@@ -21,26 +21,21 @@ use rallypoint_client::api::peer::{
 use std::{
     collections::VecDeque,
     future::pending,
-    io::ErrorKind,
     pin::Pin,
     sync::Arc,
     time::{Duration, Instant},
 };
 use tokio::{
-    net::TcpStream,
     sync::{
         mpsc::{self, OwnedPermit},
         watch,
     },
-    time::{sleep, timeout},
+    time::sleep,
 };
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 use uuid::Uuid;
 
-/// How long the machine of an owner may take to refuse a connection; one that takes longer is not
-/// known to be gone.
-const REFUSAL_TIMEOUT: Duration = Duration::from_millis(300);
 /// Longest sleep, when no timer is set.
 const MAX_SLEEP: Duration = Duration::from_secs(60);
 
@@ -175,9 +170,7 @@ impl Client {
             membership.owning().and_then(|one| one.address.clone())
         };
         let Some(address) = address else { return };
-        let answered = timeout(REFUSAL_TIMEOUT, TcpStream::connect(&*address)).await;
-        let refused = |error: std::io::Error| error.kind() == ErrorKind::ConnectionRefused;
-        if answered.is_ok_and(|answer| answer.is_err_and(refused)) {
+        if peer::refuses(&address).await {
             // One that waits to be heard says as much.
             let _ = self.remote.gone_owners.try_send(owner);
         }
@@ -263,7 +256,9 @@ impl Client {
         let Remote {
             sessions, executor, ..
         } = &self.remote;
-        let readmitted = sessions.return_from_fence(|| executor.give_up()).await;
+        let readmitted = sessions
+            .return_from_fence(&executor.capacity(), || executor.give_up())
+            .await;
         if let Err(error) = &readmitted {
             tracing::warn!(%error, "this executor is not readmitted yet");
         }

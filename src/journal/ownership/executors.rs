@@ -4,48 +4,41 @@
 //! comes back as its next incarnation.
 
 use super::executor_sessions::Sessions;
-use crate::core::{Epoch, InDoubtWindow, Work};
-use crate::journal::JournalError;
+use crate::core::{Epoch, InDoubtWindow, Time, Work};
+use crate::journal::{JournalError, encoding::Stamp, rows::from_row};
 use std::{sync::atomic::Ordering, time::Duration};
 use uuid::Uuid;
 
-/// An executor that is not fenced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Enrolled {
+/// An executor that is not fenced, as its row has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecutorRow {
     /// The run of a server.
     pub replica: Uuid,
     pub incarnation: i32,
-    /// Seen recently, and not an earlier run of this replica.
-    pub alive: bool,
+    /// Of the replica.
+    pub name: String,
+    /// Where other replicas reach it, as `host:port`.
+    pub address: Option<String>,
+    /// Its last heartbeat was within the time asked about, by the database's clock. One in the
+    /// future was written before that clock went back, nobody knows when.
+    pub fresh: bool,
+    /// The database session of its last heartbeat is gone: so is the process, or it connects again.
+    pub heartbeat_ended: bool,
 }
+
+from_row!(ExecutorRow {
+    replica,
+    incarnation,
+    name,
+    address,
+    fresh,
+    heartbeat_ended
+});
 
 impl Sessions {
     /// Enters the executor of this run in the register, with what it has slots for.
     pub async fn enrol(&self, capacity: &[(Work, u32)]) -> Result<(), JournalError> {
-        let (works, slots): (Vec<String>, Vec<i32>) = capacity
-            .iter()
-            .map(|(work, n)| (work.to_string(), *n as i32))
-            .unzip();
-        self.reader
-            .read(|| {
-                sqlx::query(
-                    "-- enrol
-                     insert into replica (shard, replica, name, address, epoch, works, slots,
-                         started_at, seen_at)
-                     values ($1, $2, $3, $4, 0, $5, $6, now(), now())
-                     on conflict on constraint replica_pkey do update
-                     set works = excluded.works, slots = excluded.slots",
-                )
-                .bind(self.reader.shard.0)
-                .bind(self.replica.id)
-                .bind(&*self.replica.name)
-                .bind(self.replica.address.as_deref())
-                .bind(&works)
-                .bind(&slots)
-                .execute(&self.reader.pool)
-            })
-            .await?;
-        self.note_ownership().await
+        self.write_row(capacity, 1).await
     }
 
     /// Notes who owns the shard, once this incarnation is durably in the register: whoever takes
@@ -68,37 +61,38 @@ impl Sessions {
         Ok(())
     }
 
-    /// The executors of other runs that are not fenced; alive are those seen `within` this time.
-    pub async fn others(&self, within: Duration) -> Result<Vec<Enrolled>, JournalError> {
-        let rows: Vec<(Uuid, i32, bool)> = self
-            .reader
+    /// The executors of other runs that are not fenced; `within`: whose heartbeats are fresh.
+    pub async fn others(&self, within: Duration) -> Result<Vec<ExecutorRow>, JournalError> {
+        self.reader
             .read(|| {
                 sqlx::query_as(
                     "-- executors_not_fenced
-                     select replica, incarnation,
-                         name <> $4 and seen_at > now() - $3 * interval '1 microsecond'
-                     from replica
-                     where shard = $1 and replica <> $2 and fenced < incarnation",
+                     select r.replica, r.incarnation, r.name, r.address,
+                         r.seen_at > now() - $3 * interval '1 microsecond' and r.seen_at <= now()
+                             as fresh,
+                         r.heartbeat_pid is not null and not exists (
+                             select
+                             from pg_stat_activity a
+                             where a.pid = r.heartbeat_pid
+                                 and (a.backend_start is null
+                                     or a.backend_start = r.heartbeat_start)
+                         ) as heartbeat_ended
+                     from replica r
+                     where r.shard = $1 and r.replica <> $2 and r.fenced < r.incarnation",
                 )
                 .bind(self.reader.shard.0)
                 .bind(self.replica.id)
                 .bind(within.as_micros() as i64)
-                .bind(&*self.replica.name)
                 .fetch_all(&self.reader.pool)
             })
-            .await?;
-        let enrolled = |(replica, incarnation, alive)| Enrolled {
-            replica,
-            incarnation,
-            alive,
-        };
-        Ok(rows.into_iter().map(enrolled).collect())
+            .await
     }
 
     /// How many tasks of each kind earlier owners may have handed out: the slots of all executors
     /// they knew. Executors of this run and those lost within the last minute count as well, since
-    /// tasks may have been on their way to them.
-    pub async fn window(&self) -> Result<InDoubtWindow, JournalError> {
+    /// tasks may have been on their way to them. `now`: the time of the service, which does not
+    /// jump with the database's clock.
+    pub async fn window(&self, now: Time) -> Result<InDoubtWindow, JournalError> {
         let rows: Vec<(String, i64)> = self
             .reader
             .read(|| {
@@ -109,7 +103,7 @@ impl Sessions {
                      cross join lateral unnest(r.works, r.slots) as u (work, slots)
                      where r.shard = $1
                          and (r.fenced < r.incarnation
-                             or r.seen_at > now() - interval '1 minute'
+                             or r.seen_at > least(now(), $2) - interval '1 minute'
                              or exists (
                              select
                              from session s
@@ -120,6 +114,7 @@ impl Sessions {
                      group by u.work",
                 )
                 .bind(self.reader.shard.0)
+                .bind(Stamp(now))
                 .fetch_all(&self.reader.pool)
             })
             .await?;
@@ -191,38 +186,58 @@ impl Sessions {
     /// incarnation. Any number of callers may find out, at any time: it happens once per fence.
     pub async fn return_from_fence<F: Future<Output = ()>>(
         &self,
+        capacity: &[(Work, u32)],
         give_up: impl FnOnce() -> F,
     ) -> Result<(), JournalError> {
         let _guard = self.returning.lock().await;
-        if self.is_fenced(self.replica.id, self.incarnation()).await? {
+        let incarnation = self.incarnation();
+        if self.is_fenced(self.replica.id, incarnation).await? {
             give_up().await;
-            self.readmit().await?;
+            self.write_row(capacity, incarnation + 1).await?;
         }
         Ok(())
     }
 
-    /// Begins the next incarnation after a fence; nothing given to the last one may run any more.
-    pub async fn readmit(&self) -> Result<(), JournalError> {
-        let incarnation: Option<i32> = self
+    /// Makes the row of this run for an incarnation, or a later one if this one is fenced: after a
+    /// fence, when nothing given to the last one may run any more. The row may have been deleted
+    /// since, if the process stood still for days.
+    async fn write_row(
+        &self,
+        capacity: &[(Work, u32)],
+        incarnation: i32,
+    ) -> Result<(), JournalError> {
+        let (works, slots): (Vec<String>, Vec<i32>) = capacity
+            .iter()
+            .map(|(work, n)| (work.to_string(), *n as i32))
+            .unzip();
+        let begun: i32 = self
             .reader
             .read(|| {
                 sqlx::query_scalar(
-                    "-- readmit_executor
-                     update replica
-                     set incarnation = greatest(incarnation, fenced) + 1
-                     where shard = $1 and replica = $2
+                    "-- enrol
+                     insert into replica (shard, replica, name, address, epoch, works, slots,
+                         incarnation, started_at, seen_at)
+                     values ($1, $2, $3, $4, 0, $5, $6, $7, now(), now())
+                     on conflict on constraint replica_pkey do update
+                     set works = excluded.works,
+                         slots = excluded.slots,
+                         incarnation = greatest(excluded.incarnation, replica.incarnation,
+                             replica.fenced + 1)
                      returning incarnation",
                 )
                 .bind(self.reader.shard.0)
                 .bind(self.replica.id)
-                .fetch_optional(&self.reader.pool)
+                .bind(&*self.replica.name)
+                .bind(self.replica.address.as_deref())
+                .bind(&works)
+                .bind(&slots)
+                .bind(incarnation)
+                .fetch_one(&self.reader.pool)
             })
             .await?;
-        let incarnation = incarnation
-            .ok_or_else(|| JournalError::corrupt("no row of this replica".to_owned()))?;
         // Before the incarnation: nobody may hear of it and not know whom it works for.
         self.note_ownership().await?;
-        self.incarnation.store(incarnation, Ordering::Release);
+        self.incarnation.store(begun, Ordering::Release);
         Ok(())
     }
 

@@ -1,5 +1,7 @@
-//! The heartbeat: one statement a second that renews this replica's lease and row, and reads which
-//! other replicas are alive.
+//! The heartbeat: one statement a second that renews this replica's lease and row, and reads the
+//! heartbeats of the others.
+//!
+//! Who is alive is not judged here: the times that it reads are those of a clock that may jump.
 
 use crate::core::{Epoch, ShardId, Time};
 use crate::journal::{
@@ -17,8 +19,9 @@ use uuid::Uuid;
 const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Renews the lease and the own row, in which the session of the heartbeat stands: when that is
-/// gone, so is the replica, or it writes another one soon. Reads who owns the shard and who is
-/// there.
+/// gone, so is the replica, or it writes another one soon. The row is not made here: one that was
+/// deleted was fenced, and the executor makes it when it begins afresh. Reads who owns the shard,
+/// and whose heartbeats the database's clock does not call old.
 const HEARTBEAT: &str = "-- heartbeat
      with renewed as (
          update lease l
@@ -32,31 +35,30 @@ const HEARTBEAT: &str = "-- heartbeat
          returning l.lease_until
      ),
      me as (
-         insert into replica (shard, replica, name, address, stopping, epoch, started_at,
-             seen_at, heartbeat_pid, heartbeat_start)
-         select s.shard, $3, $4, $6, $7, s.epoch, now(), now(), a.pid, a.backend_start
+         update replica r
+         set address = $4,
+             stopping = $6,
+             epoch = s.epoch,
+             seen_at = now(),
+             heartbeat_pid = a.pid,
+             heartbeat_start = a.backend_start
          from shard s
          left join pg_stat_activity a on a.pid = pg_backend_pid()
-         where s.shard = $1
-         on conflict on constraint replica_pkey do update
-         set address = excluded.address,
-             stopping = excluded.stopping,
-             epoch = excluded.epoch,
-             seen_at = excluded.seen_at,
-             heartbeat_pid = excluded.heartbeat_pid,
-             heartbeat_start = excluded.heartbeat_start
+         where r.shard = $1 and r.replica = $3 and s.shard = r.shard
      )
      select clock_timestamp() as now, renewed.lease_until, s.epoch, l.owner_id,
          case when l.owner is not null then l.lease_until end as owned_until, l.handover_to,
-         m.ids, m.names, m.addresses, m.stopping
+         m.ids, m.names, m.addresses, m.stopping, m.started, m.seen
      from shard s
      join lease l on l.shard = s.shard
      left join renewed on true
      cross join lateral (
-         select coalesce(array_agg(r.replica order by r.started_at desc), '{}') as ids,
-             coalesce(array_agg(r.name order by r.started_at desc), '{}') as names,
-             coalesce(array_agg(r.address order by r.started_at desc), '{}') as addresses,
-             coalesce(array_agg(r.stopping order by r.started_at desc), '{}') as stopping
+         select coalesce(array_agg(r.replica order by r.replica), '{}') as ids,
+             coalesce(array_agg(r.name order by r.replica), '{}') as names,
+             coalesce(array_agg(r.address order by r.replica), '{}') as addresses,
+             coalesce(array_agg(r.stopping order by r.replica), '{}') as stopping,
+             coalesce(array_agg(r.started_at order by r.replica), '{}') as started,
+             coalesce(array_agg(r.seen_at order by r.replica), '{}') as seen
          from replica r
          where r.shard = $1 and r.seen_at > now() - $5 * interval '1 microsecond'
      ) m
@@ -73,7 +75,23 @@ pub struct HeartbeatReading {
     pub owned_until: Option<Time>,
     /// The run that may take the shard over at once.
     pub handover_to: Option<Uuid>,
-    pub membership: Membership,
+    /// The present ownership.
+    pub epoch: Epoch,
+    /// The run that owns the shard, or that it is being handed to; `None`: nobody does.
+    pub owner: Option<Uuid>,
+    /// The runs whose last heartbeat is not old by the database's clock. After a step back of that
+    /// clock runs that have ended are among them.
+    pub seen: Vec<SeenRun>,
+}
+
+/// One run of a server, as its row has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenRun {
+    pub member: Member,
+    pub started_at: Time,
+    /// Its last heartbeat, by the database's clock of then: another time says that it was alive in
+    /// between.
+    pub seen_at: Time,
 }
 
 /// The replicas of a shard, and which of them owns it, as of the last heartbeat.
@@ -82,7 +100,7 @@ pub struct Membership {
     pub epoch: Epoch,
     /// The run that owns the shard, or that it is being handed to; `None`: nobody does.
     pub owner: Option<Uuid>,
-    /// Runs seen within the last lease, the youngest first.
+    /// Runs that have had a heartbeat within a lease, the youngest first.
     pub members: Vec<Member>,
 }
 
@@ -99,6 +117,11 @@ pub struct Member {
 }
 
 impl Membership {
+    /// Whether this run is there.
+    pub fn has(&self, run: Uuid) -> bool {
+        self.members.iter().any(|member| member.id == run)
+    }
+
     /// The owner as a member; `None`: nobody owns the shard, or the owner has not been seen
     /// recently.
     pub fn owning(&self) -> Option<&Member> {
@@ -131,6 +154,8 @@ struct Row {
     names: Vec<String>,
     addresses: Vec<Option<String>>,
     stopping: Vec<bool>,
+    started: Vec<Stamp>,
+    seen: Vec<Stamp>,
 }
 
 from_row!(Row {
@@ -143,7 +168,9 @@ from_row!(Row {
     ids,
     names,
     addresses,
-    stopping
+    stopping,
+    started,
+    seen
 });
 
 impl Heartbeat {
@@ -189,9 +216,8 @@ impl Heartbeat {
             .bind(self.shard.0)
             .bind(epoch.map_or(0, |epoch| epoch.0))
             .bind(self.replica.id)
-            .bind(&*self.replica.name)
-            .bind(self.lease.as_micros() as i64)
             .bind(self.replica.address.as_deref())
+            .bind(self.lease.as_micros() as i64)
             .bind(self.stopping)
             .fetch_one(&mut connection)
             .await?;
@@ -202,31 +228,30 @@ impl Heartbeat {
 
 impl Row {
     fn reading(self) -> HeartbeatReading {
-        let rest = self
-            .names
-            .into_iter()
-            .zip(self.addresses)
-            .zip(self.stopping);
-        let members = self
-            .ids
-            .into_iter()
-            .zip(rest)
-            .map(|(id, ((name, address), stopping))| Member {
-                id,
-                name: name.into(),
-                address: address.map(Into::into),
-                stopping,
-            });
+        let people = self.names.into_iter().zip(self.addresses);
+        let times = self.started.into_iter().zip(self.seen);
+        let rest = people.zip(self.stopping).zip(times);
+        let seen = self.ids.into_iter().zip(rest);
+        let seen = seen.map(
+            |(id, (((name, address), stopping), (started_at, seen_at)))| SeenRun {
+                member: Member {
+                    id,
+                    name: name.into(),
+                    address: address.map(Into::into),
+                    stopping,
+                },
+                started_at: started_at.0,
+                seen_at: seen_at.0,
+            },
+        );
         HeartbeatReading {
             now: self.now.0,
             lease_until: self.lease_until.map(|until| until.0),
             owned_until: self.owned_until.map(|until| until.0),
             handover_to: self.handover_to,
-            membership: Membership {
-                epoch: Epoch(self.epoch),
-                owner: self.handover_to.or(self.owner_id),
-                members: members.collect(),
-            },
+            epoch: Epoch(self.epoch),
+            owner: self.handover_to.or(self.owner_id),
+            seen: seen.collect(),
         }
     }
 }

@@ -1,6 +1,8 @@
-//! Who owns the shard: take-over and handover, on database time.
+//! Who owns the shard: take-over and handover.
 //!
-//! Every change of owner begins a new epoch, which fences the writer of the old one.
+//! Every change of owner begins a new epoch, which fences the writer of the old one. Whether a
+//! lease is over is not asked of the database's clock: who says so has watched it, and names the
+//! lease that it has watched.
 
 use crate::core::{BatchNo, Epoch, ShardId, Time};
 use crate::journal::{
@@ -9,26 +11,23 @@ use crate::journal::{
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How long to wait when the owner's append holds the lock of the shard's row.
-const LOCKED_POLL_INTERVAL: Duration = Duration::from_millis(200);
-
 const TAKE_OVER: &str = "-- take_over
 with free as materialized (
     select s.shard
     from shard s
     join lease l on l.shard = s.shard
     where s.shard = $1
-        and case $6::text
+        and case $5::text
             when 'start' then l.owner is null or l.owner = $2 or l.handover_to = $3
             when 'successor'
-                then l.owner is null or l.lease_until < now() or l.handover_to = $3
+                then l.owner is null or l.lease_until = $8 or l.handover_to = $3
             when 'gone' then
-                l.owner_id = $8 and s.epoch = $7 and l.handover_to is null
+                l.owner_id = $7 and s.epoch = $6 and l.handover_to is null
                 and exists (
                     select
                     from replica r
                     where r.shard = s.shard
-                        and r.replica = $8
+                        and r.replica = $7
                         and r.heartbeat_pid is not null
                         and not exists (
                             select
@@ -37,15 +36,9 @@ with free as materialized (
                                 and (a.backend_start is null or a.backend_start = r.heartbeat_start)
                         )
                 )
-            else l.owner_id = $3 and s.epoch = $7
+            else l.owner_id = $3 and s.epoch = $6
         end
     for update skip locked
-),
-me as (
-    insert into replica (shard, replica, name, address, epoch, started_at, seen_at)
-    select $1, $3, $2, $5, 0, now(), now()
-    on conflict on constraint replica_pkey do update
-    set seen_at = excluded.seen_at
 ),
 begun as (
     update shard s
@@ -85,8 +78,8 @@ pub struct Ownership {
 pub enum TakeOver {
     /// It is ours; every write of an earlier owner is now either in the journal or refused.
     Owned(Ownership),
-    /// Another replica owns it; check again after this time.
-    Wait(Duration),
+    /// The claim does not hold, or the owner's append holds the lock of the shard's row.
+    Refused,
 }
 
 /// Why a replica may take the shard.
@@ -94,8 +87,9 @@ pub enum TakeOver {
 pub enum Claim {
     /// It has just started, and nobody owns the shard, or an earlier run under its own name does.
     Start,
-    /// It has seen at two heartbeats that the lease is not renewed, or the shard is handed to it.
-    Successor,
+    /// It has seen that nobody owns the shard, or that it is handed to it; or it has watched the
+    /// lease that ends at this time until it was over, and nobody has renewed it.
+    Successor(Option<Time>),
     /// Nobody answers at the address of this owner any more. Holds if the session of its heartbeat
     /// is gone, too.
     Gone(Uuid, Epoch),
@@ -103,14 +97,27 @@ pub enum Claim {
     Owner(Epoch),
 }
 
+/// A claim as the statement takes it.
+struct ClaimInWords {
+    kind: &'static str,
+    epoch: Epoch,
+    owner: Option<Uuid>,
+    lease_until: Option<Time>,
+}
+
 impl Claim {
-    /// As the statement takes it: kind, epoch and owner it is about.
-    fn in_words(self) -> (&'static str, i64, Option<Uuid>) {
-        match self {
-            Claim::Start => ("start", 0, None),
-            Claim::Successor => ("successor", 0, None),
-            Claim::Gone(owner, epoch) => ("gone", epoch.0, Some(owner)),
-            Claim::Owner(epoch) => ("owner", epoch.0, None),
+    fn in_words(self) -> ClaimInWords {
+        let (kind, epoch, owner, lease_until) = match self {
+            Claim::Start => ("start", Epoch(0), None, None),
+            Claim::Successor(lease_until) => ("successor", Epoch(0), None, lease_until),
+            Claim::Gone(owner, epoch) => ("gone", epoch, Some(owner), None),
+            Claim::Owner(epoch) => ("owner", epoch, None, None),
+        };
+        ClaimInWords {
+            kind,
+            epoch,
+            owner,
+            lease_until,
         }
     }
 }
@@ -135,7 +142,7 @@ impl Journal {
                     lease_until: lease_until.0,
                 })
             }
-            None => TakeOver::Wait(lease_left(&mut connection, self.shard()).await?),
+            None => TakeOver::Refused,
         };
         connection.close().await?;
         Ok(outcome)
@@ -180,7 +187,7 @@ async fn take(
     claim: Claim,
     lease: Duration,
 ) -> Result<Option<(i64, Stamp, Stamp)>, JournalError> {
-    let (kind, epoch, gone) = claim.in_words();
+    let claim = claim.in_words();
     let query = sqlx::query_as(TAKE_OVER);
     let query = query
         .bind(shard.0)
@@ -188,10 +195,10 @@ async fn take(
         .bind(replica.id)
         .bind(lease.as_micros() as i64);
     let query = query
-        .bind(replica.address.as_deref())
-        .bind(kind)
-        .bind(epoch)
-        .bind(gone);
+        .bind(claim.kind)
+        .bind(claim.epoch.0)
+        .bind(claim.owner)
+        .bind(claim.lease_until.map(Stamp));
     Ok(query.fetch_optional(connection).await?)
 }
 
@@ -209,21 +216,4 @@ async fn last_batch(connection: &mut Link, shard: ShardId) -> Result<BatchNo, Jo
     .await?;
     no.map(BatchNo)
         .ok_or_else(|| JournalError::corrupt(format!("no batch of shard {}", shard.0)))
-}
-
-async fn lease_left(connection: &mut Link, shard: ShardId) -> Result<Duration, JournalError> {
-    let left: Option<(Stamp, Option<Stamp>)> = sqlx::query_as(
-        "-- lease_left
-         select clock_timestamp(), lease_until
-         from lease
-         where shard = $1",
-    )
-    .bind(shard.0)
-    .fetch_optional(connection)
-    .await?;
-    let (now, until) =
-        left.ok_or_else(|| JournalError::corrupt(format!("no lease of shard {}", shard.0)))?;
-    Ok(until.map_or(LOCKED_POLL_INTERVAL, |until| {
-        until.0.since(now.0).max(LOCKED_POLL_INTERVAL)
-    }))
 }

@@ -3,7 +3,7 @@
 
 use crate::core::{
     Checkpoint, DoneNo, Handle, Namespace, ReleaseMode, Request, SchedulerImage, SchedulerState,
-    Seq, ShardId, model::limits::REQUEST_MEMORY,
+    Seq, ShardId, Time, model::limits::REQUEST_MEMORY,
 };
 use crate::journal::{
     JournalError,
@@ -183,11 +183,13 @@ impl Reader {
         .await
     }
 
-    /// The scheduler that this call opened, if it was within the last [`REQUEST_MEMORY`].
+    /// The scheduler that this call opened, if it was within the last [`REQUEST_MEMORY`]. `now`:
+    /// the time of the service, by which it was opened; the database's clock may have jumped since.
     pub async fn find_request(
         &self,
         namespace: &Namespace,
         id: Uuid,
+        now: Time,
     ) -> Result<Option<SchedulerImage>, JournalError> {
         let row = self
             .read(|| {
@@ -199,14 +201,14 @@ impl Reader {
                      where r.shard = $1
                          and r.namespace = $2
                          and r.request_id = $3
-                         and r.opened_at > now() - $4 * interval '1 second'
+                         and r.opened_at > $4
                      order by r.handle desc
                      limit 1"
                 ))
                 .bind(self.shard.0)
                 .bind(namespace.0.as_bytes())
                 .bind(id)
-                .bind(REQUEST_MEMORY.as_secs() as i64)
+                .bind(Stamp(now - REQUEST_MEMORY))
                 .fetch_optional(&self.pool)
             })
             .await?;

@@ -11,13 +11,19 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
 /// `creates by FIELD`: the call creates something each time it is made without a request id there.
+/// `waits if FIELD`: it then waits for tasks.
 macro_rules! unary {
-    ($($call:ident($request:ident) -> $response:ident = $run:ident $(, creates by $id:ident)?;)*) => {
+    ($($call:ident($request:ident) -> $response:ident = $run:ident
+        $(, creates by $id:ident)? $(, waits if $waits:ident)?;)*) => {
         $(impl Unary for api::$request {
             type Response = api::$response;
 
             $(fn request_id(&mut self) -> Option<&mut String> {
                 Some(&mut self.$id)
+            })?
+
+            $(fn waits(&self) -> bool {
+                self.$waits
             })?
 
             async fn run(
@@ -41,7 +47,7 @@ macro_rules! unary {
 unary! {
     get_scheduler(GetSchedulerRequest) -> GetSchedulerResponse = open, creates by request_id;
     exec_async(ExecAsyncRequest) -> ExecAsyncResponse = submit, creates by request_id;
-    release_scheduler(ReleaseSchedulerRequest) -> ReleaseSchedulerResponse = release;
+    release_scheduler(ReleaseSchedulerRequest) -> ReleaseSchedulerResponse = release, waits if wait;
     describe_scheduler(DescribeSchedulerRequest) -> DescribeSchedulerResponse = describe;
     list_schedulers(ListSchedulersRequest) -> ListSchedulersResponse = schedulers;
     update_scheduler(UpdateSchedulerRequest) -> UpdateSchedulerResponse = update;

@@ -35,6 +35,12 @@ pub(super) trait Unary: Message + Clone + 'static {
         None
     }
 
+    /// Whether the call waits for tasks, which may take any time. Such a call ends when this
+    /// replica stops.
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// Has this replica carry out the call.
     fn run(
         self: Arc<Self>,
@@ -102,7 +108,7 @@ impl Schedulers {
         for wait in OWNER_WAITS.into_iter().map(Some).chain([None]) {
             let answered = match route.destination() {
                 Destination::Local => call.clone().run(self, caller.clone()).await,
-                Destination::Remote(owner) => send(route, &owner, &caller, &call).await,
+                Destination::Remote(owner) => self.send(route, &owner, &caller, &call).await,
                 Destination::Unknown => Err(errors::not_owner()),
             };
             let failed = match answered {
@@ -122,21 +128,30 @@ impl Schedulers {
             errors::not_owner()
         })
     }
-}
 
-async fn send<C: Unary>(
-    route: &Route,
-    owner: &OwnerAddress,
-    caller: &Caller,
-    call: &Arc<C>,
-) -> Result<C::Response, Status> {
-    let request = route::with_caller(C::clone(call), caller)?;
-    let client = Owner::new(owner.channel.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES);
-    tokio::select! {
-        answered = C::send(client, request) => {
-            answered.map(Response::into_inner).map_err(route::status_alone)
+    async fn send<C: Unary>(
+        &self,
+        route: &Route,
+        owner: &OwnerAddress,
+        caller: &Caller,
+        call: &Arc<C>,
+    ) -> Result<C::Response, Status> {
+        let request = route::with_caller(C::clone(call), caller)?;
+        let client =
+            Owner::new(owner.channel.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES);
+        let stopping = async {
+            match call.waits() {
+                true => self.stopping.cancelled().await,
+                false => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            answered = C::send(client, request) => {
+                answered.map(Response::into_inner).map_err(route::status_alone)
+            }
+            () = route.replaced(owner) => Err(errors::owner_changed()),
+            () = stopping => Err(errors::stopping()),
         }
-        () = route.replaced(owner) => Err(errors::owner_changed()),
     }
 }
 

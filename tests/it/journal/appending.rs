@@ -120,3 +120,27 @@ async fn every_shape_of_the_writer_prepares_and_runs() {
         assert_eq!(rows, 8, "{table}");
     }
 }
+
+#[tokio::test]
+async fn a_column_of_a_newer_version_outlives_a_row_that_this_one_writes() {
+    let mut owned = Owned::new().await;
+    let (handle, now) = (handle(), owned.now);
+    let write = |paused| {
+        let mut image = image(handle, now);
+        image.paused = paused;
+        Records {
+            schedulers: images([image]),
+            ..Records::default()
+        }
+    };
+    owned.write(write(false)).await;
+    let newer = "alter table scheduler add column color text;
+        update scheduler set color = 'red'";
+    sqlx::raw_sql(newer)
+        .execute(&mut owned.psql().await)
+        .await
+        .unwrap();
+    owned.write(write(true)).await;
+    let kept = "select count(*) from scheduler where color = 'red' and paused";
+    assert_eq!(owned.count(kept).await, 1);
+}

@@ -31,32 +31,34 @@ async fn a_stale_owner_writes_nothing() {
 }
 
 #[tokio::test]
-async fn a_lease_keeps_others_away_until_it_ends_and_the_old_owner_learns_of_it() {
+async fn a_lease_goes_to_who_has_watched_it_unless_it_was_renewed_and_the_old_owner_learns_of_it() {
     let owned = Owned::new().await;
     let (one, two) = (owned.replica.clone(), replica("two"));
-    let take = async |claim| {
-        owned
-            .journal
-            .take_over(&two, claim, Duration::from_secs(5))
-            .await
-            .unwrap()
-    };
-    let wait = take(Claim::Successor).await;
-    let remaining = Duration::from_secs(3)..=Duration::from_secs(5);
-    assert!(
-        matches!(wait, TakeOver::Wait(left) if remaining.contains(&left)),
-        "{wait:?}"
-    );
-    let mut heart = owned.journal.heartbeat(one, Duration::from_millis(100));
+    owned
+        .journal
+        .sessions(two.clone())
+        .enrol(&[])
+        .await
+        .unwrap();
+    let lease = Duration::from_secs(5);
+    let take = async |claim| owned.journal.take_over(&two, claim, lease).await.unwrap();
+    let mut watcher = owned.journal.heartbeat(two.clone(), lease);
+    let watched = watcher.renew(None).await.unwrap().owned_until;
+    assert!(watched.is_some());
+
+    let mut heart = owned.journal.heartbeat(one, lease);
     let beat = heart.renew(Some(owned.epoch)).await.unwrap();
     assert!(beat.lease_until.unwrap() > beat.now);
-    tokio::time::sleep(Duration::from_millis(150)).await;
-    assert!(
-        matches!(take(Claim::Start).await, TakeOver::Wait(_)),
-        "a newcomer leaves it to those who have watched"
-    );
-    let TakeOver::Owned(taken) = take(Claim::Successor).await else {
-        panic!("the lease is over")
+    for claim in [
+        Claim::Start,
+        Claim::Successor(None),
+        Claim::Successor(watched),
+    ] {
+        assert_eq!(take(claim).await, TakeOver::Refused, "{claim:?}");
+    }
+    // Whoever has watched this one says that it is over, whatever the database's clock says.
+    let TakeOver::Owned(taken) = take(Claim::Successor(beat.lease_until)).await else {
+        panic!("nobody has renewed it")
     };
     assert_eq!(taken.epoch, Epoch(owned.epoch.0 + 1));
     assert_eq!(

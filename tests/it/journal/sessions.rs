@@ -6,8 +6,9 @@ use super::{
 };
 use rallypoint::{
     core::*,
-    journal::{Enrolled, Sessions},
+    journal::{ExecutorRow, Sessions},
 };
+use sqlx::Executor;
 use std::time::Duration;
 
 const ALIVE_WITHIN: Duration = Duration::from_secs(60);
@@ -38,7 +39,7 @@ async fn an_executor_must_enrol_before_it_registers_a_session() {
             .unwrap()
     );
     assert_eq!(
-        living.window().await.unwrap(),
+        living.window(scene.now).await.unwrap(),
         slots().into(),
         "the other executor has said nothing of slots"
     );
@@ -51,10 +52,13 @@ async fn only_the_present_owner_fences_an_executor() {
     let (me, present) = (scene.owned.replica.id, scene.owned.epoch);
     assert_eq!(
         living.others(ALIVE_WITHIN).await.unwrap(),
-        [Enrolled {
+        [ExecutorRow {
             replica: me,
             incarnation: 1,
-            alive: true
+            name: "one".into(),
+            address: None,
+            fresh: true,
+            heartbeat_ended: false,
         }]
     );
     assert!(!living.fence(me, 1, Epoch(present.0 - 1)).await.unwrap());
@@ -93,6 +97,44 @@ async fn sessions_of_fenced_executors_are_found_until_forgotten() {
     assert_eq!(scene.owned.count(count).await, 3);
     let running = "select seq from execution_status where target is null";
     assert_eq!(scene.owned.count(running).await, 6);
+}
+
+#[tokio::test]
+async fn an_executor_whose_row_was_deleted_while_it_stood_still_begins_afresh() {
+    let scene = scene().await;
+    let (journal, me) = (&scene.owned.journal, scene.owned.replica.clone());
+    let still = journal.sessions(me.clone());
+    let owner = journal.sessions(replica("two"));
+    assert!(owner.fence(me.id, 1, scene.owned.epoch).await.unwrap());
+    let a_day_later = "delete from replica where name = 'one'";
+    scene.owned.psql().await.execute(a_day_later).await.unwrap();
+
+    // It does not know yet, and nobody may take it for one that was never fenced.
+    let mut heartbeat = journal.heartbeat(me.clone(), Duration::from_secs(5));
+    heartbeat.renew(None).await.unwrap();
+    assert!(owner.is_fenced(me.id, 1).await.unwrap());
+    assert!(!still.register("app", 0, 99, scene.now, None).await.unwrap());
+
+    let slots = slots();
+    still.return_from_fence(&slots, || async {}).await.unwrap();
+    assert_eq!(still.incarnation(), 2);
+    assert!(!owner.is_fenced(me.id, 2).await.unwrap());
+    assert_eq!(still.window(scene.now).await.unwrap(), slots.into());
+    assert!(still.register("app", 0, 99, scene.now, None).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_heartbeat_from_the_future_is_not_fresh() {
+    let scene = scene().await;
+    let other = scene.owned.journal.sessions(replica("two"));
+    let fresh = async || {
+        let others = other.others(ALIVE_WITHIN).await.unwrap();
+        others.iter().all(|row| row.fresh)
+    };
+    assert!(fresh().await);
+    let set_back = "update replica set seen_at = now() + interval '1 day'";
+    scene.owned.psql().await.execute(set_back).await.unwrap();
+    assert!(!fresh().await);
 }
 
 /// An executor with two sessions that will be fenced, and another one with one session.

@@ -117,7 +117,7 @@ impl Executor {
             },
             work: work.clone(),
         };
-        if !self.outbox.take(held) {
+        if !self.outbox.take(held, assignment.is_numbered()) {
             return;
         }
         outside.targets.taken(self.host.replica, token);

@@ -69,6 +69,13 @@ impl Group {
         self.lanes.iter().flat_map(Lane::spans)
     }
 
+    /// The spans that have a task above `seq`.
+    pub(crate) fn spans_above(&self, seq: Seq) -> impl Iterator<Item = &Span> {
+        self.lanes
+            .iter()
+            .flat_map(move |lane| lane.spans_above(seq))
+    }
+
     /// The first `most` spans of each kind.
     pub(crate) fn first_spans(&self, most: usize) -> impl Iterator<Item = &Span> {
         self.lanes

@@ -46,6 +46,12 @@ impl Lane {
         spans.map(move |span| FoundRange::new(span.first, span.last().min(newest)))
     }
 
+    /// Its spans that have a task above `seq`, newest first.
+    pub(crate) fn spans_above(&self, seq: Seq) -> impl Iterator<Item = &Span> {
+        let all = self.newest_spans(Seq(i64::MAX));
+        all.take_while(move |span| span.last() > seq)
+    }
+
     /// Its spans that begin at `newest` or before, newest first.
     fn newest_spans(&self, newest: Seq) -> impl Iterator<Item = &Span> {
         let front = self.front.iter().filter(move |span| span.first <= newest);
