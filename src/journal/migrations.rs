@@ -16,7 +16,7 @@ use sqlx::{
 use std::time::Duration;
 
 /// Number, description and text of each, as the name of its file has them.
-const MIGRATIONS: [(i64, &str, &str); 4] = [
+const MIGRATIONS: &[(i64, &str, &str)] = &[
     (
         1,
         "journal",
@@ -62,7 +62,7 @@ pub(super) async fn run(link: &mut Link) -> Result<(), JournalError> {
 
 /// Refuses a schema that a newer program has made, unless it says that this one can live with it.
 pub(super) async fn check(link: &mut Link) -> Result<(), JournalError> {
-    let knows = MIGRATIONS.map(|(version, ..)| version).into_iter().max();
+    let knows = MIGRATIONS.iter().map(|(version, ..)| *version).max();
     let knows = knows.unwrap_or_default();
     let exists = async |link: &mut Link, table| {
         let query = sqlx::query_scalar(
@@ -103,11 +103,13 @@ pub(super) async fn check(link: &mut Link) -> Result<(), JournalError> {
 }
 
 fn migrator() -> Migrator {
-    let migration = |(version, description, sql): (i64, &'static str, &'static str)| {
+    let migration = |(version, description, sql): &(i64, &'static str, &'static str)| {
         let kind = MigrationType::Simple;
-        Migration::new(version, description.into(), kind, sql.into_sql_str(), false)
+        let sql = (*sql).into_sql_str();
+        Migration::new(*version, (*description).into(), kind, sql, false)
     };
-    let mut migrator = Migrator::with_migrations(MIGRATIONS.map(migration).into());
+    let migrations = MIGRATIONS.iter().map(migration);
+    let mut migrator = Migrator::with_migrations(migrations.collect());
     // Advisory locks do not pass every pooler, and which migrations may be unknown is checked.
     migrator.set_locking(false).set_ignore_missing(true);
     migrator
@@ -132,9 +134,10 @@ mod tests {
             })
             .collect();
         files.sort();
-        let names = MIGRATIONS.map(|(version, description, _)| {
+        let name = |(version, description, _): &(i64, &str, &str)| {
             format!("{version:04}_{}.sql", description.replace(' ', "_"))
-        });
+        };
+        let names: Vec<String> = MIGRATIONS.iter().map(name).collect();
         assert_eq!(files, names);
     }
 

@@ -33,14 +33,15 @@ pub(crate) fn from_executor(message: ToOwner) -> peer::FromExecutor {
 
 pub(crate) fn from_executor_of(message: peer::FromExecutor) -> Result<ToOwner, Status> {
     use from_executor::Message;
-    Ok(match message.message.ok_or_else(|| missing("content"))? {
-        Message::Hello(hello) => ToOwner::Hello(hello_of(hello)?),
-        Message::Slots(slots) => {
-            let (work, total) = slots_of(slots)?;
-            ToOwner::Event(Event::Slots { work, total })
-        }
-        Message::Completion(completion) => ToOwner::Event(completed_of(completion)?),
-        Message::Beat(_) => ToOwner::Heartbeat,
+    Ok(match message.message {
+        // Of a later version: it says at least that the executor lives.
+        None | Some(Message::Beat(_)) => ToOwner::Heartbeat,
+        Some(Message::Hello(hello)) => ToOwner::Hello(hello_of(hello)?),
+        Some(Message::Slots(slots)) => match slots_of(slots) {
+            Some((work, total)) => ToOwner::Event(Event::Slots { work, total }),
+            None => ToOwner::Heartbeat,
+        },
+        Some(Message::Completion(completion)) => ToOwner::Event(completed_of(completion)?),
     })
 }
 
@@ -123,7 +124,7 @@ fn hello(hello: Hello) -> peer::Hello {
 fn hello_of(hello: peer::Hello) -> Result<Hello, Status> {
     let replica = Uuid::try_parse(&hello.replica)
         .map_err(|_| Status::invalid_argument("not the name of a run"))?;
-    let slots = hello.slots.into_iter().map(slots_of);
+    let slots = hello.slots.into_iter().filter_map(slots_of);
     let attempts = hello.attempts.into_iter().map(attempt_of);
     Ok(Hello {
         host: Host {
@@ -134,7 +135,7 @@ fn hello_of(hello: peer::Hello) -> Result<Hello, Status> {
         session: hello.session,
         name: hello.name.into(),
         snapshot: Snapshot {
-            slots: slots.collect::<Result<_, _>>()?,
+            slots: slots.collect(),
             attempts: attempts.collect::<Result<_, _>>()?,
             completions: Vec::new(),
         },
@@ -148,11 +149,9 @@ fn slots(work: &Work, total: u32) -> peer::Slots {
     }
 }
 
-fn slots_of(slots: peer::Slots) -> Result<(Work, u32), Status> {
-    Ok((
-        slots.work.parse().map_err(Status::invalid_argument)?,
-        slots.total,
-    ))
+/// `None`: for a kind of work that only a later version knows, which will not be asked for.
+fn slots_of(slots: peer::Slots) -> Option<(Work, u32)> {
+    Some((slots.work.parse().ok()?, slots.total))
 }
 
 fn token(token: Token) -> peer::Token {
@@ -349,4 +348,34 @@ fn handle_of(text: &str) -> Result<Handle, Status> {
 
 pub(crate) fn missing(what: &str) -> Status {
     Status::invalid_argument(format!("a message of a session has no {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_later_version_says_besides_is_a_sign_of_life() {
+        let heard = from_executor_of(peer::FromExecutor { message: None });
+        assert!(matches!(heard, Ok(ToOwner::Heartbeat)), "{heard:?}");
+        let heard = to_executor_of(peer::ToExecutor { message: None });
+        assert!(matches!(heard, Ok(ToExecutor::Heartbeat)), "{heard:?}");
+    }
+
+    #[test]
+    fn slots_for_work_of_a_later_version_keep_nobody_from_a_session() {
+        let slots = |work: &str| peer::Slots {
+            work: work.into(),
+            total: 3,
+        };
+        let hello = hello_of(peer::Hello {
+            replica: Uuid::nil().to_string(),
+            slots: vec![slots("later/kind"), slots("noop")],
+            ..Default::default()
+        });
+        assert_eq!(hello.unwrap().snapshot.slots, [(Work::Noop, 3)]);
+        let message = Some(from_executor::Message::Slots(slots("later/kind")));
+        let heard = from_executor_of(peer::FromExecutor { message });
+        assert!(matches!(heard, Ok(ToOwner::Heartbeat)), "{heard:?}");
+    }
 }

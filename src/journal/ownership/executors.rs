@@ -90,8 +90,9 @@ impl Sessions {
 
     /// How many tasks of each kind earlier owners may have handed out: the slots of all executors
     /// they knew. Executors of this run and those lost within the last minute count as well, since
-    /// tasks may have been on their way to them. `now`: the time of the service, which does not
-    /// jump with the database's clock.
+    /// tasks may have been on their way to them; kinds that only a newer version knows have no task
+    /// that this one could recover. `now`: the time of the service, which does not jump with the
+    /// database's clock.
     pub async fn window(&self, now: Time) -> Result<InDoubtWindow, JournalError> {
         let rows: Vec<(String, i64)> = self
             .reader
@@ -118,11 +119,11 @@ impl Sessions {
                 .fetch_all(&self.reader.pool)
             })
             .await?;
-        let kind = |(work, slots): (String, i64)| match work.parse() {
-            Ok(work) => Ok((work, slots.clamp(0, i64::from(u32::MAX)) as u32)),
-            Err(error) => Err(JournalError::corrupt(format!("replica.works: {error}"))),
+        let kind = |(work, slots): (String, i64)| {
+            let slots = slots.clamp(0, i64::from(u32::MAX)) as u32;
+            Some((work.parse().ok()?, slots))
         };
-        rows.into_iter().map(kind).collect()
+        Ok(rows.into_iter().filter_map(kind).collect())
     }
 
     /// Fences this incarnation of an executor: it can open no more sessions. False: the shard has

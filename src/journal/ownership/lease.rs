@@ -7,6 +7,7 @@
 use crate::core::{BatchNo, Epoch, ShardId, Time};
 use crate::journal::{
     Journal, JournalError, Replica, connection_limits::Duty, encoding::Stamp, link::Link,
+    migrations,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -123,7 +124,8 @@ impl Claim {
 }
 
 impl Journal {
-    /// Makes `replica` the owner of the shard if its claim holds.
+    /// Makes `replica` the owner of the shard if its claim holds. A program that the schema is too
+    /// new for owns nothing, which leaves the shard to those that can read it.
     pub async fn take_over(
         &self,
         replica: &Replica,
@@ -131,6 +133,8 @@ impl Journal {
         lease: Duration,
     ) -> Result<TakeOver, JournalError> {
         let mut connection = self.connect(Duty::Ownership).await?;
+        // Another program may have migrated since this one was started.
+        migrations::check(&mut connection).await?;
         let taken = take(&mut connection, self.shard(), replica, claim, lease).await?;
         let outcome = match taken {
             Some((epoch, now, lease_until)) => {

@@ -50,7 +50,7 @@ async fn read(
 ) -> Result<Recovered, JournalError> {
     let (shard, mut link) = (journal.shard(), journal.connect(Duty::Recovery).await?);
     link.limit = limit;
-    // Another program may have migrated since this one was started.
+    // Another program may have migrated since this one took the shard over.
     migrations::check(&mut link).await?;
     let mut recovery = Recovery::default();
     recovery.schedulers(&mut link, shard, since).await?;

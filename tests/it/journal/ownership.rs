@@ -105,8 +105,13 @@ async fn an_unsafe_server_and_an_unknown_schema_are_refused() {
         .execute("update schema_version set compatible_since = 9999")
         .await
         .unwrap();
+    let mine = Claim::Owner(owned.epoch);
+    let claim = owned
+        .journal
+        .take_over(&owned.replica, mine, Duration::from_secs(5));
     for refused in [
         Journal::open(config(&owned.options)).await.err(),
+        claim.await.err(),
         recover(&owned.journal, ENOUGH, owned.now).await.err(),
     ] {
         let error = refused.expect("it is too new").to_string();

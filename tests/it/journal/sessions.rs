@@ -46,6 +46,21 @@ async fn an_executor_must_enrol_before_it_registers_a_session() {
 }
 
 #[tokio::test]
+async fn work_that_only_a_newer_version_knows_keeps_no_older_one_from_taking_over() {
+    let scene = scene().await;
+    let newer = scene.owned.journal.sessions(replica("newer"));
+    newer.enrol(&slots()).await.unwrap();
+    let more = "update replica
+        set works = works || '{later/kind}', slots = slots || '{3}'
+        where name = 'newer'";
+    sqlx::query(more)
+        .execute(&mut scene.owned.psql().await)
+        .await
+        .unwrap();
+    assert_eq!(newer.window(scene.now).await.unwrap(), slots().into());
+}
+
+#[tokio::test]
 async fn only_the_present_owner_fences_an_executor() {
     let scene = scene().await;
     let (dead, living) = dead_and_living(&scene).await;
