@@ -8,7 +8,7 @@ SEED ?= 1
 REPLICAS ?= 3
 BENCH ?=
 
-.PHONY: help demo test check bench campaign recheck mutants simulate setup setup-test setup-check
+.PHONY: help demo test check bench campaign recheck mutants simulate upgrade setup setup-test setup-check
 
 help:
 	@echo 'make demo       ten tasks in five orders on a private Postgres (SCALE=1: real speed)'
@@ -17,6 +17,7 @@ help:
 	@echo 'make bench      all figures beside their baselines, into benches/RESULTS.md (RUNS=3 BENCH=throughput,unary)'
 	@echo 'make campaign   real faults on real servers: MINUTES=n SEED=s REPLICAS=r (FAULTS=Kill,Pause: some kinds)'
 	@echo 'make recheck    a recorded campaign, judged once more: HISTORY=target/tmp/campaign-1/history.jsonl'
+	@echo 'make upgrade    this version and that of FROM=commit side by side, forth and back: MINUTES=n SEED=s'
 	@echo 'make mutants    bugs made on purpose, each of which the simulator or the campaign must notice'
 	@echo 'make simulate   crash schedules: SCHEDULES=n SEED=s'
 
@@ -48,6 +49,9 @@ recheck:
 
 mutants: setup-test
 	@tests/mutants/run $(MUTANTS)
+
+upgrade: setup-test
+	@MINUTES=$(MINUTES) SEED=$(SEED) REPLICAS=$(REPLICAS) tests/upgrade/run '$(FROM)'
 
 simulate:
 	@cargo test --release --test sim simulate -- --nocapture

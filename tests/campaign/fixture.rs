@@ -31,6 +31,7 @@ impl Fixture {
         clocks: bool,
         folder: &Path,
         history: Arc<History>,
+        program: &Path,
     ) -> Fixture {
         let disk = Disk::mount(700 + (minutes * 60.0) as u64);
         let readable = tempfile::Builder::new()
@@ -48,8 +49,8 @@ impl Fixture {
         let mut servers = Vec::new();
         for number in 0..replicas {
             let clock = clock(clocks, folder, &format!("clock-{number}"));
-            let databases = [&journal, &target];
-            servers.push(Server::new(number, replicas == 1, clock, databases, folder).await);
+            let (alone, databases) = (replicas == 1, [&journal, &target]);
+            servers.push(Server::new(number, alone, clock, databases, folder, program).await);
         }
         Fixture {
             servers,
@@ -67,6 +68,16 @@ impl Fixture {
             tokio::time::sleep(RESTART_INTERVAL).await;
             self.servers.iter().for_each(Server::restart_if_ended);
         }
+    }
+
+    /// The number of the server that owns the shard.
+    pub(crate) async fn owner(&self) -> Option<usize> {
+        let mut session = self.journal.session().await.ok()?;
+        let owner: Option<String> = sqlx::query_scalar("select owner from lease")
+            .fetch_optional(&mut session)
+            .await
+            .ok()??;
+        owner?.strip_prefix('r')?.parse().ok()
     }
 
     pub(crate) fn server(&self, number: usize) -> &Server {

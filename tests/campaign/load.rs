@@ -5,6 +5,7 @@
 //! [`RETRY_TIMEOUT`].
 
 mod caller;
+pub(crate) mod colored;
 mod conversation;
 mod listener;
 mod work;
@@ -17,8 +18,9 @@ use rallypoint_client::{
     api::{self, scheduler_service_client::SchedulerServiceClient},
 };
 use std::{
+    collections::BTreeMap,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -47,6 +49,8 @@ pub(crate) struct Load {
     stopping: AtomicBool,
     /// Calls of unknown outcome, and broken streams.
     harmed: AtomicU64,
+    /// Why calls and streams failed, and how often for this reason.
+    failures: Mutex<BTreeMap<String, u64>>,
     answered: AtomicU64,
     /// Calls that were repeated in vain.
     pub given_up: AtomicU64,
@@ -72,6 +76,7 @@ impl Load {
             history,
             stopping: AtomicBool::new(false),
             harmed: AtomicU64::new(0),
+            failures: Mutex::default(),
             answered: AtomicU64::new(0),
             given_up: AtomicU64::new(0),
             next_stream: AtomicU64::new(1),
@@ -123,15 +128,31 @@ impl Load {
             Ok(Err(status)) => refused_or_unknown(status),
             Err(_) => Answer::Unknown("no answer in time".into()),
         };
-        match answer {
-            Answer::Unknown(_) => self.harm(),
-            _ => _ = self.answered.fetch_add(1, Relaxed),
+        match &answer {
+            Answer::Unknown(why) => self.harm(why),
+            Answer::Refused(why) => self.count_failure(why),
+            Answer::Ok(_) => {}
+        }
+        if !matches!(answer, Answer::Unknown(_)) {
+            self.answered.fetch_add(1, Relaxed);
         }
         answer
     }
 
-    pub(crate) fn harm(&self) {
+    fn harm(&self, why: &str) {
         self.harmed.fetch_add(1, Relaxed);
+        self.count_failure(why);
+    }
+
+    fn count_failure(&self, why: &str) {
+        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
+        *failures.entry(why.to_owned()).or_default() += 1;
+    }
+
+    /// Why calls and streams failed, and how often for this reason.
+    pub(crate) fn failures(&self) -> BTreeMap<String, u64> {
+        let failures = self.failures.lock();
+        failures.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Calls every server until it answers: all of them must serve, before the first fault and

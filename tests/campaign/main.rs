@@ -21,6 +21,7 @@ mod proxy;
 mod recorder;
 mod report;
 mod server;
+mod upgrade;
 
 #[path = "../support/process.rs"]
 mod process;
@@ -38,12 +39,13 @@ use load::{CONVERSATIONS, Load};
 use plan::{KINDS, Kind, Plan};
 use report::Result;
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 use stock_client::StockClient;
 use tokio::task::JoinSet;
+use upgrade::{Programs, Upgrade};
 
 fn from_environment<T: std::str::FromStr>(name: &str, default: T) -> T {
     std::env::var(name).ok().map_or(default, |value| {
@@ -82,16 +84,24 @@ async fn every_promise_is_kept_whatever_goes_wrong() {
         plan.faults.len(),
         plan.by_kind()
     );
-    let folder = folder(seed);
+    let folder = folder(&format!("campaign-{seed}"));
     let path = folder.join("history.jsonl");
     let history = Arc::new(History::create(&path).expect("a history"));
     println!("history and logs: {}", folder.display());
     let left_out = plan::KINDS.iter().filter(|kind| !kinds.contains(kind));
     println!("left out: {:?}", left_out.collect::<Vec<_>>());
     let clocks = kinds.iter().any(|kind| kind.is_of_clocks());
-    let fixture = Fixture::start(replicas, minutes, clocks, &folder, history.clone()).await;
-    let fixture = Arc::new(fixture);
-    let (load, settled) = run(&fixture, &plan, seed).await;
+    let program = Path::new(process::PROGRAM);
+    let fixture = Fixture::start(replicas, minutes, clocks, &folder, history.clone(), program);
+    let fixture = Arc::new(fixture.await);
+    let (load, settled) = run(&fixture, seed, async |load| {
+        let faults = Faults {
+            fixture: fixture.clone(),
+            load: load.clone(),
+        };
+        faults.carry_out(&plan).await;
+    })
+    .await;
     history.flush();
     let facts = Facts::gather(history::read(&path).expect("a history"));
     let mut verdict = Verdict::of(&facts);
@@ -108,8 +118,13 @@ async fn every_promise_is_kept_whatever_goes_wrong() {
     );
 }
 
-/// Carries out a plan under load and writes the end into the history; says whether all work ended.
-async fn run(fixture: &Arc<Fixture>, plan: &Plan, seed: u64) -> (Arc<Load>, bool) {
+/// Has something happen under load and writes the end into the history; says whether all work
+/// ended.
+async fn run(
+    fixture: &Arc<Fixture>,
+    seed: u64,
+    happens: impl AsyncFnOnce(&Arc<Load>),
+) -> (Arc<Load>, bool) {
     let recording = recorder::start(fixture);
     let urls = fixture.servers.iter().map(server::Server::url);
     let load = Arc::new(Load::new(urls, fixture.history.clone()));
@@ -129,11 +144,7 @@ async fn run(fixture: &Arc<Fixture>, plan: &Plan, seed: u64) -> (Arc<Load>, bool
         let seed = seed.wrapping_mul(1_000).wrapping_add(number);
         conversations.spawn(load.clone().hold_conversations(seed));
     }
-    let faults = Faults {
-        fixture: fixture.clone(),
-        load: load.clone(),
-    };
-    faults.carry_out(plan).await;
+    happens(&load).await;
     load.stop();
     conversations.join_all().await;
     for (answer, count) in stock.into_iter().flat_map(StockClient::stop) {
@@ -145,6 +156,38 @@ async fn run(fixture: &Arc<Fixture>, plan: &Plan, seed: u64) -> (Arc<Load>, bool
     restarting.abort();
     drop(recording);
     (load, settled)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "`make upgrade FROM=commit` builds the programs and runs it"]
+async fn two_versions_keep_every_promise_side_by_side() {
+    let (minutes, seed) = (
+        from_environment("MINUTES", 0.0_f64),
+        from_environment("SEED", 1_u64),
+    );
+    let replicas = from_environment("REPLICAS", 3_usize);
+    let programs = Programs::from_environment();
+    let folder = folder(&format!("upgrade-{seed}"));
+    let path = folder.join("history.jsonl");
+    let history = Arc::new(History::create(&path).expect("a history"));
+    println!("history and logs: {}", folder.display());
+    let older = &programs.older;
+    let fixture = Fixture::start(replicas, minutes, false, &folder, history.clone(), older);
+    let fixture = Arc::new(fixture.await);
+    let mut upgrade = Upgrade::new(fixture.clone(), programs, seed);
+    let length = Duration::from_secs_f64(minutes * 60.0);
+    let (load, settled) = run(&fixture, seed, async |load| {
+        upgrade.back_and_forth(load, length).await;
+    })
+    .await;
+    history.flush();
+    let facts = Facts::gather(history::read(&path).expect("a history"));
+    let mut verdict = Verdict::of(&facts);
+    verdict.expect("everything ends", settled, || "work is left over".into());
+    upgrade.judge(&load, &facts, &mut verdict).await;
+    upgrade.break_with_older(&mut verdict).await;
+    upgrade.report(&facts, &verdict);
+    assert!(verdict.violations.is_empty(), "see {}", folder.display());
 }
 
 #[test]
@@ -160,8 +203,8 @@ fn a_recorded_history_breaks_no_promise() {
 }
 
 /// An empty folder for what this run leaves behind.
-fn folder(seed: u64) -> PathBuf {
-    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("campaign-{seed}"));
+fn folder(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&path);
     std::fs::create_dir_all(&path).expect("a folder");
     path

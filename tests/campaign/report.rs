@@ -111,7 +111,8 @@ fn toothless(facts: &Facts, in_ten: usize) -> Vec<String> {
     .collect()
 }
 
-fn load(facts: &Facts, verdict: &Verdict) {
+/// Prints how much was done.
+pub(crate) fn load(facts: &Facts, verdict: &Verdict) {
     let tasks: usize = facts.log.values().map(Vec::len).sum();
     println!(
         "conversations {}, calls {}, streams {}, tasks {tasks}",

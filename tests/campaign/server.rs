@@ -12,7 +12,8 @@ use crate::{
 use nix::{sys::signal::Signal, unistd::Pid};
 use rallypoint::postgres::{COORDINATION, TARGET};
 use std::{
-    fs::OpenOptions,
+    fs::{File, OpenOptions},
+    io::Write,
     net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitStatus,
@@ -35,6 +36,8 @@ const STARVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Time in which a server that has ended is running again.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Before the name of a program in the log of a server: what follows is its log.
+pub(crate) const INSTALLED: &str = "the program is ";
 
 pub(crate) struct Server {
     pub number: usize,
@@ -48,6 +51,7 @@ pub(crate) struct Server {
     pub peers: Option<Proxy>,
     /// `None`: the clock of the machine.
     pub clock: Option<Clock>,
+    options: Vec<String>,
     log: PathBuf,
     process: Mutex<Process>,
     /// Faults that keep it from being started again.
@@ -64,6 +68,7 @@ impl Server {
         clock: Option<Clock>,
         databases: [&Database; 2],
         folder: &Path,
+        program: &Path,
     ) -> Server {
         let [journal, target] = databases.map(|database| Upstream::Postgres(database.socket()));
         let journal = Proxy::start(journal).await.expect("a proxy");
@@ -86,7 +91,8 @@ impl Server {
             target,
             callers,
             peers,
-            process: Mutex::new(process(options, &log, clock.as_ref())),
+            process: Mutex::new(process(program, &options, &log, clock.as_ref())),
+            options,
             clock,
             log,
             faults: Mutex::new(0),
@@ -142,6 +148,14 @@ impl Server {
             .is_some_and(|status| status.success())
     }
 
+    /// Has another program run from its next start on, and its log say so. It is called while a
+    /// fault keeps the server down.
+    pub(crate) fn install(&self, program: &Path) {
+        let mut log = log_file(&self.log);
+        writeln!(log, "{INSTALLED}{}", program.display()).expect("a line of the log");
+        *self.process() = process(program, &self.options, &self.log, self.clock.as_ref());
+    }
+
     /// Gives it no more memory until that ends it. It stays down until [`Server::release`].
     pub(crate) async fn starve(&self, cgroup: &MemoryCgroup) {
         let begun = Instant::now();
@@ -156,7 +170,7 @@ impl Server {
     }
 
     /// Waits for its end, and kills it when that takes too long.
-    async fn ends_within(&self, limit: Duration) -> Option<ExitStatus> {
+    pub(crate) async fn ends_within(&self, limit: Duration) -> Option<ExitStatus> {
         let begun = Instant::now();
         while begun.elapsed() < limit && self.pid().is_some() {
             sleep(POLL_INTERVAL).await;
@@ -235,21 +249,23 @@ fn options(number: usize, address: SocketAddr, journal: &Proxy, target: &Proxy) 
 }
 
 /// The process, not started yet, with its log and its clock.
-fn process(options: Vec<String>, log: &Path, clock: Option<&Clock>) -> Process {
-    let log = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(log)
-        .expect("a log");
-    let mut process = Process::serve(options);
+fn process(program: &Path, options: &[String], log: &Path, clock: Option<&Clock>) -> Process {
+    let mut process = Process::serve_by(program, options);
     let command = process.command();
-    command.env("RUST_LOG", "info").stderr(log);
+    command.env("RUST_LOG", "info").stderr(log_file(log));
     if let Some(clock) = clock {
         // Every new connection logs a line, so that there are lines to read the time from.
         command.env("RUST_LOG", "info,h2::proto::settings=debug");
         clock.apply_to(command);
     }
     process
+}
+
+/// A log that goes on where it ends.
+fn log_file(path: &Path) -> File {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    options.open(path).expect("a log")
 }
 
 /// A port to listen on, and a proxy in front of it.

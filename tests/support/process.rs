@@ -12,6 +12,7 @@ use std::{
     env,
     ffi::OsStr,
     net::{SocketAddr, TcpListener},
+    path::Path,
     process::{Child, Command, ExitStatus, Stdio},
 };
 
@@ -26,15 +27,24 @@ pub(crate) struct Process {
 
 impl Process {
     /// A process that is not started yet, with these options of `serve`.
+    #[allow(dead_code)] // The campaign says which program.
+    pub(crate) fn serve<O: AsRef<OsStr>>(options: impl IntoIterator<Item = O>) -> Process {
+        Process::serve_by(Path::new(PROGRAM), options)
+    }
+
+    /// The same by another build of the program.
     ///
     /// Its log goes nowhere, or to stderr with RALLYPOINT_TEST_LOG=1.
-    pub(crate) fn serve<O: AsRef<OsStr>>(options: impl IntoIterator<Item = O>) -> Process {
+    pub(crate) fn serve_by<O: AsRef<OsStr>>(
+        program: &Path,
+        options: impl IntoIterator<Item = O>,
+    ) -> Process {
         let log = if env::var_os("RALLYPOINT_TEST_LOG").is_some() {
             Stdio::inherit()
         } else {
             Stdio::null()
         };
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program);
         command
             .arg("serve")
             .args(options)

@@ -56,7 +56,7 @@ const STATEMENTS: &str = "select pid::text, query_start::text,
 impl Faults {
     /// Half of the time the owner stays; else it dies, stands still or leaves in good order.
     pub(super) async fn clock_of_journal(&self, fault: &Fault) -> Bite {
-        let owner = self.owner().await.unwrap_or(fault.server);
+        let owner = self.fixture.owner().await.unwrap_or(fault.server);
         let server = self.fixture.server(owner);
         let change = fault.variant / 8 % 6;
         let changes = async {

@@ -45,7 +45,7 @@ impl Faults {
     /// A connection that a new owner opens: the present one is killed. Any message may be the first
     /// that is lost.
     pub(super) async fn half_open_takeover(&self, fault: &Fault, purpose: Purpose) -> Bite {
-        let killed = self.owner().await.unwrap_or(fault.server);
+        let killed = self.fixture.owner().await.unwrap_or(fault.server);
         let killed = self.fixture.server(killed);
         let others = self.fixture.servers.iter();
         // What is about to start would meet it in its preparations.

@@ -94,17 +94,7 @@ impl Faults {
         if fault.variant.is_multiple_of(4) {
             return any;
         }
-        self.owner().await.unwrap_or(any)
-    }
-
-    /// The number of the server that owns the shard.
-    pub(super) async fn owner(&self) -> Option<usize> {
-        let mut session = self.fixture.journal.session().await.ok()?;
-        let owner: Option<String> = sqlx::query_scalar("select owner from lease")
-            .fetch_optional(&mut session)
-            .await
-            .ok()??;
-        owner?.strip_prefix('r')?.parse().ok()
+        self.fixture.owner().await.unwrap_or(any)
     }
 }
 

@@ -16,12 +16,14 @@ use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+/// Long statements submitted at a time.
+const LONG_STATEMENTS: usize = 2;
 
 pub(super) struct Conversation {
     load: Arc<Load>,
     rng: Rng,
     server: usize,
-    handle: String,
+    pub(super) handle: String,
     joins: bool,
     order: i64,
     /// The number of the last task accepted.
@@ -113,9 +115,27 @@ impl Conversation {
         None
     }
 
-    /// Makes one call until its outcome is known; returns whether the scheduler takes more.
-    async fn submit(&mut self) -> bool {
+    /// Submits tasks; returns whether the scheduler takes more.
+    pub(super) async fn submit(&mut self) -> bool {
         let submission = self.submission();
+        self.make(submission).await
+    }
+
+    /// Submits statements that last for seconds; returns whether the scheduler takes more.
+    pub(super) async fn submit_long(&mut self) -> bool {
+        let long = |_| work::long(self.load.new_token());
+        let (asked, tasks) = (0..LONG_STATEMENTS).map(long).unzip();
+        let request = Uuid::now_v7().to_string();
+        self.make(Submission {
+            request,
+            asked,
+            tasks,
+        })
+        .await
+    }
+
+    /// Makes one call until its outcome is known; returns whether the scheduler takes more.
+    async fn make(&mut self, submission: Submission) -> bool {
         let begun = Instant::now();
         let mut first = true;
         while begun.elapsed() < RETRY_TIMEOUT {
@@ -292,7 +312,7 @@ impl Conversation {
         }
     }
 
-    async fn release(&mut self, cancel: bool) {
+    pub(super) async fn release(&mut self, cancel: bool) {
         let started = Instant::now();
         while started.elapsed() < RETRY_TIMEOUT {
             let (begun, handle) = (now(), self.handle.clone());
@@ -326,7 +346,7 @@ impl Conversation {
         self.load.given_up.fetch_add(1, Relaxed);
     }
 
-    fn listener(&mut self, after: i64, until: Kind) -> Listener {
+    pub(super) fn listener(&mut self, after: i64, until: Kind) -> Listener {
         let (load, handle) = (self.load.clone(), self.handle.clone());
         Listener {
             load,

@@ -32,11 +32,12 @@ impl Listener {
             match self.one_stream(&mut resume).await {
                 Answer::Ok(reason) => return Some(reason),
                 Answer::Refused(reason) => {
+                    self.load.count_failure(&reason);
                     eprintln!("a stream of {} is refused: {reason}", self.handle);
                     return None;
                 }
-                Answer::Unknown(_) => {
-                    self.load.harm();
+                Answer::Unknown(why) => {
+                    self.load.harm(&why);
                     self.server += 1;
                     sleep(Duration::from_millis(100)).await;
                 }

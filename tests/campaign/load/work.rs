@@ -55,15 +55,42 @@ pub(super) fn task(asked: &Asked, rng: &mut Rng) -> api::Task {
     }
 }
 
-/// Each mark is committed at once, so that it stays when the task fails later.
-fn statement(asked: &Asked, rng: &mut Rng) -> String {
-    let mark = |start: bool| {
-        format!(
-            "insert into witness (token, start) values ({}, {start}); commit",
-            asked.token
-        )
+/// A task that lasts for seconds.
+pub(super) fn long(token: i64) -> (Asked, api::Task) {
+    let asked = Asked {
+        token,
+        work: Work::Marked,
+        order: None,
+        at_most_once: false,
+        attempts: 1,
     };
-    let (start, end) = (mark(true), mark(false));
+    let options = api::TaskOptions {
+        retry: Some(retry(&asked)),
+        ..Default::default()
+    };
+    let sql = api::SqlTask {
+        statement: format!(
+            "{}; select pg_sleep(3); {}",
+            mark(token, true),
+            mark(token, false)
+        ),
+        ..Default::default()
+    };
+    let task = api::Task {
+        kind: Some(Kind::Sql(sql)),
+        options: Some(options),
+        ..Default::default()
+    };
+    (asked, task)
+}
+
+/// Each mark is committed at once, so that it stays when the task fails later.
+fn mark(token: i64, start: bool) -> String {
+    format!("insert into witness (token, start) values ({token}, {start}); commit")
+}
+
+fn statement(asked: &Asked, rng: &mut Rng) -> String {
+    let (start, end) = (mark(asked.token, true), mark(asked.token, false));
     match asked.work {
         Work::Failing => format!("{start}; select 1/0"),
         // By whichever clock: one that is set ends a sleep.
