@@ -44,7 +44,8 @@ pub struct Writer {
     connection: Connection,
     rowsets: Rowsets,
     days: Days,
-    days_read: Option<Instant>,
+    /// When they were read last, and for which day.
+    days_read: Option<(Instant, Day)>,
     /// The latest day whose partition has taken rows; `None`: unknown, others may have written.
     last_day: Option<Day>,
 }
@@ -123,18 +124,18 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads which days exist, when that could have changed for `day`.
+    /// Reads which days exist, when that could have changed for `day`. That another one was missing
+    /// a moment ago says nothing: rows in a partition far before their day would not be found.
     async fn refresh_days(&mut self, day: Day) -> Result<(), Commit> {
-        if self.days.has(day) && self.days_read.is_some()
-            || self
-                .days_read
-                .is_some_and(|at| at.elapsed() < MISSING_DAY_POLL_INTERVAL)
-        {
+        let is_fresh = |(at, missing): (Instant, Day)| {
+            self.days.has(day) || missing == day && at.elapsed() < MISSING_DAY_POLL_INTERVAL
+        };
+        if self.days_read.is_some_and(is_fresh) {
             return Ok(());
         }
         let link = self.connection.link().await.map_err(unknown)?;
         self.days = Days::read(link).await.map_err(unknown)?;
-        self.days_read = Some(Instant::now());
+        self.days_read = Some((Instant::now(), day));
         if !self.days.has(day) {
             let used = self.days.partition_of(day);
             tracing::warn!(wanted = ?day, ?used, "the journal has no partition for today");
