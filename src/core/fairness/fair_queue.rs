@@ -37,8 +37,8 @@ pub(super) struct Charge {
     pub us: i64,
     /// The change of what is charged for running tasks, microseconds.
     pub held: i64,
-    /// How many slots there are of its kind.
-    pub slots: u32,
+    /// How many attempts it may be owed.
+    pub owed: u32,
 }
 
 /// The flows of one level that could use a slot, and the clock they share.
@@ -116,9 +116,7 @@ impl<K: Ord + Copy> FairQueue<K> {
         }
     }
 
-    /// Charges the flow. One that waits owes no more than what runs now and one attempt, and is
-    /// owed no more than an attempt on each slot: so long others may have held all of them while it
-    /// was its turn.
+    /// Charges the flow. One that waits owes no more than what runs now and one attempt.
     pub(super) fn charge(&mut self, flow: &mut Flow, key: K, weight: f64, charge: Charge) {
         let waits = flow.waits;
         if waits {
@@ -126,7 +124,7 @@ impl<K: Ord + Copy> FairQueue<K> {
         }
         flow.charged += charge.held;
         flow.time += divided(charge.us, weight);
-        let credit = (flow.length * i64::from(charge.slots)).min(LONGEST);
+        let credit = (flow.length * i64::from(charge.owed)).min(LONGEST);
         let (earliest, latest) = (divided(credit, weight), most_debt(flow, weight));
         flow.time = (flow.time).clamp(self.clock - earliest, self.clock + latest);
         self.latest = self.latest.max(flow.time);

@@ -299,14 +299,15 @@ impl Fair {
         let charge = Charge {
             us: us * count,
             held: held * count,
-            slots: self.pools[hold.kind].total,
+            owed: self.pools[hold.kind].owed(),
         };
         let (id, handle, weight) = (share.namespace, share.handle, share.weight);
         let entry = share.entry(&self.pools, hold.kind);
         let member = &mut self.members[id.0 as usize][hold.kind.index()];
         (member.queue).charge(&mut entry.flow, handle, weight, charge);
         let queue = &mut self.pools[hold.kind].queue;
-        queue.charge(&mut member.flow, id, 1.0, charge);
+        // More would keep newcomers of the other namespaces waiting.
+        queue.charge(&mut member.flow, id, 1.0, Charge { owed: 1, ..charge });
     }
 
     fn hold(&mut self, share: &mut FairShare, hold: Hold, sign: i32) {

@@ -74,6 +74,13 @@ impl Pool {
         }
     }
 
+    /// Attempts that a scheduler that waits its turn may be owed: so long others of its namespace
+    /// may have held all slots.
+    /// Without a reserve one, since a newcomer would wait for what the others are owed.
+    pub(super) fn owed(&self) -> u32 {
+        if self.reserve() == 0 { 1 } else { self.total }
+    }
+
     pub(super) fn free(&self) -> u32 {
         self.total.saturating_sub(self.busy)
     }
