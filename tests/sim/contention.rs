@@ -144,8 +144,8 @@ impl Contention<'_> {
         true
     }
 
-    /// A share may be off by what is charged in advance or not yet, for every slot, and on few slots
-    /// by what is not owed.
+    /// A share may be off by what is charged in advance or not yet, for every slot, and on few
+    /// slots by what is not owed.
     fn judge(&self, slots: u32) {
         let all: f64 = self.shares.iter().map(|(.., used)| used).sum();
         let weights: f64 = self.shares.iter().map(|(_, weight, _)| weight).sum();
