@@ -7,20 +7,27 @@
 //! core's business. Text and results of tasks are never logged.
 
 mod config;
+#[doc(hidden)]
+pub mod driver;
 mod outbox;
 pub(crate) mod sql;
 mod status;
 
 pub use config::{ExecutorConfig, TargetConfig};
+pub use driver::Login;
 pub use outbox::Outbox;
 pub use sql::register::{Session, SessionNote};
 pub use status::{ExecutionRow, TargetStatus};
 
 use crate::{
     clock::Clock,
-    core::{Assignment, Completion, Epoch, Report, Running, TaskError, Time, Work},
+    core::{
+        Assignment, Completion, Epoch, Handle, Report, Running, Seq, SessionReset, ShardId,
+        TaskError, TaskId, Time, Work,
+    },
     executor_protocol::{Body, Dispatch, HeldAssignment, Link, Snapshot, Token},
 };
+use bytes::{Bytes, BytesMut};
 use outbox::shared::SharedOutbox;
 use sql::{
     register::Register,
@@ -39,6 +46,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How long after a cancel a backend is terminated.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(2);
+/// How long a session may be idle, unless an operator says otherwise.
+pub const SESSION_IDLE: Duration = Duration::from_secs(300);
 /// How long a shutdown waits, beyond the grace, for what it has stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a shutdown waits for the last acknowledgement.
@@ -78,6 +87,7 @@ impl Executor {
                 register.clone(),
                 config.clock.clone(),
                 config.cancel_grace,
+                config.session_idle,
                 Arc::clone(&outbox),
             );
             tokio::spawn(
@@ -147,7 +157,7 @@ impl Executor {
                 }
                 _ => None,
             };
-            match target.and_then(|target| Some((target, target.take_slot()?))) {
+            match target.and_then(|target| Some((target, target.take_slot(&assignment)?))) {
                 Some((target, slot)) => self.run(Arc::clone(target), slot, token, assignment, body),
                 None => self.0.outbox.complete(
                     token,
@@ -334,6 +344,21 @@ impl Drop for Inner {
         self.end.cancel();
         self.outbox.finish();
     }
+}
+
+/// The bytes that are sent for a task with this text, for a measurement of what they cost alone.
+pub fn request(text: &str, reset: SessionReset) -> Option<BytesMut> {
+    let body = Body {
+        payload: Bytes::copy_from_slice(text.as_bytes()),
+        params: None,
+    };
+    let task = TaskId {
+        handle: Handle::new(ShardId(0), 0, [0; 10]),
+        seq: Seq(1),
+    };
+    let mut bytes = BytesMut::new();
+    sql::statement::put(&body, task, reset, &mut bytes).ok()?;
+    Some(bytes)
 }
 
 fn panicked() -> Report {

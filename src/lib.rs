@@ -26,3 +26,4 @@ pub mod postgres;
 pub(crate) mod rpc;
 #[doc(hidden)]
 pub mod server;
+pub(crate) mod socket;

@@ -9,7 +9,6 @@ mod channels;
 mod connection;
 mod incoming;
 mod refusal;
-mod socket;
 mod tls;
 
 pub use channels::Peers;

@@ -9,6 +9,7 @@ pub(crate) mod session_notes;
 pub(crate) mod shutdown;
 pub(crate) mod status_source;
 
+pub use crate::executor::SESSION_IDLE as DEFAULT_SESSION_IDLE;
 pub use config::{Config, DEFAULT_LEASE, DEFAULT_SHUTDOWN_GRACE, Target};
 
 use crate::{
@@ -74,6 +75,7 @@ async fn run(
         clock: clock.clone(),
         sessions: Some(session_notes::spawn(sessions.clone())),
         cancel_grace: CANCEL_GRACE,
+        session_idle: config.session_idle,
     });
     let coordinator = Coordinator::start(Parts {
         journal,

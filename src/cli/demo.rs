@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     core::model::limits::Limits,
-    server::{Config, DEFAULT_LEASE, DEFAULT_SHUTDOWN_GRACE, serve},
+    server::{Config, DEFAULT_LEASE, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE, serve},
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -163,6 +163,7 @@ impl Host {
             peer: None,
             lease: DEFAULT_LEASE,
             shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
+            session_idle: DEFAULT_SESSION_IDLE,
             trusted_namespace_metadata: false,
             limits: Limits::default(),
             allow_unsafe_database: false,

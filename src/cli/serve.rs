@@ -11,7 +11,7 @@ use super::{
     postgres_url,
     signals::{INTERRUPTED, Signals},
 };
-use crate::server::{Config, DEFAULT_SHUTDOWN_GRACE};
+use crate::server::{Config, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE};
 use clap::{Args, ValueEnum};
 use peers::Peers;
 use quotas::Quotas;
@@ -127,6 +127,16 @@ pub(super) struct Serve {
         value_name = "SECONDS"
     )]
     shutdown_grace: u64,
+    /// Seconds for which a session on a target may be idle before it is closed; one stays open
+    #[arg(
+        long,
+        env = "RALLYPOINT_SESSION_IDLE",
+        hide_env_values = true,
+        default_value_t = DEFAULT_SESSION_IDLE.as_secs(),
+        value_parser = clap::value_parser!(u64).range(1..=86_400),
+        value_name = "SECONDS"
+    )]
+    session_idle: u64,
     #[command(flatten)]
     peers: Peers,
     #[command(flatten)]
@@ -185,6 +195,7 @@ impl Serve {
             limits: self.quotas.limits(),
             lease: self.peers.lease(),
             shutdown_grace: Duration::from_secs(self.shutdown_grace),
+            session_idle: Duration::from_secs(self.session_idle),
             peer: self.peers.config()?,
             allow_unsafe_database: false,
         })

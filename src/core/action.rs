@@ -1,6 +1,6 @@
 //! What the core wants done once the records of its batch are durable.
 
-use super::{Attempt, Delivery, Handle, Order, Reply, Seq, Spec, Ticket, Time};
+use super::{Attempt, Delivery, Handle, Order, Reply, Seq, SessionReset, Spec, Ticket, Time};
 use std::sync::Arc;
 
 /// Something to do, released only when the records of its batch are durable.
@@ -42,6 +42,8 @@ pub struct Assignment {
     /// When the attempt must end at the latest: the time, and whether it is the total deadline
     /// (else the timeout).
     pub time_limit: Option<TimeLimit>,
+    /// After what the session it runs on is cleaned.
+    pub session_reset: SessionReset,
 }
 
 /// When an attempt must end.

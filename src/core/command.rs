@@ -169,6 +169,7 @@ pub enum SettingsField {
     DefaultOptions,
     IdleTimeout,
     OnAbandon,
+    SessionReset,
     Labels,
 }
 

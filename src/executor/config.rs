@@ -1,8 +1,7 @@
 //! How an executor is set up. Values only.
 
-use super::sql::register::SessionNote;
+use super::{driver::Login, sql::register::SessionNote};
 use crate::clock::Clock;
-use sqlx::postgres::PgConnectOptions;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
@@ -16,6 +15,9 @@ pub struct ExecutorConfig {
     pub sessions: Option<mpsc::Sender<SessionNote>>,
     /// How long after a cancel a backend is terminated: [`super::CANCEL_GRACE`].
     pub cancel_grace: Duration,
+    /// How long a session may be idle; one on each target stays open longer:
+    /// [`super::SESSION_IDLE`].
+    pub session_idle: Duration,
 }
 
 /// A database on which SQL tasks run. Its login needs one connection more than there are slots, and
@@ -24,7 +26,7 @@ pub struct TargetConfig {
     /// Its name.
     pub name: Arc<str>,
     /// Its login.
-    pub options: PgConnectOptions,
+    pub login: Login,
     /// Tasks at any time.
     pub slots: u32,
 }

@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows who owns the shard, and nothing here decides what follows from a report.
 
+pub(crate) mod answer;
 pub(crate) mod attempt;
 pub(crate) mod backend_control;
 pub(crate) mod error;

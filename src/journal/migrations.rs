@@ -33,6 +33,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "fences",
         include_str!("../../migrations/0004_fences.sql"),
     ),
+    (
+        6,
+        "labels",
+        include_str!("../../migrations/0006_labels.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -159,7 +164,8 @@ mod tests {
                 "512650d06a7b4323",
                 "20fbc2503250174f",
                 "a3b1b58a16abd63d",
-                "a597d5dc8438ba27"
+                "a597d5dc8438ba27",
+                "c97d1b3bbce301fe"
             ]
         );
     }

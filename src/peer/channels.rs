@@ -1,7 +1,8 @@
 //! One channel to each other replica, created on first use. A channel connects and reconnects by
 //! itself, with the latest certificates.
 
-use super::{Tls, connection::Stream, socket};
+use super::{Tls, connection::Stream};
+use crate::socket;
 use hyper_util::rt::TokioIo;
 use std::{
     collections::HashMap,

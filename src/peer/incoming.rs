@@ -6,8 +6,8 @@
 use super::{
     Tls,
     connection::{Connection, Stream},
-    socket,
 };
+use crate::socket;
 use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 use tokio::{
     io::AsyncReadExt,

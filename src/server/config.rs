@@ -4,7 +4,7 @@
 
 use crate::{
     core::{ShardId, Work, model::limits::Limits},
-    executor::TargetConfig,
+    executor::{Login, TargetConfig},
     journal::JournalConfig,
     peer::PeerConfig,
     postgres::{self, PrivatePostgres},
@@ -54,6 +54,8 @@ pub struct Config {
     pub trusted_namespace_metadata: bool,
     /// Quotas of each namespace.
     pub limits: Limits,
+    /// How long a session on a target may be idle.
+    pub session_idle: Duration,
     /// Accepts a database that loses commits in a crash. For tests.
     pub allow_unsafe_database: bool,
 }
@@ -140,12 +142,10 @@ pub(super) fn capacity(targets: &[Target]) -> Vec<(Work, u32)> {
 /// The targets as the executor takes them. Fails on a URL that cannot be parsed.
 pub(super) fn target_configs(targets: &[Target]) -> anyhow::Result<Vec<TargetConfig>> {
     let config = |target: &Target| {
-        let options = PgConnectOptions::from_str(&target.url).with_context(|| {
-            format!("the URL of target {} is malformed: {URL_FORM}", target.name)
-        })?;
+        let login = target.url.parse::<Login>();
         Ok(TargetConfig {
             name: target.name.as_str().into(),
-            options,
+            login: login.with_context(|| format!("the URL of target {}", target.name))?,
             slots: target.slots,
         })
     };

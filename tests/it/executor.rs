@@ -3,6 +3,9 @@
 mod availability;
 mod fences;
 mod fixture;
+mod hostile;
 mod interruption;
+mod logins;
 mod sessions;
 mod text;
+mod traffic;

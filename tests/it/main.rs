@@ -2,6 +2,7 @@
 //! sources themselves.
 
 mod bad_input;
+mod bounds;
 mod client;
 mod command_line;
 mod crash;

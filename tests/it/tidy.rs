@@ -13,11 +13,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("backoff", &[]),
     ("clock", &["core"]),
+    ("socket", &[]),
     ("executor_protocol", &["core"]),
     ("journal", &["executor_protocol", "backoff", "core"]),
     (
         "executor",
-        &["executor_protocol", "backoff", "clock", "core"],
+        &["executor_protocol", "backoff", "clock", "core", "socket"],
     ),
     (
         "hub",
@@ -42,7 +43,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "journal",
         ],
     ),
-    ("peer", &[]),
+    ("peer", &["socket"]),
     (
         "rpc",
         &["backoff", "coordinator", "core", "journal", "peer"],

@@ -26,6 +26,8 @@ pub struct Settings {
     pub idle_timeout: Duration,
     /// How it is then released.
     pub on_abandon: ReleaseMode,
+    /// After what the session of its tasks is cleaned.
+    pub session_reset: SessionReset,
     /// Free labels.
     pub labels: BTreeMap<String, String>,
     /// What a newer version has set besides, as JSON; the journal keeps it.
@@ -44,6 +46,7 @@ impl Default for Settings {
             default_options: TaskOptions::default(),
             idle_timeout: Duration::from_secs(24 * 3600),
             on_abandon: ReleaseMode::default(),
+            session_reset: SessionReset::default(),
             labels: BTreeMap::new(),
             unknown: None,
         }
@@ -80,6 +83,16 @@ pub enum ReleaseMode {
     Finish,
     /// They are cancelled.
     Cancel,
+}
+
+/// Between which tasks the session they run on is cleaned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SessionReset {
+    /// Between any two.
+    #[default]
+    Task,
+    /// Between those of different schedulers.
+    Scheduler,
 }
 
 /// Where a scheduler is in its life. The numbers are those of the journal.

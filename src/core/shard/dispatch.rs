@@ -183,6 +183,7 @@ impl Scheduler {
             spec: span.spec.clone(),
             caller: self.image.caller.clone(),
             time_limit,
+            session_reset: self.image.settings.session_reset,
         }
     }
 }

@@ -89,6 +89,7 @@ impl Shard {
                 }
                 SettingsField::IdleTimeout => settings.idle_timeout = new.idle_timeout,
                 SettingsField::OnAbandon => settings.on_abandon = new.on_abandon,
+                SettingsField::SessionReset => settings.session_reset = new.session_reset,
                 SettingsField::Labels => settings.labels = new.labels.clone(),
             }
         }

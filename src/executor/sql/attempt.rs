@@ -1,14 +1,13 @@
 //! One attempt on a SQL slot: session, text, watchdog, cleaning, report.
 //!
-//! Invariant: it reports only when the text has returned or its backend is known to be gone.
+//! Invariant: it reports only when the text has returned or its backend is known to be gone, and
+//! what has returned is cleaned before that is reported: whoever hears of it finds no lock of it.
 //! `statement_timeout` is not enough, because a text can trap it. After an interruption the session
 //! is never used again, since a cancel may still be under way.
 
 use super::{
     error::{Failure, error},
     register::Session,
-    session::Live,
-    statement,
     target::{Slot, Target},
 };
 use crate::{
@@ -43,31 +42,47 @@ pub(crate) async fn run(
     body: Body,
     stop: CancellationToken,
 ) -> (Slot, Report, i32) {
+    if let Some(report) = open(&target, &mut slot, &assignment, &stop).await {
+        return (slot, report, 0);
+    }
+    let Some(live) = slot.live.as_mut() else {
+        return (slot, Report::NotStarted, 0);
+    };
+    let session = live.session.clone();
     let task = TaskId {
         handle: assignment.handle,
         seq: assignment.first,
     };
-    let Ok(live) = target.session(&mut slot, &task.to_string()).await else {
-        return (slot, Report::NotStarted, 0);
-    };
-    let pid = live.session.pid;
-    if stop.is_cancelled() {
-        return (slot, Report::Stopped, pid);
-    }
-    let max_rows = assignment.spec.options.result_rows.unwrap_or(0);
     let (ended, interruption) = {
-        let text = statement::run(&mut live.connection, &body, max_rows);
-        watch(
-            &target,
-            &live.session.clone(),
-            text,
-            limit(&target, &assignment),
-            stop,
-        )
-        .await
+        let max_rows = assignment.spec.options.result_rows.unwrap_or(0);
+        let text = live.run(&body, task, max_rows, assignment.session_reset);
+        let limit = limit(&target, &assignment);
+        watch(&target, &session, text, limit, stop).await
     };
     let report = settle(&target, &mut slot, ended, interruption).await;
-    (slot, report, pid)
+    (slot, report, session.pid)
+}
+
+/// Gives the slot a session. `Some`: it has none, and that is what is to be reported.
+async fn open(
+    target: &Target,
+    slot: &mut Slot,
+    assignment: &Assignment,
+    stop: &CancellationToken,
+) -> Option<Report> {
+    let deadline = limit(target, assignment).filter(|_| {
+        // A timeout counts from the start of the text.
+        matches!(assignment.time_limit, Some(TimeLimit::Deadline(_)))
+    });
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => Some(Report::Stopped),
+        opened = target.open_session(slot, assignment) => match opened {
+            Ok(()) => None,
+            Err(_) => Some(Report::NotStarted),
+        },
+        error = passed(deadline) => Some(Report::TimedOut(Arc::new(error))),
+    }
 }
 
 /// Runs the text until it returns or its backend is gone.
@@ -93,7 +108,8 @@ async fn watch(
     }
 }
 
-/// Cleans the session or ends it, and decides what to report.
+/// Cleans the session or ends it, and decides what to report. What the server has answered stands:
+/// when nothing was left open, all of it is committed, whatever becomes of the session then.
 async fn settle(
     target: &Target,
     slot: &mut Slot,
@@ -115,47 +131,27 @@ async fn settle(
         result,
         Ok(_) | Err(Failure::Reported(_) | Failure::Refused(_))
     ) {
-        (result, usable) = cleaned(&mut live, result).await;
+        if result.is_ok() && live.has_open_transaction() {
+            let message =
+                "the text began a transaction and did not end it; it has been rolled back";
+            result = Err(Failure::Reported(error(
+                "TRANSACTION_LEFT_OPEN",
+                message.into(),
+            )));
+        }
+        usable = live.settle().await;
     }
     if usable && interruption.is_none() {
         slot.live = Some(live);
     } else {
-        let Live {
-            session,
-            connection,
-        } = live;
-        drop(connection);
+        let session = live.session.clone();
+        drop(live);
         if matches!(result, Err(Failure::Lost(_) | Failure::Confused(_))) {
             target.admin.end(&session).await;
         }
         target.forget(session);
     }
     report(result, interruption)
-}
-
-/// Success counts only when nothing is left uncommitted, which only cleaning shows.
-async fn cleaned(
-    live: &mut Live,
-    result: Result<TaskResult, Failure>,
-) -> (Result<TaskResult, Failure>, bool) {
-    let cleaned = live.clean().await;
-    let result = match result {
-        Ok(_) if cleaned.left_open => {
-            let message =
-                "the text began a transaction and did not end it; it has been rolled back";
-            Err(Failure::Reported(error(
-                "TRANSACTION_LEFT_OPEN",
-                message.into(),
-            )))
-        }
-        Ok(_) if !cleaned.usable => {
-            let message = "the connection to the target broke \
-                           before it was known whether everything is committed";
-            Err(Failure::Lost(error("CONNECTION_LOST", message.into())))
-        }
-        other => other,
-    };
-    (result, cleaned.usable)
 }
 
 /// A success that was faster than the interruption is a success; an error after one is its

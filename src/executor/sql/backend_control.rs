@@ -11,7 +11,7 @@ use super::{
     register::{Register, Session},
     session,
 };
-use sqlx::{PgConnection, postgres::PgConnectOptions};
+use crate::executor::driver::{Connection, Login, within};
 use std::time::Duration;
 use tokio::{sync::Mutex, time::sleep};
 
@@ -23,7 +23,7 @@ const END_POLL_INTERVAL: Duration = Duration::from_millis(20);
 const LIVENESS_POLL_INTERVAL: Duration = Duration::from_secs(30);
 
 /// What is done with a backend that is still there.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 enum Act {
     Check,
     Cancel,
@@ -31,17 +31,17 @@ enum Act {
 }
 
 pub(crate) struct Admin {
-    options: PgConnectOptions,
+    login: Login,
     register: Register,
     /// Taken out while in use, so that a connection that was left in the middle of a statement is
     /// not used again.
-    connection: Mutex<Option<PgConnection>>,
+    connection: Mutex<Option<Connection>>,
 }
 
 impl Admin {
-    pub(crate) fn new(options: PgConnectOptions, register: Register) -> Self {
+    pub(crate) fn new(login: Login, register: Register) -> Self {
         Admin {
-            options,
+            login,
             register,
             connection: Mutex::new(None),
         }
@@ -62,8 +62,7 @@ impl Admin {
         }
     }
 
-    /// Returns when the backend has gone silently: a broken network reports nothing, and sqlx has
-    /// no keep-alive.
+    /// Returns when the backend has gone silently: a broken network reports nothing.
     pub(crate) async fn vanished(&self, session: &Session) {
         loop {
             sleep(LIVENESS_POLL_INTERVAL).await;
@@ -119,52 +118,40 @@ impl Admin {
         let mut idle = self.connection.lock().await;
         let mut connection = match idle.take() {
             Some(connection) => connection,
-            None => session::connect(&self.options).await?,
+            None => Connection::open(&self.login).await?,
         };
-        let registered = session.postmaster.as_ref();
-        let answer = sqlx::query(CONTROL)
-            .bind(session.pid)
-            .bind(session.backend_start.0)
-            .bind(act.name())
-            .bind(registered.map(|postmaster| postmaster.system))
-            .bind(registered.map(|postmaster| postmaster.started.0))
-            .fetch_one(&mut connection);
-        let row = session::within(QUERY_TIMEOUT, answer).await?;
+        let row = within(QUERY_TIMEOUT, connection.row(&control(act, session))).await?;
         *idle = Some(connection);
         Sighting::of(&row)?.shows(session)
     }
 }
 
-impl Act {
-    fn name(self) -> &'static str {
-        match self {
-            Act::Check => "check",
-            Act::Cancel => "cancel",
-            Act::Terminate => "terminate",
-        }
-    }
-}
-
 /// One row: the server, and the backend of that process id if there is one. Only the registered
 /// backend of the registered server is cancelled or terminated.
-const CONTROL: &str = concat!(
-    "-- control_backend
-    select s.system, s.address, s.port, s.started, b.pid, b.backend_start,
-        case
-            when b.backend_start = $2
-                and ($4::int8 is null or s.system = $4 and s.started = $5::int8)
-            then
-                case $3::text
-                    when 'cancel' then pg_cancel_backend(b.pid)
-                    when 'terminate' then pg_terminate_backend(b.pid)
-                end
-        end as done
-    from (",
-    super::session::postmaster!(),
-    ") s
-    left join (
-        select pid, (extract(epoch from backend_start) * 1000000)::int8 as backend_start
-        from pg_stat_activity
-        where pid = $1
-    ) b on true"
-);
+fn control(act: Act, session: &Session) -> String {
+    let action = match act {
+        Act::Check => "null",
+        Act::Cancel => "pg_cancel_backend(b.pid)",
+        Act::Terminate => "pg_terminate_backend(b.pid)",
+    };
+    let server = match &session.postmaster {
+        None => "true".to_owned(),
+        Some(server) => format!(
+            "s.system = {} and s.started = {}",
+            server.system, server.started.0
+        ),
+    };
+    let (pid, start) = (session.pid, session.backend_start.0);
+    format!(
+        "-- control_backend
+        select s.system, s.address, s.port, s.started, b.pid, b.backend_start,
+            case when b.backend_start = {start} and {server} then {action} end as done
+        from ({postmaster}) s
+        left join (
+            select pid, (extract(epoch from backend_start) * 1000000)::int8 as backend_start
+            from pg_stat_activity
+            where pid = {pid}
+        ) b on true",
+        postmaster = session::POSTMASTER,
+    )
+}

@@ -1,7 +1,9 @@
 //! What went wrong with a statement, as the core and people need to know it.
 
-use crate::core::{TaskError, model::limits::ERROR_BYTES};
-use sqlx::postgres::{PgDatabaseError, PgSeverity};
+use crate::{
+    core::{TaskError, model::limits::ERROR_BYTES},
+    executor::driver::{self, Report},
+};
 use std::fmt::Write;
 
 /// Why an attempt failed, and what that says about its session.
@@ -47,42 +49,27 @@ impl Failure {
     }
 }
 
-impl From<sqlx::Error> for Failure {
-    fn from(cause: sqlx::Error) -> Self {
-        let database = cause
-            .as_database_error()
-            .and_then(|error| error.try_downcast_ref::<PgDatabaseError>());
-        match (database, &cause) {
-            (Some(database), _) => {
-                let fatal = matches!(database.severity(), PgSeverity::Fatal | PgSeverity::Panic);
-                let error = error(database.code(), text(database));
-                if fatal {
-                    Failure::Ended(error)
-                } else {
-                    Failure::Reported(error)
-                }
+impl From<driver::Error> for Failure {
+    fn from(cause: driver::Error) -> Self {
+        match cause {
+            driver::Error::Reported(report) if report.is_fatal() => {
+                Failure::Ended((*report).into())
             }
-            (None, sqlx::Error::Io(_) | sqlx::Error::Tls(_)) => Failure::Lost(error(
+            driver::Error::Reported(report) => Failure::Reported((*report).into()),
+            driver::Error::Io(_) | driver::Error::Login(_) => Failure::Lost(error(
                 "CONNECTION_LOST",
                 format!("the connection to the target broke: {cause}"),
             )),
-            (None, _) => Failure::Confused(error(
-                "PROTOCOL",
-                format!(
-                    "the target answered in a way that a task cannot use \
-                     (COPY to or from the client, LISTEN): {cause}"
-                ),
-            )),
+            driver::Error::Protocol(_) => Failure::Confused(error("PROTOCOL", cause.to_string())),
         }
     }
 }
 
-/// The SQLSTATE of an error of Postgres.
-pub(crate) fn sqlstate(error: &sqlx::Error) -> Option<&str> {
-    error
-        .as_database_error()
-        .and_then(|error| error.try_downcast_ref::<PgDatabaseError>())
-        .map(PgDatabaseError::code)
+impl From<Report> for TaskError {
+    fn from(report: Report) -> Self {
+        let text = text(&report);
+        error(&report.code, text)
+    }
 }
 
 /// An error whose message is cut at the limit, between two characters.
@@ -95,19 +82,19 @@ pub(crate) fn error(code: &str, mut message: String) -> TaskError {
 }
 
 fn is_transient(sqlstate: &str) -> bool {
-    sqlstate.starts_with("08")
+    sqlstate.starts_with("08") && sqlstate != "08P01"
         || matches!(
             sqlstate,
             "57P01" | "57P02" | "57P03" | "40001" | "40P01" | "53300"
         )
 }
 
-fn text(error: &PgDatabaseError) -> String {
-    let mut text = error.message().to_owned();
+fn text(report: &Report) -> String {
+    let mut text = report.message.clone();
     for (label, part) in [
-        ("detail", error.detail()),
-        ("hint", error.hint()),
-        ("where", error.r#where()),
+        ("detail", &report.detail),
+        ("hint", &report.hint),
+        ("where", &report.context),
     ] {
         if let Some(part) = part {
             // Writing to a string does not fail.
@@ -138,7 +125,7 @@ mod tests {
             .all(is_transient)
         );
         assert!(
-            !["57014", "22012", "42601", "53100", "25P02"]
+            !["08P01", "57014", "22012", "42601", "53100", "25P02"]
                 .into_iter()
                 .any(is_transient)
         );

@@ -2,14 +2,18 @@
 //! as ended, and why it does not.
 
 use super::register::Session;
-use crate::{core::Time, executor_protocol::Postmaster};
-use sqlx::{Row, postgres::PgRow};
+use crate::{
+    core::Time,
+    executor::driver::{Error, Row},
+    executor_protocol::Postmaster,
+};
+use std::str::FromStr;
 
 /// Why it is not known whether a session has ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Obstacle {
     #[error("{0}")]
-    Unreachable(#[from] sqlx::Error),
+    Unreachable(#[from] Error),
     #[error(
         "the session was opened on the server {opened}, and {found} answers now: \
          bring the first one back, or declare its session dead once it has ended"
@@ -40,10 +44,10 @@ pub(crate) struct Backend {
 }
 
 impl Sighting {
-    pub(crate) fn of(row: &PgRow) -> Result<Self, sqlx::Error> {
-        let pid: Option<i32> = row.try_get("pid")?;
-        let started: Option<i64> = row.try_get("backend_start")?;
-        let started = started.map(Time);
+    /// From the columns of [`super::session::POSTMASTER`], and then those of the backend.
+    pub(crate) fn of(row: &Row) -> Result<Self, Error> {
+        let pid: Option<i32> = number(row, 4)?;
+        let started = number(row, 5)?.map(Time);
         Ok(Sighting {
             postmaster: postmaster(row)?,
             backend: pid.map(|_| Backend { started }),
@@ -71,15 +75,28 @@ impl Sighting {
     }
 }
 
-/// The server that answered, from the columns of [`super::session::postmaster`].
-pub(crate) fn postmaster(row: &PgRow) -> Result<Postmaster, sqlx::Error> {
-    let address: Option<String> = row.try_get("address")?;
+/// The server that answered, from the columns of [`super::session::POSTMASTER`].
+pub(crate) fn postmaster(row: &Row) -> Result<Postmaster, Error> {
     Ok(Postmaster {
-        system: row.try_get("system")?,
-        address: address.map(Into::into),
-        port: row.try_get("port")?,
-        started: Time(row.try_get("started")?),
+        system: known(row, 0)?,
+        address: row.get(1).cloned().flatten().map(Into::into),
+        port: known(row, 2)?,
+        started: Time(known(row, 3)?),
     })
+}
+
+/// A column that is never null.
+pub(crate) fn known<T: FromStr>(row: &Row, column: usize) -> Result<T, Error> {
+    let missing = || Error::Protocol(format!("column {column} of an answer is null"));
+    number(row, column)?.ok_or_else(missing)
+}
+
+fn number<T: FromStr>(row: &Row, column: usize) -> Result<Option<T>, Error> {
+    let Some(text) = row.get(column).and_then(Option::as_deref) else {
+        return Ok(None);
+    };
+    let wrong = |_| Error::Protocol(format!("column {column} of an answer is {text:?}"));
+    text.parse().map(Some).map_err(wrong)
 }
 
 #[cfg(test)]

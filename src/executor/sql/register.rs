@@ -45,6 +45,11 @@ pub enum SessionNote {
     },
 }
 
+/// A session could not be registered, and so must not be used.
+#[derive(Debug, thiserror::Error)]
+#[error("the coordination database did not register a session")]
+pub(crate) struct Unregistered;
+
 /// Where notes go; `None`: nobody keeps a register.
 #[derive(Clone, Debug)]
 pub(crate) struct Register(Option<mpsc::Sender<SessionNote>>);
@@ -55,16 +60,15 @@ impl Register {
     }
 
     /// Returns when the session is durably registered.
-    pub(crate) async fn register(&self, session: &Session) -> Result<(), sqlx::Error> {
+    pub(crate) async fn register(&self, session: &Session) -> Result<(), Unregistered> {
         let Some(notes) = &self.0 else {
             return Ok(());
         };
         let (done, registered) = oneshot::channel();
         let session = session.clone();
         let note = SessionNote::Register { session, done };
-        let sent = notes.send(note).await;
-        sent.map_err(|_| sqlx::Error::WorkerCrashed)?;
-        registered.await.map_err(|_| sqlx::Error::WorkerCrashed)
+        notes.send(note).await.map_err(|_| Unregistered)?;
+        registered.await.map_err(|_| Unregistered)
     }
 
     /// It need not be kept. Best effort: the next fence finds what stays to be dead.

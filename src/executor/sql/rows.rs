@@ -2,11 +2,9 @@
 //! the limit of a result, however much a statement returns.
 
 use crate::core::{TaskResult, model::limits::RESULT_BYTES};
-use sqlx::{
-    Column, Row, TypeInfo as _, ValueRef,
-    postgres::{PgRow, PgTypeInfo, PgValueRef},
-};
-use std::collections::HashSet;
+use fallible_iterator::FallibleIterator;
+use postgres_protocol::message::backend::{DataRowBody, Fields};
+use std::{collections::HashSet, io, str};
 
 /// Collects rows while the statements of a text run one after another.
 #[derive(Default)]
@@ -17,9 +15,8 @@ pub(crate) struct Rows {
     json: Vec<u8>,
     truncated: bool,
     columns: Vec<Field>,
-    /// Rows of a statement are arriving, or have arrived last.
+    /// Rows of a statement are arriving.
     arriving: bool,
-    has_rows: bool,
 }
 
 /// A column: its name as a JSON key with its colon, and how its text is read.
@@ -46,11 +43,22 @@ impl Rows {
         }
     }
 
-    /// A row of the running statement.
-    pub(crate) fn add(&mut self, row: &PgRow) {
-        if !self.arriving {
-            self.begin(row);
+    /// The next statement returns rows of these columns.
+    pub(crate) fn begin(&mut self, columns: Fields<'_>) {
+        *self = Rows::new(self.max_rows);
+        self.arriving = true;
+        if self.max_rows > 0 {
+            self.json.push(b'[');
+            match fields(columns) {
+                Ok(columns) => self.columns = columns,
+                // The text has chosen an encoding in which a name is no text for JSON.
+                Err(_) => self.truncated = true,
+            }
         }
+    }
+
+    /// A row of the running statement.
+    pub(crate) fn add(&mut self, row: &DataRowBody) {
         if self.max_rows == 0 {
             return;
         }
@@ -59,17 +67,23 @@ impl Rows {
         }
     }
 
-    /// The running statement has ended.
-    pub(crate) fn end(&mut self, affected: u64) {
+    /// A row that is too large for any result.
+    pub(crate) fn omit(&mut self) {
+        self.truncated = self.max_rows > 0;
+    }
+
+    /// The running statement has ended; the server says with what.
+    pub(crate) fn end(&mut self, tag: &str) {
         if !self.arriving {
-            self.reset();
+            *self = Rows::new(self.max_rows);
         }
         self.arriving = false;
-        self.affected = i64::try_from(affected).unwrap_or(i64::MAX);
+        let count = tag.rsplit(' ').next().unwrap_or_default();
+        self.affected = count.parse().unwrap_or(0);
     }
 
     pub(crate) fn into_result(mut self) -> TaskResult {
-        if self.has_rows && self.max_rows > 0 {
+        if !self.json.is_empty() {
             self.json.push(b']');
         }
         TaskResult {
@@ -79,35 +93,22 @@ impl Rows {
         }
     }
 
-    fn reset(&mut self) {
-        *self = Rows::new(self.max_rows);
-    }
-
-    fn begin(&mut self, row: &PgRow) {
-        self.reset();
-        self.arriving = true;
-        self.has_rows = true;
-        if self.max_rows > 0 {
-            self.json.push(b'[');
-            self.columns = fields(row);
-        }
-    }
-
     /// False, and nothing appended, when the row does not fit any more.
-    fn append(&mut self, row: &PgRow) -> bool {
+    fn append(&mut self, row: &DataRowBody) -> bool {
         let before = self.json.len();
         if self.row_count > 0 {
             self.json.push(b',');
         }
         self.json.push(b'{');
+        let mut values = row.ranges();
         for (index, column) in self.columns.iter().enumerate() {
             if index > 0 {
                 self.json.push(b',');
             }
             self.json.extend_from_slice(column.key.as_bytes());
-            let fits = row
-                .try_get_raw(index)
-                .is_ok_and(|value| write_value(&mut self.json, column.kind, &value));
+            let value = values.next().ok().flatten().flatten();
+            let value = value.map(|range| &row.buffer()[range]);
+            let fits = write_value(&mut self.json, column.kind, value);
             if !fits || self.json.len() + 2 > RESULT_BYTES {
                 self.json.truncate(before);
                 return false;
@@ -119,17 +120,14 @@ impl Rows {
     }
 }
 
-fn fields(row: &PgRow) -> Vec<Field> {
+fn fields(columns: Fields<'_>) -> io::Result<Vec<Field>> {
     let mut seen = HashSet::new();
-    let name_and_kind =
-        |column: &sqlx::postgres::PgColumn| (column.name().to_owned(), kind(column.type_info()));
-    let columns = row.columns().iter().map(name_and_kind);
-    columns
-        .map(|(name, kind)| Field {
-            key: format!("{}:", quoted(&unique(name, &mut seen))),
-            kind,
-        })
-        .collect()
+    let mut field = |name: &str, type_oid| Field {
+        key: format!("{}:", quoted(&unique(name.to_owned(), &mut seen))),
+        kind: kind(type_oid),
+    };
+    let fields = columns.map(|column| Ok(field(column.name(), column.type_oid())));
+    fields.collect()
 }
 
 /// Two columns may have one name, two keys of an object should not.
@@ -143,11 +141,8 @@ fn unique(name: String, seen: &mut HashSet<String>) -> String {
     candidate
 }
 
-fn kind(info: &PgTypeInfo) -> Kind {
-    if info.is_null() {
-        return Kind::Text;
-    }
-    match info.oid().map_or(0, |oid| oid.0) {
+fn kind(type_oid: u32) -> Kind {
+    match type_oid {
         16 => Kind::Bool,
         // int8, int2, int4, oid; json, jsonb.
         20 | 21 | 23 | 26 | 114 | 3802 => Kind::Verbatim,
@@ -157,17 +152,16 @@ fn kind(info: &PgTypeInfo) -> Kind {
 }
 
 /// False when the value alone is over the limit.
-fn write_value(json: &mut Vec<u8>, kind: Kind, value: &PgValueRef<'_>) -> bool {
-    if value.is_null() {
+fn write_value(json: &mut Vec<u8>, kind: Kind, value: Option<&[u8]>) -> bool {
+    let Some(bytes) = value else {
         json.extend_from_slice(b"null");
         return true;
-    }
-    let bytes = value.as_bytes().unwrap_or_default();
+    };
     if bytes.len() > RESULT_BYTES {
         return false;
     }
     match kind {
-        Kind::Verbatim => json.extend_from_slice(bytes),
+        Kind::Verbatim if str::from_utf8(bytes).is_ok() => json.extend_from_slice(bytes),
         Kind::Float
             if bytes
                 .iter()
@@ -176,7 +170,7 @@ fn write_value(json: &mut Vec<u8>, kind: Kind, value: &PgValueRef<'_>) -> bool {
             json.extend_from_slice(bytes)
         }
         Kind::Bool => json.extend_from_slice(if bytes == b"t" { b"true" } else { b"false" }),
-        Kind::Float | Kind::Text => {
+        Kind::Verbatim | Kind::Float | Kind::Text => {
             json.extend_from_slice(quoted(&String::from_utf8_lossy(bytes)).as_bytes())
         }
     }

@@ -1,173 +1,224 @@
-//! A session on a target: registered before its first task, clean before every task.
+//! A session on a target: registered before its first task, clean before every task that must find
+//! it so.
 //!
-//! Invariant: no task runs on a session that is not durably in the register, so that a new owner
-//! can end it.
+//! Invariants: no task runs on a session that is not durably in the register, so that a new owner
+//! can end it. A session counts as clean only when the server has answered that it is; what a text
+//! looks like says nothing.
 
 use super::{
-    error::sqlstate,
+    answer::{Answer, Left},
+    error::Failure,
     obstacle,
-    register::{Register, Session},
+    register::{Register, Session, Unregistered},
+    statement::{self, CLEAN},
 };
-use crate::core::Time;
-use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Row, postgres::PgConnectOptions};
-use std::{sync::Arc, time::Duration};
-use tokio::time::timeout;
+use crate::{
+    core::{Handle, SessionReset, TaskId, TaskResult, Time},
+    executor::driver::{Connection, Error, Login, within},
+    executor_protocol::Body,
+};
+use std::{mem, sync::Arc, time::Duration};
+use tokio::time::Instant;
 
-/// How long the target may take to open or label a session.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the target may take to say who it is, or that it is still there.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long cleaning may take: it drops temporary tables.
 const CLEAN_TIMEOUT: Duration = Duration::from_secs(60);
+/// A session that has been idle for so long is asked whether it is still there, since a network
+/// that has failed silently says nothing.
+const PING_AFTER: Duration = Duration::from_secs(5);
+/// Tries of a cleaning that late cancels hit.
+const CLEANINGS: usize = 4;
 
-/// An open connection.
+/// An open session.
 pub(crate) struct Live {
-    pub(crate) connection: PgConnection,
+    connection: Connection,
     pub(crate) session: Session,
+    /// The scheduler whose tasks it has run since it was clean.
+    used_by: Option<Handle>,
+    /// What the last text has left behind.
+    left: Left,
+    /// The cleaning has been sent with the text, and its answer is still to be read.
+    cleaning: bool,
+    idle_since: Instant,
 }
 
-/// What cleaning found.
-pub(crate) struct Cleaned {
-    /// The text had left a transaction open, which is rolled back.
-    pub(crate) left_open: bool,
-    /// The session may be used again.
-    pub(crate) usable: bool,
+/// Why a session cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum OpenError {
+    #[error("{0}")]
+    Target(#[from] Error),
+    #[error("{0}")]
+    Register(#[from] Unregistered),
 }
 
 impl Live {
     /// Opens one and has it registered.
     pub(crate) async fn open(
-        options: &PgConnectOptions,
+        login: &Login,
         target: &Arc<str>,
         slot: u32,
         register: &Register,
-    ) -> Result<Self, sqlx::Error> {
-        let mut connection = connect(options).await?;
-        let row = within(
-            CONNECT_TIMEOUT,
-            sqlx::raw_sql(IDENTITY).fetch_one(&mut connection),
-        )
-        .await?;
+    ) -> Result<Self, OpenError> {
+        let mut connection = Connection::open(login).await?;
+        let row = within(ANSWER_TIMEOUT, connection.row(&identity())).await?;
         let session = Session {
             target: Arc::clone(target),
             slot,
-            pid: row.try_get("pid")?,
-            backend_start: Time(row.try_get("backend_start")?),
+            pid: obstacle::known(&row, 4)?,
+            backend_start: Time(obstacle::known(&row, 5)?),
             postmaster: Some(obstacle::postmaster(&row)?),
         };
         register.register(&session).await?;
         Ok(Live {
             connection,
             session,
+            used_by: None,
+            left: Left::Nothing,
+            cleaning: false,
+            idle_since: Instant::now(),
         })
     }
 
-    /// Labels the session with its next task, which also shows that the session is still alive.
-    pub(crate) async fn label(&mut self, task: &str) -> Result<(), sqlx::Error> {
-        let label = AssertSqlSafe(format!(
-            "-- task_label\nset application_name = 'rallypoint/{task}'"
-        ));
-        within(
-            CONNECT_TIMEOUT,
-            sqlx::raw_sql(label).execute(&mut self.connection),
-        )
-        .await
-        .map(drop)
-    }
-
-    /// Resets everything the last text did to the session.
-    pub(crate) async fn clean(&mut self) -> Cleaned {
-        match self.discard().await {
-            Ok(()) => Cleaned {
-                left_open: false,
-                usable: true,
-            },
-            Err(error) if matches!(sqlstate(&error), Some("25001" | "25P02")) => Cleaned {
-                left_open: true,
-                usable: self.rollback().await.is_ok(),
-            },
-            Err(_) => Cleaned {
-                left_open: false,
-                usable: false,
-            },
+    /// Whether it lives, as far as can be seen, and is as a task of this scheduler must find it;
+    /// cleans it when it has run what the task must not meet.
+    pub(crate) async fn is_ready_for(&mut self, handle: Handle, reset: SessionReset) -> bool {
+        if !self.connection.is_quiet() {
+            return false;
         }
+        let may_meet = |used_by| reset == SessionReset::Scheduler && used_by == handle;
+        if !self.used_by.is_none_or(may_meet) {
+            return self.clean().await;
+        }
+        self.idle_since.elapsed() < PING_AFTER
+            || within(ANSWER_TIMEOUT, self.connection.ping()).await.is_ok()
     }
 
-    async fn rollback(&mut self) -> Result<(), sqlx::Error> {
-        within(
-            CLEAN_TIMEOUT,
-            sqlx::raw_sql("-- rollback\nrollback").execute(&mut self.connection),
-        )
-        .await?;
-        self.discard().await
-    }
-
-    /// A cancel that came too late for the text hits this statement instead; then it is repeated.
-    async fn discard(&mut self) -> Result<(), sqlx::Error> {
-        let mut left = 3;
+    /// Runs the text of a task, and behind it in the same write the cleaning, if that is due after
+    /// every task. Returns when the text has. When it is dropped before its end, the session must
+    /// be dropped too.
+    pub(crate) async fn run(
+        &mut self,
+        body: &Body,
+        task: TaskId,
+        max_rows: u32,
+        reset: SessionReset,
+    ) -> Result<TaskResult, Failure> {
+        let out = self.connection.out();
+        if let Err(refused) = statement::put(body, task, reset, out) {
+            out.clear();
+            return Err(refused);
+        }
+        self.cleaning = reset == SessionReset::Task;
+        self.used_by = Some(task.handle);
+        self.connection.send().await?;
+        let mut answer = Answer::new(max_rows);
         loop {
-            let discarded = sqlx::raw_sql("-- discard\ndiscard all").execute(&mut self.connection);
-            match within(CLEAN_TIMEOUT, discarded).await {
-                Err(error) if left > 0 && sqlstate(&error) == Some("57014") => left -= 1,
-                other => return other.map(drop),
+            if let Some(left) = answer.take(self.connection.receive().await?)? {
+                self.left = left;
+                return answer.into_result();
             }
         }
+    }
+
+    /// The text that has returned left a transaction open.
+    pub(crate) fn has_open_transaction(&self) -> bool {
+        self.left == Left::Transaction
+    }
+
+    /// Leaves the session as the next task of its scheduler may find it: reads the answer to the
+    /// cleaning that was sent, and ends a transaction that was left open. False: it must not be
+    /// used again.
+    pub(crate) async fn settle(&mut self) -> bool {
+        let settled = !self.cleaning && self.left == Left::Nothing;
+        let usable = settled || self.clean().await;
+        self.idle_since = Instant::now();
+        usable
+    }
+
+    /// How long it has run nothing.
+    pub(crate) fn idle_for(&self) -> Duration {
+        self.idle_since.elapsed()
+    }
+
+    /// The scheduler whose tasks it has run since it was clean.
+    pub(crate) fn used_by(&self) -> Option<Handle> {
+        self.used_by
+    }
+
+    /// Ends it in order.
+    pub(crate) async fn close(self) {
+        self.connection.close().await;
+    }
+
+    async fn clean(&mut self) -> bool {
+        within(CLEAN_TIMEOUT, self.discard()).await.is_ok()
+    }
+
+    async fn discard(&mut self) -> Result<(), Error> {
+        let mut answered = None;
+        if mem::take(&mut self.cleaning) {
+            answered = Some(self.connection.completed().await);
+        }
+        if mem::replace(&mut self.left, Left::Nothing) == Left::Transaction {
+            // The server refuses to clean a session inside of one.
+            self.connection.run("rollback").await?;
+            answered = None;
+        }
+        let mut left = CLEANINGS;
+        let cleaned = loop {
+            let cleaned = match answered.take() {
+                Some(answered) => answered,
+                None => self.connection.run(CLEAN).await,
+            };
+            left -= 1;
+            // A cancel that came too late for the text has hit the cleaning.
+            let cancelled = matches!(&cleaned, Err(error) if error.sqlstate() == Some("57014"));
+            if !cancelled || left == 0 {
+                break cleaned;
+            }
+        };
+        cleaned?;
+        self.used_by = None;
+        Ok(())
     }
 }
 
 /// The server that answers, as [`crate::executor_protocol::Postmaster`] has it.
-macro_rules! postmaster {
-    () => {
-        "select (select system_identifier from pg_control_system()) as system,
-            host(inet_server_addr()) as address,
-            coalesce(inet_server_port(), current_setting('port')::int4) as port,
-            (extract(epoch from pg_postmaster_start_time()) * 1000000)::int8 as started"
-    };
+pub(super) const POSTMASTER: &str =
+    "select (select system_identifier from pg_control_system()) as system,
+        host(inet_server_addr()) as address,
+        coalesce(inet_server_port(), current_setting('port')::int4) as port,
+        (extract(epoch from pg_postmaster_start_time()) * 1000000)::int8 as started";
+
+fn identity() -> String {
+    format!(
+        "-- session_identity
+        select s.system, s.address, s.port, s.started, a.pid,
+            (extract(epoch from a.backend_start) * 1000000)::int8 as backend_start
+        from ({POSTMASTER}) s, pg_stat_activity a
+        where a.pid = pg_backend_pid()"
+    )
 }
-pub(super) use postmaster;
 
-const IDENTITY: &str = concat!(
-    "-- session_identity
-    select s.system, s.address, s.port, s.started, a.pid,
-        (extract(epoch from a.backend_start) * 1000000)::int8 as backend_start
-    from (",
-    postmaster!(),
-    ") s, pg_stat_activity a
-    where a.pid = pg_backend_pid()"
-);
-
-/// The operator's login, prepared for tasks: no statement is logged, dead peers are noticed, and
-/// notices are not sent (sqlx would log them, and they belong to the task).
-pub(crate) fn task_login(options: &PgConnectOptions) -> PgConnectOptions {
-    options
-        .clone()
-        .application_name("rallypoint")
-        .disable_statement_logging()
-        .statement_cache_capacity(10)
-        .options([
-            ("client_min_messages", "error"),
-            ("tcp_keepalives_idle", "10"),
-            ("tcp_keepalives_interval", "5"),
-            ("tcp_keepalives_count", "3"),
-        ])
+/// The operator's login, prepared for tasks: values look the same on every target, and dead peers
+/// are noticed.
+pub(crate) fn task_login(login: Login) -> Login {
+    [
+        ("client_encoding", "UTF8"),
+        ("DateStyle", "ISO, MDY"),
+        ("TimeZone", "UTC"),
+        ("extra_float_digits", "2"),
+        ("tcp_keepalives_idle", "10"),
+        ("tcp_keepalives_interval", "5"),
+        ("tcp_keepalives_count", "3"),
+    ]
+    .into_iter()
+    .fold(login, |login, (name, value)| login.with(name, value))
+    .or("application_name", "rallypoint")
 }
 
 /// Has the backend of a dead client end within half a second, on servers that support it.
-pub(crate) fn with_connection_check(options: &PgConnectOptions) -> PgConnectOptions {
-    options
-        .clone()
-        .options([("client_connection_check_interval", "500ms")])
-}
-
-/// Opens a connection in bounded time.
-pub(crate) async fn connect(options: &PgConnectOptions) -> Result<PgConnection, sqlx::Error> {
-    within(CONNECT_TIMEOUT, options.connect()).await
-}
-
-/// Limits the time of `work`. The connection must not be used again after a timeout.
-pub(crate) async fn within<T>(
-    limit: Duration,
-    work: impl Future<Output = Result<T, sqlx::Error>>,
-) -> Result<T, sqlx::Error> {
-    timeout(limit, work)
-        .await
-        .unwrap_or_else(|_| Err(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into())))
+pub(crate) fn with_connection_check(login: &Login) -> Login {
+    login.with("client_connection_check_interval", "500ms")
 }

@@ -1,73 +1,85 @@
-//! Runs the text of one task on a session, in autocommit and without a wrapper.
+//! The text of a task as it travels: what is sent for it, labelled, with its parameters.
 //!
+//! Without parameters it goes over the simple protocol: any number of statements, in autocommit and
+//! without a wrapper. With parameters it is one statement of the extended protocol, whose types the
+//! server infers; the values stand beside the text, where nothing that shows statements shows them.
 //! Text and parameters are never logged.
 
-use super::{error::Failure, rows::Rows};
-use crate::{core::TaskResult, executor_protocol::Body};
-use futures_util::TryStreamExt;
-use sqlx::{AssertSqlSafe, Either, PgConnection};
-use std::str;
+use super::error::Failure;
+use crate::{
+    core::{SessionReset, TaskId},
+    executor_protocol::Body,
+};
+use bytes::BytesMut;
+use postgres_protocol::{IsNull, message::frontend};
+use std::{io, str};
 
-/// Runs a text and collects the first `max_rows` rows of its last statement. When it is dropped
-/// before its end, the session must be dropped too.
-pub(crate) async fn run(
-    session: &mut PgConnection,
+/// What the protocol can count.
+const MAX_PARAMS: usize = i16::MAX as usize;
+/// Every parameter and every value of a result is text.
+const TEXT_FORMAT: i16 = 0;
+/// The statement without a name is replaced by the next one, and the portal ends with its
+/// transaction.
+const UNNAMED: &str = "";
+
+/// Cleans a session, and says whether that was possible.
+pub(crate) const CLEAN: &str = "discard all";
+
+/// Puts what is sent for a task into `out`: its text, and behind it the cleaning, if that is due
+/// after every task.
+pub(crate) fn put(
     body: &Body,
-    max_rows: u32,
-) -> Result<TaskResult, Failure> {
+    task: TaskId,
+    reset: SessionReset,
+    out: &mut BytesMut,
+) -> Result<(), Failure> {
     let text = checked(&body.payload)?;
-    let Some(params) = &body.params else {
-        return stream(session, text.to_owned(), max_rows).await;
+    let text = format!("{text}{}", label(task));
+    let put = match &body.params {
+        None => frontend::query(&text, out),
+        Some(params) => put_with_params(&text, &parsed(checked(params)?)?, out),
     };
-    let execute = execute(&parsed(checked(params)?)?);
-    prepare(session, text).await?;
-    stream(session, execute, max_rows).await
+    put.and_then(|()| match reset {
+        SessionReset::Task => frontend::query(CLEAN, out),
+        SessionReset::Scheduler => Ok(()),
+    })
+    .map_err(|error| Failure::refused("BODY_INVALID", error.to_string()))
 }
 
-/// Uses the simple protocol: any number of statements. Rows beyond `max_rows` are read and dropped.
-async fn stream(
-    session: &mut PgConnection,
-    text: String,
-    max_rows: u32,
-) -> Result<TaskResult, Failure> {
-    let mut rows = Rows::new(max_rows);
-    let mut steps = sqlx::raw_sql(AssertSqlSafe(text)).fetch_many(session);
-    while let Some(step) = steps.try_next().await? {
-        match step {
-            Either::Left(ended) => rows.end(ended.rows_affected()),
-            Either::Right(row) => rows.add(&row),
-        }
-    }
-    Ok(rows.into_result())
+/// A comment behind the text, in the form of sqlcommenter. Whatever the text ends with, it changes
+/// nothing: a text that has not closed a quote or a comment stays an error.
+fn label(task: TaskId) -> String {
+    format!(" /*task='{}%2F{}'*/", task.handle, task.seq.0)
 }
 
-/// Prepares the text by SQL, so that Postgres infers the types of the parameters; sent in the
-/// extended protocol, so that Postgres refuses a text of several statements.
-async fn prepare(session: &mut PgConnection, text: &str) -> Result<(), Failure> {
-    let prepare = format!("prepare rallypoint_task as {text}");
-    sqlx::query(AssertSqlSafe(prepare))
-        .persistent(false)
-        .execute(session)
-        .await?;
+fn put_with_params(text: &str, params: &[Option<String>], out: &mut BytesMut) -> io::Result<()> {
+    frontend::parse(UNNAMED, text, [], out)?;
+    let value = |param: &Option<String>, out: &mut BytesMut| {
+        Ok(match param {
+            None => IsNull::Yes,
+            Some(param) => {
+                out.extend_from_slice(param.as_bytes());
+                IsNull::No
+            }
+        })
+    };
+    frontend::bind(
+        UNNAMED,
+        UNNAMED,
+        [TEXT_FORMAT],
+        params,
+        value,
+        [TEXT_FORMAT],
+        out,
+    )
+    .map_err(|error| match error {
+        frontend::BindError::Conversion(error) => io::Error::other(error),
+        frontend::BindError::Serialization(error) => error,
+    })?;
+    frontend::describe(b'P', UNNAMED, out)?;
+    frontend::execute(UNNAMED, 0, out)?;
+    frontend::sync(out);
     Ok(())
-}
-
-fn execute(params: &[Option<String>]) -> String {
-    let literals: Vec<_> = params
-        .iter()
-        .map(|param| param.as_deref().map_or_else(|| "null".into(), literal))
-        .collect();
-    let list = if literals.is_empty() {
-        String::new()
-    } else {
-        format!("({})", literals.join(", "))
-    };
-    format!("execute rallypoint_task{list}")
-}
-
-/// The escape form means the same whatever `standard_conforming_strings` says.
-fn literal(text: &str) -> String {
-    format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
 fn parsed(params: &str) -> Result<Vec<Option<String>>, Failure> {
@@ -77,6 +89,10 @@ fn parsed(params: &str) -> Result<Vec<Option<String>>, Failure> {
             format!("not a JSON array of text or null: {error}"),
         )
     })?;
+    if params.len() > MAX_PARAMS {
+        let message = format!("{} parameters are more than {MAX_PARAMS}", params.len());
+        return Err(Failure::refused("PARAMS_INVALID", message));
+    }
     match params.iter().flatten().any(|text| text.contains('\0')) {
         true => Err(Failure::refused(
             "BODY_NUL",
@@ -94,20 +110,5 @@ fn checked(bytes: &[u8]) -> Result<&str, Failure> {
             "the text holds a NUL character, which Postgres does not take",
         )),
         Ok(text) => Ok(text),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parameters_cannot_leave_their_quotes() {
-        assert_eq!(execute(&[]), "execute rallypoint_task");
-        let params = [Some(r"a'b\'c".to_owned()), None];
-        assert_eq!(
-            execute(&params),
-            r"execute rallypoint_task(E'a''b\\''c', null)"
-        );
     }
 }

@@ -6,20 +6,19 @@
 use super::{
     RECONNECT_BACKOFF,
     backend_control::Admin,
-    error::sqlstate,
     register::{Register, Session},
-    session::{self, Live},
+    session::{self, Live, OpenError},
 };
 use crate::{
     clock::Clock,
-    core::{Assignment, Report, Time, Work},
+    core::{Assignment, Report, SessionReset, Time, Work},
     executor::{
         config::TargetConfig,
+        driver::{Connection, Login},
         outbox::shared::SharedOutbox,
         status::{ExecutionRow, TargetStatus},
     },
 };
-use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -27,18 +26,26 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{sync::Notify, time::sleep};
+use tokio::{
+    sync::Notify,
+    time::{sleep, timeout},
+};
+
+/// Interval between looks for sessions that have been idle for too long, at most.
+const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) struct Target {
     name: Arc<str>,
     slots: u32,
-    options: PgConnectOptions,
+    login: Login,
     /// The server does not support `client_connection_check_interval`.
     no_connection_check: AtomicBool,
     register: Register,
     pub(crate) clock: Clock,
     pub(crate) admin: Admin,
     cancel_grace: Duration,
+    /// How long a session may be idle.
+    session_idle: Duration,
     outbox: Arc<SharedOutbox>,
     free: Mutex<Vec<Slot>>,
     activity: Vec<Mutex<Activity>>,
@@ -69,18 +76,20 @@ impl Target {
         register: Register,
         clock: Clock,
         cancel_grace: Duration,
+        session_idle: Duration,
         outbox: Arc<SharedOutbox>,
     ) -> Arc<Self> {
-        let options = session::task_login(&config.options);
+        let login = session::task_login(config.login);
         Arc::new(Target {
             name: config.name,
             slots: config.slots,
-            admin: Admin::new(options.clone(), register.clone()),
-            options,
+            admin: Admin::new(login.clone(), register.clone()),
+            login,
             no_connection_check: AtomicBool::new(false),
             register,
             clock,
             cancel_grace,
+            session_idle,
             outbox,
             // The last one is taken first: the lowest number, and later the one whose session is
             // warm.
@@ -110,18 +119,29 @@ impl Target {
         loop {
             *lock(&self.unavailable) = None;
             self.announce(self.slots);
-            self.wake.notified().await;
+            let interval = (self.session_idle / 4).min(IDLE_POLL_INTERVAL);
+            while timeout(interval, self.wake.notified()).await.is_err() {
+                self.close_idle();
+            }
             self.probe().await;
         }
     }
 
-    /// `None` when no slot is free or the target is unavailable.
-    pub(crate) fn take_slot(&self) -> Option<Slot> {
+    /// `None` when no slot is free or the target is unavailable. A scheduler that need not find a
+    /// clean session gets the slot back that it has used, when that is free.
+    pub(crate) fn take_slot(&self, assignment: &Assignment) -> Option<Slot> {
         if lock(&self.unavailable).is_some() {
-            None
-        } else {
-            lock(&self.free).pop()
+            return None;
         }
+        let mut free = lock(&self.free);
+        if assignment.session_reset == SessionReset::Scheduler {
+            let used_by = |slot: &Slot| slot.live.as_ref().and_then(Live::used_by);
+            let its_own = |slot: &Slot| used_by(slot) == Some(assignment.handle);
+            if let Some(at) = free.iter().rposition(its_own) {
+                return Some(free.remove(at));
+            }
+        }
+        free.pop()
     }
 
     pub(crate) fn put_slot(&self, slot: Slot) {
@@ -164,31 +184,47 @@ impl Target {
         )
     }
 
-    /// The slot's session, labelled for the task; a new one when it has none or the old one has
-    /// died while idle.
-    pub(crate) async fn session<'a>(
+    /// Sees to it that the slot has a session as the task must find it: its own, or a new one when
+    /// it has none or that one has died while idle.
+    pub(crate) async fn open_session(
         &self,
-        slot: &'a mut Slot,
-        task: &str,
-    ) -> Result<&'a mut Live, sqlx::Error> {
+        slot: &mut Slot,
+        assignment: &Assignment,
+    ) -> Result<(), OpenError> {
         if let Some(mut live) = slot.live.take() {
-            match live.label(task).await {
-                Ok(()) => return Ok(slot.live.insert(live)),
-                Err(_) => self.forget(live.session),
+            let ready = live.is_ready_for(assignment.handle, assignment.session_reset);
+            if ready.await {
+                slot.live = Some(live);
+                return Ok(());
             }
+            self.forget(live.session);
         }
-        let mut live = self
+        let live = self
             .open(slot.number)
             .await
             .inspect_err(|error| self.set_unavailable(error))?;
-        if let Err(error) = live.label(task).await {
-            self.set_unavailable(&error);
-            self.forget(live.session);
-            return Err(error);
-        }
         self.failures.store(0, Ordering::Relaxed);
         lock(&self.activity[slot.number as usize - 1]).session = Some(live.session.clone());
-        Ok(slot.live.insert(live))
+        slot.live = Some(live);
+        Ok(())
+    }
+
+    /// Ends sessions that have been idle for too long. One stays for the next task: that of the
+    /// slot that is taken first.
+    fn close_idle(&self) {
+        let mut free = lock(&self.free);
+        let warm = free.iter().rposition(|slot| slot.live.is_some());
+        for (index, slot) in free.iter_mut().enumerate() {
+            let idle = |live: &mut Live| live.idle_for() >= self.session_idle;
+            if Some(index) == warm {
+                continue;
+            }
+            if let Some(live) = slot.live.take_if(idle) {
+                lock(&self.activity[slot.number as usize - 1]).session = None;
+                self.forget(live.session.clone());
+                tokio::spawn(live.close());
+            }
+        }
     }
 
     /// The register need not keep it.
@@ -228,29 +264,25 @@ impl Target {
         self.outbox.set_slots(self.work(), total);
     }
 
-    async fn open(&self, slot: u32) -> Result<Live, sqlx::Error> {
+    async fn open(&self, slot: u32) -> Result<Live, OpenError> {
         let register = &self.register;
         if !self.no_connection_check.load(Ordering::Relaxed) {
-            match Live::open(
-                &session::with_connection_check(&self.options),
-                &self.name,
-                slot,
-                register,
-            )
-            .await
-            {
+            let login = session::with_connection_check(&self.login);
+            match Live::open(&login, &self.name, slot, register).await {
                 // Unknown to the server (42704), or not supported by its system (22023).
-                Err(error) if matches!(sqlstate(&error), Some("42704" | "22023")) => {
+                Err(OpenError::Target(error))
+                    if matches!(error.sqlstate(), Some("42704" | "22023")) =>
+                {
                     self.no_connection_check.store(true, Ordering::Relaxed)
                 }
                 other => return other,
             }
         }
-        Live::open(&self.options, &self.name, slot, register).await
+        Live::open(&self.login, &self.name, slot, register).await
     }
 
     /// No session can be opened: no slots until a probe has opened one.
-    fn set_unavailable(&self, error: &sqlx::Error) {
+    fn set_unavailable(&self, error: &OpenError) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         let before = lock(&self.unavailable).replace(error.to_string());
         if before.is_none() {
@@ -263,10 +295,11 @@ impl Target {
     async fn probe(&self) {
         loop {
             sleep(RECONNECT_BACKOFF.delay(self.failures.load(Ordering::Relaxed))).await;
-            let probed =
-                async { PgConnection::close(session::connect(&self.options).await?).await };
-            match probed.await {
-                Ok(()) => break tracing::info!(target = %self.name, "the target is available"),
+            match Connection::open(&self.login).await {
+                Ok(connection) => {
+                    connection.close().await;
+                    break tracing::info!(target = %self.name, "the target is available");
+                }
                 Err(error) => {
                     self.failures.fetch_add(1, Ordering::Relaxed);
                     *lock(&self.unavailable) = Some(error.to_string());

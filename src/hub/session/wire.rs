@@ -4,8 +4,8 @@
 use super::message::{ToExecutor, ToOwner};
 use crate::{
     core::{
-        Assignment, Attempt, Completion, Epoch, Handle, Order, Report, Running, Seq, TaskError,
-        TaskResult, Time, TimeLimit, Work,
+        Assignment, Attempt, Completion, Epoch, Handle, Order, Report, Running, Seq, SessionReset,
+        TaskError, TaskResult, Time, TimeLimit, Work,
     },
     executor_protocol::{
         Body, Dispatch, Event, HeldAssignment, Hello, Host, Instruction, Snapshot, Token,
@@ -226,6 +226,7 @@ fn dispatched(dispatch: Dispatch) -> peer::Assignment {
         }),
         payload: body.payload,
         params: body.params,
+        cleaned_between_schedulers: assignment.session_reset == SessionReset::Scheduler,
     }
 }
 
@@ -246,6 +247,10 @@ fn dispatched_of(assignment: peer::Assignment) -> Result<Dispatch, Status> {
                 Limit::Timeout(us) => TimeLimit::Timeout(Duration::from_micros(us.max(0) as u64)),
                 Limit::Deadline(us) => TimeLimit::Deadline(Time(us)),
             }),
+            session_reset: match assignment.cleaned_between_schedulers {
+                true => SessionReset::Scheduler,
+                false => SessionReset::Task,
+            },
         },
         body: Body {
             payload: assignment.payload,

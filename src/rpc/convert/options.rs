@@ -1,7 +1,7 @@
 //! Settings of schedulers and options of tasks, as callers set them.
 
 use crate::core::{
-    Delivery, LateOrder, OnFailure, ReleaseMode, RetryPolicy, Settings, TaskOptions,
+    Delivery, LateOrder, OnFailure, ReleaseMode, RetryPolicy, SessionReset, Settings, TaskOptions,
 };
 use rallypoint_client::api;
 use std::{
@@ -34,6 +34,11 @@ pub(super) fn settings(settings: &Settings) -> api::SchedulerSettings {
         }
         .into(),
         labels: labels(&settings.labels),
+        session_reset: match settings.session_reset {
+            SessionReset::Task => api::SessionReset::Task,
+            SessionReset::Scheduler => api::SessionReset::Scheduler,
+        }
+        .into(),
     }
 }
 

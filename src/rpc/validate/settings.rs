@@ -3,7 +3,7 @@
 
 use super::{options, scalar};
 use crate::{
-    core::{LateOrder, OnFailure, ReleaseMode, Settings, SettingsField},
+    core::{LateOrder, OnFailure, ReleaseMode, SessionReset, Settings, SettingsField},
     rpc::errors::{
         reason::Reason,
         violations::{Path, Violations},
@@ -18,7 +18,7 @@ const IDLE_TIMEOUT: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(366 * 86_400);
 
 /// The settings and their names in the mask.
-const FIELDS: [(&str, SettingsField); 9] = [
+const FIELDS: [(&str, SettingsField); 10] = [
     ("display_name", SettingsField::DisplayName),
     ("max_parallelism", SettingsField::MaxParallelism),
     ("weight", SettingsField::Weight),
@@ -27,6 +27,7 @@ const FIELDS: [(&str, SettingsField); 9] = [
     ("default_options", SettingsField::DefaultOptions),
     ("idle_timeout", SettingsField::IdleTimeout),
     ("on_abandon", SettingsField::OnAbandon),
+    ("session_reset", SettingsField::SessionReset),
     ("labels", SettingsField::Labels),
 ];
 
@@ -56,6 +57,7 @@ pub(super) fn settings(
             .and_then(|idle| scalar::duration(v, path.field("idle_timeout"), idle, IDLE_TIMEOUT))
             .unwrap_or(default.idle_timeout),
         on_abandon: release_mode(v, path.field("on_abandon"), settings.on_abandon),
+        session_reset: session_reset(v, path.field("session_reset"), settings.session_reset),
         labels: scalar::labels(v, path.field("labels"), &settings.labels),
         unknown: None,
     }
@@ -113,6 +115,7 @@ pub(super) fn masked(
             SettingsField::DefaultOptions => masked.default_options = from.default_options.take(),
             SettingsField::IdleTimeout => masked.idle_timeout = from.idle_timeout,
             SettingsField::OnAbandon => masked.on_abandon = from.on_abandon,
+            SettingsField::SessionReset => masked.session_reset = from.session_reset,
             SettingsField::Labels => masked.labels = std::mem::take(&mut from.labels),
         }
     }
@@ -189,5 +192,12 @@ fn late_order(v: &mut Violations, path: Path<'_>, number: i32) -> LateOrder {
     match scalar::enumeration(v, path, number) {
         Some(api::LateOrder::Join) => LateOrder::Join,
         Some(api::LateOrder::Reject | api::LateOrder::Unspecified) | None => LateOrder::Reject,
+    }
+}
+
+fn session_reset(v: &mut Violations, path: Path<'_>, number: i32) -> SessionReset {
+    match scalar::enumeration(v, path, number) {
+        Some(api::SessionReset::Scheduler) => SessionReset::Scheduler,
+        Some(api::SessionReset::Task | api::SessionReset::Unspecified) | None => SessionReset::Task,
     }
 }

@@ -4,14 +4,14 @@ use crate::harness::postgres::{POSTGRES, connect, database};
 use rallypoint::{
     clock::Clock,
     core::{
-        Assignment, Attempt, Completion, Epoch, Handle, Report, Seq, ShardId, Spec, TaskOptions,
-        TaskResult, TimeLimit, Work,
+        Assignment, Attempt, Completion, Epoch, Handle, Report, Seq, SessionReset, ShardId, Spec,
+        TaskOptions, TaskResult, TimeLimit, Work,
     },
-    executor::{Executor, ExecutorConfig, Session, SessionNote, TargetConfig},
+    executor::{Executor, ExecutorConfig, Login, SESSION_IDLE, Session, SessionNote, TargetConfig},
     executor_protocol::{Body, Dispatch, Event, ExecutorId, ExecutorReport, Link, Token},
     postgres::TARGET,
 };
-use sqlx::{PgConnection, postgres::PgConnectOptions};
+use sqlx::{ConnectOptions, PgConnection, postgres::PgConnectOptions};
 use std::{
     collections::VecDeque,
     sync::{
@@ -48,6 +48,9 @@ pub(super) struct Task {
     pub params: Option<&'static str>,
     pub rows: u32,
     pub limit: Option<TimeLimit>,
+    pub reset: SessionReset,
+    /// Whose it is.
+    pub scheduler: u8,
 }
 
 impl Fixture {
@@ -61,12 +64,23 @@ impl Fixture {
 
     /// Starts an executor on any database; its slots are not ready yet.
     pub(super) fn on(options: PgConnectOptions, slots: u32) -> Self {
+        let login = login(&options);
+        Fixture::with(login, options, slots, SESSION_IDLE)
+    }
+
+    /// The same with any login, and sessions that are closed when they have been idle for so long.
+    pub(super) fn with(
+        login: Login,
+        options: PgConnectOptions,
+        slots: u32,
+        session_idle: Duration,
+    ) -> Self {
         let (out, events) = mpsc::channel(4);
         let (sessions, register) = mpsc::channel(100);
         let clock = Clock::new();
         let target = TargetConfig {
             name: "app".into(),
-            options: options.clone(),
+            login,
             slots,
         };
         let config = ExecutorConfig {
@@ -74,6 +88,7 @@ impl Fixture {
             clock: clock.clone(),
             sessions: Some(sessions),
             cancel_grace: GRACE,
+            session_idle,
         };
         let executor = Executor::start(config);
         let link = Link {
@@ -89,7 +104,7 @@ impl Fixture {
             .into_iter()
             .map(|(work, total)| Event::Slots { work, total })
             .collect();
-        let handle = Handle::new(ShardId(0), 1_800_000_000_000, [7; 10]);
+        let handle = scheduler(0);
         let declared_dead = Arc::new(AtomicBool::new(false));
         let (notes, pending) = registered(register, Arc::clone(&declared_dead));
         Fixture {
@@ -114,7 +129,7 @@ impl Fixture {
             ..TaskOptions::default()
         };
         let assignment = Assignment {
-            handle: self.handle,
+            handle: scheduler(task.scheduler),
             first,
             count: 1,
             attempt: Attempt(1),
@@ -127,6 +142,7 @@ impl Fixture {
             }),
             caller: "test".into(),
             time_limit: task.limit,
+            session_reset: task.reset,
         };
         let body = Body {
             payload: task.text.into(),
@@ -238,6 +254,16 @@ impl Fixture {
             }
         }
     }
+}
+
+fn scheduler(number: u8) -> Handle {
+    Handle::new(ShardId(0), 1_800_000_000_000, [7 + number; 10])
+}
+
+/// The same login for a target.
+pub(super) fn login(options: &PgConnectOptions) -> Login {
+    let url = options.to_url_lossy();
+    url.as_str().parse().expect("a login")
 }
 
 /// The token of the attempt of a task.

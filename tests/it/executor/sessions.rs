@@ -1,8 +1,13 @@
 //! The session of a slot, from one task to the next.
 
-use super::fixture::{Fixture, Task, failed, json, sql};
-use crate::harness::postgres::connect;
-use rallypoint::{core::Report, postgres::SUPERUSER};
+use super::fixture::{Fixture, Task, failed, json, login, sql};
+use crate::harness::postgres::{POSTGRES, connect, database, value};
+use rallypoint::{
+    core::Report,
+    postgres::{SUPERUSER, TARGET},
+};
+use std::time::Duration;
+use tokio::time::sleep;
 
 #[tokio::test]
 async fn a_transaction_left_open_is_rolled_back_and_fails_its_task() {
@@ -68,10 +73,9 @@ async fn nothing_of_a_task_is_left_in_the_session_of_the_next() {
 #[tokio::test]
 async fn a_session_is_registered_before_its_first_task_and_named_after_each() {
     let mut fixture = Fixture::new(2).await;
-    let name = fixture
-        .value("select current_setting('application_name')")
-        .await;
-    assert_eq!(name, format!("rallypoint/{}/1", fixture.handle));
+    let label = format!("/*task='{}%2F1'*/", fixture.handle);
+    let text = fixture.value("select current_query()").await;
+    assert!(text.ends_with(&label), "{text}");
     let session = fixture.notes.recv().await.expect("registered");
     assert_eq!((session.target.as_ref(), session.slot), ("app", 1));
     let query = format!(
@@ -110,4 +114,37 @@ async fn a_session_that_died_in_its_sleep_costs_no_attempt() {
         fixture.text("select 1").await,
         Report::Succeeded(_)
     ));
+}
+
+#[tokio::test]
+async fn a_session_idle_for_too_long_is_closed_and_one_stays_warm() {
+    let options = POSTGRES.options_for(&database(TARGET), TARGET);
+    let idle = Duration::from_millis(400);
+    let mut fixture = Fixture::with(login(&options), options, 3, idle);
+    assert_eq!(fixture.slots().await, 3);
+    let started: Vec<_> = (0..3)
+        .map(|_| fixture.start(sql("select pg_sleep(0.2)")))
+        .collect();
+    for seq in started {
+        fixture.ended(seq).await;
+    }
+    assert_eq!(sessions(&fixture), 3);
+    while sessions(&fixture) > 1 {
+        sleep(idle / 10).await;
+    }
+    sleep(idle * 3).await;
+    assert_eq!(sessions(&fixture), 1);
+    let mut observer = fixture.session().await;
+    let query = "select count(*)::text
+        from pg_stat_activity
+        where application_name = 'rallypoint' and datname = current_database()";
+    while value(&mut observer, query).await != "1" {
+        sleep(idle / 10).await;
+    }
+    assert_eq!(fixture.value("select 1").await, "1");
+}
+
+fn sessions(fixture: &Fixture) -> usize {
+    let rows = fixture.executor.executions();
+    rows.iter().filter(|row| row.backend_pid != 0).count()
 }

@@ -2,6 +2,7 @@
 
 use super::fixture::{Fixture, Task, failed, json, sql, succeeded, with_params};
 use rallypoint::core::{Report, model::limits::RESULT_BYTES};
+use sqlx::AssertSqlSafe;
 use std::{
     fs,
     sync::atomic::{AtomicU64, Ordering},
@@ -113,6 +114,73 @@ async fn parameters_arrive_as_they_are_in_the_types_that_postgres_infers() {
 }
 
 #[tokio::test]
+async fn arrays_json_and_nulls_are_parameters_like_any() {
+    let mut fixture = Fixture::new(1).await;
+    for (text, params, expected) in [
+        (
+            "select sum(a) as v from unnest($1::int[]) a",
+            r#"["{1,2,null,4}"]"#,
+            r#"[{"v":7}]"#,
+        ),
+        (
+            "select $1::jsonb #> $2 as v",
+            r#"["{\"a\": [1, {\"b\": null}]}", "{a,1}"]"#,
+            r#"[{"v":{"b": null}}]"#,
+        ),
+        (
+            "select $1::text is null as a, coalesce($2::text, 'none') as b",
+            r#"[null, ""]"#,
+            r#"[{"a":true,"b":""}]"#,
+        ),
+        (
+            "select 1 as v where 2 = any($1)",
+            r#"["{1,2}"]"#,
+            r#"[{"v":1}]"#,
+        ),
+        ("select 1 as v", "[]", r#"[{"v":1}]"#),
+    ] {
+        let result = fixture.result(with_params(text, params)).await;
+        assert_eq!(json(&result), expected, "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_procedure_that_commits_takes_parameters() {
+    let mut fixture = Fixture::new(1).await;
+    fixture.result(sql("create table t (a int)")).await;
+    let procedure = "create procedure p(n int, inout total int default 0) language plpgsql as $$
+        begin
+            for i in 1..n loop insert into t values (i); commit; end loop;
+            select sum(a) into total from t;
+        end $$";
+    fixture.result(sql(procedure)).await;
+    let result = fixture
+        .result(with_params("call p($1, null)", r#"["4"]"#))
+        .await;
+    assert_eq!(json(&result), r#"[{"total":10}]"#);
+    assert_eq!(fixture.value("select count(*) from t").await, "4");
+}
+
+#[tokio::test]
+async fn values_of_parameters_are_not_shown_with_the_statement() {
+    let mut fixture = Fixture::new(1).await;
+    let text = "select pg_sleep(0.3), $1::text";
+    let seq = fixture.start(with_params(text, r#"["open sesame"]"#));
+    let pid = fixture.asleep().await;
+    let mut observer = fixture.session().await;
+    let query = format!("select query from pg_stat_activity where pid = {pid}");
+    let shown: String = sqlx::query_scalar(AssertSqlSafe(query))
+        .fetch_one(&mut observer)
+        .await
+        .expect("a look");
+    assert!(
+        shown.starts_with(text) && !shown.contains("sesame"),
+        "{shown}"
+    );
+    succeeded(fixture.ended(seq).await.report);
+}
+
+#[tokio::test]
 async fn parameters_that_do_not_fit_fail_and_change_nothing() {
     let mut fixture = Fixture::new(1).await;
     fixture.result(sql("create table t (a int)")).await;
@@ -120,12 +188,25 @@ async fn parameters_that_do_not_fit_fail_and_change_nothing() {
     let insert_and_delete = "insert into t values ($1); delete from t";
     let two_inserts = "insert into t values (1); insert into t values (2)";
     for (text, params, code) in [
-        (insert, r#"["1", "2"]"#, "42601"),
-        (insert, "[]", "42601"),
+        (insert, r#"["1", "2"]"#, "PARAMS_INVALID"),
+        (insert, "[]", "PARAMS_INVALID"),
+        ("select 1", r#"["1"]"#, "PARAMS_INVALID"),
+        ("select $1::int", r#"["1", "2"]"#, "PARAMS_INVALID"),
+        ("select $2::int", r#"["1"]"#, "42P18"),
         (insert, r#"["x"]"#, "22P02"),
         (insert_and_delete, r#"["1"]"#, "42601"),
         (two_inserts, "[]", "42601"),
-        ("vacuum t", "[]", "42601"),
+        ("vacuum t", r#"["1"]"#, "PARAMS_INVALID"),
+        (
+            "create table u (a int default $1)",
+            r#"["1"]"#,
+            "PARAMS_INVALID",
+        ),
+        (
+            "do $$ begin perform 1; end $$",
+            r#"["1"]"#,
+            "PARAMS_INVALID",
+        ),
         (insert, "{}", "PARAMS_INVALID"),
         ("select $1", r#"["\u0000"]"#, "BODY_NUL"),
     ] {

@@ -1,7 +1,9 @@
 //! A server in the process of the tests, in a thread and a runtime of its own, on a port of its
 //! own. It takes no part in what the server is asked: [`super::server::Server`] does.
 
-use rallypoint::server::{Config, DEFAULT_LEASE, DEFAULT_SHUTDOWN_GRACE, Target, serve};
+use rallypoint::server::{
+    Config, DEFAULT_LEASE, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE, Target, serve,
+};
 use std::{
     net::{SocketAddr, TcpListener},
     thread,
@@ -67,6 +69,7 @@ pub(crate) fn config(database: String, targets: Vec<Target>) -> Config {
         peer: None,
         lease: DEFAULT_LEASE,
         shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
+        session_idle: DEFAULT_SESSION_IDLE,
         trusted_namespace_metadata: false,
         limits: Default::default(),
         allow_unsafe_database: true,

@@ -71,6 +71,20 @@ impl Standalone {
         pid.unwrap_or(0)
     }
 
+    /// The most memory that its process has used so far.
+    pub(crate) fn peak_mib(&self) -> u64 {
+        let pid = self.process.pid().expect("it runs");
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("Linux");
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = peak.and_then(|peak| peak.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        kib.expect("a number") >> 10
+    }
+
+    /// What it has logged so far.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).expect("a log file")
+    }
+
     fn is_ready(&mut self) -> bool {
         if self.url.is_empty() {
             self.url = self.url_from_log().unwrap_or_default();

@@ -2,12 +2,12 @@
 
 use crate::{fixtures::POISON, rng::Rng};
 use rallypoint::core::{
-    Delivery, LateOrder, OnFailure, ReleaseMode, RetryPolicy, Settings, SettingsField, TaskOptions,
-    Update, Verb,
+    Delivery, LateOrder, OnFailure, ReleaseMode, RetryPolicy, SessionReset, Settings,
+    SettingsField, TaskOptions, Update, Verb,
 };
 use std::{sync::Arc, time::Duration};
 
-const FIELDS: [SettingsField; 9] = [
+const FIELDS: [SettingsField; 10] = [
     SettingsField::DisplayName,
     SettingsField::MaxParallelism,
     SettingsField::Weight,
@@ -16,6 +16,7 @@ const FIELDS: [SettingsField; 9] = [
     SettingsField::DefaultOptions,
     SettingsField::IdleTimeout,
     SettingsField::OnAbandon,
+    SettingsField::SessionReset,
     SettingsField::Labels,
 ];
 
@@ -32,6 +33,7 @@ pub(super) fn settings(poisoned: bool, rng: &mut Rng) -> Arc<Settings> {
         weight: *rng.one_of(&[1.0, 1.0, 3.0]),
         on_failure: *rng.one_of(&[OnFailure::Continue, OnFailure::Halt, OnFailure::CancelRest]),
         late_order: *rng.one_of(&[LateOrder::Reject, LateOrder::Join]),
+        session_reset: *rng.one_of(&[SessionReset::Task, SessionReset::Scheduler]),
         on_abandon: *rng.one_of(&[ReleaseMode::Finish, ReleaseMode::Cancel]),
         default_options: if rng.percent(30) {
             default_options(rng)

@@ -55,6 +55,10 @@ impl Scheduler {
         );
         let one = assignment.count == 1 || assignment.spec.work == Work::Noop;
         assert!(one, "{name} starts with others in one session");
+        assert_eq!(
+            self.settings.session_reset, assignment.session_reset,
+            "{name}: when its session is cleaned"
+        );
     }
 
     fn may_start(&self, at: Time, seq: Seq, assignment: &Assignment) {

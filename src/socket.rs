@@ -1,5 +1,5 @@
-//! What every connection of callers and replicas has in common, accepted or dialled: no delay of
-//! small writes, and keep-alive, so that one whose other side has vanished ends by itself.
+//! What every connection over TCP has in common, accepted or dialled: no delay of small writes, and
+//! keep-alive, so that one whose other side has vanished ends by itself.
 
 use socket2::{SockRef, TcpKeepalive};
 use std::time::Duration;
@@ -12,7 +12,7 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
 
 /// Sets the options of a new connection. One that cannot have them works all the same.
-pub(super) fn configure(stream: &TcpStream) {
+pub(crate) fn configure(stream: &TcpStream) {
     let keepalive = TcpKeepalive::new()
         .with_time(KEEPALIVE_TIME)
         .with_interval(KEEPALIVE_INTERVAL)

@@ -1,0 +1,121 @@
+//! What a server answers to the text of a task, message by message: the result, or what went wrong.
+//! Pure.
+//!
+//! Memory is bounded, however much is returned. Whether a transaction was left open is what the
+//! server says at the end, never what the text looks like.
+
+use super::{
+    error::{Failure, error},
+    rows::Rows,
+};
+use crate::{
+    core::TaskResult,
+    executor::driver::{Frame, Report},
+};
+use postgres_protocol::message::backend::{
+    DATA_ROW_TAG, ErrorResponseBody, Message, ReadyForQueryBody,
+};
+
+/// An answer that is being read.
+pub(crate) struct Answer {
+    rows: Rows,
+    failed: Option<Failure>,
+    /// The statement has been parsed, and the values of its parameters are not taken yet.
+    binding: bool,
+}
+
+/// What a session is left in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Everything is committed or undone.
+    Nothing,
+    /// A transaction, which may have failed.
+    Transaction,
+}
+
+impl Answer {
+    pub(crate) fn new(max_rows: u32) -> Self {
+        Answer {
+            rows: Rows::new(max_rows),
+            failed: None,
+            binding: false,
+        }
+    }
+
+    /// Takes the next message. `Some`: it was the last one. An error ends the session.
+    pub(crate) fn take(&mut self, frame: Frame) -> Result<Option<Left>, Failure> {
+        let message = match frame {
+            Frame::Message(message) => message,
+            Frame::Oversized(DATA_ROW_TAG) => {
+                self.rows.omit();
+                return Ok(None);
+            }
+            Frame::Oversized(_) => return Ok(None),
+        };
+        match message {
+            Message::RowDescription(columns) => self.rows.begin(columns.fields()),
+            Message::DataRow(row) => self.rows.add(&row),
+            Message::CommandComplete(done) => self.rows.end(done.tag().unwrap_or_default()),
+            Message::EmptyQueryResponse => self.rows.end(""),
+            Message::ErrorResponse(body) => self.fail(&body)?,
+            Message::ParseComplete => self.binding = true,
+            Message::BindComplete => self.binding = false,
+            Message::ReadyForQuery(ready) => return Ok(Some(left(&ready))),
+            Message::NoticeResponse(_)
+            | Message::NoData
+            | Message::NotificationResponse(_)
+            | Message::ParameterStatus(_) => {}
+            Message::CopyInResponse(_) | Message::CopyOutResponse(_) => {
+                return Err(Failure::Confused(error(
+                    "PROTOCOL",
+                    "a task cannot COPY to or from the client: \
+                     use COPY with a file of the server, INSERT or SELECT"
+                        .into(),
+                )));
+            }
+            _ => {
+                let message = "the target answered with what was not asked for";
+                return Err(Failure::Confused(error("PROTOCOL", message.into())));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What it comes to.
+    pub(crate) fn into_result(self) -> Result<TaskResult, Failure> {
+        match self.failed {
+            Some(failure) => Err(failure),
+            None => Ok(self.rows.into_result()),
+        }
+    }
+
+    fn fail(&mut self, body: &ErrorResponseBody) -> Result<(), Failure> {
+        let report = Report::of(body.fields());
+        if report.is_fatal() {
+            return Err(Failure::Ended(report.into()));
+        }
+        let failure = match self.binding && report.code == "08P01" {
+            true => params_invalid(&report),
+            false => Failure::Reported(report.into()),
+        };
+        self.failed.get_or_insert(failure);
+        Ok(())
+    }
+}
+
+/// Too many or too few: an error of the protocol to the server, and of the caller to us.
+fn params_invalid(report: &Report) -> Failure {
+    let message = format!(
+        "{}: give one parameter for each of $1, $2, … in the text; \
+         only SELECT, INSERT, UPDATE, DELETE, MERGE, VALUES and CALL take any",
+        report.message
+    );
+    Failure::refused("PARAMS_INVALID", message)
+}
+
+fn left(ready: &ReadyForQueryBody) -> Left {
+    match ready.status() {
+        b'I' => Left::Nothing,
+        _ => Left::Transaction,
+    }
+}
