@@ -80,6 +80,17 @@ impl Environment {
         self.postgres.target_url()
     }
 
+    /// The socket on which Postgres listens.
+    pub(crate) fn socket(&self) -> String {
+        let socket = self.postgres.socket_dir().join(".s.PGSQL.5432");
+        socket.to_string_lossy().into_owned()
+    }
+
+    /// How `role` connects to `database`.
+    pub(crate) fn options(&self, database: &str, role: &str) -> PgConnectOptions {
+        self.postgres.options_for(database, role)
+    }
+
     /// The journal in `database`.
     pub(crate) async fn journal(&self, database: &str) -> Result<Journal> {
         let options = PgConnectOptions::from_str(database)?;

@@ -51,32 +51,35 @@ pub(crate) async fn drive(
     per_call: u64,
     callers: u64,
 ) -> Result<Duration> {
-    Ok(drive_named(address, total, per_call, callers).await?.1)
+    // Built before the clock starts, as the rows of the baseline are.
+    let calls = calls(total, per_call, task);
+    drive_calls(address, SchedulerSettings::default(), calls, callers).await
 }
 
-/// The same; also returns the handle of the scheduler.
-pub(crate) async fn drive_named(
+/// `total` tasks, `per_call` a call.
+pub(crate) fn calls(total: u64, per_call: u64, task: impl Fn(u64) -> Task) -> Vec<Vec<Task>> {
+    (0..total.div_ceil(per_call))
+        .map(|call| {
+            (call * per_call..((call + 1) * per_call).min(total))
+                .map(&task)
+                .collect()
+        })
+        .collect()
+}
+
+/// Makes these calls to a new scheduler from `callers` callers, and waits for every AsyncDone.
+pub(crate) async fn drive_calls(
     address: &str,
-    total: u64,
-    per_call: u64,
+    settings: SchedulerSettings,
+    calls: Vec<Vec<Task>>,
     callers: u64,
-) -> Result<(String, Duration)> {
-    let scheduler = Client::connect(address)
-        .await?
-        .open(SchedulerSettings::default())
-        .await?;
+) -> Result<Duration> {
+    let total: u64 = calls.iter().map(|tasks| tasks.len() as u64).sum();
+    let scheduler = Client::connect(address).await?.open(settings).await?;
     let mut stream = scheduler
         .synchronize(0, Some(until::Kind::Forever(api::Unit {})))
         .await?;
     let window = Arc::new(Semaphore::new(WINDOW as usize));
-    // Built before the clock starts, as the rows of the baseline are.
-    let calls: Vec<Vec<Task>> = (0..total.div_ceil(per_call))
-        .map(|call| {
-            (call * per_call..((call + 1) * per_call).min(total))
-                .map(task)
-                .collect()
-        })
-        .collect();
     let calls = Arc::new(Mutex::new(calls.into_iter()));
     let start = Instant::now();
     let mut submitting = JoinSet::new();
@@ -108,7 +111,7 @@ pub(crate) async fn drive_named(
         "{} of {total} tasks are done",
         stream.cursor()
     );
-    Ok((scheduler.handle().to_owned(), took))
+    Ok(took)
 }
 
 fn next_call(calls: &Mutex<vec::IntoIter<Vec<Task>>>) -> Option<Vec<Task>> {

@@ -28,6 +28,7 @@ mod results;
 mod schedulers;
 mod series;
 mod snapshot;
+mod sql;
 mod stall;
 mod streams;
 mod takeover;
@@ -89,6 +90,9 @@ enum Name {
     Unary,
     /// One task at a time, against two single-row commits and one gRPC round trip
     Latency,
+    /// SQL tasks end to end, 100 a call, against the bytes that the executor sends for them on as
+    /// many connections without a service
+    Sql,
     /// New tasks while up to 10 million wait in another scheduler, against an empty server; and the
     /// memory they take
     Backlog,
@@ -183,6 +187,7 @@ impl Bench {
             Name::Throughput => throughput::run(count(600_000), runs).await?.into(),
             Name::Unary => unary::run(count(100_000), runs).await?.into(),
             Name::Latency => latency::run(count(3_000), runs).await?.into(),
+            Name::Sql => sql::run(count(40_000), runs).await?.into(),
             Name::Backlog => backlog::run(count(200_000), most(10_000_000), runs).await?,
             Name::Schedulers => schedulers::run(count(200_000), most(100_000), runs).await?,
             Name::Orders => orders::run(count(100_000), runs).await?.into(),
