@@ -6,9 +6,9 @@
 //! acknowledged as durable. The executor decides nothing: what follows from a completion is the
 //! core's business. Text and results of tasks are never logged.
 
+mod completions;
 mod config;
-#[doc(hidden)]
-pub mod driver;
+mod driver;
 mod outbox;
 pub(crate) mod sql;
 mod status;
@@ -16,20 +16,21 @@ mod status;
 pub use config::{ExecutorConfig, TargetConfig};
 pub use driver::Login;
 pub use outbox::Outbox;
-pub use sql::register::{Session, SessionNote};
+pub use sql::{
+    register::{Session, SessionNote},
+    statement::request,
+};
 pub use status::{ExecutionRow, TargetStatus};
 
 use crate::{
     clock::Clock,
-    core::{
-        Assignment, Completion, Epoch, Handle, Report, Running, Seq, SessionReset, ShardId,
-        TaskError, TaskId, Time, Work,
-    },
+    core::{Assignment, Epoch, Report, Running, Work},
     executor_protocol::{Body, Dispatch, HeldAssignment, Link, Snapshot, Token},
 };
-use bytes::{Bytes, BytesMut};
+use completions::Completions;
 use outbox::shared::SharedOutbox;
 use sql::{
+    attempt::Attempted,
     register::Register,
     target::{Slot, Target},
 };
@@ -66,6 +67,7 @@ struct Inner {
     register: Register,
     outbox: Arc<SharedOutbox>,
     clock: Clock,
+    completions: Completions,
     running: Mutex<HashMap<Token, CancellationToken>>,
     closing: AtomicBool,
     attempts: TaskTracker,
@@ -100,6 +102,7 @@ impl Executor {
             targets,
             register,
             outbox,
+            completions: Completions::new(config.clock.clone(), &config.replica),
             clock: config.clock,
             running: Mutex::default(),
             closing: AtomicBool::new(false),
@@ -161,7 +164,12 @@ impl Executor {
                 Some((target, slot)) => self.run(Arc::clone(target), slot, token, assignment, body),
                 None => self.0.outbox.complete(
                     token,
-                    self.completed(&assignment, Report::NotStarted, running.since, 0, 0),
+                    self.0.completions.of(
+                        &assignment,
+                        running.since,
+                        0,
+                        Attempted::without_session(Report::NotStarted),
+                    ),
                 ),
             }
         }
@@ -290,45 +298,28 @@ impl Executor {
             target.begin(number, &assignment, started);
             let attempt =
                 sql::attempt::run(Arc::clone(&target), slot, assignment.clone(), body, stop);
-            let (slot, report, pid) = match tokio::spawn(attempt).await {
+            let (slot, attempted) = match tokio::spawn(attempt).await {
                 Ok(ended) => ended,
-                Err(_) => target.replace_slot(number, panicked()).await,
+                Err(_) => {
+                    let (slot, backend_pid) = target.replace_slot(number).await;
+                    let attempted = Attempted {
+                        backend_pid,
+                        ..Attempted::without_session(completions::panicked())
+                    };
+                    (slot, attempted)
+                }
             };
             target.put_slot(slot);
             this.running().remove(&token);
             this.0.outbox.complete(
                 token,
-                this.completed(&assignment, report, started, number, pid),
+                this.0
+                    .completions
+                    .of(&assignment, started, number, attempted),
             );
         };
         // Not on the thread of the caller, which has better things to do.
         self.0.attempts.spawn_on(running, &self.0.runtime);
-    }
-
-    fn completed(
-        &self,
-        assignment: &Assignment,
-        report: Report,
-        started: Time,
-        slot: u32,
-        backend_pid: i32,
-    ) -> Completion {
-        let Assignment {
-            handle,
-            first,
-            attempt,
-            ..
-        } = *assignment;
-        Completion {
-            handle,
-            first,
-            attempt,
-            report,
-            started,
-            ended: self.0.clock.now(),
-            slot,
-            backend_pid,
-        }
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<Token, CancellationToken>> {
@@ -343,31 +334,5 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.end.cancel();
         self.outbox.finish();
-    }
-}
-
-/// The bytes that are sent for a task with this text, for a measurement of what they cost alone.
-pub fn request(text: &str, reset: SessionReset) -> Option<BytesMut> {
-    let body = Body {
-        payload: Bytes::copy_from_slice(text.as_bytes()),
-        params: None,
-    };
-    let task = TaskId {
-        handle: Handle::new(ShardId(0), 0, [0; 10]),
-        seq: Seq(1),
-    };
-    let mut bytes = BytesMut::new();
-    sql::statement::put(&body, task, reset, &mut bytes).ok()?;
-    Some(bytes)
-}
-
-fn panicked() -> Report {
-    let error = TaskError {
-        code: "INTERNAL".into(),
-        message: "the executor failed while it ran this task".into(),
-    };
-    Report::Failed {
-        error: Arc::new(error),
-        transient: true,
     }
 }

@@ -72,6 +72,7 @@ async fn run(
     let clock = Clock::new();
     let executor = Executor::start(ExecutorConfig {
         targets: config::target_configs(&targets)?,
+        replica: replica.name.clone(),
         clock: clock.clone(),
         sessions: Some(session_notes::spawn(sessions.clone())),
         cancel_grace: CANCEL_GRACE,

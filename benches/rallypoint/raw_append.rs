@@ -126,6 +126,7 @@ fn completion(handle: Handle, at: Time, from: u64, count: u64, per_call: u64) ->
         ended: Time(at.0 + from as i64),
         slot: 0,
         backend_pid: 0,
+        diagnostics: Default::default(),
         error: None,
         result: None,
     });

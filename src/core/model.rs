@@ -1,6 +1,7 @@
 //! The nouns of the rules: ids, times, tasks, settings, limits, completions, retries. Values only.
 
 pub(crate) mod completion;
+pub mod diagnostics;
 pub(crate) mod ids;
 pub mod limits;
 pub(crate) mod retry;

@@ -4,6 +4,7 @@ use super::{
     Attempt, DoneNo, Halt, Handle, Namespace, Order, Outcome, SchedulerImage, Seq, TaskError,
     TaskResult, TaskState, Time, Work, model::limits::Limit,
 };
+use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
 
 /// The answer to a command, released when everything it rests on is durable.
@@ -187,6 +188,8 @@ pub struct Done {
     pub slot: u32,
     /// Which backend; 0: none.
     pub backend_pid: i32,
+    /// What else is known of the last attempt: [`super::model::diagnostics::Diagnostics`] as JSON.
+    pub diagnostics: Bytes,
     /// Why, unless succeeded.
     pub error: Option<Arc<TaskError>>,
     /// What came back.

@@ -9,6 +9,8 @@ use tokio::sync::mpsc;
 pub struct ExecutorConfig {
     /// Where SQL tasks run.
     pub targets: Vec<TargetConfig>,
+    /// Name of the replica it is part of.
+    pub replica: Arc<str>,
     /// Database time.
     pub clock: Clock,
     /// Who keeps the register of sessions; `None`: nobody does.

@@ -191,6 +191,7 @@ mod tests {
                 ended: Time(0),
                 slot: 0,
                 backend_pid: 0,
+                diagnostics: Default::default(),
             };
             outbox.complete(token, completion);
         }

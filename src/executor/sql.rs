@@ -6,6 +6,7 @@ pub(crate) mod answer;
 pub(crate) mod attempt;
 pub(crate) mod backend_control;
 pub(crate) mod error;
+pub(crate) mod notices;
 pub(crate) mod obstacle;
 pub(crate) mod register;
 pub(crate) mod rows;

@@ -21,6 +21,7 @@ use crate::{
     },
 };
 use assignments::Given;
+use bytes::Bytes;
 use member::Member;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::{
@@ -193,6 +194,7 @@ impl Pool {
             ended: self.now,
             slot: 0,
             backend_pid: 0,
+            diagnostics: Bytes::new(),
         });
     }
 

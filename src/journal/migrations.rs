@@ -38,6 +38,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "labels",
         include_str!("../../migrations/0006_labels.sql"),
     ),
+    (
+        7,
+        "diagnostics",
+        include_str!("../../migrations/0007_diagnostics.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -165,7 +170,8 @@ mod tests {
                 "20fbc2503250174f",
                 "a3b1b58a16abd63d",
                 "a597d5dc8438ba27",
-                "c97d1b3bbce301fe"
+                "c97d1b3bbce301fe",
+                "f4fff05b0ace5437"
             ]
         );
     }

@@ -2,6 +2,7 @@
 //! its scheduler.
 
 use crate::harness::{
+    postgres::{connect, value},
     server::{Server, Setup},
     work::{Work, sleep, sql},
 };
@@ -94,6 +95,52 @@ async fn sql_that_litters_its_session_leaves_nothing_to_the_next_task() {
                   set work_mem = '64kB'; listen x; prepare p as select 1; select pg_advisory_lock(7); set role app";
     let done = beside_neighbours(sql(litter)).await;
     assert_eq!(done.outcome(), Outcome::Succeeded, "{done:?}");
+}
+
+#[tokio::test]
+async fn what_a_task_says_comes_back_with_its_outcome_and_stands_in_the_log() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let texts = [
+        "do $$ begin raise notice 'half way'; raise warning 'almost' using hint = 'wait'; end $$",
+        "create table u (a int constraint only_one unique);
+            insert into u values (1); insert into u values (1)",
+        "select * from nowhere",
+        "do $$ begin raise notice 'so far'; raise 'no' using detail = 'why', hint = 'how'; end $$",
+    ];
+    scheduler.submit(texts.map(|text| sql(text).order(1))).await;
+    let mut done = scheduler.all_done().await;
+    done.sort_by_key(|done| done.seq);
+    for done in &done {
+        assert_eq!((done.replica.as_str(), done.slot > 0), ("test", true));
+        assert!(done.backend_pid > 0, "{done:?}");
+    }
+    assert_eq!(
+        done[0].notices,
+        "NOTICE: half way\nWARNING: almost\nHINT: wait\n"
+    );
+    let error = |at: usize| done[at].error.clone().expect("an error");
+    assert_eq!(error(1).constraint, "only_one");
+    assert_eq!(error(1).detail, "Key (a)=(1) already exists.");
+    assert_eq!(
+        (error(2).code.as_str(), error(2).position),
+        ("42P01", Some(15))
+    );
+    assert_eq!(
+        (error(3).detail.as_str(), error(3).hint.as_str()),
+        ("why", "how")
+    );
+    assert!(error(3).context.contains("RAISE"), "{:?}", error(3));
+    assert_eq!(done[3].notices, "NOTICE: so far\n");
+    let query = "select string_agg(concat_ws('|', replica, slot > 0, backend_pid > 0, notices,
+            diagnostics ->> 'constraint'), ';' order by seq)
+        from execution_log";
+    let logged = value(&mut connect(&server.journal).await, query).await;
+    assert_eq!(
+        logged,
+        "test|t|t|NOTICE: half way\nWARNING: almost\nHINT: wait\n;test|t|t|only_one;\
+         test|t|t;test|t|t|NOTICE: so far\n"
+    );
 }
 
 #[tokio::test]

@@ -140,6 +140,7 @@ impl Contention<'_> {
             ended,
             slot: 1,
             backend_pid: 1,
+            diagnostics: Default::default(),
         }]));
         true
     }

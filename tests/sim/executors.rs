@@ -327,6 +327,7 @@ fn completion(assignment: &Assignment, report: Report, started: Time, ended: Tim
         ended,
         slot,
         backend_pid: 1,
+        diagnostics: Default::default(),
     }
 }
 

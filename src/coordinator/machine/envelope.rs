@@ -1,7 +1,7 @@
 //! Commands on their way through the loop: their weight, which of them outlive a core, and how they
 //! are isolated when Postgres rejects their batch.
 
-use crate::core::{Command, Ticket, Verb};
+use crate::core::{Command, Completion, Ticket, Verb};
 
 /// A command, and who waits for its reply.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ pub(super) fn bytes(command: &Command) -> usize {
         } => {
             submit.bodies.bytes.len() + submit.params.bytes.len() + submit.bodies.len() * TASK_BYTES
         }
-        Command::Completed(completions) => completions.iter().map(|c| c.report.bytes()).sum(),
+        Command::Completed(completions) => completions.iter().map(Completion::bytes).sum(),
         _ => 0,
     }
 }

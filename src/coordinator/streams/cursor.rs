@@ -326,6 +326,7 @@ fn size(done: &Done) -> usize {
         .as_ref()
         .map_or(0, |result| result.rows_json.len());
     EVENT_BYTES
+        + done.diagnostics.len()
         + error
         + if result > EVENT_RESULT_BYTES {
             0

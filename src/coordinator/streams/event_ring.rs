@@ -81,6 +81,7 @@ fn size(record: &CompletionRecord) -> usize {
             .as_ref()
             .map_or(0, |error| error.code.len() + error.message.len());
         error
+            + done.diagnostics.len()
             + done
                 .result
                 .as_ref()
@@ -133,6 +134,7 @@ pub(super) mod fixtures {
             ended: Time(0),
             slot: 0,
             backend_pid: 0,
+            diagnostics: Default::default(),
             error: None,
             result: None,
         };

@@ -2,6 +2,7 @@
 //! the core to judge.
 
 use crate::core::{Attempt, Handle, Seq, TaskError, TaskResult, Time};
+use bytes::Bytes;
 use std::sync::Arc;
 
 /// What became of an assignment.
@@ -23,6 +24,8 @@ pub struct Completion {
     pub slot: u32,
     /// Which backend of the target; 0: none.
     pub backend_pid: i32,
+    /// What else is known of it: [`super::diagnostics::Diagnostics`] as JSON.
+    pub diagnostics: Bytes,
 }
 
 /// How an attempt ended.
@@ -45,18 +48,17 @@ pub enum Report {
     NotStarted,
 }
 
-impl Report {
+impl Completion {
     /// Bytes a caller or target put into it.
     pub fn bytes(&self) -> usize {
-        match self {
+        let report = match &self.report {
             Report::Succeeded(Some(result)) => result.rows_json.len(),
             Report::Failed { error, .. } | Report::TimedOut(error) => error.message.len(),
             Report::Succeeded(None) | Report::Stopped | Report::NotStarted => 0,
-        }
+        };
+        report + self.diagnostics.len()
     }
-}
 
-impl Completion {
     /// Of work without a session, which ends when it is handed out and is never reported again.
     pub fn is_sessionless(&self) -> bool {
         self.slot == 0 && matches!(self.report, Report::Succeeded(None))
@@ -79,6 +81,7 @@ impl Completion {
                 error,
                 transient: false,
             },
+            diagnostics: Bytes::new(),
             ..self
         })
     }

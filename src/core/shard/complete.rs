@@ -45,6 +45,7 @@ impl Shard {
                     ended,
                     slot: completion.slot,
                     backend_pid: completion.backend_pid,
+                    diagnostics: completion.diagnostics.clone(),
                     error,
                     result,
                 };

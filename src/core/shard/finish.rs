@@ -7,6 +7,7 @@ use crate::core::{
     Shard, TaskError, TaskResult, Time, Turn,
     scheduler::{Scheduler, queue::span::Span},
 };
+use bytes::Bytes;
 use std::sync::Arc;
 
 /// How tasks ended.
@@ -18,6 +19,7 @@ pub(crate) struct Ending {
     pub ended: Time,
     pub slot: u32,
     pub backend_pid: i32,
+    pub diagnostics: Bytes,
     pub error: Option<Arc<TaskError>>,
     pub result: Option<Arc<TaskResult>>,
 }
@@ -42,6 +44,7 @@ impl Ending {
             ended: now,
             slot: 0,
             backend_pid: 0,
+            diagnostics: Bytes::new(),
             error: Some(Arc::new(error)),
             result: None,
         }
@@ -58,6 +61,7 @@ impl Ending {
             ended: self.ended,
             slot: self.slot,
             backend_pid: self.backend_pid,
+            diagnostics: self.diagnostics,
             error: self.error,
             result: self.result,
         }

@@ -239,6 +239,7 @@ impl World {
             ended,
             slot: 1,
             backend_pid: 7,
+            diagnostics: Default::default(),
         }
     }
 

@@ -6,10 +6,11 @@
 
 use super::{
     error::{Failure, error},
+    notices::Notices,
     rows::Rows,
 };
 use crate::{
-    core::TaskResult,
+    core::{TaskResult, model::diagnostics::Diagnostics},
     executor::driver::{Frame, Report},
 };
 use postgres_protocol::message::backend::{
@@ -19,9 +20,18 @@ use postgres_protocol::message::backend::{
 /// An answer that is being read.
 pub(crate) struct Answer {
     rows: Rows,
+    notices: Notices,
+    /// What the first error says besides.
+    said: Diagnostics,
     failed: Option<Failure>,
     /// The statement has been parsed, and the values of its parameters are not taken yet.
     binding: bool,
+}
+
+/// An answer that has been read.
+pub(crate) struct Answered {
+    pub(crate) result: Result<TaskResult, Failure>,
+    pub(crate) said: Diagnostics,
 }
 
 /// What a session is left in.
@@ -37,6 +47,8 @@ impl Answer {
     pub(crate) fn new(max_rows: u32) -> Self {
         Answer {
             rows: Rows::new(max_rows),
+            notices: Notices::default(),
+            said: Diagnostics::default(),
             failed: None,
             binding: false,
         }
@@ -61,10 +73,8 @@ impl Answer {
             Message::ParseComplete => self.binding = true,
             Message::BindComplete => self.binding = false,
             Message::ReadyForQuery(ready) => return Ok(Some(left(&ready))),
-            Message::NoticeResponse(_)
-            | Message::NoData
-            | Message::NotificationResponse(_)
-            | Message::ParameterStatus(_) => {}
+            Message::NoticeResponse(body) => self.notices.add(&Report::of(body.fields())),
+            Message::NoData | Message::NotificationResponse(_) | Message::ParameterStatus(_) => {}
             Message::CopyInResponse(_) | Message::CopyOutResponse(_) => {
                 return Err(Failure::Confused(error(
                     "PROTOCOL",
@@ -81,16 +91,24 @@ impl Answer {
         Ok(None)
     }
 
-    /// What it comes to.
-    pub(crate) fn into_result(self) -> Result<TaskResult, Failure> {
-        match self.failed {
-            Some(failure) => Err(failure),
-            None => Ok(self.rows.into_result()),
-        }
+    /// What it comes to, and what was said besides. `read`: whether it could be read to its end.
+    pub(crate) fn finish(self, read: Result<(), Failure>) -> Answered {
+        let result = match (read, self.failed) {
+            (Err(failure), _) | (Ok(()), Some(failure)) => Err(failure),
+            (Ok(()), None) => Ok(self.rows.into_result()),
+        };
+        let said = Diagnostics {
+            notices: self.notices.into_text(),
+            ..self.said
+        };
+        Answered { result, said }
     }
 
     fn fail(&mut self, body: &ErrorResponseBody) -> Result<(), Failure> {
         let report = Report::of(body.fields());
+        if self.failed.is_none() {
+            self.said = said(&report);
+        }
         if report.is_fatal() {
             return Err(Failure::Ended(report.into()));
         }
@@ -100,6 +118,25 @@ impl Answer {
         };
         self.failed.get_or_insert(failure);
         Ok(())
+    }
+}
+
+fn said(report: &Report) -> Diagnostics {
+    let Report {
+        detail,
+        hint,
+        context,
+        constraint,
+        position,
+        ..
+    } = report.clone();
+    Diagnostics {
+        detail,
+        hint,
+        context,
+        constraint,
+        position,
+        ..Diagnostics::default()
     }
 }
 

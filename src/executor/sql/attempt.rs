@@ -6,12 +6,16 @@
 //! is never used again, since a cancel may still be under way.
 
 use super::{
+    answer::Answered,
     error::{Failure, error},
     register::Session,
     target::{Slot, Target},
 };
 use crate::{
-    core::{Assignment, Report, TaskError, TaskId, TaskResult, TimeLimit},
+    core::{
+        Assignment, Report, TaskError, TaskId, TaskResult, TimeLimit,
+        model::diagnostics::Diagnostics,
+    },
     executor_protocol::Body,
 };
 use std::{future, sync::Arc, time::Duration};
@@ -29,24 +33,43 @@ enum Interruption {
 
 /// How the text ended.
 enum Ended {
-    Returned(Result<TaskResult, Failure>),
+    Returned(Answered),
     /// The text did not return, but its backend is gone.
     Gone,
 }
 
-/// Runs an assignment; returns the slot, the report and the process id of the backend (0: none).
+/// What became of an assignment.
+pub(crate) struct Attempted {
+    pub(crate) report: Report,
+    /// Process id of the backend; 0: none.
+    pub(crate) backend_pid: i32,
+    pub(crate) said: Diagnostics,
+}
+
+impl Attempted {
+    /// No session has run it.
+    pub(crate) fn without_session(report: Report) -> Self {
+        Attempted {
+            report,
+            backend_pid: 0,
+            said: Diagnostics::default(),
+        }
+    }
+}
+
+/// Runs an assignment.
 pub(crate) async fn run(
     target: Arc<Target>,
     mut slot: Slot,
     assignment: Assignment,
     body: Body,
     stop: CancellationToken,
-) -> (Slot, Report, i32) {
+) -> (Slot, Attempted) {
     if let Some(report) = open(&target, &mut slot, &assignment, &stop).await {
-        return (slot, report, 0);
+        return (slot, Attempted::without_session(report));
     }
     let Some(live) = slot.live.as_mut() else {
-        return (slot, Report::NotStarted, 0);
+        return (slot, Attempted::without_session(Report::NotStarted));
     };
     let session = live.session.clone();
     let task = TaskId {
@@ -59,8 +82,14 @@ pub(crate) async fn run(
         let limit = limit(&target, &assignment);
         watch(&target, &session, text, limit, stop).await
     };
-    let report = settle(&target, &mut slot, ended, interruption).await;
-    (slot, report, session.pid)
+    let (report, said) = settle(&target, &mut slot, ended, interruption).await;
+    let backend_pid = session.pid;
+    let attempted = Attempted {
+        report,
+        backend_pid,
+        said,
+    };
+    (slot, attempted)
 }
 
 /// Gives the slot a session. `Some`: it has none, and that is what is to be reported.
@@ -89,21 +118,21 @@ async fn open(
 async fn watch(
     target: &Target,
     session: &Session,
-    text: impl Future<Output = Result<TaskResult, Failure>>,
+    text: impl Future<Output = Answered>,
     limit: Option<(Instant, TaskError)>,
     stop: CancellationToken,
 ) -> (Ended, Option<Interruption>) {
     tokio::pin!(text);
     let interruption = tokio::select! {
         biased;
-        result = &mut text => return (Ended::Returned(result), None),
+        answered = &mut text => return (Ended::Returned(answered), None),
         () = stop.cancelled() => Interruption::Stop,
         error = passed(limit) => Interruption::Limit(error),
         () = target.admin.vanished(session) => return (Ended::Gone, None),
     };
     tokio::select! {
         biased;
-        result = &mut text => (Ended::Returned(result), Some(interruption)),
+        answered = &mut text => (Ended::Returned(answered), Some(interruption)),
         () = target.admin.interrupt(session, target.cancel_grace()) => (Ended::Gone, Some(interruption)),
     }
 }
@@ -115,16 +144,19 @@ async fn settle(
     slot: &mut Slot,
     ended: Ended,
     interruption: Option<Interruption>,
-) -> Report {
+) -> (Report, Diagnostics) {
     let Some(mut live) = slot.live.take() else {
-        return Report::NotStarted;
+        return (Report::NotStarted, Diagnostics::default());
     };
-    let mut result = match ended {
-        Ended::Returned(result) => result,
-        Ended::Gone => Err(Failure::Gone(error(
-            "CONNECTION_LOST",
-            "the backend is gone".into(),
-        ))),
+    let Answered { mut result, said } = match ended {
+        Ended::Returned(answered) => answered,
+        Ended::Gone => Answered {
+            result: Err(Failure::Gone(error(
+                "CONNECTION_LOST",
+                "the backend is gone".into(),
+            ))),
+            said: Diagnostics::default(),
+        },
     };
     let mut usable = false;
     if matches!(
@@ -151,7 +183,7 @@ async fn settle(
         }
         target.forget(session);
     }
-    report(result, interruption)
+    (report(result, interruption), said)
 }
 
 /// A success that was faster than the interruption is a success; an error after one is its

@@ -6,14 +6,14 @@
 //! looks like says nothing.
 
 use super::{
-    answer::{Answer, Left},
+    answer::{Answer, Answered, Left},
     error::Failure,
     obstacle,
     register::{Register, Session, Unregistered},
     statement::{self, CLEAN},
 };
 use crate::{
-    core::{Handle, SessionReset, TaskId, TaskResult, Time},
+    core::{Handle, SessionReset, TaskId, Time},
     executor::driver::{Connection, Error, Login, within},
     executor_protocol::Body,
 };
@@ -103,7 +103,19 @@ impl Live {
         task: TaskId,
         max_rows: u32,
         reset: SessionReset,
-    ) -> Result<TaskResult, Failure> {
+    ) -> Answered {
+        let mut answer = Answer::new(max_rows);
+        let read = self.read(&mut answer, body, task, reset).await;
+        answer.finish(read)
+    }
+
+    async fn read(
+        &mut self,
+        answer: &mut Answer,
+        body: &Body,
+        task: TaskId,
+        reset: SessionReset,
+    ) -> Result<(), Failure> {
         let out = self.connection.out();
         if let Err(refused) = statement::put(body, task, reset, out) {
             out.clear();
@@ -112,11 +124,10 @@ impl Live {
         self.cleaning = reset == SessionReset::Task;
         self.used_by = Some(task.handle);
         self.connection.send().await?;
-        let mut answer = Answer::new(max_rows);
         loop {
             if let Some(left) = answer.take(self.connection.receive().await?)? {
                 self.left = left;
-                return answer.into_result();
+                return Ok(());
             }
         }
     }

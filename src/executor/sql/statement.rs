@@ -7,10 +7,10 @@
 
 use super::error::Failure;
 use crate::{
-    core::{SessionReset, TaskId},
+    core::{Handle, Seq, SessionReset, ShardId, TaskId},
     executor_protocol::Body,
 };
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use postgres_protocol::{IsNull, message::frontend};
 use std::{io, str};
 
@@ -44,6 +44,21 @@ pub(crate) fn put(
         SessionReset::Scheduler => Ok(()),
     })
     .map_err(|error| Failure::refused("BODY_INVALID", error.to_string()))
+}
+
+/// The bytes that are sent for a task with this text, for a measurement of what they cost alone.
+pub fn request(text: &str, reset: SessionReset) -> Option<BytesMut> {
+    let body = Body {
+        payload: Bytes::copy_from_slice(text.as_bytes()),
+        params: None,
+    };
+    let task = TaskId {
+        handle: Handle::new(ShardId(0), 0, [0; 10]),
+        seq: Seq(1),
+    };
+    let mut bytes = BytesMut::new();
+    put(&body, task, reset, &mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// A comment behind the text, in the form of sqlcommenter. Whatever the text ends with, it changes

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    core::{Assignment, Report, SessionReset, Time, Work},
+    core::{Assignment, SessionReset, Time, Work},
     executor::{
         config::TargetConfig,
         driver::{Connection, Login},
@@ -167,7 +167,7 @@ impl Target {
     }
 
     /// Replaces a slot whose task panicked, and ends what its backend may still run.
-    pub(crate) async fn replace_slot(&self, slot: u32, report: Report) -> (Slot, Report, i32) {
+    pub(crate) async fn replace_slot(&self, slot: u32) -> (Slot, i32) {
         let session = lock(&self.activity[slot as usize - 1]).session.take();
         let pid = session.as_ref().map_or(0, |session| session.pid);
         if let Some(session) = session {
@@ -179,7 +179,6 @@ impl Target {
                 number: slot,
                 live: None,
             },
-            report,
             pid,
         )
     }

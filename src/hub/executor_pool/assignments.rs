@@ -8,6 +8,7 @@ use crate::{
     core::{Command, Completion, Report, Running, TaskError, Unreported, Work},
     executor_protocol::{HeldAssignment, Host, Instruction, Token},
 };
+use bytes::Bytes;
 use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
@@ -129,6 +130,7 @@ impl Pool {
                 ended,
                 slot: 0,
                 backend_pid: 0,
+                diagnostics: Bytes::new(),
             }
         };
         let open = self

@@ -73,6 +73,7 @@ impl Survivor {
             ended: Time(1),
             slot: 1,
             backend_pid: 1,
+            diagnostics: Default::default(),
         };
         Survivor {
             token,

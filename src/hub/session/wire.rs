@@ -269,6 +269,7 @@ fn completed(named: Token, completion: Completion) -> peer::Completion {
         ended,
         slot,
         backend_pid,
+        diagnostics,
     } = completion;
     let failed = |error: Arc<TaskError>, transient| peer::Failed {
         code: error.code.clone(),
@@ -304,6 +305,7 @@ fn completed(named: Token, completion: Completion) -> peer::Completion {
         ended: ended.0,
         slot,
         backend_pid,
+        diagnostics,
     }
 }
 
@@ -342,6 +344,7 @@ fn completed_of(completion: peer::Completion) -> Result<Event, Status> {
         ended: Time(completion.ended),
         slot: completion.slot,
         backend_pid: completion.backend_pid,
+        diagnostics: completion.diagnostics,
     };
     Ok(Event::Completed(token, completion))
 }

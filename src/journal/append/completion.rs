@@ -27,6 +27,7 @@ columns! {
         ended_at: Vec<Stamp>,
         errors: Blobs,
         results: Blobs,
+        diagnostics: Blobs,
     }
     per count {
         seq: i64,
@@ -41,6 +42,7 @@ columns! {
         rows_affected: i64,
         result_ends: i32,
         truncated: i16,
+        diagnostics_ends: i32,
     }
 }
 
@@ -69,10 +71,12 @@ impl Completions {
         self.columns.started_at.push(first.started.map(Stamp));
         self.columns.ended_at.push(Stamp(first.ended));
         let (mut error_bytes, mut result_bytes, mut failed) = (0, 0, 0);
+        let mut diagnostics_bytes = 0;
         for done in &record.done {
             self.add_done(done);
             self.add_error(done, &mut error_bytes);
             self.add_result(done, &mut result_bytes);
+            self.add_diagnostics(done, &mut diagnostics_bytes);
             failed += if done.outcome.is_failure() {
                 done.count as i32
             } else {
@@ -81,6 +85,8 @@ impl Completions {
         }
         self.columns.count.push(self.columns.seq.row().len() as i32);
         self.columns.failed.push(failed);
+        self.columns.diagnostics_ends.end_row(diagnostics_bytes > 0);
+        self.columns.diagnostics.end_row(diagnostics_bytes > 0);
         self.end_row(error_bytes > 0, result_bytes > 0);
     }
 
@@ -143,6 +149,16 @@ impl Completions {
             *bytes += result.rows_json.len() as i32;
             self.columns.result_ends.push(*bytes);
             self.columns.results.chunk(result.rows_json.clone());
+        }
+    }
+
+    fn add_diagnostics(&mut self, done: &Done, bytes: &mut i32) {
+        for _ in 0..done.count {
+            *bytes += done.diagnostics.len() as i32;
+            self.columns.diagnostics_ends.push(*bytes);
+            if !done.diagnostics.is_empty() {
+                self.columns.diagnostics.chunk(done.diagnostics.clone());
+            }
         }
     }
 

@@ -47,7 +47,9 @@ macro_rules! cut_columns {
         c.rows_affected[s.skipped + 1 : s.skipped + t.taken] as rows_affected,
         c.truncated[s.skipped + 1 : s.skipped + t.taken] as truncated,
         p.error_ends, substr(c.errors, b.error + 1, p.error_ends[t.taken]) as errors,
-        p.result_ends, substr(c.results, b.result + 1, p.result_ends[t.taken]) as results"
+        p.result_ends, substr(c.results, b.result + 1, p.result_ends[t.taken]) as results,
+        p.diagnostics_ends,
+        substr(c.diagnostics, b.diagnostics + 1, p.diagnostics_ends[t.taken]) as diagnostics"
     };
 }
 
@@ -55,8 +57,10 @@ macro_rules! cut_columns {
 macro_rules! bytes {
     () => {
         "coalesce(octet_length(c.errors), 0) + coalesce(octet_length(c.results), 0)
+        + coalesce(octet_length(c.diagnostics), 0)
         + c.count * 8 * num_nonnulls(c.seq, c.task_order, c.started, c.ended, c.rows_affected)
-        + c.count * 4 * num_nonnulls(c.attempt, c.slot, c.backend_pid, c.error_ends, c.result_ends)
+        + c.count * 4 * num_nonnulls(c.attempt, c.slot, c.backend_pid, c.error_ends, c.result_ends,
+            c.diagnostics_ends)
         + c.count * 2 * num_nonnulls(c.outcome, c.truncated)"
     };
 }
@@ -90,16 +94,21 @@ const EVENTS: &str = concat!(
      cross join lateral (select greatest($3 - c.first_done_no, 0)::int4 as skipped) s
      cross join lateral (
          select coalesce(c.error_ends[s.skipped], 0) as error,
-             coalesce(c.result_ends[s.skipped], 0) as result
+             coalesce(c.result_ends[s.skipped], 0) as result,
+             coalesce(c.diagnostics_ends[s.skipped], 0) as diagnostics
      ) b
      cross join lateral (
          select count(*)::int4 as fitting,
              array_agg(coalesce(p.error, 0) - b.error order by p.place) as error_ends,
-             array_agg(coalesce(p.result, 0) - b.result order by p.place) as result_ends
-         from unnest(c.error_ends[s.skipped + 1 :], c.result_ends[s.skipped + 1 :])
-             with ordinality as p (error, result, place)
+             array_agg(coalesce(p.result, 0) - b.result order by p.place) as result_ends,
+             array_agg(coalesce(p.diagnostics, 0) - b.diagnostics order by p.place)
+                 as diagnostics_ends
+         from unnest(c.error_ends[s.skipped + 1 :], c.result_ends[s.skipped + 1 :],
+                 c.diagnostics_ends[s.skipped + 1 :])
+             with ordinality as p (error, result, diagnostics, place)
          where p.place = 1
-             or coalesce(p.error, 0) - b.error + coalesce(p.result, 0) - b.result <= c.room
+             or coalesce(p.error, 0) - b.error + coalesce(p.result, 0) - b.result
+                 + coalesce(p.diagnostics, 0) - b.diagnostics <= c.room
      ) p
      cross join lateral (select coalesce(nullif(p.fitting, 0), c.count - s.skipped) as taken) t
      where c.room > 0

@@ -11,7 +11,7 @@ macro_rules! completion_columns {
     () => {
         "c.handle, c.first_done_no, c.count, c.min_seq, c.started_at, c.ended_at, c.seq,
         c.task_order, c.outcome, c.attempt, c.started, c.ended, c.slot, c.backend_pid, c.error_ends, c.errors,
-        c.rows_affected, c.result_ends, c.results, c.truncated"
+        c.rows_affected, c.result_ends, c.results, c.truncated, c.diagnostics_ends, c.diagnostics"
     };
 }
 pub(crate) use completion_columns;
@@ -49,6 +49,8 @@ pub(crate) struct CompletionRow {
     result_ends: Option<Vec<i32>>,
     results: Option<Vec<u8>>,
     truncated: Option<Vec<i16>>,
+    diagnostics_ends: Option<Vec<i32>>,
+    diagnostics: Option<Vec<u8>>,
 }
 
 from_row!(CompletionRow {
@@ -71,7 +73,9 @@ from_row!(CompletionRow {
     rows_affected,
     result_ends,
     results,
-    truncated
+    truncated,
+    diagnostics_ends,
+    diagnostics
 });
 
 impl CompletionRow {
@@ -99,6 +103,8 @@ impl CompletionRow {
         });
         let error =
             item(&self.errors, &self.error_ends, index).map_err(|()| self.corrupt("errors"))?;
+        let diagnostics = item(&self.diagnostics, &self.diagnostics_ends, index)
+            .map_err(|()| self.corrupt("diagnostics"))?;
         Ok(Done {
             first: self.seq(index),
             count: 1,
@@ -111,6 +117,7 @@ impl CompletionRow {
             ended: at(&self.ended, index).map_or(self.ended_at.0, Time),
             slot: at(&self.slot, index).unwrap_or(0) as u32,
             backend_pid: at(&self.backend_pid, index).unwrap_or(0),
+            diagnostics: diagnostics.map(Bytes::copy_from_slice).unwrap_or_default(),
             error: error
                 .map(|bytes| take_error(bytes).ok_or_else(|| self.corrupt("error")))
                 .transpose()?

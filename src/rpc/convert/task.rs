@@ -3,7 +3,10 @@
 use super::{options, timestamp};
 use crate::{
     coordinator::EVENT_RESULT_BYTES,
-    core::{Attempt, Done, DoneNo, Handle, Outcome, TaskResult, TaskState, Time, Work},
+    core::{
+        Attempt, Done, DoneNo, Handle, Outcome, TaskResult, TaskState, Time, Work,
+        model::diagnostics::Diagnostics,
+    },
     journal::{Body, StoredTask},
 };
 use rallypoint_client::api;
@@ -17,6 +20,7 @@ pub(crate) fn event(done_no: DoneNo, done: &Done, index: u32, whole: bool) -> ap
     let result = done.result.as_deref();
     let omitted =
         !whole && result.is_some_and(|result| result.rows_json.len() > EVENT_RESULT_BYTES);
+    let known = diagnostics(done);
     api::AsyncDone {
         done_no: done_no.0 + i64::from(index),
         seq: done.first.plus(index).0,
@@ -25,12 +29,29 @@ pub(crate) fn event(done_no: DoneNo, done: &Done, index: u32, whole: bool) -> ap
         error: done.error.as_ref().map(|e| api::TaskError {
             code: e.code.clone(),
             message: e.message.clone(),
+            detail: known.detail.unwrap_or_default(),
+            hint: known.hint.unwrap_or_default(),
+            context: known.context.unwrap_or_default(),
+            constraint: known.constraint.unwrap_or_default(),
+            position: known.position.map(|position| position as i32),
         }),
         attempt: done.attempt.0,
         started_us: done.started.map_or(0, |time| time.0),
         ended_us: done.ended.0,
         result: result.filter(|_| !omitted).map(task_result),
         result_omitted: omitted,
+        replica: known.replica,
+        slot: done.slot as i32,
+        backend_pid: done.backend_pid,
+        notices: known.notices,
+    }
+}
+
+/// What a version of this program cannot read it leaves out.
+fn diagnostics(done: &Done) -> Diagnostics {
+    match done.diagnostics.is_empty() {
+        true => Diagnostics::default(),
+        false => serde_json::from_slice(&done.diagnostics).unwrap_or_default(),
     }
 }
 

@@ -85,6 +85,7 @@ impl Fixture {
         };
         let config = ExecutorConfig {
             targets: vec![target],
+            replica: "test".into(),
             clock: clock.clone(),
             sessions: Some(sessions),
             cancel_grace: GRACE,

@@ -97,6 +97,10 @@ fn large_outcome(n: i64, now: Time) -> Done {
         error: (n % 3 == 0).then(|| Arc::new(error)),
         ended: now + Duration::from_millis(n as u64),
         slot: n as u32,
+        diagnostics: match n % 7 {
+            0 => Default::default(),
+            _ => format!("{n:>3000}").into(),
+        },
         ..done(100 - n, 1, now)
     }
 }
@@ -105,7 +109,8 @@ fn large_outcome(n: i64, now: Time) -> Done {
 fn bytes(done: &Done) -> usize {
     let result = done.result.as_ref();
     let error = done.error.as_ref();
-    result.map_or(0, |result| result.rows_json.len())
+    done.diagnostics.len()
+        + result.map_or(0, |result| result.rows_json.len())
         + error.map_or(0, |error| error.message.len() + 6)
 }
 

@@ -129,6 +129,7 @@ pub(super) fn done(first: i64, count: u32, at: Time) -> Done {
         ended: at,
         slot: 0,
         backend_pid: 0,
+        diagnostics: Default::default(),
         error: None,
         result: None,
     }

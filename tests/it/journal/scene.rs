@@ -35,6 +35,7 @@ fn outcomes(now: Time) -> Vec<Done> {
             ended: later(5),
             slot: 3,
             backend_pid: 4711,
+            diagnostics: r#"{"replica":"r","notices":"NOTICE: ü\n"}"#.into(),
             ..plain(2, Some(1))
         },
         Done {

@@ -218,6 +218,7 @@ impl Executor {
             ended: outside.now,
             slot: 1,
             backend_pid: 1,
+            diagnostics: Default::default(),
         };
         if !self.giving_up {
             self.ended.insert(token, completion.clone());
