@@ -57,6 +57,7 @@ async fn run(
 ) -> anyhow::Result<()> {
     let mut shutdown = std::pin::pin!(shutdown);
     let targets = config.targets(private);
+    let target_configs = config::target_configs(&targets)?;
     let port = bind_peer_port(config.peer.clone()).await?;
     let replica = Replica {
         id: Uuid::now_v7(),
@@ -71,7 +72,7 @@ async fn run(
     };
     let clock = Clock::new();
     let executor = Executor::start(ExecutorConfig {
-        targets: config::target_configs(&targets)?,
+        targets: target_configs,
         replica: replica.name.clone(),
         clock: clock.clone(),
         sessions: Some(session_notes::spawn(sessions.clone())),

@@ -6,7 +6,7 @@ use super::{
     table::plain,
     time_text,
 };
-use rallypoint_client::api::{AsyncDone, Outcome, TaskResult};
+use rallypoint_client::api::{AsyncDone, Outcome, TaskError, TaskResult};
 use serde_json::{Value, json};
 
 /// Microseconds from start to outcome; 0: never started.
@@ -76,11 +76,25 @@ pub(super) fn to_json(done: &AsyncDone) -> Value {
         "started_at": time_text::rfc3339(done.started_us),
         "ended_at": time_text::rfc3339(done.ended_us),
         "duration_s": time_text::seconds(run_time_us(done)),
-        "error": done.error.as_ref().map(|error| {
-            json!({"code": error.code, "message": error.message})
-        }),
+        "error": done.error.as_ref().map(error),
         "result": done.result.as_ref().map(result),
         "result_omitted": done.result_omitted,
+        "notices": done.notices,
+        "replica": done.replica,
+        "slot": done.slot,
+        "backend_pid": done.backend_pid,
+    })
+}
+
+fn error(error: &TaskError) -> Value {
+    json!({
+        "code": error.code,
+        "message": error.message,
+        "detail": error.detail,
+        "hint": error.hint,
+        "context": error.context,
+        "constraint": error.constraint,
+        "position": error.position,
     })
 }
 

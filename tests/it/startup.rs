@@ -179,3 +179,30 @@ async fn a_private_postgres_that_is_killed_is_started_again() {
     let ran = server.run(&["exec", "select 1"]);
     assert!(ran.status.success(), "{ran:?}");
 }
+
+#[test]
+fn a_target_whose_url_cannot_be_obeyed_ends_the_start_and_shows_no_password() {
+    for (url, why) in [
+        ("postgres://u:secret@h/d?sslmode=on", "`sslmode` is"),
+        (
+            "postgres://u:secret@h/d?passwrod=secret",
+            "`passwrod` is not known",
+        ),
+        ("postgres://:secret@h/d", "names no user"),
+        ("postgres:///d?password=secret", "names no host"),
+    ] {
+        let target = format!("app={url}");
+        let database = "postgres://nobody@127.0.0.1:1/none";
+        let output = Command::new(PROGRAM)
+            .args(["serve", "--listen", "127.0.0.1:0", "--database", database])
+            .args(["--target", &target])
+            .output()
+            .expect("the program runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(why), "{said}");
+        assert!(
+            said.contains("target app") && !said.contains("secret"),
+            "{said}"
+        );
+    }
+}

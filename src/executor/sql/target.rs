@@ -208,11 +208,14 @@ impl Target {
         Ok(())
     }
 
-    /// Ends sessions that have been idle for too long. One stays for the next task: that of the
-    /// slot that is taken first.
+    /// Ends sessions that have been idle for too long. One stays for the next task, that of the
+    /// slot that is taken first, unless it still holds what tasks have left in it.
     fn close_idle(&self) {
         let mut free = lock(&self.free);
-        let warm = free.iter().rposition(|slot| slot.live.is_some());
+        let is_clean = |live: &Live| live.used_by().is_none();
+        let warm = free
+            .iter()
+            .rposition(|slot| slot.live.as_ref().is_some_and(is_clean));
         for (index, slot) in free.iter_mut().enumerate() {
             let idle = |live: &mut Live| live.idle_for() >= self.session_idle;
             if Some(index) == warm {

@@ -3,11 +3,11 @@
 use super::fixture::{Fixture, Task, failed, json, login, sql};
 use crate::harness::postgres::{POSTGRES, connect, database, value};
 use rallypoint::{
-    core::Report,
+    core::{Report, SessionReset},
     postgres::{SUPERUSER, TARGET},
 };
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 #[tokio::test]
 async fn a_transaction_left_open_is_rolled_back_and_fails_its_task() {
@@ -142,6 +142,25 @@ async fn a_session_idle_for_too_long_is_closed_and_one_stays_warm() {
         sleep(idle / 10).await;
     }
     assert_eq!(fixture.value("select 1").await, "1");
+}
+
+#[tokio::test]
+async fn a_session_that_is_idle_and_holds_what_a_task_left_is_closed_though_it_is_the_last() {
+    let options = POSTGRES.options_for(&database(TARGET), TARGET);
+    let idle = Duration::from_millis(400);
+    let mut fixture = Fixture::with(login(&options), options, 1, idle);
+    assert_eq!(fixture.slots().await, 1);
+    fixture
+        .result(Task {
+            reset: SessionReset::Scheduler,
+            ..sql("select pg_advisory_lock(7)")
+        })
+        .await;
+    let mut other = fixture.session().await;
+    let lock = sqlx::raw_sql("select pg_advisory_lock(7)").execute(&mut other);
+    let locked = timeout(Duration::from_secs(30), lock).await;
+    locked.expect("it is freed").expect("locked");
+    assert_eq!(sessions(&fixture), 0);
 }
 
 fn sessions(fixture: &Fixture) -> usize {
