@@ -31,13 +31,6 @@ enum Interruption {
     Limit(TaskError),
 }
 
-/// How the text ended.
-enum Ended {
-    Returned(Answered),
-    /// The text did not return, but its backend is gone.
-    Gone,
-}
-
 /// What became of an assignment.
 pub(crate) struct Attempted {
     pub(crate) report: Report,
@@ -76,13 +69,13 @@ pub(crate) async fn run(
         handle: assignment.handle,
         seq: assignment.first,
     };
-    let (ended, interruption) = {
+    let (answered, interruption) = {
         let max_rows = assignment.spec.options.result_rows.unwrap_or(0);
         let text = live.run(&body, task, max_rows, assignment.session_reset);
         let limit = limit(&target, &assignment);
         watch(&target, &session, text, limit, stop).await
     };
-    let (report, said) = settle(&target, &mut slot, ended, interruption).await;
+    let (report, said) = settle(&target, &mut slot, answered, interruption).await;
     let backend_pid = session.pid;
     let attempted = Attempted {
         report,
@@ -114,26 +107,26 @@ async fn open(
     }
 }
 
-/// Runs the text until it returns or its backend is gone.
+/// Runs the text until it returns; `None`: it has not, but its backend is gone.
 async fn watch(
     target: &Target,
     session: &Session,
     text: impl Future<Output = Answered>,
     limit: Option<(Instant, TaskError)>,
     stop: CancellationToken,
-) -> (Ended, Option<Interruption>) {
+) -> (Option<Answered>, Option<Interruption>) {
     tokio::pin!(text);
     let interruption = tokio::select! {
         biased;
-        answered = &mut text => return (Ended::Returned(answered), None),
+        answered = &mut text => return (Some(answered), None),
         () = stop.cancelled() => Interruption::Stop,
         error = passed(limit) => Interruption::Limit(error),
-        () = target.admin.vanished(session) => return (Ended::Gone, None),
+        () = target.admin.vanished(session) => return (None, None),
     };
     tokio::select! {
         biased;
-        answered = &mut text => (Ended::Returned(answered), Some(interruption)),
-        () = target.admin.interrupt(session, target.cancel_grace()) => (Ended::Gone, Some(interruption)),
+        answered = &mut text => (Some(answered), Some(interruption)),
+        () = target.admin.interrupt(session, target.cancel_grace()) => (None, Some(interruption)),
     }
 }
 
@@ -142,22 +135,19 @@ async fn watch(
 async fn settle(
     target: &Target,
     slot: &mut Slot,
-    ended: Ended,
+    answered: Option<Answered>,
     interruption: Option<Interruption>,
 ) -> (Report, Diagnostics) {
     let Some(mut live) = slot.live.take() else {
         return (Report::NotStarted, Diagnostics::default());
     };
-    let Answered { mut result, said } = match ended {
-        Ended::Returned(answered) => answered,
-        Ended::Gone => Answered {
-            result: Err(Failure::Gone(error(
-                "CONNECTION_LOST",
-                "the backend is gone".into(),
-            ))),
-            said: Diagnostics::default(),
-        },
-    };
+    let Answered { mut result, said } = answered.unwrap_or_else(|| Answered {
+        result: Err(Failure::Gone(error(
+            "CONNECTION_LOST",
+            "the backend is gone".into(),
+        ))),
+        said: Diagnostics::default(),
+    });
     let mut usable = false;
     if matches!(
         result,
