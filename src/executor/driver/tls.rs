@@ -61,15 +61,17 @@ async fn config(ssl: &Ssl) -> Result<ClientConfig, Error> {
         .map_err(|error| Error::Login(format!("sslcert and sslkey: {error}")))
 }
 
-/// The authorities that count: the public ones, and those of the URL.
+/// The authorities that count: those of the URL alone, or the public ones when it names none.
 async fn roots(file: Option<&Path>) -> Result<RootCertStore, Error> {
-    let mut roots = RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-    if let Some(file) = file {
-        for root in certificates("sslrootcert", file).await? {
-            roots
-                .add(root)
-                .map_err(|error| Error::Login(format!("sslrootcert: {error}")))?;
-        }
+    let Some(file) = file else {
+        let public = webpki_roots::TLS_SERVER_ROOTS.iter().cloned();
+        return Ok(RootCertStore::from_iter(public));
+    };
+    let mut roots = RootCertStore::empty();
+    for root in certificates("sslrootcert", file).await? {
+        roots
+            .add(root)
+            .map_err(|error| Error::Login(format!("sslrootcert: {error}")))?;
     }
     Ok(roots)
 }

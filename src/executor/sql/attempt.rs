@@ -148,7 +148,7 @@ async fn settle(
         ))),
         said: Diagnostics::default(),
     });
-    let mut usable = false;
+    let mut settled = false;
     if matches!(
         result,
         Ok(_) | Err(Failure::Reported(_) | Failure::Refused(_))
@@ -161,14 +161,16 @@ async fn settle(
                 message.into(),
             )));
         }
-        usable = live.settle().await;
+        settled = live.settle().await;
     }
-    if usable && interruption.is_none() {
+    if settled && interruption.is_none() {
         slot.live = Some(live);
     } else {
         let session = live.session.clone();
         drop(live);
-        if matches!(result, Err(Failure::Lost(_) | Failure::Confused(_))) {
+        // Until its backend is gone it may hold locks, whatever it has answered.
+        let is_gone = matches!(result, Err(Failure::Gone(_) | Failure::Ended(_)));
+        if !settled && !is_gone {
             target.admin.end(&session).await;
         }
         target.forget(session);

@@ -85,7 +85,7 @@ fn is_transient(sqlstate: &str) -> bool {
     sqlstate.starts_with("08") && sqlstate != "08P01"
         || matches!(
             sqlstate,
-            "57P01" | "57P02" | "57P03" | "40001" | "40P01" | "53300"
+            "57P01" | "57P02" | "57P03" | "57P05" | "40001" | "40P01" | "53300"
         )
 }
 
