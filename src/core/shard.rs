@@ -189,7 +189,7 @@ impl Shard {
         }
         if !self.owns(&caller.namespace, handle) {
             return self
-                .answered_before(caller, handle, verb)
+                .answered_before(turn.now, caller, handle, verb)
                 .unwrap_or(Reply::Rejected(Reject::UnknownHandle));
         }
         self.note_call();

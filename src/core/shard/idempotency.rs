@@ -108,7 +108,8 @@ impl Opened {
 }
 
 impl AcceptedCalls {
-    pub(crate) fn get(&self, handle: Handle, id: Uuid) -> Option<&Accepted> {
+    /// The call with this id, if it was accepted at `since` or later.
+    pub(crate) fn get(&self, handle: Handle, id: Uuid, since: Time) -> Option<&Accepted> {
         let mut number = *self.newest.get(&self.hash(handle, id))?;
         loop {
             // One that has been forgotten ends the chain.
@@ -116,7 +117,7 @@ impl AcceptedCalls {
                 .calls
                 .get(usize::try_from(number.checked_sub(self.first)?).ok()?)?;
             if call.handle == handle && call.request.id == id {
-                return Some(call);
+                return (call.at >= since).then_some(call);
             }
             if *older == 0 {
                 return None;
@@ -221,7 +222,7 @@ mod tests {
         calls.forget_until(Time(0), 20, usize::MAX);
         let found = |n: i64| {
             calls
-                .get(call(n, 0).handle, Uuid::from_u128(n as u128))
+                .get(call(n, 0).handle, Uuid::from_u128(n as u128), Time(0))
                 .map(|call| call.first_seq.0)
         };
         assert_eq!(
@@ -292,13 +293,17 @@ mod tests {
         .into_iter()
         .collect();
         assert_eq!(
-            calls.get(a.handle, a.request.id).map(|call| call.first_seq),
+            calls
+                .get(a.handle, a.request.id, Time(0))
+                .map(|call| call.first_seq),
             Some(Seq(1))
         );
         calls.forget_until(Time(2), 10, usize::MAX);
-        assert!(calls.get(a.handle, a.request.id).is_none());
+        assert!(calls.get(a.handle, a.request.id, Time(0)).is_none());
         assert_eq!(
-            calls.get(b.handle, b.request.id).map(|call| call.first_seq),
+            calls
+                .get(b.handle, b.request.id, Time(0))
+                .map(|call| call.first_seq),
             Some(Seq(2))
         );
     }

@@ -22,6 +22,7 @@ impl Shard {
     /// The answer to a repeated submit whose scheduler has left memory.
     pub(crate) fn answered_before(
         &mut self,
+        now: Time,
         caller: &Caller,
         handle: Handle,
         verb: &Verb,
@@ -33,7 +34,7 @@ impl Shard {
         let namespace = self.fair.namespace(&caller.namespace);
         let accepted = self
             .accepted
-            .get(handle, request.id)
+            .get(handle, request.id, now - REQUEST_MEMORY)
             .filter(|call| call.namespace == namespace)?;
         Some(repeat(accepted, request))
     }
@@ -47,8 +48,9 @@ impl Shard {
         self.forget_requests(turn.now);
         let scheduler = self.schedulers.expect(handle);
         if let Some(request) = submit.request
-            && let Some(accepted) = self.accepted.get(handle, request.id)
-            && accepted.at >= turn.now - REQUEST_MEMORY
+            && let Some(accepted) = self
+                .accepted
+                .get(handle, request.id, turn.now - REQUEST_MEMORY)
         {
             return repeat(accepted, request);
         }

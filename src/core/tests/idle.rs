@@ -281,6 +281,13 @@ fn a_repeated_submit_is_answered_when_its_scheduler_has_left_memory() {
             matches!(reply, Some(Reply::Rejected(Reject::UnknownHandle))),
             "{reply:?}"
         );
+        w.seconds(16.0 * 60.0);
+        for payload in [1, 2] {
+            assert_eq!(
+                w.try_submit(s, request(1, payload), [free()]),
+                Err(Reject::UnknownHandle)
+            );
+        }
     }
 }
 
