@@ -114,11 +114,12 @@ impl EndedSchedulers {
             .find_request(&namespace, request.id, self.clock.now())
             .await
             .map_err(CallError::from_journal)?;
-        let same = found.filter(|image| {
-            image.request == Some(request) && image.state == SchedulerState::Released
-        });
-        same.map(|image| Reply::Scheduler(Box::new(view(image))))
-            .ok_or(CallError::Rejected(Reject::UnknownHandle))
+        let found = found.filter(|image| image.state == SchedulerState::Released);
+        let image = found.ok_or(CallError::Rejected(Reject::UnknownHandle))?;
+        if image.request != Some(request) {
+            return Err(CallError::Rejected(Reject::RequestIdReused));
+        }
+        Ok(Reply::Scheduler(Box::new(view(image))))
     }
 
     /// A stream that reads only the journal.

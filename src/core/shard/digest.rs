@@ -25,6 +25,7 @@ use crate::core::{
     SchedulerState, Seq, Shard, Spec, Time,
     model::{limits::REQUEST_MEMORY, time::Day},
     scheduler::{Scheduler, queue::span::Span},
+    shard::idempotency::Minute,
 };
 use std::{collections::BTreeMap, sync::Arc};
 use uuid::Uuid;
@@ -39,8 +40,10 @@ pub struct Digest {
     pub quotas: BTreeMap<Namespace, (usize, i64, i64)>,
     /// Schedulers that are not over, and unfinished tasks, by the sums over all of them.
     pub totals: (i64, i64),
-    /// GetScheduler calls that may be repeated: the scheduler and the hash of the call.
-    pub opened: BTreeMap<(Namespace, Uuid), (Handle, i64)>,
+    /// GetScheduler calls that may be repeated, of schedulers that are not over.
+    pub opened: BTreeMap<(Namespace, Uuid), Handle>,
+    /// How many there are of those that are over, by the minute since 1970 they were opened in.
+    pub opened_and_over: BTreeMap<i64, usize>,
     /// ExecAsync calls that may be repeated, by handle, first task and time.
     pub accepted: Vec<AcceptedDigest>,
 }
@@ -139,10 +142,6 @@ impl Shard {
             .iter()
             .map(|(id, name)| (name.clone(), self.quotas.digest(*id)))
             .filter(|(_, held)| *held != (0, 0, 0));
-        let opened = self
-            .opened
-            .since(since, self.limits.requests)
-            .map(|(namespace, id, opened)| ((name(namespace), id), opened));
         let accepted = self
             .accepted
             .since(since, self.limits.requests)
@@ -157,18 +156,45 @@ impl Shard {
             });
         let mut accepted: Vec<_> = accepted.collect();
         accepted.sort_unstable_by_key(|call| (call.handle, call.first_seq, call.at));
-        let schedulers = self
+        let (over, schedulers): (Vec<_>, Vec<_>) = self
             .schedulers
             .iter()
-            .filter(|scheduler| scheduler.image.state != SchedulerState::Released)
-            .map(|scheduler| (scheduler.handle(), scheduler.digest(now)));
+            .partition(|scheduler| scheduler.image.state == SchedulerState::Released);
+        let opened = schedulers
+            .iter()
+            .filter(|scheduler| scheduler.image.opened_at >= since)
+            .filter_map(|scheduler| {
+                let request = scheduler.image.request?;
+                let namespace = scheduler.share.namespace;
+                let handle = self.opened.in_memory(namespace, request.id)?;
+                Some(((name(namespace), request.id), handle))
+            });
         Digest {
-            schedulers: schedulers.collect(),
+            opened: opened.collect(),
+            opened_and_over: self.opened_and_over(&over, since),
+            schedulers: schedulers
+                .iter()
+                .map(|scheduler| (scheduler.handle(), scheduler.digest(now)))
+                .collect(),
             quotas: quotas.collect(),
             totals: self.totals.digest(),
-            opened: opened.collect(),
             accepted,
         }
+    }
+
+    /// Of the minutes that lie after `since` as a whole.
+    fn opened_and_over(&self, over: &[&Scheduler], since: Time) -> BTreeMap<i64, usize> {
+        let in_memory = over
+            .iter()
+            .filter(|scheduler| scheduler.image.request.is_some())
+            .map(|scheduler| (Minute::of(scheduler.image.opened_at), 1));
+        let mut calls = BTreeMap::new();
+        for (minute, count) in self.opened.left_by_minute().chain(in_memory) {
+            if minute > Minute::of(since) {
+                *calls.entry(minute.0).or_default() += count;
+            }
+        }
+        calls
     }
 }
 

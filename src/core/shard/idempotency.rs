@@ -6,9 +6,10 @@
 //! call slow. Nothing here is iterated by hash, so the key decides nothing.
 
 use crate::core::{
-    DoneNo, Handle, Request, Seq, Shard, Time, fairness::slot_kinds::NamespaceId, model::limits,
+    DoneNo, Handle, Request, SchedulerImage, Seq, Shard, Time, fairness::slot_kinds::NamespaceId,
+    model::limits,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::{
     collections::{HashMap, VecDeque},
     hash::{BuildHasher, RandomState},
@@ -18,12 +19,30 @@ use uuid::Uuid;
 /// Calls that one call lets forget: a few, however many have become too old since the last one.
 const FORGOTTEN: usize = 100;
 
-/// GetScheduler calls by namespace and request id.
+/// GetScheduler calls by namespace and request id: whole while their scheduler is in memory, as a
+/// hash afterwards, when the journal answers.
 #[derive(Debug, Default)]
 pub(crate) struct Opened {
-    by_id: HashMap<(NamespaceId, Uuid), (Time, Handle, i64)>,
-    by_age: VecDeque<(Time, NamespaceId, Uuid, Handle)>,
+    in_memory: HashMap<(NamespaceId, Uuid), Handle>,
+    left: LeftMemory,
+    hasher: RandomState,
 }
+
+/// The hashes of calls, in chunks of those made in the same minute. A chunk is forgotten as a whole:
+/// up to a minute late, so that nothing has to be known of a single call.
+#[derive(Debug, Default)]
+struct LeftMemory {
+    /// Oldest first.
+    chunks: VecDeque<(Minute, FxHashSet<u64>)>,
+    calls: usize,
+}
+
+/// Minutes since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Minute(pub i64);
+
+/// Chunks that the calls to be remembered make at least, when there are as many as may be.
+const CHUNKS: usize = 16;
 
 /// An accepted ExecAsync call.
 #[derive(Clone, Copy, Debug)]
@@ -50,60 +69,79 @@ pub(crate) struct AcceptedCalls {
 }
 
 impl Opened {
-    /// The scheduler that was opened at `since` or later, and the hash of the call.
-    pub(crate) fn get(
-        &self,
-        namespace: NamespaceId,
-        id: Uuid,
-        since: Time,
-    ) -> Option<(Handle, i64)> {
-        let (at, handle, hash) = *self.by_id.get(&(namespace, id))?;
-        (at >= since).then_some((handle, hash))
+    /// The scheduler in memory that the newest call with this id opened, however long ago.
+    pub(crate) fn in_memory(&self, namespace: NamespaceId, id: Uuid) -> Option<Handle> {
+        self.in_memory.get(&(namespace, id)).copied()
     }
 
-    /// The newest `most` calls, of those made at `since` or later.
-    pub(crate) fn since(
-        &self,
-        since: Time,
-        most: usize,
-    ) -> impl Iterator<Item = (NamespaceId, Uuid, (Handle, i64))> {
-        self.by_age
-            .range(self.by_age.len().saturating_sub(most)..)
-            .filter(move |(at, ..)| *at >= since)
-            .filter_map(move |(_, namespace, id, handle)| {
-                let opened = self.get(*namespace, *id, since)?;
-                (opened.0 == *handle).then_some((*namespace, *id, opened))
-            })
+    /// Whether the journal has to say what this call opened.
+    pub(crate) fn has_left(&self, namespace: NamespaceId, id: Uuid) -> bool {
+        let hash = self.hash(namespace, id);
+        let mut chunks = self.left.chunks.iter();
+        chunks.any(|(_, hashes)| hashes.contains(&hash))
     }
 
-    pub(crate) fn insert(
+    pub(crate) fn insert(&mut self, namespace: NamespaceId, id: Uuid, handle: Handle) {
+        self.in_memory.insert((namespace, id), handle);
+    }
+
+    /// The scheduler leaves memory. `at`: when it was opened; `most`: calls to remember.
+    pub(crate) fn leave(
         &mut self,
         at: Time,
-        namespace: NamespaceId,
-        request: Request,
+        (namespace, id): (NamespaceId, Uuid),
         handle: Handle,
+        most: usize,
     ) {
-        self.by_id
-            .insert((namespace, request.id), (at, handle, request.hash));
-        self.by_age.push_back((at, namespace, request.id, handle));
+        // The id may have been used again when this call was forgotten.
+        if self.in_memory(namespace, id) == Some(handle) {
+            self.in_memory.remove(&(namespace, id));
+        }
+        let hash = self.hash(namespace, id);
+        self.left
+            .insert(Minute::of(at), hash, most.div_ceil(CHUNKS));
     }
 
-    /// Forgets calls before `limit`, and those above `most`; up to `at_once` of them.
-    fn forget_until(&mut self, limit: Time, most: usize, at_once: usize) {
-        for _ in 0..at_once {
-            let is_old = self.by_age.front().is_some_and(|(at, ..)| *at < limit);
-            if !is_old && self.by_age.len() <= most {
-                return;
+    /// The calls of schedulers that have left memory, by the minute they were made in.
+    pub(crate) fn left_by_minute(&self) -> impl Iterator<Item = (Minute, usize)> {
+        let chunks = self.left.chunks.iter();
+        chunks.map(|(minute, hashes)| (*minute, hashes.len()))
+    }
+
+    fn hash(&self, namespace: NamespaceId, id: Uuid) -> u64 {
+        self.hasher.hash_one((namespace, id))
+    }
+}
+
+impl LeftMemory {
+    fn insert(&mut self, minute: Minute, hash: u64, chunk_size: usize) {
+        let older = self.chunks.partition_point(|(other, _)| *other <= minute);
+        let newest = older.checked_sub(1).and_then(|at| self.chunks.get_mut(at));
+        let inserted = match newest {
+            Some((of, hashes)) if *of == minute && hashes.len() < chunk_size => hashes.insert(hash),
+            _ => {
+                let hashes = FxHashSet::from_iter([hash]);
+                self.chunks.insert(older, (minute, hashes));
+                true
             }
-            let Some((_, namespace, id, handle)) = self.by_age.pop_front() else {
-                return;
-            };
-            // The id may have been used again since it was forgotten before.
-            let newest = self.by_id.get(&(namespace, id));
-            if newest.is_some_and(|(_, newest, _)| *newest == handle) {
-                self.by_id.remove(&(namespace, id));
-            }
+        };
+        self.calls += usize::from(inserted);
+    }
+
+    /// Forgets the minutes before that of `limit`, and those without which `most` are left.
+    fn forget_until(&mut self, limit: Time, most: usize) {
+        while let Some((minute, hashes)) = self.chunks.front()
+            && (*minute < Minute::of(limit) || self.calls - hashes.len() >= most)
+        {
+            self.calls -= hashes.len();
+            self.chunks.pop_front();
         }
+    }
+}
+
+impl Minute {
+    pub(crate) fn of(at: Time) -> Minute {
+        Minute(at.0.div_euclid(60_000_000))
     }
 }
 
@@ -174,6 +212,14 @@ impl Shard {
         self.forget_requests_at_once(now, FORGOTTEN);
     }
 
+    /// Keeps a hash alone of the call that opened a scheduler which is over.
+    pub(crate) fn forget_open(&mut self, image: &SchedulerImage, namespace: NamespaceId) {
+        if let Some(request) = image.request {
+            let (call, most) = ((namespace, request.id), self.limits.requests);
+            self.opened.leave(image.opened_at, call, image.handle, most);
+        }
+    }
+
     /// Forgets all of them.
     pub(crate) fn forget_all_requests(&mut self, now: Time) {
         self.forget_requests_at_once(now, usize::MAX);
@@ -181,7 +227,7 @@ impl Shard {
 
     fn forget_requests_at_once(&mut self, now: Time, at_once: usize) {
         let (limit, most) = (now - limits::REQUEST_MEMORY, self.limits.requests);
-        self.opened.forget_until(limit, most, at_once);
+        self.opened.left.forget_until(limit, most);
         self.accepted.forget_until(limit, most, at_once);
     }
 }
@@ -230,6 +276,31 @@ mod tests {
             (None, Some(81), Some(100), None)
         );
         assert_eq!((calls.calls.len(), calls.newest.len()), (20, 20));
+    }
+
+    #[test]
+    fn opens_whose_scheduler_has_left_memory_are_forgotten_by_the_minute() {
+        let (namespace, most) = (NamespaceId(0), 32);
+        let mut opened = Opened::default();
+        let minute = |n: i64| Time(n * 60_000_000);
+        let handle = call(1, 1).handle;
+        for n in 1..=20 {
+            // Younger ones may leave before older ones.
+            let at = minute(if n % 2 == 0 { 1 } else { 2 });
+            opened.leave(at, (namespace, Uuid::from_u128(n)), handle, most);
+        }
+        let knows = |opened: &Opened, n| opened.has_left(namespace, Uuid::from_u128(n));
+        assert!((1..=20).all(|n| knows(&opened, n)) && !knows(&opened, 21));
+        let mut minutes: Vec<_> = opened.left_by_minute().collect();
+        assert!(minutes.is_sorted_by_key(|(minute, _)| *minute));
+        minutes.dedup_by(|next, one| one.0 == next.0);
+        assert_eq!(minutes.len(), 2);
+        opened.left.forget_until(Time(minute(2).0 - 1), most);
+        assert_eq!(opened.left.calls, 20);
+        opened.left.forget_until(minute(2), most);
+        assert!((1..=20).all(|n| knows(&opened, n) == (n % 2 == 1)));
+        opened.left.forget_until(minute(2), 5);
+        assert_eq!(opened.left.calls, 6, "whole chunks, five calls at least");
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use crate::core::{
     Caller, Handle, Reject, Reply, Request, SchedulerImage, SchedulerState, Settings, Shard, Time,
-    Turn, fairness::fair_share::FairShare, model::limits::REQUEST_MEMORY, scheduler::Scheduler,
+    Turn,
+    fairness::{fair_share::FairShare, slot_kinds::NamespaceId},
+    model::limits::REQUEST_MEMORY,
+    scheduler::Scheduler,
 };
 use std::sync::Arc;
 
@@ -18,15 +21,9 @@ impl Shard {
         self.forget_requests(turn.now);
         let namespace = self.fair.namespace(&caller.namespace);
         if let Some(request) = request
-            && let Some((handle, hash)) =
-                self.opened
-                    .get(namespace, request.id, turn.now - REQUEST_MEMORY)
+            && let Some(reply) = self.opened_before(turn.now, namespace, request)
         {
-            return match self.schedulers.get(handle) {
-                _ if hash != request.hash => Reply::Rejected(Reject::RequestIdReused),
-                Some(scheduler) => Reply::Scheduler(Box::new(scheduler.view())),
-                None => Reply::Rejected(Reject::UnknownHandle),
-            };
+            return reply;
         }
         if self.schedulers.get(handle).is_some() {
             return Reply::Rejected(Reject::RequestIdReused);
@@ -40,13 +37,30 @@ impl Shard {
         Reply::Scheduler(Box::new(scheduler.view()))
     }
 
+    /// The reply to a repeated call.
+    fn opened_before(&self, now: Time, namespace: NamespaceId, request: Request) -> Option<Reply> {
+        let Some(handle) = self.opened.in_memory(namespace, request.id) else {
+            let has_left = self.opened.has_left(namespace, request.id);
+            return has_left.then_some(Reply::Rejected(Reject::UnknownHandle));
+        };
+        let scheduler = self.schedulers.expect(handle);
+        if scheduler.image.opened_at < now - REQUEST_MEMORY {
+            return None;
+        }
+        let same = scheduler.image.request == Some(request);
+        Some(match same {
+            true => Reply::Scheduler(Box::new(scheduler.view())),
+            false => Reply::Rejected(Reject::RequestIdReused),
+        })
+    }
+
     /// Takes a new scheduler in, whoever opens it.
     fn create(&mut self, turn: &mut Turn, image: SchedulerImage) {
         let handle = image.handle;
         let namespace = self.fair.namespace(&image.namespace);
         self.quotas.opened(namespace);
         if let Some(request) = image.request {
-            self.opened.insert(turn.now, namespace, request, handle);
+            self.opened.insert(namespace, request.id, handle);
         }
         let image = self.interner.share(image);
         let share = FairShare::new(handle, namespace, image.settings.weight);

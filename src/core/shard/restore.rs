@@ -70,13 +70,13 @@ impl Shard {
         let image = self.interner.share(image);
         let handle = image.handle;
         let namespace = self.fair.namespace(&image.namespace);
-        if let Some(request) = image.request {
-            self.opened
-                .insert(image.opened_at, namespace, request, handle);
-        }
         if image.state == SchedulerState::Released {
             // The journal answers for it; only its calls may be repeated.
+            self.forget_open(&image, namespace);
             return;
+        }
+        if let Some(request) = image.request {
+            self.opened.insert(namespace, request.id, handle);
         }
         if image.state == SchedulerState::Open {
             self.quotas.opened(namespace);

@@ -46,8 +46,8 @@ impl Schedulers {
         self.all.insert(handle, Box::new(scheduler));
     }
 
-    pub(crate) fn remove(&mut self, handle: Handle) {
-        self.all.remove(&handle);
+    pub(crate) fn remove(&mut self, handle: Handle) -> Option<Box<Scheduler>> {
+        self.all.remove(&handle)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Scheduler> {

@@ -104,8 +104,10 @@ impl Shard {
                 continue;
             };
             scheduler.leaving = false;
-            if scheduler.is_over() {
-                self.schedulers.remove(handle);
+            if scheduler.is_over()
+                && let Some(ended) = self.schedulers.remove(handle)
+            {
+                self.forget_open(&ended.image, ended.share.namespace);
             }
         }
     }

@@ -183,8 +183,9 @@ impl Reader {
         .await
     }
 
-    /// The scheduler that this call opened, if it was within the last [`REQUEST_MEMORY`]. `now`:
-    /// the time of the service, by which it was opened; the database's clock may have jumped since.
+    /// The scheduler that the newest call with this id opened. Whether the call may still be
+    /// repeated is the core's to say; what was opened before twice [`REQUEST_MEMORY`] is not looked
+    /// for. `now`: the time of the service; the database's clock may have jumped since.
     pub async fn find_request(
         &self,
         namespace: &Namespace,
@@ -208,7 +209,7 @@ impl Reader {
                 .bind(self.shard.0)
                 .bind(namespace.0.as_bytes())
                 .bind(id)
-                .bind(Stamp(now - REQUEST_MEMORY))
+                .bind(Stamp(now - 2 * REQUEST_MEMORY))
                 .fetch_optional(&self.pool)
             })
             .await?;

@@ -91,10 +91,7 @@ impl Oracle {
         if let Some((_, first, opened, at)) = known.filter(|(.., at)| !forgotten(*at)) {
             return match () {
                 () if *at + REQUEST_MEMORY < decided => Expected::Unjudged,
-                () if request.is_some_and(|request| request.hash != first.hash) => {
-                    Expected::Rejected(Reject::RequestIdReused)
-                }
-                () => Expected::OrForgotten(Box::new(Expected::Opened(*opened))),
+                () => self.reopened(request.is_some_and(|call| call.hash == first.hash), *opened),
             };
         }
         let open = self.schedulers.iter().filter(|other| {
@@ -124,6 +121,19 @@ impl Oracle {
             used: (asked, decided),
         });
         self.view(self.schedulers.len() - 1, &Rows::default())
+    }
+
+    /// The answer to a repeated call. Of a scheduler that is over the journal may have to say it.
+    fn reopened(&self, same_payload: bool, opened: Handle) -> Expected {
+        let answer = match same_payload {
+            true => Expected::Opened(opened),
+            false => Expected::Rejected(Reject::RequestIdReused),
+        };
+        let over = |at: usize| self.schedulers[at].state == SchedulerState::Released;
+        match self.at(opened).is_none_or(over) {
+            true => Expected::OrForgotten(Box::new(answer)),
+            false => answer,
+        }
     }
 
     fn watch(&self, at: usize, after: DoneNo) -> Expected {
