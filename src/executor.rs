@@ -8,14 +8,14 @@
 
 mod completions;
 mod config;
-mod driver;
 mod outbox;
+mod pg_client;
 pub(crate) mod sql;
 mod status;
 
 pub use config::{ExecutorConfig, TargetConfig};
-pub use driver::Login;
 pub use outbox::Outbox;
+pub use pg_client::Login;
 pub use sql::{
     register::{Session, SessionNote},
     statement::request,

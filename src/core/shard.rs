@@ -124,7 +124,7 @@ impl Shard {
             }
             Command::Slots { work, total } => {
                 let kind = self.fair.kind(work);
-                self.fair.pools.set_total(kind, *total);
+                self.fair.slots.set_total(kind, *total);
             }
             Command::Reported(running) => self.adopt(turn, running),
             // Answered when everything is judged.
@@ -264,7 +264,7 @@ impl Shard {
                 }
             }
         }
-        self.fair.pools.free_unused();
+        self.fair.slots.free_unused();
     }
 
     /// Writes the scheduler's row with this batch.

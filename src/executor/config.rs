@@ -1,6 +1,6 @@
 //! How an executor is set up. Values only.
 
-use super::{driver::Login, sql::register::SessionNote};
+use super::{pg_client::Login, sql::register::SessionNote};
 use crate::clock::Clock;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;

@@ -10,9 +10,9 @@ pub(crate) mod notices;
 pub(crate) mod obstacle;
 pub(crate) mod register;
 pub(crate) mod rows;
-pub(crate) mod session;
 pub(crate) mod statement;
 pub(crate) mod target;
+pub(crate) mod target_session;
 
 use crate::backoff::Backoff;
 use std::time::Duration;

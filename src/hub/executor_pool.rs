@@ -41,7 +41,7 @@ pub(crate) enum Refusal {
 
 /// The pool of one ownership.
 #[derive(Debug, Default)]
-pub(crate) struct Pool {
+pub(crate) struct ExecutorPool {
     pub epoch: Epoch,
     /// The first of our ownerships in a row: since then no other replica has owned the shard.
     pub since: Epoch,
@@ -60,16 +60,16 @@ pub(crate) struct Pool {
     serial: u64,
 }
 
-impl Pool {
+impl ExecutorPool {
     /// Begins afresh, for an ownership that follows on another replica's, or for none (0).
     pub(crate) fn reset(&mut self, epoch: Epoch) {
         let effects = mem::take(&mut self.effects);
-        *self = Pool {
+        *self = ExecutorPool {
             epoch,
             since: epoch,
             now: self.now,
             effects,
-            ..Pool::default()
+            ..ExecutorPool::default()
         };
     }
 

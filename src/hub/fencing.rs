@@ -11,7 +11,7 @@ mod tests;
 
 use super::{
     event::{Answer, Effect, Enrolled, Life, Moment, RegisterRequest, RequestNo},
-    executor_pool::Pool,
+    executor_pool::ExecutorPool,
 };
 use crate::{
     core::{Command, Epoch, Unreported, Work},
@@ -132,19 +132,19 @@ impl Fencing {
 
     /// After a takeover: waits for executors that live, fences the others, and tells the core kind
     /// by kind that nothing else runs.
-    pub(crate) fn reconcile(&mut self, pool: &mut Pool) {
+    pub(crate) fn reconcile(&mut self, pool: &mut ExecutorPool) {
         self.request(Request::NotFenced, pool);
     }
 
     /// An executor has joined the pool: it is awaited no more.
-    pub(crate) fn on_join(&mut self, pool: &mut Pool) {
+    pub(crate) fn on_join(&mut self, pool: &mut ExecutorPool) {
         self.absent.retain(|host, _| pool.id_of(*host).is_none());
         self.close_if_reported(pool);
     }
 
     /// An executor that had reported is gone: unless it comes back soon it is fenced, and what it
     /// was given goes to others.
-    pub(crate) fn on_lost(&mut self, now: Moment, host: Host, pool: &mut Pool) {
+    pub(crate) fn on_lost(&mut self, now: Moment, host: Host, pool: &mut ExecutorPool) {
         self.wait_for(now, host, Cause::Lost(host), pool);
         if !mem::replace(&mut self.looking, true) {
             self.request(Request::Look, pool);
@@ -152,7 +152,7 @@ impl Fencing {
     }
 
     /// Does what is due.
-    pub(crate) fn on_time(&mut self, now: Moment, pool: &mut Pool) {
+    pub(crate) fn on_time(&mut self, now: Moment, pool: &mut ExecutorPool) {
         while let Some(entry) = self.timers.first_entry()
             && entry.key().0 <= now.uptime
         {
@@ -179,7 +179,7 @@ impl Fencing {
         now: Moment,
         no: RequestNo,
         answer: Answer,
-        pool: &mut Pool,
+        pool: &mut ExecutorPool,
     ) {
         let Some(request) = self.requests.remove(&no) else {
             return;
@@ -207,7 +207,7 @@ impl Fencing {
         }
     }
 
-    fn await_reports(&mut self, now: Moment, others: Vec<Enrolled>, pool: &mut Pool) {
+    fn await_reports(&mut self, now: Moment, others: Vec<Enrolled>, pool: &mut ExecutorPool) {
         self.awaited = Some(others.iter().map(host).collect());
         let missing = others
             .iter()
@@ -223,7 +223,7 @@ impl Fencing {
         self.close_if_reported(pool);
     }
 
-    fn wait_for(&mut self, now: Moment, host: Host, cause: Cause, pool: &mut Pool) {
+    fn wait_for(&mut self, now: Moment, host: Host, cause: Cause, pool: &mut ExecutorPool) {
         let until = now.uptime + REPORT_TIMEOUT;
         self.absent.insert(host, Absence { cause, until });
         self.set_timer(now, REPORT_TIMEOUT, Timer::Absent(host), pool);
@@ -231,19 +231,19 @@ impl Fencing {
 
     /// Those who have ended are waited for no longer. Who is silent may have been kept from the
     /// database, and comes back in time.
-    fn fence_ended(&mut self, others: &[Enrolled], pool: &mut Pool) {
+    fn fence_ended(&mut self, others: &[Enrolled], pool: &mut ExecutorPool) {
         for ended in others.iter().filter(|other| other.life == Life::Ended) {
             self.fence_absent(host(ended), pool);
         }
     }
 
-    fn look_later(&mut self, now: Moment, pool: &mut Pool) {
+    fn look_later(&mut self, now: Moment, pool: &mut ExecutorPool) {
         if !self.absent.is_empty() && !mem::replace(&mut self.looking, true) {
             self.set_timer(now, RETRY_PAUSE, Timer::Retry(Request::Look), pool);
         }
     }
 
-    fn fence_absent(&mut self, host: Host, pool: &mut Pool) {
+    fn fence_absent(&mut self, host: Host, pool: &mut ExecutorPool) {
         let Some(Absence { cause, .. }) = self.absent.remove(&host) else {
             return;
         };
@@ -254,7 +254,7 @@ impl Fencing {
     }
 
     /// Nobody is awaited any more: what is left are the sessions of fenced executors.
-    fn close_if_reported(&mut self, pool: &mut Pool) {
+    fn close_if_reported(&mut self, pool: &mut ExecutorPool) {
         let Some(awaited) = &mut self.awaited else {
             return;
         };
@@ -265,7 +265,7 @@ impl Fencing {
         }
     }
 
-    fn on_fenced(&mut self, host: Host, cause: Cause, pool: &mut Pool) {
+    fn on_fenced(&mut self, host: Host, cause: Cause, pool: &mut ExecutorPool) {
         match cause {
             Cause::Takeover => {
                 if let Some(awaited) = &mut self.awaited {
@@ -279,7 +279,7 @@ impl Fencing {
 
     /// Sessions of a lost executor that has reported are ended on its behalf, all others after the
     /// takeover.
-    fn end_sessions(&mut self, cause: Cause, sessions: Vec<Session>, pool: &mut Pool) {
+    fn end_sessions(&mut self, cause: Cause, sessions: Vec<Session>, pool: &mut ExecutorPool) {
         let works: Vec<Work> = match cause {
             Cause::Takeover => self.inherited.take().unwrap_or_default(),
             Cause::Lost(host) => pool.given_to(host).collect(),
@@ -305,7 +305,7 @@ impl Fencing {
         }
     }
 
-    fn clear(&mut self, cause: Cause, work: Work, sessions: Vec<Session>, pool: &mut Pool) {
+    fn clear(&mut self, cause: Cause, work: Work, sessions: Vec<Session>, pool: &mut ExecutorPool) {
         let clearing = self.next();
         for session in &sessions {
             self.request(Request::EndSession(clearing, session.clone()), pool);
@@ -323,7 +323,7 @@ impl Fencing {
         }
     }
 
-    fn on_ended(&mut self, clearing: u64, pool: &mut Pool) {
+    fn on_ended(&mut self, clearing: u64, pool: &mut ExecutorPool) {
         let Some(entry) = self.clearings.get_mut(&clearing) else {
             return;
         };
@@ -334,7 +334,7 @@ impl Fencing {
     }
 
     /// Nothing of this kind runs any more on those hosts.
-    fn conclude(&mut self, clearing: u64, pool: &mut Pool) {
+    fn conclude(&mut self, clearing: u64, pool: &mut ExecutorPool) {
         let entry = &self.clearings[&clearing];
         if let Cause::Lost(host) = entry.cause {
             pool.end_fenced(host, &entry.work, entry.unreported());
@@ -343,14 +343,14 @@ impl Fencing {
     }
 
     /// What follows from their end is durable.
-    fn forget_sessions(&mut self, clearing: u64, pool: &mut Pool) {
+    fn forget_sessions(&mut self, clearing: u64, pool: &mut ExecutorPool) {
         let entry = self.clearings.remove(&clearing);
         for session in entry.into_iter().flat_map(|entry| entry.sessions) {
             self.request(Request::Forget(session), pool);
         }
     }
 
-    fn request(&mut self, request: Request, pool: &mut Pool) {
+    fn request(&mut self, request: Request, pool: &mut ExecutorPool) {
         let no = RequestNo(self.next());
         let register = |request| Effect::Register(no, request);
         let effect = match &request {
@@ -378,7 +378,7 @@ impl Fencing {
         }
     }
 
-    fn set_timer(&mut self, now: Moment, after: Duration, timer: Timer, pool: &mut Pool) {
+    fn set_timer(&mut self, now: Moment, after: Duration, timer: Timer, pool: &mut ExecutorPool) {
         let key = (now.uptime + after, self.next());
         self.timers.insert(key, timer);
         pool.effects.push(Effect::Wake(after));

@@ -6,7 +6,7 @@
 
 use super::{
     event::{Answer, Effect, Event, Moment, RegisterRequest, RequestNo},
-    executor_pool::{Pool, Refusal},
+    executor_pool::{ExecutorPool, Refusal},
     fencing::Fencing,
 };
 use crate::{
@@ -23,7 +23,7 @@ pub struct HubMachine {
     replica: Uuid,
     /// Tasks without a session at any time: they are done by the owner itself.
     noop_slots: u32,
-    pool: Pool,
+    pool: ExecutorPool,
     fencing: Fencing,
     /// Hellos that wait for the register to say whether their executors are fenced.
     hellos: BTreeMap<RequestNo, (ExecutorId, Hello)>,
@@ -35,7 +35,7 @@ impl HubMachine {
         HubMachine {
             replica,
             noop_slots,
-            pool: Pool::default(),
+            pool: ExecutorPool::default(),
             fencing: Fencing::default(),
             hellos: BTreeMap::new(),
         }

@@ -1,5 +1,5 @@
 //! The model register of executors and their sessions, as the real one keeps it
-//! (`src/journal/ownership/executor_sessions.rs`): a fenced incarnation opens no more sessions, and
+//! (`src/journal/ownership/target_sessions.rs`): a fenced incarnation opens no more sessions, and
 //! the last session on a target stays until its executor is fenced.
 
 use rallypoint::{

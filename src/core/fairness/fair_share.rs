@@ -7,7 +7,7 @@
 
 use super::{
     fair_queue::{Charge, FairQueue, Flow},
-    slot_kinds::{KindId, NamespaceId, Pools},
+    slot_kinds::{KindId, NamespaceId, SlotsByKind},
 };
 use crate::core::{Handle, Namespace, Work, model::limits::MAX_DEBT};
 use rustc_hash::FxHashMap;
@@ -37,10 +37,10 @@ struct Member {
     queue: FairQueue<Handle>,
 }
 
-/// All pools and shares of a shard.
+/// All slots and shares of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Fair {
-    pub pools: Pools,
+    pub slots: SlotsByKind,
     /// By namespace, then by kind.
     members: Vec<Vec<Member>>,
     names: FxHashMap<Namespace, NamespaceId>,
@@ -82,18 +82,18 @@ impl FairShare {
     }
 
     /// Its entry for `kind`, a new one if need be.
-    fn entry(&mut self, pools: &Pools, kind: KindId) -> &mut Entry {
-        let serial = pools[kind].serial;
+    fn entry(&mut self, slots: &SlotsByKind, kind: KindId) -> &mut Entry {
+        let serial = slots[kind].serial;
         let known = |entry: &Entry| entry.kind == kind && entry.serial == serial;
         if let Some(at) = self.entries.iter().position(known) {
             return &mut self.entries[at];
         }
         // Kinds that were freed since are forgotten here.
-        (self.entries).retain(|entry| pools[entry.kind].serial == entry.serial);
+        (self.entries).retain(|entry| slots[entry.kind].serial == entry.serial);
         self.entries.push(Entry {
             kind,
             serial,
-            flow: Flow::new(pools[kind].length),
+            flow: Flow::new(slots[kind].length),
         });
         self.entries.last_mut().expect("just added")
     }
@@ -102,12 +102,12 @@ impl FairShare {
 impl Fair {
     /// The kind of slot for `work`, known or new.
     pub(crate) fn kind(&mut self, work: &Work) -> KindId {
-        if let Some(kind) = self.pools.find(work) {
+        if let Some(kind) = self.slots.find(work) {
             return kind;
         }
-        let kind = self.pools.add(work);
+        let kind = self.slots.add(work);
         for member in &mut self.members {
-            member.resize_with(self.pools.len(), Member::new);
+            member.resize_with(self.slots.len(), Member::new);
             // The number may have been that of another kind.
             member[kind.index()] = Member::new();
         }
@@ -121,7 +121,7 @@ impl Fair {
         }
         let id = NamespaceId(self.members.len() as u32);
         let mut member = Vec::new();
-        member.resize_with(self.pools.len(), Member::new);
+        member.resize_with(self.slots.len(), Member::new);
         self.members.push(member);
         self.names.insert(name.clone(), id);
         id
@@ -155,7 +155,7 @@ impl Fair {
         let old = std::mem::replace(&mut share.weight, weight);
         let member = &mut self.members[share.namespace.0 as usize];
         for entry in &mut share.entries {
-            if self.pools[entry.kind].serial != entry.serial {
+            if self.slots[entry.kind].serial != entry.serial {
                 continue;
             }
             let queue = &mut member[entry.kind.index()].queue;
@@ -170,14 +170,14 @@ impl Fair {
             && !grant.ahead_of_turn
         {
             member.queue.serve(&entry.flow);
-            self.pools[kind].queue.serve(&member.flow);
+            self.slots[kind].queue.serve(&member.flow);
         }
     }
 
     /// How long its next attempt on `kind` is expected to last, microseconds: charged in advance.
     pub(crate) fn expected(&self, share: &FairShare, kind: KindId) -> i64 {
         let known = share.find(kind);
-        let length = known.map_or(self.pools[kind].length, |entry| entry.flow.length);
+        let length = known.map_or(self.slots[kind].length, |entry| entry.flow.length);
         length.min(MAX_DEBT.as_micros() as i64)
     }
 
@@ -190,7 +190,7 @@ impl Fair {
 
     /// An attempt lasts longer than what was charged: charges `more` for each slot.
     pub(crate) fn prolong(&mut self, share: &mut FairShare, hold: Hold, more: i64) {
-        let entry = share.entry(&self.pools, hold.kind);
+        let entry = share.entry(&self.slots, hold.kind);
         entry.flow.length = entry.flow.length.max(hold.charged);
         self.charge(share, hold, more, more);
     }
@@ -200,15 +200,15 @@ impl Fair {
     pub(crate) fn vacate(&mut self, share: &mut FairShare, hold: Hold, used: i64) {
         let id = share.namespace.0 as usize;
         if used > 0 {
-            let entry = share.entry(&self.pools, hold.kind);
+            let entry = share.entry(&self.slots, hold.kind);
             entry.flow.learn(used);
             let member = &mut self.members[id][hold.kind.index()];
             member.flow.learn(used);
-            let pool = &mut self.pools[hold.kind];
-            pool.length = (pool.length + (used - pool.length) / 2).max(1);
+            let slots = &mut self.slots[hold.kind];
+            slots.length = (slots.length + (used - slots.length) / 2).max(1);
             let work = used * i64::from(hold.count);
             member.queue.work(work);
-            pool.queue.work(work);
+            slots.queue.work(work);
         }
         let new = hold.charged - hold.earlier;
         self.charge(share, hold, (used - hold.charged).max(-new), -new);
@@ -220,13 +220,13 @@ impl Fair {
     /// of its namespace or owes nothing. Its second half is for namespaces that run nothing. Those
     /// who are not next never hold more than the reserve.
     pub(crate) fn pick(&self, kind: KindId, runs: impl Fn(Handle) -> bool) -> Option<Grant> {
-        let pool = &self.pools[kind];
-        let (free, reserve) = (pool.free(), pool.reserve());
+        let slots = &self.slots[kind];
+        let (free, reserve) = (slots.free(), slots.reserve());
         if free == 0 {
             return None;
         }
-        let reserved = reserve.saturating_sub(pool.ahead_of_turn);
-        let next = pool.queue.first()?;
+        let reserved = reserve.saturating_sub(slots.ahead_of_turn);
+        let next = slots.queue.first()?;
         if free > reserved {
             return Some(Grant {
                 handle: self.member(next, kind).queue.first()?,
@@ -235,7 +235,7 @@ impl Fair {
             });
         }
         let first_half = free > reserve / 2;
-        pool.queue.iter().find_map(|id| {
+        slots.queue.iter().find_map(|id| {
             let member = self.member(id, kind);
             if !first_half && member.flow.running > 0 {
                 return None;
@@ -254,7 +254,7 @@ impl Fair {
 
     /// Schedulers whose turn on `kind` is next, about `most`; the first ones of every namespace.
     pub(crate) fn in_line(&self, kind: KindId, most: usize) -> Vec<Handle> {
-        let queue = &self.pools[kind].queue;
+        let queue = &self.slots[kind].queue;
         let each = most.div_ceil(queue.len().clamp(1, most));
         queue
             .iter()
@@ -274,10 +274,10 @@ impl Fair {
 
     fn join_queue(&mut self, share: &mut FairShare, kind: KindId) {
         let (id, handle, weight) = (share.namespace, share.handle, share.weight);
-        let entry = share.entry(&self.pools, kind);
+        let entry = share.entry(&self.slots, kind);
         let member = &mut self.members[id.0 as usize][kind.index()];
         if member.queue.is_empty() {
-            self.pools[kind].queue.join(&mut member.flow, id, 1.0);
+            self.slots[kind].queue.join(&mut member.flow, id, 1.0);
         }
         member.queue.join(&mut entry.flow, handle, weight);
     }
@@ -288,7 +288,7 @@ impl Fair {
         let member = &mut self.members[id.0 as usize][entry.kind.index()];
         member.queue.leave(&mut entry.flow, handle, weight);
         if member.queue.is_empty() {
-            let queue = &mut self.pools[entry.kind].queue;
+            let queue = &mut self.slots[entry.kind].queue;
             queue.leave(&mut member.flow, id, 1.0);
         }
     }
@@ -299,27 +299,27 @@ impl Fair {
         let charge = Charge {
             us: us * count,
             held: held * count,
-            owed: self.pools[hold.kind].owed(),
+            owed: self.slots[hold.kind].owed(),
         };
         let (id, handle, weight) = (share.namespace, share.handle, share.weight);
-        let entry = share.entry(&self.pools, hold.kind);
+        let entry = share.entry(&self.slots, hold.kind);
         let member = &mut self.members[id.0 as usize][hold.kind.index()];
         (member.queue).charge(&mut entry.flow, handle, weight, charge);
-        let queue = &mut self.pools[hold.kind].queue;
+        let queue = &mut self.slots[hold.kind].queue;
         // More would keep newcomers of the other namespaces waiting.
         queue.charge(&mut member.flow, id, 1.0, Charge { owed: 1, ..charge });
     }
 
     fn hold(&mut self, share: &mut FairShare, hold: Hold, sign: i32) {
         let (change, id, weight) = (hold.count as i32 * sign, share.namespace, share.weight);
-        let entry = share.entry(&self.pools, hold.kind);
+        let entry = share.entry(&self.slots, hold.kind);
         let member = &mut self.members[id.0 as usize][hold.kind.index()];
         member.queue.hold(&mut entry.flow, weight, change);
-        let pool = &mut self.pools[hold.kind];
-        pool.queue.hold(&mut member.flow, 1.0, change);
-        pool.busy = pool.busy.strict_add_signed(change);
+        let slots = &mut self.slots[hold.kind];
+        slots.queue.hold(&mut member.flow, 1.0, change);
+        slots.busy = slots.busy.strict_add_signed(change);
         if hold.ahead_of_turn {
-            pool.ahead_of_turn = pool.ahead_of_turn.strict_add_signed(change);
+            slots.ahead_of_turn = slots.ahead_of_turn.strict_add_signed(change);
         }
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct KindId(u32);
 
 /// The slots of one kind.
 #[derive(Debug)]
-pub(crate) struct Pool {
+pub(crate) struct KindSlots {
     pub work: Work,
     pub total: u32,
     pub busy: u32,
@@ -38,8 +38,8 @@ pub(crate) struct Pool {
 
 /// All kinds of slots.
 #[derive(Debug, Default)]
-pub(crate) struct Pools {
-    all: Vec<Pool>,
+pub(crate) struct SlotsByKind {
+    all: Vec<KindSlots>,
     by_work: FxHashMap<Work, KindId>,
     /// Numbers without a kind.
     free: Vec<KindId>,
@@ -49,9 +49,9 @@ pub(crate) struct Pools {
     serials: u32,
 }
 
-impl Pool {
+impl KindSlots {
     fn new(work: Work, serial: u32) -> Self {
-        Pool {
+        KindSlots {
             work,
             total: 0,
             busy: 0,
@@ -92,7 +92,7 @@ impl KindId {
     }
 }
 
-impl Pools {
+impl SlotsByKind {
     /// The kind of slot for `work`, when there is one.
     pub(crate) fn find(&self, work: &Work) -> Option<KindId> {
         self.by_work.get(work).copied()
@@ -101,14 +101,14 @@ impl Pools {
     /// A new kind of slot, for `work`.
     pub(super) fn add(&mut self, work: &Work) -> KindId {
         self.serials = self.serials.wrapping_add(1);
-        let pool = Pool::new(work.clone(), self.serials);
+        let slots = KindSlots::new(work.clone(), self.serials);
         let kind = match self.free.pop() {
             Some(kind) => {
-                self[kind] = pool;
+                self[kind] = slots;
                 kind
             }
             None => {
-                self.all.push(pool);
+                self.all.push(slots);
                 KindId(self.all.len() as u32 - 1)
             }
         };
@@ -126,15 +126,15 @@ impl Pools {
         (0..self.all.len() as u32).map(KindId)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Pool> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &KindSlots> {
         self.by_work.values().map(|kind| &self[*kind])
     }
 
     /// An executor has announced so many slots.
     pub(crate) fn set_total(&mut self, kind: KindId, total: u32) {
-        let pool = &mut self[kind];
-        pool.total = total;
-        pool.announced = true;
+        let slots = &mut self[kind];
+        slots.total = total;
+        slots.announced = true;
     }
 
     /// So many more unfinished tasks need a slot of this kind.
@@ -144,9 +144,9 @@ impl Pools {
 
     /// So many of them have ended.
     pub(crate) fn remove_users(&mut self, kind: KindId, tasks: u32) {
-        let pool = &mut self[kind];
-        pool.users -= u64::from(tasks);
-        if pool.users == 0 && !pool.announced {
+        let slots = &mut self[kind];
+        slots.users -= u64::from(tasks);
+        if slots.users == 0 && !slots.announced {
             self.unused.push(kind);
         }
     }
@@ -154,27 +154,27 @@ impl Pools {
     /// Frees the kinds that nothing uses any more. No scheduler may be listed for one.
     pub(crate) fn free_unused(&mut self) {
         while let Some(kind) = self.unused.pop() {
-            let pool = &self.all[kind.index()];
-            let unused = pool.users == 0 && !pool.announced;
+            let slots = &self.all[kind.index()];
+            let unused = slots.users == 0 && !slots.announced;
             // One that was freed before may belong to other work by now.
-            if unused && self.by_work.get(&pool.work) == Some(&kind) {
-                self.by_work.remove(&pool.work);
+            if unused && self.by_work.get(&slots.work) == Some(&kind) {
+                self.by_work.remove(&slots.work);
                 self.free.push(kind);
             }
         }
     }
 }
 
-impl Index<KindId> for Pools {
-    type Output = Pool;
+impl Index<KindId> for SlotsByKind {
+    type Output = KindSlots;
 
-    fn index(&self, kind: KindId) -> &Pool {
+    fn index(&self, kind: KindId) -> &KindSlots {
         &self.all[kind.index()]
     }
 }
 
-impl IndexMut<KindId> for Pools {
-    fn index_mut(&mut self, kind: KindId) -> &mut Pool {
+impl IndexMut<KindId> for SlotsByKind {
+    fn index_mut(&mut self, kind: KindId) -> &mut KindSlots {
         &mut self.all[kind.index()]
     }
 }

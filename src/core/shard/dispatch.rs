@@ -20,7 +20,7 @@ use std::cmp::Reverse;
 impl Shard {
     /// Gives every free slot to the scheduler whose turn it is, as far as there are takers.
     pub(crate) fn dispatch(&mut self, turn: &mut Turn) {
-        for kind in self.fair.pools.kinds() {
+        for kind in self.fair.slots.kinds() {
             while let Some(grant) = self.next_grant(kind) {
                 self.start(turn, kind, grant);
                 // The next pick needs the fair share as it is now.
@@ -39,7 +39,7 @@ impl Shard {
 
     fn start(&mut self, turn: &mut Turn, kind: KindId, grant: Grant) {
         let (now, handle) = (turn.now, grant.handle);
-        let has_session = self.fair.pools[kind].work.has_session();
+        let has_session = self.fair.slots[kind].work.has_session();
         let scheduler = self.schedulers.expect_mut(handle);
         if scheduler.is_overdue(now) {
             return self.slice_later(now, handle);

@@ -78,7 +78,7 @@ impl Shard {
         scheduler.forget_histories(span);
         let usage = scheduler.ledger.end(span);
         self.quotas.ended(scheduler.share.namespace, usage);
-        self.fair.pools.remove_users(span.kind, span.count);
+        self.fair.slots.remove_users(span.kind, span.count);
         turn.progressed(handle);
         let failed = ending.outcome.is_failure();
         let done = ending.of(span);

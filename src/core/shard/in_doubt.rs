@@ -122,7 +122,7 @@ impl Shard {
         ticket: Option<Ticket>,
     ) {
         let kinds = match work {
-            Some(work) => self.fair.pools.find(work).into_iter().collect(),
+            Some(work) => self.fair.slots.find(work).into_iter().collect(),
             None => self.in_doubt.by_kind.keys().copied().collect(),
         };
         self.in_doubt.cleared.push_back(Clearance {

@@ -24,9 +24,9 @@ impl Shard {
     /// Schedulers whose turn comes next on slots that run bodies, about `most` per kind; the first
     /// ones of every namespace.
     pub fn in_line(&self, most: usize) -> Vec<Handle> {
-        let kinds = self.fair.pools.kinds();
+        let kinds = self.fair.slots.kinds();
         kinds
-            .filter(|kind| self.fair.pools[*kind].work.has_session())
+            .filter(|kind| self.fair.slots[*kind].work.has_session())
             .flat_map(|kind| self.fair.in_line(kind, most))
             .collect()
     }

@@ -129,7 +129,7 @@ impl Shard {
             let kind = self.fair.kind(&run.spec.work);
             for (first, last) in open.within(run.first, run.first.plus(run.count - 1)) {
                 let span = span_of(run, kind, first, last);
-                self.fair.pools.add_users(kind, span.count);
+                self.fair.slots.add_users(kind, span.count);
                 for (span, past) in span.split_at(pasts) {
                     usage += scheduler.ledger.add(&span, run.blocks);
                     scheduler.restore_span(now, &mut self.fair, span, past);
@@ -147,7 +147,7 @@ impl Shard {
             scheduler.intend_cancel(None);
         }
         for (work, most) in window {
-            if let Some(kind) = self.fair.pools.find(work) {
+            if let Some(kind) = self.fair.slots.find(work) {
                 scheduler.doubt_first(now, &mut self.fair, kind, *most);
             }
         }

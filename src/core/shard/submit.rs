@@ -119,7 +119,7 @@ impl Shard {
         let mut usage = Usage::default();
         for (run, (order, spec)) in submit.runs.iter().zip(&resolved) {
             let kind = self.fair.kind(&spec.work);
-            self.fair.pools.add_users(kind, run.count);
+            self.fair.slots.add_users(kind, run.count);
             let span = Span {
                 first: scheduler.highest_seq.plus(1),
                 count: run.count,

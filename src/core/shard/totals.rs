@@ -2,7 +2,7 @@
 //! many schedulers there are.
 
 use crate::core::{
-    CoreStatus, Counts, Handle, SchedulerState, Shard, Time, fairness::slot_kinds::Pool,
+    CoreStatus, Counts, Handle, SchedulerState, Shard, Time, fairness::slot_kinds::KindSlots,
     scheduler::Scheduler,
 };
 use std::collections::BTreeSet;
@@ -55,8 +55,8 @@ impl Totals {
 
 impl Shard {
     pub(crate) fn status(&self) -> CoreStatus {
-        let of = |pool: &Pool| (pool.work.clone(), pool.total, pool.busy, pool.reserve());
-        let mut slots: Vec<_> = self.fair.pools.iter().map(of).collect();
+        let of = |slots: &KindSlots| (slots.work.clone(), slots.total, slots.busy, slots.reserve());
+        let mut slots: Vec<_> = self.fair.slots.iter().map(of).collect();
         slots.sort_unstable();
         CoreStatus {
             schedulers: self.totals.schedulers,

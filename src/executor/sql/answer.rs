@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     core::{TaskResult, model::diagnostics::Diagnostics},
-    executor::driver::{Frame, Report},
+    executor::pg_client::{Frame, Report},
 };
 use postgres_protocol::message::backend::{
     DATA_ROW_TAG, ErrorResponseBody, Message, ReadyForQueryBody,

@@ -9,9 +9,9 @@ use super::{
     RECONNECT_BACKOFF,
     obstacle::{Obstacle, Sighting},
     register::{Register, Session},
-    session,
+    target_session,
 };
-use crate::executor::driver::{Connection, Login, within};
+use crate::executor::pg_client::{Connection, Login, within};
 use std::time::Duration;
 use tokio::{sync::Mutex, time::sleep};
 
@@ -152,6 +152,6 @@ fn control(act: Act, session: &Session) -> String {
             from pg_stat_activity
             where pid = {pid}
         ) b on true",
-        postmaster = session::POSTMASTER,
+        postmaster = target_session::POSTMASTER,
     )
 }

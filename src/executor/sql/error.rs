@@ -2,7 +2,7 @@
 
 use crate::{
     core::{TaskError, model::limits::ERROR_BYTES},
-    executor::driver::{self, Report},
+    executor::pg_client::{self, Report},
 };
 use std::fmt::Write;
 
@@ -49,18 +49,20 @@ impl Failure {
     }
 }
 
-impl From<driver::Error> for Failure {
-    fn from(cause: driver::Error) -> Self {
+impl From<pg_client::Error> for Failure {
+    fn from(cause: pg_client::Error) -> Self {
         match cause {
-            driver::Error::Reported(report) if report.is_fatal() => {
+            pg_client::Error::Reported(report) if report.is_fatal() => {
                 Failure::Ended((*report).into())
             }
-            driver::Error::Reported(report) => Failure::Reported((*report).into()),
-            driver::Error::Io(_) | driver::Error::Login(_) => Failure::Lost(error(
+            pg_client::Error::Reported(report) => Failure::Reported((*report).into()),
+            pg_client::Error::Io(_) | pg_client::Error::Login(_) => Failure::Lost(error(
                 "CONNECTION_LOST",
                 format!("the connection to the target broke: {cause}"),
             )),
-            driver::Error::Protocol(_) => Failure::Confused(error("PROTOCOL", cause.to_string())),
+            pg_client::Error::Protocol(_) => {
+                Failure::Confused(error("PROTOCOL", cause.to_string()))
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The notices of a task: the last ones, however many it sends. Pure.
 
-use crate::executor::driver::Report;
+use crate::executor::pg_client::Report;
 use std::fmt::Write;
 
 /// Bytes that are kept.

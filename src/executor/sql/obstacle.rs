@@ -4,7 +4,7 @@
 use super::register::Session;
 use crate::{
     core::Time,
-    executor::driver::{Error, Row},
+    executor::pg_client::{Error, Row},
     executor_protocol::Postmaster,
 };
 use std::str::FromStr;
@@ -44,7 +44,7 @@ pub(crate) struct Backend {
 }
 
 impl Sighting {
-    /// From the columns of [`super::session::POSTMASTER`], and then those of the backend.
+    /// From the columns of [`super::target_session::POSTMASTER`], and then those of the backend.
     pub(crate) fn of(row: &Row) -> Result<Self, Error> {
         let pid: Option<i32> = number(row, 4)?;
         let started = number(row, 5)?.map(Time);
@@ -75,7 +75,7 @@ impl Sighting {
     }
 }
 
-/// The server that answered, from the columns of [`super::session::POSTMASTER`].
+/// The server that answered, from the columns of [`super::target_session::POSTMASTER`].
 pub(crate) fn postmaster(row: &Row) -> Result<Postmaster, Error> {
     Ok(Postmaster {
         system: known(row, 0)?,

@@ -7,15 +7,15 @@ use super::{
     RECONNECT_BACKOFF,
     backend_control::Admin,
     register::{Register, Session},
-    session::{self, Live, OpenError},
+    target_session::{self, Live, OpenError},
 };
 use crate::{
     clock::Clock,
     core::{Assignment, SessionReset, Time, Work},
     executor::{
         config::TargetConfig,
-        driver::{Connection, Login},
         outbox::shared::SharedOutbox,
+        pg_client::{Connection, Login},
         status::{ExecutionRow, TargetStatus},
     },
 };
@@ -79,7 +79,7 @@ impl Target {
         session_idle: Duration,
         outbox: Arc<SharedOutbox>,
     ) -> Arc<Self> {
-        let login = session::task_login(config.login);
+        let login = target_session::task_login(config.login);
         Arc::new(Target {
             name: config.name,
             slots: config.slots,
@@ -269,7 +269,7 @@ impl Target {
     async fn open(&self, slot: u32) -> Result<Live, OpenError> {
         let register = &self.register;
         if !self.no_connection_check.load(Ordering::Relaxed) {
-            let login = session::with_connection_check(&self.login);
+            let login = target_session::with_connection_check(&self.login);
             match Live::open(&login, &self.name, slot, register).await {
                 // Unknown to the server (42704), or not supported by its system (22023).
                 Err(OpenError::Target(error))

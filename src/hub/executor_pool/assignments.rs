@@ -3,7 +3,7 @@
 //!
 //! Of two executors that were given a task the one with the later token has it.
 
-use super::{Effect, Pool};
+use super::{Effect, ExecutorPool};
 use crate::{
     core::{Command, Completion, Report, Running, TaskError, Unreported, Work},
     executor_protocol::{HeldAssignment, Host, Instruction, Token},
@@ -23,7 +23,7 @@ pub(crate) struct Given {
     pub over: bool,
 }
 
-impl Pool {
+impl ExecutorPool {
     /// Notes what an executor says it has. Returns what it was given by an earlier owner; what is
     /// somebody else's by now it is told to stop.
     pub(super) fn claim(&mut self, host: Host, attempts: &[HeldAssignment]) -> Vec<Running> {

@@ -9,8 +9,8 @@ use crate::{
 const WORK: Work = Work::Noop;
 
 /// A pool that owns the shard as of epoch 7.
-fn pool() -> Pool {
-    let mut pool = Pool::default();
+fn pool() -> ExecutorPool {
+    let mut pool = ExecutorPool::default();
     pool.reset(Epoch(7));
     pool
 }
@@ -40,7 +40,7 @@ struct Survivor {
 }
 
 impl Survivor {
-    fn join(pool: &mut Pool, epoch: i64, attempt: i32) -> Survivor {
+    fn join(pool: &mut ExecutorPool, epoch: i64, attempt: i32) -> Survivor {
         let (handle, first, attempt) = (
             Handle::new(ShardId(0), 1, [0; 10]),
             Seq(11),
@@ -83,7 +83,7 @@ impl Survivor {
     }
 
     /// Reports how its attempt ended; says whether the core hears of it.
-    fn report(&self, pool: &mut Pool) -> bool {
+    fn report(&self, pool: &mut ExecutorPool) -> bool {
         let before = pool.effects.len();
         let events = vec![Event::Completed(self.token, self.completion.clone())];
         pool.report(ExecutorReport::of(self.member, events));
@@ -92,7 +92,7 @@ impl Survivor {
     }
 
     /// What it was told last.
-    fn heard(&self, pool: &Pool) -> Option<Instruction> {
+    fn heard(&self, pool: &ExecutorPool) -> Option<Instruction> {
         let to_it = |effect: &Effect| match effect {
             Effect::Send(member, instruction) if *member == self.member => {
                 Some(instruction.clone())
@@ -102,7 +102,7 @@ impl Survivor {
         pool.effects.iter().rev().find_map(to_it)
     }
 
-    fn is_stopped(&self, pool: &Pool) -> bool {
+    fn is_stopped(&self, pool: &ExecutorPool) -> bool {
         matches!(self.heard(pool), Some(Instruction::Stop(token)) if token == self.token)
     }
 }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 struct Scene {
     fencing: Fencing,
-    pool: Pool,
+    pool: ExecutorPool,
     uptime: Duration,
 }
 
@@ -15,7 +15,7 @@ impl Scene {
     fn new() -> Scene {
         let mut scene = Scene {
             fencing: Fencing::begin(Epoch(7), Some(Vec::new()), 0),
-            pool: Pool::default(),
+            pool: ExecutorPool::default(),
             uptime: Duration::from_secs(100),
         };
         scene.pool.reset(Epoch(7));

@@ -3,7 +3,7 @@
 //! A fenced executor opens no more sessions. Once nothing runs of what it was given before, it
 //! comes back as its next incarnation.
 
-use super::executor_sessions::Sessions;
+use super::target_sessions::Sessions;
 use crate::core::{Epoch, InDoubtWindow, Time, Work};
 use crate::journal::{JournalError, encoding::Stamp, rows::from_row};
 use std::{sync::atomic::Ordering, time::Duration};

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     core::{Handle, SessionReset, TaskId, Time},
-    executor::driver::{Connection, Error, Login, within},
+    executor::pg_client::{Connection, Error, Login, within},
     executor_protocol::Body,
 };
 use std::{mem, sync::Arc, time::Duration};
