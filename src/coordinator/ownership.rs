@@ -153,19 +153,21 @@ impl OwnershipTask {
         (owns && !self.heartbeat.declines()).then_some(Claim::Gone(gone.replica, gone.epoch))
     }
 
-    /// Begins a new epoch if the claim holds. After a failure, as after a claim that does not hold,
-    /// the lease is watched again.
+    /// Begins a new epoch if the claim holds. After a claim that does not hold the lease is watched
+    /// again; after a failure, too, if it was not the answer alone that got lost.
     async fn take_over(&mut self, claim: Claim) -> Option<Ownership> {
-        match self.claim(claim).await {
-            Ok(TakeOver::Owned(owned)) => Some(owned),
-            Ok(TakeOver::Refused) => None,
-            Err(error) => {
-                tracing::warn!(%error, "cannot take the shard over");
-                self.state.set_error(error.to_string());
-                tokio::time::sleep(RETRY_BACKOFF.delay(0)).await;
-                None
+        for claim in [claim, Claim::Again] {
+            match self.claim(claim).await {
+                Ok(TakeOver::Owned(owned)) => return Some(owned),
+                Ok(TakeOver::Refused) => return None,
+                Err(error) => {
+                    tracing::warn!(%error, "cannot take the shard over");
+                    self.state.set_error(error.to_string());
+                    tokio::time::sleep(RETRY_BACKOFF.delay(0)).await;
+                }
             }
         }
+        None
     }
 
     async fn claim(&self, claim: Claim) -> Result<TakeOver, JournalError> {

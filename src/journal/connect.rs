@@ -4,7 +4,7 @@
 use super::{
     Heartbeat, JournalError, Maintenance, Preflight, Reader, Replica, Sessions, Writer,
     connection_limits::{AnswerTimeout, Duty},
-    link::Link,
+    link::{Link, is_lapse},
     migrations,
     pool::Pool,
     preflight::refuse_shared_sessions,
@@ -12,7 +12,7 @@ use super::{
 use crate::core::ShardId;
 use sqlx::postgres::PgConnectOptions;
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -36,8 +36,15 @@ pub struct Journal {
     shard: ShardId,
     retention_days: u32,
     reader: Reader,
-    /// Of recoveries: one that takes longer than expected is given more time by the next one.
-    timeout: Arc<Mutex<AnswerTimeout>>,
+    takeovers: Arc<Takeovers>,
+}
+
+/// How long the steps of a takeover wait for each answer. Each opens a connection of its own, and
+/// one that takes longer than expected is given more time by the next one.
+#[derive(Debug)]
+struct Takeovers {
+    claims: Mutex<AnswerTimeout>,
+    recoveries: Mutex<AnswerTimeout>,
 }
 
 impl Journal {
@@ -69,7 +76,10 @@ impl Journal {
             shard: config.shard,
             retention_days: config.retention_days,
             reader,
-            timeout: Arc::new(Mutex::new(Duty::Recovery.answer_timeout())),
+            takeovers: Arc::new(Takeovers {
+                claims: Mutex::new(Duty::Ownership.answer_timeout()),
+                recoveries: Mutex::new(Duty::Recovery.answer_timeout()),
+            }),
         };
         journal.maintenance().ensure_partitions(None).await?;
         Ok(journal)
@@ -104,13 +114,41 @@ impl Journal {
         Sessions::new(self.reader.clone(), replica)
     }
 
-    /// A connection for a duty of the owner; the caller closes it.
-    pub(super) async fn connect(&self, duty: Duty) -> Result<Link, JournalError> {
-        Ok(Link::open(&self.options, duty).await?)
+    /// Changes who owns the shard, by what `work` does on a connection of its own.
+    pub(super) async fn claim<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut Link) -> Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
+        let timeout = &self.takeovers.claims;
+        self.within(timeout, Duty::Ownership, work).await
     }
 
-    /// How long a recovery waits for each answer.
-    pub(super) fn recovery_timeout(&self) -> MutexGuard<'_, AnswerTimeout> {
-        self.timeout.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Reads what is unfinished, by what `work` does on a connection of its own.
+    pub(super) async fn recovery<T>(
+        &self,
+        work: impl AsyncFnOnce(&mut Link) -> Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
+        let timeout = &self.takeovers.recoveries;
+        self.within(timeout, Duty::Recovery, work).await
+    }
+
+    async fn within<T>(
+        &self,
+        timeout: &Mutex<AnswerTimeout>,
+        duty: Duty,
+        work: impl AsyncFnOnce(&mut Link) -> Result<T, JournalError>,
+    ) -> Result<T, JournalError> {
+        let lock = || timeout.lock().unwrap_or_else(PoisonError::into_inner);
+        let limit = lock().limit();
+        let done = async {
+            let mut link = Link::open_within(&self.options, duty, limit).await?;
+            let done = work(&mut link).await?;
+            link.close().await?;
+            Ok(done)
+        };
+        let done = done.await;
+        let lapsed = matches!(&done, Err(JournalError::Database(error)) if is_lapse(error));
+        lock().note(!lapsed);
+        done
     }
 }

@@ -62,11 +62,14 @@ impl Duty {
 
     /// How long an answer, or the next row of one, is waited for: at first, and when earlier ones
     /// did not come in time. What the shard cannot go on without begins with less than the usual
-    /// lease, so that a silent connection is given up within it.
+    /// lease, so that a silent connection is given up within it; a recovery with more than a claim,
+    /// because it sorts much before its first row, and would begin again.
     pub(super) fn answer_timeout(self) -> AnswerTimeout {
         let most = self.statement_timeout() + SERVER_FIRST;
         let least = match self {
-            Duty::Writer | Duty::Recovery => Duration::from_secs(4),
+            Duty::Writer => Duration::from_secs(4),
+            Duty::Recovery => Duration::from_secs(2),
+            Duty::Ownership => Duration::from_millis(600),
             _ => most,
         };
         AnswerTimeout::new(least, most)
@@ -168,7 +171,13 @@ mod tests {
 
     #[test]
     fn the_server_gives_a_statement_up_before_its_last_answer_is_given_up() {
-        for duty in [Duty::Writer, Duty::Reader, Duty::Recovery, Duty::Batches] {
+        for duty in [
+            Duty::Writer,
+            Duty::Reader,
+            Duty::Ownership,
+            Duty::Recovery,
+            Duty::Batches,
+        ] {
             assert!(
                 duty.answer_timeout().most > duty.statement_timeout(),
                 "{duty:?}"

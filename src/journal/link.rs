@@ -28,12 +28,20 @@ pub(super) struct Link {
 impl Link {
     /// Connects for a duty.
     pub(super) async fn open(options: &PgConnectOptions, duty: Duty) -> Result<Link, Error> {
+        let mut link = Link::open_within(options, duty, duty.connect_timeout()).await?;
+        link.limit = duty.answer_timeout().limit();
+        Ok(link)
+    }
+
+    /// Connects for a duty, and waits no longer than `limit` for that or for an answer.
+    pub(super) async fn open_within(
+        options: &PgConnectOptions,
+        duty: Duty,
+        limit: Duration,
+    ) -> Result<Link, Error> {
         let options = duty.options(options);
-        let connect = PgConnection::connect_with(&options);
-        Ok(Link {
-            connection: within(duty.connect_timeout(), connect).await?,
-            limit: duty.answer_timeout().limit(),
-        })
+        let connection = within(limit, PgConnection::connect_with(&options)).await?;
+        Ok(Link { connection, limit })
     }
 
     /// Says goodbye. A server that does not take it notices the end of the connection.

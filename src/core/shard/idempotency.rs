@@ -28,8 +28,8 @@ pub(crate) struct Opened {
     hasher: RandomState,
 }
 
-/// The hashes of calls, in chunks of those made in the same minute. A chunk is forgotten as a whole:
-/// up to a minute late, so that nothing has to be known of a single call.
+/// The hashes of calls, in chunks of those made in the same minute. A chunk is forgotten as a
+/// whole, up to a minute late, so that nothing has to be known of a single call.
 #[derive(Debug, Default)]
 struct LeftMemory {
     /// Oldest first.

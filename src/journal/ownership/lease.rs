@@ -5,10 +5,7 @@
 //! lease that it has watched.
 
 use crate::core::{BatchNo, Epoch, ShardId, Time};
-use crate::journal::{
-    Journal, JournalError, Replica, connection_limits::Duty, encoding::Stamp, link::Link,
-    migrations,
-};
+use crate::journal::{Journal, JournalError, Replica, encoding::Stamp, link::Link, migrations};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -37,7 +34,8 @@ with free as materialized (
                                 and (a.backend_start is null or a.backend_start = r.heartbeat_start)
                         )
                 )
-            else l.owner_id = $3 and s.epoch = $6
+            when 'owner' then l.owner_id = $3 and s.epoch = $6
+            when 'again' then l.owner_id = $3
         end
     for update skip locked
 ),
@@ -96,6 +94,8 @@ pub enum Claim {
     Gone(Uuid, Epoch),
     /// It owns the shard under this epoch and begins another one.
     Owner(Epoch),
+    /// It does not know what became of its last claim. Holds if that one was granted.
+    Again,
 }
 
 /// A claim as the statement takes it.
@@ -113,6 +113,7 @@ impl Claim {
             Claim::Successor(lease_until) => ("successor", Epoch(0), None, lease_until),
             Claim::Gone(owner, epoch) => ("gone", epoch, Some(owner), None),
             Claim::Owner(epoch) => ("owner", epoch, None, None),
+            Claim::Again => ("again", Epoch(0), None, None),
         };
         ClaimInWords {
             kind,
@@ -132,24 +133,22 @@ impl Journal {
         claim: Claim,
         lease: Duration,
     ) -> Result<TakeOver, JournalError> {
-        let mut connection = self.connect(Duty::Ownership).await?;
-        // Another program may have migrated since this one was started.
-        migrations::check(&mut connection).await?;
-        let taken = take(&mut connection, self.shard(), replica, claim, lease).await?;
-        let outcome = match taken {
-            Some((epoch, now, lease_until)) => {
-                let last_batch = last_batch(&mut connection, self.shard()).await?;
-                TakeOver::Owned(Ownership {
-                    epoch: Epoch(epoch),
-                    last_batch,
-                    now: now.0,
-                    lease_until: lease_until.0,
-                })
-            }
-            None => TakeOver::Refused,
-        };
-        connection.close().await?;
-        Ok(outcome)
+        let shard = self.shard();
+        self.claim(async |connection| {
+            // Another program may have migrated since this one was started.
+            migrations::check(connection).await?;
+            let taken = take(connection, shard, replica, claim, lease).await?;
+            let Some((epoch, now, lease_until)) = taken else {
+                return Ok(TakeOver::Refused);
+            };
+            Ok(TakeOver::Owned(Ownership {
+                epoch: Epoch(epoch),
+                last_batch: last_batch(connection, shard).await?,
+                now: now.0,
+                lease_until: lease_until.0,
+            }))
+        })
+        .await
     }
 
     /// Gives the shard up: `successor` may take it at once, others if it does not; `None`: anybody
@@ -160,7 +159,6 @@ impl Journal {
         epoch: Epoch,
         successor: Option<Uuid>,
     ) -> Result<bool, JournalError> {
-        let mut connection = self.connect(Duty::Ownership).await?;
         let given = sqlx::query(
             "-- hand_over
              update lease l
@@ -174,11 +172,9 @@ impl Journal {
         .bind(self.shard().0)
         .bind(epoch.0)
         .bind(replica.id)
-        .bind(successor)
-        .execute(&mut connection)
-        .await?;
-        connection.close().await?;
-        Ok(given.rows_affected() == 1)
+        .bind(successor);
+        let given = self.claim(async |connection| Ok(given.execute(connection).await?));
+        Ok(given.await?.rows_affected() == 1)
     }
 }
 

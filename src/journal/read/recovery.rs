@@ -12,10 +12,9 @@ use crate::core::{
 };
 use crate::journal::{
     Journal, JournalError,
-    connection_limits::Duty,
     day_partitions::Days,
     encoding::{Date, Stamp},
-    link::{Link, is_lapse},
+    link::Link,
     migrations,
     rows::{
         attempt::AttemptRow,
@@ -34,32 +33,19 @@ pub async fn recover(
     requests: usize,
     now: Time,
 ) -> Result<Recovered, JournalError> {
-    let limit = journal.recovery_timeout().limit();
-    let recovered = read(journal, requests, now - REQUEST_MEMORY, limit).await;
-    let lapsed = matches!(&recovered, Err(JournalError::Database(error)) if is_lapse(error));
-    journal.recovery_timeout().note(!lapsed);
-    recovered
-}
-
-/// Waits for each answer, or the next row of one, no longer than `limit`.
-async fn read(
-    journal: &Journal,
-    requests: usize,
-    since: Time,
-    limit: Duration,
-) -> Result<Recovered, JournalError> {
-    let (shard, mut link) = (journal.shard(), journal.connect(Duty::Recovery).await?);
-    link.limit = limit;
-    // Another program may have migrated since this one took the shard over.
-    migrations::check(&mut link).await?;
-    let mut recovery = Recovery::default();
-    recovery.schedulers(&mut link, shard, since).await?;
-    recovery.runs(&mut link, shard).await?;
-    recovery.outcomes(&mut link, shard).await?;
-    recovery.attempts(&mut link, shard).await?;
-    recovery.requests(&mut link, shard, requests, since).await?;
-    link.close().await?;
-    Ok(recovery.read.finish())
+    let (shard, since) = (journal.shard(), now - REQUEST_MEMORY);
+    let read = journal.recovery(async |link| {
+        // Another program may have migrated since this one took the shard over.
+        migrations::check(link).await?;
+        let mut recovery = Recovery::default();
+        recovery.schedulers(link, shard, since).await?;
+        recovery.runs(link, shard).await?;
+        recovery.outcomes(link, shard).await?;
+        recovery.attempts(link, shard).await?;
+        recovery.requests(link, shard, requests, since).await?;
+        Ok(recovery.read)
+    });
+    Ok(read.await?.finish())
 }
 
 /// How much younger the later calls of a row may be than its first one, by which the row is found.

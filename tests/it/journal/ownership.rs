@@ -53,6 +53,7 @@ async fn a_lease_goes_to_who_has_watched_it_unless_it_was_renewed_and_the_old_ow
         Claim::Start,
         Claim::Successor(None),
         Claim::Successor(watched),
+        Claim::Again,
     ] {
         assert_eq!(take(claim).await, TakeOver::Refused, "{claim:?}");
     }
@@ -61,6 +62,11 @@ async fn a_lease_goes_to_who_has_watched_it_unless_it_was_renewed_and_the_old_ow
         panic!("nobody has renewed it")
     };
     assert_eq!(taken.epoch, Epoch(owned.epoch.0 + 1));
+    // As if the answer to that had been lost.
+    let TakeOver::Owned(taken) = take(Claim::Again).await else {
+        panic!("the claim before was granted")
+    };
+    assert_eq!(taken.epoch, Epoch(owned.epoch.0 + 2));
     assert_eq!(
         heart.renew(Some(owned.epoch)).await.unwrap().lease_until,
         None
