@@ -13,7 +13,8 @@ use rallypoint::{
     coordinator::machine::Release,
     core::{
         Assignment, Cancelling, DoneNo, Handle, Outcome, Progress, Reject, Reply, Request,
-        SchedulerState, Seq, Submit, Until, Verb, Work,
+        SchedulerState, Seq, Submit, Time, Until, Verb, Work,
+        model::limits::REQUEST_MEMORY,
     },
 };
 
@@ -105,7 +106,13 @@ pub(crate) fn begun(journal: &mut Journal, handle: Handle, first: Seq, count: u3
 }
 
 /// An answer is true.
-pub(crate) fn answered(journal: &Journal, callers: &mut Callers, pending: &Pending, reply: &Reply) {
+pub(crate) fn answered(
+    now: Time,
+    journal: &Journal,
+    callers: &mut Callers,
+    pending: &Pending,
+    reply: &Reply,
+) {
     let handle = pending.handle;
     callers.answered(pending, reply);
     match (&pending.verb, reply) {
@@ -160,7 +167,7 @@ pub(crate) fn answered(journal: &Journal, callers: &mut Callers, pending: &Pendi
                 .map(|(outcome, _)| *found == Cancelling::Ended || outcome == Outcome::Cancelled);
             assert!(ended == Some(true), "cancelled, and it is not");
         }
-        (_, Reply::Rejected(reject)) => refused(journal, callers, pending, reject),
+        (_, Reply::Rejected(reject)) => refused(now, journal, callers, (pending, reject)),
         _ => {}
     }
 }
@@ -239,7 +246,12 @@ fn submitted(
     assert!(old || first == answer, "the same request id got other ids");
 }
 
-fn refused(journal: &Journal, callers: &mut Callers, pending: &Pending, reject: &Reject) {
+fn refused(
+    now: Time,
+    journal: &Journal,
+    callers: &mut Callers,
+    (pending, reject): (&Pending, &Reject),
+) {
     assert!(
         *reject != Reject::JournalRejected || pending.poisoned,
         "a call without poison is refused as if it had some"
@@ -250,8 +262,13 @@ fn refused(journal: &Journal, callers: &mut Callers, pending: &Pending, reject: 
     let Some(request) = submit.request else {
         return;
     };
-    let ended = journal.tables(pending.handle).is_none_or(Tables::ended);
-    if pending.old || (pending.again && ended && !REMEMBERS_ENDED) {
+    let tables = journal.tables(pending.handle);
+    let ended = tables.is_none_or(Tables::ended);
+    // It was accepted so long ago that it counts as another call by now.
+    let forgotten = tables
+        .and_then(|tables| tables.call_of(request))
+        .is_some_and(|call| call.record.submitted_at + REQUEST_MEMORY < now);
+    if pending.old || forgotten || (pending.again && ended && !REMEMBERS_ENDED) {
         return;
     }
     callers.refused.push((pending.handle, request));

@@ -134,7 +134,8 @@ impl Owner {
             return;
         };
         if matches!(reply, Reply::Submitted { .. } | Reply::Scheduler(_)) {
-            checks::answered(&outside.journal, &mut outside.callers, &pending, reply);
+            let (now, callers) = (outside.now, &mut outside.callers);
+            checks::answered(now, &outside.journal, callers, &pending, reply);
         }
     }
 
