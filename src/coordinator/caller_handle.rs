@@ -227,7 +227,7 @@ impl Coordinator {
             (NoReply::Closed, _) => CallError::unavailable("the service is shutting down"),
             (NoReply::Dropped, Role::Standby) => CallError::OwnerChanged,
             (NoReply::Dropped, _) => CallError::unavailable(
-                "the coordination database is away; the effect of the call is unknown",
+                "the owner reads the journal again; the effect of the call is unknown",
             ),
         })
     }

@@ -39,8 +39,8 @@ pub(crate) struct Scheduler {
     pub uncovered: u32,
     /// Its last checkpoint says that nothing is unfinished and nothing came later.
     pub quiesced: bool,
-    /// It is in the shard's list of those that may be quiesced.
-    pub listed_idle: bool,
+    /// Since when it is in the shard's list of those that may be quiesced.
+    pub listed_idle: Option<Time>,
     /// When the shard looks at it again; `Time::NEVER`: no timer set.
     pub wake: Time,
     /// When it did so last. What was due then and is still to be woken waits behind those of others
@@ -78,7 +78,7 @@ impl Scheduler {
             last_activity: now,
             uncovered: 0,
             quiesced: checkpoint.resting,
-            listed_idle: false,
+            listed_idle: None,
             wake: Time::NEVER,
             woken_at: Time(0),
             touched: false,

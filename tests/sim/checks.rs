@@ -13,8 +13,7 @@ use rallypoint::{
     coordinator::machine::Release,
     core::{
         Assignment, Cancelling, DoneNo, Handle, Outcome, Progress, Reject, Reply, Request,
-        SchedulerState, Seq, Submit, Time, Until, Verb, Work,
-        model::limits::REQUEST_MEMORY,
+        SchedulerState, Seq, Submit, Time, Until, Verb, Work, model::limits::REQUEST_MEMORY,
     },
 };
 

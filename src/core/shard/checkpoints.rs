@@ -14,7 +14,7 @@ use crate::core::{
     model::limits::Limits,
     scheduler::{Scheduler, queue::steps::step},
 };
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 /// Cost of a look at a scheduler, in ranges.
 const LOOK_RANGES: usize = 10;
@@ -30,15 +30,22 @@ pub(crate) struct Checkpoints {
     by_level: BTreeSet<(u32, Handle)>,
     /// Schedulers without unfinished tasks that may be quiesced, and since when they are in this
     /// list. Each is in it once.
-    idle: VecDeque<(Time, Handle)>,
+    idle: BTreeSet<(Time, Handle)>,
 }
 
 impl Checkpoints {
     /// When to look for schedulers to quiesce.
     pub(crate) fn next_quiesce(&self, limits: &Limits) -> Time {
         self.idle
-            .front()
+            .first()
             .map_or(Time::NEVER, |(since, _)| *since + limits.quiesce_after)
+    }
+
+    /// The scheduler leaves memory.
+    pub(crate) fn forget(&mut self, scheduler: &Scheduler) {
+        if let Some(since) = scheduler.listed_idle {
+            self.idle.remove(&(since, scheduler.handle()));
+        }
     }
 
     /// Notes how many finished tasks a scheduler has had since its checkpoint.
@@ -119,11 +126,15 @@ impl Shard {
         let step = self.limits.quiesce_interval.as_micros() as i64;
         let scheduler = self.schedulers.expect_mut(handle);
         let ended = scheduler.image.state == SchedulerState::Released;
-        if scheduler.ledger.count == 0 && !scheduler.quiesced && !scheduler.listed_idle && !ended {
-            scheduler.listed_idle = true;
+        if scheduler.ledger.count == 0
+            && !scheduler.quiesced
+            && scheduler.listed_idle.is_none()
+            && !ended
+        {
             // Many at a time, in few batches.
             let since = Time(now.0.saturating_add(step - 1) / step * step);
-            self.checkpoints.idle.push_back((since, handle));
+            scheduler.listed_idle = Some(since);
+            self.checkpoints.idle.insert((since, handle));
         }
     }
 
@@ -144,7 +155,7 @@ impl Shard {
     /// Those that have not been in use for a while; says what is left of the slice.
     fn quiesce_idle(&mut self, turn: &mut Turn, mut left: usize) -> usize {
         while left > 0 && self.checkpoints.next_quiesce(&self.limits) <= turn.now {
-            let Some((_, handle)) = self.checkpoints.idle.pop_front() else {
+            let Some((_, handle)) = self.checkpoints.idle.pop_first() else {
                 break;
             };
             step();
@@ -152,7 +163,7 @@ impl Shard {
             let Some(scheduler) = self.schedulers.get_mut(handle) else {
                 continue;
             };
-            scheduler.listed_idle = false;
+            scheduler.listed_idle = None;
             let idle =
                 scheduler.ledger.count == 0 && scheduler.image.state != SchedulerState::Released;
             if idle && scheduler.last_activity + self.limits.quiesce_after <= turn.now {

@@ -108,6 +108,7 @@ impl Shard {
                 && let Some(ended) = self.schedulers.remove(handle)
             {
                 self.forget_open(&ended.image, ended.share.namespace);
+                self.checkpoints.forget(&ended);
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::world::{World, free, order, plain, request, submission};
 use crate::core::{
     Caller, Command, DoneNo, Namespace, Outcome, Phase, Reject, ReleaseMode, Reply, SchedulerState,
-    Seq, Until, Verb, model::limits::Limits,
+    Seq, Time, Until, Verb, model::limits::Limits,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -201,6 +201,19 @@ fn of_the_ended_schedulers_the_oldest_leave_memory() {
         [false; 5],
         "the journal answers for them, and the last one was released as nobody used it"
     );
+}
+
+#[test]
+fn no_timer_waits_for_a_scheduler_that_has_left_memory() {
+    let mut w = remembers(0);
+    for _ in 0..100 {
+        let s = w.open(plain);
+        w.release(s, ReleaseMode::Finish);
+        w.commands([]);
+    }
+    assert_eq!((w.shard.timers.len(), w.shard.ended.len()), (0, 0));
+    let next = w.shard.checkpoints.next_quiesce(&w.shard.limits);
+    assert_eq!(next, Time::NEVER);
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub(super) struct Ssl {
     pub(super) client: Option<(PathBuf, PathBuf)>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum SslMode {
     Disable,
     /// When the server takes it.
@@ -96,7 +96,14 @@ impl Login {
                 .and_then(|key| key.strip_suffix(']'))
             {
                 Some(setting) => self.set(setting, value),
-                None => bail!("`{key}` is not known: take it out of the URL"),
+                // What does not look like a name may be the rest of a password with a `?` in it.
+                None if key
+                    .bytes()
+                    .all(|b| b.is_ascii_alphabetic() || b"_-".contains(&b)) =>
+                {
+                    bail!("`{key}` is not known: take it out of the URL")
+                }
+                None => bail!("a parameter is not known; a `?` in a password is written %3F"),
             },
         }
         Ok(())
@@ -108,6 +115,10 @@ impl FromStr for Login {
 
     fn from_str(text: &str) -> anyhow::Result<Self> {
         let url = Url::parse(text).map_err(|error| anyhow!("not a URL: {error}"))?;
+        ensure!(
+            url.fragment().is_none(),
+            "a `#` ends a URL; in a password it is written %23"
+        );
         let host = decoded(url.host_str().unwrap_or_default())?;
         let mut login = Login {
             host: match host.starts_with('/') {
@@ -141,6 +152,10 @@ impl FromStr for Login {
             login.host != Host::Name(String::new()),
             "it names no host: write it like postgres://user@host/database, \
              or add ?host=/directory for a Unix socket"
+        );
+        ensure!(
+            matches!(login.host, Host::Name(_)) || login.ssl.verified() <= SslMode::Prefer,
+            "`sslmode` asks for TLS, which a Unix socket has not: take it out, or name a host"
         );
         ensure!(
             !login.user.is_empty(),
@@ -264,6 +279,26 @@ mod tests {
             let error = url.parse::<Login>().expect_err(wrong);
             assert!(!format!("{error:#}").contains("secret"), "{error:#}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_obeyed_is_refused_and_shows_no_part_of_a_password() {
+        for (wrong, remedy) in [
+            ("postgres://u:12?secret@h/d", "%3F"),
+            ("postgres://u:12#secret@h/d", "%23"),
+            ("postgres://u@h/d?host=/run&sslmode=require", "Unix socket"),
+            (
+                "postgres://u@h/d?host=/run&sslmode=verify-full",
+                "Unix socket",
+            ),
+        ] {
+            let error = format!("{:#}", wrong.parse::<Login>().expect_err(wrong));
+            assert!(
+                error.contains(remedy) && !error.contains("secret"),
+                "{error}"
+            );
+        }
+        login("postgres://u@h/d?host=/run&sslmode=prefer");
     }
 
     #[test]

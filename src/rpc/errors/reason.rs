@@ -30,7 +30,7 @@ reasons! {
     BODY_EMPTY: "A statement is empty.";
     BODY_TOO_LARGE: "A statement, its parameters or a payload is larger than 1 MiB.";
     BODY_NUL: "A statement or a parameter holds a NUL character, which Postgres cannot take.";
-    TOO_MANY_PARAMS: "A statement has more than 65 535 parameters.";
+    TOO_MANY_PARAMS: "A statement has more than 32 767 parameters.";
     TARGET_UNKNOWN: "A statement names a target that this server does not have.";
     ORDER_OUT_OF_RANGE: "An order is negative or above 9 007 199 254 740 991.";
     DURATION_OUT_OF_RANGE: "A duration is malformed, too short or too long.";

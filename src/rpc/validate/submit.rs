@@ -13,8 +13,8 @@ use crate::{
 use rallypoint_client::api::{self, task::Kind};
 use std::sync::Arc;
 
-/// Limit of the Postgres wire protocol.
-const MAX_PARAMS: usize = 65_535;
+/// What one message can bind, see `executor/sql/statement.rs`.
+const MAX_PARAMS: usize = i16::MAX as usize;
 
 /// The scheduler, and the tasks submitted to it.
 pub(crate) fn exec_async(

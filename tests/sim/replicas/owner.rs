@@ -61,6 +61,8 @@ pub(crate) struct Owner {
     arriving: VecDeque<Event>,
     calls: VecDeque<Envelope>,
     reports: VecDeque<ExecutorReport>,
+    /// Members that the hub has hung up on.
+    let_go: BTreeSet<ExecutorId>,
     /// What the hub has for the loop.
     commands: Vec<(Option<RequestNo>, Command)>,
     requests: Vec<(RequestNo, HubRequest)>,
@@ -93,6 +95,7 @@ impl Owner {
             arriving: VecDeque::new(),
             calls: VecDeque::new(),
             reports: VecDeque::new(),
+            let_go: BTreeSet::new(),
             commands: Vec::new(),
             requests: Vec::new(),
             questions: BTreeMap::new(),
@@ -173,7 +176,7 @@ impl Owner {
             self.reports.push_back(ExecutorReport::of(member, events));
         }
         for report in mem::take(&mut self.reports) {
-            self.feed(HubEvent::Report(report), executor, outside);
+            self.hear(report, executor, outside);
         }
         self.take_commands(events);
         for envelope in mem::take(&mut self.calls) {

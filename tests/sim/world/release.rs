@@ -34,13 +34,7 @@ impl World<'_> {
                     self.journal
                         .oracle
                         .answered(self.now, answer, &namespace, call);
-                    checks::answered(
-                        self.now,
-                        &self.journal,
-                        &mut self.callers,
-                        &pending,
-                        &reply,
-                    );
+                    checks::answered(self.now, &self.journal, &mut self.callers, &pending, &reply);
                 }
                 Action::Dispatch(assignment) => {
                     let state = self.journal.oracle.executors_then(batch).clone();

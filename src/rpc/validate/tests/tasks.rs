@@ -58,7 +58,7 @@ fn wrong_tasks_are_named() {
             Reason::BODY_TOO_LARGE,
         ),
         (
-            params(vec![api::SqlValue::default(); 65_536]),
+            params(vec![api::SqlValue::default(); 32_768]),
             ".sql.params",
             Reason::TOO_MANY_PARAMS,
         ),

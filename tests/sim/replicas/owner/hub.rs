@@ -98,13 +98,6 @@ impl Owner {
                 self.feed(HubEvent::Hello(member, hello), executor, outside);
             }
             (Server::Admitted(member), Some(ToOwner::Event(event))) => {
-                if let Event::Completed(token, completion) = &event
-                    && self.admitted_since <= member
-                {
-                    outside
-                        .targets
-                        .arrives(self.run, *token, &completion.report);
-                }
                 let events = vec![event];
                 self.reports.push_back(ExecutorReport::of(member, events));
             }
@@ -123,6 +116,24 @@ impl Owner {
             (_, None) => {}
             (server, Some(message)) => unreachable!("{message:?} to {server:?}"),
         }
+    }
+
+    /// Hears what has come in. What the hub hears from an executor that it has let go is stale.
+    pub(super) fn hear(
+        &mut self,
+        report: ExecutorReport,
+        executor: &mut Executor,
+        outside: &mut Outside<'_>,
+    ) {
+        let member = report.member;
+        let counts = self.admitted_since <= member && !self.let_go.contains(&member);
+        for event in report.events.iter().filter(|_| counts) {
+            if let Event::Completed(token, completion) = event {
+                let report = &completion.report;
+                outside.targets.arrives(self.run, *token, report);
+            }
+        }
+        self.feed(HubEvent::Report(report), executor, outside);
     }
 
     pub(super) fn new_member(&mut self) -> ExecutorId {
@@ -162,6 +173,7 @@ impl Owner {
             }
             Effect::HangUp(member) => {
                 self.local.take_if(|local| *local == member);
+                self.let_go.insert(member);
                 if let Some(connection) = outside.network.of_member(self.run, member) {
                     connection.down_closed = true;
                 }
@@ -249,6 +261,7 @@ impl Owner {
         let connection = connection.filter(|one| !one.down_closed)?;
         if connection.down.len() >= INSTRUCTIONS {
             connection.down_closed = true;
+            self.let_go.insert(member);
             return Some(HubEvent::Unreachable(member));
         }
         connection
