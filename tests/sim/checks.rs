@@ -105,13 +105,7 @@ pub(crate) fn begun(journal: &mut Journal, handle: Handle, first: Seq, count: u3
 }
 
 /// An answer is true.
-pub(crate) fn answered(
-    now: Time,
-    journal: &Journal,
-    callers: &mut Callers,
-    pending: &Pending,
-    reply: &Reply,
-) {
+pub(crate) fn answered(journal: &Journal, callers: &mut Callers, pending: &Pending, reply: &Reply) {
     let handle = pending.handle;
     callers.answered(pending, reply);
     match (&pending.verb, reply) {
@@ -166,7 +160,6 @@ pub(crate) fn answered(
                 .map(|(outcome, _)| *found == Cancelling::Ended || outcome == Outcome::Cancelled);
             assert!(ended == Some(true), "cancelled, and it is not");
         }
-        (_, Reply::Rejected(reject)) => refused(now, journal, callers, (pending, reject)),
         _ => {}
     }
 }
@@ -245,7 +238,8 @@ fn submitted(
     assert!(old || first == answer, "the same request id got other ids");
 }
 
-fn refused(
+/// What is refused has no effect, now or later.
+pub(crate) fn refused(
     now: Time,
     journal: &Journal,
     callers: &mut Callers,

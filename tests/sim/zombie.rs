@@ -98,7 +98,7 @@ impl Zombie {
             };
             journal.oracle.answered_late(ticket, &reply);
             if matches!(reply, Reply::Submitted { .. } | Reply::Scheduler(_)) {
-                checks::answered(now, journal, callers, &pending, &reply);
+                checks::answered(journal, callers, &pending, &reply);
             }
         }
     }

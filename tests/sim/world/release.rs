@@ -5,7 +5,7 @@ use super::{CLEARED, World};
 use crate::{checks, prefetch};
 use rallypoint::{
     coordinator::machine::Release,
-    core::{Action, Assignment, Work},
+    core::{Action, Assignment, Reply, Work},
     executor_protocol::Body,
 };
 
@@ -34,7 +34,13 @@ impl World<'_> {
                     self.journal
                         .oracle
                         .answered(self.now, answer, &namespace, call);
-                    checks::answered(self.now, &self.journal, &mut self.callers, &pending, &reply);
+                    let (journal, callers) = (&self.journal, &mut self.callers);
+                    match &reply {
+                        Reply::Rejected(reject) => {
+                            checks::refused(self.now, journal, callers, (&pending, reject));
+                        }
+                        reply => checks::answered(journal, callers, &pending, reply),
+                    }
                 }
                 Action::Dispatch(assignment) => {
                     let state = self.journal.oracle.executors_then(batch).clone();

@@ -134,8 +134,7 @@ impl Owner {
             return;
         };
         if matches!(reply, Reply::Submitted { .. } | Reply::Scheduler(_)) {
-            let (now, callers) = (outside.now, &mut outside.callers);
-            checks::answered(now, &outside.journal, callers, &pending, reply);
+            checks::answered(&outside.journal, &mut outside.callers, &pending, reply);
         }
     }
 
