@@ -243,6 +243,13 @@ impl Callers {
     }
 
     fn say(&mut self, pending: Pending) -> Envelope {
+        // Made once more, a call that was refused may be accepted.
+        if let Verb::Submit(submit) = &pending.verb
+            && let Some(request) = submit.request
+        {
+            let again = (pending.handle, request);
+            self.refused.retain(|refused| *refused != again);
+        }
         self.next += 1;
         let ticket = Ticket(self.next);
         let namespace = self.namespaces[namespace_of(pending.handle)].clone();
