@@ -21,6 +21,7 @@ pub use action::*;
 pub use command::*;
 pub use model::completion::*;
 pub use model::ids::*;
+pub use model::session_options::*;
 pub use model::settings::*;
 pub use model::task::*;
 pub use model::time::*;

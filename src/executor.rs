@@ -13,7 +13,7 @@ mod pg_client;
 pub(crate) mod sql;
 mod status;
 
-pub use config::{ExecutorConfig, TargetConfig};
+pub use config::{ExecutorConfig, SESSION_IDLE, TargetConfig};
 pub use outbox::Outbox;
 pub use pg_client::Login;
 pub use sql::{
@@ -47,8 +47,6 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 /// How long after a cancel a backend is terminated.
 pub const CANCEL_GRACE: Duration = Duration::from_secs(2);
-/// How long a session may be idle, unless an operator says otherwise.
-pub const SESSION_IDLE: Duration = Duration::from_secs(300);
 /// How long a shutdown waits, beyond the grace, for what it has stopped.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a shutdown waits for the last acknowledgement.
@@ -89,7 +87,6 @@ impl Executor {
                 register.clone(),
                 config.clock.clone(),
                 config.cancel_grace,
-                config.session_idle,
                 Arc::clone(&outbox),
             );
             tokio::spawn(

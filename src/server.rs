@@ -9,8 +9,8 @@ pub(crate) mod session_notes;
 pub(crate) mod shutdown;
 pub(crate) mod status_source;
 
-pub use crate::executor::SESSION_IDLE as DEFAULT_SESSION_IDLE;
-pub use config::{Config, DEFAULT_LEASE, DEFAULT_SHUTDOWN_GRACE, Target};
+pub use crate::executor::{Login, SESSION_IDLE as DEFAULT_SESSION_IDLE, TargetConfig as Target};
+pub use config::{Config, DEFAULT_LEASE, DEFAULT_SHUTDOWN_GRACE};
 
 use crate::{
     clock::Clock,
@@ -56,8 +56,7 @@ async fn run(
     private: Option<&PrivatePostgres>,
 ) -> anyhow::Result<()> {
     let mut shutdown = std::pin::pin!(shutdown);
-    let targets = config.targets(private);
-    let target_configs = config::target_configs(&targets)?;
+    let targets = config.targets(private)?;
     let port = bind_peer_port(config.peer.clone()).await?;
     let replica = Replica {
         id: Uuid::now_v7(),
@@ -72,12 +71,11 @@ async fn run(
     };
     let clock = Clock::new();
     let executor = Executor::start(ExecutorConfig {
-        targets: target_configs,
+        targets: targets.clone(),
         replica: replica.name.clone(),
         clock: clock.clone(),
         sessions: Some(session_notes::spawn(sessions.clone())),
         cancel_grace: CANCEL_GRACE,
-        session_idle: config.session_idle,
     });
     let coordinator = Coordinator::start(Parts {
         journal,
@@ -91,7 +89,7 @@ async fn run(
         body_bytes: config.body_bytes,
     })?;
     let rpc = rpc::Config {
-        targets: rpc::Targets::new(targets.iter().map(|target| target.name.as_str())),
+        targets: rpc::Targets::new(targets.iter().map(|target| (&*target.name, &target.roles))),
         status_source: status_source::new(&executor, clock, replica.name.clone()),
         trusted_namespace_metadata: config.trusted_namespace_metadata,
         peers: port.as_ref().map(Port::peers),

@@ -181,11 +181,12 @@ impl Serve {
         if let Some(database) = &self.database {
             postgres_url::check("--database", database)?;
         }
+        let session_idle = Duration::from_secs(self.session_idle);
         Ok(Config {
             listen,
             database: self.database,
             data_dir: self.data_dir,
-            targets: targets::parse(&self.targets, self.slots)?,
+            targets: targets::parse(&self.targets, self.slots, session_idle)?,
             slots: self.slots,
             noop_slots: self.noop_slots,
             retention_days: self.retention,
@@ -195,7 +196,7 @@ impl Serve {
             limits: self.quotas.limits(),
             lease: self.peers.lease(),
             shutdown_grace: Duration::from_secs(self.shutdown_grace),
-            session_idle: Duration::from_secs(self.session_idle),
+            session_idle,
             peer: self.peers.config()?,
             allow_unsafe_database: false,
         })

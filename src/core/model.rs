@@ -5,6 +5,7 @@ pub mod diagnostics;
 pub(crate) mod ids;
 pub mod limits;
 pub(crate) mod retry;
+pub(crate) mod session_options;
 pub(crate) mod settings;
 pub(crate) mod task;
 pub(crate) mod time;

@@ -1,9 +1,15 @@
 //! How an executor is set up. Values only.
 
 use super::{pg_client::Login, sql::register::SessionNote};
-use crate::clock::Clock;
-use std::{sync::Arc, time::Duration};
+use crate::{
+    clock::Clock,
+    core::{SessionOptions, SessionReset},
+};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
+
+/// How long a session may be idle, unless an operator says otherwise.
+pub const SESSION_IDLE: Duration = Duration::from_secs(300);
 
 /// What an executor needs to know.
 pub struct ExecutorConfig {
@@ -17,18 +23,39 @@ pub struct ExecutorConfig {
     pub sessions: Option<mpsc::Sender<SessionNote>>,
     /// How long after a cancel a backend is terminated: [`super::CANCEL_GRACE`].
     pub cancel_grace: Duration,
-    /// How long a session may be idle; one on each target stays open longer:
-    /// [`super::SESSION_IDLE`].
-    pub session_idle: Duration,
 }
 
 /// A database on which SQL tasks run. Its login needs one connection more than there are slots, and
 /// no pooler between.
+#[derive(Clone, Debug)]
 pub struct TargetConfig {
-    /// Its name.
+    /// The name by which tasks refer to it.
     pub name: Arc<str>,
-    /// Its login.
+    /// As whom tasks log in.
     pub login: Login,
-    /// Tasks at any time.
+    /// Tasks that may run on it at a time.
     pub slots: u32,
+    /// How long a session may be idle; one stays open longer.
+    pub session_idle: Duration,
+    /// After what sessions are cleaned at the latest, whatever a scheduler says.
+    pub session_reset: SessionReset,
+    /// Roles that tasks may name.
+    pub roles: BTreeSet<String>,
+    /// What sessions begin with where neither the task nor its scheduler says it.
+    pub defaults: SessionOptions,
+}
+
+impl TargetConfig {
+    /// A target with nothing but a login and slots.
+    pub fn new(name: impl Into<Arc<str>>, login: Login, slots: u32) -> Self {
+        TargetConfig {
+            name: name.into(),
+            login,
+            slots,
+            session_idle: SESSION_IDLE,
+            session_reset: SessionReset::Scheduler,
+            roles: BTreeSet::new(),
+            defaults: SessionOptions::default(),
+        }
+    }
 }

@@ -6,6 +6,7 @@ mod hash;
 mod options;
 mod paging;
 mod scalar;
+mod session;
 mod settings;
 mod submit;
 #[cfg(test)]
@@ -18,32 +19,54 @@ use super::errors::{
     reason::Reason,
     violations::{Path, Violations},
 };
-use crate::core::{DoneNo, Handle, ReleaseMode, Request, Seq, Settings, TaskId, Until, Update};
+use crate::core::{
+    DoneNo, Handle, ReleaseMode, Request, Seq, Settings, TaskId, Until, Update, Work,
+};
 use hash::PayloadHash;
 use rallypoint_client::api::{self, until::Kind};
-use std::{collections::BTreeSet, ops::RangeInclusive, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
+    sync::Arc,
+    time::Duration,
+};
 
 const WATCH_INTERVAL_MS: RangeInclusive<i32> = 100..=60_000;
 const DEFAULT_TARGET: &str = "app";
 
-/// Names of the configured targets.
+/// The configured targets, each with the roles that tasks may name there.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Targets(Arc<BTreeSet<Arc<str>>>);
+pub(crate) struct Targets(Arc<BTreeMap<Arc<str>, BTreeSet<String>>>);
 
 impl Targets {
-    pub(crate) fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        Targets(Arc::new(names.into_iter().map(Arc::from).collect()))
+    pub(crate) fn new<'a>(
+        targets: impl IntoIterator<Item = (&'a str, &'a BTreeSet<String>)>,
+    ) -> Self {
+        let target = |(name, roles): (&str, &BTreeSet<String>)| (name.into(), roles.clone());
+        Targets(Arc::new(targets.into_iter().map(target).collect()))
     }
 
     /// The target `name`; empty: `app`.
     fn find(&self, name: &str) -> Option<Arc<str>> {
-        self.0
-            .get(if name.is_empty() {
-                DEFAULT_TARGET
-            } else {
-                name
-            })
-            .cloned()
+        let name = if name.is_empty() {
+            DEFAULT_TARGET
+        } else {
+            name
+        };
+        self.0.get_key_value(name).map(|(name, _)| Arc::clone(name))
+    }
+
+    /// Whether tasks of this kind may name the role.
+    fn allow(&self, work: &Work, role: &str) -> bool {
+        match work {
+            Work::Sql { target } => self.0.get(target).is_some_and(|roles| roles.contains(role)),
+            Work::Noop => self.allow_anywhere(role),
+        }
+    }
+
+    /// Whether tasks may name the role on some target.
+    fn allow_anywhere(&self, role: &str) -> bool {
+        self.0.values().any(|roles| roles.contains(role))
     }
 
     /// What to say about a name that is not here.
@@ -70,11 +93,12 @@ pub(super) struct StreamQuery {
 /// Settings of GetScheduler, and its request id with the hash of the payload.
 pub(super) fn get_scheduler(
     request: &api::GetSchedulerRequest,
+    targets: &Targets,
 ) -> Result<(Arc<Settings>, Option<Request>), Violations> {
     let mut v = Violations::default();
     let none = api::SchedulerSettings::default();
     let asked = request.settings.as_ref().unwrap_or(&none);
-    let settings = settings::settings(&mut v, Path::Root.field("settings"), asked);
+    let settings = settings::settings(&mut v, Path::Root.field("settings"), asked, targets);
     let id = scalar::request_id(&mut v, Path::Root.field("request_id"), &request.request_id);
     v.into_result(())?;
     let hash = |id| {
@@ -119,6 +143,7 @@ pub(super) fn release(
 
 pub(super) fn update(
     request: api::UpdateSchedulerRequest,
+    targets: &Targets,
 ) -> Result<(Handle, Arc<Update>), Violations> {
     let mut v = Violations::default();
     let handle = scalar::handle(&mut v, Path::Root.field("handle"), &request.handle);
@@ -128,7 +153,7 @@ pub(super) fn update(
         request.update_mask.as_ref(),
     );
     let asked = settings::masked(request.settings.unwrap_or_default(), &fields);
-    let settings = settings::settings(&mut v, Path::Root.field("settings"), &asked);
+    let settings = settings::settings(&mut v, Path::Root.field("settings"), &asked, targets);
     v.into_result((handle, Arc::new(Update { settings, fields })))
 }
 

@@ -4,10 +4,10 @@
 
 use crate::{
     core::{ShardId, Work, model::limits::Limits},
-    executor::{Login, TargetConfig},
     journal::JournalConfig,
     peer::PeerConfig,
     postgres::{self, PrivatePostgres},
+    server::Target,
 };
 use anyhow::Context;
 use sqlx::postgres::PgConnectOptions;
@@ -24,7 +24,7 @@ pub const DEFAULT_LEASE: Duration = Duration::from_secs(5);
 pub const DEFAULT_SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
 
 /// How a server is set up.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Config {
     /// Address for callers.
     pub listen: SocketAddr,
@@ -54,21 +54,10 @@ pub struct Config {
     pub trusted_namespace_metadata: bool,
     /// Quotas of each namespace.
     pub limits: Limits,
-    /// How long a session on a target may be idle.
+    /// How long a session on the private Postgres's `app` may be idle.
     pub session_idle: Duration,
     /// Accepts a database that loses commits in a crash. For tests.
     pub allow_unsafe_database: bool,
-}
-
-/// A named database on which SQL tasks run.
-#[derive(Clone, Debug)]
-pub struct Target {
-    /// The name by which tasks refer to it.
-    pub name: String,
-    /// Its URL, with the login of the tasks.
-    pub url: String,
-    /// Tasks that may run on it at a time.
-    pub slots: u32,
 }
 
 impl Config {
@@ -110,15 +99,17 @@ impl Config {
     }
 
     /// The configured targets, and `app` of the private Postgres unless that name is taken.
-    pub(super) fn targets(&self, private: Option<&PrivatePostgres>) -> Vec<Target> {
+    pub(super) fn targets(&self, private: Option<&PrivatePostgres>) -> anyhow::Result<Vec<Target>> {
         let mut targets = self.targets.clone();
         if let Some(private) = private
-            && !targets.iter().any(|target| target.name == postgres::TARGET)
+            && !targets
+                .iter()
+                .any(|target| &*target.name == postgres::TARGET)
         {
+            let login = private.target_url().parse()?;
             targets.push(Target {
-                name: postgres::TARGET.into(),
-                url: private.target_url(),
-                slots: self.slots,
+                session_idle: self.session_idle,
+                ..Target::new(postgres::TARGET, login, self.slots)
             });
         }
         if targets.is_empty() {
@@ -126,28 +117,15 @@ impl Config {
                 "no target is configured: only no-op tasks can run (add one with --target NAME=URL)"
             );
         }
-        targets
+        Ok(targets)
     }
 }
 
 /// What the executor has slots for when its targets are there.
 pub(super) fn capacity(targets: &[Target]) -> Vec<(Work, u32)> {
     let slots = |target: &Target| {
-        let name = target.name.as_str().into();
+        let name = target.name.clone();
         (Work::Sql { target: name }, target.slots)
     };
     targets.iter().map(slots).collect()
-}
-
-/// The targets as the executor takes them. Fails on a URL that cannot be parsed.
-pub(super) fn target_configs(targets: &[Target]) -> anyhow::Result<Vec<TargetConfig>> {
-    let config = |target: &Target| {
-        let login = target.url.parse::<Login>();
-        Ok(TargetConfig {
-            name: target.name.as_str().into(),
-            login: login.with_context(|| format!("the URL of target {}", target.name))?,
-            slots: target.slots,
-        })
-    };
-    targets.iter().map(config).collect()
 }

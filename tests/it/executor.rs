@@ -6,6 +6,7 @@ mod fixture;
 mod hostile;
 mod interruption;
 mod logins;
+mod options;
 mod sessions;
 mod text;
 mod traffic;

@@ -4,14 +4,18 @@
 
 use crate::{
     cli::{error::CliError, postgres_url},
-    server::Target,
+    server::{Login, Target},
 };
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 const FORM: &str = "write it as NAME=URL or NAME:SLOTS=URL, like app=postgres://user@host/app";
 
 /// The targets; those that do not say how many slots they have get `slots`.
-pub(super) fn parse(texts: &[String], slots: u32) -> Result<Vec<Target>, CliError> {
+pub(super) fn parse(
+    texts: &[String],
+    slots: u32,
+    session_idle: Duration,
+) -> Result<Vec<Target>, CliError> {
     let mut names = BTreeSet::new();
     let mut targets = Vec::new();
     for (index, text) in texts.iter().enumerate() {
@@ -20,7 +24,10 @@ pub(super) fn parse(texts: &[String], slots: u32) -> Result<Vec<Target>, CliErro
             let what = format!("--target names `{}` twice", target.name);
             return Err(CliError::usage(what).next("give each target a name of its own"));
         }
-        targets.push(target);
+        targets.push(Target {
+            session_idle,
+            ..target
+        });
     }
     Ok(targets)
 }
@@ -44,34 +51,32 @@ fn one(number: usize, text: &str, slots: u32) -> Result<Target, CliError> {
     if name.is_empty() {
         return Err(wrong("it has no name"));
     }
-    postgres_url::check(&format!("the URL of target {number} of --target"), url)?;
-    Ok(Target {
-        name: name.to_owned(),
-        url: url.to_owned(),
-        slots,
-    })
+    let option = format!("the URL of target {number} of --target");
+    postgres_url::check(&option, url)?;
+    let login: Login = url.parse().map_err(|error: anyhow::Error| {
+        CliError::usage(format!("{option} cannot be used")).why(format!("{error:#}"))
+    })?;
+    Ok(Target::new(name, login, slots))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parsed(texts: &[&str]) -> Result<Vec<(String, u32, String)>, String> {
+    fn parsed(texts: &[&str]) -> Result<Vec<(String, u32)>, String> {
         let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-        let targets = parse(&texts, 8).map_err(|error| format!("{error:?}"))?;
-        Ok(targets
-            .into_iter()
-            .map(|target| (target.name, target.slots, target.url))
-            .collect())
+        let targets =
+            parse(&texts, 8, Duration::from_secs(1)).map_err(|error| format!("{error:?}"))?;
+        let target = |target: Target| (target.name.to_string(), target.slots);
+        Ok(targets.into_iter().map(target).collect())
     }
 
     #[test]
     fn a_target_is_a_name_a_url_and_optional_slots() {
         let url = "postgres://u@h/app?options=-c%20a=b";
-        let app = |name: &str, slots| (name.to_owned(), slots, url.to_owned());
         assert_eq!(
             parsed(&[&format!("app={url}"), &format!("b:4={url}")]),
-            Ok(vec![app("app", 8), app("b", 4)])
+            Ok(vec![("app".to_owned(), 8), ("b".to_owned(), 4)])
         );
     }
 
@@ -85,6 +90,7 @@ mod tests {
             format!("app:0={url}"),
             format!("app:many={url}"),
             format!("app={}", url.replace("postgres", "mysql")),
+            format!("app={url}&passwrod=secret"),
         ] {
             let error = parsed(&[&format!("good={url}"), &wrong]).expect_err(&wrong);
             assert!(
@@ -96,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_name_is_given_once() {
-        let error = parsed(&["a=postgres://h/1", "a=postgres://h/2"]).expect_err("twice");
+        let error = parsed(&["a=postgres://u@h/1", "a=postgres://u@h/2"]).expect_err("twice");
         assert!(error.contains("`a` twice"), "{error}");
     }
 }

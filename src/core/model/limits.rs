@@ -2,7 +2,7 @@
 //! an operator or a test sets. Work per batch is limited here too, so that a simulation can make it
 //! small.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
 /// Tasks in one ExecAsync call.
 pub const TASKS_PER_CALL: usize = 10_000;
@@ -14,6 +14,13 @@ pub const CALL_BYTES: usize = 4 << 20;
 pub const RESULT_BYTES: usize = 1 << 20;
 /// Bytes of an error's message that are stored.
 pub const ERROR_BYTES: usize = 8 << 10;
+/// Schemas in a search path.
+pub const SCHEMAS: usize = 64;
+/// Bytes of a name that Postgres takes.
+pub const NAME_BYTES: RangeInclusive<usize> = 1..=63;
+/// `statement_timeout`, which Postgres counts in milliseconds, in 31 bits.
+pub const STATEMENT_TIMEOUT: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(24 * 86_400);
 /// Highest order: the largest integer every JSON reader keeps exactly.
 pub const MAX_ORDER: i64 = (1 << 53) - 1;
 /// How long a request id is remembered.

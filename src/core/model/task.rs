@@ -1,6 +1,6 @@
 //! What a task is: its work, its options, its outcome. Plain data, shared by every layer.
 
-use crate::core::{Order, Time};
+use crate::core::{Order, SessionOptions, Time};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc, time::Duration};
@@ -52,6 +52,9 @@ pub struct TaskOptions {
     /// Rows of the result to keep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_rows: Option<u32>,
+    /// What its session begins with.
+    #[serde(skip_serializing_if = "SessionOptions::is_default")]
+    pub session: SessionOptions,
     /// Free labels.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
@@ -265,6 +268,7 @@ impl TaskOptions {
             },
             delivery: self.delivery.or(fallback.delivery),
             result_rows: self.result_rows.or(fallback.result_rows),
+            session: self.session.or(&fallback.session),
             labels: fallback
                 .labels
                 .iter()

@@ -57,6 +57,19 @@ pub(super) enum SslMode {
 }
 
 impl Login {
+    /// Whether it brings a password.
+    pub fn has_password(&self) -> bool {
+        self.password.is_some()
+    }
+
+    /// The same with this password.
+    pub fn with_password(self, password: String) -> Self {
+        Login {
+            password: Some(password),
+            ..self
+        }
+    }
+
     /// The same with this setting in every session.
     pub(crate) fn with(&self, name: &str, value: &str) -> Self {
         let mut login = self.clone();

@@ -8,14 +8,13 @@ use super::{
     error::{Failure, error},
     notices::Notices,
     rows::Rows,
+    statement::Awaited,
 };
 use crate::{
     core::{TaskResult, model::diagnostics::Diagnostics},
     executor::pg_client::{Frame, Report},
 };
-use postgres_protocol::message::backend::{
-    DATA_ROW_TAG, ErrorResponseBody, Message, ReadyForQueryBody,
-};
+use postgres_protocol::message::backend::{DATA_ROW_TAG, Message, ReadyForQueryBody};
 
 /// An answer that is being read.
 pub(crate) struct Answer {
@@ -26,6 +25,8 @@ pub(crate) struct Answer {
     failed: Option<Failure>,
     /// The statement has been parsed, and the values of its parameters are not taken yet.
     binding: bool,
+    /// What is still to come.
+    awaited: Awaited,
 }
 
 /// An answer that has been read.
@@ -51,7 +52,16 @@ impl Answer {
             said: Diagnostics::default(),
             failed: None,
             binding: false,
+            awaited: Awaited {
+                commands: 0,
+                readies: 1,
+            },
         }
+    }
+
+    /// What has been sent, and so what is to come.
+    pub(crate) fn expect(&mut self, awaited: Awaited) {
+        self.awaited = awaited;
     }
 
     /// Takes the next message. `Some`: it was the last one. An error ends the session.
@@ -64,15 +74,21 @@ impl Answer {
             }
             Frame::Oversized(_) => return Ok(None),
         };
+        if self.awaited.commands > 0 {
+            return self.take_prepared(message);
+        }
         match message {
             Message::RowDescription(columns) => self.rows.begin(columns.fields()),
             Message::DataRow(row) => self.rows.add(&row),
             Message::CommandComplete(done) => self.rows.end(done.tag().unwrap_or_default()),
             Message::EmptyQueryResponse => self.rows.end(""),
-            Message::ErrorResponse(body) => self.fail(&body)?,
+            Message::ErrorResponse(body) => self.fail(Report::of(body.fields()))?,
             Message::ParseComplete => self.binding = true,
             Message::BindComplete => self.binding = false,
-            Message::ReadyForQuery(ready) => return Ok(Some(left(&ready))),
+            Message::ReadyForQuery(ready) => {
+                self.awaited.readies -= 1;
+                return Ok((self.awaited.readies == 0).then(|| left(&ready)));
+            }
             Message::NoticeResponse(body) => self.notices.add(&Report::of(body.fields())),
             Message::NoData | Message::NotificationResponse(_) | Message::ParameterStatus(_) => {}
             Message::CopyInResponse(_) | Message::CopyOutResponse(_) => {
@@ -91,6 +107,22 @@ impl Answer {
         Ok(None)
     }
 
+    /// Takes what the server answers before it comes to the text, or instead.
+    fn take_prepared(&mut self, message: Message) -> Result<Option<Left>, Failure> {
+        match message {
+            Message::CommandComplete(_) => self.awaited.commands -= 1,
+            Message::ErrorResponse(body) => {
+                let report = Report::of(body.fields());
+                let message = format!("the options of the task cannot be set: {}", report.message);
+                self.fail(Report { message, ..report })?;
+            }
+            // The text has been skipped.
+            Message::ReadyForQuery(ready) => return Ok(Some(left(&ready))),
+            _ => {}
+        }
+        Ok(None)
+    }
+
     /// What it comes to, and what was said besides. `read`: whether it could be read to its end.
     pub(crate) fn finish(self, read: Result<(), Failure>) -> Answered {
         let result = match (read, self.failed) {
@@ -104,8 +136,7 @@ impl Answer {
         Answered { result, said }
     }
 
-    fn fail(&mut self, body: &ErrorResponseBody) -> Result<(), Failure> {
-        let report = Report::of(body.fields());
+    fn fail(&mut self, report: Report) -> Result<(), Failure> {
         if self.failed.is_none() {
             self.said = said(&report);
         }

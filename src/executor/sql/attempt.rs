@@ -9,13 +9,11 @@ use super::{
     answer::Answered,
     error::{Failure, error},
     register::Session,
+    statement::Conditions,
     target::{Slot, Target},
 };
 use crate::{
-    core::{
-        Assignment, Report, TaskError, TaskId, TaskResult, TimeLimit,
-        model::diagnostics::Diagnostics,
-    },
+    core::{Assignment, Report, TaskError, TaskResult, TimeLimit, model::diagnostics::Diagnostics},
     executor_protocol::Body,
 };
 use std::{future, sync::Arc, time::Duration};
@@ -58,20 +56,21 @@ pub(crate) async fn run(
     body: Body,
     stop: CancellationToken,
 ) -> (Slot, Attempted) {
-    if let Some(report) = open(&target, &mut slot, &assignment, &stop).await {
+    let conditions = match target.conditions(&assignment) {
+        Ok(conditions) => conditions,
+        Err(refused) => {
+            return (slot, Attempted::without_session(report(Err(refused), None)));
+        }
+    };
+    if let Some(report) = open(&target, &mut slot, &assignment, &conditions, &stop).await {
         return (slot, Attempted::without_session(report));
     }
     let Some(live) = slot.live.as_mut() else {
         return (slot, Attempted::without_session(Report::NotStarted));
     };
     let session = live.session.clone();
-    let task = TaskId {
-        handle: assignment.handle,
-        seq: assignment.first,
-    };
     let (answered, interruption) = {
-        let max_rows = assignment.spec.options.result_rows.unwrap_or(0);
-        let text = live.run(&body, task, max_rows, assignment.session_reset);
+        let text = live.run(&body, &conditions);
         let limit = limit(&target, &assignment);
         watch(&target, &session, text, limit, stop).await
     };
@@ -90,6 +89,7 @@ async fn open(
     target: &Target,
     slot: &mut Slot,
     assignment: &Assignment,
+    conditions: &Conditions,
     stop: &CancellationToken,
 ) -> Option<Report> {
     let deadline = limit(target, assignment).filter(|_| {
@@ -99,7 +99,7 @@ async fn open(
     tokio::select! {
         biased;
         () = stop.cancelled() => Some(Report::Stopped),
-        opened = target.open_session(slot, assignment) => match opened {
+        opened = target.open_session(slot, conditions) => match opened {
             Ok(()) => None,
             Err(_) => Some(Report::NotStarted),
         },

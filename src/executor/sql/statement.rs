@@ -5,45 +5,72 @@
 //! server infers; the values stand beside the text, where nothing that shows statements shows them.
 //! Text and parameters are never logged.
 
-use super::error::Failure;
+use super::{error::Failure, extended_query, preparation};
 use crate::{
-    core::{Handle, Seq, SessionReset, ShardId, TaskId},
+    core::{Handle, Seq, SessionOptions, SessionReset, ShardId, TaskId},
     executor_protocol::Body,
 };
 use bytes::{Bytes, BytesMut};
-use postgres_protocol::{IsNull, message::frontend};
+use postgres_protocol::message::frontend;
 use std::{io, str};
 
 /// What the protocol can count.
 const MAX_PARAMS: usize = i16::MAX as usize;
-/// Every parameter and every value of a result is text.
-const TEXT_FORMAT: i16 = 0;
-/// The statement without a name is replaced by the next one, and the portal ends with its
-/// transaction.
-const UNNAMED: &str = "";
 
 /// Cleans a session, and says whether that was possible.
 pub(crate) const CLEAN: &str = "discard all";
 
-/// Puts what is sent for a task into `out`: its text, and behind it the cleaning, if that is due
-/// after every task.
+/// How the text of a task is run.
+#[derive(Clone, Debug)]
+pub(crate) struct Conditions {
+    pub(crate) task: TaskId,
+    /// Rows of the result to keep.
+    pub(crate) max_rows: u32,
+    pub(crate) reset: SessionReset,
+    /// What its session begins with.
+    pub(crate) session: SessionOptions,
+}
+
+/// What the server answers to a text.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Awaited {
+    /// Commands that prepare the session, ahead of the text.
+    pub(crate) commands: u32,
+    /// How often it says that it is ready before the answer is over.
+    pub(crate) readies: u32,
+}
+
+/// Puts what is sent for a task into `out`: what its session begins with, its text, and behind it
+/// the cleaning, if that is due after every task.
 pub(crate) fn put(
     body: &Body,
-    task: TaskId,
-    reset: SessionReset,
+    conditions: &Conditions,
     out: &mut BytesMut,
-) -> Result<(), Failure> {
+) -> Result<Awaited, Failure> {
     let text = checked(&body.payload)?;
-    let text = format!("{text}{}", label(task));
-    let put = match &body.params {
-        None => frontend::query(&text, out),
-        Some(params) => put_with_params(&text, &parsed(checked(params)?)?, out),
+    let text = format!("{text}{}", label(conditions.task));
+    let params = match &body.params {
+        None => None,
+        Some(params) => Some(parsed(checked(params)?)?),
     };
-    put.and_then(|()| match reset {
-        SessionReset::Task => frontend::query(CLEAN, out),
-        SessionReset::Scheduler => Ok(()),
-    })
-    .map_err(|error| Failure::refused("BODY_INVALID", error.to_string()))
+    let put = || -> io::Result<Awaited> {
+        let commands = preparation::put(&conditions.session, out)?;
+        let mut readies = 1;
+        match params {
+            None => frontend::query(&text, out)?,
+            Some(params) => extended_query::put(&text, &params, out)?,
+        }
+        // Up to here the server skips what follows a preparation that has failed.
+        if body.params.is_none() && commands > 0 {
+            frontend::sync(out);
+            readies += 1;
+        }
+        if conditions.reset == SessionReset::Task {
+            frontend::query(CLEAN, out)?;
+        }
+        Ok(Awaited { commands, readies })
+    };
+    put().map_err(|error| Failure::refused("BODY_INVALID", error.to_string()))
 }
 
 /// The bytes that are sent for a task with this text, for a measurement of what they cost alone.
@@ -57,7 +84,13 @@ pub fn request(text: &str, reset: SessionReset) -> Option<BytesMut> {
         seq: Seq(1),
     };
     let mut bytes = BytesMut::new();
-    put(&body, task, reset, &mut bytes).ok()?;
+    let conditions = Conditions {
+        task,
+        max_rows: 0,
+        reset,
+        session: SessionOptions::default(),
+    };
+    put(&body, &conditions, &mut bytes).ok()?;
     Some(bytes)
 }
 
@@ -65,36 +98,6 @@ pub fn request(text: &str, reset: SessionReset) -> Option<BytesMut> {
 /// nothing: a text that has not closed a quote or a comment stays an error.
 fn label(task: TaskId) -> String {
     format!(" /*task='{}%2F{}'*/", task.handle, task.seq.0)
-}
-
-fn put_with_params(text: &str, params: &[Option<String>], out: &mut BytesMut) -> io::Result<()> {
-    frontend::parse(UNNAMED, text, [], out)?;
-    let value = |param: &Option<String>, out: &mut BytesMut| {
-        Ok(match param {
-            None => IsNull::Yes,
-            Some(param) => {
-                out.extend_from_slice(param.as_bytes());
-                IsNull::No
-            }
-        })
-    };
-    frontend::bind(
-        UNNAMED,
-        UNNAMED,
-        [TEXT_FORMAT],
-        params,
-        value,
-        [TEXT_FORMAT],
-        out,
-    )
-    .map_err(|error| match error {
-        frontend::BindError::Conversion(error) => io::Error::other(error),
-        frontend::BindError::Serialization(error) => error,
-    })?;
-    frontend::describe(b'P', UNNAMED, out)?;
-    frontend::execute(UNNAMED, 0, out)?;
-    frontend::sync(out);
-    Ok(())
 }
 
 fn parsed(params: &str) -> Result<Vec<Option<String>>, Failure> {

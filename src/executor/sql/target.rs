@@ -6,12 +6,14 @@
 use super::{
     RECONNECT_BACKOFF,
     backend_control::Admin,
+    error::Failure,
     register::{Register, Session},
+    statement::Conditions,
     target_session::{self, Live, OpenError},
 };
 use crate::{
     clock::Clock,
-    core::{Assignment, SessionReset, Time, Work},
+    core::{Assignment, SessionOptions, SessionReset, TaskId, Time, Work},
     executor::{
         config::TargetConfig,
         outbox::shared::SharedOutbox,
@@ -20,6 +22,7 @@ use crate::{
     },
 };
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU32, Ordering},
@@ -38,6 +41,10 @@ pub(crate) struct Target {
     name: Arc<str>,
     slots: u32,
     login: Login,
+    /// Roles that tasks may name.
+    roles: BTreeSet<String>,
+    /// Options of tasks that bring none.
+    defaults: SessionOptions,
     /// The server does not support `client_connection_check_interval`.
     no_connection_check: AtomicBool,
     register: Register,
@@ -46,6 +53,7 @@ pub(crate) struct Target {
     cancel_grace: Duration,
     /// How long a session may be idle.
     session_idle: Duration,
+    session_reset: SessionReset,
     outbox: Arc<SharedOutbox>,
     free: Mutex<Vec<Slot>>,
     activity: Vec<Mutex<Activity>>,
@@ -76,7 +84,6 @@ impl Target {
         register: Register,
         clock: Clock,
         cancel_grace: Duration,
-        session_idle: Duration,
         outbox: Arc<SharedOutbox>,
     ) -> Arc<Self> {
         let login = target_session::task_login(config.login);
@@ -85,11 +92,14 @@ impl Target {
             slots: config.slots,
             admin: Admin::new(login.clone(), register.clone()),
             login,
+            roles: config.roles,
+            defaults: config.defaults,
             no_connection_check: AtomicBool::new(false),
             register,
             clock,
             cancel_grace,
-            session_idle,
+            session_idle: config.session_idle,
+            session_reset: config.session_reset,
             outbox,
             // The last one is taken first: the lowest number, and later the one whose session is
             // warm.
@@ -134,7 +144,7 @@ impl Target {
             return None;
         }
         let mut free = lock(&self.free);
-        if assignment.session_reset == SessionReset::Scheduler {
+        if self.reset(assignment) == SessionReset::Scheduler {
             let used_by = |slot: &Slot| slot.live.as_ref().and_then(Live::used_by);
             let its_own = |slot: &Slot| used_by(slot) == Some(assignment.handle);
             if let Some(at) = free.iter().rposition(its_own) {
@@ -159,6 +169,41 @@ impl Target {
         for slot in lock(&self.free).iter_mut() {
             slot.live = None;
             lock(&self.activity[slot.number as usize - 1]).session = None;
+        }
+    }
+
+    /// How a task is run here: as it says, and where it says nothing, as the target does.
+    pub(crate) fn conditions(&self, assignment: &Assignment) -> Result<Conditions, Failure> {
+        let options = &assignment.spec.options;
+        let session = options.session.or(&self.defaults);
+        if let Some(role) = session
+            .role
+            .as_ref()
+            .filter(|role| !self.roles.contains(*role))
+        {
+            let message = format!(
+                "the role {role} is not among the `roles` that the configuration of this replica \
+                 allows on the target {}",
+                self.name
+            );
+            return Err(Failure::refused("ROLE_NOT_ALLOWED", message));
+        }
+        Ok(Conditions {
+            task: TaskId {
+                handle: assignment.handle,
+                seq: assignment.first,
+            },
+            max_rows: options.result_rows.unwrap_or(0),
+            reset: self.reset(assignment),
+            session,
+        })
+    }
+
+    /// After what the session of a task is cleaned: what cleans more often counts.
+    fn reset(&self, assignment: &Assignment) -> SessionReset {
+        match self.session_reset {
+            SessionReset::Task => SessionReset::Task,
+            SessionReset::Scheduler => assignment.session_reset,
         }
     }
 
@@ -188,11 +233,10 @@ impl Target {
     pub(crate) async fn open_session(
         &self,
         slot: &mut Slot,
-        assignment: &Assignment,
+        conditions: &Conditions,
     ) -> Result<(), OpenError> {
         if let Some(mut live) = slot.live.take() {
-            let ready = live.is_ready_for(assignment.handle, assignment.session_reset);
-            if ready.await {
+            if live.is_ready_for(conditions).await {
                 slot.live = Some(live);
                 return Ok(());
             }

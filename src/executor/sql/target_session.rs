@@ -10,10 +10,10 @@ use super::{
     error::Failure,
     obstacle,
     register::{Register, Session, Unregistered},
-    statement::{self, CLEAN},
+    statement::{self, CLEAN, Conditions},
 };
 use crate::{
-    core::{Handle, SessionReset, TaskId, Time},
+    core::{Handle, SessionOptions, SessionReset, Time},
     executor::pg_client::{Connection, Error, Login, within},
     executor_protocol::Body,
 };
@@ -34,8 +34,8 @@ const CLEANINGS: usize = 4;
 pub(crate) struct Live {
     connection: Connection,
     pub(crate) session: Session,
-    /// The scheduler whose tasks it has run since it was clean.
-    used_by: Option<Handle>,
+    /// The scheduler whose tasks it has run since it was clean, and what they began with.
+    used_by: Option<(Handle, SessionOptions)>,
     /// What the last text has left behind.
     left: Left,
     /// The cleaning has been sent with the text, and its answer is still to be read.
@@ -80,14 +80,17 @@ impl Live {
         })
     }
 
-    /// Whether it lives, as far as can be seen, and is as a task of this scheduler must find it;
-    /// cleans it when it has run what the task must not meet.
-    pub(crate) async fn is_ready_for(&mut self, handle: Handle, reset: SessionReset) -> bool {
+    /// Whether it lives, as far as can be seen, and is as such a task must find it; cleans it when
+    /// it has run what the task must not meet, or what began with other options.
+    pub(crate) async fn is_ready_for(&mut self, conditions: &Conditions) -> bool {
         if !self.connection.is_quiet() {
             return false;
         }
-        let may_meet = |used_by| reset == SessionReset::Scheduler && used_by == handle;
-        if !self.used_by.is_none_or(may_meet) {
+        let may_meet = |(handle, session): &(Handle, SessionOptions)| {
+            conditions.reset == SessionReset::Scheduler
+                && (*handle, session) == (conditions.task.handle, &conditions.session)
+        };
+        if !self.used_by.as_ref().is_none_or(may_meet) {
             return self.clean().await;
         }
         self.idle_since.elapsed() < PING_AFTER
@@ -97,15 +100,9 @@ impl Live {
     /// Runs the text of a task, and behind it in the same write the cleaning, if that is due after
     /// every task. Returns when the text has. When it is dropped before its end, the session must
     /// be dropped too.
-    pub(crate) async fn run(
-        &mut self,
-        body: &Body,
-        task: TaskId,
-        max_rows: u32,
-        reset: SessionReset,
-    ) -> Answered {
-        let mut answer = Answer::new(max_rows);
-        let read = self.read(&mut answer, body, task, reset).await;
+    pub(crate) async fn run(&mut self, body: &Body, conditions: &Conditions) -> Answered {
+        let mut answer = Answer::new(conditions.max_rows);
+        let read = self.read(&mut answer, body, conditions).await;
         answer.finish(read)
     }
 
@@ -113,16 +110,18 @@ impl Live {
         &mut self,
         answer: &mut Answer,
         body: &Body,
-        task: TaskId,
-        reset: SessionReset,
+        conditions: &Conditions,
     ) -> Result<(), Failure> {
         let out = self.connection.out();
-        if let Err(refused) = statement::put(body, task, reset, out) {
-            out.clear();
-            return Err(refused);
+        match statement::put(body, conditions, out) {
+            Ok(awaited) => answer.expect(awaited),
+            Err(refused) => {
+                out.clear();
+                return Err(refused);
+            }
         }
-        self.cleaning = reset == SessionReset::Task;
-        self.used_by = Some(task.handle);
+        self.cleaning = conditions.reset == SessionReset::Task;
+        self.used_by = Some((conditions.task.handle, conditions.session.clone()));
         self.connection.send().await?;
         loop {
             if let Some(left) = answer.take(self.connection.receive().await?)? {
@@ -154,7 +153,7 @@ impl Live {
 
     /// The scheduler whose tasks it has run since it was clean.
     pub(crate) fn used_by(&self) -> Option<Handle> {
-        self.used_by
+        self.used_by.as_ref().map(|(handle, _)| *handle)
     }
 
     /// Ends it in order.

@@ -1,7 +1,8 @@
 //! Settings of schedulers and options of tasks, as callers set them.
 
 use crate::core::{
-    Delivery, LateOrder, OnFailure, ReleaseMode, RetryPolicy, SessionReset, Settings, TaskOptions,
+    Delivery, Isolation, LateOrder, OnFailure, ReleaseMode, RetryPolicy, SessionOptions,
+    SessionReset, Settings, TaskOptions,
 };
 use rallypoint_client::api;
 use std::{
@@ -63,6 +64,23 @@ fn options(options: &TaskOptions) -> api::TaskOptions {
         .into(),
         result_rows: options.result_rows.map(|rows| rows as i32),
         labels: labels(&options.labels),
+        session: (!options.session.is_default()).then(|| session(&options.session)),
+    }
+}
+
+fn session(options: &SessionOptions) -> api::SessionOptions {
+    api::SessionOptions {
+        read_only: options.read_only,
+        isolation: match options.isolation {
+            None => api::Isolation::Unspecified,
+            Some(Isolation::ReadCommitted) => api::Isolation::ReadCommitted,
+            Some(Isolation::RepeatableRead) => api::Isolation::RepeatableRead,
+            Some(Isolation::Serializable) => api::Isolation::Serializable,
+        }
+        .into(),
+        search_path: options.search_path.clone(),
+        statement_timeout: options.statement_timeout.map(duration),
+        role: options.role.clone().unwrap_or_default(),
     }
 }
 

@@ -39,6 +39,9 @@ reasons! {
         "A number of a retry policy is out of range, or its longest wait is below its first.";
     NON_RETRYABLE_INVALID: "A non-retryable code is not 1 to 64 capitals, digits or underscores.";
     RESULT_ROWS_OUT_OF_RANGE: "`result_rows` is negative or above 10 000.";
+    SEARCH_PATH_INVALID:
+        "A search path has more than 64 schemas, or one that is no name of 1 to 63 bytes.";
+    ROLE_NOT_ALLOWED: "A task names a role that the operator does not allow on its target.";
     ENUM_UNKNOWN: "A value of an enumeration is not known to this server.";
     LABELS_INVALID:
         "There are too many labels, or a key or a value is too long or holds forbidden characters.";

@@ -19,7 +19,7 @@ impl Schedulers {
         caller: Caller,
         request: Arc<api::GetSchedulerRequest>,
     ) -> Result<api::GetSchedulerResponse, Status> {
-        let (settings, request) = validate::get_scheduler(&request)?;
+        let (settings, request) = validate::get_scheduler(&request, &self.targets)?;
         let handle = self.coordinator.new_handle();
         let verb = Verb::Open { settings, request };
         let scheduler = Some(self.scheduler(caller, handle, verb).await?);
@@ -41,7 +41,7 @@ impl Schedulers {
         caller: Caller,
         request: Arc<api::UpdateSchedulerRequest>,
     ) -> Result<api::UpdateSchedulerResponse, Status> {
-        let (handle, update) = validate::update(Arc::unwrap_or_clone(request))?;
+        let (handle, update) = validate::update(Arc::unwrap_or_clone(request), &self.targets)?;
         let verb = Verb::Update(update);
         let scheduler = Some(self.scheduler(caller, handle, verb).await?);
         Ok(api::UpdateSchedulerResponse { scheduler })

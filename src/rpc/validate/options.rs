@@ -1,7 +1,7 @@
 //! `TaskOptions` and `RetryPolicy`. What is absent stays absent: the core fills in the defaults of
 //! the scheduler.
 
-use super::scalar;
+use super::{scalar, session};
 use crate::{
     core::{Delivery, RetryPolicy, TaskOptions},
     rpc::errors::{
@@ -22,10 +22,12 @@ const RESULT_ROWS: RangeInclusive<i32> = 0..=10_000;
 const MAX_NON_RETRYABLE: usize = 100;
 const CODE_BYTES: RangeInclusive<usize> = 1..=64;
 
+/// `allows`: whether the operator allows a role.
 pub(super) fn task_options(
     v: &mut Violations,
     path: Path<'_>,
     options: &api::TaskOptions,
+    allows: &dyn Fn(&str) -> bool,
 ) -> TaskOptions {
     let rows = options.result_rows;
     if rows.is_some_and(|rows| !RESULT_ROWS.contains(&rows)) {
@@ -40,8 +42,8 @@ pub(super) fn task_options(
             .not_before
             .as_ref()
             .and_then(|time| scalar::time(v, path.field("not_before"), time)),
-        timeout: duration(v, path.field("timeout"), &options.timeout, TIMEOUT),
-        deadline: duration(v, path.field("deadline"), &options.deadline, DEADLINE),
+        timeout: scalar::optional_duration(v, path.field("timeout"), &options.timeout, TIMEOUT),
+        deadline: scalar::optional_duration(v, path.field("deadline"), &options.deadline, DEADLINE),
         retry: options
             .retry
             .as_ref()
@@ -49,6 +51,11 @@ pub(super) fn task_options(
             .unwrap_or_default(),
         delivery: delivery(v, path.field("delivery"), options.delivery),
         result_rows: rows.map(|rows| rows.max(0) as u32),
+        session: options
+            .session
+            .as_ref()
+            .map(|session| session::session_options(v, path.field("session"), session, allows))
+            .unwrap_or_default(),
         labels: scalar::labels(v, path.field("labels"), &options.labels),
     }
 }
@@ -57,9 +64,9 @@ fn retry_policy(v: &mut Violations, path: Path<'_>, retry: &api::RetryPolicy) ->
     let policy = RetryPolicy {
         max_attempts: attempts(v, path.field("max_attempts"), retry.max_attempts),
         max_losses: attempts(v, path.field("max_losses"), retry.max_losses),
-        initial: duration(v, path.field("initial"), &retry.initial, WAIT),
+        initial: scalar::optional_duration(v, path.field("initial"), &retry.initial, WAIT),
         multiplier: number(v, path.field("multiplier"), retry.multiplier, 1.0..=100.0),
-        max: duration(v, path.field("max"), &retry.max, WAIT),
+        max: scalar::optional_duration(v, path.field("max"), &retry.max, WAIT),
         jitter: number(v, path.field("jitter"), retry.jitter, 0.0..=1.0),
         non_retryable: retry.non_retryable.clone(),
     };
@@ -121,17 +128,6 @@ fn number(
         );
     }
     number
-}
-
-fn duration(
-    v: &mut Violations,
-    path: Path<'_>,
-    duration: &Option<prost_types::Duration>,
-    range: RangeInclusive<Duration>,
-) -> Option<Duration> {
-    duration
-        .as_ref()
-        .and_then(|duration| scalar::duration(v, path, duration, range))
 }
 
 fn delivery(v: &mut Violations, path: Path<'_>, number: i32) -> Option<Delivery> {

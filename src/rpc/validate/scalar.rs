@@ -86,6 +86,18 @@ pub(super) fn duration(
     value
 }
 
+/// A duration within `range`, if there is one.
+pub(super) fn optional_duration(
+    v: &mut Violations,
+    path: Path<'_>,
+    duration: &Option<prost_types::Duration>,
+    range: RangeInclusive<Duration>,
+) -> Option<Duration> {
+    duration
+        .as_ref()
+        .and_then(|duration| self::duration(v, path, duration, range))
+}
+
 fn days(duration: Duration) -> String {
     match duration.as_secs() / 86_400 {
         1 => "1 day".into(),

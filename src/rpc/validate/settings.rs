@@ -1,7 +1,7 @@
 //! `SchedulerSettings` and the mask of UpdateScheduler. Fields outside the mask are ignored, valid
 //! or not.
 
-use super::{options, scalar};
+use super::{Targets, options, scalar};
 use crate::{
     core::{LateOrder, OnFailure, ReleaseMode, SessionReset, Settings, SettingsField},
     rpc::errors::{
@@ -36,10 +36,12 @@ pub(super) fn settings(
     v: &mut Violations,
     path: Path<'_>,
     settings: &api::SchedulerSettings,
+    targets: &Targets,
 ) -> Settings {
     let default = Settings::default();
     let options = settings.default_options.as_ref();
     let idle = settings.idle_timeout.as_ref();
+    let allows = |role: &str| targets.allow_anywhere(role);
     Settings {
         display_name: display_name(v, path.field("display_name"), &settings.display_name),
         max_parallelism: max_parallelism(
@@ -51,7 +53,7 @@ pub(super) fn settings(
         on_failure: on_failure(v, path.field("on_failure"), settings.on_failure),
         late_order: late_order(v, path.field("late_order"), settings.late_order),
         default_options: options
-            .map(|o| options::task_options(v, path.field("default_options"), o))
+            .map(|o| options::task_options(v, path.field("default_options"), o, &allows))
             .unwrap_or_default(),
         idle_timeout: idle
             .and_then(|idle| scalar::duration(v, path.field("idle_timeout"), idle, IDLE_TIMEOUT))

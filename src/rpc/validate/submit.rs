@@ -88,11 +88,12 @@ fn same_spec(a: &api::Task, b: &api::Task) -> bool {
 
 fn run(v: &mut Violations, path: Path<'_>, task: &api::Task, targets: &Targets) -> Run {
     let work = work(v, path, task, targets);
+    let allows = |role: &str| targets.allow(&work, role);
     let order = task
         .order
         .map(|order| scalar::order(v, path.field("order"), order));
     let options = match &task.options {
-        Some(options) => options::task_options(v, path.field("options"), options),
+        Some(options) => options::task_options(v, path.field("options"), options, &allows),
         None => TaskOptions::default(),
     };
     Run {

@@ -31,11 +31,8 @@ pub(crate) type Schedulers = SchedulerServiceClient<Channel>;
 
 fn start() -> InProcess {
     let database = postgres::database(COORDINATION);
-    let target = Target {
-        name: "app".into(),
-        url: postgres::POSTGRES.target_url(),
-        slots: 2,
-    };
+    let login = postgres::POSTGRES.target_url().parse().expect("a login");
+    let target = Target::new("app", login, 2);
     let database = postgres::POSTGRES.url_for(&database, COORDINATION);
     InProcess::start(Config {
         noop_slots: 64,

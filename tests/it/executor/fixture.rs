@@ -4,8 +4,8 @@ use crate::harness::postgres::{POSTGRES, connect, database};
 use rallypoint::{
     clock::Clock,
     core::{
-        Assignment, Attempt, Completion, Epoch, Handle, Report, Seq, SessionReset, ShardId, Spec,
-        TaskOptions, TaskResult, TimeLimit, Work,
+        Assignment, Attempt, Completion, Epoch, Handle, Report, Seq, SessionOptions, SessionReset,
+        ShardId, Spec, TaskOptions, TaskResult, TimeLimit, Work,
     },
     executor::{Executor, ExecutorConfig, Login, SESSION_IDLE, Session, SessionNote, TargetConfig},
     executor_protocol::{Body, Dispatch, Event, ExecutorId, ExecutorReport, Link, Token},
@@ -49,6 +49,7 @@ pub(super) struct Task {
     pub rows: u32,
     pub limit: Option<TimeLimit>,
     pub reset: SessionReset,
+    pub session: SessionOptions,
     /// Whose it is.
     pub scheduler: u8,
 }
@@ -75,21 +76,24 @@ impl Fixture {
         slots: u32,
         session_idle: Duration,
     ) -> Self {
+        let target = TargetConfig {
+            session_idle,
+            ..TargetConfig::new("app", login, slots)
+        };
+        Fixture::of(target, options)
+    }
+
+    /// An executor with this target.
+    pub(super) fn of(target: TargetConfig, options: PgConnectOptions) -> Self {
         let (out, events) = mpsc::channel(4);
         let (sessions, register) = mpsc::channel(100);
         let clock = Clock::new();
-        let target = TargetConfig {
-            name: "app".into(),
-            login,
-            slots,
-        };
         let config = ExecutorConfig {
             targets: vec![target],
             replica: "test".into(),
             clock: clock.clone(),
             sessions: Some(sessions),
             cancel_grace: GRACE,
-            session_idle,
         };
         let executor = Executor::start(config);
         let link = Link {
@@ -127,6 +131,7 @@ impl Fixture {
         self.next = first.plus(1);
         let options = TaskOptions {
             result_rows: Some(task.rows),
+            session: task.session,
             ..TaskOptions::default()
         };
         let assignment = Assignment {

@@ -175,11 +175,11 @@ impl Setup<'_> {
 impl TargetDatabase {
     fn new(postgres: &PrivatePostgres, name: &str, database: &str, slots: u32) -> TargetDatabase {
         TargetDatabase {
-            target: Target {
-                name: name.into(),
-                url: postgres.url_for(database, TARGET),
+            target: Target::new(
+                name,
+                postgres.url_for(database, TARGET).parse().expect("a login"),
                 slots,
-            },
+            ),
             options: postgres.options_for(database, TARGET),
         }
     }

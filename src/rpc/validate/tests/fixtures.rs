@@ -6,14 +6,19 @@ use crate::{
     rpc::errors::reason::Reason,
 };
 use rallypoint_client::api;
-use std::{collections::HashMap, fmt::Debug, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt::Debug,
+    sync::Arc,
+};
 
 pub(super) fn good_handle() -> String {
     Handle::new(ShardId(0), 1_800_000_000_000, [7; 10]).to_string()
 }
 
 pub(super) fn targets() -> Targets {
-    Targets::new(["app", "reports"])
+    let roles = BTreeSet::from(["reader".to_owned()]);
+    Targets::new([("app", &BTreeSet::new()), ("reports", &roles)])
 }
 
 pub(super) fn sql(statement: &str) -> api::Task {
@@ -56,10 +61,11 @@ pub(super) fn exec(tasks: Vec<api::Task>) -> Result<(Handle, Arc<Submit>), Viola
 pub(super) fn open(
     settings: api::SchedulerSettings,
 ) -> Result<(Arc<Settings>, Option<Request>), Violations> {
-    get_scheduler(&api::GetSchedulerRequest {
+    let request = api::GetSchedulerRequest {
         settings: Some(settings),
         ..Default::default()
-    })
+    };
+    get_scheduler(&request, &targets())
 }
 
 /// The violations as (field, reason), in the order found.

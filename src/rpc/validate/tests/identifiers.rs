@@ -74,7 +74,7 @@ fn malformed_request_ids_are_refused() {
             ..Default::default()
         };
         assert_eq!(
-            faults(get_scheduler(&request)),
+            faults(get_scheduler(&request, &targets())),
             one("request_id", Reason::REQUEST_ID_MALFORMED),
             "{text}"
         );

@@ -129,3 +129,58 @@ fn wrong_deliveries_results_and_labels_are_named() {
         Reason::LABELS_INVALID,
     );
 }
+
+fn session(change: impl FnOnce(&mut api::SessionOptions)) -> api::TaskOptions {
+    let mut session = api::SessionOptions::default();
+    change(&mut session);
+    options(|options| options.session = Some(session))
+}
+
+#[test]
+fn wrong_options_of_a_session_are_named() {
+    let unknown = session(|s| s.isolation = 4);
+    assert_refused(unknown, "session.isolation", Reason::ENUM_UNKNOWN);
+    for limit in [seconds(0), seconds(25 * 86_400), nanos(1, 500_000)] {
+        let wrong = session(|s| s.statement_timeout = limit);
+        let field = "session.statement_timeout";
+        assert_refused(wrong, field, Reason::DURATION_OUT_OF_RANGE);
+    }
+    for schema in ["", "a\0b", &"x".repeat(64)] {
+        let wrong = session(|s| s.search_path = vec!["public".into(), schema.into()]);
+        let field = "session.search_path[1]";
+        assert_refused(wrong, field, Reason::SEARCH_PATH_INVALID);
+    }
+    let wrong = session(|s| s.search_path = vec!["public".into(); 65]);
+    assert_refused(wrong, "session.search_path", Reason::SEARCH_PATH_INVALID);
+    let wrong = session(|s| s.role = "writer".into());
+    assert_refused(wrong, "session.role", Reason::ROLE_NOT_ALLOWED);
+}
+
+#[test]
+fn a_role_is_taken_on_the_targets_where_the_operator_allows_it() {
+    let reader = session(|s| s.role = "reader".into());
+    let on = |target: &str| {
+        let sql = api::SqlTask {
+            statement: "select 1".into(),
+            target: target.into(),
+            ..Default::default()
+        };
+        exec(vec![api::Task {
+            kind: Some(api::task::Kind::Sql(sql)),
+            options: Some(reader.clone()),
+            ..Default::default()
+        }])
+    };
+    let (_, submit) = on("reports").expect("allowed");
+    let role = submit.runs[0].spec.options.session.role.as_deref();
+    assert_eq!(role, Some("reader"));
+    assert_eq!(
+        faults(on("app")),
+        one("tasks[0].options.session.role", Reason::ROLE_NOT_ALLOWED)
+    );
+    let settings = api::SchedulerSettings {
+        default_options: Some(reader.clone()),
+        ..Default::default()
+    };
+    open(settings).expect("its tasks may run on `reports`");
+}

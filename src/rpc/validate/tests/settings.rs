@@ -2,7 +2,7 @@
 
 use super::{
     super::update,
-    fixtures::{faults, good_handle, label, labels, one, open, seconds},
+    fixtures::{faults, good_handle, label, labels, one, open, seconds, targets},
 };
 use crate::rpc::errors::reason::Reason;
 use rallypoint_client::api;
@@ -98,25 +98,25 @@ fn an_update_names_known_settings() {
         update_mask,
     };
     assert_eq!(
-        faults(update(request(None))),
+        faults(update(request(None), &targets())),
         one("update_mask", Reason::MASK_EMPTY)
     );
     assert_eq!(
-        faults(update(request(mask(&[])))),
+        faults(update(request(mask(&[])), &targets())),
         one("update_mask", Reason::MASK_EMPTY)
     );
     for path in ["*", "settings.weight", "labels.a", "Weight", ""] {
         assert_eq!(
-            faults(update(request(mask(&["weight", path])))),
+            faults(update(request(mask(&["weight", path])), &targets())),
             one("update_mask.paths[1]", Reason::MASK_UNKNOWN_FIELD)
         );
     }
     assert_eq!(
-        faults(update(request(mask(&["max_parallelism"])))),
+        faults(update(request(mask(&["max_parallelism"])), &targets())),
         one("settings.max_parallelism", Reason::LIMIT_ZERO)
     );
-    let (_, good) =
-        update(request(mask(&["weight", "weight"]))).expect("outside the mask nothing counts");
+    let (_, good) = update(request(mask(&["weight", "weight"])), &targets())
+        .expect("outside the mask nothing counts");
     assert_eq!(
         (
             good.settings.weight,

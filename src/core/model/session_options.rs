@@ -1,0 +1,56 @@
+//! What the session of a task begins with. Plain data.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// What the session of an SQL task begins with. `None` or empty: not said here.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SessionOptions {
+    /// Whether transactions begin read-only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<bool>,
+    /// The isolation that transactions begin with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
+    /// Schemas in which names are looked up, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub search_path: Vec<String>,
+    /// After what the server ends a statement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub statement_timeout: Option<Duration>,
+    /// The role that is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+}
+
+/// An isolation level of Postgres.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum Isolation {
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+}
+
+impl SessionOptions {
+    /// Nothing is set.
+    pub fn is_default(&self) -> bool {
+        *self == SessionOptions::default()
+    }
+
+    /// These options, and where they say nothing, `fallback`'s.
+    pub fn or(&self, fallback: &SessionOptions) -> SessionOptions {
+        SessionOptions {
+            read_only: self.read_only.or(fallback.read_only),
+            isolation: self.isolation.or(fallback.isolation),
+            search_path: if self.search_path.is_empty() {
+                fallback.search_path.clone()
+            } else {
+                self.search_path.clone()
+            },
+            statement_timeout: self.statement_timeout.or(fallback.statement_timeout),
+            role: self.role.as_ref().or(fallback.role.as_ref()).cloned(),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! `SessionOptions`: what can be set at all, and which roles the operator allows.
+
+use super::scalar;
+use crate::{
+    core::{
+        Isolation, SessionOptions,
+        model::limits::{NAME_BYTES, SCHEMAS, STATEMENT_TIMEOUT},
+    },
+    rpc::errors::{
+        reason::Reason,
+        violations::{Path, Violations},
+    },
+};
+use rallypoint_client::api;
+use std::time::Duration;
+
+/// `allows`: whether the operator allows a role.
+pub(super) fn session_options(
+    v: &mut Violations,
+    path: Path<'_>,
+    options: &api::SessionOptions,
+    allows: &dyn Fn(&str) -> bool,
+) -> SessionOptions {
+    search_path(v, path.field("search_path"), &options.search_path);
+    let role = Some(options.role.clone()).filter(|role| !role.is_empty());
+    if role.as_deref().is_some_and(|role| !allows(role)) {
+        v.add(
+            path.field("role"),
+            Reason::ROLE_NOT_ALLOWED,
+            "not among the roles that the operator allows on the target (`roles` of the target \
+             in the server's configuration file)",
+        );
+    }
+    SessionOptions {
+        read_only: options.read_only,
+        isolation: isolation(v, path.field("isolation"), options.isolation),
+        search_path: options.search_path.clone(),
+        statement_timeout: statement_timeout(v, path, options),
+        role,
+    }
+}
+
+fn statement_timeout(
+    v: &mut Violations,
+    path: Path<'_>,
+    options: &api::SessionOptions,
+) -> Option<Duration> {
+    let path = path.field("statement_timeout");
+    let limit = scalar::optional_duration(v, path, &options.statement_timeout, STATEMENT_TIMEOUT)?;
+    if limit.subsec_nanos() % 1_000_000 != 0 {
+        let message = "Postgres counts whole milliseconds";
+        v.add(path, Reason::DURATION_OUT_OF_RANGE, message);
+    }
+    Some(limit)
+}
+
+fn search_path(v: &mut Violations, path: Path<'_>, schemas: &[String]) {
+    if schemas.len() > SCHEMAS {
+        let message = format!("at most {SCHEMAS} schemas");
+        return v.add(path, Reason::SEARCH_PATH_INVALID, message);
+    }
+    for (index, schema) in schemas.iter().enumerate() {
+        if !NAME_BYTES.contains(&schema.len()) || schema.contains('\0') {
+            v.add(
+                path.index(index),
+                Reason::SEARCH_PATH_INVALID,
+                "a schema is a name of 1 to 63 bytes without NUL",
+            );
+        }
+    }
+}
+
+fn isolation(v: &mut Violations, path: Path<'_>, number: i32) -> Option<Isolation> {
+    match scalar::enumeration(v, path, number)? {
+        api::Isolation::Unspecified => None,
+        api::Isolation::ReadCommitted => Some(Isolation::ReadCommitted),
+        api::Isolation::RepeatableRead => Some(Isolation::RepeatableRead),
+        api::Isolation::Serializable => Some(Isolation::Serializable),
+    }
+}
