@@ -148,7 +148,11 @@ impl Executor {
                 running,
                 work: assignment.spec.work.clone(),
             };
+            // Before it counts as taken: who is fenced waits until none of this is left.
+            let stop = CancellationToken::new();
+            self.running().insert(token, stop.clone());
             if !self.0.outbox.take(held, assignment.is_numbered()) {
+                self.running().remove(&token);
                 continue;
             }
             let target = match &assignment.spec.work {
@@ -158,16 +162,16 @@ impl Executor {
                 _ => None,
             };
             match target.and_then(|target| Some((target, target.take_slot(&assignment)?))) {
-                Some((target, slot)) => self.run(Arc::clone(target), slot, token, assignment, body),
-                None => self.0.outbox.complete(
-                    token,
-                    self.0.completions.of(
-                        &assignment,
-                        running.since,
-                        0,
-                        Attempted::without_session(Report::NotStarted),
-                    ),
-                ),
+                Some((target, slot)) => {
+                    self.run(Arc::clone(target), slot, (token, stop), assignment, body);
+                }
+                None => {
+                    let attempted = Attempted::without_session(Report::NotStarted);
+                    let completions = &self.0.completions;
+                    let completion = completions.of(&assignment, running.since, 0, attempted);
+                    self.0.outbox.complete(token, completion);
+                    self.running().remove(&token);
+                }
             }
         }
     }
@@ -283,12 +287,10 @@ impl Executor {
         &self,
         target: Arc<Target>,
         slot: Slot,
-        token: Token,
+        (token, stop): (Token, CancellationToken),
         assignment: Assignment,
         body: Body,
     ) {
-        let stop = CancellationToken::new();
-        self.running().insert(token, stop.clone());
         let this = self.clone();
         let running = async move {
             let (number, started) = (slot.number, this.0.clock.now());

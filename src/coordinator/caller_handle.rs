@@ -21,7 +21,8 @@ use crate::{
     clock::Clock,
     core::{
         Caller, Command, CoreStatus, DoneNo, Handle, Namespace, Reject, Reply, Seq, ShardId, Until,
-        Verb, model::limits::CALL_BYTES,
+        Verb,
+        model::limits::{CALL_BYTES, REQUEST_MEMORY},
     },
     hub::Hub,
     journal::{Journal, Reader},
@@ -90,6 +91,7 @@ impl Coordinator {
     ) -> Result<Reply, CallError> {
         let namespace = caller.namespace.clone();
         let retry = verb.clone();
+        self.check_opener(&namespace, &verb)?;
         let command = Command::Call {
             caller,
             handle,
@@ -209,6 +211,22 @@ impl Coordinator {
     /// A scheduler that the core does not know may have been set aside.
     fn check_readable(&self, namespace: &Namespace, handle: Handle) -> Result<(), CallError> {
         match self.state.is_unreadable(namespace, handle) {
+            true => Err(CallError::Unreadable),
+            false => Ok(()),
+        }
+    }
+
+    /// The core does not know either which calls have opened those that were set aside.
+    fn check_opener(&self, namespace: &Namespace, verb: &Verb) -> Result<(), CallError> {
+        let Verb::Open {
+            request: Some(request),
+            ..
+        } = verb
+        else {
+            return Ok(());
+        };
+        let since = self.clock.now() - REQUEST_MEMORY;
+        match self.state.opened_unreadable(namespace, request.id, since) {
             true => Err(CallError::Unreadable),
             false => Ok(()),
         }

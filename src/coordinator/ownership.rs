@@ -27,13 +27,17 @@ use lease_watch::{LeaseTiming, LeaseWatch, Poll};
 use presence::Presence;
 use replica_state::ReplicaState;
 use role::Role;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// The epoch of the first ownership ever.
 const FIRST_EPOCH: Epoch = Epoch(1);
 /// Wait between attempts to take the shard over, or to recover.
 const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
+/// Attempts of a process that starts to own the shard at once.
+const MAX_START_CLAIMS: u32 = 4;
+/// How long the database may take for a handover. Without one the lease expires by itself.
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A request to the ownership task.
 #[derive(Debug)]
@@ -153,25 +157,30 @@ impl OwnershipTask {
         (owns && !self.heartbeat.declines()).then_some(Claim::Gone(gone.replica, gone.epoch))
     }
 
-    /// Begins a new epoch if the claim holds. After a claim that does not hold the lease is watched
-    /// again; after a failure, too, if it was not the answer alone that got lost.
+    /// Begins a new epoch if the claim holds. After a failure, as after a claim that does not hold,
+    /// the lease is watched again: the next poll also says if only the answer got lost.
     async fn take_over(&mut self, claim: Claim) -> Option<Ownership> {
-        for claim in [claim, Claim::Again] {
+        let mut failures = 0;
+        loop {
             match self.claim(claim).await {
                 Ok(TakeOver::Owned(owned)) => return Some(owned),
                 Ok(TakeOver::Refused) => return None,
                 Err(error) => {
                     tracing::warn!(%error, "cannot take the shard over");
                     self.state.set_error(error.to_string());
-                    tokio::time::sleep(RETRY_BACKOFF.delay(0)).await;
                 }
             }
+            tokio::time::sleep(RETRY_BACKOFF.delay(failures)).await;
+            failures += 1;
+            // No poll will say that an earlier run of this replica owns the shard.
+            if claim != Claim::Start || failures == MAX_START_CLAIMS {
+                return None;
+            }
         }
-        None
     }
 
     async fn claim(&self, claim: Claim) -> Result<TakeOver, JournalError> {
-        let sent = std::time::Instant::now();
+        let sent = Instant::now();
         let taken = self
             .journal
             .take_over(&self.replica, claim, self.timing.lease)
@@ -259,29 +268,40 @@ impl OwnershipTask {
         to: oneshot::Sender<Option<Member>>,
     ) -> Result<Ownership, Lost> {
         let successor = successor(&self.membership.borrow(), &self.replica);
-        let given = self
-            .journal
-            .hand_over(
-                &self.replica,
-                epoch,
-                successor.as_ref().map(|member| member.id),
-            )
-            .await;
-        if let Err(error) = given {
-            tracing::warn!(
-                %error,
-                "the shard could not be handed over; it is taken over when the lease expires"
-            );
-        }
-        tracing::info!(
-            to = successor.as_ref().map_or("nobody", |member| &member.name),
-            "the shard is handed over"
-        );
+        let given = self.give_up(epoch, successor.as_ref()).await;
         self.state.set_role(Role::Standby);
-        self.membership
-            .send_modify(|known| known.owner = successor.as_ref().map(|member| member.id));
-        let _ = to.send(successor);
+        if given {
+            tracing::info!(
+                to = successor.as_ref().map_or("nobody", |member| &member.name),
+                "the shard is handed over"
+            );
+            self.membership
+                .send_modify(|known| known.owner = successor.as_ref().map(|member| member.id));
+        }
+        let _ = to.send(successor.filter(|_| given));
         Err(Lost::Deposed)
+    }
+
+    /// Leaves the shard to `successor`, or to anybody, and tries again while there is time. Says
+    /// whether the shard is known to be left.
+    async fn give_up(&self, epoch: Epoch, successor: Option<&Member>) -> bool {
+        let (begun, mut failures) = (Instant::now(), 0);
+        loop {
+            let to = successor.map(|member| member.id);
+            match self.journal.hand_over(&self.replica, epoch, to).await {
+                Ok(given) => return given,
+                Err(error) => tracing::warn!(
+                    %error,
+                    "the shard could not be handed over; unless it still can, it is taken over \
+                     when the lease expires"
+                ),
+            }
+            tokio::time::sleep(RETRY_BACKOFF.delay(failures)).await;
+            failures += 1;
+            if begun.elapsed() >= HANDOVER_TIMEOUT {
+                return false;
+            }
+        }
     }
 
     /// Has the loop drop everything of the ownership.

@@ -124,6 +124,11 @@ impl Verb {
     pub(crate) fn is_read(&self) -> bool {
         matches!(self, Verb::Describe | Verb::Locate(_) | Verb::Select { .. })
     }
+
+    /// It says how tasks run from now on.
+    pub(crate) fn changes_settings(&self) -> bool {
+        matches!(self, Verb::Update(_) | Verb::Pause | Verb::Resume { .. })
+    }
 }
 
 /// Where to look for a task: waiting tasks are stored by order.

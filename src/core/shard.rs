@@ -196,6 +196,11 @@ impl Shard {
         if !verb.is_read() {
             self.schedulers.expect_mut(handle).last_activity = turn.now;
         }
+        let state = self.schedulers.expect(handle).image.state;
+        if state == SchedulerState::Released && verb.changes_settings() {
+            // As the journal answers when it has left memory.
+            return Reply::Rejected(Reject::Released);
+        }
         match verb {
             Verb::Open { .. } => unreachable!("handled above"),
             Verb::Submit(submit) => self.submit(turn, handle, submit),

@@ -12,7 +12,7 @@ use super::{
 use crate::core::ShardId;
 use sqlx::postgres::PgConnectOptions;
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -114,7 +114,8 @@ impl Journal {
         Sessions::new(self.reader.clone(), replica)
     }
 
-    /// Changes who owns the shard, by what `work` does on a connection of its own.
+    /// Changes who owns the shard, by what `work` does on a connection of its own. What it waits
+    /// for an answer grows with every one that does not come, until [`Self::claims_in_time`].
     pub(super) async fn claim<T>(
         &self,
         work: impl AsyncFnOnce(&mut Link) -> Result<T, JournalError>,
@@ -123,13 +124,22 @@ impl Journal {
         self.within(timeout, Duty::Ownership, work).await
     }
 
+    /// A claim was granted in time.
+    pub(super) fn claims_in_time(&self) {
+        locked(&self.takeovers.claims).note(true);
+    }
+
     /// Reads what is unfinished, by what `work` does on a connection of its own.
     pub(super) async fn recovery<T>(
         &self,
         work: impl AsyncFnOnce(&mut Link) -> Result<T, JournalError>,
     ) -> Result<T, JournalError> {
         let timeout = &self.takeovers.recoveries;
-        self.within(timeout, Duty::Recovery, work).await
+        let read = self.within(timeout, Duty::Recovery, work).await;
+        if read.is_ok() {
+            locked(timeout).note(true);
+        }
+        read
     }
 
     async fn within<T>(
@@ -138,8 +148,7 @@ impl Journal {
         duty: Duty,
         work: impl AsyncFnOnce(&mut Link) -> Result<T, JournalError>,
     ) -> Result<T, JournalError> {
-        let lock = || timeout.lock().unwrap_or_else(PoisonError::into_inner);
-        let limit = lock().limit();
+        let limit = locked(timeout).limit();
         let done = async {
             let mut link = Link::open_within(&self.options, duty, limit).await?;
             let done = work(&mut link).await?;
@@ -147,8 +156,13 @@ impl Journal {
             Ok(done)
         };
         let done = done.await;
-        let lapsed = matches!(&done, Err(JournalError::Database(error)) if is_lapse(error));
-        lock().note(!lapsed);
+        if matches!(&done, Err(JournalError::Database(error)) if is_lapse(error)) {
+            locked(timeout).note(false);
+        }
         done
     }
+}
+
+fn locked(timeout: &Mutex<AnswerTimeout>) -> MutexGuard<'_, AnswerTimeout> {
+    timeout.lock().unwrap_or_else(PoisonError::into_inner)
 }

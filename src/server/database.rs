@@ -14,6 +14,8 @@ use std::{
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+/// How long callers wait for a start that says nothing.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// Between two tries.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two lines of the log about the wait.
@@ -35,27 +37,56 @@ pub(super) async fn open(
 /// callers are answered on `listener` that the server is not ready.
 pub(super) async fn wait<T, F>(
     listener: &TcpListener,
-    shutdown: Pin<&mut (impl Future<Output = ()> + Send)>,
+    mut shutdown: Pin<&mut (impl Future<Output = ()> + Send)>,
     attempt: impl Fn() -> F,
 ) -> anyhow::Result<Option<T>>
 where
     F: Future<Output = Result<T, JournalError>>,
 {
-    let first = attempt().await;
-    let error = match first {
-        Err(error) if error.is_outage() => error,
-        other => return Ok(Some(other?)),
+    let first = attempt();
+    tokio::pin!(first);
+    let ended = tokio::select! {
+        ended = &mut first => Some(ended),
+        () = shutdown.as_mut() => return Ok(None),
+        () = tokio::time::sleep(FIRST_WAIT) => None,
     };
-    tracing::warn!(%error, "waiting for the coordination database; not ready until it is there");
+    let under_way = match ended {
+        Some(Err(error)) if error.is_outage() => {
+            tracing::warn!(
+                %error,
+                "waiting for the coordination database; not ready until it is there"
+            );
+            false
+        }
+        Some(opened) => return Ok(Some(opened?)),
+        None => {
+            tracing::warn!("the coordination database has not answered yet; not ready until then");
+            true
+        }
+    };
     let over = CancellationToken::new();
     let answering = tokio::spawn(rpc::serve_unready(clone(listener)?, over.clone()));
     let opened = tokio::select! {
-        opened = repeat(attempt) => opened.map(Some),
+        opened = go_on(under_way.then_some(first), attempt) => opened.map(Some),
         () = shutdown => Ok(None),
     };
     over.cancel();
     answering.await??;
     Ok(opened?)
+}
+
+/// Waits for the attempt under way, if there is one, and then for those that follow.
+async fn go_on<T, F>(first: Option<Pin<&mut F>>, attempt: impl Fn() -> F) -> Result<T, JournalError>
+where
+    F: Future<Output = Result<T, JournalError>>,
+{
+    match first {
+        Some(first) => match first.await {
+            Err(error) if error.is_outage() => repeat(attempt).await,
+            opened => opened,
+        },
+        None => repeat(attempt).await,
+    }
 }
 
 async fn repeat<T, F>(attempt: impl Fn() -> F) -> Result<T, JournalError>

@@ -133,6 +133,20 @@ async fn a_server_that_waits_for_its_database_can_be_stopped() {
 }
 
 #[tokio::test]
+async fn a_server_whose_database_says_nothing_answers_and_can_be_stopped() {
+    // It takes connections, and never a word.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = silent.local_addr().expect("an address").port();
+    let url = format!("postgres://rallypoint@127.0.0.1:{port}/rallypoint");
+    let mut server = Started::on(&url, "r0");
+    server.says("has not answered yet").await;
+    let refused = server.call().await.expect_err("not yet");
+    assert_eq!(refused.code, Code::Unavailable, "{refused}");
+    server.process.signal(Signal::SIGTERM);
+    assert_eq!(server.exit_code().await, Some(0));
+}
+
+#[tokio::test]
 async fn what_waiting_cannot_mend_ends_a_server_at_once() {
     let postgres = postgres();
     let nobody = postgres.url_for("rallypoint", "nobody_of_this_name");

@@ -2,14 +2,16 @@
 //! same request id when nobody told them what became of it. What they are told is judged in
 //! `checks`.
 
+mod questions;
 mod settings;
 
 use crate::{fixtures::Fixtures, rng::Rng, tables::Tables};
+use questions::{place, select};
 use rallypoint::{
     coordinator::machine::Envelope,
     core::{
-        Caller, Command, DoneNo, Handle, Namespace, Order, Packed, Phase, ReleaseMode, Reply,
-        Request, Run, Seq, ShardId, Submit, TaskRef, Ticket, Time, Until, Verb,
+        Caller, Command, DoneNo, Handle, Namespace, Order, Packed, ReleaseMode, Reply, Request,
+        Run, Seq, ShardId, Submit, Ticket, Time, Until, Verb,
     },
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -360,28 +362,6 @@ impl Callers {
 }
 
 /// A list of the newest tasks of a phase.
-fn select(tables: Option<&Tables>, rng: &mut Rng) -> Verb {
-    let phases = [
-        Phase::Blocked,
-        Phase::Queued,
-        Phase::Running,
-        Phase::Retrying,
-        Phase::Done,
-    ];
-    let highest = tables.map_or(0, Tables::highest) as u64;
-    let phase = *rng.one_of(&phases);
-    let order = rng
-        .percent(30)
-        .then(|| Order(1 + rng.below(4) as i64))
-        .filter(|_| phase != Phase::Done && phase != Phase::Blocked);
-    Verb::Select {
-        before: Seq(1 + rng.below(highest + 2) as i64),
-        phase,
-        order,
-        limit: 1 + rng.place(6),
-    }
-}
-
 fn namespace_of(handle: Handle) -> usize {
     (handle.uuid().as_u128() & 1) as usize
 }
@@ -390,16 +370,5 @@ fn request(rng: &mut Rng) -> Request {
     Request {
         id: Uuid::from_u64_pair(rng.next(), rng.next()),
         hash: 1,
-    }
-}
-
-/// Where the journal says a task is; 0: there is none.
-fn place(tables: Option<&Tables>, seq: i64) -> TaskRef {
-    let order = tables
-        .filter(|_| seq > 0)
-        .and_then(|tables| tables.task(Seq(seq)).order);
-    TaskRef {
-        seq: Seq(seq),
-        order: order.map(Order),
     }
 }

@@ -51,7 +51,7 @@ fn one(number: usize, text: &str, slots: u32) -> Result<Target, CliError> {
     if name.is_empty() {
         return Err(wrong("it has no name"));
     }
-    let option = format!("the URL of target {number} of --target");
+    let option = format!("the URL of target {name}");
     postgres_url::check(&option, url)?;
     let login: Login = url.parse().map_err(|error: anyhow::Error| {
         CliError::usage(format!("{option} cannot be used")).why(format!("{error:#}"))

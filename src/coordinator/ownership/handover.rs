@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 /// How long commands that were sent before a handover may take; it happens regardless.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long the database may take for a handover. Without one the lease expires by itself.
-const HANDOVER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the answer to a request to hand over is waited for.
+const HANDOVER_ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Coordinator {
     /// The replicas and the owner of the shard, as of the last heartbeat. Changes are notified.
@@ -70,7 +70,7 @@ impl Coordinator {
             self.ownership.requests.send(request).await.ok()?;
             handed.await.ok().flatten()
         };
-        tokio::time::timeout(HANDOVER_TIMEOUT, handover)
+        tokio::time::timeout(HANDOVER_ANSWER_TIMEOUT, handover)
             .await
             .unwrap_or(None)
     }

@@ -123,7 +123,12 @@ impl HeartbeatTask {
             changed
         });
         let next = self.timing.next_poll(&reading);
-        self.polls.send_replace(Some(Poll { at, epoch, reading }));
+        self.polls.send_replace(Some(Poll {
+            at,
+            answered: Instant::now(),
+            epoch,
+            reading,
+        }));
         next
     }
 }

@@ -26,6 +26,8 @@ const MAX_GAP_HEARTBEATS: u32 = 3;
 pub(crate) struct Poll {
     /// When it was sent.
     pub at: Instant,
+    /// When its answer had come.
+    pub answered: Instant,
     /// The ownership it was to renew.
     pub epoch: Option<Epoch>,
     pub reading: HeartbeatReading,
@@ -105,6 +107,10 @@ impl LeaseWatch {
         if poll.reading.handover_to == Some(me) {
             return Some(Claim::Successor(None));
         }
+        // A claim was granted, and its answer got lost: a standby has not asked for what it owns.
+        if poll.epoch.is_none() && poll.reading.owner == Some(me) {
+            return Some(Claim::Owner(poll.reading.epoch));
+        }
         let unrenewed = poll.at.duration_since(seen.first_seen) >= self.timing.heartbeat;
         (unrenewed && poll.at >= seen.over).then_some(Claim::Successor(Some(until)))
     }
@@ -117,7 +123,7 @@ impl LeaseWatch {
                 let gap = poll.at.duration_since(seen.last_seen) > max_gap;
                 (seen.over, if gap { poll.at } else { seen.first_seen })
             }
-            before => (poll.at + self.left(before, poll), poll.at),
+            before => (self.over(before, poll), poll.at),
         };
         let seen = SeenLease {
             until,
@@ -128,20 +134,18 @@ impl LeaseWatch {
         *self.seen.insert(seen)
     }
 
-    /// How much is left of a lease that is seen for the first time: as much as the clock of the
-    /// database says, but not more than a whole one, and not less if it was renewed since the poll
-    /// before.
-    fn left(&self, before: Option<SeenLease>, poll: &Poll) -> Duration {
+    /// When a lease that is seen for the first time is over: as much later than the answer as the
+    /// clock of the database says, but not more than a whole lease, and not less than that after
+    /// the poll before if it was renewed since.
+    fn over(&self, before: Option<SeenLease>, poll: &Poll) -> Instant {
         let LeaseTiming { lease, .. } = self.timing;
         let reading = &poll.reading;
-        let least = match before {
-            Some(before) if reading.handover_to.is_none() => {
-                lease.saturating_sub(poll.at.duration_since(before.last_seen))
-            }
-            _ => Duration::ZERO,
-        };
-        let says = |until: Time| until.since(reading.now).clamp(least, lease);
-        reading.owned_until.map_or(Duration::ZERO, says)
+        let until = reading.owned_until.unwrap_or(reading.now);
+        let over = poll.answered + until.since(reading.now).min(lease);
+        match before {
+            Some(before) if reading.handover_to.is_none() => over.max(before.last_seen + lease),
+            _ => over,
+        }
     }
 }
 
@@ -173,23 +177,60 @@ mod tests {
 
         /// The same when the clock of the database says `now`.
         fn polls_when(&mut self, at: u64, now: i64, until: Option<i64>) -> bool {
-            let ms = |ms: i64| Time(ms * 1_000);
-            let reading = HeartbeatReading {
-                now: ms(now),
-                lease_until: None,
-                owned_until: until.map(ms),
-                handover_to: None,
-                epoch: Epoch(1),
-                owner: None,
-                seen: Vec::new(),
-            };
-            let poll = Poll {
-                at: self.start + Duration::from_millis(at),
+            let reading = reading(now, until);
+            self.watch.claim(ME, &self.poll(at, at, reading)).is_some()
+        }
+
+        /// One that was sent and answered after so many ms.
+        fn poll(&self, at: u64, answered: u64, reading: HeartbeatReading) -> Poll {
+            let after = |ms| self.start + Duration::from_millis(ms);
+            Poll {
+                at: after(at),
+                answered: after(answered),
                 epoch: None,
                 reading,
-            };
-            self.watch.claim(ME, &poll).is_some()
+            }
         }
+    }
+
+    /// What a poll finds when the clock of the database says `now`.
+    fn reading(now: i64, until: Option<i64>) -> HeartbeatReading {
+        let ms = |ms: i64| Time(ms * 1_000);
+        HeartbeatReading {
+            now: ms(now),
+            lease_until: None,
+            owned_until: until.map(ms),
+            handover_to: None,
+            epoch: Epoch(1),
+            owner: None,
+            seen: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn who_owns_the_shard_without_knowing_begins_another_epoch_at_once() {
+        let mut standby = Standby::new();
+        let mine = HeartbeatReading {
+            owner: Some(ME),
+            ..reading(0, Some(5_000))
+        };
+        let mut poll = standby.poll(0, 1, mine);
+        let claim = standby.watch.claim(ME, &poll);
+        assert_eq!(claim, Some(Claim::Owner(Epoch(1))));
+        // Sent while it knew: it may be older than a handover.
+        poll.epoch = Some(Epoch(1));
+        assert_eq!(standby.watch.claim(ME, &poll), None);
+    }
+
+    #[test]
+    fn a_slow_answer_shortens_no_lease() {
+        let mut standby = Standby::new();
+        let slow = standby.poll(0, 2_500, reading(2_500, Some(7_400)));
+        assert_eq!(standby.watch.claim(ME, &slow), None);
+        for at in [3_500, 4_500, 5_500, 6_500] {
+            assert!(!standby.polls(at, Some(7_400)), "{at}");
+        }
+        assert!(standby.polls(7_500, Some(7_400)));
     }
 
     #[test]

@@ -97,9 +97,14 @@ impl OwnershipTask {
         let given = self
             .journal
             .hand_over(&self.replica, epoch, Some(successor.id));
-        if let Err(error) = given.await {
-            tracing::warn!(%error, "the shard could not be handed over");
-            return false;
+        match given.await {
+            Ok(true) => {}
+            // It is another's by now.
+            Ok(false) => return true,
+            Err(error) => {
+                tracing::warn!(%error, "the shard could not be handed over");
+                return false;
+            }
         }
         tracing::error!(
             to = %successor.name,

@@ -7,13 +7,14 @@
 
 use super::role::Role;
 use crate::{
-    core::{BatchNo, Epoch, Handle, Namespace},
+    core::{BatchNo, Epoch, Handle, Namespace, Time},
     journal::Unreadable,
 };
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
+use uuid::Uuid;
 
 /// A batch or a recovery that takes longer than this counts as an outage of the database.
 const STALL_TIMEOUT: Duration = Duration::from_secs(5);
@@ -127,6 +128,16 @@ impl ReplicaState {
         let state = self.lock();
         let mut unreadable = state.unreadable.iter();
         unreadable.any(|one| one.handle == handle && one.namespace == *namespace)
+    }
+
+    /// Whether this call has opened such a one, at `since` or later.
+    pub(crate) fn opened_unreadable(&self, namespace: &Namespace, id: Uuid, since: Time) -> bool {
+        let state = self.lock();
+        let mut unreadable = state.unreadable.iter();
+        unreadable.any(|one| {
+            let opened = one.opened.filter(|(of, at)| *of == id && *at >= since);
+            opened.is_some() && one.namespace == *namespace
+        })
     }
 
     pub fn role(&self) -> Role {

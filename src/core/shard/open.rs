@@ -39,14 +39,15 @@ impl Shard {
 
     /// The reply to a repeated call.
     fn opened_before(&self, now: Time, namespace: NamespaceId, request: Request) -> Option<Reply> {
-        let Some(handle) = self.opened.in_memory(namespace, request.id) else {
+        let known = self.opened.in_memory(namespace, request.id);
+        let scheduler = known.and_then(|handle| self.schedulers.get(handle));
+        let Some(scheduler) =
+            scheduler.filter(|known| known.image.opened_at >= now - REQUEST_MEMORY)
+        else {
+            // The id may have been used again since, for one that has left memory.
             let has_left = self.opened.has_left(namespace, request.id);
             return has_left.then_some(Reply::Rejected(Reject::UnknownHandle));
         };
-        let scheduler = self.schedulers.expect(handle);
-        if scheduler.image.opened_at < now - REQUEST_MEMORY {
-            return None;
-        }
         let same = scheduler.image.request == Some(request);
         Some(match same {
             true => Reply::Scheduler(Box::new(scheduler.view())),

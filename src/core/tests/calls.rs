@@ -96,6 +96,52 @@ fn a_repeated_open_gets_the_same_scheduler_even_after_a_recovery() {
 }
 
 #[test]
+fn an_id_that_was_used_again_after_its_time_gives_the_newer_scheduler() {
+    let limits = Limits {
+        ended_schedulers: 0,
+        ..Limits::default()
+    };
+    let mut w = World::limited(10, limits);
+    let (a, b, c) = (w.new_handle(), w.new_handle(), w.new_handle());
+    assert_eq!(opened(w.command(open(a, request(1, 5)))), Ok(a));
+    w.seconds(16.0 * 60.0);
+    assert_eq!(opened(w.command(open(b, request(1, 5)))), Ok(b));
+    w.release(b, ReleaseMode::Finish);
+    w.commands([]);
+    for crash in [false, true] {
+        if crash {
+            w.crash();
+        }
+        // The journal says that it is `b`.
+        assert_eq!(
+            opened(w.command(open(c, request(1, 5)))),
+            Err(Reject::UnknownHandle)
+        );
+    }
+}
+
+#[test]
+fn what_is_released_changes_no_more_and_what_is_being_released_may() {
+    let mut w = World::new(10);
+    let s = w.open(plain);
+    w.submit(s, [free()]);
+    w.release(s, ReleaseMode::Finish);
+    assert!(matches!(w.call(s, Verb::Pause), Reply::Scheduler(_)));
+    let resume = Verb::Resume {
+        ignore_failures: false,
+    };
+    assert!(matches!(w.call(s, resume.clone()), Reply::Scheduler(_)));
+    w.succeed(s, [1]);
+    for verb in [Verb::Pause, resume] {
+        let reply = w.call(s, verb);
+        assert!(
+            matches!(reply, Reply::Rejected(Reject::Released)),
+            "{reply:?}"
+        );
+    }
+}
+
+#[test]
 fn a_handle_is_never_given_to_two_schedulers() {
     let mut w = World::new(10);
     let s = w.open(plain);

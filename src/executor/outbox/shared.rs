@@ -43,9 +43,13 @@ impl SharedOutbox {
         shared
     }
 
-    /// From now on everything goes to this owner; `None`: there is a younger one.
+    /// From now on everything goes to this owner; `None`: there is a younger one, or the executor
+    /// has ended.
     pub(crate) fn attach(&self, link: Link, enrolled_under: Epoch) -> Option<Snapshot> {
         let mut state = self.state();
+        if state.finished {
+            return None;
+        }
         let snapshot = state.outbox.attach(link.epoch, enrolled_under)?;
         state.link = Some(link);
         Some(snapshot)

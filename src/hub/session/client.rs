@@ -100,9 +100,10 @@ impl Remote {
 }
 
 impl Client {
-    /// The owner, when it is another replica that can be reached.
-    fn owner(&mut self) -> Option<Owner> {
-        let membership = self.remote.membership.borrow_and_update();
+    /// The owner, when it is another replica that can be reached. That it has been looked at is not
+    /// noted: only who feeds the machine may take a change as seen.
+    fn owner(&self) -> Option<Owner> {
+        let membership = self.remote.membership.borrow();
         let owner = membership
             .owning()
             .filter(|owner| owner.id != self.remote.me)?;

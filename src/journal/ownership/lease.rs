@@ -34,8 +34,7 @@ with free as materialized (
                                 and (a.backend_start is null or a.backend_start = r.heartbeat_start)
                         )
                 )
-            when 'owner' then l.owner_id = $3 and s.epoch = $6
-            when 'again' then l.owner_id = $3
+            else l.owner_id = $3 and s.epoch = $6 and l.handover_to is null
         end
     for update skip locked
 ),
@@ -92,10 +91,9 @@ pub enum Claim {
     /// Nobody answers at the address of this owner any more. Holds if the session of its heartbeat
     /// is gone, too.
     Gone(Uuid, Epoch),
-    /// It owns the shard under this epoch and begins another one.
+    /// It owns the shard under this epoch, perhaps by an earlier claim whose answer got lost, and
+    /// begins another one.
     Owner(Epoch),
-    /// It does not know what became of its last claim. Holds if that one was granted.
-    Again,
 }
 
 /// A claim as the statement takes it.
@@ -113,7 +111,6 @@ impl Claim {
             Claim::Successor(lease_until) => ("successor", Epoch(0), None, lease_until),
             Claim::Gone(owner, epoch) => ("gone", epoch, Some(owner), None),
             Claim::Owner(epoch) => ("owner", epoch, None, None),
-            Claim::Again => ("again", Epoch(0), None, None),
         };
         ClaimInWords {
             kind,
@@ -134,7 +131,7 @@ impl Journal {
         lease: Duration,
     ) -> Result<TakeOver, JournalError> {
         let shard = self.shard();
-        self.claim(async |connection| {
+        let outcome = self.claim(async |connection| {
             // Another program may have migrated since this one was started.
             migrations::check(connection).await?;
             let taken = take(connection, shard, replica, claim, lease).await?;
@@ -147,8 +144,12 @@ impl Journal {
                 now: now.0,
                 lease_until: lease_until.0,
             }))
-        })
-        .await
+        });
+        let outcome = outcome.await?;
+        if outcome != TakeOver::Refused {
+            self.claims_in_time();
+        }
+        Ok(outcome)
     }
 
     /// Gives the shard up: `successor` may take it at once, others if it does not; `None`: anybody

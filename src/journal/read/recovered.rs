@@ -1,7 +1,7 @@
 //! What a recovery has read, scheduler by scheduler. One of which a row makes no sense to this
 //! version is set aside, so that it keeps nobody else from being recovered.
 
-use crate::core::{Handle, Namespace, RecoveredScheduler, SchedulerImage};
+use crate::core::{Handle, Namespace, RecoveredScheduler, SchedulerImage, Time};
 use crate::journal::JournalError;
 use std::collections::{BTreeMap, HashMap};
 use uuid::Uuid;
@@ -21,6 +21,8 @@ pub struct Unreadable {
     pub handle: Handle,
     /// Whose it is.
     pub namespace: Namespace,
+    /// The id of the call that opened it, and when.
+    pub opened: Option<(Uuid, Time)>,
     pub why: String,
 }
 
@@ -37,12 +39,12 @@ impl Schedulers {
     pub(super) fn insert(
         &mut self,
         handle: Uuid,
-        namespace: Namespace,
+        (namespace, opened): (Namespace, Option<(Uuid, Time)>),
         image: Result<SchedulerImage, JournalError>,
     ) -> Result<(), JournalError> {
         let image = match image {
             Err(JournalError::Corrupt(why)) => {
-                self.set_aside(handle, namespace, why);
+                self.set_aside(handle, namespace, opened, why);
                 return Ok(());
             }
             image => image?,
@@ -70,8 +72,10 @@ impl Schedulers {
         let scheduler = &mut self.schedulers[*index];
         match add(scheduler) {
             Err(JournalError::Corrupt(why)) => {
-                let namespace = scheduler.image.namespace.clone();
-                self.set_aside(handle, namespace, why);
+                let image = &scheduler.image;
+                let opened = image.request.map(|request| (request.id, image.opened_at));
+                let namespace = image.namespace.clone();
+                self.set_aside(handle, namespace, opened, why);
                 Ok(())
             }
             added => added,
@@ -88,10 +92,17 @@ impl Schedulers {
         }
     }
 
-    fn set_aside(&mut self, handle: Uuid, namespace: Namespace, why: String) {
+    fn set_aside(
+        &mut self,
+        handle: Uuid,
+        namespace: Namespace,
+        opened: Option<(Uuid, Time)>,
+        why: String,
+    ) {
         let unreadable = Unreadable {
             handle: Handle::from_uuid(handle),
             namespace,
+            opened,
             why,
         };
         self.unreadable.entry(handle).or_insert(unreadable);

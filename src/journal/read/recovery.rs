@@ -38,7 +38,7 @@ pub async fn recover(
         // Another program may have migrated since this one took the shard over.
         migrations::check(link).await?;
         let mut recovery = Recovery::default();
-        recovery.schedulers(link, shard, since).await?;
+        recovery.schedulers(link, shard, requests, since).await?;
         recovery.runs(link, shard).await?;
         recovery.outcomes(link, shard).await?;
         recovery.attempts(link, shard).await?;
@@ -81,6 +81,7 @@ impl Recovery {
         &mut self,
         connection: &mut Link,
         shard: ShardId,
+        most: usize,
         since: Time,
     ) -> Result<(), JournalError> {
         let query = sqlx::query_as::<_, SchedulerRow>(concat!(
@@ -91,15 +92,22 @@ impl Recovery {
              where r.shard = $1
                  and (
                      r.state <> 3
-                     or r.state = 3 and r.released_at >= $2
+                     or r.state = 3 and r.released_at >= $2 and r.handle in (
+                         select e.handle
+                         from scheduler e
+                         where e.shard = $1 and e.state = 3 and e.released_at >= $2
+                         order by e.released_at desc
+                         limit $3
+                     )
                  )
              order by r.handle"
         ));
         // Ended schedulers too, as long as their calls may be repeated.
-        let mut rows = query.bind(shard.0).bind(Stamp(since)).fetch(connection);
+        let query = query.bind(shard.0).bind(Stamp(since)).bind(most as i64);
+        let mut rows = query.fetch(connection);
         while let Some(row) = rows.try_next().await? {
-            let (handle, namespace) = (row.handle, row.namespace());
-            self.read.insert(handle, namespace, row.image())?;
+            let (handle, opener) = (row.handle, (row.namespace(), row.opened()));
+            self.read.insert(handle, opener, row.image())?;
         }
         Ok(())
     }

@@ -223,6 +223,11 @@ impl SchedulerRow {
         Namespace(text(&self.namespace))
     }
 
+    /// The id of the call that opened it, and when.
+    pub(crate) fn opened(&self) -> Option<(Uuid, Time)> {
+        Some((self.request_id?, self.opened_at.0))
+    }
+
     /// As the core wrote it.
     pub(crate) fn image(self) -> Result<SchedulerImage, JournalError> {
         let corrupt =

@@ -13,6 +13,8 @@ use rallypoint::core::{
 };
 use std::sync::Arc;
 
+const RELEASED: Expected = Expected::Rejected(Reject::Released);
+
 impl Oracle {
     /// What a caller must be answered. The call is decided between two times.
     pub(super) fn call(
@@ -36,6 +38,7 @@ impl Oracle {
         self.schedulers[at].used_by(verb, between);
         let expected = match verb {
             Verb::Open { .. } => unreachable!("handled above"),
+            Verb::Update(_) | Verb::Pause | Verb::Resume { .. } if over => RELEASED,
             Verb::Submit(submit) => self.submit(between, handle, submit, rows),
             Verb::Watch { after, .. } => {
                 self.schedulers[at].watched = true;

@@ -13,7 +13,7 @@ use crate::prefetch::Prefetch;
 use rallypoint::{
     coordinator::machine::{Effect as LoopEffect, Envelope, Event, Machine},
     core::{Command, Epoch, ShardId, Ticket, model::limits::Limits},
-    executor_protocol::{ExecutorId, ExecutorReport, Hello},
+    executor_protocol::{ExecutorId, ExecutorReport, Hello, Host},
     hub::{
         event::{Event as HubEvent, RegisterRequest, RequestNo},
         machine::HubMachine,
@@ -61,8 +61,8 @@ pub(crate) struct Owner {
     arriving: VecDeque<Event>,
     calls: VecDeque<Envelope>,
     reports: VecDeque<ExecutorReport>,
-    /// Members that the hub has hung up on.
-    let_go: BTreeSet<ExecutorId>,
+    /// Whose the executors are that said hello from elsewhere.
+    hosts: BTreeMap<ExecutorId, Host>,
     /// What the hub has for the loop.
     commands: Vec<(Option<RequestNo>, Command)>,
     requests: Vec<(RequestNo, HubRequest)>,
@@ -95,7 +95,7 @@ impl Owner {
             arriving: VecDeque::new(),
             calls: VecDeque::new(),
             reports: VecDeque::new(),
-            let_go: BTreeSet::new(),
+            hosts: BTreeMap::new(),
             commands: Vec::new(),
             requests: Vec::new(),
             questions: BTreeMap::new(),
@@ -176,7 +176,7 @@ impl Owner {
             self.reports.push_back(ExecutorReport::of(member, events));
         }
         for report in mem::take(&mut self.reports) {
-            self.hear(report, executor, outside);
+            self.feed(HubEvent::Report(report), executor, outside);
         }
         self.take_commands(events);
         for envelope in mem::take(&mut self.calls) {

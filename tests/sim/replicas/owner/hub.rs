@@ -94,10 +94,21 @@ impl Owner {
                 self.last_member += 1;
                 let member = ExecutorId(self.last_member);
                 connection.server = Server::Asked(member);
+                self.hosts.insert(member, hello.host);
                 self.hellos.insert(member, hello.clone());
                 self.feed(HubEvent::Hello(member, hello), executor, outside);
             }
             (Server::Admitted(member), Some(ToOwner::Event(event))) => {
+                // A fence may be concluded before what comes in after it is read.
+                let host = self.hosts[&member];
+                if let Event::Completed(token, completion) = &event
+                    && self.admitted_since <= member
+                    && !outside.journal.register.is_fenced(host)
+                {
+                    outside
+                        .targets
+                        .arrives(self.run, *token, &completion.report);
+                }
                 let events = vec![event];
                 self.reports.push_back(ExecutorReport::of(member, events));
             }
@@ -116,24 +127,6 @@ impl Owner {
             (_, None) => {}
             (server, Some(message)) => unreachable!("{message:?} to {server:?}"),
         }
-    }
-
-    /// Hears what has come in. What the hub hears from an executor that it has let go is stale.
-    pub(super) fn hear(
-        &mut self,
-        report: ExecutorReport,
-        executor: &mut Executor,
-        outside: &mut Outside<'_>,
-    ) {
-        let member = report.member;
-        let counts = self.admitted_since <= member && !self.let_go.contains(&member);
-        for event in report.events.iter().filter(|_| counts) {
-            if let Event::Completed(token, completion) = event {
-                let report = &completion.report;
-                outside.targets.arrives(self.run, *token, report);
-            }
-        }
-        self.feed(HubEvent::Report(report), executor, outside);
     }
 
     pub(super) fn new_member(&mut self) -> ExecutorId {
@@ -173,7 +166,6 @@ impl Owner {
             }
             Effect::HangUp(member) => {
                 self.local.take_if(|local| *local == member);
-                self.let_go.insert(member);
                 if let Some(connection) = outside.network.of_member(self.run, member) {
                     connection.down_closed = true;
                 }
@@ -261,7 +253,6 @@ impl Owner {
         let connection = connection.filter(|one| !one.down_closed)?;
         if connection.down.len() >= INSTRUCTIONS {
             connection.down_closed = true;
-            self.let_go.insert(member);
             return Some(HubEvent::Unreachable(member));
         }
         connection
