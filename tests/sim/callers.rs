@@ -31,8 +31,6 @@ pub(crate) struct Pending {
     pub handle: Handle,
     pub verb: Verb,
     pub poisoned: bool,
-    /// An earlier try may have had its effect.
-    pub again: bool,
     /// Its request id may be forgotten by now.
     pub old: bool,
 }
@@ -122,7 +120,6 @@ impl Callers {
             handle,
             verb,
             poisoned,
-            again: false,
             old: false,
         }))
     }
@@ -146,7 +143,6 @@ impl Callers {
                     handle,
                     verb,
                     poisoned: false,
-                    again: false,
                     old: false,
                 })
             })
@@ -178,18 +174,18 @@ impl Callers {
                 _ => false,
             };
             if repeatable && !pending.old && self.unknown.len() < AGAIN {
-                self.unknown.push(Pending {
-                    again: true,
-                    ..pending
-                });
+                self.unknown.push(pending);
             }
         }
     }
 
-    /// Calls too old to be repeated are given up.
+    /// Calls too old to be repeated are given up. The ids of those that opened a scheduler may be
+    /// used again, for others.
     pub(crate) fn give_up(&mut self) {
         self.unknown.clear();
-        self.accepted_calls.clear();
+        let opened = |call: &Pending| matches!(call.verb, Verb::Open { .. });
+        self.accepted_calls.retain(opened);
+        self.opened.clear();
         self.pending
             .values_mut()
             .for_each(|pending| pending.old = true);
@@ -282,7 +278,6 @@ impl Callers {
             handle,
             verb,
             poisoned,
-            again: false,
             old: false,
         })
     }

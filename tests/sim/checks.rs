@@ -6,7 +6,6 @@ use crate::{
     executors::Executors,
     journal::Journal,
     oracle::ExecutorState,
-    recover::REMEMBERS_ENDED,
     tables::Tables,
 };
 use rallypoint::{
@@ -256,12 +255,11 @@ pub(crate) fn refused(
         return;
     };
     let tables = journal.tables(pending.handle);
-    let ended = tables.is_none_or(Tables::ended);
     // It was accepted so long ago that it counts as another call by now.
     let forgotten = tables
         .and_then(|tables| tables.call_of(request))
         .is_some_and(|call| call.record.submitted_at + REQUEST_MEMORY < now);
-    if pending.old || forgotten || (pending.again && ended && !REMEMBERS_ENDED) {
+    if pending.old || forgotten {
         return;
     }
     callers.refused.push((pending.handle, request));

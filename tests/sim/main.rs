@@ -154,9 +154,9 @@ fn simulate_crashes_and_keep_every_promise() {
 fn a_seed_always_lives_the_same_life() {
     let fixtures = fixtures::Fixtures::new();
     for seed in 0..20 {
-        assert_eq!(
-            world::live(Scenario::of(seed), &fixtures),
-            world::live(Scenario::of(seed), &fixtures)
-        );
+        for live in [world::live, replicas::live] {
+            let scenario = Scenario::of(seed);
+            assert_eq!(live(scenario, &fixtures), live(scenario, &fixtures));
+        }
     }
 }

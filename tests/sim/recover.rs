@@ -10,13 +10,9 @@ use rallypoint::core::{
     model::limits::REQUEST_MEMORY,
 };
 
-/// Whether recovery brings schedulers back that have ended but whose calls may still be repeated.
-pub(crate) const REMEMBERS_ENDED: bool = true;
-
 pub(crate) fn recover(journal: &Journal, now: Time) -> Vec<RecoveredScheduler> {
-    let kept = |tables: &&Tables| {
-        !tables.ended() || (REMEMBERS_ENDED && tables.repeatable(now - REQUEST_MEMORY))
-    };
+    // Those that have ended come back as long as their calls may be repeated.
+    let kept = |tables: &&Tables| !tables.ended() || tables.repeatable(now - REQUEST_MEMORY);
     let mut schedulers: Vec<&Tables> = journal.schedulers.iter().filter(kept).collect();
     schedulers.sort_unstable_by_key(|tables| tables.handle());
     schedulers

@@ -25,7 +25,7 @@ impl Oracle {
     /// Nothing is under way between callers, core and journal, and nothing is due.
     pub(crate) fn settled(&mut self, outside: &Outside<'_>) {
         self.settled_at = outside.now;
-        self.in_doubt = false;
+        (self.in_doubt, self.host_lost) = (false, false);
         for scheduler in &mut self.schedulers {
             let handle = scheduler.handle;
             for task in &mut scheduler.tasks {
