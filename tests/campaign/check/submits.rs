@@ -144,8 +144,6 @@ pub(super) fn nothing_is_accepted_after_a_release(facts: &Facts, verdict: &mut V
     }
 }
 
-/// The client retries for longer than any fault lasts, and its callers ask for nothing that could
-/// be refused.
 /// Neither UNKNOWN nor INTERNAL, and CANCELLED only when they have cancelled.
 pub(super) fn stock_clients_see_no_fault_of_the_server(facts: &Facts, verdict: &mut Verdict) {
     let promise = "stock clients see no fault of the server";
@@ -166,6 +164,8 @@ pub(super) fn stock_clients_see_no_fault_of_the_server(facts: &Facts, verdict: &
     });
 }
 
+/// The client retries for longer than any fault lasts, and its callers ask for nothing that could
+/// be refused.
 pub(super) fn the_client_never_fails(facts: &Facts, verdict: &mut Verdict) {
     for (call, begun, answer) in &facts.client_calls {
         verdict.expect(
