@@ -166,6 +166,11 @@ async fn two_versions_keep_every_promise_side_by_side() {
         from_environment("SEED", 1_u64),
     );
     let replicas = from_environment("REPLICAS", 3_usize);
+    assert!(
+        replicas >= upgrade::LEAST_REPLICAS,
+        "REPLICAS={replicas}: an upgrade takes {} servers or more",
+        upgrade::LEAST_REPLICAS
+    );
     let programs = Programs::from_environment();
     let folder = folder(&format!("upgrade-{seed}"));
     let path = folder.join("history.jsonl");

@@ -24,6 +24,8 @@ use std::{
 };
 use tokio::time::{Instant, sleep};
 
+/// One server runs the breaking program, one is started again, and one goes on.
+pub(crate) const LEAST_REPLICAS: usize = 3;
 /// Schedulers that are opened when only the newer version runs.
 const COLORED: usize = 4;
 /// Attempts at having the shard change hands in one direction.
