@@ -36,7 +36,7 @@ use faults::Faults;
 use fixture::Fixture;
 use history::{Entry, History};
 use load::{CONVERSATIONS, Load};
-use plan::{KINDS, Kind, Plan};
+use plan::{Kind, Plan};
 use report::Result;
 use std::{
     path::{Path, PathBuf},
@@ -55,11 +55,9 @@ fn from_environment<T: std::str::FromStr>(name: &str, default: T) -> T {
     })
 }
 
-/// The kinds named in FAULTS, or all that can be done here.
+/// The kinds named in FAULTS, all of which must be possible here; or all that are.
 fn kinds(replicas: usize) -> Vec<Kind> {
     let named = from_environment("FAULTS", String::new());
-    let wanted =
-        |kind: &Kind| named.is_empty() || named.split(',').any(|name| name == format!("{kind:?}"));
     let possible = |kind: &Kind| match kind {
         Kind::DiskFull => nix::unistd::geteuid().is_root(),
         Kind::MemoryLimit => memory::MemoryCgroup::create().is_some(),
@@ -67,7 +65,14 @@ fn kinds(replicas: usize) -> Vec<Kind> {
         kind if kind.is_of_clocks() => clock::faketime().is_some(),
         _ => true,
     };
-    KINDS.into_iter().filter(wanted).filter(possible).collect()
+    let (kinds, impossible): (Vec<Kind>, Vec<Kind>) =
+        Kind::named(&named).into_iter().partition(possible);
+    assert!(
+        named.is_empty() || impossible.is_empty(),
+        "FAULTS names {impossible:?}, which is not possible here: DiskFull and MemoryLimit need \
+         root and cgroups, faults among servers REPLICAS=2 or more, clocks libfaketime"
+    );
+    kinds
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

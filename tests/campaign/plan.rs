@@ -127,10 +127,10 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Rounds of all kinds, shuffled, until the time is filled.
-    pub(crate) fn new(seed: u64, length: Duration, only: &[Kind]) -> Plan {
+    /// Rounds of these kinds, shuffled, until the time is filled.
+    pub(crate) fn new(seed: u64, length: Duration, kinds: &[Kind]) -> Plan {
+        assert!(!kinds.is_empty(), "a plan needs a kind of fault");
         let mut rng = Rng::new(seed);
-        let kinds: &[Kind] = if only.is_empty() { &KINDS } else { only };
         let mut faults: Vec<Fault> = Vec::new();
         let mut filled = Duration::ZERO;
         while faults.is_empty() || filled < length {
@@ -158,6 +158,23 @@ impl Plan {
 }
 
 impl Kind {
+    /// The kinds with these names, which are separated by commas; all of them without a name.
+    pub(crate) fn named(names: &str) -> Vec<Kind> {
+        if names.is_empty() {
+            return KINDS.to_vec();
+        }
+        let kind = |name| {
+            let mut kinds = KINDS.into_iter();
+            kinds
+                .find(|kind| format!("{kind:?}") == name)
+                .unwrap_or_else(|| panic!("no kind of fault is called {name}; there are {KINDS:?}"))
+        };
+        let mut kinds: Vec<Kind> = names.split(',').map(kind).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
+    }
+
     /// One connection goes silent for good.
     pub(crate) fn is_half_open(self) -> bool {
         (Kind::HalfOpenWriter..=Kind::HalfOpenCallers).contains(&self)
@@ -242,11 +259,21 @@ fn shuffled(kinds: &[Kind], rng: &mut Rng) -> Vec<Kind> {
 #[test]
 fn a_seed_always_makes_the_same_plan_with_every_kind_in_it() {
     let minutes = Duration::from_secs(300);
-    let (one, other) = (Plan::new(7, minutes, &[]), Plan::new(7, minutes, &[]));
-    assert_eq!(one.faults, other.faults);
-    assert_ne!(one.faults, Plan::new(8, minutes, &[]).faults);
-    assert_eq!(
-        Plan::new(7, Duration::from_secs(1), &[]).by_kind().len(),
-        KINDS.len()
-    );
+    let plan = |seed, length| Plan::new(seed, length, &KINDS);
+    assert_eq!(plan(7, minutes).faults, plan(7, minutes).faults);
+    assert_ne!(plan(7, minutes).faults, plan(8, minutes).faults);
+    let short = plan(7, Duration::from_secs(1));
+    assert_eq!(short.by_kind().len(), KINDS.len());
+}
+
+#[test]
+fn kinds_are_named_as_they_are_written_here() {
+    assert_eq!(Kind::named(""), KINDS);
+    assert_eq!(Kind::named("Pause,Kill"), [Kind::Kill, Kind::Pause]);
+}
+
+#[test]
+#[should_panic(expected = "no kind of fault is called kill")]
+fn a_misspelt_kind_is_no_kind() {
+    Kind::named("Pause,kill");
 }
