@@ -4,11 +4,13 @@ mod conversations;
 mod facts;
 mod moments;
 mod network;
+mod promises;
 mod streams;
 mod submits;
 mod witnesses;
 
 pub(crate) use facts::{Facts, Fault};
+pub(crate) use network::is_undecided;
 
 use std::collections::BTreeMap;
 
@@ -55,7 +57,7 @@ impl Verdict {
         verdict
     }
 
-    /// Checks one thing against a promise.
+    /// Checks one thing against a promise, which has its line in `promises`.
     pub(crate) fn expect(
         &mut self,
         promise: &'static str,

@@ -20,7 +20,8 @@ use std::{
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer<T> {
     Ok(T),
-    /// An error with a reason of the service, which promises that nothing was done.
+    /// An error of the service which promises that nothing was done: with a reason, and neither
+    /// UNAVAILABLE nor DEADLINE_EXCEEDED, which mostly promise nothing.
     Refused(String),
     /// Anything else: it may have had its effect, or not.
     Unknown(String),
@@ -207,6 +208,20 @@ pub(crate) enum Entry {
         server: usize,
         answer: Answer<()>,
     },
+}
+
+impl Entry {
+    /// When a caller had an answer, if this tells of one.
+    pub(crate) fn answered(&self) -> Option<i64> {
+        match self {
+            Entry::Submit { ended, .. }
+            | Entry::Cancel { ended, .. }
+            | Entry::Caller { ended, .. }
+            | Entry::Release { ended, .. } => Some(*ended),
+            Entry::Events { at, .. } | Entry::StreamEnd { at, .. } => Some(*at),
+            _ => None,
+        }
+    }
 }
 
 /// Where lines are written.

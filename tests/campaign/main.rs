@@ -3,8 +3,8 @@
 //! left behind.
 //!
 //! `make campaign MINUTES=n SEED=s REPLICAS=r`. The same seed makes the same plan. Without MINUTES
-//! every kind of fault comes once. A run that checks too little proves nothing and fails as
-//! INVALID, and so does a long one in which a kind of fault had no effect.
+//! every kind of fault comes once. A run that checks too little, or a promise never, proves nothing
+//! and fails as INVALID, and so does a long one in which a kind of fault had no effect.
 
 mod check;
 mod clock;

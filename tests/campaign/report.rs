@@ -1,7 +1,7 @@
 //! The result of a campaign for people, and whether it proves anything.
 
 use crate::{
-    check::{Facts, Fault, Verdict},
+    check::{Facts, Fault, Verdict, is_undecided},
     fixture::Fixture,
     proxy::Purpose,
     server::{LEASE, Server},
@@ -75,12 +75,19 @@ fn silenced(facts: &Facts) {
     for (purpose, kept, open) in &facts.silenced {
         by_purpose.entry(*purpose).or_default().push((*kept, *open));
     }
-    println!("connections that went silent (how many; kept: median, longest, ms; still kept):");
+    println!(
+        "connections that went silent (how many; kept: median, longest, ms; \
+         still kept; of these not judged, since their limit is not over):"
+    );
     for (purpose, kept) in by_purpose {
         let open = kept.iter().filter(|(_, open)| *open).count();
+        let undecided = kept
+            .iter()
+            .filter(|(kept, open)| is_undecided(purpose, *kept, *open))
+            .count();
         let times = spread(kept.iter().map(|(kept, _)| *kept));
         println!(
-            "  {:20} {:4} {times} {open:4}",
+            "  {:20} {:4} {times} {open:4} {undecided:4}",
             format!("{purpose:?}"),
             kept.len()
         );
@@ -142,7 +149,7 @@ fn servers(fixture: &Fixture, given_up: u64) {
 /// Prints how often each promise was checked.
 pub(crate) fn promises(verdict: &Verdict) {
     println!("promises (checks of each):");
-    for (promise, count) in &verdict.checked {
+    for (promise, count) in verdict.checks() {
         println!("  {promise:50} {count:9}");
     }
 }
@@ -158,13 +165,16 @@ pub(crate) fn broken(verdict: &Verdict) {
 }
 
 /// Why a run without a violation proves nothing.
-fn invalid(facts: &Facts, verdict: &Verdict) -> Option<String> {
+pub(crate) fn invalid(facts: &Facts, verdict: &Verdict) -> Option<String> {
     if facts.faults.is_empty() {
         return Some("nothing went wrong".into());
     }
-    let few = verdict.checked.iter().find(|(_, count)| **count == 0);
-    if verdict.checked.len() < 15 || few.is_some() {
-        return Some("a promise was not put to the test".into());
+    let (unchecked, unlisted) = (verdict.unchecked(facts), verdict.unlisted());
+    if !unchecked.is_empty() {
+        return Some(format!("never checked: {}", unchecked.join("; ")));
+    }
+    if !unlisted.is_empty() {
+        return Some(format!("not among the promises: {}", unlisted.join("; ")));
     }
     (verdict.operations() < LEAST_OPERATIONS)
         .then(|| format!("only {} operations", verdict.operations()))

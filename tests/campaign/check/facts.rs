@@ -89,6 +89,8 @@ pub(crate) struct Facts {
     /// Connections that went silent: for what, how long they were kept, and whether they still are.
     pub silenced: Vec<(Purpose, i64, bool)>,
     pub attempts: BTreeMap<i32, i64>,
+    /// When the last caller had its last answer: until then the shard had work.
+    pub last_answer: i64,
 }
 
 impl Facts {
@@ -100,6 +102,7 @@ impl Facts {
     }
 
     fn take(&mut self, entry: Entry) {
+        self.last_answer = self.last_answer.max(entry.answered().unwrap_or(0));
         match entry {
             Entry::Opened { .. }
             | Entry::Submit { .. }
@@ -274,12 +277,23 @@ impl Facts {
 
     /// The longest time without any event, from the beginning of a fault to a moment after its end.
     pub(crate) fn silence(&self, fault: &Fault) -> i64 {
-        longest_pause(&self.received, fault)
+        self.longest_pause(&self.received, fault)
     }
 
     /// The same without any batch.
     pub(crate) fn standstill(&self, fault: &Fault) -> i64 {
-        longest_pause(&self.progress, fault)
+        self.longest_pause(&self.progress, fault)
+    }
+
+    /// The longest pause that overlaps a fault, or a moment after it: between two times, or from
+    /// the last of them to the last answer.
+    fn longest_pause(&self, times: &[i64], fault: &Fault) -> i64 {
+        let end = fault.ended + AFTERMATH_US;
+        let begins = [&i64::MIN].into_iter().chain(times);
+        let pauses = begins.zip(times.iter().chain([&self.last_answer]));
+        let overlapping = pauses.filter(|(from, to)| **to > fault.begun && **from < end);
+        let from_its_begin = overlapping.map(|(from, to)| to - from.max(&fault.begun));
+        from_its_begin.max().unwrap_or(0)
     }
 
     /// Up to here the time of the service is that of this machine.
@@ -346,16 +360,6 @@ impl Facts {
             .ok()
             .map(|at| &rows[at])
     }
-}
-
-/// The longest pause between two times that overlaps a fault, or a moment after it.
-fn longest_pause(times: &[i64], fault: &Fault) -> i64 {
-    let end = fault.ended + AFTERMATH_US;
-    let pauses = times
-        .windows(2)
-        .filter(|pair| pair[1] > fault.begun && pair[0] < end);
-    let from_its_begin = pauses.map(|pair| pair[1] - pair[0].max(fault.begun));
-    from_its_begin.max().unwrap_or(0)
 }
 
 impl Request {

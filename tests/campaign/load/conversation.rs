@@ -18,6 +18,8 @@ use uuid::Uuid;
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 /// Long statements submitted at a time.
 const LONG_STATEMENTS: usize = 2;
+/// Calls whose orders come too late, most of them.
+const LATE_PERCENT: u64 = 10;
 
 pub(super) struct Conversation {
     load: Arc<Load>,
@@ -68,6 +70,8 @@ impl Conversation {
             self.wait_for_all().await;
         }
         self.release(cancels).await;
+        // A call that comes too late is refused.
+        self.submit().await;
         // After the release, a stream without an end comes to its end, too.
         let _ = watching.await;
         self.listener(0, Kind::All(api::Unit {})).listen().await;
@@ -185,9 +189,12 @@ impl Conversation {
 
     fn submission(&mut self) -> Submission {
         let mut asked = Vec::new();
+        // Below the current order, if there is one: the whole call is refused then.
+        let late = self.rng.percent(LATE_PERCENT);
         for _ in 0..1 + self.rng.below(25) {
             let order = match self.rng.below(4) {
                 0 => None,
+                _ if late => Some(1),
                 _ if self.joins => Some(100 * (1 + self.rng.below(4) as i64)),
                 _ => Some(self.order + 100 * self.rng.below(2) as i64),
             };

@@ -1,0 +1,127 @@
+//! Every promise that a campaign puts to the test. A run in which one of them was never checked
+//! proves nothing.
+
+use super::{Facts, Verdict, network};
+
+/// By name, as the checks name them, and which kinds of faults it takes to check one.
+const PROMISES: [(&str, fn(&str) -> bool); 26] = [
+    ("an acknowledged submit is kept", any),
+    ("a repeated submit is one", any),
+    ("refused means that nothing was done", any),
+    ("nothing comes from nowhere, or by half", any),
+    ("calls through the Rust client never fail", any),
+    ("stock clients see no fault of the server", any),
+    ("nothing is accepted after a release", any),
+    ("every task has exactly one outcome", any),
+    ("events are numbered without a gap", any),
+    ("orders never overlap in the log", any),
+    ("batches follow one another, epoch by epoch", any),
+    ("everything is well after the last fault", any),
+    ("everything ends", any),
+    ("streams tell every event once, in order", any),
+    ("streams tell what the log tells", any),
+    ("a stream until ALL tells of all", any),
+    ("outcomes agree with the witnesses", any),
+    ("at most once is at most once", any),
+    ("nothing begins again without a reason", any),
+    ("no task runs twice at a time", any),
+    ("orders never overlap", any),
+    ("limits hold", any),
+    ("cancelled means cancelled", any),
+    ("nothing is reported before it is done", any),
+    (
+        "silent connections are given up",
+        network::silences_connections,
+    ),
+    ("the shard moves on", network::may_stop_the_shard),
+];
+
+fn any(_: &str) -> bool {
+    true
+}
+
+impl Verdict {
+    /// Every promise, and how often it was checked.
+    pub(crate) fn checks(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let listed = PROMISES.iter().map(|(promise, _)| *promise);
+        let others = self
+            .checked
+            .keys()
+            .copied()
+            .filter(|promise| !is_listed(promise));
+        let count = |promise| self.checked.get(promise).copied().unwrap_or(0);
+        listed
+            .chain(others)
+            .map(move |promise| (promise, count(promise)))
+    }
+
+    /// The promises that the faults of this run put to the test, and that were not checked.
+    pub(crate) fn unchecked(&self, facts: &Facts) -> Vec<&'static str> {
+        let happened = |kinds: &fn(&str) -> bool| facts.faults.keys().any(|kind| kinds(kind));
+        let required = PROMISES.iter().filter(|(_, kinds)| happened(kinds));
+        let unchecked = required.filter(|(promise, _)| !self.checked.contains_key(promise));
+        unchecked.map(|(promise, _)| *promise).collect()
+    }
+
+    /// What was checked and has no line above.
+    pub(crate) fn unlisted(&self) -> Vec<&'static str> {
+        let checked = self.checked.keys().copied();
+        checked.filter(|promise| !is_listed(promise)).collect()
+    }
+}
+
+fn is_listed(promise: &str) -> bool {
+    PROMISES.iter().any(|(listed, _)| *listed == promise)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{check::Fault, report};
+
+    fn facts(kind: &str) -> Facts {
+        let fault = Fault {
+            begun: 0,
+            ended: 1,
+            bites: 1,
+            hurt: Vec::new(),
+        };
+        let faults = [(kind.to_owned(), vec![fault])].into();
+        Facts {
+            faults,
+            ..Facts::default()
+        }
+    }
+
+    /// A verdict in which all promises but these were checked often.
+    fn verdict(without: &[&str]) -> Verdict {
+        let mut verdict = Verdict::default();
+        let checked = PROMISES
+            .iter()
+            .filter(|(promise, _)| !without.contains(promise));
+        let checked = checked.map(|(promise, _)| (*promise, 1_000));
+        verdict.checked.extend(checked);
+        verdict
+    }
+
+    #[test]
+    fn a_run_proves_nothing_about_a_promise_that_was_never_checked() {
+        let judged = |kind, without: &[&str]| report::invalid(&facts(kind), &verdict(without));
+        assert_eq!(judged("Kill", &[]), None);
+        for (promise, kinds) in PROMISES {
+            assert_eq!(
+                judged("Kill", &[promise]).is_some(),
+                kinds("Kill"),
+                "{promise}"
+            );
+            assert!(judged("HalfOpenWriter", &[promise]).is_some(), "{promise}");
+        }
+    }
+
+    #[test]
+    fn a_promise_that_is_not_listed_is_noticed() {
+        let mut verdict = verdict(&[]);
+        verdict.expect("another promise", true, String::new);
+        assert!(report::invalid(&facts("Kill"), &verdict).is_some());
+    }
+}
