@@ -1,7 +1,7 @@
-//! The network between replicas: a port of its own with mutual TLS, and the channels to the ports
-//! of the other replicas.
+//! Connections of callers and replicas: accepting, dialling, TLS; and the port of the replicas, with
+//! mutual TLS.
 //!
-//! Whoever gets through this port is trusted as a replica: what it says about the caller of a
+//! Whoever gets through that port is trusted as a replica: what it says about the caller of a
 //! forwarded call is believed. So it must never be exposed to callers, and without certificates it
 //! must be protected by other means.
 

@@ -2,7 +2,7 @@
 //! shown dead before their work is started again.
 //!
 //! Invariant: nothing is handed out, admitted or fenced except on behalf of the present ownership.
-//! No I/O, no clock, no runtime: `handle` runs it in the server, the simulator in the tests.
+//! No I/O, no clock, no runtime: `driver` runs it in the server, the simulator in the tests.
 
 use super::{
     event::{Answer, Effect, Event, Moment, RegisterRequest, RequestNo},

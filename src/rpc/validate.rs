@@ -1,6 +1,6 @@
 //! Requests become core types here, or a list of everything that is wrong with them. Pure: it knows
 //! no state, so what it refuses is wrong whatever the service is doing. Limits of the rules are in
-//! `core::limits`; nothing is defaulted silently.
+//! `core::model::limits`; nothing is defaulted silently.
 
 mod hash;
 mod options;

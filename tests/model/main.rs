@@ -1,4 +1,4 @@
-//! Ownership of a shard as a small model, searched exhaustively: lease, epoch, gate, takeover,
+//! Ownership of a shard as a small model, searched exhaustively: lease, epoch check, takeover,
 //! report, fence, and tasks in doubt.
 //!
 //! Safety depends on no clock, so the model has none: a lease may end at any moment, a message may
@@ -62,10 +62,10 @@ fn needs(left_out: Rules, broken: &'static str) {
 }
 
 #[test]
-fn the_gate_is_needed() {
+fn the_epoch_check_is_needed() {
     needs(
         Rules {
-            gate: false,
+            epoch_check: false,
             ..Rules::all()
         },
         "no write of an older epoch",

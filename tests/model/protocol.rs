@@ -10,7 +10,7 @@ use steps::{finish, rejoin, report, submit};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     /// A batch is taken only from the present epoch and behind its predecessor.
-    pub gate: bool,
+    pub epoch_check: bool,
     /// A batch that is sent again is recognised by its number.
     pub recognise: bool,
     /// A replica that has not reported is fenced before its work is started again.
@@ -34,7 +34,7 @@ pub(crate) struct Rules {
 impl Rules {
     pub(crate) fn all() -> Rules {
         Rules {
-            gate: true,
+            epoch_check: true,
             recognise: true,
             fence: true,
             register: true,

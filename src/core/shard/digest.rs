@@ -1,6 +1,6 @@
 //! What of a shard must survive a crash: equal in the live shard as of the last durable batch and
-//! in the one that `Shard::restore` builds from the journal. Simulators compare the two at every
-//! crash.
+//! in the one that `Shard::restore` builds from the journal. The simulator compares the two at
+//! every crash of a lone owner that has no batch in flight.
 //!
 //! Tell both digests the same time, not before the time of the restore: what is due by then counts
 //! as waiting for its turn in both.

@@ -75,7 +75,7 @@ impl Protocol {
             state.recognised |= known;
             return known;
         }
-        if self.rules.gate
+        if self.rules.epoch_check
             && (batch.epoch != state.epoch || (self.rules.recognise && batch.no != behind))
         {
             return false;
