@@ -1,4 +1,4 @@
-# Thin over cargo: what a newcomer, a developer and CI run. `make demo` and `make test` set up a new machine by themselves.
+# Thin over cargo: what a newcomer, a developer and CI run. Each command sets up a new machine by itself.
 
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -43,7 +43,7 @@ campaign: setup-test
 	@MINUTES=$(MINUTES) SEED=$(SEED) REPLICAS=$(REPLICAS) FAULTS=$(FAULTS) \
 		cargo test --release --test campaign every_promise -- --nocapture
 
-recheck:
+recheck: setup
 	$(if $(HISTORY),,$(error name the recorded run: make recheck HISTORY=target/tmp/campaign-1/history.jsonl))
 	@HISTORY=$(abspath $(HISTORY)) cargo test --test campaign recorded -- --ignored --nocapture
 
@@ -53,7 +53,7 @@ mutants: setup-test
 upgrade: setup-test
 	@MINUTES=$(MINUTES) SEED=$(SEED) REPLICAS=$(REPLICAS) tests/upgrade/run '$(FROM)'
 
-simulate:
+simulate: setup
 	@cargo test --release --test sim simulate -- --nocapture
 
 setup:
