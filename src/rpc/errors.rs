@@ -1,9 +1,9 @@
 //! Every error of the service becomes a gRPC status here, with `google.rpc` details: always
-//! ErrorInfo, and what belongs to the code. UNAVAILABLE and DEADLINE_EXCEEDED mean "unknown", unless
-//! the reason is `NOT_OWNER`, `OVERLOADED` or `MESSAGE_LATE`; every other error means "no effect",
-//! but INTERNAL, which is a fault of the server. A scheduler that does not exist and one of another namespace
-//! get identical answers. Nothing of a statement, a file or the database's own messages is ever
-//! included.
+//! ErrorInfo, and what belongs to the code. UNAVAILABLE and DEADLINE_EXCEEDED mean "unknown",
+//! unless the reason is `NOT_OWNER`, `OVERLOADED` or `MESSAGE_LATE`; every other error means "no
+//! effect", but INTERNAL, which is a fault of the server. A scheduler that does not exist and one
+//! of another namespace get identical answers. Nothing of a statement, a file or the database's own
+//! messages is ever included.
 
 mod limits;
 pub(crate) mod reason;
