@@ -6,6 +6,7 @@
 
 mod async_done;
 mod cancel;
+mod check_config;
 mod connect;
 mod declare_dead;
 mod demo;
@@ -49,7 +50,7 @@ Start with `rallypoint demo`, which needs only the Postgres programs on this mac
 #[derive(Subcommand, Debug)]
 enum Subcommands {
     /// Run a server (with a private Postgres unless --database names one)
-    Serve(serve::Serve),
+    Serve(Box<serve::Serve>),
     /// Watch a private server run ten tasks in five orders
     Demo(demo::Demo),
     /// Run SQL statements as tasks, in orders, and wait for all of them
@@ -66,6 +67,8 @@ enum Subcommands {
     DeclareDead(declare_dead::DeclareDead),
     /// Bring the schema of a coordination database up to date
     Migrate(migrate::Migrate),
+    /// Say what is wrong with a configuration file of a server
+    CheckConfig(check_config::CheckConfig),
     /// Ask a server whether it is ready (for health checks)
     Health(health::Health),
 }
@@ -96,6 +99,7 @@ async fn run(Cli { server, command }: Cli) -> Result<ExitCode, CliError> {
         Subcommands::Release(command) => command.run(&server).await,
         Subcommands::DeclareDead(command) => command.run(&server).await,
         Subcommands::Migrate(command) => command.run().await,
+        Subcommands::CheckConfig(command) => command.run(),
         Subcommands::Health(command) => command.run(&server).await,
     }
 }

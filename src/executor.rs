@@ -29,11 +29,7 @@ use crate::{
 };
 use completions::Completions;
 use outbox::shared::SharedOutbox;
-use sql::{
-    attempt::Attempted,
-    register::Register,
-    target::{Slot, Target},
-};
+use sql::{attempt::Attempted, register::Register, target::Target, target_slots::Slot};
 use std::{
     collections::HashMap,
     sync::{
@@ -239,6 +235,15 @@ impl Executor {
             .into_iter()
             .flat_map(|target| target.executions())
             .collect()
+    }
+
+    /// Takes what an operator has changed on these targets; others stay as they are.
+    pub fn reconfigure(&self, targets: &[TargetConfig]) {
+        for config in targets {
+            if let Some(target) = self.0.targets.get(&config.name) {
+                target.reconfigure(config.clone());
+            }
+        }
     }
 
     /// How its targets are.

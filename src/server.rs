@@ -2,27 +2,31 @@
 //! them in order. It holds no rules of its own: each part enforces its own invariants.
 
 pub(crate) mod config;
+pub(crate) mod config_file;
 pub(crate) mod database;
 pub(crate) mod private_postgres;
 pub(crate) mod reachability;
+pub(crate) mod reload;
 pub(crate) mod session_notes;
 pub(crate) mod shutdown;
 pub(crate) mod status_source;
 
 pub use crate::executor::{Login, SESSION_IDLE as DEFAULT_SESSION_IDLE, TargetConfig as Target};
 pub use config::{Config, DEFAULT_LEASE, DEFAULT_SHUTDOWN_GRACE};
+pub use config_file::{ConfigFile, Faults};
 
 use crate::{
     clock::Clock,
     coordinator::{Coordinator, Parts},
     executor::{CANCEL_GRACE, Executor, ExecutorConfig},
     hub::session::{self, Remote},
-    journal::{Replica, Sessions},
+    journal::{Journal, Replica, Sessions},
     peer::{PeerConfig, Port},
     postgres::PrivatePostgres,
     rpc,
 };
 use anyhow::Context;
+use reload::Reload;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -57,6 +61,7 @@ async fn run(
 ) -> anyhow::Result<()> {
     let mut shutdown = std::pin::pin!(shutdown);
     let targets = config.targets(private)?;
+    let hangups = reload::hangups(config.config_file.as_ref())?;
     let port = bind_peer_port(config.peer.clone()).await?;
     let replica = Replica {
         id: Uuid::now_v7(),
@@ -69,9 +74,43 @@ async fn run(
     let Some((journal, sessions)) = opened else {
         return Ok(());
     };
+    let mut running = start(&config, &targets, replica, journal, sessions)?;
+    let rpc = rpc::Config {
+        targets: rpc::Targets::new(config::roles(&targets)),
+        status_source: status_source::new(
+            &running.executor,
+            running.coordinator.clock().clone(),
+            running.replica.name.clone(),
+        ),
+        trusted_namespace_metadata: config.trusted_namespace_metadata,
+        peers: port.as_ref().map(Port::peers),
+    };
+    let watched = config.config_file.zip(hangups);
+    running.reload = watched.map(|(file, hangups)| Reload {
+        from_file: file.names_among(&config.targets),
+        file,
+        noted: capacity,
+        targets,
+        executor: running.executor.clone(),
+        sessions: running.sessions.clone(),
+        rpc_targets: rpc.targets.clone(),
+        hangups,
+    });
+    listening(listener.local_addr()?);
+    running.serve(listener, port, rpc, shutdown).await
+}
+
+/// Starts what coordinates and what runs tasks.
+fn start(
+    config: &Config,
+    targets: &[Target],
+    replica: Replica,
+    journal: Journal,
+    sessions: Sessions,
+) -> anyhow::Result<Running> {
     let clock = Clock::new();
     let executor = Executor::start(ExecutorConfig {
-        targets: targets.clone(),
+        targets: targets.to_vec(),
         replica: replica.name.clone(),
         clock: clock.clone(),
         sessions: Some(session_notes::spawn(sessions.clone())),
@@ -81,28 +120,21 @@ async fn run(
         journal,
         replica: replica.clone(),
         lease: config.lease,
-        clock: clock.clone(),
+        clock,
         executor: executor.clone(),
         sessions: sessions.clone(),
         noop_slots: config.noop_slots,
         limits: config.limits,
         body_bytes: config.body_bytes,
     })?;
-    let rpc = rpc::Config {
-        targets: rpc::Targets::new(targets.iter().map(|target| (&*target.name, &target.roles))),
-        status_source: status_source::new(&executor, clock, replica.name.clone()),
-        trusted_namespace_metadata: config.trusted_namespace_metadata,
-        peers: port.as_ref().map(Port::peers),
-    };
-    let running = Running {
+    Ok(Running {
         coordinator,
         executor,
         sessions,
         replica,
         grace: config.shutdown_grace,
-    };
-    listening(listener.local_addr()?);
-    running.serve(listener, port, rpc, shutdown).await
+        reload: None,
+    })
 }
 
 /// The parts that have been started.
@@ -112,12 +144,14 @@ struct Running {
     sessions: Sessions,
     replica: Replica,
     grace: Duration,
+    /// What a changed configuration file changes.
+    reload: Option<Reload>,
 }
 
 impl Running {
     /// Serves callers and other replicas until `shutdown`, and then stops in order.
     async fn serve(
-        self,
+        mut self,
         listener: TcpListener,
         port: Option<Port>,
         rpc: rpc::Config,
@@ -127,6 +161,9 @@ impl Running {
         let until_stopping = || stopping.clone();
         let reachability = reachability::report(self.coordinator.clone(), port.is_some());
         tokio::spawn(until_stopping().run_until_cancelled_owned(reachability));
+        if let Some(reload) = self.reload.take() {
+            tokio::spawn(until_stopping().run_until_cancelled_owned(reload.at_each_hangup()));
+        }
         if let Some(port) = port {
             let remote = self.remote(&port);
             let routes = rpc::peer_routes(&self.coordinator, &rpc, &stopping).add_service(

@@ -155,6 +155,7 @@ impl Host {
             database: None,
             data_dir: Some(folder.clone()),
             targets: Vec::new(),
+            config_file: None,
             slots: 8,
             noop_slots: 64,
             retention_days: 30,

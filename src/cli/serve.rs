@@ -7,11 +7,12 @@ mod quotas;
 mod targets;
 
 use super::{
+    check_config,
     error::CliError,
     postgres_url,
     signals::{INTERRUPTED, Signals},
 };
-use crate::server::{Config, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE};
+use crate::server::{Config, ConfigFile, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE};
 use clap::{Args, ValueEnum};
 use peers::Peers;
 use quotas::Quotas;
@@ -58,6 +59,15 @@ pub(super) struct Serve {
         value_name = "NAME=URL"
     )]
     targets: Vec<String>,
+    /// Configuration file (rallypoint.toml) with targets, their secrets and options; SIGHUP has it
+    /// read again
+    #[arg(
+        long = "config",
+        env = "RALLYPOINT_CONFIG",
+        hide_env_values = true,
+        value_name = "FILE"
+    )]
+    config_file: Option<PathBuf>,
     /// Slots of a target that does not say how many; from four on a tenth, at least one, is kept
     /// for schedulers that run nothing
     #[arg(
@@ -182,11 +192,22 @@ impl Serve {
             postgres_url::check("--database", database)?;
         }
         let session_idle = Duration::from_secs(self.session_idle);
+        let mut targets = targets::parse(&self.targets, self.slots, session_idle)?;
+        let config_file = self.config_file.map(|path| ConfigFile {
+            path,
+            slots: self.slots,
+            session_idle,
+            others: targets.iter().map(|target| target.name.clone()).collect(),
+        });
+        if let Some(file) = &config_file {
+            targets.extend(check_config::read(file)?);
+        }
         Ok(Config {
             listen,
             database: self.database,
             data_dir: self.data_dir,
-            targets: targets::parse(&self.targets, self.slots, session_idle)?,
+            targets,
+            config_file,
             slots: self.slots,
             noop_slots: self.noop_slots,
             retention_days: self.retention,

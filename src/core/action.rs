@@ -1,6 +1,8 @@
 //! What the core wants done once the records of its batch are durable.
 
-use super::{Attempt, Delivery, Handle, Order, Reply, Seq, SessionReset, Spec, Ticket, Time};
+use super::{
+    Attempt, Delivery, Handle, Namespace, Order, Reply, Seq, SessionReset, Spec, Ticket, Time,
+};
 use std::sync::Arc;
 
 /// Something to do, released only when the records of its batch are durable.
@@ -37,6 +39,8 @@ pub struct Assignment {
     pub order: Option<Order>,
     /// What to run and how.
     pub spec: Arc<Spec>,
+    /// Whose they are.
+    pub namespace: Namespace,
     /// Who opened the scheduler.
     pub caller: Arc<str>,
     /// When the attempt must end at the latest: the time, and whether it is the total deadline

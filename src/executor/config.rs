@@ -5,7 +5,11 @@ use crate::{
     clock::Clock,
     core::{SessionOptions, SessionReset},
 };
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::sync::mpsc;
 
 /// How long a session may be idle, unless an operator says otherwise.
@@ -25,14 +29,19 @@ pub struct ExecutorConfig {
     pub cancel_grace: Duration,
 }
 
-/// A database on which SQL tasks run. Its login needs one connection more than there are slots, and
+/// A database on which SQL tasks run. Its logins need one connection more than there are slots, and
 /// no pooler between.
 #[derive(Clone, Debug)]
 pub struct TargetConfig {
     /// The name by which tasks refer to it.
     pub name: Arc<str>,
-    /// As whom tasks log in.
+    /// As whom tasks log in whose namespace has no login of its own.
     pub login: Login,
+    /// As whom those of a namespace do. All logins are on the same server.
+    pub logins: BTreeMap<Arc<str>, Login>,
+    /// Who cancels and terminates sessions, and sees whether they have ended; `None`: the login of
+    /// the tasks.
+    pub watchdog: Option<Login>,
     /// Tasks that may run on it at a time.
     pub slots: u32,
     /// How long a session may be idle; one stays open longer.
@@ -51,6 +60,8 @@ impl TargetConfig {
         TargetConfig {
             name: name.into(),
             login,
+            logins: BTreeMap::new(),
+            watchdog: None,
             slots,
             session_idle: SESSION_IDLE,
             session_reset: SessionReset::Scheduler,

@@ -15,6 +15,8 @@ pub(crate) mod rows;
 pub(crate) mod statement;
 pub(crate) mod target;
 pub(crate) mod target_session;
+pub(crate) mod target_settings;
+pub(crate) mod target_slots;
 
 use crate::backoff::Backoff;
 use std::time::Duration;

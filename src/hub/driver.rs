@@ -124,7 +124,7 @@ impl Hub {
         let parts = &self.0.parts;
         let (sessions, executor) = (&parts.sessions, &parts.executor);
         sessions
-            .return_from_fence(&executor.capacity(), || executor.give_up())
+            .return_from_fence(|| executor.capacity(), || executor.give_up())
             .await?;
         sessions.window(parts.clock.now()).await
     }

@@ -27,7 +27,7 @@ use rallypoint_client::api::{self, until::Kind};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::RangeInclusive,
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
     time::Duration,
 };
 
@@ -36,14 +36,32 @@ const DEFAULT_TARGET: &str = "app";
 
 /// The configured targets, each with the roles that tasks may name there.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Targets(Arc<BTreeMap<Arc<str>, BTreeSet<String>>>);
+pub(crate) struct Targets(Arc<RwLock<Roles>>);
+
+/// By the name of the target.
+type Roles = BTreeMap<Arc<str>, BTreeSet<String>>;
 
 impl Targets {
     pub(crate) fn new<'a>(
         targets: impl IntoIterator<Item = (&'a str, &'a BTreeSet<String>)>,
     ) -> Self {
+        let new = Targets::default();
+        new.replace(targets);
+        new
+    }
+
+    /// From now on these count, for all who hold this.
+    pub(crate) fn replace<'a>(
+        &self,
+        targets: impl IntoIterator<Item = (&'a str, &'a BTreeSet<String>)>,
+    ) {
         let target = |(name, roles): (&str, &BTreeSet<String>)| (name.into(), roles.clone());
-        Targets(Arc::new(targets.into_iter().map(target).collect()))
+        let targets = targets.into_iter().map(target).collect();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = targets;
+    }
+
+    fn roles(&self) -> RwLockReadGuard<'_, Roles> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The target `name`; empty: `app`.
@@ -53,25 +71,30 @@ impl Targets {
         } else {
             name
         };
-        self.0.get_key_value(name).map(|(name, _)| Arc::clone(name))
+        self.roles()
+            .get_key_value(name)
+            .map(|(name, _)| Arc::clone(name))
     }
 
     /// Whether tasks of this kind may name the role.
     fn allow(&self, work: &Work, role: &str) -> bool {
         match work {
-            Work::Sql { target } => self.0.get(target).is_some_and(|roles| roles.contains(role)),
+            Work::Sql { target } => self
+                .roles()
+                .get(target)
+                .is_some_and(|roles| roles.contains(role)),
             Work::Noop => self.allow_anywhere(role),
         }
     }
 
     /// Whether tasks may name the role on some target.
     fn allow_anywhere(&self, role: &str) -> bool {
-        self.0.values().any(|roles| roles.contains(role))
+        self.roles().values().any(|roles| roles.contains(role))
     }
 
     /// What to say about a name that is not here.
     fn unknown(&self) -> String {
-        match self.0.is_empty() {
+        match self.roles().is_empty() {
             true => "this server has no targets".into(),
             false => "no such target on this server (empty: `app`)".into(),
         }

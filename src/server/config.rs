@@ -7,11 +7,13 @@ use crate::{
     journal::JournalConfig,
     peer::PeerConfig,
     postgres::{self, PrivatePostgres},
-    server::Target,
+    server::{ConfigFile, Target},
 };
 use anyhow::Context;
 use sqlx::postgres::PgConnectOptions;
-use std::{net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
+use std::{
+    collections::BTreeSet, net::SocketAddr, path::PathBuf, str::FromStr, sync::Arc, time::Duration,
+};
 
 /// Connections that read the journal for callers.
 const JOURNAL_READERS: u32 = 8;
@@ -34,6 +36,8 @@ pub struct Config {
     pub data_dir: Option<PathBuf>,
     /// Databases on which SQL tasks run; none: the private Postgres's `app`.
     pub targets: Vec<Target>,
+    /// Where some of them are described, to be read again at SIGHUP; `None`: nowhere.
+    pub config_file: Option<ConfigFile>,
     /// Slots of the private Postgres's `app`.
     pub slots: u32,
     /// No-op tasks that may run at a time.
@@ -114,7 +118,7 @@ impl Config {
         }
         if targets.is_empty() {
             tracing::warn!(
-                "no target is configured: only no-op tasks can run (add one with --target NAME=URL)"
+                "no target is configured: only no-op tasks can run (add one with --target NAME=URL, or in a --config file)"
             );
         }
         Ok(targets)
@@ -123,9 +127,17 @@ impl Config {
 
 /// What the executor has slots for when its targets are there.
 pub(super) fn capacity(targets: &[Target]) -> Vec<(Work, u32)> {
-    let slots = |target: &Target| {
-        let name = target.name.clone();
-        (Work::Sql { target: name }, target.slots)
-    };
+    let slots = |target: &Target| (work(target), target.slots);
     targets.iter().map(slots).collect()
+}
+
+/// What is run on a target.
+fn work(target: &Target) -> Work {
+    let target = Arc::clone(&target.name);
+    Work::Sql { target }
+}
+
+/// The targets with the roles that tasks may name there.
+pub(super) fn roles(targets: &[Target]) -> impl Iterator<Item = (&str, &BTreeSet<String>)> {
+    targets.iter().map(|target| (&*target.name, &target.roles))
 }

@@ -5,6 +5,7 @@ mod bad_input;
 mod bounds;
 mod client;
 mod command_line;
+mod configuration;
 mod crash;
 mod executor;
 mod fairness;

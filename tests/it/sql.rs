@@ -6,7 +6,7 @@ use crate::harness::{
     server::{Server, Setup},
     work::{Work, sleep, sql},
 };
-use rallypoint_client::api::{AsyncDone, Outcome, SchedulerSettings};
+use rallypoint_client::api::{self, AsyncDone, Outcome, SchedulerSettings};
 
 #[tokio::test]
 async fn sql_that_fails_says_its_sqlstate() {
@@ -141,6 +141,42 @@ async fn what_a_task_says_comes_back_with_its_outcome_and_stands_in_the_log() {
         "test|t|t|NOTICE: half way\nWARNING: almost\nHINT: wait\n;test|t|t|only_one;\
          test|t|t;test|t|t|NOTICE: so far\n"
     );
+}
+
+#[tokio::test]
+async fn options_of_a_scheduler_hold_for_its_tasks_unless_they_say_otherwise() {
+    let server = Server::start().await;
+    let session = |read_only, role: &str| api::SessionOptions {
+        read_only: Some(read_only),
+        role: role.into(),
+        ..Default::default()
+    };
+    let default_options = api::TaskOptions {
+        session: Some(session(true, "")),
+        ..Default::default()
+    };
+    let settings = SchedulerSettings {
+        default_options: Some(default_options),
+        ..Default::default()
+    };
+    let scheduler = server.open(settings.clone()).await;
+    let create = || sql("create table made as select 1 as a");
+    let tasks = [
+        create().order(1),
+        create().session(session(false, "")).order(2),
+    ];
+    scheduler.submit(tasks).await;
+    let done = scheduler.all_done().await;
+    let endings: Vec<_> = done.iter().map(ending).collect();
+    let expected = [(Outcome::Failed, "25006"), (Outcome::Succeeded, "")];
+    assert_eq!(endings, expected);
+    let described = scheduler.scheduler.describe().await.expect("described");
+    let shown = described.settings.expect("settings").default_options;
+    assert_eq!(shown, settings.default_options);
+    let refused = scheduler.try_submit([create().session(session(false, "postgres"))]);
+    let error = refused.await.expect_err("no role is allowed");
+    assert_eq!(error.code, tonic::Code::InvalidArgument);
+    assert_eq!(error.violations[0].0, "tasks[0].options.session.role");
 }
 
 #[tokio::test]

@@ -49,6 +49,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["backoff", "coordinator", "core", "journal", "peer"],
     ),
     ("postgres", &[]),
+    ("server", &["core", "executor"]),
     ("cli", &["core", "journal", "peer", "server"]),
 ];
 /// Files that join the rooms and may name all of them.
@@ -60,6 +61,7 @@ const JOINTS: &[&str] = &[
     "src/server/database.rs",
     "src/server/private_postgres.rs",
     "src/server/reachability.rs",
+    "src/server/reload.rs",
     "src/server/session_notes.rs",
     "src/server/shutdown.rs",
     "src/server/status_source.rs",

@@ -51,7 +51,7 @@ fn one(number: usize, text: &str, slots: u32) -> Result<Target, CliError> {
     if name.is_empty() {
         return Err(wrong("it has no name"));
     }
-    let option = format!("the URL of target {name}");
+    let option = format!("the URL of target {name} (target {number} of --target)");
     postgres_url::check(&option, url)?;
     let login: Login = url.parse().map_err(|error: anyhow::Error| {
         CliError::usage(format!("{option} cannot be used")).why(format!("{error:#}"))
@@ -90,7 +90,6 @@ mod tests {
             format!("app:0={url}"),
             format!("app:many={url}"),
             format!("app={}", url.replace("postgres", "mysql")),
-            format!("app={url}&passwrod=secret"),
         ] {
             let error = parsed(&[&format!("good={url}"), &wrong]).expect_err(&wrong);
             assert!(

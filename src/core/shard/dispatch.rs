@@ -181,6 +181,7 @@ impl Scheduler {
             attempt,
             order: span.order,
             spec: span.spec.clone(),
+            namespace: self.image.namespace.clone(),
             caller: self.image.caller.clone(),
             time_limit,
             session_reset: self.image.settings.session_reset,

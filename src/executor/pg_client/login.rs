@@ -17,7 +17,7 @@ use url::Url;
 const DEFAULT_PORT: u16 = 5432;
 
 /// Where and as whom tasks of a target log in.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Login {
     pub(super) host: Host,
     pub(super) port: u16,
@@ -68,6 +68,21 @@ impl Login {
             password: Some(password),
             ..self
         }
+    }
+
+    /// Another user on the same database, with or without a password.
+    pub fn as_user(self, user: String, password: Option<String>) -> Self {
+        Login {
+            user,
+            password,
+            ..self
+        }
+    }
+
+    /// Whether it leads to the same database.
+    pub fn is_at(&self, other: &Login) -> bool {
+        let place = |login: &Login| (login.host.clone(), login.port, login.database.clone());
+        place(self) == place(other)
     }
 
     /// The same with this setting in every session.

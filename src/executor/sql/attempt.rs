@@ -10,7 +10,9 @@ use super::{
     error::{Failure, error},
     register::Session,
     statement::Conditions,
-    target::{Slot, Target},
+    target::Target,
+    target_session::OpenError,
+    target_slots::Slot,
 };
 use crate::{
     core::{Assignment, Report, TaskError, TaskResult, TimeLimit, model::diagnostics::Diagnostics},
@@ -99,8 +101,9 @@ async fn open(
     tokio::select! {
         biased;
         () = stop.cancelled() => Some(Report::Stopped),
-        opened = target.open_session(slot, conditions) => match opened {
+        opened = target.open_session(slot, assignment, conditions) => match opened {
             Ok(()) => None,
+            Err(OpenError::OwnLogin(failure)) => Some(report(Err(failure), None)),
             Err(_) => Some(Report::NotStarted),
         },
         error = passed(deadline) => Some(Report::TimedOut(Arc::new(error))),

@@ -12,7 +12,10 @@ use super::{
     target_session,
 };
 use crate::executor::pg_client::{Connection, Login, within};
-use std::time::Duration;
+use std::{
+    sync::{Mutex as SyncMutex, PoisonError},
+    time::Duration,
+};
 use tokio::{sync::Mutex, time::sleep};
 
 /// How long the target may take for one statement.
@@ -31,20 +34,30 @@ enum Act {
 }
 
 pub(crate) struct Admin {
-    login: Login,
+    login: SyncMutex<Login>,
     register: Register,
     /// Taken out while in use, so that a connection that was left in the middle of a statement is
     /// not used again.
-    connection: Mutex<Option<Connection>>,
+    connection: Mutex<Option<(Login, Connection)>>,
 }
 
 impl Admin {
     pub(crate) fn new(login: Login, register: Register) -> Self {
         Admin {
-            login,
+            login: SyncMutex::new(login),
             register,
             connection: Mutex::new(None),
         }
+    }
+
+    /// Logs in like this from now on.
+    pub(crate) fn log_in_as(&self, login: Login) {
+        *self.login.lock().unwrap_or_else(PoisonError::into_inner) = login;
+    }
+
+    fn login(&self) -> Login {
+        let login = self.login.lock();
+        login.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Cancels what the backend runs, terminates it after `grace`, and returns when it is gone.
@@ -115,13 +128,14 @@ impl Admin {
 
     /// Does it; returns whether the backend was there.
     async fn query(&self, act: Act, session: &Session) -> Result<bool, Obstacle> {
+        let login = self.login();
         let mut idle = self.connection.lock().await;
         let mut connection = match idle.take() {
-            Some(connection) => connection,
-            None => Connection::open(&self.login).await?,
+            Some((as_whom, connection)) if as_whom == login => connection,
+            _ => Connection::open(&login).await?,
         };
         let row = within(QUERY_TIMEOUT, connection.row(&control(act, session))).await?;
-        *idle = Some(connection);
+        *idle = Some((login, connection));
         Sighting::of(&row)?.shows(session)
     }
 }

@@ -23,8 +23,8 @@ pub(crate) enum Obstacle {
         found: Postmaster,
     },
     #[error(
-        "the login of this target may not see session {pid}: \
-         use the login that opened it, or grant pg_read_all_stats and pg_signal_backend"
+        "the login that watches over this target may not see session {pid}: use the login that \
+         opened it, or grant it pg_read_all_stats and pg_signal_backend"
     )]
     Unreadable { pid: i32 },
 }

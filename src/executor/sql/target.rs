@@ -1,81 +1,59 @@
-//! One target: its slots, whether it can be reached, and the end of sessions of lost executors.
+//! One target: whether it can be reached, the sessions of its slots, and the end of sessions of
+//! lost executors.
 //!
 //! Slots are announced only while sessions can be opened. Failing to open one is no attempt: the
-//! target is then unavailable until a probe has opened a session.
+//! target is then unavailable until a probe has opened a session. A login that is a namespace's own
+//! and is refused is an error of its tasks, and keeps nobody else from theirs.
 
 use super::{
     RECONNECT_BACKOFF,
     backend_control::Admin,
-    error::Failure,
+    error::{Failure, error},
     register::{Register, Session},
     statement::Conditions,
-    target_session::{self, Live, OpenError},
+    target_session::{Live, OpenError},
+    target_settings::Settings,
+    target_slots::{Slot, Slots},
 };
 use crate::{
     clock::Clock,
-    core::{Assignment, SessionOptions, SessionReset, TaskId, Time, Work},
+    core::{Assignment, SessionReset, Time, Work},
     executor::{
         config::TargetConfig,
         outbox::shared::SharedOutbox,
-        pg_client::{Connection, Login},
+        pg_client::{self, Connection, Login},
         status::{ExecutionRow, TargetStatus},
     },
 };
 use std::{
-    collections::BTreeSet,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
-use tokio::{
-    sync::Notify,
-    time::{sleep, timeout},
-};
+use tokio::{sync::Notify, time::timeout};
 
 /// Interval between looks for sessions that have been idle for too long, at most.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) struct Target {
     name: Arc<str>,
-    slots: u32,
-    login: Login,
-    /// Roles that tasks may name.
-    roles: BTreeSet<String>,
-    /// Options of tasks that bring none.
-    defaults: SessionOptions,
+    settings: Mutex<Arc<Settings>>,
     /// The server does not support `client_connection_check_interval`.
     no_connection_check: AtomicBool,
     register: Register,
     pub(crate) clock: Clock,
     pub(crate) admin: Admin,
     cancel_grace: Duration,
-    /// How long a session may be idle.
-    session_idle: Duration,
-    session_reset: SessionReset,
     outbox: Arc<SharedOutbox>,
-    free: Mutex<Vec<Slot>>,
-    activity: Vec<Mutex<Activity>>,
+    slots: Slots,
     /// Why the target is unavailable.
     unavailable: Mutex<Option<String>>,
     /// Failures since a slot last got a session.
     failures: AtomicU32,
+    /// Whether sessions can be opened is to be found out.
     wake: Notify,
-}
-
-/// Runs one task at a time; keeps its session between tasks.
-pub(crate) struct Slot {
-    /// From 1.
-    pub(crate) number: u32,
-    pub(crate) live: Option<Live>,
-}
-
-/// What a slot is doing.
-#[derive(Default)]
-struct Activity {
-    session: Option<Session>,
-    running: Option<(Assignment, Time)>,
 }
 
 impl Target {
@@ -86,30 +64,18 @@ impl Target {
         cancel_grace: Duration,
         outbox: Arc<SharedOutbox>,
     ) -> Arc<Self> {
-        let login = target_session::task_login(config.login);
+        let name = Arc::clone(&config.name);
+        let settings = Settings::new(config);
         Arc::new(Target {
-            name: config.name,
-            slots: config.slots,
-            admin: Admin::new(login.clone(), register.clone()),
-            login,
-            roles: config.roles,
-            defaults: config.defaults,
+            name,
             no_connection_check: AtomicBool::new(false),
+            admin: Admin::new(settings.watchdog.clone(), register.clone()),
             register,
             clock,
             cancel_grace,
-            session_idle: config.session_idle,
-            session_reset: config.session_reset,
             outbox,
-            // The last one is taken first: the lowest number, and later the one whose session is
-            // warm.
-            free: Mutex::new(
-                (1..=config.slots)
-                    .rev()
-                    .map(|number| Slot { number, live: None })
-                    .collect(),
-            ),
-            activity: (0..config.slots).map(|_| Mutex::default()).collect(),
+            slots: Slots::new(settings.slots),
+            settings: Mutex::new(Arc::new(settings)),
             unavailable: Mutex::new(None),
             failures: AtomicU32::new(0),
             wake: Notify::new(),
@@ -124,17 +90,38 @@ impl Target {
         self.cancel_grace
     }
 
+    /// How a task is run here.
+    pub(crate) fn conditions(&self, assignment: &Assignment) -> Result<Conditions, Failure> {
+        self.settings().conditions(assignment)
+    }
+
     /// Announces the slots, and again after every outage. Never returns.
     pub(crate) async fn supervise(self: Arc<Self>) {
         loop {
             *lock(&self.unavailable) = None;
-            self.announce(self.slots);
-            let interval = (self.session_idle / 4).min(IDLE_POLL_INTERVAL);
-            while timeout(interval, self.wake.notified()).await.is_err() {
-                self.close_idle();
+            self.announce();
+            let interval = || (self.settings().session_idle / 4).min(IDLE_POLL_INTERVAL);
+            while timeout(interval(), self.wake.notified()).await.is_err() {
+                let idle = self.settings().session_idle;
+                self.close(
+                    self.slots
+                        .take_sessions(true, |live| live.idle_for() >= idle),
+                );
             }
             self.probe().await;
         }
+    }
+
+    /// Takes what an operator has changed. What runs goes on; its session ends with it if tasks do
+    /// not log in like that any more, and so does its slot if it is one too many.
+    pub(crate) fn reconfigure(&self, config: TargetConfig) {
+        let settings = Arc::new(Settings::new(config));
+        self.admin.log_in_as(settings.watchdog.clone());
+        *lock(&self.settings) = Arc::clone(&settings);
+        self.close(self.slots.resize(settings.slots));
+        self.close_outdated(&settings);
+        self.announce();
+        self.wake.notify_one();
     }
 
     /// `None` when no slot is free or the target is unavailable. A scheduler that need not find a
@@ -143,77 +130,41 @@ impl Target {
         if lock(&self.unavailable).is_some() {
             return None;
         }
-        let mut free = lock(&self.free);
-        if self.reset(assignment) == SessionReset::Scheduler {
-            let used_by = |slot: &Slot| slot.live.as_ref().and_then(Live::used_by);
-            let its_own = |slot: &Slot| used_by(slot) == Some(assignment.handle);
-            if let Some(at) = free.iter().rposition(its_own) {
-                return Some(free.remove(at));
-            }
-        }
-        free.pop()
+        let settings = self.settings();
+        let used_by = match settings.reset(assignment) {
+            SessionReset::Task => None,
+            SessionReset::Scheduler => Some(assignment.handle),
+        };
+        self.slots.take(used_by, settings.login_of(assignment))
     }
 
-    pub(crate) fn put_slot(&self, slot: Slot) {
-        let session = slot.live.as_ref().map(|live| live.session.clone());
-        *lock(&self.activity[slot.number as usize - 1]) = Activity {
-            session,
-            running: None,
-        };
-        lock(&self.free).push(slot);
+    pub(crate) fn put_slot(&self, mut slot: Slot) {
+        let settings = self.settings();
+        let outdated = slot.live.take_if(|live| !settings.has(live.login()));
+        self.close(outdated.into_iter().chain(self.slots.put(slot)));
+        // They may have been changed meanwhile.
+        let now = self.settings();
+        if !Arc::ptr_eq(&settings, &now) {
+            self.close_outdated(&now);
+        }
     }
 
     /// Ends the sessions of its free slots. The register keeps them: what they ran may not be
     /// durable yet.
     pub(crate) fn close_sessions(&self) {
-        for slot in lock(&self.free).iter_mut() {
-            slot.live = None;
-            lock(&self.activity[slot.number as usize - 1]).session = None;
-        }
-    }
-
-    /// How a task is run here: as it says, and where it says nothing, as the target does.
-    pub(crate) fn conditions(&self, assignment: &Assignment) -> Result<Conditions, Failure> {
-        let options = &assignment.spec.options;
-        let session = options.session.or(&self.defaults);
-        if let Some(role) = session
-            .role
-            .as_ref()
-            .filter(|role| !self.roles.contains(*role))
-        {
-            let message = format!(
-                "the role {role} is not among the `roles` that the configuration of this replica \
-                 allows on the target {}",
-                self.name
-            );
-            return Err(Failure::refused("ROLE_NOT_ALLOWED", message));
-        }
-        Ok(Conditions {
-            task: TaskId {
-                handle: assignment.handle,
-                seq: assignment.first,
-            },
-            max_rows: options.result_rows.unwrap_or(0),
-            reset: self.reset(assignment),
-            session,
-        })
-    }
-
-    /// After what the session of a task is cleaned: what cleans more often counts.
-    fn reset(&self, assignment: &Assignment) -> SessionReset {
-        match self.session_reset {
-            SessionReset::Task => SessionReset::Task,
-            SessionReset::Scheduler => assignment.session_reset,
-        }
+        self.slots.take_sessions(false, |_| true);
     }
 
     pub(crate) fn begin(&self, slot: u32, assignment: &Assignment, started: Time) {
-        lock(&self.activity[slot as usize - 1]).running = Some((assignment.clone(), started));
+        let running = Some((assignment.clone(), started));
+        self.slots.note(slot, |activity| activity.running = running);
     }
 
     /// Replaces a slot whose task panicked, and ends what its backend may still run.
     pub(crate) async fn replace_slot(&self, slot: u32) -> (Slot, i32) {
-        let session = lock(&self.activity[slot as usize - 1]).session.take();
+        let mut session = None;
+        self.slots
+            .note(slot, |activity| session = activity.session.take());
         let pid = session.as_ref().map_or(0, |session| session.pid);
         if let Some(session) = session {
             self.admin.end(&session).await;
@@ -229,48 +180,41 @@ impl Target {
     }
 
     /// Sees to it that the slot has a session as the task must find it: its own, or a new one when
-    /// it has none or that one has died while idle.
+    /// it has none, one of another login, or one that has died while idle.
     pub(crate) async fn open_session(
         &self,
         slot: &mut Slot,
+        assignment: &Assignment,
         conditions: &Conditions,
     ) -> Result<(), OpenError> {
+        let settings = self.settings();
+        let login = settings.login_of(assignment);
         if let Some(mut live) = slot.live.take() {
-            if live.is_ready_for(conditions).await {
+            let same = live.login() == login;
+            if same && live.is_ready_for(conditions).await {
                 slot.live = Some(live);
                 return Ok(());
             }
-            self.forget(live.session);
+            self.forget(live.session.clone());
+            if !same {
+                // A login may be allowed no more sessions than there are slots.
+                live.close().await;
+            }
         }
-        let live = self
-            .open(slot.number)
-            .await
-            .inspect_err(|error| self.set_unavailable(error))?;
+        let live = match self.open(slot.number, login).await {
+            Ok(live) => live,
+            Err(error) if *login != settings.login => return Err(self.own_login_failed(error)),
+            Err(error) => {
+                self.set_unavailable(&error);
+                return Err(error);
+            }
+        };
         self.failures.store(0, Ordering::Relaxed);
-        lock(&self.activity[slot.number as usize - 1]).session = Some(live.session.clone());
+        let session = Some(live.session.clone());
+        self.slots
+            .note(slot.number, |activity| activity.session = session);
         slot.live = Some(live);
         Ok(())
-    }
-
-    /// Ends sessions that have been idle for too long. One stays for the next task, that of the
-    /// slot that is taken first, unless it still holds what tasks have left in it.
-    fn close_idle(&self) {
-        let mut free = lock(&self.free);
-        let is_clean = |live: &Live| live.used_by().is_none();
-        let warm = free
-            .iter()
-            .rposition(|slot| slot.live.as_ref().is_some_and(is_clean));
-        for (index, slot) in free.iter_mut().enumerate() {
-            let idle = |live: &mut Live| live.idle_for() >= self.session_idle;
-            if Some(index) == warm {
-                continue;
-            }
-            if let Some(live) = slot.live.take_if(idle) {
-                lock(&self.activity[slot.number as usize - 1]).session = None;
-                self.forget(live.session.clone());
-                tokio::spawn(live.close());
-            }
-        }
     }
 
     /// The register need not keep it.
@@ -279,23 +223,20 @@ impl Target {
     }
 
     pub(crate) fn executions(&self) -> Vec<ExecutionRow> {
-        let row = |(activity, slot): (&Mutex<Activity>, u32)| {
-            let activity = lock(activity);
-            let backend_pid = activity.session.as_ref().map_or(0, |session| session.pid);
-            ExecutionRow {
-                work: self.work(),
-                slot,
-                backend_pid,
-                running: activity.running.clone(),
-            }
-        };
-        self.activity.iter().zip(1..).map(row).collect()
+        let rows = self.slots.activity().into_iter();
+        rows.map(|(slot, activity)| ExecutionRow {
+            work: self.work(),
+            slot,
+            backend_pid: activity.session.map_or(0, |session| session.pid),
+            running: activity.running,
+        })
+        .collect()
     }
 
     pub(crate) fn status(&self) -> TargetStatus {
         TargetStatus {
             name: Arc::clone(&self.name),
-            slots: self.slots,
+            slots: self.settings().slots,
             unavailable: lock(&self.unavailable).clone(),
         }
     }
@@ -306,15 +247,38 @@ impl Target {
         }
     }
 
-    fn announce(&self, total: u32) {
-        self.outbox.set_slots(self.work(), total);
+    fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&lock(&self.settings))
     }
 
-    async fn open(&self, slot: u32) -> Result<Live, OpenError> {
+    /// Says how many slots there are now. Under the lock, so that the last word is true.
+    fn announce(&self) {
+        let unavailable = lock(&self.unavailable);
+        let slots = match &*unavailable {
+            None => self.settings().slots,
+            Some(_) => 0,
+        };
+        self.outbox.set_slots(self.work(), slots);
+    }
+
+    /// Ends sessions of free slots that nobody logs in to any more.
+    fn close_outdated(&self, settings: &Settings) {
+        let outdated = |live: &Live| !settings.has(live.login());
+        self.close(self.slots.take_sessions(false, outdated));
+    }
+
+    /// Ends sessions that run nothing.
+    fn close(&self, sessions: impl IntoIterator<Item = Live>) {
+        for live in sessions {
+            self.forget(live.session.clone());
+            tokio::spawn(live.close());
+        }
+    }
+
+    async fn open(&self, slot: u32, login: &Arc<Login>) -> Result<Live, OpenError> {
         let register = &self.register;
         if !self.no_connection_check.load(Ordering::Relaxed) {
-            let login = target_session::with_connection_check(&self.login);
-            match Live::open(&login, &self.name, slot, register).await {
+            match Live::open(login, true, &self.name, slot, register).await {
                 // Unknown to the server (42704), or not supported by its system (22023).
                 Err(OpenError::Target(error))
                     if matches!(error.sqlstate(), Some("42704" | "22023")) =>
@@ -324,7 +288,29 @@ impl Target {
                 other => return other,
             }
         }
-        Live::open(&self.login, &self.name, slot, register).await
+        Live::open(login, false, &self.name, slot, register).await
+    }
+
+    /// A namespace's own login has opened no session: what the server says of the login is for its
+    /// tasks, and everything else is about the target.
+    fn own_login_failed(&self, failed: OpenError) -> OpenError {
+        let what = "the login of the namespace cannot be used on this target";
+        let failure = match &failed {
+            OpenError::Target(pg_client::Error::Reported(report))
+                if !report.code.starts_with("57P") =>
+            {
+                Failure::Reported(error(&report.code, format!("{what}: {}", report.message)))
+            }
+            OpenError::Target(pg_client::Error::Login(why)) => {
+                Failure::refused("LOGIN_REFUSED", format!("{what}: {why}"))
+            }
+            _ => {
+                self.set_unavailable(&failed);
+                return failed;
+            }
+        };
+        tracing::warn!(target = %self.name, error = %failed, "{what}");
+        OpenError::OwnLogin(failure)
     }
 
     /// No session can be opened: no slots until a probe has opened one.
@@ -333,23 +319,26 @@ impl Target {
         let before = lock(&self.unavailable).replace(error.to_string());
         if before.is_none() {
             tracing::warn!(target = %self.name, %error, "the target is unavailable");
-            self.announce(0);
+            self.announce();
             self.wake.notify_one();
         }
     }
 
+    /// Returns when a session could be opened.
     async fn probe(&self) {
         loop {
-            sleep(RECONNECT_BACKOFF.delay(self.failures.load(Ordering::Relaxed))).await;
-            match Connection::open(&self.login).await {
+            let delay = RECONNECT_BACKOFF.delay(self.failures.load(Ordering::Relaxed));
+            // Or somebody has changed the login meanwhile.
+            let _ = timeout(delay, self.wake.notified()).await;
+            match Connection::open(&self.settings().login).await {
                 Ok(connection) => {
                     connection.close().await;
-                    break tracing::info!(target = %self.name, "the target is available");
+                    if lock(&self.unavailable).is_some() {
+                        tracing::info!(target = %self.name, "the target is available");
+                    }
+                    break;
                 }
-                Err(error) => {
-                    self.failures.fetch_add(1, Ordering::Relaxed);
-                    *lock(&self.unavailable) = Some(error.to_string());
-                }
+                Err(error) => self.set_unavailable(&error.into()),
             }
         }
     }

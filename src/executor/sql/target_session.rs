@@ -34,6 +34,8 @@ const CLEANINGS: usize = 4;
 pub(crate) struct Live {
     connection: Connection,
     pub(crate) session: Session,
+    /// As whom it was opened.
+    login: Arc<Login>,
     /// The scheduler whose tasks it has run since it was clean, and what they began with.
     used_by: Option<(Handle, SessionOptions)>,
     /// What the last text has left behind.
@@ -50,17 +52,24 @@ pub(crate) enum OpenError {
     Target(#[from] Error),
     #[error("{0}")]
     Register(#[from] Unregistered),
+    /// The login of the task's namespace cannot be used, which is nobody else's concern.
+    #[error("the login of the namespace cannot be used")]
+    OwnLogin(Failure),
 }
 
 impl Live {
-    /// Opens one and has it registered.
+    /// Opens one and has it registered. `checks`: the server notices a dead client by itself.
     pub(crate) async fn open(
-        login: &Login,
+        login: &Arc<Login>,
+        checks: bool,
         target: &Arc<str>,
         slot: u32,
         register: &Register,
     ) -> Result<Self, OpenError> {
-        let mut connection = Connection::open(login).await?;
+        let mut connection = match checks {
+            true => Connection::open(&with_connection_check(login)).await?,
+            false => Connection::open(login).await?,
+        };
         let row = within(ANSWER_TIMEOUT, connection.row(&identity())).await?;
         let session = Session {
             target: Arc::clone(target),
@@ -73,6 +82,7 @@ impl Live {
         Ok(Live {
             connection,
             session,
+            login: Arc::clone(login),
             used_by: None,
             left: Left::Nothing,
             cleaning: false,
@@ -149,6 +159,11 @@ impl Live {
     /// How long it has run nothing.
     pub(crate) fn idle_for(&self) -> Duration {
         self.idle_since.elapsed()
+    }
+
+    /// As whom it was opened.
+    pub(crate) fn login(&self) -> &Arc<Login> {
+        &self.login
     }
 
     /// The scheduler whose tasks it has run since it was clean.
@@ -229,6 +244,6 @@ pub(crate) fn task_login(login: Login) -> Login {
 }
 
 /// Has the backend of a dead client end within half a second, on servers that support it.
-pub(crate) fn with_connection_check(login: &Login) -> Login {
+fn with_connection_check(login: &Login) -> Login {
     login.with("client_connection_check_interval", "500ms")
 }

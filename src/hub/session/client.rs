@@ -258,7 +258,7 @@ impl Client {
             sessions, executor, ..
         } = &self.remote;
         let readmitted = sessions
-            .return_from_fence(&executor.capacity(), || executor.give_up())
+            .return_from_fence(|| executor.capacity(), || executor.give_up())
             .await;
         if let Err(error) = &readmitted {
             tracing::warn!(%error, "this executor is not readmitted yet");

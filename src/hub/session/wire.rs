@@ -4,8 +4,8 @@
 use super::message::{ToExecutor, ToOwner};
 use crate::{
     core::{
-        Assignment, Attempt, Completion, Epoch, Handle, Order, Report, Running, Seq, SessionReset,
-        TaskError, TaskResult, Time, TimeLimit, Work,
+        Assignment, Attempt, Completion, Epoch, Handle, Namespace, Order, Report, Running, Seq,
+        SessionReset, TaskError, TaskResult, Time, TimeLimit, Work,
     },
     executor_protocol::{
         Body, Dispatch, Event, HeldAssignment, Hello, Host, Instruction, Snapshot, Token,
@@ -217,6 +217,7 @@ fn dispatched(dispatch: Dispatch) -> peer::Assignment {
         order: assignment.order.map(|order| order.0),
         // Plain data always has a JSON form.
         spec: serde_json::to_string(&*assignment.spec).unwrap_or_default(),
+        namespace: assignment.namespace.0.to_string(),
         caller: assignment.caller.to_string(),
         limit: assignment.time_limit.map(|limit| match limit {
             TimeLimit::Timeout(timeout) => {
@@ -242,6 +243,7 @@ fn dispatched_of(assignment: peer::Assignment) -> Result<Dispatch, Status> {
             attempt: Attempt(assignment.attempt),
             order: assignment.order.map(Order),
             spec: Arc::new(spec),
+            namespace: Namespace(assignment.namespace.into()),
             caller: assignment.caller.into(),
             time_limit: assignment.limit.map(|limit| match limit {
                 Limit::Timeout(us) => TimeLimit::Timeout(Duration::from_micros(us.max(0) as u64)),
@@ -359,31 +361,4 @@ pub(crate) fn missing(what: &str) -> Status {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_later_version_says_besides_is_a_sign_of_life() {
-        let heard = from_executor_of(peer::FromExecutor { message: None });
-        assert!(matches!(heard, Ok(ToOwner::Heartbeat)), "{heard:?}");
-        let heard = to_executor_of(peer::ToExecutor { message: None });
-        assert!(matches!(heard, Ok(ToExecutor::Heartbeat)), "{heard:?}");
-    }
-
-    #[test]
-    fn slots_for_work_of_a_later_version_keep_nobody_from_a_session() {
-        let slots = |work: &str| peer::Slots {
-            work: work.into(),
-            total: 3,
-        };
-        let hello = hello_of(peer::Hello {
-            replica: Uuid::nil().to_string(),
-            slots: vec![slots("later/kind"), slots("noop")],
-            ..Default::default()
-        });
-        assert_eq!(hello.unwrap().snapshot.slots, [(Work::Noop, 3)]);
-        let message = Some(from_executor::Message::Slots(slots("later/kind")));
-        let heard = from_executor_of(peer::FromExecutor { message });
-        assert!(matches!(heard, Ok(ToOwner::Heartbeat)), "{heard:?}");
-    }
-}
+mod tests;

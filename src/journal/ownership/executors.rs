@@ -187,14 +187,14 @@ impl Sessions {
     /// incarnation. Any number of callers may find out, at any time: it happens once per fence.
     pub async fn return_from_fence<F: Future<Output = ()>>(
         &self,
-        capacity: &[(Work, u32)],
+        capacity: impl FnOnce() -> Vec<(Work, u32)>,
         give_up: impl FnOnce() -> F,
     ) -> Result<(), JournalError> {
         let _guard = self.returning.lock().await;
         let incarnation = self.incarnation();
         if self.is_fenced(self.replica.id, incarnation).await? {
             give_up().await;
-            self.write_row(capacity, incarnation + 1).await?;
+            self.write_row(&capacity(), incarnation + 1).await?;
         }
         Ok(())
     }
@@ -207,10 +207,7 @@ impl Sessions {
         capacity: &[(Work, u32)],
         incarnation: i32,
     ) -> Result<(), JournalError> {
-        let (works, slots): (Vec<String>, Vec<i32>) = capacity
-            .iter()
-            .map(|(work, n)| (work.to_string(), *n as i32))
-            .unzip();
+        let (works, slots) = columns(capacity);
         let begun: i32 = self
             .reader
             .read(|| {
@@ -242,6 +239,35 @@ impl Sessions {
         Ok(())
     }
 
+    /// Notes what the executor of this run will have slots for, and then has it change. Nobody may
+    /// be told of more slots than are durably noted, so no return from a fence comes between.
+    pub async fn change_capacity(
+        &self,
+        capacity: &[(Work, u32)],
+        change: impl FnOnce(),
+    ) -> Result<(), JournalError> {
+        let _guard = self.returning.lock().await;
+        let (works, slots) = columns(capacity);
+        self.reader
+            .read(|| {
+                sqlx::query(
+                    "-- change_capacity
+                     update replica
+                     set works = $3,
+                         slots = $4
+                     where shard = $1 and replica = $2",
+                )
+                .bind(self.reader.shard.0)
+                .bind(self.replica.id)
+                .bind(&works)
+                .bind(&slots)
+                .execute(&self.reader.pool)
+            })
+            .await?;
+        change();
+        Ok(())
+    }
+
     /// Ends the executor of this run. Nothing it was given may be left, since nobody will fence it.
     pub async fn leave(&self) -> Result<(), JournalError> {
         self.reader
@@ -263,4 +289,9 @@ impl Sessions {
             .await?;
         Ok(())
     }
+}
+
+fn columns(capacity: &[(Work, u32)]) -> (Vec<String>, Vec<i32>) {
+    let row = |(work, slots): &(Work, u32)| (work.to_string(), *slots as i32);
+    capacity.iter().map(row).unzip()
 }

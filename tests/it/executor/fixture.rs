@@ -4,8 +4,8 @@ use crate::harness::postgres::{POSTGRES, connect, database};
 use rallypoint::{
     clock::Clock,
     core::{
-        Assignment, Attempt, Completion, Epoch, Handle, Report, Seq, SessionOptions, SessionReset,
-        ShardId, Spec, TaskOptions, TaskResult, TimeLimit, Work,
+        Assignment, Attempt, Completion, Epoch, Handle, Namespace, Report, Seq, SessionOptions,
+        SessionReset, ShardId, Spec, TaskOptions, TaskResult, TimeLimit, Work,
     },
     executor::{Executor, ExecutorConfig, Login, SESSION_IDLE, Session, SessionNote, TargetConfig},
     executor_protocol::{Body, Dispatch, Event, ExecutorId, ExecutorReport, Link, Token},
@@ -50,6 +50,7 @@ pub(super) struct Task {
     pub limit: Option<TimeLimit>,
     pub reset: SessionReset,
     pub session: SessionOptions,
+    pub namespace: &'static str,
     /// Whose it is.
     pub scheduler: u8,
 }
@@ -146,6 +147,7 @@ impl Fixture {
                 },
                 options,
             }),
+            namespace: Namespace(task.namespace.into()),
             caller: "test".into(),
             time_limit: task.limit,
             session_reset: task.reset,

@@ -62,6 +62,7 @@ pub(crate) fn config(database: String, targets: Vec<Target>) -> Config {
         data_dir: None,
         slots: targets.first().map_or(0, |target| target.slots),
         targets,
+        config_file: None,
         noop_slots: 256,
         retention_days: 30,
         body_bytes: 192 << 20,

@@ -30,10 +30,16 @@ pub(crate) struct Standalone {
 impl Standalone {
     /// Starts a server on a port of its choice and waits until it serves.
     pub(crate) fn start() -> Standalone {
+        Standalone::with(&[])
+    }
+
+    /// The same with more options of `serve`.
+    pub(crate) fn with(more: &[&Path]) -> Standalone {
         let folder = folder();
         let log = folder.with_extension("log");
         let options = ["--listen", "127.0.0.1:0", "--data-dir"];
-        let mut process = Process::serve(options.map(Path::new).into_iter().chain([&*folder]));
+        let options = options.map(Path::new).into_iter().chain([&*folder]);
+        let mut process = Process::serve(options.chain(more.iter().copied()));
         let stderr = File::create(&log).expect("a log file");
         process.command().stderr(stderr);
         process.start();
@@ -78,6 +84,11 @@ impl Standalone {
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kib = peak.and_then(|peak| peak.trim().trim_end_matches(" kB").parse::<u64>().ok());
         kib.expect("a number") >> 10
+    }
+
+    /// Has it read its configuration file again.
+    pub(crate) fn hang_up(&self) {
+        self.process.signal(Signal::SIGHUP);
     }
 
     /// What it has logged so far.

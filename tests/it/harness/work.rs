@@ -79,6 +79,11 @@ impl Work {
         self.with(|options| options.delivery = api::Delivery::AtMostOnce.into())
     }
 
+    /// What its session begins with.
+    pub fn session(self, session: api::SessionOptions) -> Work {
+        self.with(|options| options.session = Some(session))
+    }
+
     /// `count` copies.
     pub fn times(self, count: usize) -> Vec<Work> {
         vec![self; count]

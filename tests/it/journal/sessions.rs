@@ -131,7 +131,10 @@ async fn an_executor_whose_row_was_deleted_while_it_stood_still_begins_afresh() 
     assert!(!still.register("app", 0, 99, scene.now, None).await.unwrap());
 
     let slots = slots();
-    still.return_from_fence(&slots, || async {}).await.unwrap();
+    still
+        .return_from_fence(|| slots.to_vec(), || async {})
+        .await
+        .unwrap();
     assert_eq!(still.incarnation(), 2);
     assert!(!owner.is_fenced(me.id, 2).await.unwrap());
     assert_eq!(still.window(scene.now).await.unwrap(), slots.into());

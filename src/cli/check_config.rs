@@ -1,0 +1,38 @@
+//! `check-config`: says what is wrong with a configuration file, without a server.
+
+use super::error::CliError;
+use crate::server::{ConfigFile, DEFAULT_SESSION_IDLE, Target};
+use clap::Args;
+use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
+
+/// Arguments of `check-config`.
+#[derive(Args, Debug)]
+pub(super) struct CheckConfig {
+    /// The file, with those it names beside it
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+impl CheckConfig {
+    /// Reads it as a server would.
+    pub(super) fn run(self) -> Result<ExitCode, CliError> {
+        let file = ConfigFile {
+            path: self.file,
+            slots: 1,
+            session_idle: DEFAULT_SESSION_IDLE,
+            others: BTreeSet::new(),
+        };
+        let targets = read(&file)?;
+        let names: Vec<&str> = targets.iter().map(|target| &*target.name).collect();
+        println!("{} is good: {}", file.path.display(), names.join(", "));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The targets of a file, or everything that is wrong with it.
+pub(super) fn read(file: &ConfigFile) -> Result<Vec<Target>, CliError> {
+    file.read().map_err(|faults| {
+        let what = format!("{} cannot be used", file.path.display());
+        CliError::usage(what).why(faults)
+    })
+}

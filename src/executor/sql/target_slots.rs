@@ -1,0 +1,150 @@
+//! The slots of a target: which are free, and what each is doing.
+//!
+//! Invariant: there are never more than the last [`Slots::resize`] has said, but for those that
+//! were taken before it.
+
+use super::{register::Session, target_session::Live};
+use crate::{
+    core::{Assignment, Handle, Time},
+    executor::pg_client::Login,
+};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+pub(crate) struct Slots(Mutex<State>);
+
+/// Runs one task at a time; keeps its session between tasks.
+pub(crate) struct Slot {
+    /// From 1.
+    pub(crate) number: u32,
+    pub(crate) live: Option<Live>,
+}
+
+/// What a slot is doing.
+#[derive(Clone, Default)]
+pub(super) struct Activity {
+    pub(super) session: Option<Session>,
+    pub(super) running: Option<(Assignment, Time)>,
+}
+
+#[derive(Default)]
+struct State {
+    total: u32,
+    /// The last one is taken first: the lowest number, and later the one whose session is warm.
+    free: Vec<Slot>,
+    /// By number.
+    activity: BTreeMap<u32, Activity>,
+}
+
+impl Slots {
+    pub(super) fn new(total: u32) -> Self {
+        let slots = Slots(Mutex::default());
+        slots.resize(total);
+        slots
+    }
+
+    /// Makes it so many. Returns the sessions of those that are free and too many; others end when
+    /// they are put back.
+    pub(super) fn resize(&self, total: u32) -> Vec<Live> {
+        let state = &mut *self.state();
+        for number in 1..=total {
+            if let Entry::Vacant(added) = state.activity.entry(number) {
+                added.insert(Activity::default());
+                // Those that were there are taken first.
+                state.free.insert(0, Slot { number, live: None });
+            }
+        }
+        state.total = total;
+        let (kept, surplus): (Vec<Slot>, _) = std::mem::take(&mut state.free)
+            .into_iter()
+            .partition(|slot| slot.number <= total);
+        state.free = kept;
+        let end = |slot: Slot| {
+            state.activity.remove(&slot.number);
+            slot.live
+        };
+        surplus.into_iter().filter_map(end).collect()
+    }
+
+    /// A free slot: one whose session this scheduler has used, if it need not be clean; else one
+    /// with a session of this login, or with none.
+    pub(super) fn take(&self, used_by: Option<Handle>, login: &Arc<Login>) -> Option<Slot> {
+        let free = &mut self.state().free;
+        let find = |wanted: &dyn Fn(&Live) -> bool| {
+            free.iter()
+                .rposition(|slot| slot.live.as_ref().is_some_and(wanted))
+        };
+        let its_own = |live: &Live| used_by.is_some() && live.used_by() == used_by;
+        let at = find(&|live| its_own(live) && live.login() == login)
+            .or_else(|| find(&|live| live.login() == login))
+            .or_else(|| free.iter().rposition(|slot| slot.live.is_none()));
+        match at {
+            Some(at) => Some(free.remove(at)),
+            None => free.pop(),
+        }
+    }
+
+    /// Takes a slot back. Returns its session, when it is one too many.
+    pub(super) fn put(&self, slot: Slot) -> Option<Live> {
+        let mut state = self.state();
+        if slot.number > state.total {
+            state.activity.remove(&slot.number);
+            return slot.live;
+        }
+        let session = slot.live.as_ref().map(|live| live.session.clone());
+        let idle = Activity {
+            session,
+            running: None,
+        };
+        state.activity.insert(slot.number, idle);
+        state.free.push(slot);
+        None
+    }
+
+    /// Takes from free slots the sessions of which this is true; `warm`: but one that is clean, for
+    /// the next task.
+    pub(super) fn take_sessions(
+        &self,
+        warm: bool,
+        mut wanted: impl FnMut(&Live) -> bool,
+    ) -> Vec<Live> {
+        let state = &mut *self.state();
+        let is_clean = |slot: &Slot| {
+            slot.live
+                .as_ref()
+                .is_some_and(|live| live.used_by().is_none())
+        };
+        let kept = state.free.iter().rposition(is_clean).filter(|_| warm);
+        let mut taken = Vec::new();
+        for (index, slot) in state.free.iter_mut().enumerate() {
+            if Some(index) == kept {
+                continue;
+            }
+            if let Some(live) = slot.live.take_if(|live| wanted(live)) {
+                taken.push(live);
+                if let Some(activity) = state.activity.get_mut(&slot.number) {
+                    activity.session = None;
+                }
+            }
+        }
+        taken
+    }
+
+    /// Notes what a slot that has been taken is doing.
+    pub(super) fn note(&self, slot: u32, change: impl FnOnce(&mut Activity)) {
+        change(self.state().activity.entry(slot).or_default());
+    }
+
+    /// All of them by number.
+    pub(super) fn activity(&self) -> Vec<(u32, Activity)> {
+        let state = self.state();
+        let activity = state.activity.iter();
+        activity.map(|(slot, one)| (*slot, one.clone())).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

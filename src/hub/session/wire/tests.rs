@@ -1,0 +1,70 @@
+//! What survives the way between two replicas, of one version or of two.
+
+use super::*;
+use crate::core::{SessionOptions, ShardId, Spec, TaskOptions};
+
+#[test]
+fn what_a_later_version_says_besides_is_a_sign_of_life() {
+    let heard = from_executor_of(peer::FromExecutor { message: None });
+    assert!(matches!(heard, Ok(ToOwner::Heartbeat)), "{heard:?}");
+    let heard = to_executor_of(peer::ToExecutor { message: None });
+    assert!(matches!(heard, Ok(ToExecutor::Heartbeat)), "{heard:?}");
+}
+
+#[test]
+fn slots_for_work_of_a_later_version_keep_nobody_from_a_session() {
+    let slots = |work: &str| peer::Slots {
+        work: work.into(),
+        total: 3,
+    };
+    let hello = hello_of(peer::Hello {
+        replica: Uuid::nil().to_string(),
+        slots: vec![slots("later/kind"), slots("noop")],
+        ..Default::default()
+    });
+    assert_eq!(hello.unwrap().snapshot.slots, [(Work::Noop, 3)]);
+    let message = Some(from_executor::Message::Slots(slots("later/kind")));
+    let heard = from_executor_of(peer::FromExecutor { message });
+    assert!(matches!(heard, Ok(ToOwner::Heartbeat)), "{heard:?}");
+}
+
+#[test]
+fn a_task_arrives_with_its_namespace_and_its_options() {
+    let options = TaskOptions {
+        session: SessionOptions {
+            read_only: Some(true),
+            search_path: vec!["a".into()],
+            role: Some("reader".into()),
+            ..SessionOptions::default()
+        },
+        ..TaskOptions::default()
+    };
+    let work = Work::Sql {
+        target: "app".into(),
+    };
+    let spec = Arc::new(Spec { work, options });
+    let sent = Dispatch {
+        token: Token {
+            epoch: Epoch(1),
+            serial: 2,
+        },
+        assignment: Assignment {
+            handle: Handle::new(ShardId(0), 1_800_000_000_000, [7; 10]),
+            first: Seq(1),
+            count: 1,
+            attempt: Attempt(1),
+            order: None,
+            spec: Arc::clone(&spec),
+            namespace: Namespace("sales".into()),
+            caller: "alice".into(),
+            time_limit: None,
+            session_reset: SessionReset::Task,
+        },
+        body: Body::default(),
+    };
+    let arrived = dispatched_of(dispatched(sent))
+        .expect("it makes sense")
+        .assignment;
+    assert_eq!(&*arrived.namespace.0, "sales");
+    assert_eq!(arrived.spec, spec);
+}

@@ -1,0 +1,279 @@
+//! `rallypoint.toml`: the targets of a server, their secrets and their options.
+//!
+//! Invariants: a file is taken whole or not at all, and everything that is wrong with it is said at
+//! once, with line, key and remedy. What is said of it never holds a value, since a value may be a
+//! secret in the wrong place. Passwords stand in files of their own, or in URLs.
+
+mod contents;
+mod faults;
+
+pub use faults::Faults;
+
+use crate::{
+    core::{SessionOptions, SessionReset, model::limits},
+    server::{Login, Target},
+};
+use contents::{Contents, Place};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+/// A configuration file, and what counts where it says nothing.
+#[derive(Clone, Debug)]
+pub struct ConfigFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Slots of a target.
+    pub slots: u32,
+    /// How long a session of a target may be idle.
+    pub session_idle: Duration,
+    /// Targets that the command line describes.
+    pub others: BTreeSet<Arc<str>>,
+}
+
+impl ConfigFile {
+    /// The targets that it describes now.
+    pub fn read(&self) -> Result<Vec<Target>, Faults> {
+        let mut faults = Faults::of(&self.path);
+        let text = match fs::read_to_string(&self.path) {
+            Ok(text) => text,
+            Err(error) => {
+                faults.add(None, format!("cannot be read: {error}"));
+                return Err(faults);
+            }
+        };
+        let contents = match contents::parse(&text) {
+            Ok(contents) => contents,
+            Err(fault) => {
+                faults.add(fault.line, fault.what);
+                return Err(faults);
+            }
+        };
+        let targets = self.targets(contents, &mut faults);
+        faults.into_result(targets)
+    }
+
+    /// Which of the targets of a server it describes.
+    pub(super) fn names_among(&self, targets: &[Target]) -> BTreeSet<Arc<str>> {
+        let names = targets.iter().map(|target| &target.name);
+        names
+            .filter(|name| !self.others.contains(*name))
+            .cloned()
+            .collect()
+    }
+
+    fn targets(&self, contents: Contents, faults: &mut Faults) -> Vec<Target> {
+        let mut targets = Vec::new();
+        for (name, (line, described)) in contents.targets {
+            let mut at = Place::of(faults, line, format!("targets.{name}"));
+            if name.is_empty() {
+                at.fault("", "a target needs a name");
+            }
+            if self.others.contains(&*name) {
+                let what = "`--target` (or RALLYPOINT_TARGETS) also describes it: keep one of them";
+                at.fault("", what);
+            }
+            targets.extend(self.target(&name, described, &mut at));
+        }
+        targets
+    }
+
+    fn target(
+        &self,
+        name: &str,
+        described: contents::Target,
+        at: &mut Place<'_>,
+    ) -> Option<Target> {
+        let contents::Target {
+            url,
+            url_file,
+            password_file,
+            slots,
+            session_idle,
+            session_reset,
+            roles,
+            defaults,
+            logins,
+            watchdog,
+        } = described;
+        let login = self.login(url, url_file, password_file, at);
+        if watchdog.is_none() && !logins.is_empty() {
+            at.fault(
+                "logins",
+                "no login can end the sessions of another: add a `watchdog`, \
+                 a member of pg_signal_backend and pg_read_all_stats",
+            );
+        }
+        let logins: Vec<_> = logins
+            .into_iter()
+            .map(|(namespace, one)| {
+                let account = self.account(&format!("logins.{namespace}"), one, at);
+                (namespace.into(), account)
+            })
+            .collect();
+        let watchdog = watchdog.map(|one| self.account("watchdog", one, at));
+        let slots = slots.unwrap_or(self.slots);
+        let idle = session_idle.map_or(self.session_idle, |idle| idle.0);
+        check_numbers(slots, idle, at);
+        let roles: BTreeSet<String> = roles.into_iter().collect();
+        check_roles(&roles, at);
+        let defaults = defaults.into();
+        check_defaults(&defaults, &roles, at);
+        let login = login?;
+        let as_whom = |(user, password)| login.clone().as_user(user, password);
+        Some(Target {
+            session_idle: idle,
+            session_reset: session_reset.map_or(SessionReset::Scheduler, Into::into),
+            roles,
+            defaults,
+            logins: logins
+                .into_iter()
+                .map(|(namespace, account)| (namespace, as_whom(account)))
+                .collect(),
+            watchdog: watchdog.map(as_whom),
+            ..Target::new(name, login.clone(), slots)
+        })
+    }
+
+    /// User and password of somebody else on the same server.
+    fn account(
+        &self,
+        key: &str,
+        account: contents::Account,
+        at: &mut Place<'_>,
+    ) -> (String, Option<String>) {
+        let contents::Account {
+            user,
+            password_file,
+        } = account;
+        if !limits::NAME_BYTES.contains(&user.len()) || user.contains('\0') {
+            at.fault(&format!("{key}.user"), "a user is a name of 1 to 63 bytes");
+        }
+        let key = format!("{key}.password_file");
+        let password = password_file.and_then(|file| self.secret(&key, &file, at));
+        (user, password)
+    }
+
+    /// As whom tasks log in.
+    fn login(
+        &self,
+        url: Option<String>,
+        url_file: Option<PathBuf>,
+        password_file: Option<PathBuf>,
+        at: &mut Place<'_>,
+    ) -> Option<Login> {
+        let (key, url) = match (url, url_file) {
+            (Some(url), None) => ("url", url),
+            (None, Some(file)) => ("url_file", self.secret("url_file", &file, at)?),
+            (Some(_), Some(_)) => {
+                at.fault(
+                    "url_file",
+                    "the URL is also given by `url`: keep one of them",
+                );
+                return None;
+            }
+            (None, None) => {
+                let form = "give `url = \"postgres://user@host/database\"`, or a `url_file`";
+                at.fault("url", format!("missing: {form}"));
+                return None;
+            }
+        };
+        if !["postgres://", "postgresql://"]
+            .iter()
+            .any(|scheme| url.starts_with(scheme))
+        {
+            at.fault(
+                key,
+                "not a URL of Postgres: write postgres://user@host/database",
+            );
+            return None;
+        }
+        let login = match url.parse::<Login>() {
+            Ok(login) => login,
+            Err(error) => {
+                at.fault(key, format!("{error:#}"));
+                return None;
+            }
+        };
+        let Some(file) = password_file else {
+            return Some(login);
+        };
+        if login.has_password() {
+            let what = format!("the URL in `{key}` also holds a password: keep one of them");
+            at.fault("password_file", what);
+            return None;
+        }
+        Some(login.with_password(self.secret("password_file", &file, at)?))
+    }
+
+    /// What stands in a file of its own, without the end of its line.
+    fn secret(&self, key: &str, file: &Path, at: &mut Place<'_>) -> Option<String> {
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let path = folder.join(file);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) => {
+                at.fault(key, format!("{} cannot be read: {error}", path.display()));
+                return None;
+            }
+        };
+        let secret = text.trim_end_matches(['\r', '\n']);
+        if secret.is_empty() || secret.contains(['\0', '\n']) {
+            at.fault(
+                key,
+                format!("{} must hold one line of text", path.display()),
+            );
+            return None;
+        }
+        Some(secret.to_owned())
+    }
+}
+
+fn check_numbers(slots: u32, idle: Duration, at: &mut Place<'_>) {
+    if slots == 0 {
+        at.fault("slots", "must be at least 1");
+    }
+    if idle < Duration::from_secs(1) || idle > Duration::from_secs(86_400) {
+        at.fault("session_idle", "must be 1s to 1 day, like \"5m\"");
+    }
+}
+
+fn check_roles(roles: &BTreeSet<String>, at: &mut Place<'_>) {
+    for role in roles {
+        if !limits::NAME_BYTES.contains(&role.len()) || role.contains('\0') || role == "none" {
+            at.fault("roles", "a role is a name of 1 to 63 bytes, and not `none`");
+        }
+    }
+}
+
+fn check_defaults(defaults: &SessionOptions, roles: &BTreeSet<String>, at: &mut Place<'_>) {
+    if defaults
+        .role
+        .as_ref()
+        .is_some_and(|role| !roles.contains(role))
+    {
+        at.fault(
+            "defaults.role",
+            "not among the `roles` of the target: add it there",
+        );
+    }
+    let limit = defaults.statement_timeout;
+    if limit.is_some_and(|limit| !limits::STATEMENT_TIMEOUT.contains(&limit)) {
+        at.fault(
+            "defaults.statement_timeout",
+            "must be 1ms to 24 days, like \"30s\"",
+        );
+    }
+    let is_name = |name: &String| limits::NAME_BYTES.contains(&name.len()) && !name.contains('\0');
+    if defaults.search_path.len() > limits::SCHEMAS || !defaults.search_path.iter().all(is_name) {
+        let what = "at most 64 schemas, each a name of 1 to 63 bytes";
+        at.fault("defaults.search_path", what);
+    }
+}
+
+#[cfg(test)]
+mod tests;

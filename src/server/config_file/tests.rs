@@ -1,0 +1,186 @@
+//! What is taken from a file, and what is said of one that makes no sense.
+
+use super::*;
+use crate::core::Isolation;
+use std::collections::BTreeMap;
+use tempfile::TempDir;
+
+/// A folder with this file, a password and a URL.
+struct Folder(TempDir);
+
+impl Folder {
+    fn with(text: &str) -> Self {
+        let folder = Folder(TempDir::new().expect("a directory"));
+        folder.write("password", "hunter2\n");
+        folder.write("url", "postgres://u:hunter2@h/d\n");
+        folder.write("empty", "\n");
+        folder.write("rallypoint.toml", text);
+        folder
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.0.path().join(name), text).expect("written");
+    }
+
+    fn read(&self) -> Result<Vec<Target>, Faults> {
+        let file = ConfigFile {
+            path: self.0.path().join("rallypoint.toml"),
+            slots: 8,
+            session_idle: Duration::from_secs(300),
+            others: BTreeSet::from(["taken".into()]),
+        };
+        file.read()
+    }
+}
+
+/// What is said of a file that must be wrong.
+fn said(text: &str) -> String {
+    let said = Folder::with(text).read().expect_err(text).to_string();
+    assert!(!said.contains("hunter2"), "{said}");
+    said
+}
+
+#[test]
+fn a_file_describes_targets_with_their_secrets_and_options() {
+    let folder = Folder::with(
+        r#"
+        [targets.app]
+        url = "postgres://app@db/app"
+        password_file = "password"
+        slots = 16
+        session_idle = "1m 30s"
+        session_reset = "task"
+        roles = ["reader", "writer"]
+        defaults.read_only = true
+        defaults.isolation = "repeatable read"
+        defaults.search_path = ["a", "b c"]
+        defaults.statement_timeout = "30s"
+        defaults.role = "reader"
+
+        [targets.app.logins.sales]
+        user = "sales"
+        password_file = "password"
+
+        [targets.app.watchdog]
+        user = "watch"
+
+        [targets.reports]
+        url_file = "url"
+        "#,
+    );
+    let targets = folder.read().expect("it makes sense");
+    let [app, reports] = &*targets else {
+        panic!("{targets:?}");
+    };
+    assert_eq!((&*app.name, app.slots), ("app", 16));
+    let app_login: Login = "postgres://app:hunter2@db/app".parse().expect("a login");
+    assert_eq!(app.login, app_login);
+    assert_eq!(app.session_idle, Duration::from_secs(90));
+    assert_eq!(app.session_reset, SessionReset::Task);
+    assert!(app.roles.iter().eq(["reader", "writer"]));
+    let defaults = SessionOptions {
+        read_only: Some(true),
+        isolation: Some(Isolation::RepeatableRead),
+        search_path: vec!["a".into(), "b c".into()],
+        statement_timeout: Some(Duration::from_secs(30)),
+        role: Some("reader".into()),
+    };
+    assert_eq!(app.defaults, defaults);
+    let sales = "postgres://sales:hunter2@db/app".parse().expect("a login");
+    assert_eq!(app.logins, BTreeMap::from([("sales".into(), sales)]));
+    let watch: Login = "postgres://watch@db/app".parse().expect("a login");
+    assert_eq!(app.watchdog, Some(watch));
+    let other: Login = "postgres://u:hunter2@h/d".parse().expect("a login");
+    assert_eq!(reports.login, other);
+    assert_eq!((reports.slots, reports.session_idle.as_secs()), (8, 300));
+    assert_eq!(reports.session_reset, SessionReset::Scheduler);
+    assert!(!format!("{targets:?}").contains("hunter2"));
+}
+
+#[test]
+fn a_wrong_key_is_named_with_its_line_and_the_one_that_was_meant() {
+    let said = said("[targets.app]\nurl = \"postgres://u@h/d\"\npasword_file = \"x\"\n");
+    assert!(said.contains("line 3"), "{said}");
+    assert!(said.contains("did you mean `password_file`?"), "{said}");
+}
+
+#[test]
+fn everything_that_is_wrong_is_said_at_once() {
+    let said = said(
+        r#"
+        [targets.app]
+        url = "postgres://u:hunter2@h/d"
+        password_file = "password"
+        slots = 0
+        session_idle = "1ms"
+        roles = ["none"]
+        defaults.role = "boss"
+        [targets.taken]
+        url = "postgres://u@h/d"
+        [targets.none]
+        [targets.two]
+        url = "postgres://u@h/d"
+        url_file = "url"
+        [targets.files]
+        url = "postgres://u@h/d"
+        password_file = "nowhere"
+        [targets.blank]
+        url = "postgres://u@h/d"
+        password_file = "empty"
+        [targets.alone.logins.a]
+        user = "a"
+        [targets.alone]
+        url = "postgres://u@h/d"
+        "#,
+    );
+    for fault in [
+        "targets.app.password_file: the URL in `url` also holds a password",
+        "targets.app.slots: must be at least 1",
+        "targets.app.session_idle",
+        "targets.app.roles",
+        "targets.app.defaults.role",
+        "targets.taken: `--target`",
+        "targets.none.url: missing",
+        "targets.two.url_file",
+        "targets.files.password_file",
+        "targets.blank.password_file",
+        "targets.alone.logins",
+    ] {
+        assert!(said.contains(fault), "no `{fault}` in\n{said}");
+    }
+    assert!(
+        said.contains("line 2:") && said.contains("line 9:"),
+        "{said}"
+    );
+}
+
+#[test]
+fn no_value_is_shown_wherever_it_stands() {
+    for wrong in [
+        "[targets]\napp = \"postgres://u:hunter2@h/d\"",
+        "targets = \"hunter2\"",
+        "[targets.app]\nurl = [\"hunter2\"]",
+        "[targets.app]\nurl = \"mysql://u:hunter2@h/d\"",
+        "[targets.app]\nurl = \"postgres://u:hunter2@/d\"",
+        "[targets.app]\nurl = \"postgres://u:hunter2@h:port/d\"",
+        "[targets.app]\nurl = \"postgres://u:hunter2@h/d",
+        "[targets.app]\nurl = postgres://u:hunter2@h/d",
+        "[targets.app]\nslots = \"hunter2\"",
+        "[targets.app]\nsession_reset = \"hunter2\"",
+        "[targets.app]\nsession_idle = \"hunter2\"",
+        "[targets.app]\ndefaults.isolation = \"hunter2\"",
+        "[targets.app]\nurl = \"postgres://u@h/d\"\nroles = \"hunter2\"",
+        "[targets.app]\nurl = \"\\hunter2\"",
+    ] {
+        said(wrong);
+    }
+}
+
+#[test]
+fn the_file_in_the_readme_has_the_right_form() {
+    let readme = include_str!("../../../README.md");
+    let (_, file) = readme.split_once("```toml\n").expect("a file");
+    let (file, _) = file.split_once("```").expect("its end");
+    let contents = contents::parse(file).map_err(|fault| fault.what);
+    assert_eq!(contents.expect("it is good").targets.len(), 1);
+}

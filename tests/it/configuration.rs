@@ -1,0 +1,159 @@
+//! `rallypoint.toml`: targets from a file, read again while the server runs.
+
+use crate::harness::{
+    conversation::WAIT_TIMEOUT,
+    postgres::{POSTGRES, database},
+    process::PROGRAM,
+    standalone::Standalone,
+};
+use rallypoint::postgres::TARGET;
+use serde_json::Value;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    thread,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// A file that describes the target `second`.
+struct Described {
+    folder: TempDir,
+    url: String,
+}
+
+impl Described {
+    fn new() -> Self {
+        let url = POSTGRES.url_for(&database(TARGET), TARGET);
+        let with_password = url.replacen(&format!("{TARGET}@"), &format!("{TARGET}:hunter2@"), 1);
+        assert_ne!(url, with_password, "a user without a password");
+        Described {
+            folder: TempDir::new().expect("a directory"),
+            url: with_password,
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("rallypoint.toml")
+    }
+
+    /// Describes it with these keys besides its URL.
+    fn write(&self, more: &str) {
+        let text = format!("[targets.second]\nurl = \"{}\"\n{more}", self.url);
+        fs::write(self.path(), text).expect("written");
+    }
+}
+
+/// What a task on `second` is told of a setting.
+fn setting(server: &Standalone, name: &str) -> String {
+    let statement = format!("select current_setting('{name}') as v");
+    let arguments = [
+        "exec",
+        "-o",
+        "json",
+        "--target",
+        "second",
+        "--result-rows",
+        "1",
+    ];
+    let output = server.run(&[&arguments, &[&*statement][..]].concat());
+    let line = String::from_utf8_lossy(&output.stdout).into_owned();
+    let done: Value = serde_json::from_str(&line).expect("an event");
+    let rows = &done["result"]["rows"];
+    rows[0]["v"]
+        .as_str()
+        .unwrap_or_else(|| panic!("{done}"))
+        .to_owned()
+}
+
+/// Waits until the log of the server says this so often.
+fn says(server: &Standalone, words: &str, times: usize) {
+    let begun = Instant::now();
+    while server.log().matches(words).count() < times {
+        assert!(
+            begun.elapsed() < WAIT_TIMEOUT,
+            "it never says `{words}`:\n{}",
+            server.log()
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_good_file_counts_from_the_next_task_on_and_a_bad_one_changes_nothing() {
+    let file = Described::new();
+    file.write("defaults.search_path = [\"one\"]\n");
+    let path = file.path();
+    let server = Standalone::with(&[Path::new("--config"), &path]);
+    assert_eq!(setting(&server, "search_path"), "\"one\"");
+    file.write("passwrod_file = \"hunter2\"\ndefaults.search_path = [\"bad\"]\n");
+    server.hang_up();
+    says(&server, "nothing of the configuration has been changed", 1);
+    assert!(server.log().contains("line 3: unknown key `passwrod_file`"));
+    assert!(server.log().contains("did you mean `password_file`?"));
+    fs::write(&path, "").expect("written");
+    server.hang_up();
+    says(&server, "nothing of the configuration has been changed", 2);
+    assert!(
+        server
+            .log()
+            .contains("targets.second is gone: restart the server")
+    );
+    assert_eq!(setting(&server, "search_path"), "\"one\"");
+    file.write("slots = 3\ndefaults.search_path = [\"two\"]\n");
+    server.hang_up();
+    says(&server, "the configuration has been read again", 1);
+    assert_eq!(setting(&server, "search_path"), "\"two\"");
+    let status = server.run(&["status", "-o", "json"]);
+    let status = String::from_utf8_lossy(&status.stdout).into_owned();
+    assert!(!status.contains("hunter2") && !server.log().contains("hunter2"));
+}
+
+#[test]
+fn a_target_that_is_described_twice_is_an_error_that_names_both_places() {
+    let file = Described::new();
+    file.write("");
+    let path = file.path();
+    let target = "second=postgres://u@h/d";
+    let output = Command::new(PROGRAM)
+        .args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--target",
+            target,
+            "--config",
+        ])
+        .arg(&path)
+        .output()
+        .expect("the program runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("--target") && said.contains("targets.second"),
+        "{said}"
+    );
+    assert!(
+        said.contains("line 1") && !said.contains("hunter2"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_file_is_checked_without_a_server() {
+    let file = Described::new();
+    let check = || -> Output {
+        let mut command = Command::new(PROGRAM);
+        let output = command.arg("check-config").arg(file.path()).output();
+        output.expect("the program runs")
+    };
+    file.write("slots = 3\n");
+    let good = check();
+    assert_eq!(good.status.code(), Some(0));
+    assert!(String::from_utf8_lossy(&good.stdout).contains("second"));
+    file.write("slots = 0\n");
+    let bad = check();
+    assert_eq!(bad.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&bad.stderr).contains("targets.second.slots"));
+}

@@ -1,0 +1,146 @@
+//! What an operator changes on a target while it runs.
+
+use super::fixture::{Fixture, Task, login, sql, succeeded};
+use crate::harness::postgres::{POSTGRES, connect, database, value};
+use rallypoint::{
+    core::SessionOptions,
+    executor::TargetConfig,
+    postgres::{SUPERUSER, TARGET},
+};
+use sqlx::AssertSqlSafe;
+use std::{slice, time::Duration};
+use tokio::time::sleep;
+
+struct Changing {
+    fixture: Fixture,
+    config: TargetConfig,
+}
+
+impl Changing {
+    /// An executor with two slots, and a second login of this name.
+    async fn new(second: &str) -> Self {
+        let options = POSTGRES.options_for(&database(TARGET), TARGET);
+        let mut superuser = connect(&options.clone().username(SUPERUSER)).await;
+        let database = options.get_database().expect("a name");
+        let statements = format!(
+            "create role {second} login; grant connect on database {database} to {second};
+            grant app, pg_signal_backend, pg_read_all_stats to {second}"
+        );
+        let made = sqlx::raw_sql(AssertSqlSafe(statements)).execute(&mut superuser);
+        made.await.expect("a login");
+        let config = TargetConfig::new("app", login(&options), 2);
+        let mut fixture = Fixture::of(config.clone(), options);
+        assert_eq!(fixture.slots().await, 2);
+        Changing { fixture, config }
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut TargetConfig)) {
+        change(&mut self.config);
+        self.fixture
+            .executor
+            .reconfigure(slice::from_ref(&self.config));
+    }
+
+    /// Sessions of this login that the server shows.
+    async fn sessions(&self, user: &str) -> i64 {
+        let mut session = connect(&self.fixture.options.clone().username(SUPERUSER)).await;
+        let query = "select count(*)
+            from pg_stat_activity
+            where usename = $1 and datname = current_database()";
+        let count = sqlx::query_scalar(query).bind(user).fetch_one(&mut session);
+        count.await.expect("a number")
+    }
+}
+
+#[tokio::test]
+async fn a_changed_login_is_used_from_the_next_task_on_and_what_runs_goes_on() {
+    let mut changing = Changing::new("changed_login").await;
+    let mut gate = changing.fixture.session().await;
+    value(&mut gate, "select pg_advisory_lock(1)::text").await;
+    let user = "select session_user";
+    assert_eq!(changing.fixture.value(user).await, "app");
+    let running = changing.fixture.start(Task {
+        rows: 1,
+        ..sql("select pg_advisory_lock_shared(1), session_user::text as u")
+    });
+    let waits = "select count(*)::text
+        from pg_locks l
+        join pg_database d on d.oid = l.database
+        where d.datname = current_database() and not l.granted";
+    while value(&mut gate, waits).await != "1" {
+        sleep(Duration::from_millis(5)).await;
+    }
+    changing.change(|config| {
+        config.login = config.login.clone().as_user("changed_login".into(), None);
+    });
+    assert_eq!(changing.fixture.value(user).await, "changed_login");
+    value(&mut gate, "select pg_advisory_unlock(1)::text").await;
+    drop(gate);
+    let result = succeeded(changing.fixture.ended(running).await.report);
+    assert!(String::from_utf8_lossy(&result.rows_json).contains(r#""u":"app""#));
+    for _ in 0..4 {
+        assert_eq!(changing.fixture.value(user).await, "changed_login");
+    }
+    // The look at it is a session of the superuser.
+    while changing.sessions("app").await > 0 {
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn slots_come_and_go_while_tasks_run() {
+    let mut changing = Changing::new("changed_slots").await;
+    changing.change(|config| config.slots = 3);
+    assert_eq!(changing.fixture.slots().await, 3);
+    let mut gate = changing.fixture.session().await;
+    value(&mut gate, "select pg_advisory_lock(1)::text").await;
+    let running: Vec<_> = (0..3)
+        .map(|_| {
+            changing
+                .fixture
+                .start(sql("select pg_advisory_lock_shared(1)"))
+        })
+        .collect();
+    changing.change(|config| config.slots = 1);
+    while changing.fixture.slots().await != 1 {}
+    value(&mut gate, "select pg_advisory_unlock(1)::text").await;
+    for seq in running {
+        succeeded(changing.fixture.ended(seq).await.report);
+    }
+    let numbers = |fixture: &Fixture| -> Vec<u32> {
+        let rows = fixture.executor.executions();
+        rows.iter().map(|row| row.slot).collect()
+    };
+    assert_eq!(numbers(&changing.fixture), [1]);
+    changing.change(|config| config.slots = 2);
+    while changing.fixture.slots().await != 2 {}
+    assert_eq!(numbers(&changing.fixture), [1, 2]);
+    assert_eq!(changing.fixture.value("select 1").await, "1");
+}
+
+#[tokio::test]
+async fn changed_options_and_roles_count_from_the_next_task_on() {
+    let mut changing = Changing::new("changed_options").await;
+    let path = "select current_setting('search_path')";
+    changing.change(|config| {
+        config.defaults = SessionOptions {
+            search_path: vec!["changed".into()],
+            ..SessionOptions::default()
+        };
+    });
+    assert_eq!(changing.fixture.value(path).await, "\"changed\"");
+    changing.change(|config| config.defaults = SessionOptions::default());
+    assert_eq!(changing.fixture.value(path).await, "\"$user\", public");
+}
+
+#[tokio::test]
+async fn a_target_that_no_login_reaches_is_back_when_the_login_is_mended() {
+    let mut changing = Changing::new("changed_back").await;
+    let good = changing.config.login.clone();
+    let bad = good.clone().as_user("nobody_at_all".into(), None);
+    changing.change(|config| config.login = bad);
+    while changing.fixture.slots().await != 0 {}
+    changing.change(|config| config.login = good);
+    while changing.fixture.slots().await != 2 {}
+    assert_eq!(changing.fixture.value("select 1").await, "1");
+}
