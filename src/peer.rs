@@ -1,5 +1,5 @@
-//! Connections of callers and replicas: accepting, dialling, TLS; and the port of the replicas, with
-//! mutual TLS.
+//! Connections of callers and replicas: accepting, dialling, TLS; and the port of the replicas,
+//! with mutual TLS.
 //!
 //! Whoever gets through that port is trusted as a replica: what it says about the caller of a
 //! forwarded call is believed. So it must never be exposed to callers, and without certificates it
