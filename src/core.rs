@@ -16,6 +16,7 @@ mod shard;
 #[cfg(test)]
 mod tests;
 mod turn;
+mod unwritten;
 
 pub use action::*;
 pub use command::*;
@@ -36,3 +37,4 @@ pub use shard::recovered::*;
 pub use shard::*;
 
 use turn::Turn;
+pub use unwritten::Unwritten;

@@ -9,6 +9,11 @@ use std::{fmt, sync::Arc};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
+/// Tasks of one slot that may be unfinished by the journal although they have begun: the one that
+/// runs, and those before it whose ends are not durable yet. The register of executors counts so
+/// many for each slot, and a new owner takes so many to be in doubt.
+pub const BEGUN_PER_SLOT: u32 = 4;
+
 /// An executor as fences name it: the run of a replica, and how often it has begun afresh after a
 /// fence. Later incarnations are greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -180,6 +185,9 @@ pub struct Link {
 pub struct Snapshot {
     /// Its slots, busy ones included.
     pub slots: Vec<(Work, u32)>,
+    /// How many tasks each of them counts for in the register of executors; 0: an older version,
+    /// one.
+    pub begun_per_slot: u32,
     /// What it runs, or has done without an acknowledgement.
     pub attempts: Vec<HeldAssignment>,
     /// Of those, the completions.

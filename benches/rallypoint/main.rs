@@ -33,6 +33,7 @@ mod stall;
 mod streams;
 mod takeover;
 mod throughput;
+mod turnaround;
 mod unary;
 mod usage;
 
@@ -93,6 +94,9 @@ enum Name {
     /// SQL tasks end to end, 100 a call, against the bytes that the executor sends for them on as
     /// many connections without a service
     Sql,
+    /// How long a place under a limit of 1, 3 and 8 stands empty between two tasks of 20 ms,
+    /// against the same texts on 8 connections without a service
+    Turnaround,
     /// New tasks while up to 10 million wait in another scheduler, against an empty server; and the
     /// memory they take
     Backlog,
@@ -188,6 +192,7 @@ impl Bench {
             Name::Unary => unary::run(count(100_000), runs).await?.into(),
             Name::Latency => latency::run(count(3_000), runs).await?.into(),
             Name::Sql => sql::run(count(40_000), runs).await?.into(),
+            Name::Turnaround => turnaround::run(count(1_000), runs).await?.into(),
             Name::Backlog => backlog::run(count(200_000), most(10_000_000), runs).await?,
             Name::Schedulers => schedulers::run(count(200_000), most(100_000), runs).await?,
             Name::Orders => orders::run(count(100_000), runs).await?.into(),

@@ -35,7 +35,7 @@ use tokio::{
 
 const PER_CALL: u64 = 100;
 const CALLERS: u64 = 16;
-const SLOTS: usize = 8;
+pub(crate) const SLOTS: usize = 8;
 
 /// A statement, how many of its rows are kept, and when its session is cleaned.
 #[derive(Clone, Copy)]
@@ -179,14 +179,14 @@ fn simple(texts: &[&str]) -> Result<BytesMut> {
 }
 
 /// The target database, spoken to without any service.
-struct Target {
+pub(crate) struct Target {
     socket: String,
     /// For looking at the backends.
     admin: sqlx::postgres::PgConnectOptions,
 }
 
 impl Target {
-    async fn prepare(environment: &Environment) -> Result<Self> {
+    pub(crate) async fn prepare(environment: &Environment) -> Result<Self> {
         let mut owner = environment.connect(&environment.target()).await?;
         sqlx::raw_sql("create table bench_sql (id bigint generated always as identity, body text)")
             .execute(&mut owner)
@@ -199,7 +199,7 @@ impl Target {
 
     /// Sends these bytes `total` times over as many connections as the service has slots, each time
     /// after the last answer has come; returns how long that took.
-    async fn send(&self, bytes: &BytesMut, total: u64) -> Result<Duration> {
+    pub(crate) async fn send(&self, bytes: &BytesMut, total: u64) -> Result<Duration> {
         let mut connections = Vec::new();
         for _ in 0..SLOTS {
             connections.push(Raw::open(&self.socket).await?);

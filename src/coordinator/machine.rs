@@ -1,9 +1,9 @@
 //! The loop as a pure machine: gather, apply, append, release; one batch ahead and no more.
 //!
-//! Invariants: no action is released before its records are durable; batches are released in the
-//! order of their numbers; a batch of unknown outcome is sent again, unchanged and under its
-//! number, until its outcome is known; a completion that an executor reported is never dropped. No
-//! I/O and no clock: `driver` runs it on tokio, the simulator in the tests.
+//! Invariants: no action is released before the records it depends on are durable; batches are
+//! released in the order of their numbers; a batch of unknown outcome is sent again, unchanged and
+//! under its number, until its outcome is known; a completion that an executor reported is never
+//! dropped. No I/O and no clock: `driver` runs it on tokio, the simulator in the tests.
 
 mod batching;
 mod commit;
@@ -16,7 +16,7 @@ mod ownership;
 
 use crate::{
     core::{
-        Action, BatchNo, Epoch, Handle, Output, Progress, Shard, ShardId, Ticket, Time,
+        Action, BatchNo, Epoch, Handle, Output, Progress, Shard, ShardId, Ticket, Time, Unwritten,
         model::limits::Limits,
     },
     journal::Batch,
@@ -39,6 +39,8 @@ struct Decided {
 struct InFlight {
     batch: Arc<Batch>,
     decided: Decided,
+    /// What starts of later batches may depend on.
+    unwritten: Unwritten,
     pause: Duration,
     /// How often Postgres has said that it did not accept it.
     refusals: u32,
@@ -123,6 +125,7 @@ impl Machine {
         while self.in_flight.is_none() && self.seal(now, &mut effects) {
             self.fill(now);
         }
+        self.start_meanwhile(now, &mut effects);
         // The next batch is sent first; what the last one released is done while it
         // commits.
         effects.sort_by_key(|effect| !matches!(effect, Effect::Append(..)));
@@ -165,6 +168,11 @@ impl Machine {
             .chain(&self.isolated)
             .filter_map(|envelope| envelope.ticket)
             .collect()
+    }
+
+    /// Whether it can make use of a slot that becomes free, even if it has to wait for the journal.
+    pub fn can_start_tasks(&self) -> bool {
+        matches!(self.state, State::Working(_)) && !self.isolating
     }
 
     /// Whether a batch waits for its outcome, or the core for its recovery.

@@ -35,6 +35,9 @@ pub enum Command {
         work: Work,
         /// How many.
         total: u32,
+        /// How many tasks may have begun on them whose ends are not durable: so many a later owner
+        /// takes to be in doubt.
+        window: u32,
     },
     /// From an executor, after a takeover: what it still runs of what was handed out before, or has
     /// done and not seen acknowledged. What is not known any more is stopped.

@@ -1,7 +1,7 @@
 //! What one batch of commands yields: records, the actions that wait for them, and the
 //! schedulers whose progress changed.
 
-use super::{Action, CompletionRecord, Done, DoneNo, Handle, Records};
+use super::{Action, CompletionRecord, Done, DoneNo, Handle, Records, Unwritten};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
@@ -10,8 +10,13 @@ use std::sync::Arc;
 pub struct Output {
     /// To persist.
     pub records: Records,
+    /// To release at once: starts that depend on nothing that is still to be durable. Those that
+    /// are still here when `records` are durable come before `actions`, which may stop them.
+    pub(crate) early: Vec<Action>,
     /// To release once `records` are durable.
-    pub actions: Vec<Action>,
+    pub(crate) actions: Vec<Action>,
+    /// What the start of tasks may depend on.
+    pub(crate) unwritten: Unwritten,
     /// Schedulers whose [`super::Progress`] changed.
     pub touched: FxHashSet<Handle>,
     rows: FxHashMap<Handle, usize>,
@@ -20,7 +25,15 @@ pub struct Output {
 impl Output {
     /// Nothing at all.
     pub fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.actions.is_empty() && self.touched.is_empty()
+        let nothing = self.early.is_empty() && self.actions.is_empty();
+        self.records.is_empty() && nothing && self.touched.is_empty()
+    }
+
+    /// Takes everything out that is to be done when `records` are durable, if not before.
+    pub fn take_actions(&mut self) -> Vec<Action> {
+        let mut actions = std::mem::take(&mut self.early);
+        actions.append(&mut self.actions);
+        actions
     }
 
     /// Appends outcomes to the last ones of their scheduler; returns how many rows that adds.

@@ -9,6 +9,7 @@ pub(crate) mod checkpoints;
 pub(crate) mod complete;
 pub(crate) mod digest;
 pub(crate) mod dispatch;
+pub(crate) mod early;
 pub(crate) mod finish;
 pub(crate) mod idempotency;
 pub(crate) mod in_doubt;
@@ -122,9 +123,13 @@ impl Shard {
                     self.complete(turn, completion);
                 }
             }
-            Command::Slots { work, total } => {
+            Command::Slots {
+                work,
+                total,
+                window,
+            } => {
                 let kind = self.fair.kind(work);
-                self.fair.slots.set_total(kind, *total);
+                self.fair.slots.set_total(kind, *total, *window);
             }
             Command::Reported(running) => self.adopt(turn, running),
             // Answered when everything is judged.
@@ -283,5 +288,6 @@ impl Shard {
             .map_or_else(|| image.clone(), |older| image.after(older));
         turn.out.records.schedulers.insert(handle, image);
         turn.out.touched.insert(handle);
+        turn.out.unwritten.hold(handle);
     }
 }

@@ -6,6 +6,7 @@
 mod calls;
 mod cancel_rest;
 mod checkpoints;
+mod early;
 mod failure;
 mod fairness;
 mod idle;

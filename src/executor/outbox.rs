@@ -10,13 +10,13 @@ pub(crate) mod shared;
 
 use crate::{
     core::{Completion, Epoch, Report, Work},
-    executor_protocol::{Event, HeldAssignment, Snapshot, Token},
+    executor_protocol::{BEGUN_PER_SLOT, Event, HeldAssignment, Snapshot, Token},
 };
 use rustc_hash::FxHashMap;
 use std::{collections::BTreeMap, mem};
 
-/// The outbox of one executor. What waits in it is bounded: a completion for each slot, and the
-/// last word about the slots of each kind.
+/// The outbox of one executor. What waits in it is bounded: `BEGUN_PER_SLOT` completions for each
+/// slot, since the owner starts no more, and the last word about the slots of each kind.
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// The ownership it works for; `None`: it has no owner yet, was fenced, or is finished.
@@ -68,6 +68,7 @@ impl Outbox {
         let slots = |(work, total): (&Work, &u32)| (work.clone(), *total);
         Some(Snapshot {
             slots: self.slots.iter().map(slots).collect(),
+            begun_per_slot: BEGUN_PER_SLOT,
             attempts,
             completions,
         })

@@ -98,7 +98,7 @@ impl ExecutorPool {
         self.reported.insert(host);
         let before = self.remove(|member| member.host.replica == host.replica);
         self.members
-            .insert(member, Member::new(host, local, &snapshot.slots));
+            .insert(member, Member::new(host, local, &snapshot));
         let claimed = self.claim(host, &snapshot.attempts);
         self.tell(Command::Reported(claimed));
         self.end_what_never_arrived(host, &snapshot.attempts);
@@ -347,12 +347,17 @@ impl ExecutorPool {
     }
 
     fn tell_slots(&mut self, work: Work) {
-        let total = self
-            .members
-            .values()
-            .filter_map(|member| member.slots.get(&work))
-            .sum();
-        self.tell(Command::Slots { work, total });
+        let (mut total, mut window) = (0, 0);
+        for member in self.members.values() {
+            let slots = member.slots.get(&work).copied().unwrap_or(0);
+            total += slots;
+            window += slots.saturating_mul(member.begun_per_slot);
+        }
+        self.tell(Command::Slots {
+            work,
+            total,
+            window,
+        });
     }
 
     fn tell_completed(&mut self, completion: Completion) {

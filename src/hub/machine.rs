@@ -107,6 +107,7 @@ impl HubMachine {
         self.pool.effects.push(Effect::Command(Command::Slots {
             work: Work::Noop,
             total: self.noop_slots,
+            window: self.noop_slots,
         }));
         if self.pool.members.is_empty() {
             self.pool.effects.push(Effect::Attach(member, epoch));

@@ -12,3 +12,4 @@ mod quotas;
 mod refused;
 mod release;
 mod retention;
+mod turnaround;

@@ -11,8 +11,9 @@ use crate::{
 use rallypoint::{
     coordinator::machine::Release,
     core::{
-        Assignment, Cancelling, DoneNo, Handle, Outcome, Progress, Reject, Reply, Request,
-        SchedulerState, Seq, Submit, Time, Until, Verb, Work, model::limits::REQUEST_MEMORY,
+        Assignment, AttemptEvent, Cancelling, DoneNo, Handle, Outcome, Progress, Reject, Reply,
+        Request, SchedulerState, Seq, Submit, Time, Until, Verb, Work,
+        model::limits::REQUEST_MEMORY,
     },
 };
 
@@ -86,6 +87,30 @@ pub(crate) fn dispatched(
         );
         task.attempt = attempt.0;
     }
+}
+
+/// A takeover in the next moment would know that it may run: its start is on record, or it is among
+/// the first tasks that the next owner takes to be in doubt.
+pub(crate) fn would_be_in_doubt(journal: &Journal, window: u32, assignment: &Assignment) {
+    let (handle, first) = (assignment.handle, assignment.first);
+    let attempts = &journal.tables(handle).expect("judged before").attempts;
+    let recorded = attempts.iter().any(|record| {
+        (record.seq, record.attempt) == (first, assignment.attempt)
+            && record.what == AttemptEvent::Start
+    });
+    assert!(
+        recorded || !assignment.is_numbered(),
+        "{handle}/{} starts before its row is durable",
+        first.0
+    );
+    let has_row = |seq: &Seq| attempts.iter().any(|record| record.seq == *seq);
+    let before = journal.oracle.unfinished_before(assignment);
+    let before = before.iter().filter(|seq| !has_row(seq)).count();
+    assert!(
+        recorded || before < window as usize,
+        "{handle}/{} starts, and {before} tasks before it may run by the journal",
+        first.0
+    );
 }
 
 /// It begins, or never will.

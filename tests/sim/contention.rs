@@ -61,7 +61,11 @@ impl Contention<'_> {
             self.call(handle, Verb::Open { settings, request });
         }
         let work = self.fixtures.targets[0].clone();
-        self.apply(&Command::Slots { work, total: slots });
+        self.apply(&Command::Slots {
+            work,
+            total: slots,
+            window: slots,
+        });
     }
 
     /// Some of them work for a while; all of it has ended afterwards, and counts for nothing.
@@ -115,7 +119,7 @@ impl Contention<'_> {
     fn step(&mut self) -> bool {
         let mut out = Output::default();
         self.shard.settle(self.now, &mut out);
-        for action in out.actions {
+        for action in out.take_actions() {
             if let Action::Dispatch(assignment) = action {
                 let ends = self.now + self.rng.up_to(LONGEST);
                 self.running.push((ends, self.now, assignment));

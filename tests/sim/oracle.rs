@@ -36,6 +36,8 @@ pub(crate) struct Oracle {
     schedulers: Vec<Scheduler>,
     /// What each batch decided, by epoch and number.
     decided: FxHashMap<(i64, i64), Decided>,
+    /// The batch that was sent last.
+    last_sent: Option<(i64, i64)>,
     /// What calls of durable batches must be answered.
     expected: FxHashMap<Ticket, Expected>,
     /// When a call was fed to the machine.
@@ -51,6 +53,8 @@ pub(crate) struct Oracle {
     /// A host was lost with what it ran.
     host_lost: bool,
     executors: ExecutorState,
+    /// Started before any batch that was decided later was sent.
+    early: Vec<(Handle, Seq)>,
     /// Everything that time had brought was done.
     settled_at: Time,
 }
@@ -59,6 +63,8 @@ struct Decided {
     commands: Vec<Envelope>,
     at: Time,
     executors: ExecutorState,
+    /// Started before it was sent, and known as running to all batches behind it.
+    early: Vec<(Handle, Seq)>,
 }
 
 /// What executors have told the owner.
@@ -76,6 +82,7 @@ impl Oracle {
             limits,
             schedulers: Vec::new(),
             decided: FxHashMap::default(),
+            last_sent: None,
             expected: FxHashMap::default(),
             asked: FxHashMap::default(),
             opened: Vec::new(),
@@ -85,6 +92,7 @@ impl Oracle {
             in_doubt: true,
             host_lost: false,
             executors: ExecutorState::default(),
+            early: Vec::new(),
             settled_at: Time(0),
         }
     }
@@ -95,8 +103,9 @@ impl Oracle {
             self.asked.insert(ticket, now);
         }
         match &envelope.command {
-            Command::Slots { work, total } => {
+            Command::Slots { work, total, .. } => {
                 self.executors.slots.insert(work.clone(), *total);
+                self.slots_since_sent(work, *total);
             }
             Command::Cleared { unreported, .. } => {
                 self.host_lost |= *unreported == Unreported::MayHaveBegun;
@@ -109,6 +118,16 @@ impl Oracle {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Tasks that start early may take slots of which the batch in flight knew nothing, while it
+    /// has still to hand out what it was closed with.
+    fn slots_since_sent(&mut self, work: &Work, total: u32) {
+        let sent = self.last_sent.and_then(|key| self.decided.get_mut(&key));
+        if let Some(sent) = sent {
+            let most = sent.executors.slots.entry(work.clone()).or_default();
+            *most = total.max(*most);
         }
     }
 
@@ -131,10 +150,13 @@ impl Oracle {
     /// The machine has closed a batch and sends it for the first time.
     pub(crate) fn sent(&mut self, now: Time, batch: &Batch, commands: &[Envelope]) {
         let key = (batch.epoch.0, batch.no.0);
+        let early = &mut self.early;
+        self.last_sent = Some(key);
         self.decided.entry(key).or_insert_with(|| Decided {
             commands: commands.to_vec(),
             at: now,
             executors: self.executors.clone(),
+            early: std::mem::take(early),
         });
     }
 
@@ -144,6 +166,7 @@ impl Oracle {
         let decided = self.decided.get_mut(&key);
         let decided = decided.expect("a batch that the machine has sent");
         let (commands, at) = (std::mem::take(&mut decided.commands), decided.at);
+        let early = std::mem::take(&mut decided.early);
         let mut rows = Rows::new(&batch.records);
         for envelope in &commands {
             self.decide(at, envelope, &mut rows);
@@ -156,6 +179,7 @@ impl Oracle {
             self.uncaused_attempt(row);
         }
         rows.nothing_is_left();
+        self.no_longer_early(&early);
     }
 
     fn decide(&mut self, at: Time, envelope: &Envelope, rows: &mut Rows<'_>) {
@@ -350,7 +374,7 @@ impl Oracle {
             let key = batch.map(|batch| (batch.epoch.0, batch.no.0));
             let decided = key.and_then(|key| self.decided.get(&key));
             let at = decided.map_or(now, |decided| decided.at);
-            self.dispatched(at, assignment);
+            self.dispatched(at, batch.is_none(), assignment);
         }
     }
 }

@@ -56,6 +56,8 @@ struct World<'a> {
     zombie: Option<Zombie>,
     /// Of each target, when it is there.
     slots: [u32; 2],
+    /// How many tasks each of them counts for in the register.
+    begun_per_slot: u32,
     faults: bool,
     life: Scenario,
 }
@@ -114,6 +116,7 @@ impl<'a> World<'a> {
             since: Epoch(0),
             zombie: None,
             slots: [2 + rng.below(6) as u32, 1 + rng.below(3) as u32],
+            begun_per_slot: 1 + rng.below(4) as u32,
             faults: true,
             life,
             rng,

@@ -22,13 +22,15 @@ const MAX_SLEEP: Duration = Duration::from_secs(1);
 
 impl Loop {
     /// Waits for something to happen and takes everything that has; `None`: the last handle was
-    /// dropped. While a batch is in flight, only its outcome and events of the ownership are waited
-    /// for: no other batch could be sealed, so what arrives meanwhile stays in its queue and costs
-    /// one wake-up instead of one each.
+    /// dropped. While a batch is in flight, only its outcome, events of the ownership and reports
+    /// of executors are waited for: no other batch could be sealed, so what else arrives stays in
+    /// its queue and costs one wake-up instead of one each. A report leaves a slot free, and the
+    /// next task need not wait.
     pub(super) async fn gather(&mut self) -> Option<Vec<Event>> {
         let sleep = self.sleep_time();
         let driver = &mut self.driver;
         let can_decide = !driver.machine.waits_for_journal();
+        let can_start = can_decide || driver.machine.can_start_tasks();
         let (mut events, mut commands) = (Vec::new(), Vec::new());
         let mut finished = None;
         let ready = !self.abandoned_streams.is_empty() || can_decide && driver.hub.has_commands();
@@ -36,7 +38,7 @@ impl Loop {
             outcome = outcome(&mut self.in_flight) => finished = Some(outcome),
             Some(event) = driver.ownership_events.recv() => events.push(event),
             () = std::future::ready(()), if ready => {}
-            Some(report) = driver.reports.recv(), if can_decide => driver.hub.take_in(report),
+            Some(report) = driver.reports.recv(), if can_start => driver.hub.take_in(report),
             () = driver.hub.ready(), if can_decide => {}
             Some(command) = driver.closed_streams.recv(), if can_decide => {
                 events.push(Event::internal(command));

@@ -1,7 +1,8 @@
 //! How commands become batches: applied while there is space, sealed when the previous batch is
 //! durable.
 //!
-//! One batch is in flight and one is open, never more. A batch without records is released at once.
+//! One batch is in flight and one is open, never more. A batch without records is released at once,
+//! and so are the starts that depend on nothing that is still to be durable.
 
 use super::{
     Decided, InFlight, Machine, State,
@@ -49,6 +50,33 @@ impl Machine {
         }
     }
 
+    /// Gives away the slots that have become free while a batch is in flight. Like everything that
+    /// rests on no record of its own this needs the lease.
+    pub(super) fn start_meanwhile(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        if let State::Working(core) = &mut self.state
+            && let Some(flight) = &self.in_flight
+            && !self.isolating
+            && self.lease_holds
+        {
+            core.start_meanwhile(now, &flight.unwritten, &mut self.open);
+            self.release_early(now, effects);
+        }
+    }
+
+    /// Releases what depends on nothing undurable.
+    fn release_early(&mut self, now: Time, effects: &mut Vec<Effect>) {
+        let actions = std::mem::take(&mut self.open.early);
+        if !actions.is_empty() {
+            let over = self.executors.released(now, &[], &actions);
+            effects.push(Effect::Release(Release {
+                batch: None,
+                actions,
+                progress: Vec::new(),
+                over,
+            }));
+        }
+    }
+
     /// Closes the open batch and sends it, or releases it at once when it has no records. Returns
     /// whether it did the latter, so that another batch may follow.
     pub(super) fn seal(&mut self, now: Time, effects: &mut Vec<Effect>) -> bool {
@@ -57,6 +85,9 @@ impl Machine {
         };
         if !self.isolating {
             core.settle(now, &mut self.open);
+            if self.lease_holds {
+                self.release_early(now, effects);
+            }
         }
         if self.open.is_empty() && self.open_commands.is_empty() {
             return false;
@@ -64,7 +95,10 @@ impl Machine {
         if self.open.records.is_empty() && !self.lease_holds {
             return false;
         }
-        let output = std::mem::take(&mut self.open);
+        let State::Working(core) = &self.state else {
+            return false;
+        };
+        let mut output = std::mem::take(&mut self.open);
         let progress = output
             .touched
             .iter()
@@ -72,7 +106,7 @@ impl Machine {
             .collect();
         let decided = Decided {
             commands: std::mem::take(&mut self.open_commands),
-            actions: output.actions,
+            actions: output.take_actions(),
             progress,
         };
         self.open_bytes = 0;
@@ -92,6 +126,12 @@ impl Machine {
             }));
             return true;
         }
+        self.send(now, output, decided, effects);
+        false
+    }
+
+    /// Sends a batch for the first time.
+    fn send(&mut self, now: Time, output: Output, decided: Decided, effects: &mut Vec<Effect>) {
         let batch = Arc::new(Batch {
             shard: self.shard,
             epoch: self.epoch,
@@ -104,11 +144,11 @@ impl Machine {
         self.in_flight = Some(InFlight {
             batch,
             decided,
+            unwritten: output.unwritten,
             pause: RESEND_MIN,
             refusals: 0,
             uncertain: false,
         });
-        false
     }
 }
 
@@ -120,4 +160,109 @@ fn has_space(open: &Output, bytes: usize) -> bool {
         + open.actions.len()
         < BATCH_RECORDS
         && bytes < BATCH_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        coordinator::machine::{
+            Event,
+            fixture::{NOW, asks, call, opens, owner, starts},
+        },
+        core::{
+            Attempt, BatchNo, Command, Completion, Packed, Report, Run, Seq, Spec, Submit,
+            TaskOptions, Verb, Work,
+        },
+        journal::Commit,
+    };
+
+    fn durable(no: i64) -> Event {
+        Event::Commit(BatchNo(no), Commit::Durable)
+    }
+
+    fn target() -> Work {
+        Work::Sql {
+            target: "app".into(),
+        }
+    }
+
+    /// An owner with one slot, of which a task runs and two wait.
+    fn one_runs() -> Machine {
+        let mut machine = owner();
+        let slots = Command::Slots {
+            work: target(),
+            total: 1,
+            window: 4,
+        };
+        machine.step(NOW, [opens(1), Event::internal(slots)]);
+        let spec = Spec {
+            work: target(),
+            options: TaskOptions::default(),
+        };
+        let run = Run {
+            count: 3,
+            order: None,
+            spec: Arc::new(spec),
+        };
+        let submit = Submit {
+            request: None,
+            runs: vec![run],
+            bodies: Packed::new([b"a".as_slice(); 3]),
+            params: Packed::default(),
+        };
+        let submits = asks(2, call(1, Verb::Submit(Arc::new(submit))));
+        machine.step(NOW, [durable(1), submits]);
+        assert_eq!(starts(&machine.step(NOW, [durable(2)])), [1]);
+        machine
+    }
+
+    /// Its executor reports that a task has ended.
+    fn ended(seq: i64) -> Event {
+        let Command::Call { handle, .. } = call(1, Verb::Describe) else {
+            unreachable!("a call")
+        };
+        let completion = Completion {
+            handle,
+            first: Seq(seq),
+            attempt: Attempt(1),
+            report: Report::Succeeded(None),
+            started: NOW,
+            ended: NOW,
+            slot: 1,
+            backend_pid: 1,
+            diagnostics: Default::default(),
+        };
+        Event::internal(Command::Completed(vec![completion]))
+    }
+
+    #[test]
+    fn a_slot_is_given_away_before_the_end_of_its_last_task_is_durable() {
+        let mut machine = one_runs();
+        let effects = machine.step(NOW, [ended(1)]);
+        assert!(matches!(effects[0], Effect::Append(..)), "{effects:?}");
+        assert_eq!(starts(&effects), [2]);
+        assert_eq!(starts(&machine.step(NOW, [ended(2)])), [3]);
+        assert!(starts(&machine.step(NOW, [durable(3)])).is_empty());
+    }
+
+    #[test]
+    fn a_slot_is_given_away_early_only_under_the_lease() {
+        let mut machine = one_runs();
+        machine.set_lease(false);
+        assert!(starts(&machine.step(NOW, [ended(1)])).is_empty());
+        assert_eq!(starts(&machine.step(NOW, [durable(3)])), [2]);
+    }
+
+    #[test]
+    fn a_rebuilt_core_knows_what_was_given_away_early() {
+        let mut machine = one_runs();
+        machine.step(NOW, [ended(1)]);
+        let replayed = machine.executors.replay();
+        let knows = |command: &Command| match command {
+            Command::Reported(all) => all.iter().any(|one| one.first == Seq(2)),
+            _ => false,
+        };
+        assert!(replayed.iter().any(knows), "{replayed:?}");
+    }
 }

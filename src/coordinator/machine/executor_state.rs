@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 
 #[derive(Debug, Default)]
 pub(crate) struct ExecutorState {
-    /// Slots as last reported.
-    slots: BTreeMap<Work, u32>,
+    /// Slots as last reported, and what may have begun on them.
+    slots: BTreeMap<Work, (u32, u32)>,
     /// Assignments that were released or reported, and whose end is not durable yet.
     running: FxHashMap<(Handle, Seq), Running>,
     /// What earlier owners may have been running.
@@ -60,10 +60,14 @@ impl ExecutorState {
 
     /// Commands that tell a new core everything.
     pub(super) fn replay(&self) -> Vec<Command> {
-        let slots = self.slots.iter().map(|(work, total)| Command::Slots {
-            work: work.clone(),
-            total: *total,
-        });
+        let slots = self
+            .slots
+            .iter()
+            .map(|(work, (total, window))| Command::Slots {
+                work: work.clone(),
+                total: *total,
+                window: *window,
+            });
         let mut running: Vec<Running> = self.running.values().copied().collect();
         running.sort_unstable_by_key(|one| (one.handle, one.first));
         let mut streams: Vec<(Handle, u32)> = self
@@ -95,8 +99,12 @@ impl ExecutorState {
     /// Remembers what a command reports.
     pub(super) fn observe(&mut self, command: &Command) {
         match command {
-            Command::Slots { work, total } => {
-                self.slots.insert(work.clone(), *total);
+            Command::Slots {
+                work,
+                total,
+                window,
+            } => {
+                self.slots.insert(work.clone(), (*total, *window));
             }
             Command::Reported(running) => {
                 for one in running {

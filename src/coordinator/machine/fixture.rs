@@ -34,22 +34,26 @@ pub(super) fn asks(ticket: u8, command: Command) -> Event {
     })
 }
 
-/// A caller opens a scheduler, which leaves a record.
-pub(super) fn opens(ticket: u8) -> Event {
-    let caller = Caller {
-        namespace: Namespace::default_namespace(),
-        name: "test".into(),
-    };
+/// A caller opens the scheduler of this number, which leaves a record.
+pub(super) fn opens(number: u8) -> Event {
     let verb = Verb::Open {
         settings: Arc::new(Settings::default()),
         request: None,
     };
-    let command = Command::Call {
-        caller,
-        handle: Handle::new(ShardId(0), 1, [ticket; 10]),
-        verb,
+    asks(number, call(number, verb))
+}
+
+/// A caller's command about the scheduler of this number.
+pub(super) fn call(number: u8, verb: Verb) -> Command {
+    let caller = Caller {
+        namespace: Namespace::default_namespace(),
+        name: "test".into(),
     };
-    asks(ticket, command)
+    Command::Call {
+        caller,
+        handle: Handle::new(ShardId(0), 1, [number; 10]),
+        verb,
+    }
 }
 
 /// The tickets that are answered, each with whether the call was accepted.
@@ -63,4 +67,17 @@ pub(super) fn answers(effects: &[Effect]) -> Vec<(u64, bool)> {
         _ => None,
     };
     actions.flatten().filter_map(answer).collect()
+}
+
+/// The tasks that start, in this order.
+pub(super) fn starts(effects: &[Effect]) -> Vec<i64> {
+    let actions = effects.iter().filter_map(|effect| match effect {
+        Effect::Release(release) => Some(&release.actions),
+        _ => None,
+    });
+    let start = |action: &Action| match action {
+        Action::Dispatch(assignment) => Some(assignment.first.0),
+        _ => None,
+    };
+    actions.flatten().filter_map(start).collect()
 }

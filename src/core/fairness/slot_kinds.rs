@@ -21,6 +21,8 @@ pub(crate) struct KindId(u32);
 pub(crate) struct KindSlots {
     pub work: Work,
     pub total: u32,
+    /// Tasks that may have begun on them and be unfinished by the journal.
+    pub window: u32,
     pub busy: u32,
     /// Slots of the reserve held by those who took one ahead of their turn.
     pub ahead_of_turn: u32,
@@ -54,6 +56,7 @@ impl KindSlots {
         KindSlots {
             work,
             total: 0,
+            window: 0,
             busy: 0,
             ahead_of_turn: 0,
             queue: FairQueue::default(),
@@ -130,10 +133,11 @@ impl SlotsByKind {
         self.by_work.values().map(|kind| &self[*kind])
     }
 
-    /// An executor has announced so many slots.
-    pub(crate) fn set_total(&mut self, kind: KindId, total: u32) {
+    /// Executors have announced so many slots.
+    pub(crate) fn set_total(&mut self, kind: KindId, total: u32, window: u32) {
         let slots = &mut self[kind];
         slots.total = total;
+        slots.window = window;
         slots.announced = true;
     }
 

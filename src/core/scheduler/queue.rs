@@ -154,14 +154,17 @@ impl Queue {
             .min()
     }
 
-    /// Takes up to `max` consecutive tasks of `kind`: those with the lowest numbers that may start
-    /// within `start_limit`.
-    pub(crate) fn take(&mut self, kind: KindId, start_limit: StartLimit, max: u32) -> Option<Span> {
-        let order = self
-            .open_groups(start_limit)
+    /// The span whose first task is the next one of `kind` that may start within `start_limit`: the
+    /// one with the lowest number.
+    pub(crate) fn next(&self, kind: KindId, start_limit: StartLimit) -> Option<&Span> {
+        self.open_groups(start_limit)
             .filter_map(|group| group.front(kind))
-            .min_by_key(|span| span.first)?
-            .order;
+            .min_by_key(|span| span.first)
+    }
+
+    /// Takes up to `max` consecutive tasks of `kind` from the next one on.
+    pub(crate) fn take(&mut self, kind: KindId, start_limit: StartLimit, max: u32) -> Option<Span> {
+        let order = self.next(kind, start_limit)?.order;
         self.group(order).take(kind, max)
     }
 

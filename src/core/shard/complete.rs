@@ -31,8 +31,14 @@ impl Shard {
         let left = scheduler.leave(&mut self.fair, first, used);
         let flight = left.expect("just found");
         scheduler.last_activity = now;
-        let verdict = scheduler.judge(now, &flight, &completion.report);
-        match verdict.within_deadline(now, &flight.span) {
+        let verdict = scheduler
+            .judge(now, &flight, &completion.report)
+            .within_deadline(now, &flight.span);
+        turn.out.unwritten.reported(flight.span.kind);
+        if !matches!(verdict, Verdict::End(..)) {
+            turn.out.unwritten.hold(handle);
+        }
+        match verdict {
             Verdict::End(outcome, error) => {
                 let result = match &completion.report {
                     Report::Succeeded(result) => result.clone(),

@@ -22,14 +22,15 @@ impl Shard {
     pub(crate) fn dispatch(&mut self, turn: &mut Turn) {
         for kind in self.fair.slots.kinds() {
             while let Some(grant) = self.next_grant(kind) {
-                self.start(turn, kind, grant);
+                let early = self.may_start_early(turn, kind, grant.handle, None);
+                self.start(turn, kind, grant, early);
                 // The next pick needs the fair share as it is now.
                 self.refresh();
             }
         }
     }
 
-    fn next_grant(&self, kind: KindId) -> Option<Grant> {
+    pub(crate) fn next_grant(&self, kind: KindId) -> Option<Grant> {
         let runs = |handle| {
             let scheduler = self.schedulers.get(handle);
             scheduler.is_some_and(|s| Fair::runs(&s.share, kind))
@@ -37,7 +38,9 @@ impl Shard {
         self.fair.pick(kind, runs)
     }
 
-    fn start(&mut self, turn: &mut Turn, kind: KindId, grant: Grant) {
+    /// Starts the next task of the scheduler whose turn it is, or for work without a session
+    /// several; `early`: before the batch is durable.
+    pub(crate) fn start(&mut self, turn: &mut Turn, kind: KindId, grant: Grant, early: bool) {
         let (now, handle) = (turn.now, grant.handle);
         let has_session = self.fair.slots[kind].work.has_session();
         let scheduler = self.schedulers.expect_mut(handle);
@@ -61,7 +64,11 @@ impl Shard {
             turn.out.records.attempts.push(record);
         }
         let assignment = scheduler.assignment(now, &span, attempt);
-        turn.out.actions.push(Action::Dispatch(assignment));
+        let actions = match early {
+            true => &mut turn.out.early,
+            false => &mut turn.out.actions,
+        };
+        actions.push(Action::Dispatch(assignment));
         if has_session {
             self.young.push_back((now, handle, span.first));
         }
@@ -157,7 +164,7 @@ impl Scheduler {
     /// Whether a first attempt is recorded before it starts: one that must not start twice, and one
     /// out of turn (its task waited for a time, or passes tasks in doubt), which a later owner
     /// cannot infer from the task's number.
-    fn must_record(&self, span: &Span) -> bool {
+    pub(crate) fn must_record(&self, span: &Span) -> bool {
         let options = &span.spec.options;
         match options.delivery() {
             Delivery::AtMostOnce => true,

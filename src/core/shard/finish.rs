@@ -80,6 +80,11 @@ impl Shard {
         self.quotas.ended(scheduler.share.namespace, usage);
         self.fair.slots.remove_users(span.kind, span.count);
         turn.progressed(handle);
+        // What ends without having run was not among those that the window counts.
+        match ending.started {
+            Some(_) => turn.out.unwritten.ended(handle, span.order),
+            None => turn.out.unwritten.hold(handle),
+        }
         let failed = ending.outcome.is_failure();
         let done = ending.of(span);
         let rows = turn.out.push_done(handle, done_no, done);

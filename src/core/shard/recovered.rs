@@ -22,7 +22,8 @@ pub struct RecoveredScheduler {
     pub requests: Vec<RecoveredRequest>,
 }
 
-/// How many tasks of each kind the earlier owners of a shard may have been running: their slots.
+/// How many tasks of each kind the earlier owners of a shard may have been running, or have seen
+/// end without having that on record.
 pub type InDoubtWindow = BTreeMap<Work, u32>;
 
 /// Consecutive tasks of one order and spec.

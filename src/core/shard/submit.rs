@@ -147,6 +147,7 @@ impl Shard {
                 count,
             });
         }
+        turn.out.unwritten.submitted(handle, first_seq);
         turn.out.records.submissions.push(SubmissionRecord {
             handle,
             first_seq,

@@ -4,9 +4,9 @@
 mod compare;
 mod rules;
 
-use super::world::{World, free, order, plain, sql};
+use super::world::{World, free, order, plain, slots, sql};
 use crate::core::{
-    Command, Handle, LateOrder, OnFailure, Outcome, Reject, ReleaseMode, Reply, Report, Verb,
+    Handle, LateOrder, OnFailure, Outcome, Reject, ReleaseMode, Reply, Report, Verb,
 };
 use compare::compare;
 use proptest::prelude::*;
@@ -67,10 +67,7 @@ fn apply(w: &mut World, s: Handle, model: &mut Model, step: &Step) {
             model.limit = *limit;
         }
         Step::Slots(total) => {
-            w.command(Command::Slots {
-                work: sql(),
-                total: *total,
-            });
+            w.command(slots(sql(), *total));
             model.slots = *total;
         }
         Step::Release(cancel) => {

@@ -64,11 +64,9 @@ impl World {
     /// The executor has so many slots now.
     pub(crate) fn set_slots(&mut self, total: u32) {
         self.slots = total;
-        self.command(Command::Slots { work: sql(), total });
-        self.command(Command::Slots {
-            work: Work::Noop,
-            total: 100,
-        });
+        for (work, total) in [(sql(), total), (Work::Noop, 100)] {
+            self.command(slots(work, total));
+        }
     }
 
     /// One command as a batch of its own.
@@ -85,7 +83,7 @@ impl World {
         }
         self.shard.settle(self.now, &mut out);
         let mut replies = Vec::new();
-        for action in out.actions {
+        for action in out.take_actions() {
             match action {
                 Action::Reply(_, reply) => replies.push(reply),
                 Action::Dispatch(assignment) => self.running.push(assignment),

@@ -1,7 +1,10 @@
 //! One executor in the pool: its slots, and how many of them are busy. Busy slots are those of what
 //! it was given and is not over.
 
-use crate::{core::Work, executor_protocol::Host};
+use crate::{
+    core::Work,
+    executor_protocol::{Host, Snapshot},
+};
 use std::collections::BTreeMap;
 
 #[derive(Debug)]
@@ -12,16 +15,19 @@ pub(crate) struct Member {
     /// It takes what it is sent.
     pub reachable: bool,
     pub slots: BTreeMap<Work, u32>,
+    /// How many tasks each of them counts for in the register.
+    pub begun_per_slot: u32,
     pub busy: BTreeMap<Work, u32>,
 }
 
 impl Member {
-    pub(crate) fn new(host: Host, local: bool, slots: &[(Work, u32)]) -> Self {
+    pub(crate) fn new(host: Host, local: bool, snapshot: &Snapshot) -> Self {
         Member {
             host,
             local,
             reachable: true,
-            slots: slots.iter().cloned().collect(),
+            slots: snapshot.slots.iter().cloned().collect(),
+            begun_per_slot: snapshot.begun_per_slot.max(1),
             busy: BTreeMap::new(),
         }
     }

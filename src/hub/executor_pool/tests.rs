@@ -27,7 +27,7 @@ fn hello(replica: u128, epoch: i64, session: u64, attempts: Vec<HeldAssignment>)
         snapshot: Snapshot {
             slots: vec![(WORK, 1)],
             attempts,
-            completions: Vec::new(),
+            ..Snapshot::default()
         },
     }
 }

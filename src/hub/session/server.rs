@@ -7,7 +7,9 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    executor_protocol::{Admission, Event, ExecutorId, ExecutorReport, Hello, Instruction},
+    executor_protocol::{
+        Admission, BEGUN_PER_SLOT, Event, ExecutorId, ExecutorReport, Hello, Instruction,
+    },
     hub::Hub,
 };
 use futures_util::{Stream, stream};
@@ -25,7 +27,7 @@ use tonic::{Request, Response, Status, Streaming};
 /// Instructions that may wait for an executor besides those for its slots.
 const SPARE_INSTRUCTIONS: usize = 64;
 /// Instructions for each slot: an assignment, a stop, acknowledgements.
-const INSTRUCTIONS_PER_SLOT: usize = 4;
+const INSTRUCTIONS_PER_SLOT: usize = 2 + BEGUN_PER_SLOT as usize;
 /// Slots that count for that, at most.
 const MAX_COUNTED_SLOTS: usize = 4_096;
 

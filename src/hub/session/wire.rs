@@ -117,6 +117,7 @@ fn hello(hello: Hello) -> peer::Hello {
         epoch: epoch.0,
         session,
         slots: snapshot.slots.iter().map(total).collect(),
+        begun_per_slot: snapshot.begun_per_slot,
         attempts: snapshot.attempts.iter().map(attempt).collect(),
     }
 }
@@ -136,6 +137,7 @@ fn hello_of(hello: peer::Hello) -> Result<Hello, Status> {
         name: hello.name.into(),
         snapshot: Snapshot {
             slots: slots.collect(),
+            begun_per_slot: hello.begun_per_slot,
             attempts: attempts.collect::<Result<_, _>>()?,
             completions: Vec::new(),
         },

@@ -4,8 +4,11 @@
 //! comes back as its next incarnation.
 
 use super::target_sessions::Sessions;
-use crate::core::{Epoch, InDoubtWindow, Time, Work};
-use crate::journal::{JournalError, encoding::Stamp, rows::from_row};
+use crate::{
+    core::{Epoch, InDoubtWindow, Time, Work},
+    executor_protocol::BEGUN_PER_SLOT,
+    journal::{JournalError, encoding::Stamp, rows::from_row},
+};
 use std::{sync::atomic::Ordering, time::Duration};
 use uuid::Uuid;
 
@@ -88,11 +91,11 @@ impl Sessions {
             .await
     }
 
-    /// How many tasks of each kind earlier owners may have handed out: the slots of all executors
-    /// they knew. Executors of this run and those lost within the last minute count as well, since
-    /// tasks may have been on their way to them; kinds that only a newer version knows have no task
-    /// that this one could recover. `now`: the time of the service, which does not jump with the
-    /// database's clock.
+    /// How many tasks of each kind earlier owners may have handed out and not seen end durably:
+    /// what the slots of all executors they knew count for. Executors of this run and those lost
+    /// within the last minute count as well, since tasks may have been on their way to them; kinds
+    /// that only a newer version knows have no task that this one could recover. `now`: the time of
+    /// the service, which does not jump with the database's clock.
     pub async fn window(&self, now: Time) -> Result<InDoubtWindow, JournalError> {
         let rows: Vec<(String, i64)> = self
             .reader
@@ -291,7 +294,11 @@ impl Sessions {
     }
 }
 
+/// Each slot counts for the tasks that may have begun on it.
 fn columns(capacity: &[(Work, u32)]) -> (Vec<String>, Vec<i32>) {
-    let row = |(work, slots): &(Work, u32)| (work.to_string(), *slots as i32);
+    let row = |(work, slots): &(Work, u32)| {
+        let begun = slots.saturating_mul(BEGUN_PER_SLOT);
+        (work.to_string(), begun as i32)
+    };
     capacity.iter().map(row).unzip()
 }

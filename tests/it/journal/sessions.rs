@@ -6,6 +6,7 @@ use super::{
 };
 use rallypoint::{
     core::*,
+    executor_protocol::BEGUN_PER_SLOT,
     journal::{ExecutorRow, Sessions},
 };
 use sqlx::Executor;
@@ -40,7 +41,7 @@ async fn an_executor_must_enrol_before_it_registers_a_session() {
     );
     assert_eq!(
         living.window(scene.now).await.unwrap(),
-        slots().into(),
+        window(),
         "the other executor has said nothing of slots"
     );
 }
@@ -57,7 +58,7 @@ async fn work_that_only_a_newer_version_knows_keeps_no_older_one_from_taking_ove
         .execute(&mut scene.owned.psql().await)
         .await
         .unwrap();
-    assert_eq!(newer.window(scene.now).await.unwrap(), slots().into());
+    assert_eq!(newer.window(scene.now).await.unwrap(), window());
 }
 
 #[tokio::test]
@@ -137,7 +138,7 @@ async fn an_executor_whose_row_was_deleted_while_it_stood_still_begins_afresh() 
         .unwrap();
     assert_eq!(still.incarnation(), 2);
     assert!(!owner.is_fenced(me.id, 2).await.unwrap());
-    assert_eq!(still.window(scene.now).await.unwrap(), slots.into());
+    assert_eq!(still.window(scene.now).await.unwrap(), window());
     assert!(still.register("app", 0, 99, scene.now, None).await.unwrap());
 }
 
@@ -167,6 +168,12 @@ async fn dead_and_living(scene: &Scene) -> (Sessions, Sessions) {
     let later = now + Duration::from_secs(1);
     assert!(living.register("app", 0, 100, later, None).await.unwrap());
     (dead, living)
+}
+
+/// What the slots of one executor count for.
+fn window() -> InDoubtWindow {
+    let window = |(work, slots)| (work, slots * BEGUN_PER_SLOT);
+    slots().map(window).into()
 }
 
 fn slots() -> [(Work, u32); 1] {

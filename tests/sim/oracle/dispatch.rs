@@ -8,8 +8,9 @@ use super::{
 use rallypoint::core::{Assignment, Handle, ReleaseMode, Seq, Time, TimeLimit, Work};
 
 impl Oracle {
-    /// An assignment that was decided `at`, released now.
-    pub(super) fn dispatched(&mut self, at: Time, assignment: &Assignment) {
+    /// An assignment that was decided `at`, released now. `early`: with no batch, so that all of
+    /// what it depends on is durable, and what was decided before it may not be.
+    pub(super) fn dispatched(&mut self, at: Time, early: bool, assignment: &Assignment) {
         let (handle, first) = (assignment.handle, assignment.first);
         let place = self.at(handle);
         let place = place.unwrap_or_else(|| panic!("{handle}/{} of no scheduler starts", first.0));
@@ -23,8 +24,39 @@ impl Oracle {
                 first: first.0,
                 attempt: assignment.attempt.0,
                 core,
+                early,
             });
         }
+        if early {
+            self.early.push((handle, first));
+        }
+    }
+
+    /// Everything that was decided before these started is durable.
+    pub(super) fn no_longer_early(&mut self, started: &[(Handle, Seq)]) {
+        for (handle, first) in started {
+            let at = self.at(*handle);
+            let task = at.and_then(|at| self.schedulers[at].task_mut(*first));
+            if let Some(running) = task.and_then(|task| task.running.as_mut()) {
+                running.early = false;
+            }
+        }
+    }
+
+    /// Unfinished tasks of the same order and kind with lower numbers, without those that had to
+    /// wait for a time.
+    pub(crate) fn unfinished_before(&self, assignment: &Assignment) -> Vec<Seq> {
+        let at = self.at(assignment.handle).expect("judged before");
+        let tasks = self.schedulers[at].tasks.iter().zip((1..).map(Seq));
+        let before = tasks.take_while(|(_, seq)| *seq < assignment.first);
+        let is_like = |task: &Task| {
+            task.ended.is_none()
+                && task.order == assignment.order.map(|order| order.0)
+                && task.spec.work == assignment.spec.work
+                && task.spec.options.not_before.is_none()
+        };
+        let alike = before.filter(|(task, _)| is_like(task));
+        alike.map(|(_, seq)| seq).collect()
     }
 
     /// Tasks that a scheduler may run at a time.

@@ -58,6 +58,9 @@ pub(super) struct Running {
     pub attempt: i32,
     /// The core that handed it out.
     pub core: u64,
+    /// It was handed out before its batch was durable: commands that were decided before that may
+    /// become durable later.
+    pub early: bool,
 }
 
 impl Scheduler {
@@ -195,8 +198,13 @@ impl Task {
         self.next_at.max(not_before)
     }
 
-    /// Whether `core` has handed it out and not heard of its end.
+    /// Whether `core` has handed it out and not heard of its end, whatever is decided.
     pub(crate) fn surely_runs(&self, core: u64) -> bool {
+        self.was_given_by(core) && self.running.is_some_and(|running| !running.early)
+    }
+
+    /// Whether `core` has handed it out and not heard of its end.
+    pub(crate) fn was_given_by(&self, core: u64) -> bool {
         self.running.is_some_and(|running| running.core == core)
     }
 }

@@ -35,11 +35,12 @@ impl Oracle {
         if task.ended.is_some() {
             return;
         }
-        let surely = task.surely_runs(self.core)
+        // Whoever reports it was given it before.
+        let surely = task.was_given_by(self.core)
             && task
                 .running
                 .is_some_and(|running| running.attempt == attempt && running.first == first.0);
-        let other = task.surely_runs(self.core)
+        let other = task.was_given_by(self.core)
             && task
                 .running
                 .is_some_and(|running| running.attempt != attempt);

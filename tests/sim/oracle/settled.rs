@@ -26,6 +26,8 @@ impl Oracle {
     pub(crate) fn settled(&mut self, outside: &Outside<'_>) {
         self.settled_at = outside.now;
         (self.in_doubt, self.host_lost) = (false, false);
+        let early = std::mem::take(&mut self.early);
+        self.no_longer_early(&early);
         for scheduler in &mut self.schedulers {
             let handle = scheduler.handle;
             for task in &mut scheduler.tasks {

@@ -45,6 +45,9 @@ impl World<'_> {
                 Action::Dispatch(assignment) => {
                     let state = self.journal.oracle.executors_then(batch).clone();
                     checks::dispatched(&mut self.journal, &self.executors, &state, &assignment);
+                    if let Some(window) = self.window().get(&assignment.spec.work) {
+                        checks::would_be_in_doubt(&self.journal, *window, &assignment);
+                    }
                     self.hand_out(assignment);
                 }
                 Action::Stop {

@@ -15,8 +15,7 @@ impl World<'_> {
         self.recovering = false;
         let epoch = self.journal.take_over();
         let schedulers = recover(&self.journal, self.now);
-        let all = self.fixtures.targets.iter().cloned().zip(self.slots);
-        let window = (epoch.0 > self.machine.epoch().0 + 1).then(|| InDoubtWindow::from_iter(all));
+        let window = (epoch.0 > self.machine.epoch().0 + 1).then(|| self.window());
         if window.is_some() && (self.machine.epoch().0 > 0 || self.survivors.is_none()) {
             // Another owner came between, or before: who runs what is reported anew.
             self.prefetch.bodies.drop_waiting();
@@ -43,6 +42,7 @@ impl World<'_> {
         events.push(command(Command::Slots {
             work: Work::Noop,
             total: SESSIONLESS_SLOTS,
+            window: SESSIONLESS_SLOTS,
         }));
     }
 
@@ -105,9 +105,17 @@ impl World<'_> {
     fn slots_of(&self, target: usize, total: u32) -> Event {
         let absent = self.survivors.as_ref();
         let absent = absent.map_or(0, |survivors| survivors.running.len() as u32);
+        let total = total.saturating_sub(absent);
         command(Command::Slots {
             work: self.fixtures.targets[target].clone(),
-            total: total.saturating_sub(absent),
+            total,
+            window: total * self.begun_per_slot,
         })
+    }
+
+    /// What a new owner would take to be in doubt.
+    pub(super) fn window(&self) -> InDoubtWindow {
+        let slots = self.slots.map(|slots| slots * self.begun_per_slot);
+        self.fixtures.targets.iter().cloned().zip(slots).collect()
     }
 }

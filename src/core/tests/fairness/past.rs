@@ -4,7 +4,7 @@ use super::executors::{Pool, submit_in};
 use crate::core::{
     Command, Handle, Report, Settings, SettingsField, Update, Verb, Work,
     model::limits::MAX_DEBT,
-    tests::world::{World, free, plain},
+    tests::world::{World, free, plain, slots},
 };
 use proptest::prelude::*;
 use std::{sync::Arc, time::Duration};
@@ -78,10 +78,7 @@ fn what_was_used_of_one_target_counts_for_nothing_on_another() {
     let small = Work::Sql {
         target: "small".into(),
     };
-    pool.world.command(Command::Slots {
-        work: small.clone(),
-        total: 1,
-    });
+    pool.world.command(slots(small.clone(), 1));
     let (wide, queued) = (pool.world.open(plain), pool.world.open(plain));
     pool.world.submit(wide, vec![free(); 20_000]);
     pool.run(600 * SECOND);

@@ -1,7 +1,10 @@
 //! How a [`World`] loses its core, and what comes after: another process recovers from what is
 //! remembered, or the core of this process is rebuilt.
 
-use super::{World, tasks::sql};
+use super::{
+    World,
+    tasks::{slots, sql},
+};
 use crate::core::{
     Assignment, Command, Epoch, InDoubtWindow, Output, Running, Shard, Unreported, Work,
 };
@@ -95,10 +98,10 @@ impl World {
 
     fn recover(&mut self, window: &InDoubtWindow) {
         self.shard = Shard::restore(self.limits, self.now, self.remembered.recovered(), window);
-        let mut slots = Output::default();
+        let mut out = Output::default();
         for (work, total) in [(sql(), self.slots), (Work::Noop, 100)] {
             self.shard
-                .apply(self.now, None, &Command::Slots { work, total }, &mut slots);
+                .apply(self.now, None, &slots(work, total), &mut out);
         }
     }
 }

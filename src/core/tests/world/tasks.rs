@@ -1,7 +1,7 @@
 //! Tasks, settings and errors as the tests write them down.
 
 use crate::core::{
-    LateOrder, OnFailure, Order, Packed, Request, Run, Settings, Spec, Submit, TaskError,
+    Command, LateOrder, OnFailure, Order, Packed, Request, Run, Settings, Spec, Submit, TaskError,
     TaskOptions, Work,
 };
 use std::sync::Arc;
@@ -13,6 +13,15 @@ pub(crate) const NONE: [i64; 0] = [];
 /// A task to submit.
 #[derive(Clone)]
 pub(crate) struct Task(Option<Order>, TaskOptions, Work);
+
+/// Executors have so many slots, of which none starts a task early that another one has had.
+pub(crate) fn slots(work: Work, total: u32) -> Command {
+    Command::Slots {
+        work,
+        total,
+        window: total,
+    }
+}
 
 /// A task of this order.
 pub(crate) fn order(order: i64) -> Task {

@@ -8,6 +8,7 @@ use super::{
 use rallypoint::{
     coordinator::machine::Event,
     core::{BatchNo, InDoubtWindow, Work},
+    executor_protocol::BEGUN_PER_SLOT,
 };
 
 impl Owner {
@@ -57,6 +58,6 @@ impl Owner {
 /// How much earlier owners may have handed out.
 fn window(outside: &Outside<'_>) -> InDoubtWindow {
     let hosts = outside.journal.register.executors() as u32;
-    let total = |(work, total): (&Work, &u32)| (work.clone(), hosts * total);
+    let total = |(work, total): (&Work, &u32)| (work.clone(), hosts * total * BEGUN_PER_SLOT);
     outside.slots.iter().map(total).collect()
 }

@@ -1,0 +1,69 @@
+//! Which tasks start before their batch is durable.
+//!
+//! A start that leaves no record waits for nothing but what it depends on: the task's submission,
+//! the ends of the lower orders, and the row of its scheduler. The end of the task that had the
+//! slot before is none of it, so a slot does not wait for the journal.
+//!
+//! A crash then leaves tasks that run, or have even ended, of which the journal knows nothing. The
+//! next owner takes the first tasks of each order to be in doubt, as many as the register of
+//! executors says (`Command::Slots`, `window`); so no more start early than that.
+
+use crate::core::{
+    Handle, Output, Shard, Time, Turn, Unwritten, fairness::slot_kinds::KindId,
+    scheduler::Scheduler,
+};
+
+impl Shard {
+    /// Gives free slots away while an earlier batch is on its way into the journal, as far as those
+    /// whose turn it is may start at once. The others are chosen when the next batch is closed, and
+    /// so is work without a session, of which a batch takes more in one go.
+    pub fn start_meanwhile(&mut self, now: Time, in_flight: &Unwritten, out: &mut Output) {
+        let turn = &mut Turn::new(now, out);
+        for kind in self.fair.slots.kinds() {
+            while let Some(grant) = self.next_grant(kind)
+                && self.may_start_early(turn, kind, grant.handle, Some(in_flight))
+            {
+                self.start(turn, kind, grant, true);
+                self.refresh();
+            }
+        }
+    }
+
+    /// Whether the next task of a scheduler may start before the batch that is open is durable, and
+    /// the one in flight.
+    pub(crate) fn may_start_early(
+        &self,
+        turn: &Turn,
+        kind: KindId,
+        handle: Handle,
+        in_flight: Option<&Unwritten>,
+    ) -> bool {
+        let slots = &self.fair.slots[kind];
+        let scheduler = self.schedulers.expect(handle);
+        if !slots.work.has_session() || scheduler.is_overdue(turn.now) {
+            return false;
+        }
+        let batches = || [&turn.out.unwritten].into_iter().chain(in_flight);
+        let reported: u32 = batches().map(|batch| batch.reports(kind)).sum();
+        // Whatever may have begun and is unfinished by the journal holds a slot, or has ended and
+        // its end is not durable.
+        let has_room = slots.busy + reported < slots.window;
+        has_room && scheduler.next_depends_on_none(kind, batches())
+    }
+}
+
+impl Scheduler {
+    /// Whether the start of its next task of a kind leaves no record, and depends on nothing that
+    /// these batches bring.
+    fn next_depends_on_none<'a>(
+        &self,
+        kind: KindId,
+        mut batches: impl Iterator<Item = &'a Unwritten>,
+    ) -> bool {
+        let Some(span) = self.queue.next(kind, self.start_limit()) else {
+            return false;
+        };
+        let recorded = self.histories.contains_key(&span.first) || self.must_record(span);
+        !recorded && !batches.any(|batch| batch.concerns(self.handle(), span.first, span.order))
+    }
+}
