@@ -77,7 +77,7 @@ impl Scheduler {
             streams: 0,
             last_activity: now,
             uncovered: 0,
-            quiesced: checkpoint.resting,
+            quiesced: checkpoint.quiesced,
             listed_idle: None,
             wake: Time::NEVER,
             woken_at: Time(0),
@@ -221,7 +221,7 @@ impl Scheduler {
                 .ranges
                 .first_day()
                 .map_or(now.day(), |day| day.min(now.day())),
-            resting: self.quiesced,
+            quiesced: self.quiesced,
         }
     }
 

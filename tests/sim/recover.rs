@@ -1,5 +1,5 @@
 //! Reads the model journal as the real one is read: checkpoints and what came later
-//! (`src/journal/recover.rs`).
+//! (`src/journal/read/recovery.rs`).
 
 use crate::{
     journal::Journal,
@@ -46,7 +46,7 @@ impl Tables {
     /// Later than the checkpoint, or unfinished in it.
     fn is_open(&self, seq: Seq) -> bool {
         let checkpoint = &self.image.checkpoint;
-        if checkpoint.resting {
+        if checkpoint.quiesced {
             return false;
         }
         seq > checkpoint.highest_seq
@@ -75,7 +75,7 @@ impl Tables {
     fn outcomes(&self) -> Vec<RecoveredOutcome> {
         let after = self.image.checkpoint.done_no;
         let mut outcomes = Vec::new();
-        if self.image.checkpoint.resting {
+        if self.image.checkpoint.quiesced {
             return outcomes;
         }
         let from = self

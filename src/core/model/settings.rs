@@ -195,7 +195,7 @@ pub struct Checkpoint {
     pub first_day: Day,
     /// Nothing is unfinished, and no row came later: recovery need not look. A task that comes then
     /// brings a checkpoint.
-    pub resting: bool,
+    pub quiesced: bool,
 }
 
 impl Checkpoint {
@@ -205,7 +205,7 @@ impl Checkpoint {
         done_no: DoneNo(0),
         unfinished: Vec::new(),
         first_day: Day(0),
-        resting: false,
+        quiesced: false,
     };
 
     /// Whether it is [`Checkpoint::NONE`].

@@ -1,9 +1,9 @@
 //! Total deadlines of a scheduler's unfinished tasks, by time: one entry for the tasks of a call
 //! that were submitted with one, and more when tasks between them have ended.
 //!
-//! An entry is taken out when its deadline passes, also while its tasks run. Those whose orders a
-//! bulk cancellation holds back are postponed until it is over: they are cancelled by then, or
-//! their failure comes after it, however long it takes.
+//! An entry is taken out when its deadline passes, also while its tasks run. Those whose orders an
+//! incremental cancellation holds back are postponed until it is over: they are cancelled by then,
+//! or their failure comes after it, however long it takes.
 
 use super::queue::{span::Span, steps::step};
 use crate::core::{Order, Seq, Time};

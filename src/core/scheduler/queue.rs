@@ -7,8 +7,8 @@
 //! `spans`.
 //!
 //! A group exists while it has unfinished tasks, whether they wait here or run; so the lowest key
-//! of `ordered` is the current order, unless a bulk cancellation covers it: a function of the
-//! unfinished set and the rows alone. What is asked for every task costs the same however much
+//! of `ordered` is the current order, unless an incremental cancellation covers it: a function of
+//! the unfinished set and the rows alone. What is asked for every task costs the same however much
 //! waits: counts are maintained, never computed by walking.
 
 pub(crate) mod cancellation;

@@ -159,13 +159,13 @@ fn a_scheduler_that_is_not_in_use_is_quiesced_and_recovery_reads_its_row_alone()
     w.succeed(s, [1, 2]);
     w.advance(Limits::DEFAULT.quiesce_after);
     assert!(
-        w.remembered.image(s).checkpoint.resting && !w.remembered.image(busy).checkpoint.resting
+        w.remembered.image(s).checkpoint.quiesced && !w.remembered.image(busy).checkpoint.quiesced
     );
     assert_eq!(read_again(&w), 0);
     w.crash();
     assert_eq!(w.submit(s, [free()]), 3);
     assert!(
-        !w.remembered.image(s).checkpoint.resting,
+        !w.remembered.image(s).checkpoint.quiesced,
         "the first task is seen again"
     );
     w.submit(s, [free()]);
@@ -179,16 +179,16 @@ fn schedulers_are_quiesced_a_slice_at_a_time() {
     let most = Limits::DEFAULT.checkpoint_ranges / 100;
     let schedulers: Vec<Handle> = (0..most + most / 2).map(|_| w.open(plain)).collect();
     w.now = w.now + Limits::DEFAULT.quiesce_after;
-    let resting = |w: &World| {
+    let quiesced = |w: &World| {
         schedulers
             .iter()
-            .filter(|s| w.remembered.image(**s).checkpoint.resting)
+            .filter(|s| w.remembered.image(**s).checkpoint.quiesced)
             .count()
     };
     let mut seen = Vec::new();
     while w.shard.next_due() <= w.now {
         w.commands([]);
-        seen.push(resting(&w));
+        seen.push(quiesced(&w));
     }
     assert_eq!(seen, [most, schedulers.len()]);
 }

@@ -116,7 +116,7 @@ impl Schedulers {
             self.unfinished
                 .0
                 .push(multirange(&image.checkpoint.unfinished));
-            self.resting.push(image.checkpoint.resting);
+            self.resting.push(image.checkpoint.quiesced);
         }
         Ok(())
     }

@@ -280,7 +280,7 @@ impl SchedulerRow {
                 done_no: DoneNo(self.done_no),
                 unfinished: unfinished.collect(),
                 first_day: self.first_day.0,
-                resting: self.resting,
+                quiesced: self.resting,
             },
         })
     }

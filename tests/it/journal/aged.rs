@@ -63,7 +63,7 @@ pub(super) fn checkpoint(
         done_no: DoneNo(done_no),
         unfinished,
         first_day: Day(0),
-        resting: false,
+        quiesced: false,
     };
     Records {
         schedulers: BTreeMap::from([(handle, image)]),

@@ -167,7 +167,7 @@ async fn an_image_without_a_checkpoint_leaves_the_last_one_in_force() {
 async fn recovery_looks_for_nothing_of_a_scheduler_whose_checkpoint_says_that_it_rests() {
     let mut owned = Owned::new().await;
     let mut checked = forty_tasks(&mut owned, handle()).await;
-    checked.checkpoint.resting = true;
+    checked.checkpoint.quiesced = true;
     owned.write_images([checked]).await;
     let recovered = recover(&owned.journal, ENOUGH, owned.now)
         .await
@@ -198,7 +198,7 @@ async fn forty_tasks(owned: &mut Owned, handle: Handle) -> SchedulerImage {
         done_no: DoneNo(17),
         unfinished: vec![(Seq(15), Seq(15)), (Seq(19), Seq(30))],
         first_day: now.day(),
-        resting: false,
+        quiesced: false,
     };
     checked
 }

@@ -1,4 +1,4 @@
-//! A bulk cancellation under way: which waiting tasks it covers, and how far it has come.
+//! An incremental cancellation under way: which waiting tasks it covers, and how far it has come.
 //!
 //! While it lasts no order above it starts tasks, and when it began none of them was running: so
 //! what it covers only waits, in front of what was submitted later. Such tasks end whatever happens
@@ -87,7 +87,7 @@ impl Cancellation {
 }
 
 impl Queue {
-    /// Whether a bulk cancellation is under way that lets no task of this order start.
+    /// Whether an incremental cancellation is under way that lets no task of this order start.
     pub(crate) fn holds_back(&self, order: Option<Order>) -> bool {
         let cancellation = self.cancellation.as_ref();
         cancellation.is_some_and(|cancellation| cancellation.covers_order(order))

@@ -133,7 +133,7 @@ impl Remembered {
         let recovered = |one: &One| {
             let image = one.image.clone()?;
             let after = image.checkpoint.done_no;
-            if image.checkpoint.resting {
+            if image.checkpoint.quiesced {
                 let (runs, outcomes, attempts) = Default::default();
                 return Some(RecoveredScheduler {
                     image,
