@@ -6,7 +6,7 @@ mod imports;
 mod source;
 
 use imports::Imports;
-use source::{Source, room, sources, words};
+use source::{Source, room, sources, texts, words};
 
 /// The rooms of `src` and the rooms each may name. A new room gets a line here.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -66,12 +66,11 @@ const JOINTS: &[&str] = &[
     "src/server/shutdown.rs",
     "src/server/status_source.rs",
 ];
-/// Words that were coined here once where the field has a word of its own.
+/// Words that were coined here once where the field has a word of its own; their plurals count.
 const COINED: &[&str] = &[
     "desk",
     "told",
     "wish",
-    "wishes",
     "vigil",
     "stretch",
     "probes",
@@ -90,7 +89,6 @@ const COINED: &[&str] = &[
     "rig",
     "duel",
     "standing",
-    "standings",
     "roll",
     "forsake",
     "bury",
@@ -100,7 +98,6 @@ const COINED: &[&str] = &[
     "housekeeping",
     "upkeep",
     "suspect",
-    "suspects",
     "patience",
     "nap",
     "lately",
@@ -173,14 +170,53 @@ fn nobody_needs_a_private_language() {
     // A longer identifier is a sentence: the promise of a test.
     let coined = |name: &String| {
         let words = words(name);
-        words.len() <= 3 && words.iter().any(|word| COINED.contains(&word.as_str()))
+        words.len() <= 3 && words.iter().any(|word| is_coined(word))
     };
-    let mut faults = Vec::new();
-    for file in everything() {
-        let names = file.identifiers().into_iter().filter(coined);
-        faults.extend(names.map(|name| format!("{}: {name}", file.name)));
-    }
+    let sources = everything().into_iter();
+    let patches = texts("tests", "patch").into_iter();
+    let named = sources.map(|file| (file.identifiers(), file.name));
+    let named = named.chain(patches.map(|file| (file.words_of_patch(), file.name)));
+    let named = named.chain(pages().map(|file| (file.names_in_page(), file.name)));
+    let faults = named.flat_map(|(names, file)| {
+        let names = names.into_iter().filter(coined);
+        names.map(move |name| format!("{file}: {name}"))
+    });
+    none(faults.collect(), "use the standard term of the field");
+}
+
+#[test]
+fn files_have_no_private_names() {
+    let coined = |file: &Source| {
+        let mut words = file.name.split(|c: char| !c.is_alphanumeric());
+        words.any(is_coined)
+    };
+    let patches = texts("tests", "patch").into_iter();
+    let files = everything().into_iter().chain(patches).chain(pages());
+    let faults = files.filter(coined).map(|file| file.name).collect();
     none(faults, "use the standard term of the field");
+}
+
+/// Of a word or its plural.
+fn is_coined(word: &str) -> bool {
+    let singular = |ending| word.strip_suffix(ending).unwrap_or(word);
+    [word, singular("s"), singular("es")]
+        .iter()
+        .any(|word| COINED.contains(word))
+}
+
+/// The pages for people.
+fn pages() -> impl Iterator<Item = Source> {
+    let folders = [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "docs",
+        "tests",
+        "benches",
+        "clients",
+        "deploy",
+    ];
+    folders.into_iter().flat_map(|folder| texts(folder, "md"))
 }
 
 #[test]

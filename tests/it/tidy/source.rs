@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A source file: its path from the top of the repository, and its text.
+/// A file of text: its path from the top of the repository, and what it holds.
 pub(crate) struct Source {
     pub name: String,
     pub text: String,
@@ -57,6 +57,19 @@ impl Source {
         found
     }
 
+    /// Words of the code that a patch adds or changes.
+    pub(crate) fn words_of_patch(&self) -> BTreeSet<String> {
+        let lines = self.text.lines().filter(|line| line.starts_with('+'));
+        lines.flat_map(names).collect()
+    }
+
+    /// Names of the code in a page of Markdown, which writes them in `backticks`.
+    pub(crate) fn names_in_page(&self) -> BTreeSet<String> {
+        let lines = self.text.lines().filter(|line| !line.starts_with("```"));
+        let text = lines.collect::<Vec<_>>().join(" ");
+        text.split('`').skip(1).step_by(2).flat_map(names).collect()
+    }
+
     /// Functions and their lengths, by the indentation that rustfmt keeps.
     pub(crate) fn functions(&self) -> Vec<(String, usize)> {
         let lines: Vec<&str> = self.text.lines().collect();
@@ -83,6 +96,12 @@ impl Source {
             .map(|start| (lines[start].trim().to_owned(), length(start)))
             .collect()
     }
+}
+
+/// Names in a text that is not Rust, or not all of it.
+fn names(text: &str) -> impl Iterator<Item = String> {
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.filter(|word| !word.is_empty()).map(str::to_owned)
 }
 
 fn identifiers(tokens: TokenStream, found: &mut BTreeSet<String>) {
@@ -151,9 +170,14 @@ pub(crate) fn room(name: &str) -> &str {
 
 /// The Rust files at or below a path; none when it does not exist.
 pub(crate) fn sources(path: &str) -> Vec<Source> {
+    texts(path, "rs")
+}
+
+/// The files with this extension at or below a path.
+pub(crate) fn texts(path: &str, extension: &str) -> Vec<Source> {
     let top = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    walk(&top.join(path), &mut files);
+    walk(&top.join(path), extension, &mut files);
     files.sort();
     let source = |path: PathBuf| Source {
         name: path
@@ -166,12 +190,12 @@ pub(crate) fn sources(path: &str) -> Vec<Source> {
     files.into_iter().map(source).collect()
 }
 
-fn walk(path: &Path, files: &mut Vec<PathBuf>) {
+fn walk(path: &Path, extension: &str, files: &mut Vec<PathBuf>) {
     if path.is_dir() {
         for entry in fs::read_dir(path).expect("a readable folder") {
-            walk(&entry.expect("a readable entry").path(), files);
+            walk(&entry.expect("a readable entry").path(), extension, files);
         }
-    } else if path.extension().is_some_and(|extension| extension == "rs") {
+    } else if path.extension().is_some_and(|its| its == extension) {
         files.push(path.to_owned());
     }
 }
