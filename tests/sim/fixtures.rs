@@ -1,4 +1,4 @@
-//! What tasks and reports are made of, made once: most of a life is spent in the core, not in
+//! What tasks and reports are made of, made once: most of a scenario is spent in the core, not in
 //! allocations.
 
 use crate::rng::Rng;

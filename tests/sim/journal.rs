@@ -1,4 +1,4 @@
-//! The model journal: the gate of the real one, in memory.
+//! The model journal: the epoch check of the real one, in memory.
 //!
 //! A batch is written as a whole or not at all, only under the present epoch, only behind its
 //! predecessor, only once.

@@ -1,10 +1,10 @@
-//! Lives of a coordinator, full of crashes, in virtual time: the real loop and core, a model
+//! Simulations of a coordinator, full of crashes, in virtual time: the real loop and core, a model
 //! journal that loses acknowledgements and refuses batches, model executors that die, model callers
 //! that try again.
 //!
 //! Every schedule follows from its seed. `SCHEDULES=n SEED=s cargo test --release --test sim --
 //! --nocapture simulate` runs the seeds s, s + 1, …; `SCHEDULES=1 SEED=s` replays one. What breaks
-//! a rule is shrunk: `STEPS=n WITHOUT=m` besides replays the shortest life that still does.
+//! a rule is shrunk: `STEPS=n WITHOUT=m` besides replays the shortest scenario that still does.
 
 mod callers;
 mod checks;
@@ -34,20 +34,20 @@ use std::{
 };
 use world::Summary;
 
-/// A life is many small allocations.
+/// A scenario is many small allocations.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const THREADS: u64 = 2;
-/// One of so many seeds lives a life of several replicas, the others one of a single one.
+/// One of so many seeds makes a scenario of several replicas, the others one of a single one.
 static REPLICAS_EVERY: LazyLock<u64> = LazyLock::new(|| from_environment("REPLICAS_EVERY", 4));
-/// Lives before which a contention of schedulers is judged.
+/// Scenarios before which a contention of schedulers is judged.
 const EACH_CONTENTION: u64 = 32;
 /// Seeds printed in full when rules are broken.
 const REPORTED: usize = 10;
 
 /// Runs the seeds `seed .. seed + schedules`; returns the violations by seed, and the seconds that
-/// were lived in all.
+/// were simulated in all.
 fn simulate(schedules: u64, seed: u64) -> (Vec<(u64, String)>, u64) {
     let (next, seconds) = (AtomicU64::new(0), AtomicU64::new(0));
     let work = || {
@@ -58,8 +58,8 @@ fn simulate(schedules: u64, seed: u64) -> (Vec<(u64, String)>, u64) {
                 return violations;
             }
             let seed = seed.wrapping_add(at);
-            match lived(life(seed), &fixtures) {
-                Ok(lived) => drop(seconds.fetch_add(lived.time.as_secs(), Ordering::Relaxed)),
+            match simulated(scenario(seed), &fixtures) {
+                Ok(summary) => drop(seconds.fetch_add(summary.time.as_secs(), Ordering::Relaxed)),
                 Err(violation) => violations.push((seed, violation)),
             }
         }
@@ -76,23 +76,23 @@ fn simulate(schedules: u64, seed: u64) -> (Vec<(u64, String)>, u64) {
     (violations, seconds.into_inner())
 }
 
-/// What happens in a life, or what it breaks.
-fn lived(life: Scenario, fixtures: &fixtures::Fixtures) -> Result<Summary, String> {
-    let world = match life.seed % *REPLICAS_EVERY {
-        0 => replicas::live,
-        _ => world::live,
+/// What happens in a scenario, or what it breaks.
+fn simulated(scenario: Scenario, fixtures: &fixtures::Fixtures) -> Result<Summary, String> {
+    let world = match scenario.seed % *REPLICAS_EVERY {
+        0 => replicas::simulate,
+        _ => world::simulate,
     };
-    let live = || {
-        if life.seed.is_multiple_of(EACH_CONTENTION) {
-            contention::shares_follow_weights(life.seed, fixtures);
+    let run = || {
+        if scenario.seed.is_multiple_of(EACH_CONTENTION) {
+            contention::shares_follow_weights(scenario.seed, fixtures);
         }
-        world(life, fixtures)
+        world(scenario, fixtures)
     };
-    catch_unwind(AssertUnwindSafe(live)).map_err(|panic| message(panic.as_ref()))
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| message(panic.as_ref()))
 }
 
-/// A whole life, or the part of it that is asked for.
-fn life(seed: u64) -> Scenario {
+/// A whole scenario, or the part of it that is asked for.
+fn scenario(seed: u64) -> Scenario {
     let (steps, without) = (
         from_environment("STEPS", scenario::STEPS),
         from_environment("WITHOUT", 0),
@@ -140,7 +140,7 @@ fn simulate_crashes_and_keep_every_promise() {
     let fixtures = fixtures::Fixtures::new();
     for (seed, violation) in violations.iter().take(REPORTED) {
         let Scenario { steps, without, .. } =
-            life(*seed).shrunk(|life| lived(life, &fixtures).is_err());
+            scenario(*seed).shrunk(|scenario| simulated(scenario, &fixtures).is_err());
         println!("  SEED={seed} (STEPS={steps} WITHOUT={without}): {violation}");
     }
     assert!(
@@ -151,12 +151,12 @@ fn simulate_crashes_and_keep_every_promise() {
 }
 
 #[test]
-fn a_seed_always_lives_the_same_life() {
+fn a_seed_always_leads_to_the_same_end() {
     let fixtures = fixtures::Fixtures::new();
     for seed in 0..20 {
-        for live in [world::live, replicas::live] {
+        for run in [world::simulate, replicas::simulate] {
             let scenario = Scenario::of(seed);
-            assert_eq!(live(scenario, &fixtures), live(scenario, &fixtures));
+            assert_eq!(run(scenario, &fixtures), run(scenario, &fixtures));
         }
     }
 }

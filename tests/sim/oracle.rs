@@ -319,8 +319,8 @@ impl Oracle {
         self.uncaused_done(handle, done, at);
     }
 
-    /// An outcome that follows from no command of its batch: a deadline, a bulk cancellation, a
-    /// host that was lost.
+    /// An outcome that follows from no command of its batch: a deadline, an incremental
+    /// cancellation, a host that was lost.
     fn uncaused_done(&mut self, handle: Handle, done: &Done, now: Time) {
         let at = self
             .at(handle)

@@ -1,5 +1,5 @@
-//! Bodies in a life: the real budget and read-ahead, read from the model journal, in part and in
-//! any sequence.
+//! Bodies in a scenario: the real budget and read-ahead, read from the model journal, in part and
+//! in any sequence.
 
 use crate::{journal::Journal, rng::Rng};
 use rallypoint::{

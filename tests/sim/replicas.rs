@@ -1,5 +1,5 @@
-//! One life of several replicas: the shipped loop, hub, session and outbox of each process, a model
-//! network between them, one model journal, and what befalls them: deaths, sleep, takeovers,
+//! One scenario of several replicas: the shipped loop, hub, session and outbox of each process, a
+//! model network between them, one model journal, and what befalls them: deaths, sleep, takeovers,
 //! handovers, refused batches, broken and stalled connections, bodies that are still on their way.
 //!
 //! What begins on the targets is judged in `targets`, what becomes durable in the tables of the
@@ -54,10 +54,10 @@ struct World<'a> {
     orphans: Vec<i32>,
 }
 
-/// Lives the life of a seed. Panics when a rule is broken.
-pub(crate) fn live(life: Scenario, fixtures: &Fixtures) -> Summary {
-    let mut world = World::new(life, fixtures);
-    for _ in 0..life.steps * STEPS_EACH {
+/// Simulates a scenario. Panics when a rule is broken.
+pub(crate) fn simulate(scenario: Scenario, fixtures: &Fixtures) -> Summary {
+    let mut world = World::new(scenario, fixtures);
+    for _ in 0..scenario.steps * STEPS_EACH {
         let at = world.outside.rng.place(PROCESSES);
         if world.outside.rng.percent(8) {
             world.befall(at);
@@ -76,8 +76,8 @@ pub(crate) fn live(life: Scenario, fixtures: &Fixtures) -> Summary {
 }
 
 impl<'a> World<'a> {
-    fn new(life: Scenario, fixtures: &'a Fixtures) -> Self {
-        let mut rng = Rng::new(life.seed);
+    fn new(scenario: Scenario, fixtures: &'a Fixtures) -> Self {
+        let mut rng = Rng::new(scenario.seed);
         let begun = Time(20_000 * DAY_US + rng.below(20_000_000) as i64);
         let slots = 1 + rng.below(2) as u32;
         let outside = Outside {
@@ -96,7 +96,7 @@ impl<'a> World<'a> {
             living: Default::default(),
             owner: None,
             faults: true,
-            life,
+            scenario,
             rng,
         };
         let mut world = World {
@@ -177,16 +177,18 @@ impl<'a> World<'a> {
         let outside = &mut self.outside;
         match outside.rng.below(24) {
             0..=9 => self.call(),
-            10..=11 if outside.life.has(Fault::Owners) && outside.rng.percent(40) => {
+            10..=11 if outside.scenario.has(Fault::Owners) && outside.rng.percent(40) => {
                 self.take_over(at);
             }
-            12 if outside.life.has(Fault::Owners) && outside.rng.percent(40) => self.hand_over(at),
-            13 if outside.life.has(Fault::Crashes) && outside.rng.percent(30) => self.die(at),
-            14..=15 if outside.life.has(Fault::Zombies) => {
+            12 if outside.scenario.has(Fault::Owners) && outside.rng.percent(40) => {
+                self.hand_over(at)
+            }
+            13 if outside.scenario.has(Fault::Crashes) && outside.rng.percent(30) => self.die(at),
+            14..=15 if outside.scenario.has(Fault::Zombies) => {
                 self.processes[at].asleep = outside.rng.percent(50);
             }
             16..=19 => self.processes[at].asleep = false,
-            20..=22 if outside.life.has(Fault::Targets) => self.break_a_connection(),
+            20..=22 if outside.scenario.has(Fault::Targets) => self.break_a_connection(),
             _ => {}
         }
     }
@@ -316,10 +318,10 @@ impl<'a> World<'a> {
 
     fn find_an_owner(&mut self, round: usize) {
         let owner = self.outside.owner;
-        let lives = |process: &Process| {
+        let is_up = |process: &Process| {
             Some(process.owner.run) == owner && !matches!(process.owner.keeper, Keeper::Standby)
         };
-        if !self.processes.iter().any(lives) {
+        if !self.processes.iter().any(is_up) {
             self.take_over(round % PROCESSES);
         }
     }

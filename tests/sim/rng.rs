@@ -1,4 +1,4 @@
-//! The only source of chance: a seed determines a whole life.
+//! The only source of chance: a seed determines a whole scenario.
 
 use std::time::Duration;
 

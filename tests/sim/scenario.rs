@@ -1,11 +1,11 @@
-//! Which life is lived: its seed, its length, and what may go wrong in it; and the shortest one
+//! What is simulated: a seed, a length, and what may go wrong; and the shortest one
 //! that still breaks a rule.
 
-/// What goes wrong, beside what callers do. A life can be lived again without some of it.
+/// What goes wrong, beside what callers do. A scenario can be repeated without some of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     /// Batches of unknown outcome.
-    Fates = 1,
+    UnknownOutcomes = 1,
     /// Other owners.
     Owners = 2,
     Crashes = 4,
@@ -16,7 +16,7 @@ pub(crate) enum Fault {
 }
 
 const FAULTS: [Fault; 5] = [
-    Fault::Fates,
+    Fault::UnknownOutcomes,
     Fault::Owners,
     Fault::Crashes,
     Fault::Targets,
@@ -25,7 +25,7 @@ const FAULTS: [Fault; 5] = [
 /// Each is one to three happenings.
 pub(crate) const STEPS: u64 = 160;
 
-/// What a life follows from.
+/// What a scenario follows from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scenario {
     pub seed: u64,
@@ -48,43 +48,43 @@ impl Scenario {
         self.without & fault as u64 == 0
     }
 
-    /// The shortest life, with the fewest faults, that still breaks a rule.
+    /// The shortest scenario, with the fewest faults, that still breaks a rule.
     pub(crate) fn shrunk(self, breaks: impl Fn(Scenario) -> bool) -> Scenario {
-        let mut life = self.shortened(&breaks);
+        let mut scenario = self.shortened(&breaks);
         for fault in FAULTS {
             let without = Scenario {
-                without: life.without | fault as u64,
-                ..life
+                without: scenario.without | fault as u64,
+                ..scenario
             };
             if breaks(without) {
-                life = without;
+                scenario = without;
             }
         }
-        life.shortened(&breaks)
+        scenario.shortened(&breaks)
     }
 
     fn shortened(self, breaks: &impl Fn(Scenario) -> bool) -> Scenario {
-        let (mut life, mut cut) = (self, self.steps / 2);
+        let (mut scenario, mut cut) = (self, self.steps / 2);
         while cut > 0 {
             let shorter = Scenario {
-                steps: life.steps - cut,
-                ..life
+                steps: scenario.steps - cut,
+                ..scenario
             };
             match breaks(shorter) {
                 true => {
-                    life = shorter;
-                    cut = cut.min(life.steps / 2);
+                    scenario = shorter;
+                    cut = cut.min(scenario.steps / 2);
                 }
                 false => cut /= 2,
             }
         }
-        life
+        scenario
     }
 }
 
 #[test]
-fn a_life_shrinks_to_what_breaks_the_rule() {
-    let breaks = |life: Scenario| life.steps >= 37 && life.has(Fault::Crashes);
+fn a_scenario_shrinks_to_what_breaks_the_rule() {
+    let breaks = |scenario: Scenario| scenario.steps >= 37 && scenario.has(Fault::Crashes);
     let wanted = Scenario {
         seed: 3,
         steps: 37,

@@ -1,4 +1,4 @@
-//! One life: the loop, the model journal, the executors and the callers, and what goes wrong
+//! One scenario: the loop, the model journal, the executors and the callers, and what goes wrong
 //! between them.
 
 mod limits;
@@ -59,10 +59,10 @@ struct World<'a> {
     /// How many tasks each of them counts for in the register.
     begun_per_slot: u32,
     faults: bool,
-    life: Scenario,
+    scenario: Scenario,
 }
 
-/// What happened in a life, in short.
+/// What happened in a scenario, in short.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Summary {
     pub batches: i64,
@@ -71,11 +71,11 @@ pub(crate) struct Summary {
     pub time: Duration,
 }
 
-/// Lives the life of a seed. Panics when a rule is broken.
-pub(crate) fn live(life: Scenario, fixtures: &Fixtures) -> Summary {
-    let mut world = World::new(life, fixtures);
+/// Simulates a scenario. Panics when a rule is broken.
+pub(crate) fn simulate(scenario: Scenario, fixtures: &Fixtures) -> Summary {
+    let mut world = World::new(scenario, fixtures);
     let begun = world.now;
-    for _ in 0..life.steps {
+    for _ in 0..scenario.steps {
         world.step();
     }
     world.end();
@@ -94,11 +94,11 @@ pub(crate) fn live(life: Scenario, fixtures: &Fixtures) -> Summary {
 }
 
 impl<'a> World<'a> {
-    fn new(life: Scenario, fixtures: &'a Fixtures) -> Self {
-        let mut rng = Rng::new(life.seed);
+    fn new(scenario: Scenario, fixtures: &'a Fixtures) -> Self {
+        let mut rng = Rng::new(scenario.seed);
         let limits = limits::limits(&mut rng);
         let (machine, _) = Machine::new(ShardId(0), limits);
-        // Some lives begin shortly before midnight.
+        // Some scenarios begin shortly before midnight.
         let now = Time(20_000 * DAY_US - rng.below(20_000_000) as i64);
         World {
             now,
@@ -118,7 +118,7 @@ impl<'a> World<'a> {
             slots: [2 + rng.below(6) as u32, 1 + rng.below(3) as u32],
             begun_per_slot: 1 + rng.below(4) as u32,
             faults: true,
-            life,
+            scenario,
             rng,
         }
     }
@@ -251,12 +251,12 @@ impl<'a> World<'a> {
             message: "no answer".into(),
         };
         match self.rng.below(100) {
-            0..=7 if self.may(Fault::Fates) => {
+            0..=7 if self.may(Fault::UnknownOutcomes) => {
                 self.journal.append(batch);
                 unknown()
             }
-            8..=12 if self.may(Fault::Fates) => unknown(),
-            13..=16 if self.may(Fault::Fates) => {
+            8..=12 if self.may(Fault::UnknownOutcomes) => unknown(),
+            13..=16 if self.may(Fault::UnknownOutcomes) => {
                 self.in_limbo = Some(batch.clone());
                 unknown()
             }
@@ -278,9 +278,9 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Whether a fault may happen in this life.
+    /// Whether a fault may happen in this scenario.
     fn may(&self, fault: Fault) -> bool {
-        self.faults && self.life.has(fault)
+        self.faults && self.scenario.has(fault)
     }
 
     /// Some checkpoints are written anew, so that old rows could go.

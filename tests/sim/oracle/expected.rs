@@ -190,8 +190,12 @@ pub(super) fn same_image(wanted: &SchedulerImage, image: &SchedulerImage) {
     assert_eq!(wanted.request, image.request, "{handle}: its request");
     assert_eq!(wanted.namespace, image.namespace, "{handle}: its namespace");
     assert_eq!(wanted.halt, image.halt, "{handle}: its halt");
-    let life = |image: &SchedulerImage| (image.state, image.release_mode, image.paused);
-    assert_eq!(life(wanted), life(image), "{handle}: state, release, pause");
+    let lifecycle = |image: &SchedulerImage| (image.state, image.release_mode, image.paused);
+    assert_eq!(
+        lifecycle(wanted),
+        lifecycle(image),
+        "{handle}: state, release, pause"
+    );
 }
 
 impl std::fmt::Display for Expected {

@@ -73,8 +73,8 @@ impl Oracle {
         phases
     }
 
-    /// Whether a pause, a halt or a bulk cancellation keeps tasks of an order from starting;
-    /// `None`: that depends on how far the cancellation has come.
+    /// Whether a pause, a halt or an incremental cancellation keeps tasks of an order from
+    /// starting; `None`: that depends on how far the cancellation has come.
     fn is_held_back(&self, scheduler: &Scheduler, order: Option<i64>) -> Option<bool> {
         if scheduler.paused || scheduler.is_halted(order) {
             return Some(true);

@@ -45,7 +45,7 @@ pub(super) struct Task {
     pub next_at: Time,
     /// A caller has asked to stop its attempt.
     pub stopping: bool,
-    /// It waited when a bulk cancellation began that covers it: it never starts.
+    /// It waited when an incremental cancellation began that covers it: it never starts.
     pub doomed: bool,
     pub running: Option<Running>,
 }
@@ -163,7 +163,7 @@ impl Scheduler {
         self.cancelling = Some((above, self.highest()));
     }
 
-    /// Whether a bulk cancellation may end this task.
+    /// Whether an incremental cancellation may end this task.
     pub(crate) fn may_be_cancelled(&self, seq: Seq) -> bool {
         let Some(task) = self.task(seq) else {
             return false;

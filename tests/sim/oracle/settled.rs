@@ -1,4 +1,4 @@
-//! What must have happened once nothing is under way and nothing is due: deadlines and bulk
+//! What must have happened once nothing is under way and nothing is due: deadlines and incremental
 //! cancellations are carried out, idle schedulers are released, and no slot is free while something
 //! may run.
 

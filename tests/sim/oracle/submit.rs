@@ -183,7 +183,7 @@ impl Oracle {
         if tasks + count > self.limits.queued_tasks {
             return Some(Limit::QueuedTasks);
         }
-        // Bodies in a life are shorter than the KiB that a task counts for at least.
+        // Bodies in a scenario are shorter than the KiB that a task counts for at least.
         if (tasks + count) << 10 > self.limits.queued_bytes {
             return Some(Limit::QueuedBytes);
         }

@@ -1,4 +1,4 @@
-//! What all processes of a life share: chance, time, the database, the targets, the network,
+//! What all processes of a scenario share: chance, time, the database, the targets, the network,
 //! callers.
 
 use super::{network::Network, targets::Targets};
@@ -30,7 +30,7 @@ pub(crate) struct Outside<'a> {
     pub owner: Option<Uuid>,
     /// Things may go wrong.
     pub faults: bool,
-    pub life: Scenario,
+    pub scenario: Scenario,
 }
 
 impl Outside<'_> {

@@ -1,5 +1,5 @@
-//! The limits of a life: the sizes of slices are small in many of them, and so are the quotas in
-//! some.
+//! The limits of a scenario: the sizes of slices are small in many of them, and so are the quotas
+//! in some.
 
 use crate::rng::Rng;
 use rallypoint::core::model::limits::Limits;

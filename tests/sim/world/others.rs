@@ -18,16 +18,16 @@ impl World<'_> {
 
     /// It acts once it was overtaken: before that it is the owner.
     fn zombie_acts(&mut self, mut zombie: Zombie) {
-        let mut undead = true;
+        let mut goes_on = true;
         for _ in 0..=self.rng.below(3) {
-            if !undead || self.recovering || zombie.machine.epoch() == self.journal.epoch {
+            if !goes_on || self.recovering || zombie.machine.epoch() == self.journal.epoch {
                 break;
             }
             let tables = &self.journal.schedulers;
             let call =
                 self.callers
                     .act(self.now, tables, self.fixtures, self.faults, &mut self.rng);
-            undead = zombie.act(
+            goes_on = zombie.act(
                 self.now,
                 call,
                 &mut self.journal,
@@ -35,7 +35,7 @@ impl World<'_> {
                 &mut self.rng,
             );
         }
-        self.zombie = undead.then_some(zombie);
+        self.zombie = goes_on.then_some(zombie);
     }
 
     /// A core that has written everything it knows is the one that recovery builds.
