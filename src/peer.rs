@@ -87,6 +87,8 @@ impl Port {
             .max_concurrent_streams(STREAMS_PER_CONNECTION)
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
+            // Callers that vanish together are reset together, and nobody else is to suffer for it.
+            .http2_max_pending_accept_reset_streams(Some(STREAMS_PER_CONNECTION as usize))
             .http2_max_header_list_size(MAX_HEADER_BYTES)
             .http2_keepalive_interval(Some(KEEPALIVE))
             .http2_keepalive_timeout(Some(KEEPALIVE))

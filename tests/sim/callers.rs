@@ -179,13 +179,10 @@ impl Callers {
         }
     }
 
-    /// Calls too old to be repeated are given up. The ids of those that opened a scheduler may be
-    /// used again, for others.
+    /// Calls too old to be repeated are given up.
     pub(crate) fn give_up(&mut self) {
         self.unknown.clear();
-        let opened = |call: &Pending| matches!(call.verb, Verb::Open { .. });
-        self.accepted_calls.retain(opened);
-        self.opened.clear();
+        self.accepted_calls.clear();
         self.pending
             .values_mut()
             .for_each(|pending| pending.old = true);

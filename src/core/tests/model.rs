@@ -63,7 +63,8 @@ fn apply(w: &mut World, s: Handle, model: &mut Model, step: &Step) {
             model.halt = model.halt.filter(|_| !ignore_failures);
         }
         Step::Limit(limit) => {
-            w.limit(s, *limit);
+            // Refused when it is over, and then it changes nothing.
+            w.try_limit(s, *limit);
             model.limit = *limit;
         }
         Step::Slots(total) => {

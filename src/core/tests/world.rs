@@ -328,6 +328,10 @@ impl World {
     }
 
     pub(crate) fn limit(&mut self, handle: Handle, max: Option<u32>) -> SchedulerView {
+        view(self.try_limit(handle, max))
+    }
+
+    pub(crate) fn try_limit(&mut self, handle: Handle, max: Option<u32>) -> Reply {
         let settings = Settings {
             max_parallelism: max,
             ..Settings::default()
@@ -336,7 +340,7 @@ impl World {
             settings,
             fields: vec![SettingsField::MaxParallelism],
         };
-        view(self.call(handle, Verb::Update(Arc::new(update))))
+        self.call(handle, Verb::Update(Arc::new(update)))
     }
 
     pub(crate) fn cancel(&mut self, handle: Handle, seq: i64) -> Cancelling {

@@ -175,13 +175,33 @@ pub(crate) fn status_alone(status: Status) -> Status {
     )
 }
 
-/// The connection broke or ownership changed during the call, which may have had an effect.
+/// The connection broke or ownership changed during the call, which may have had an effect. What
+/// carries no reason of ours was said by the connection; that it calms down is RESOURCE_EXHAUSTED.
 pub(crate) fn is_unknown(status: &Status) -> bool {
     match status.get_error_details().error_info() {
         Some(info) => info.reason == Reason::OWNER_CHANGED.as_str(),
         None => matches!(
             status.code(),
-            Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled
+            Code::Unavailable
+                | Code::Unknown
+                | Code::Internal
+                | Code::Cancelled
+                | Code::ResourceExhausted
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_see_no_error_of_the_connection_between_replicas() {
+        for code in [Code::Unavailable, Code::Internal, Code::ResourceExhausted] {
+            let status = Status::new(code, "h2 protocol error: http2 error");
+            assert!(is_unknown(&status), "{code:?}");
+            assert!(is_not_owner(&stream_error(status)), "{code:?}");
+        }
+        assert!(!is_unknown(&errors::not_owner()), "a reason of ours");
     }
 }
