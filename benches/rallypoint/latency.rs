@@ -1,5 +1,6 @@
-//! One task at a time, from the call to its AsyncDone, against two single-row commits and one gRPC
-//! round trip.
+//! One task at a time, from the call to its AsyncDone: a SQL task against two single-row commits, one
+//! gRPC round trip and the round trip of its statement; a no-op beside it, against the same without
+//! the statement.
 
 use crate::{
     environment::{Environment, Server},
@@ -9,7 +10,7 @@ use crate::{
 use anyhow::{Context, Result};
 use rallypoint_client::{
     Client, DoneStream, Scheduler,
-    api::{SchedulerSettings, until},
+    api::{SchedulerSettings, SqlTask, Task, task::Kind, until},
 };
 use sqlx::{Executor, PgConnection};
 use std::time::Instant;
@@ -17,68 +18,124 @@ use std::time::Instant;
 /// Tasks, commits and calls alternate in turns of this many, so that other load on the machine
 /// affects all of them.
 const TURN: u64 = 100;
+const STATEMENT: &str = "select 1";
+
+/// What is measured, in microseconds: medians, one of each run.
+#[derive(Default)]
+struct Medians {
+    sql: Vec<f64>,
+    sql_p99: Vec<f64>,
+    noop: Vec<f64>,
+    commit: Vec<f64>,
+    call: Vec<f64>,
+    statement: Vec<f64>,
+}
 
 pub(crate) async fn run(count: u64, runs: usize) -> Result<Report> {
     let environment = Environment::new().await?;
     let database = environment.database("bench").await?;
     let server = environment.server(&database).await?;
     let null_server = Server::null().await?;
-    let mut tasks = Tasks::open(&server.address).await?;
+    let mut sql = Tasks::open(&server.address, sql_task).await?;
+    let mut noops = Tasks::open(&server.address, load::task).await?;
     let mut commits = Commits::open(&environment, &database).await?;
     let mut calls = null_server::Caller::connect(&null_server.address).await?;
-    tasks.run(count / 4).await?;
-    let (mut p50s, mut p99s, mut commit_p50s, mut call_p50s) =
-        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut target = environment.connect(&environment.target()).await?;
+    sql.run(count / 4).await?;
+    noops.run(count / 4).await?;
+    let mut medians = Medians::default();
     for _ in 0..runs {
-        let (mut task_us, mut commit_us, mut call_us) = (Vec::new(), Vec::new(), Vec::new());
-        while (task_us.len() as u64) < count {
-            task_us.extend(tasks.run(TURN).await?);
+        let (mut sql_us, mut noop_us, mut commit_us, mut call_us, mut statement_us) =
+            <(Vec<_>, Vec<_>, Vec<_>, Vec<_>, Vec<_>)>::default();
+        while (sql_us.len() as u64) < count {
+            sql_us.extend(sql.run(TURN).await?);
+            noop_us.extend(noops.run(TURN).await?);
             commit_us.extend(commits.make(TURN).await?);
             call_us.extend(calls.make(TURN).await?);
+            statement_us.extend(statements(&mut target, TURN).await?);
         }
-        p50s.push(at(&task_us, 0.50));
-        p99s.push(at(&task_us, 0.99));
-        commit_p50s.push(at(&commit_us, 0.50));
-        call_p50s.push(at(&call_us, 0.50));
+        medians.sql.push(at(&sql_us, 0.50));
+        medians.sql_p99.push(at(&sql_us, 0.99));
+        medians.noop.push(at(&noop_us, 0.50));
+        medians.commit.push(at(&commit_us, 0.50));
+        medians.call.push(at(&call_us, 0.50));
+        medians.statement.push(at(&statement_us, 0.50));
     }
     let raw = environment.database("bench_raw").await?;
     let append = 1e6 / raw_append::append(&environment, &raw, count, 1, 1).await?;
-    let (figure, commit, call) = (median(&p50s), median(&commit_p50s), median(&call_p50s));
-    let baseline = 2.0 * commit + call;
-    Ok(Report {
-        name: "latency",
-        figure,
-        unit: "us (p50)",
-        runs: p50s,
-        baseline: ("two single-row commits and one gRPC round trip", baseline),
-        ratio: figure / baseline,
-        also: vec![
-            ("p99_us", median(&p99s)),
-            ("single_row_commit_us", commit),
-            ("grpc_round_trip_us", call),
-            ("one_task_batch_us", append),
-        ],
-        ran: format!(
-            "{count} no-op tasks of 200 bytes, one at a time, from the call to its AsyncDone on an \
-             open stream, durable; tasks, commits and round trips by turns of {TURN}"
-        ),
-    })
+    Ok(medians.report(count, append))
 }
 
-/// Runs `count` tasks one at a time on a new scheduler: microseconds of each from call to
+impl Medians {
+    fn report(self, count: u64, append: f64) -> Report {
+        let (commit, call) = (median(&self.commit), median(&self.call));
+        let (figure, noop) = (median(&self.sql), median(&self.noop));
+        let (statement, least) = (median(&self.statement), 2.0 * commit + call);
+        let baseline = least + statement;
+        Report {
+            name: "latency",
+            figure,
+            unit: "us (p50)",
+            runs: self.sql,
+            baseline: (
+                "two single-row commits, one gRPC round trip and the statement's own",
+                baseline,
+            ),
+            ratio: figure / baseline,
+            also: vec![
+                ("p99_us", median(&self.sql_p99)),
+                ("noop_us", noop),
+                ("noop_ratio", noop / least),
+                ("single_row_commit_us", commit),
+                ("grpc_round_trip_us", call),
+                ("statement_us", statement),
+                ("one_task_batch_us", append),
+            ],
+            ran: format!(
+                "{count} tasks of `{STATEMENT}`, one at a time, from the call to its AsyncDone on an \
+                 open stream, durable; tasks, no-ops of 200 bytes, commits and round trips by turns \
+                 of {TURN}"
+            ),
+        }
+    }
+}
+
+fn sql_task(_: u64) -> Task {
+    Task {
+        kind: Some(Kind::Sql(SqlTask {
+            statement: STATEMENT.to_owned(),
+            ..SqlTask::default()
+        })),
+        ..Task::default()
+    }
+}
+
+/// Round trips of the statement alone.
+async fn statements(target: &mut PgConnection, count: u64) -> Result<Vec<f64>> {
+    let mut latencies = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        let start = Instant::now();
+        sqlx::raw_sql(STATEMENT).execute(&mut *target).await?;
+        latencies.push(start.elapsed().as_secs_f64() * 1e6);
+    }
+    Ok(latencies)
+}
+
+/// Runs `count` no-ops one at a time on a new scheduler: microseconds of each from call to
 /// AsyncDone.
 pub(crate) async fn tasks(address: &str, count: u64) -> Result<Vec<f64>> {
-    Tasks::open(address).await?.run(count).await
+    Tasks::open(address, load::task).await?.run(count).await
 }
 
 /// Runs tasks one at a time.
 struct Tasks {
     scheduler: Scheduler,
     stream: DoneStream,
+    task: fn(u64) -> Task,
 }
 
 impl Tasks {
-    async fn open(address: &str) -> Result<Self> {
+    async fn open(address: &str, task: fn(u64) -> Task) -> Result<Self> {
         let scheduler = Client::connect(address)
             .await?
             .open(SchedulerSettings::default())
@@ -86,13 +143,17 @@ impl Tasks {
         let stream = scheduler
             .synchronize(0, Some(until::Kind::Forever(Default::default())))
             .await?;
-        Ok(Tasks { scheduler, stream })
+        Ok(Tasks {
+            scheduler,
+            stream,
+            task,
+        })
     }
 
     async fn run(&mut self, count: u64) -> Result<Vec<f64>> {
         let mut latencies = Vec::with_capacity(count as usize);
         for number in 0..count {
-            let task = load::task(number);
+            let task = (self.task)(number);
             let start = Instant::now();
             let (submitted, done) =
                 tokio::join!(self.scheduler.exec(vec![task]), next(&mut self.stream));
