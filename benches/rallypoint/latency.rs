@@ -1,6 +1,6 @@
-//! One task at a time, from the call to its AsyncDone: a SQL task against two single-row commits, one
-//! gRPC round trip and the round trip of its statement; a no-op beside it, against the same without
-//! the statement.
+//! One task at a time, from the call to its AsyncDone: a SQL task against two single-row commits,
+//! one gRPC round trip and the round trip of its statement; a no-op beside it, against the same
+//! without the statement.
 
 use crate::{
     environment::{Environment, Server},

@@ -33,14 +33,16 @@ const CHECKPOINT_TIMEOUT: Duration = Duration::from_secs(60);
 /// begins. A duty of its own that asks only who owns the shard: without partitions no batch becomes
 /// durable, so it must not wait for the journal to be well. Never returns.
 pub(crate) async fn turn_batches(maintenance: Maintenance, state: ReplicaState) {
-    let mut due = BatchNo(0);
+    let (mut due, mut known) = (BatchNo(0), None);
     loop {
         tokio::time::sleep(CHECK_INTERVAL).await;
-        let status = state.status();
+        let (status, epoch) = (state.status(), state.owned_epoch());
         let last = status.last_batch.map_or(BatchNo(0), |(last, _)| last);
-        if !status.role.is_owner() {
-            due = BatchNo(0);
-        } else if last >= due {
+        // An ownership may follow on another within an interval.
+        if epoch != known {
+            (due, known) = (BatchNo(0), epoch);
+        }
+        if status.role.is_owner() && last >= due {
             match maintenance.turn_batches().await {
                 Ok(()) => due = Maintenance::next_turn(last),
                 Err(error) => tracing::warn!(
