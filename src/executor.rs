@@ -6,7 +6,7 @@
 //! acknowledged as durable. The executor decides nothing: what follows from a completion is the
 //! core's business. Text and results of tasks are never logged.
 
-mod completions;
+mod completion_builder;
 mod config;
 mod outbox;
 mod pg_client;
@@ -27,7 +27,7 @@ use crate::{
     core::{Assignment, Epoch, Report, Running, Work},
     executor_protocol::{Body, Dispatch, HeldAssignment, Link, Snapshot, Token},
 };
-use completions::Completions;
+use completion_builder::Completions;
 use outbox::shared::SharedOutbox;
 use sql::{attempt::Attempted, register::Register, target::Target, target_slots::Slot};
 use std::{
@@ -308,7 +308,7 @@ impl Executor {
                     let (slot, backend_pid) = target.replace_slot(number).await;
                     let attempted = Attempted {
                         backend_pid,
-                        ..Attempted::without_session(completions::panicked())
+                        ..Attempted::without_session(completion_builder::panicked())
                     };
                     (slot, attempted)
                 }

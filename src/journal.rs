@@ -8,12 +8,12 @@
 //! never touch the writer.
 
 mod append;
+mod bounded_connection;
 mod connect;
 mod connection_limits;
 mod day_partitions;
 mod encoding;
 mod error;
-mod link;
 mod maintenance;
 mod migrations;
 pub(crate) mod ownership;

@@ -6,15 +6,15 @@
 //! must be protected by other means.
 
 mod channels;
+mod connect_probe;
 mod connection;
 mod incoming;
-mod refusal;
 mod tls;
 
 pub use channels::Peers;
+pub(crate) use connect_probe::refuses;
 pub use connection::{Connection, ConnectionInfo};
 pub use incoming::connections;
-pub(crate) use refusal::refuses;
 pub use tls::{Tls, TlsFiles};
 
 use std::{net::SocketAddr, time::Duration};

@@ -3,12 +3,12 @@
 
 pub(crate) mod config;
 pub(crate) mod config_file;
-pub(crate) mod database;
+pub(crate) mod database_wait;
 pub(crate) mod private_postgres;
-pub(crate) mod reachability;
 pub(crate) mod reload;
-pub(crate) mod session_notes;
+pub(crate) mod session_registration;
 pub(crate) mod shutdown;
+pub(crate) mod standby_warning;
 pub(crate) mod status_source;
 
 pub use crate::executor::{Login, SESSION_IDLE as DEFAULT_SESSION_IDLE, TargetConfig as Target};
@@ -69,8 +69,8 @@ async fn run(
         address: port.as_ref().map(|port| port.address().into()),
     };
     let (database, capacity) = (config.journal(private)?, config::capacity(&targets));
-    let open = || database::open(&database, &replica, &capacity);
-    let opened = database::wait(&listener, shutdown.as_mut(), open).await?;
+    let open = || database_wait::open(&database, &replica, &capacity);
+    let opened = database_wait::wait(&listener, shutdown.as_mut(), open).await?;
     let Some((journal, sessions)) = opened else {
         return Ok(());
     };
@@ -113,7 +113,7 @@ fn start(
         targets: targets.to_vec(),
         replica: replica.name.clone(),
         clock: clock.clone(),
-        sessions: Some(session_notes::spawn(sessions.clone())),
+        sessions: Some(session_registration::spawn(sessions.clone())),
         cancel_grace: CANCEL_GRACE,
     });
     let coordinator = Coordinator::start(Parts {
@@ -159,7 +159,7 @@ impl Running {
     ) -> anyhow::Result<()> {
         let (stopping, peers) = (CancellationToken::new(), rpc.peers.clone());
         let until_stopping = || stopping.clone();
-        let reachability = reachability::report(self.coordinator.clone(), port.is_some());
+        let reachability = standby_warning::report(self.coordinator.clone(), port.is_some());
         tokio::spawn(until_stopping().run_until_cancelled_owned(reachability));
         if let Some(reload) = self.reload.take() {
             tokio::spawn(until_stopping().run_until_cancelled_owned(reload.at_each_hangup()));

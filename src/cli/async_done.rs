@@ -1,7 +1,7 @@
 //! One AsyncDone as a line for people and as JSON for programs.
 
 use super::{
-    labels,
+    enum_text,
     output::{self, GREEN, RED},
     table::plain,
     time_text,
@@ -25,10 +25,10 @@ pub(super) fn line(done: &AsyncDone, total: usize, statement: &str) -> String {
         "{:>digits$}/{total}  task {:<digits$}  order {:<5}",
         done.done_no,
         done.seq,
-        labels::order(done.order),
+        enum_text::order(done.order),
         digits = digits
     );
-    let word = format!("{:<9}", labels::outcome(done.outcome()));
+    let word = format!("{:<9}", enum_text::outcome(done.outcome()));
     let word = output::paint(
         &word,
         if done.outcome() == Outcome::Succeeded {
@@ -71,7 +71,7 @@ pub(super) fn to_json(done: &AsyncDone) -> Value {
         "done_no": done.done_no,
         "seq": done.seq,
         "order": done.order,
-        "outcome": labels::outcome(done.outcome()),
+        "outcome": enum_text::outcome(done.outcome()),
         "attempt": done.attempt,
         "started_at": time_text::rfc3339(done.started_us),
         "ended_at": time_text::rfc3339(done.ended_us),

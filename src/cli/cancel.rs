@@ -1,6 +1,6 @@
 //! `cancel HANDLE/SEQ`: cancels one task.
 
-use super::{connect::Server, error::CliError, labels, output};
+use super::{connect::Server, enum_text, error::CliError, output};
 use clap::Args;
 use rallypoint_client::api::TaskState;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ impl Cancel {
         let answer = server.client().await?.scheduler(handle).cancel(seq).await;
         let answer = answer.map_err(|error| CliError::call(what, &error))?;
         output::line(match answer.state() {
-            TaskState::Done => format!("ended: {}", labels::outcome(answer.outcome())),
+            TaskState::Done => format!("ended: {}", enum_text::outcome(answer.outcome())),
             _ => "running, and being stopped".to_owned(),
         });
         Ok(ExitCode::SUCCESS)

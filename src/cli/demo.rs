@@ -4,7 +4,7 @@
 //! would, and judges the run by the execution log. It leaves nothing behind.
 
 mod progress;
-mod series;
+mod tasks;
 mod verdict;
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
     error::CliError,
     health, log,
     output::{self, BOLD, DIM, Output},
-    submit::submit,
+    submit_calls::submit,
 };
 use crate::{
     core::model::limits::Limits,
@@ -26,8 +26,8 @@ use rallypoint_client::{
     DoneStream, Error, Scheduler,
     api::{ListTasksRequest, ReleaseMode, SchedulerSettings},
 };
-use series::Sleep;
 use std::{net::Ipv4Addr, path::PathBuf, process::ExitCode, time::Duration};
+use tasks::Sleep;
 use tokio::{net::TcpListener, task::JoinHandle, time};
 use tokio_util::sync::CancellationToken;
 use verdict::Verdict;
@@ -75,7 +75,7 @@ impl Demo {
     }
 
     async fn series(&self, server: &Server) -> Result<Verdict, CliError> {
-        let tasks = series::tasks(self.scale);
+        let tasks = tasks::tasks(self.scale);
         let settings = SchedulerSettings {
             display_name: "demo".to_owned(),
             ..SchedulerSettings::default()
@@ -105,7 +105,7 @@ impl Demo {
             .map_err(broken)?;
         lines.finish();
         let (log, _) = log::read(&scheduler, ListTasksRequest::default(), tasks.len()).await?;
-        Ok(Verdict::new(log, series::expected(&tasks)))
+        Ok(Verdict::new(log, tasks::expected(&tasks)))
     }
 }
 

@@ -9,12 +9,12 @@ mod file;
 use super::{
     TASK_FAILED, async_done,
     connect::Server,
+    enum_text::FailurePolicy,
     error::CliError,
-    labels::FailurePolicy,
     output::{self, Output},
     progress::{Bars, Console},
     signals::{INTERRUPTED, Signals},
-    submit::submit,
+    submit_calls::submit,
     time_text,
 };
 use clap::Args;

@@ -3,8 +3,8 @@
 use super::{
     async_done,
     connect::Server,
+    enum_text,
     error::CliError,
-    labels,
     output::{self, Output},
     table::{Table, plain},
     time_text,
@@ -134,8 +134,8 @@ pub(super) fn print(tasks: &[TaskView]) {
         let (started, ended) = span(task);
         table.row([
             task.id.as_ref().map_or(0, |id| id.seq).to_string(),
-            labels::order(task.effective_order),
-            labels::state(task).to_owned(),
+            enum_text::order(task.effective_order),
+            enum_text::state(task).to_owned(),
             task.attempt.to_string(),
             since(zero, time_text::micros(task.submitted_at.as_ref())),
             since(zero, started),
@@ -189,7 +189,7 @@ pub(super) fn to_json(task: &TaskView) -> Value {
         "target": task.target,
         "order": task.order,
         "effective_order": task.effective_order,
-        "state": labels::state(task),
+        "state": enum_text::state(task),
         "attempt": task.attempt,
         "submitted_at": time_text::rfc3339(time_text::micros(task.submitted_at.as_ref())),
         "started_at": time_text::rfc3339(started),

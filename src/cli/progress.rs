@@ -3,7 +3,7 @@
 //! Progress is never data: nothing here writes to stdout, and lines that go there pass through
 //! `suspended`, so that they do not garble the bars.
 
-use super::labels;
+use super::enum_text;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -133,7 +133,7 @@ impl Console {
 fn name(order: Option<i64>) -> String {
     order.map_or_else(
         || "no order".to_owned(),
-        |_| format!("order {}", labels::order(order)),
+        |_| format!("order {}", enum_text::order(order)),
     )
 }
 

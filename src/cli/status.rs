@@ -2,9 +2,8 @@
 
 use super::{
     connect::Server,
-    declare_dead,
+    declare_dead, enum_text,
     error::CliError,
-    labels,
     output::{self, BOLD, Output, RED},
     table::Table,
     time_text,
@@ -234,7 +233,7 @@ fn print_executions(executions: &[Execution]) {
             } else {
                 format!("{}/{}", execution.handle, execution.seq)
             },
-            labels::order(execution.order),
+            enum_text::order(execution.order),
             busy(execution.attempt.to_string()),
             busy(time_text::duration(
                 execution.elapsed_ms.saturating_mul(1000),

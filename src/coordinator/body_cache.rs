@@ -6,10 +6,10 @@
 //! ones that can. Pure: it returns what is to be read and is given what was read; it reads nothing
 //! itself.
 
+mod body_reader;
 pub(crate) mod page;
 pub(crate) mod page_store;
 pub(crate) mod prefetch;
-mod reading;
 pub(crate) mod scheduler_pages;
 
 use crate::{

@@ -6,12 +6,12 @@
 //! epoch, or when it hands over; then the loop drops its core, and executors report to the next
 //! owner. This file does not keep an old owner from writing: each append checks the epoch.
 
-pub(crate) mod handover;
 pub(crate) mod heartbeat;
 pub(crate) mod lease_watch;
-mod presence;
+mod liveness;
 mod recovery;
 pub(crate) mod replica_state;
+pub(crate) mod requests;
 pub(crate) mod role;
 
 use super::machine::Event;
@@ -24,7 +24,7 @@ use crate::{
 };
 use heartbeat::{HeartbeatTask, HeartbeatTrigger};
 use lease_watch::{LeaseTiming, LeaseWatch, Poll};
-use presence::Presence;
+use liveness::Liveness;
 use replica_state::ReplicaState;
 use role::Role;
 use std::time::{Duration, Instant};
@@ -95,7 +95,7 @@ impl OwnershipTask {
                 .journal
                 .heartbeat(self.replica.clone(), self.timing.lease),
             timing: self.timing,
-            presence: Presence::new(self.timing.lease),
+            liveness: Liveness::new(self.timing.lease),
             clock: self.clock.clone(),
             state: self.state.clone(),
             trigger: self.heartbeat.clone(),

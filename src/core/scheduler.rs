@@ -1,12 +1,12 @@
 //! One scheduler in memory: its row, its queue, what it runs, and the numbers it gives.
 
-pub(crate) mod begin_leave;
 pub(crate) mod body_sizes;
+pub(crate) mod contribution;
 pub(crate) mod deadlines;
 pub(crate) mod in_flight;
-pub(crate) mod in_totals;
 pub(crate) mod ledger;
 pub(crate) mod queue;
+pub(crate) mod starts_and_ends;
 pub(crate) mod unfinished;
 
 use super::{
@@ -14,8 +14,8 @@ use super::{
     SchedulerState, SchedulerView, Seq, Time,
     fairness::{fair_share::FairShare, slot_kinds::KindId},
 };
+use contribution::Contribution;
 use in_flight::{Assignments, History};
-use in_totals::Contribution;
 use ledger::Ledger;
 use queue::{Queue, StartLimit, span::Span};
 use std::collections::BTreeMap;

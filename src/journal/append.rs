@@ -10,10 +10,10 @@ mod columns;
 mod completion;
 mod connection;
 mod error_bytes;
+mod error_class;
 mod flat_arrays;
 mod insert;
-mod refusal;
-mod rows;
+mod row_count;
 mod scheduler;
 mod statements;
 mod submission;
@@ -25,8 +25,8 @@ pub use statements::statements;
 use super::{day_partitions::Days, encoding::Date};
 use crate::core::Day;
 use connection::Connection;
-use refusal::unknown;
-use rows::Rows;
+use error_class::unknown;
+use row_count::Rows;
 use sqlx::{
     Arguments,
     error::BoxDynError,
@@ -157,7 +157,7 @@ impl Writer {
         match self.connection.execute(query).await {
             Ok(1) => Commit::Durable,
             Ok(_) => Commit::Fenced,
-            Err(error) => refusal::of(error, batch, &mut self.connection).await,
+            Err(error) => error_class::of(error, batch, &mut self.connection).await,
         }
     }
 }

@@ -3,8 +3,8 @@
 
 use super::{
     Heartbeat, JournalError, Maintenance, Preflight, Reader, Replica, Sessions, Writer,
+    bounded_connection::{BoundedConnection, is_lapse},
     connection_limits::{AnswerTimeout, Duty},
-    link::{Link, is_lapse},
     migrations,
     pool::Pool,
     preflight::refuse_shared_sessions,
@@ -50,8 +50,8 @@ struct Takeovers {
 impl Journal {
     /// Connects, checks the server, migrates, and makes the next days.
     pub async fn open(config: JournalConfig) -> Result<Self, JournalError> {
-        let mut link = Link::open(&config.options, Duty::Maintenance).await?;
-        let mut other = Link::open(&config.options, Duty::Maintenance).await?;
+        let mut link = BoundedConnection::open(&config.options, Duty::Maintenance).await?;
+        let mut other = BoundedConnection::open(&config.options, Duty::Maintenance).await?;
         refuse_shared_sessions(&mut link, &mut other).await?;
         other.close().await?;
         let JournalConfig {
@@ -118,7 +118,7 @@ impl Journal {
     /// for an answer grows with every one that does not come, until [`Self::claims_in_time`].
     pub(super) async fn claim<T>(
         &self,
-        work: impl AsyncFnOnce(&mut Link) -> Result<T, JournalError>,
+        work: impl AsyncFnOnce(&mut BoundedConnection) -> Result<T, JournalError>,
     ) -> Result<T, JournalError> {
         let timeout = &self.takeovers.claims;
         self.within(timeout, Duty::Ownership, work).await
@@ -132,7 +132,7 @@ impl Journal {
     /// Reads what is unfinished, by what `work` does on a connection of its own.
     pub(super) async fn recovery<T>(
         &self,
-        work: impl AsyncFnOnce(&mut Link) -> Result<T, JournalError>,
+        work: impl AsyncFnOnce(&mut BoundedConnection) -> Result<T, JournalError>,
     ) -> Result<T, JournalError> {
         let timeout = &self.takeovers.recoveries;
         let read = self.within(timeout, Duty::Recovery, work).await;
@@ -146,11 +146,11 @@ impl Journal {
         &self,
         timeout: &Mutex<AnswerTimeout>,
         duty: Duty,
-        work: impl AsyncFnOnce(&mut Link) -> Result<T, JournalError>,
+        work: impl AsyncFnOnce(&mut BoundedConnection) -> Result<T, JournalError>,
     ) -> Result<T, JournalError> {
         let limit = locked(timeout).limit();
         let done = async {
-            let mut link = Link::open_within(&self.options, duty, limit).await?;
+            let mut link = BoundedConnection::open_within(&self.options, duty, limit).await?;
             let done = work(&mut link).await?;
             link.close().await?;
             Ok(done)

@@ -3,7 +3,7 @@
 //! A row lies in the partition of the day on which it was written. The writer only uses days that
 //! exist: when maintenance could not make today's for a week, the last one made takes the rows.
 
-use super::{JournalError, encoding::Date, link::Link};
+use super::{JournalError, bounded_connection::BoundedConnection, encoding::Date};
 use crate::core::Day;
 use jiff::{ToSpan, civil};
 
@@ -20,7 +20,7 @@ pub(super) struct Days(Vec<Day>);
 
 impl Days {
     /// The days that every table has; a partition that is being detached does not count.
-    pub(super) async fn read(connection: &mut Link) -> Result<Self, JournalError> {
+    pub(super) async fn read(connection: &mut BoundedConnection) -> Result<Self, JournalError> {
         let days: Vec<Date> = sqlx::query_scalar(
             "-- days
              select to_date(right(c.relname, 10), 'YYYY_MM_DD') as day

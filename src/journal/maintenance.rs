@@ -8,11 +8,11 @@
 pub(crate) mod batches;
 pub(crate) mod calendar;
 pub(crate) mod days;
-pub(crate) mod ended;
+pub(crate) mod expired_rows;
 pub(crate) mod needed_rows;
 pub(crate) mod partition;
 
-use super::{JournalError, connection_limits::Duty, link::Link};
+use super::{JournalError, bounded_connection::BoundedConnection, connection_limits::Duty};
 use crate::core::ShardId;
 use sqlx::postgres::PgConnectOptions;
 
@@ -33,7 +33,7 @@ impl Maintenance {
         }
     }
 
-    async fn connect(&self) -> Result<Link, JournalError> {
-        Ok(Link::open(&self.options, Duty::Maintenance).await?)
+    async fn connect(&self) -> Result<BoundedConnection, JournalError> {
+        Ok(BoundedConnection::open(&self.options, Duty::Maintenance).await?)
     }
 }

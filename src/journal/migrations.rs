@@ -7,7 +7,7 @@
 //! Programs of two versions may run beside each other: one that does not know the newest migrations
 //! goes on as long as the schema says that it may (`schema_version.compatible_since`).
 
-use super::{JournalError, link::Link};
+use super::{JournalError, bounded_connection::BoundedConnection};
 use crate::backoff::Backoff;
 use sqlx::{
     SqlSafeStr,
@@ -52,7 +52,7 @@ const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration:
 
 /// Runs the migrations that this database has not seen yet. Each is a transaction, so replicas that
 /// do it at the same time need no lock: one commits it, the others' is undone and tried again.
-pub(super) async fn run(link: &mut Link) -> Result<(), JournalError> {
+pub(super) async fn run(link: &mut BoundedConnection) -> Result<(), JournalError> {
     let mut failures = 0;
     loop {
         check(link).await?;
@@ -71,10 +71,10 @@ pub(super) async fn run(link: &mut Link) -> Result<(), JournalError> {
 }
 
 /// Refuses a schema that a newer program has made, unless it says that this one can live with it.
-pub(super) async fn check(link: &mut Link) -> Result<(), JournalError> {
+pub(super) async fn check(link: &mut BoundedConnection) -> Result<(), JournalError> {
     let knows = MIGRATIONS.iter().map(|(version, ..)| *version).max();
     let knows = knows.unwrap_or_default();
-    let exists = async |link: &mut Link, table| {
+    let exists = async |link: &mut BoundedConnection, table| {
         let query = sqlx::query_scalar(
             "-- table_exists
              select to_regclass($1) is not null",

@@ -6,9 +6,9 @@
 //! it was ever asked, and a caller who hangs up leaves nothing behind.
 
 use super::{
+    bounded_connection::{BoundedConnection, within},
     connection_limits::Duty,
     error::connection_lost,
-    link::{Link, within},
 };
 use futures_util::{
     StreamExt, TryStreamExt,
@@ -38,12 +38,12 @@ struct Links {
     options: PgConnectOptions,
     turns: Semaphore,
     /// The one used last is taken first.
-    idle: Mutex<Vec<(Link, Instant)>>,
+    idle: Mutex<Vec<(BoundedConnection, Instant)>>,
 }
 
 /// A connection in use, with its turn and when it was opened.
 struct Lent<'a> {
-    link: Link,
+    link: BoundedConnection,
     opened: Instant,
     _turn: SemaphorePermit<'a>,
 }
@@ -74,12 +74,12 @@ impl Links {
         let (link, opened) = match idle.filter(|(_, opened)| opened.elapsed() < LIFETIME) {
             Some(idle) => idle,
             None => (
-                Link::open(&self.options, Duty::Reader).await?,
+                BoundedConnection::open(&self.options, Duty::Reader).await?,
                 Instant::now(),
             ),
         };
         Ok(Lent {
-            link,
+            bounded_connection,
             opened,
             _turn: turn,
         })
@@ -96,7 +96,7 @@ impl Links {
         }
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<(Link, Instant)>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<(BoundedConnection, Instant)>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

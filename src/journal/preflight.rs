@@ -1,6 +1,6 @@
 //! Checks the server before the journal is trusted to it, and refuses one that could lose a commit.
 
-use super::{JournalError, link::Link};
+use super::{JournalError, bounded_connection::BoundedConnection};
 use sqlx::Row;
 
 /// Days besides those of the retention: those made ahead, and those about to be dropped.
@@ -13,8 +13,8 @@ const LOCKS_PER_DAY: u64 = 8;
 /// them changes its own; in turns of uneven length, so that a pooler which takes turns does not fit
 /// in with them.
 pub(super) async fn refuse_shared_sessions(
-    one: &mut Link,
-    other: &mut Link,
+    one: &mut BoundedConnection,
+    other: &mut BoundedConnection,
 ) -> Result<(), JournalError> {
     let (first, second) = (session_of(one).await?, session_of(other).await?);
     let mut same = first == second;
@@ -32,7 +32,7 @@ pub(super) async fn refuse_shared_sessions(
 }
 
 /// The process that answers. Not prepared, so that any pooler passes it.
-async fn session_of(link: &mut Link) -> Result<i32, JournalError> {
+async fn session_of(link: &mut BoundedConnection) -> Result<i32, JournalError> {
     let row = sqlx::raw_sql("select pg_backend_pid()")
         .fetch_one(link)
         .await?;
@@ -51,7 +51,7 @@ pub struct Preflight {
 
 impl Preflight {
     /// Refuses a server that could lose or mangle what it acknowledged.
-    pub(super) async fn run(self, connection: &mut Link) -> Result<(), JournalError> {
+    pub(super) async fn run(self, connection: &mut BoundedConnection) -> Result<(), JournalError> {
         let settings: (String, String, String, String) = sqlx::query_as(
             "-- server_settings
              select current_setting('fsync'), current_setting('full_page_writes'),
@@ -76,7 +76,7 @@ impl Preflight {
 
     /// Warns when the retained days take more locks than the server has: every read locks all of
     /// them, and many at once would fail.
-    async fn count_locks(self, connection: &mut Link) -> Result<(), JournalError> {
+    async fn count_locks(self, connection: &mut BoundedConnection) -> Result<(), JournalError> {
         let (per_transaction, transactions): (i64, i64) = sqlx::query_as(
             "-- lock_settings
              select current_setting('max_locks_per_transaction')::int8,

@@ -1,13 +1,13 @@
 //! The gRPC server: services, reflection, health, and every limit of the transport. tonic's own
 //! defaults are "no limit", so each limit is set here. Memory is bounded by what connections have
-//! sent and nobody has read (a window each) and by the room for messages (`message_room`).
+//! sent and nobody has read (a window each) and by the room for messages (`message_budget`).
 
 use super::{
     auth::Auth,
     deadline::Deadlines,
     errors,
     forwarding::{peer_service::Peering, route::Route},
-    message_room::MessageRoom,
+    message_budget::MessageRoom,
     operator::Operators,
     scheduler::Schedulers,
     status::{

@@ -2,12 +2,12 @@
 
 mod conversations;
 mod facts;
+mod marks;
 mod moments;
 mod network;
 mod promises;
 mod streams;
 mod submits;
-mod witnesses;
 
 pub(crate) use facts::{Facts, Fault};
 pub(crate) use network::is_undecided;
@@ -44,14 +44,14 @@ impl Verdict {
         conversations::everything_is_well_in_the_end(facts, &mut verdict);
         streams::streams_tell_what_the_log_tells(facts, &mut verdict);
         streams::all_means_all(facts, &mut verdict);
-        witnesses::outcomes_agree_with_the_witnesses(facts, &mut verdict);
-        witnesses::at_most_once_is_at_most_once(facts, &mut verdict);
-        witnesses::nothing_begins_again_without_a_reason(facts, &mut verdict);
-        witnesses::no_task_overlaps_itself(facts, &mut verdict);
-        witnesses::orders_never_overlap(facts, &mut verdict);
-        witnesses::limits_hold(facts, &mut verdict);
-        witnesses::cancelled_means_cancelled(facts, &mut verdict);
-        witnesses::nothing_is_reported_before_it_is_done(facts, &mut verdict);
+        marks::outcomes_agree_with_the_witnesses(facts, &mut verdict);
+        marks::at_most_once_is_at_most_once(facts, &mut verdict);
+        marks::nothing_begins_again_without_a_reason(facts, &mut verdict);
+        marks::no_task_overlaps_itself(facts, &mut verdict);
+        marks::orders_never_overlap(facts, &mut verdict);
+        marks::limits_hold(facts, &mut verdict);
+        marks::cancelled_means_cancelled(facts, &mut verdict);
+        marks::nothing_is_reported_before_it_is_done(facts, &mut verdict);
         network::silent_connections_are_given_up(facts, &mut verdict);
         network::the_shard_moves_on(facts, &mut verdict);
         verdict

@@ -5,9 +5,9 @@
 //! [`RETRY_TIMEOUT`].
 
 mod caller;
-pub(crate) mod colored;
 mod conversation;
 mod listener;
+pub(crate) mod newer_setting;
 mod work;
 
 use crate::history::{Answer, Entry, History};

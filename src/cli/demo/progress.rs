@@ -3,7 +3,7 @@
 //!
 //! Whether a task runs is what the server reports, never what a local clock suggests.
 
-use super::series::Sleep;
+use super::tasks::Sleep;
 use crate::cli::time_text;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use rallypoint_client::api::{AsyncDone, Outcome, TaskState, TaskView};

@@ -5,7 +5,7 @@
 
 use super::{
     lease_watch::{LeaseTiming, Poll},
-    presence::Presence,
+    liveness::Liveness,
     replica_state::ReplicaState,
 };
 use crate::{
@@ -68,7 +68,7 @@ impl HeartbeatTrigger {
 pub(crate) struct HeartbeatTask {
     pub heartbeat: Heartbeat,
     pub timing: LeaseTiming,
-    pub presence: Presence,
+    pub liveness: Liveness,
     pub clock: Clock,
     pub state: ReplicaState,
     pub trigger: HeartbeatTrigger,
@@ -112,7 +112,7 @@ impl HeartbeatTask {
         if let (Some(epoch), Some(_)) = (epoch, reading.lease_until) {
             self.state.lease_renewed(epoch, at + self.timing.lease);
         }
-        let membership = self.presence.observe(at, &reading);
+        let membership = self.liveness.observe(at, &reading);
         self.membership.send_if_modified(|known| {
             // A heartbeat that was under way during a change of owner is older than what is known
             // of it.

@@ -13,13 +13,13 @@
 
 pub(crate) mod cancellation;
 pub(crate) mod delayed;
-pub(crate) mod find;
 pub(crate) mod found_range;
 pub(crate) mod group;
 pub(crate) mod lane;
+pub(crate) mod lookup;
 mod order_sums;
 pub(crate) mod span;
-pub(crate) mod steps;
+pub(crate) mod step_counter;
 
 use crate::core::{Order, Seq, Time, fairness::slot_kinds::KindId};
 use cancellation::Cancellation;

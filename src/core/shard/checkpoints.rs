@@ -12,7 +12,7 @@
 use crate::core::{
     Handle, SchedulerState, Shard, Time, Turn,
     model::limits::Limits,
-    scheduler::{Scheduler, queue::steps::step},
+    scheduler::{Scheduler, queue::step_counter::step},
 };
 use std::collections::BTreeSet;
 

@@ -5,7 +5,7 @@ use super::world::{World, free, on_failure, order, plain, sql};
 use crate::core::{
     Command, Delivery, DoneNo, Epoch, Handle, OnFailure, Order, Outcome, ReleaseMode, Reply,
     Report, Seq, TaskOptions, Time, Unreported, Until, Verb, model::limits::Limits,
-    scheduler::queue::steps::steps_of,
+    scheduler::queue::step_counter::steps_of,
 };
 use std::time::Duration;
 

@@ -7,8 +7,8 @@
 
 use super::{
     RECONNECT_BACKOFF,
-    obstacle::{Obstacle, Sighting},
     register::{Register, Session},
+    session_end::{Obstacle, Sighting},
     target_session,
 };
 use crate::executor::pg_client::{Connection, Login, within};

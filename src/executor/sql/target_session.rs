@@ -8,8 +8,8 @@
 use super::{
     answer::{Answer, Answered, Left},
     error::Failure,
-    obstacle,
     register::{Register, Session, Unregistered},
+    session_end,
     statement::{self, CLEAN, Conditions},
 };
 use crate::{
@@ -74,9 +74,9 @@ impl Live {
         let session = Session {
             target: Arc::clone(target),
             slot,
-            pid: obstacle::known(&row, 4)?,
-            backend_start: Time(obstacle::known(&row, 5)?),
-            postmaster: Some(obstacle::postmaster(&row)?),
+            pid: session_end::known(&row, 4)?,
+            backend_start: Time(session_end::known(&row, 5)?),
+            postmaster: Some(session_end::postmaster(&row)?),
         };
         register.register(&session).await?;
         Ok(Live {

@@ -3,7 +3,7 @@
 //!
 //! Parameters are bound in the order of the list, and the statement counts them in the same order.
 
-use super::rows::Rows;
+use super::row_count::Rows;
 use crate::journal::encoding::{Blobs, Element};
 use sqlx::{
     Encode, Postgres, Type,
@@ -191,7 +191,7 @@ macro_rules! columns {
             /// Binds a parameter or two for each column of [`Self::TABLE`].
             pub(super) fn bind(
                 &self,
-                rows: $crate::journal::append::rows::Rows,
+                rows: $crate::journal::append::row_count::Rows,
                 arguments: &mut ::sqlx::postgres::PgArguments,
             ) -> Result<(), ::sqlx::error::BoxDynError> {
                 use $crate::journal::append::columns::Values;

@@ -6,7 +6,7 @@
 use super::{
     columns::{Table, columns},
     error_bytes::put_error,
-    rows::Rows,
+    row_count::Rows,
 };
 use crate::core::{CompletionRecord, Done, Time};
 use crate::journal::encoding::{Blobs, Stamp};

@@ -6,8 +6,8 @@
 
 use crate::journal::{
     JournalError,
+    bounded_connection::{BoundedConnection, is_lapse},
     connection_limits::{AnswerTimeout, Duty},
-    link::{Link, is_lapse},
 };
 use sqlx::{
     Executor, Postgres,
@@ -18,7 +18,7 @@ use sqlx::{
 /// Connects when needed.
 pub(super) struct Connection {
     options: PgConnectOptions,
-    link: Option<Link>,
+    link: Option<BoundedConnection>,
     timeout: AnswerTimeout,
 }
 
@@ -32,11 +32,11 @@ impl Connection {
     }
 
     /// The present connection, or a new one.
-    pub(super) async fn link(&mut self) -> Result<&mut Link, JournalError> {
+    pub(super) async fn link(&mut self) -> Result<&mut BoundedConnection, JournalError> {
         let mut link = match self.link.take() {
             Some(link) => link,
             None => {
-                let mut link = Link::open(&self.options, Duty::Writer).await?;
+                let mut link = BoundedConnection::open(&self.options, Duty::Writer).await?;
                 verify(&mut link).await?;
                 link
             }
@@ -62,7 +62,7 @@ impl Connection {
 }
 
 /// Refuses a connection on which a commit could be lost, or a statement never end.
-async fn verify(link: &mut Link) -> Result<(), JournalError> {
+async fn verify(link: &mut BoundedConnection) -> Result<(), JournalError> {
     let (commit, timeout): (String, String) = sqlx::query_as(
         "-- writer_settings
          select current_setting('synchronous_commit'), current_setting('statement_timeout')",

@@ -4,7 +4,7 @@
 //! The statement cuts them apart again. A row whose elements are all the default has no part, and
 //! its column is null.
 
-use super::rows::Rows;
+use super::row_count::Rows;
 use crate::journal::encoding::{Element, Flat};
 use sqlx::{Arguments, error::BoxDynError, postgres::PgArguments};
 

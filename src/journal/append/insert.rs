@@ -8,7 +8,7 @@
 
 use super::{
     columns::{Form, Table},
-    rows::Rows,
+    row_count::Rows,
 };
 use crate::journal::day_partitions;
 

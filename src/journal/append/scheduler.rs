@@ -2,13 +2,13 @@
 
 use super::{
     columns::{Form, Values, columns},
-    rows::Rows,
+    row_count::Rows,
 };
 use crate::core::{Handle, ReleaseMode, SchedulerImage, Seq};
 use crate::journal::{
     day_partitions::Days,
     encoding::{Blobs, Date, Stamp},
-    rows::settings,
+    row_count::settings,
 };
 use bytes::Bytes;
 use serde::Serialize;

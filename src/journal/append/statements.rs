@@ -7,7 +7,7 @@
 use super::{
     attempt::Attempts,
     completion::Completions,
-    rows::Rows,
+    row_count::Rows,
     scheduler::{ON_CONFLICT, Schedulers},
     submission::Submissions,
 };

@@ -3,7 +3,7 @@
 
 use super::{
     columns::{Lengths, OrNull, Table, columns},
-    rows::Rows,
+    row_count::Rows,
 };
 use crate::core::{Spec, SubmissionRecord, Work};
 use crate::journal::encoding::{Blobs, Stamp};

@@ -4,7 +4,9 @@
 
 use super::{Maintenance, partition};
 use crate::core::BatchNo;
-use crate::journal::{JournalError, connection_limits::Duty, link::Link};
+use crate::journal::{
+    JournalError, bounded_connection::BoundedConnection, connection_limits::Duty,
+};
 
 /// Numbers in one partition.
 const RANGE: i64 = 1_000_000;
@@ -17,7 +19,7 @@ impl Maintenance {
     /// Makes the ranges ahead of the last batch and drops those behind it. Cheap when there is
     /// nothing to do.
     pub async fn turn_batches(&self) -> Result<(), JournalError> {
-        let mut connection = Link::open(&self.options, Duty::Batches).await?;
+        let mut connection = BoundedConnection::open(&self.options, Duty::Batches).await?;
         self.ensure_batches(&mut connection).await?;
         let every_shard = last_batches(&mut connection).await?;
         let Some(first) = every_shard.iter().min().map(|last| last / RANGE - BEHIND) else {
@@ -41,7 +43,10 @@ impl Maintenance {
         BatchNo((last.0 / RANGE + 1) * RANGE)
     }
 
-    pub(super) async fn ensure_batches(&self, connection: &mut Link) -> Result<(), JournalError> {
+    pub(super) async fn ensure_batches(
+        &self,
+        connection: &mut BoundedConnection,
+    ) -> Result<(), JournalError> {
         let last: Option<i64> = sqlx::query_scalar(
             "-- last_batch_of_shard
              select max(batch_no)
@@ -68,7 +73,7 @@ impl Maintenance {
 }
 
 /// The last batch of every shard: a range is dropped when no shard needs it.
-async fn last_batches(connection: &mut Link) -> Result<Vec<i64>, JournalError> {
+async fn last_batches(connection: &mut BoundedConnection) -> Result<Vec<i64>, JournalError> {
     let last = sqlx::query_scalar(
         "-- last_batches
          select coalesce((select max(b.batch_no) from batch b where b.shard = s.shard), 0)

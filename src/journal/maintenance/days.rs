@@ -12,10 +12,10 @@ use crate::{
     core::{Day, Handle},
     journal::{
         JournalError,
+        bounded_connection::BoundedConnection,
         connection_limits::Duty,
         day_partitions::{Days, TABLES, date, partition as name_of},
         encoding::Date,
-        link::Link,
     },
 };
 use std::time::Duration;
@@ -48,7 +48,11 @@ impl Maintenance {
         connection.close().await
     }
 
-    async fn make_all(&self, connection: &mut Link, today: Day) -> Result<(), JournalError> {
+    async fn make_all(
+        &self,
+        connection: &mut BoundedConnection,
+        today: Day,
+    ) -> Result<(), JournalError> {
         for table in TABLES {
             let attached = partition::attached(connection, table).await?;
             for day in (-1..=DAYS_AHEAD).map(|ahead| Day(today.0 + ahead)) {
@@ -65,7 +69,7 @@ impl Maintenance {
     /// Makes the rows that were written since the last time easy to find by their time, which a new
     /// owner looks for; `day` is where they were written.
     pub async fn summarize_times(&self, day: Day) -> Result<(), JournalError> {
-        let mut connection = Link::open(&self.options, Duty::Batches).await?;
+        let mut connection = BoundedConnection::open(&self.options, Duty::Batches).await?;
         sqlx::query(
             "-- summarize_times
              select brin_summarize_new_values(i.inhrelid::regclass)
@@ -148,7 +152,7 @@ impl Maintenance {
     /// Partitions that are due to be dropped, the oldest day first.
     async fn expired(
         &self,
-        connection: &mut Link,
+        connection: &mut BoundedConnection,
         calendar: &Calendar,
     ) -> Result<Vec<(&'static str, Day)>, JournalError> {
         let mut expired = Vec::new();
@@ -173,7 +177,7 @@ impl Maintenance {
 
     async fn stale(
         &self,
-        connection: &mut Link,
+        connection: &mut BoundedConnection,
         day: Day,
         limit: u32,
     ) -> Result<Vec<Handle>, JournalError> {
@@ -213,7 +217,7 @@ impl Maintenance {
 }
 
 /// The current day by the database.
-async fn today_of_database(connection: &mut Link) -> Result<Day, JournalError> {
+async fn today_of_database(connection: &mut BoundedConnection) -> Result<Day, JournalError> {
     let today: Date = sqlx::query_scalar(
         "-- today
          select (now() at time zone 'utc')::date",

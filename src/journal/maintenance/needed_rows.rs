@@ -5,7 +5,10 @@
 
 use super::Maintenance;
 use crate::core::Day;
-use crate::journal::{JournalError, encoding::Date, link::Link, rows::completion::narrow_row};
+use crate::journal::{
+    JournalError, bounded_connection::BoundedConnection, encoding::Date,
+    rows::completion::narrow_row,
+};
 use uuid::Uuid;
 
 /// Schedulers of a day searched by one statement.
@@ -97,7 +100,7 @@ impl Maintenance {
     /// Moves the rows of `day` that are still needed to the day `to`.
     pub(super) async fn move_needed_rows(
         &self,
-        connection: &mut Link,
+        connection: &mut BoundedConnection,
         day: Day,
         to: Day,
     ) -> Result<(), JournalError> {
@@ -113,7 +116,7 @@ impl Maintenance {
     /// The last of the next schedulers that have rows of a day; `None`: there are no more.
     async fn next_schedulers(
         &self,
-        connection: &mut Link,
+        connection: &mut BoundedConnection,
         day: Day,
         above: Uuid,
     ) -> Result<Option<Uuid>, JournalError> {
@@ -142,7 +145,7 @@ impl Maintenance {
     /// Moves the rows of the schedulers above the first handle, up to the second.
     async fn move_needed_rows_of(
         &self,
-        connection: &mut Link,
+        connection: &mut BoundedConnection,
         day: Day,
         to: Day,
         of: (Uuid, Uuid),
@@ -178,7 +181,7 @@ impl Maintenance {
     /// The needed rows of the schedulers above the first handle, up to the second.
     async fn needed_rows(
         &self,
-        connection: &mut Link,
+        connection: &mut BoundedConnection,
         day: Day,
         (above, up_to): (Uuid, Uuid),
     ) -> Result<Vec<(Uuid, i64)>, JournalError> {
@@ -196,7 +199,7 @@ impl Maintenance {
     /// Moves the attempts of unfinished tasks from `day` to the day `to`.
     pub(super) async fn move_needed_attempts(
         &self,
-        connection: &mut Link,
+        connection: &mut BoundedConnection,
         day: Day,
         to: Day,
     ) -> Result<(), JournalError> {

@@ -5,7 +5,7 @@
 //! reader was measured to stall every insert. Statements are built from our own names and numbers
 //! only.
 
-use crate::journal::{JournalError, link::Link, rows::from_row};
+use crate::journal::{JournalError, bounded_connection::BoundedConnection, rows::from_row};
 use sqlx::{AssertSqlSafe, Executor};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ from_row!(Partition { name, pending });
 
 /// The partitions of `table`, by name.
 pub(crate) async fn attached(
-    connection: &mut Link,
+    connection: &mut BoundedConnection,
     table: &str,
 ) -> Result<Vec<Partition>, JournalError> {
     let partitions = sqlx::query_as(
@@ -38,7 +38,7 @@ pub(crate) async fn attached(
 
 /// Makes a table like `table` and attaches it for values from `from` up to but excluding `to`.
 pub(crate) async fn make(
-    connection: &mut Link,
+    connection: &mut BoundedConnection,
     table: &str,
     name: &str,
     from: &str,
@@ -56,7 +56,7 @@ pub(crate) async fn make(
 /// Detaches a partition and drops it. When that fails half-way, because an open reader holds it
 /// beyond the lock timeout, the partition is no longer visible, and [`finish`] does the rest later.
 pub(crate) async fn remove(
-    connection: &mut Link,
+    connection: &mut BoundedConnection,
     table: &str,
     name: &str,
 ) -> Result<(), JournalError> {
@@ -70,7 +70,7 @@ pub(crate) async fn remove(
 
 /// Finishes pending detaches, and drops detached tables whose names are `old`.
 pub(crate) async fn finish(
-    connection: &mut Link,
+    connection: &mut BoundedConnection,
     table: &str,
     old: impl Fn(&str) -> bool,
 ) -> Result<(), JournalError> {
@@ -104,7 +104,7 @@ pub(crate) async fn finish(
     Ok(())
 }
 
-async fn discard(connection: &mut Link, name: &str) -> Result<(), JournalError> {
+async fn discard(connection: &mut BoundedConnection, name: &str) -> Result<(), JournalError> {
     connection
         .execute(AssertSqlSafe(format!("drop table {name}")))
         .await?;

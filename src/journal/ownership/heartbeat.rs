@@ -6,9 +6,9 @@
 use crate::core::{Epoch, ShardId, Time};
 use crate::journal::{
     JournalError, Replica,
+    bounded_connection::BoundedConnection,
     connection_limits::{AnswerTimeout, Duty},
     encoding::Stamp,
-    link::Link,
     rows::from_row,
 };
 use sqlx::postgres::PgConnectOptions;
@@ -134,7 +134,7 @@ impl Membership {
 /// The connection of the heartbeat; it connects when needed.
 pub struct Heartbeat {
     options: PgConnectOptions,
-    connection: Option<Link>,
+    connection: Option<BoundedConnection>,
     shard: ShardId,
     replica: Replica,
     lease: Duration,
@@ -210,7 +210,7 @@ impl Heartbeat {
     async fn send(&mut self, epoch: Option<Epoch>) -> Result<HeartbeatReading, JournalError> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
-            None => Link::open(&self.options, Duty::Heartbeat).await?,
+            None => BoundedConnection::open(&self.options, Duty::Heartbeat).await?,
         };
         let row: Row = sqlx::query_as(HEARTBEAT)
             .bind(self.shard.0)

@@ -5,7 +5,10 @@
 //! lease that it has watched.
 
 use crate::core::{BatchNo, Epoch, ShardId, Time};
-use crate::journal::{Journal, JournalError, Replica, encoding::Stamp, link::Link, migrations};
+use crate::journal::{
+    Journal, JournalError, Replica, bounded_connection::BoundedConnection, encoding::Stamp,
+    migrations,
+};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -182,7 +185,7 @@ impl Journal {
 /// The new epoch, the time of the database, and the end of the lease; `None`: the claim does not
 /// hold, or an append holds the lock of the shard's row.
 async fn take(
-    connection: &mut Link,
+    connection: &mut BoundedConnection,
     shard: ShardId,
     replica: &Replica,
     claim: Claim,
@@ -205,7 +208,10 @@ async fn take(
 
 /// The last batch. A separate statement, because its snapshot must be younger than the new epoch,
 /// which fences the old owner.
-async fn last_batch(connection: &mut Link, shard: ShardId) -> Result<BatchNo, JournalError> {
+async fn last_batch(
+    connection: &mut BoundedConnection,
+    shard: ShardId,
+) -> Result<BatchNo, JournalError> {
     let no: Option<i64> = sqlx::query_scalar(
         "-- last_batch
          select max(batch_no)

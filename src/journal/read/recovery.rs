@@ -12,9 +12,9 @@ use crate::core::{
 };
 use crate::journal::{
     Journal, JournalError,
+    bounded_connection::BoundedConnection,
     day_partitions::Days,
     encoding::{Date, Stamp},
-    link::Link,
     migrations,
     rows::{
         attempt::AttemptRow,
@@ -79,7 +79,7 @@ from_row!(OutcomeRow {
 impl Recovery {
     async fn schedulers(
         &mut self,
-        connection: &mut Link,
+        connection: &mut BoundedConnection,
         shard: ShardId,
         most: usize,
         since: Time,
@@ -114,7 +114,11 @@ impl Recovery {
 
     /// Submissions with a task that was unfinished at the checkpoint, and later ones. The first row
     /// of each range is the last one that begins at or before it.
-    async fn runs(&mut self, connection: &mut Link, shard: ShardId) -> Result<(), JournalError> {
+    async fn runs(
+        &mut self,
+        connection: &mut BoundedConnection,
+        shard: ShardId,
+    ) -> Result<(), JournalError> {
         let query = sqlx::query_as::<_, SubmissionRow>(concat!(
             "-- recover_runs
              with wanted as materialized (
@@ -173,7 +177,7 @@ impl Recovery {
 
     async fn outcomes(
         &mut self,
-        connection: &mut Link,
+        connection: &mut BoundedConnection,
         shard: ShardId,
     ) -> Result<(), JournalError> {
         let query = sqlx::query_as::<_, OutcomeRow>(
@@ -214,7 +218,7 @@ impl Recovery {
 
     async fn attempts(
         &mut self,
-        connection: &mut Link,
+        connection: &mut BoundedConnection,
         shard: ShardId,
     ) -> Result<(), JournalError> {
         let query = sqlx::query_as::<_, AttemptRow>(
@@ -250,7 +254,7 @@ impl Recovery {
     /// The latest calls that may be repeated, also those whose tasks have all ended.
     async fn requests(
         &mut self,
-        connection: &mut Link,
+        connection: &mut BoundedConnection,
         shard: ShardId,
         most: usize,
         since: Time,
@@ -287,7 +291,7 @@ impl Recovery {
 /// The second from which on rows hold at least `most` calls that may be repeated; `since` when
 /// there are fewer.
 async fn requests_since(
-    connection: &mut Link,
+    connection: &mut BoundedConnection,
     shard: ShardId,
     (since, day): (Time, Date),
     most: usize,

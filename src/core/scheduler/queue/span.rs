@@ -1,6 +1,6 @@
 //! Consecutive waiting tasks that are alike: what a backlog is made of.
 
-use super::steps::step;
+use super::step_counter::step;
 use crate::core::{Order, Seq, Spec, Time, fairness::slot_kinds::KindId};
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,6 +1,6 @@
 //! A connection of the journal on which no answer is waited for longer than its duty allows.
 //!
-//! Everything that the journal sends goes through a [`Link`], so the limit stands in one place. An
+//! Everything that the journal sends goes through a [`BoundedConnection`], so the limit stands in one place. An
 //! answer that does not come in time is an error like a broken connection: what became of the
 //! statement is unknown, and the link must not be used again.
 
@@ -19,16 +19,20 @@ use tokio::time::timeout;
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct BoundedConnection {
     connection: PgConnection,
     /// For an answer, or for the next row of one.
     pub(super) limit: Duration,
 }
 
-impl Link {
+impl BoundedConnection {
     /// Connects for a duty.
-    pub(super) async fn open(options: &PgConnectOptions, duty: Duty) -> Result<Link, Error> {
-        let mut link = Link::open_within(options, duty, duty.connect_timeout()).await?;
+    pub(super) async fn open(
+        options: &PgConnectOptions,
+        duty: Duty,
+    ) -> Result<BoundedConnection, Error> {
+        let mut link =
+            BoundedConnection::open_within(options, duty, duty.connect_timeout()).await?;
         link.limit = duty.answer_timeout().limit();
         Ok(link)
     }
@@ -38,10 +42,10 @@ impl Link {
         options: &PgConnectOptions,
         duty: Duty,
         limit: Duration,
-    ) -> Result<Link, Error> {
+    ) -> Result<BoundedConnection, Error> {
         let options = duty.options(options);
         let connection = within(limit, PgConnection::connect_with(&options)).await?;
-        Ok(Link { connection, limit })
+        Ok(BoundedConnection { connection, limit })
     }
 
     /// Says goodbye. A server that does not take it notices the end of the connection.
@@ -78,7 +82,7 @@ pub(super) fn is_lapse(error: &Error) -> bool {
 type QueryResult = <Postgres as Database>::QueryResult;
 type Row = <Postgres as Database>::Row;
 
-impl<'c> Executor<'c> for &'c mut Link {
+impl<'c> Executor<'c> for &'c mut BoundedConnection {
     type Database = Postgres;
 
     fn fetch_many<'e, 'q: 'e, E>(

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 /// What this process has seen of the others.
 #[derive(Debug)]
-pub(crate) struct Presence {
+pub(crate) struct Liveness {
     /// How long a run counts as there after a heartbeat.
     lease: Duration,
     runs: BTreeMap<Uuid, Observed>,
@@ -27,9 +27,9 @@ struct Observed {
     heartbeat: Instant,
 }
 
-impl Presence {
-    pub(crate) fn new(lease: Duration) -> Presence {
-        Presence {
+impl Liveness {
+    pub(crate) fn new(lease: Duration) -> Liveness {
+        Liveness {
             lease,
             runs: BTreeMap::new(),
         }
@@ -83,7 +83,7 @@ mod tests {
     /// A process that polls, and a clock of the database that may be set.
     struct Observer {
         start: Instant,
-        presence: Presence,
+        liveness: Liveness,
         /// Time of the database at the start, in seconds.
         base: i64,
     }
@@ -92,7 +92,7 @@ mod tests {
         fn new() -> Observer {
             Observer {
                 start: Instant::now(),
-                presence: Presence::new(LEASE),
+                liveness: Liveness::new(LEASE),
                 base: 100 * DAY,
             }
         }
@@ -123,7 +123,7 @@ mod tests {
                 seen: rows.iter().map(run).filter(fresh).collect(),
             };
             let at = self.start + Duration::from_secs(after);
-            let members = self.presence.observe(at, &reading).members;
+            let members = self.liveness.observe(at, &reading).members;
             members.iter().map(|member| member.id.as_u128()).collect()
         }
     }
