@@ -70,7 +70,7 @@ impl Outbox {
             slots: self.slots.iter().map(slots).collect(),
             begun_per_slot: BEGUN_PER_SLOT,
             attempts,
-            completion_builder,
+            completions,
         })
     }
 

@@ -79,7 +79,7 @@ impl Links {
             ),
         };
         Ok(Lent {
-            bounded_connection,
+            link,
             opened,
             _turn: turn,
         })

@@ -13,7 +13,7 @@ mod judge;
 use crate::{
     fixture::Fixture,
     history::{Answer, Entry, now},
-    load::{Load, colored::Colored},
+    load::{Load, newer_setting::Colored},
     rng::Rng,
 };
 use rallypoint_client::api::ListSchedulersRequest;

@@ -5,7 +5,7 @@
 //! incremental cancellation holds back are postponed until it is over: they are cancelled by then,
 //! or their failure comes after it, however long it takes.
 
-use super::queue::{span::Span, steps::step};
+use super::queue::{span::Span, step_counter::step};
 use crate::core::{Order, Seq, Time};
 use std::collections::BTreeMap;
 

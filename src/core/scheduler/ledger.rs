@@ -8,7 +8,7 @@
 use super::{
     body_sizes::Sizes,
     deadlines::Deadlines,
-    queue::{span::Span, steps::step},
+    queue::{span::Span, step_counter::step},
     unfinished::Unfinished,
 };
 use crate::core::{Seq, fairness::quota::Usage};

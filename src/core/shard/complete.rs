@@ -2,7 +2,7 @@
 //!
 //! A report about another attempt than the running one is stale and changes nothing.
 
-use super::{finish::Ending, judge::Verdict};
+use super::{finish::Ending, report_verdict::Verdict};
 use crate::core::{
     Action, AttemptEvent, AttemptRecord, Completion, Handle, Report, Seq, Shard, Turn,
     scheduler::in_flight::InFlight,

@@ -16,7 +16,7 @@ use crate::core::{
     scheduler::{
         Scheduler,
         in_flight::InFlight,
-        queue::{span::Span, steps::step},
+        queue::{span::Span, step_counter::step},
     },
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

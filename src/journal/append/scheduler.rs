@@ -8,7 +8,7 @@ use crate::core::{Handle, ReleaseMode, SchedulerImage, Seq};
 use crate::journal::{
     day_partitions::Days,
     encoding::{Blobs, Date, Stamp},
-    row_count::settings,
+    rows::settings,
 };
 use bytes::Bytes;
 use serde::Serialize;

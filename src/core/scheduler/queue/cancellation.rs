@@ -6,7 +6,7 @@
 //! come. It passes over every group and every delayed span once, however much of them it leaves
 //! alone.
 
-use super::{Queue, span::Span, steps::step};
+use super::{Queue, span::Span, step_counter::step};
 use crate::core::{Order, Seq};
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,7 +1,7 @@
 //! Waiting tasks that may not start before a time: their `not_before`, or the next attempt after a
 //! failed one. They count in their order's group, but stand in none of its lanes.
 
-use super::{span::Span, steps::step};
+use super::{span::Span, step_counter::step};
 use crate::core::{Seq, Time};
 use std::collections::BTreeMap;
 

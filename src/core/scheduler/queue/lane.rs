@@ -3,7 +3,7 @@
 //! Every step costs the logarithm of what waits, wherever it is put in or taken out. Most lanes
 //! have one span, and need no map for it.
 
-use super::{span::Span, steps::step};
+use super::{span::Span, step_counter::step};
 use crate::core::{Seq, fairness::slot_kinds::KindId, scheduler::queue::found_range::FoundRange};
 use std::{collections::BTreeMap, mem};
 

@@ -5,7 +5,7 @@
 //! above it. Blocks are split when they grow and joined when they shrink, so each but the first one
 //! has a few hundred orders.
 
-use super::{group::Group, steps::step};
+use super::{group::Group, step_counter::step};
 use crate::core::Order;
 use std::{
     collections::BTreeMap,
