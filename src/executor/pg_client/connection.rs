@@ -122,9 +122,12 @@ impl Connection {
         self.rows().await.map(drop)
     }
 
-    /// Runs a query of ours, which returns one row.
+    /// Runs a query of ours, which returns one row. Its names mean what they mean to the server,
+    /// whatever somebody has put ahead of that for this login.
     pub(crate) async fn row(&mut self, query: &str) -> Result<Row, Error> {
-        frontend::query(query, &mut self.out)?;
+        // One message is one transaction, which is how long the path counts.
+        let query = format!("set local search_path = pg_catalog, pg_temp; {query}");
+        frontend::query(&query, &mut self.out)?;
         self.send().await?;
         let mut rows = self.rows().await?;
         rows.pop().ok_or_else(|| Error::unexpected("no row"))

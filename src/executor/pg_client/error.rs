@@ -49,6 +49,23 @@ impl Error {
         }
     }
 
+    /// The server answers that this login may not be used: it is refused, may not connect, or its
+    /// database is not there.
+    pub(crate) fn is_about_the_login(&self) -> bool {
+        let refused = |code: &str| code.starts_with("28") || matches!(code, "42501" | "3D000");
+        matches!(self, Error::Login(_)) || self.sqlstate().is_some_and(refused)
+    }
+
+    /// The same may succeed later: the network or the server failed, or has no room.
+    pub(crate) fn may_pass(&self) -> bool {
+        let classes = ["08", "53", "55", "57P", "58", "XX"];
+        match self {
+            Error::Io(_) => true,
+            Error::Reported(report) => classes.iter().any(|class| report.code.starts_with(class)),
+            Error::Protocol(_) | Error::Login(_) => false,
+        }
+    }
+
     pub(super) fn unexpected(what: impl fmt::Debug) -> Self {
         Error::Protocol(format!("{what:?}"))
     }

@@ -32,10 +32,15 @@ use std::{
     },
     time::Duration,
 };
-use tokio::{sync::Notify, time::timeout};
+use tokio::{
+    sync::Notify,
+    time::{sleep, timeout},
+};
 
 /// Interval between looks for sessions that have been idle for too long, at most.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(10);
+/// How long a slot pauses when the login of a namespace can be used later.
+const OWN_LOGIN_PAUSE: Duration = Duration::from_millis(500);
 
 pub(crate) struct Target {
     name: Arc<str>,
@@ -203,7 +208,9 @@ impl Target {
         }
         let live = match self.open(slot.number, login).await {
             Ok(live) => live,
-            Err(error) if *login != settings.login => return Err(self.own_login_failed(error)),
+            Err(error) if *login != settings.login => {
+                return Err(self.own_login_failed(error).await);
+            }
             Err(error) => {
                 self.set_unavailable(&error);
                 return Err(error);
@@ -291,26 +298,40 @@ impl Target {
         Live::open(login, false, &self.name, slot, register).await
     }
 
-    /// A namespace's own login has opened no session: what the server says of the login is for its
-    /// tasks, and everything else is about the target.
-    fn own_login_failed(&self, failed: OpenError) -> OpenError {
+    /// A namespace's own login has opened no session. What is not about that login is about the
+    /// target only if its first login cannot be used either: a namespace can harm its own alone.
+    async fn own_login_failed(&self, failed: OpenError) -> OpenError {
+        let OpenError::Target(cause) = failed else {
+            self.set_unavailable(&failed);
+            return failed;
+        };
+        if !cause.is_about_the_login() {
+            if let Err(error) = self.try_login().await {
+                let error = error.into();
+                self.set_unavailable(&error);
+                return error;
+            }
+            if cause.may_pass() {
+                // The next try is a hand-out away.
+                sleep(OWN_LOGIN_PAUSE).await;
+                return cause.into();
+            }
+        }
         let what = "the login of the namespace cannot be used on this target";
-        let failure = match &failed {
-            OpenError::Target(pg_client::Error::Reported(report))
-                if !report.code.starts_with("57P") =>
-            {
+        tracing::warn!(target = %self.name, error = %cause, "{what}");
+        OpenError::OwnLogin(match cause {
+            pg_client::Error::Reported(report) => {
                 Failure::Reported(error(&report.code, format!("{what}: {}", report.message)))
             }
-            OpenError::Target(pg_client::Error::Login(why)) => {
-                Failure::refused("LOGIN_REFUSED", format!("{what}: {why}"))
-            }
-            _ => {
-                self.set_unavailable(&failed);
-                return failed;
-            }
-        };
-        tracing::warn!(target = %self.name, error = %failed, "{what}");
-        OpenError::OwnLogin(failure)
+            cause => Failure::refused("LOGIN_REFUSED", format!("{what}: {cause}")),
+        })
+    }
+
+    /// Whether tasks of namespaces without a login of their own could have a session.
+    async fn try_login(&self) -> Result<(), pg_client::Error> {
+        let connection = Connection::open(&self.settings().login).await?;
+        connection.close().await;
+        Ok(())
     }
 
     /// No session can be opened: no slots until a probe has opened one.
@@ -330,9 +351,8 @@ impl Target {
             let delay = RECONNECT_BACKOFF.delay(self.failures.load(Ordering::Relaxed));
             // Or somebody has changed the login meanwhile.
             let _ = timeout(delay, self.wake.notified()).await;
-            match Connection::open(&self.settings().login).await {
-                Ok(connection) => {
-                    connection.close().await;
+            match self.try_login().await {
+                Ok(()) => {
                     if lock(&self.unavailable).is_some() {
                         tracing::info!(target = %self.name, "the target is available");
                     }

@@ -1,6 +1,6 @@
 //! Logins of namespaces, and the one that watches over all sessions.
 
-use super::fixture::{Fixture, Task, failed, json, limited, login, sql};
+use super::fixture::{Fixture, Task, failed, json, limited, login, sql, succeeded};
 use crate::harness::postgres::{POSTGRES, connect, database};
 use rallypoint::{
     core::Report,
@@ -153,4 +153,107 @@ async fn a_namespace_may_do_what_its_login_may() {
         ..sql("select * from public.secret")
     };
     assert_eq!(failed(fixture.run(task).await).0, "42501");
+}
+
+/// Has the login find these first, whatever a name means in `pg_catalog`.
+const HIJACKED: &str = "create view own.pg_stat_activity as
+        select pid, now() as backend_start from pg_catalog.pg_stat_activity where false;
+    create function own.pg_backend_pid() returns int language sql as 'select 1';
+    create function own.same(int, int) returns bool language sql as 'select false';
+    create operator own.= (leftarg = int, rightarg = int, function = own.same);";
+
+#[tokio::test]
+async fn what_a_login_puts_ahead_of_the_catalog_reaches_nobody() {
+    let mut fixture = with_logins("hijack", &["a"], 1, true).await;
+    let mut superuser = connect(&fixture.options.clone().username(SUPERUSER)).await;
+    let schema = sqlx::raw_sql("create schema own authorization hijack_a");
+    schema.execute(&mut superuser).await.expect("a schema");
+    let text = format!("{HIJACKED} alter role hijack_a set search_path = own, pg_catalog");
+    let of_a = |text: &str| Task {
+        namespace: "a",
+        rows: 1,
+        ..sql(text)
+    };
+    fixture.result(of_a(&text)).await;
+    // The next session of this login finds them.
+    assert_eq!(who(&mut fixture, "c").await.0, "app");
+    let text = "select pg_catalog.pg_backend_pid() as pid, pg_backend_pid() as own";
+    let result = fixture.result(of_a(text)).await;
+    let mut last = None;
+    while let Ok(session) = fixture.notes.try_recv() {
+        last = Some(session.pid);
+    }
+    let pid = last.expect("a registered session");
+    assert_eq!(json(&result), format!(r#"[{{"pid":{pid},"own":1}}]"#));
+    assert_eq!(who(&mut fixture, "c").await.0, "app");
+    assert_eq!(fixture.executor.targets()[0].unavailable, None);
+}
+
+#[tokio::test]
+async fn what_tasks_put_ahead_of_the_catalog_hides_no_session_from_its_end() {
+    let mut fixture = Fixture::new(1).await;
+    let text = format!(
+        "create schema own; {HIJACKED}
+        do $$ begin
+            execute format(
+                'alter role %I in database %I set search_path = own, pg_catalog',
+                current_user, current_database());
+        end $$"
+    );
+    fixture.result(sql(&text)).await;
+    let stubborn = limited(STUBBORN, Duration::from_millis(200));
+    let report = fixture.run(stubborn).await;
+    assert!(matches!(report, Report::TimedOut(_)), "{report:?}");
+    let left = "select count(*)
+        from pg_stat_activity
+        where wait_event = 'PgSleep' and datname = current_database()";
+    let mut superuser = connect(&fixture.options.clone().username(SUPERUSER)).await;
+    let left: i64 = sqlx::query_scalar(left)
+        .fetch_one(&mut superuser)
+        .await
+        .expect("a count");
+    assert_eq!(left, 0);
+}
+
+/// Does it as the superuser of the target.
+async fn administer(fixture: &Fixture, statements: String) {
+    let mut superuser = connect(&fixture.options.clone().username(SUPERUSER)).await;
+    let done = sqlx::raw_sql(AssertSqlSafe(statements)).execute(&mut superuser);
+    done.await.expect("done");
+}
+
+#[tokio::test]
+async fn a_full_server_costs_a_task_of_a_namespace_no_attempt() {
+    let mut fixture = with_logins("full", &["a"], 1, true).await;
+    let limit = |fixture: &Fixture, connections: i32| {
+        let database = fixture.options.get_database().expect("a name");
+        format!("alter database {database} connection limit {connections}")
+    };
+    administer(&fixture, limit(&fixture, 0)).await;
+    let task = || Task {
+        namespace: "a",
+        ..sql("select 1")
+    };
+    let report = fixture.run(task()).await;
+    assert!(matches!(report, Report::NotStarted), "{report:?}");
+    while fixture.slots().await != 0 {}
+    administer(&fixture, limit(&fixture, -1)).await;
+    while fixture.slots().await != 1 {}
+    succeeded(fixture.run(task()).await);
+}
+
+#[tokio::test]
+async fn a_login_that_may_open_no_more_sessions_waits_alone() {
+    let mut fixture = with_logins("many", &["a"], 1, true).await;
+    administer(&fixture, "alter role many_a connection limit 0".into()).await;
+    let task = || Task {
+        namespace: "a",
+        ..sql("select 1")
+    };
+    let report = fixture.run(task()).await;
+    assert!(matches!(report, Report::NotStarted), "{report:?}");
+    assert_eq!(fixture.executor.targets()[0].unavailable, None);
+    assert_eq!(who(&mut fixture, "c").await.0, "app");
+    administer(&fixture, "alter role many_a connection limit -1".into()).await;
+    succeeded(fixture.run(task()).await);
 }
