@@ -50,6 +50,7 @@ impl Verdict {
         marks::no_task_overlaps_itself(facts, &mut verdict);
         marks::orders_never_overlap(facts, &mut verdict);
         marks::limits_hold(facts, &mut verdict);
+        marks::slots_are_enough(facts, &mut verdict);
         marks::cancelled_means_cancelled(facts, &mut verdict);
         marks::nothing_is_reported_before_it_is_done(facts, &mut verdict);
         network::silent_connections_are_given_up(facts, &mut verdict);

@@ -7,7 +7,7 @@ use crate::{
     server::SLOTS,
 };
 use rallypoint_client::api::Outcome;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// SQLSTATE classes that say nothing of the task: connections, memory, disk, operator, system.
 const ENVIRONMENT_ERRORS: [&str; 7] = ["08", "25", "53", "55", "57", "58", "XX"];
@@ -124,23 +124,36 @@ pub(super) fn orders_never_overlap(facts: &Facts, verdict: &mut Verdict) {
     }
 }
 
-/// No more tasks run at any time than the limit of the scheduler and the slots of all servers
-/// allow.
+/// No more tasks of a scheduler run at any time than its limit allows.
 pub(super) fn limits_hold(facts: &Facts, verdict: &mut Verdict) {
     for (handle, rows) in facts.conversations() {
         let Some(Some(limit)) = facts.limits.get(handle) else {
             continue;
         };
         let most = most_at_a_time(rows.iter().flat_map(|row| facts.runs_of(row.token)));
-        verdict.expect("limits hold", most <= *limit, || {
-            format!("{handle} ran {most} tasks at a time, {limit} are allowed")
+        if most > 0 {
+            verdict.expect("limits hold", most <= *limit, || {
+                format!("{handle} ran {most} tasks at a time, {limit} are allowed")
+            });
+        }
+    }
+}
+
+/// No more tasks run at any time than all servers together have slots.
+pub(super) fn slots_are_enough(facts: &Facts, verdict: &mut Verdict) {
+    let most = most_at_a_time(facts.marks.keys().flat_map(|token| facts.runs_of(*token)));
+    // Every server is called more than once.
+    let servers: HashSet<usize> = facts
+        .final_calls
+        .iter()
+        .map(|(server, _)| *server)
+        .collect();
+    let slots = SLOTS as i32 * servers.len() as i32;
+    if most > 0 {
+        verdict.expect("no more runs than there are slots", most <= slots, || {
+            format!("{most} tasks at a time on {slots} slots")
         });
     }
-    let all = most_at_a_time(facts.marks.keys().flat_map(|token| facts.runs_of(*token)));
-    let slots = SLOTS as i32 * facts.final_calls.len() as i32;
-    verdict.expect("limits hold", all <= slots, || {
-        format!("{all} tasks at a time on {slots} slots")
-    });
 }
 
 fn most_at_a_time(runs: impl Iterator<Item = Run>) -> i32 {
@@ -217,5 +230,49 @@ pub(super) fn nothing_is_reported_before_it_is_done(facts: &Facts, verdict: &mut
                 format!("{}/{} at {at}", stream.handle, done.seq)
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three servers, each called at the beginning and at the end, and so many tasks that run at
+    /// the same time.
+    fn at_the_same_time(tasks: i64) -> Facts {
+        let marks = (1..=tasks).map(|token| {
+            let mark = |start, number| Mark {
+                token,
+                start,
+                number,
+                pid: token as i32,
+                server: 0,
+            };
+            (token, vec![mark(true, token), mark(false, tasks + token)])
+        });
+        Facts {
+            final_calls: [0, 1, 2, 0, 1, 2]
+                .map(|server| (server, Answer::Ok(())))
+                .into(),
+            marks: marks.collect(),
+            ..Facts::default()
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_called_twice_has_its_slots_once() {
+        let verdict = |tasks| Verdict::of(&at_the_same_time(tasks));
+        let promise = "no more runs than there are slots";
+        assert!(
+            !verdict(3 * i64::from(SLOTS))
+                .violations
+                .contains_key(promise)
+        );
+        assert!(
+            verdict(3 * i64::from(SLOTS) + 1)
+                .violations
+                .contains_key(promise)
+        );
+        assert!(!verdict(0).checked.contains_key(promise));
     }
 }

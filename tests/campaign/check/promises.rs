@@ -4,7 +4,7 @@
 use super::{Facts, Verdict, network};
 
 /// By name, as the checks name them, and which kinds of faults it takes to check one.
-const PROMISES: [(&str, fn(&str) -> bool); 26] = [
+const PROMISES: [(&str, fn(&str) -> bool); 27] = [
     ("an acknowledged submit is kept", any),
     ("a repeated submit is one", any),
     ("refused means that nothing was done", any),
@@ -27,6 +27,7 @@ const PROMISES: [(&str, fn(&str) -> bool); 26] = [
     ("no task runs twice at a time", any),
     ("orders never overlap", any),
     ("limits hold", any),
+    ("no more runs than there are slots", any),
     ("cancelled means cancelled", any),
     ("nothing is reported before it is done", any),
     (
