@@ -42,6 +42,8 @@ impl Verdict {
         conversations::orders_never_overlap(facts, &mut verdict);
         conversations::batches_follow_one_another(facts, &mut verdict);
         conversations::everything_is_well_in_the_end(facts, &mut verdict);
+        conversations::servers_go_on(facts, &mut verdict);
+        submits::no_call_is_given_up(facts, &mut verdict);
         streams::streams_tell_what_the_log_tells(facts, &mut verdict);
         streams::all_means_all(facts, &mut verdict);
         marks::outcomes_agree_with_the_witnesses(facts, &mut verdict);

@@ -1,4 +1,4 @@
-//! Writes what the databases hold at the end into the history.
+//! Writes what the databases hold at the end, and what servers complain of, into the history.
 
 use crate::{
     fixture::Fixture,
@@ -110,6 +110,12 @@ pub(crate) async fn dump(fixture: &Fixture) {
     dump_idle_transactions(fixture).await;
     dump_marks(fixture).await;
     dump_silenced(fixture);
+    for server in &fixture.servers {
+        fixture.history.write(&Entry::Complaints {
+            server: server.number,
+            complaints: server.complaints(),
+        });
+    }
 }
 
 async fn dump_idle_transactions(fixture: &Fixture) {

@@ -203,10 +203,19 @@ pub(crate) enum Entry {
         answer: StockAnswer,
         count: u64,
     },
-    /// The last call to every server, after the last fault.
+    /// A call to every server, before the first fault and after the last one.
     FinalCall {
         server: usize,
         answer: Answer<()>,
+    },
+    /// Calls and streams that the callers gave up.
+    GivenUp {
+        count: u64,
+    },
+    /// What a server did that it should not have to.
+    Complaints {
+        server: usize,
+        complaints: Vec<String>,
     },
 }
 

@@ -3,6 +3,7 @@
 use crate::{
     check::{Facts, Fault, Verdict, is_undecided},
     fixture::Fixture,
+    plan::Kind,
     proxy::Purpose,
     server::{LEASE, Server},
 };
@@ -24,30 +25,39 @@ pub(crate) enum Result {
     Invalid(String),
 }
 
-/// Prints what happened, and returns what it proves.
-pub(crate) fn report(
-    fixture: &Fixture,
-    facts: &Facts,
-    verdict: &Verdict,
-    given_up: u64,
-    minutes: f64,
-) -> Result {
+/// Prints what happened.
+pub(crate) fn report(fixture: &Fixture, facts: &Facts, verdict: &Verdict) {
     faults(facts);
     silenced(facts);
     promises(verdict);
     load(facts, verdict);
-    servers(fixture, given_up);
+    servers(fixture);
     broken(verdict);
+    let seldom = toothless(facts, 9);
+    seldom.iter().for_each(|kind| println!("SELDOM: {kind}"));
+}
+
+/// What a run of so many minutes proves that was to show these kinds of faults.
+pub(crate) fn result(facts: &Facts, verdict: &Verdict, minutes: f64, named: &[Kind]) -> Result {
     if !verdict.violations.is_empty() {
         return Result::Broken;
     }
-    let seldom = toothless(facts, 9);
-    seldom.iter().for_each(|kind| println!("SELDOM: {kind}"));
     let toothless = toothless(facts, 5).into_iter().next();
     toothless
         .filter(|_| minutes >= LONG_RUN_MINUTES)
+        .or_else(|| without_effect(facts, named))
         .or_else(|| invalid(facts, verdict))
         .map_or(Result::Green, Result::Invalid)
+}
+
+/// The kinds among these of which no fault bit.
+fn without_effect(facts: &Facts, named: &[Kind]) -> Option<String> {
+    let has_bitten = |kind: &Kind| {
+        let faults = facts.faults.get(&format!("{kind:?}"));
+        faults.is_some_and(|faults| bit(faults) > 0)
+    };
+    let without: Vec<&Kind> = named.iter().filter(|kind| !has_bitten(kind)).collect();
+    (!without.is_empty()).then(|| format!("named in FAULTS, and had no effect: {without:?}"))
 }
 
 fn faults(facts: &Facts) {
@@ -135,15 +145,13 @@ pub(crate) fn load(facts: &Facts, verdict: &Verdict) {
     );
 }
 
-fn servers(fixture: &Fixture, given_up: u64) {
+fn servers(fixture: &Fixture) {
     let sum = |count: &dyn Fn(&Server) -> u64| fixture.servers.iter().map(count).sum::<u64>();
     let cut = sum(&|server| server.journal.counters().acknowledgements_cut.load(Relaxed));
     let unknown = sum(&|server| server.lines_with("of a batch is unknown"));
     let recognised = sum(&|server| server.lines_with("had committed"));
-    let ended = sum(&|server| server.ended_by_itself.load(Relaxed));
     println!("batches of unknown outcome {unknown}");
     println!("commits without acknowledgement {cut}, recognised when sent again {recognised}");
-    println!("servers that ended by themselves {ended}; calls given up {given_up}");
 }
 
 /// Prints how often each promise was checked.
@@ -166,8 +174,8 @@ pub(crate) fn broken(verdict: &Verdict) {
 
 /// Why a run without a violation proves nothing.
 pub(crate) fn invalid(facts: &Facts, verdict: &Verdict) -> Option<String> {
-    if facts.faults.is_empty() {
-        return Some("nothing went wrong".into());
+    if facts.faults.values().all(|faults| bit(faults) == 0) {
+        return Some("nothing went wrong: no fault had an effect".into());
     }
     let (unchecked, unlisted) = (verdict.unchecked(facts), verdict.unlisted());
     if !unchecked.is_empty() {
@@ -178,4 +186,65 @@ pub(crate) fn invalid(facts: &Facts, verdict: &Verdict) -> Option<String> {
     }
     (verdict.operations() < LEAST_OPERATIONS)
         .then(|| format!("only {} operations", verdict.operations()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of each of these kinds one fault, which bit so often.
+    fn facts(kinds: &[(Kind, u64)]) -> Facts {
+        let fault = |bites| Fault {
+            begun: 0,
+            ended: 1,
+            bites,
+            hurt: Vec::new(),
+        };
+        let faults = kinds.iter();
+        Facts {
+            faults: faults
+                .map(|(kind, bites)| (format!("{kind:?}"), vec![fault(*bites)]))
+                .collect(),
+            ..Facts::default()
+        }
+    }
+
+    #[test]
+    fn a_short_run_in_which_nothing_bit_proves_nothing() {
+        let judged = |kinds: &[_], named: &[_]| {
+            result(&facts(kinds), &Verdict::of_all_promises(), 0.0, named)
+        };
+        assert_eq!(judged(&[(Kind::Kill, 1)], &[]), Result::Green);
+        assert_eq!(
+            judged(&[(Kind::Kill, 1), (Kind::Pause, 0)], &[]),
+            Result::Green
+        );
+        let proves_nothing = |kinds: &[_], named: &[_]| {
+            let judged = judged(kinds, named);
+            assert!(matches!(judged, Result::Invalid(_)), "{judged:?}");
+        };
+        proves_nothing(&[(Kind::Kill, 0)], &[]);
+        proves_nothing(&[], &[]);
+        let both = [Kind::Kill, Kind::Pause];
+        proves_nothing(&[(Kind::Kill, 1), (Kind::Pause, 0)], &both);
+        assert_eq!(judged(&both.map(|kind| (kind, 1)), &both), Result::Green);
+    }
+
+    #[test]
+    fn a_call_that_was_given_up_breaks_a_promise() {
+        let judged = |given_up| {
+            let facts = Facts {
+                given_up: Some(given_up),
+                ..facts(&[(Kind::Kill, 1)])
+            };
+            let violations = Verdict::of(&facts).violations;
+            let verdict = Verdict {
+                violations,
+                ..Verdict::of_all_promises()
+            };
+            result(&facts, &verdict, 0.0, &[])
+        };
+        assert_eq!(judged(1), Result::Broken);
+        assert_eq!(judged(0), Result::Green);
+    }
 }

@@ -57,7 +57,7 @@ pub(crate) struct Server {
     /// Faults that keep it from being started again.
     faults: Mutex<u32>,
     /// The number of times it ended without being told to.
-    pub ended_by_itself: AtomicU64,
+    ended_by_itself: AtomicU64,
 }
 
 impl Server {
@@ -216,6 +216,19 @@ impl Server {
             .lines()
             .filter(|line| line.contains(text))
             .count() as u64
+    }
+
+    /// What it did that it should not have to.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let what = [
+            ("ended by itself", self.ended_by_itself.load(Relaxed)),
+            ("set a scheduler aside", self.lines_with("is set aside")),
+            ("panicked", self.lines_with("panicked")),
+        ];
+        let happened = what.into_iter().filter(|(_, count)| *count > 0);
+        happened
+            .map(|(what, count)| format!("{what} {count} times"))
+            .collect()
     }
 
     fn process(&self) -> MutexGuard<'_, Process> {

@@ -111,3 +111,14 @@ pub(super) fn everything_is_well_in_the_end(facts: &Facts, verdict: &mut Verdict
         });
     }
 }
+
+/// A server ends when a fault ends it, and goes on otherwise.
+pub(super) fn servers_go_on(facts: &Facts, verdict: &mut Verdict) {
+    for (server, complaints) in &facts.complaints {
+        verdict.expect(
+            "servers neither panic nor end by themselves",
+            complaints.is_empty(),
+            || format!("server {server} {}", complaints.join(", ")),
+        );
+    }
+}

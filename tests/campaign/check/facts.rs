@@ -80,6 +80,10 @@ pub(crate) struct Facts {
     pub batches: Vec<(i64, i64, i64, i64)>,
     pub idle_in_transaction: i64,
     pub final_calls: Vec<(usize, Answer<()>)>,
+    /// Calls and streams that the callers gave up, if they told.
+    pub given_up: Option<u64>,
+    /// What each server did that it should not have to.
+    pub complaints: Vec<(usize, Vec<String>)>,
     /// By kind.
     pub faults: BTreeMap<String, Vec<Fault>>,
     /// When events were received.
@@ -111,6 +115,7 @@ impl Facts {
             | Entry::Caller { .. }
             | Entry::Release { .. }
             | Entry::FinalCall { .. }
+            | Entry::GivenUp { .. }
             | Entry::Stock { .. }
             | Entry::Stray { .. } => self.take_call(entry),
             Entry::Stream { .. } | Entry::Events { .. } | Entry::StreamEnd { .. } => {
@@ -124,6 +129,7 @@ impl Facts {
             | Entry::Silenced { .. }
             | Entry::Batch { .. }
             | Entry::Sessions { .. }
+            | Entry::Complaints { .. }
             | Entry::Attempts { .. } => self.take_row(entry),
         }
     }
@@ -182,6 +188,7 @@ impl Facts {
             } => _ = self.released.entry(handle).or_insert(ended),
             Entry::Stock { answer, count } => self.stock_calls.push((answer, count)),
             Entry::FinalCall { server, answer } => self.final_calls.push((server, answer)),
+            Entry::GivenUp { count } => self.given_up = Some(count),
             Entry::Stray { handle, token } => self.take_stray(handle, token),
             // A cancel or a release without an answer shows nothing.
             _ => {}
@@ -270,6 +277,7 @@ impl Facts {
             Entry::Sessions {
                 idle_in_transaction,
             } => self.idle_in_transaction = idle_in_transaction,
+            Entry::Complaints { server, complaints } => self.complaints.push((server, complaints)),
             Entry::Attempts { kind, count } => _ = self.attempts.insert(kind, count),
             other => unreachable!("no fault and no row: {other:?}"),
         }
@@ -371,6 +379,11 @@ impl Request {
                 None
             }
         })
+    }
+
+    /// It was sent more than once.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.tries.len() > 1
     }
 
     pub(crate) fn is_unknown(&self) -> bool {

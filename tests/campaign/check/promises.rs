@@ -4,7 +4,7 @@
 use super::{Facts, Verdict, network};
 
 /// By name, as the checks name them, and which kinds of faults it takes to check one.
-const PROMISES: [(&str, fn(&str) -> bool); 27] = [
+const PROMISES: [(&str, fn(&str) -> bool); 29] = [
     ("an acknowledged submit is kept", any),
     ("a repeated submit is one", any),
     ("refused means that nothing was done", any),
@@ -18,6 +18,8 @@ const PROMISES: [(&str, fn(&str) -> bool); 27] = [
     ("batches follow one another, epoch by epoch", any),
     ("everything is well after the last fault", any),
     ("everything ends", any),
+    ("no call is given up", any),
+    ("servers neither panic nor end by themselves", any),
     ("streams tell every event once, in order", any),
     ("streams tell what the log tells", any),
     ("a stream until ALL tells of all", any),
@@ -71,6 +73,18 @@ impl Verdict {
     }
 }
 
+#[cfg(test)]
+impl Verdict {
+    /// All promises were checked often.
+    pub(crate) fn of_all_promises() -> Verdict {
+        let checked = PROMISES.iter().map(|(promise, _)| (*promise, 1_000));
+        Verdict {
+            checked: checked.collect(),
+            ..Verdict::default()
+        }
+    }
+}
+
 fn is_listed(promise: &str) -> bool {
     PROMISES.iter().any(|(listed, _)| *listed == promise)
 }
@@ -96,12 +110,9 @@ mod tests {
 
     /// A verdict in which all promises but these were checked often.
     fn verdict(without: &[&str]) -> Verdict {
-        let mut verdict = Verdict::default();
-        let checked = PROMISES
-            .iter()
-            .filter(|(promise, _)| !without.contains(promise));
-        let checked = checked.map(|(promise, _)| (*promise, 1_000));
-        verdict.checked.extend(checked);
+        let mut verdict = Verdict::of_all_promises();
+        let is_left = |promise: &&str, _: &mut u64| !without.contains(promise);
+        verdict.checked.retain(is_left);
         verdict
     }
 
