@@ -6,9 +6,12 @@ mod marks;
 mod moments;
 mod network;
 mod promises;
+mod request;
 mod streams;
 mod submits;
 
+#[cfg(test)]
+pub(crate) use facts::Crash;
 pub(crate) use facts::{Facts, Fault};
 pub(crate) use network::is_undecided;
 

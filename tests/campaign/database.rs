@@ -2,6 +2,7 @@
 //! its own, which can be set wrong, and is reached here past all proxies.
 
 use crate::clock::Clock;
+use nix::{sys::signal::kill, unistd::Pid};
 use rallypoint::postgres::{Options, PrivatePostgres, SUPERUSER};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use std::{
@@ -9,14 +10,20 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::{task::spawn_blocking, time::sleep};
+use tokio::{
+    task::spawn_blocking,
+    time::{Instant, sleep},
+};
 
 /// Attempts at starting it again.
 const MAX_STARTS: u32 = 60;
+/// How long it may take to serve again while it runs.
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(20);
 const START_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(crate) struct Database {
     postgres: Arc<PrivatePostgres>,
+    log: PathBuf,
     /// The database that is used, which is also the login of the service.
     pub name: &'static str,
     /// `None`: it has the clock of the machine.
@@ -39,13 +46,16 @@ impl Database {
         ];
         let settings = settings.map(|(name, value)| (name.to_owned(), value));
         let options = Options {
-            data_dir,
+            data_dir: data_dir.clone(),
             durable: true,
             settings: settings.into(),
             environment: clock.as_ref().map(Clock::environment).unwrap_or_default(),
         };
+        let postgres = PrivatePostgres::start(options).expect("a Postgres");
+        let folder = data_dir.unwrap_or_else(|| postgres.socket_dir().to_owned());
         Database {
-            postgres: Arc::new(PrivatePostgres::start(options).expect("a Postgres")),
+            postgres: Arc::new(postgres),
+            log: folder.join("postgres.log"),
             name,
             clock,
         }
@@ -53,6 +63,10 @@ impl Database {
 
     pub(crate) fn socket(&self) -> PathBuf {
         Path::new(self.postgres.socket_dir()).join(".s.PGSQL.5432")
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.log.clone()
     }
 
     /// A session of a superuser, if Postgres runs.
@@ -82,12 +96,14 @@ impl Database {
             .expect("it stops");
     }
 
-    /// Starts it again if it does not serve.
-    pub(crate) async fn revive(&self) {
+    /// Starts it again if it does not serve; returns whether it ran, and had to be stopped.
+    pub(crate) async fn revive(&self) -> bool {
+        let mut stopped = false;
         for _ in 0..MAX_STARTS {
-            if self.session().await.is_ok() {
-                return;
+            if self.serves().await {
+                return stopped;
             }
+            stopped |= self.runs();
             let postgres = self.postgres.clone();
             let started = spawn_blocking(move || postgres.restart())
                 .await
@@ -98,6 +114,24 @@ impl Database {
             sleep(START_INTERVAL).await;
         }
         panic!("Postgres does not come back");
+    }
+
+    /// Whether it serves, or does so in a while: it recovers from a crash by itself.
+    async fn serves(&self) -> bool {
+        let begun = Instant::now();
+        while self.session().await.is_err() {
+            if !self.runs() || begun.elapsed() > RECOVERY_TIMEOUT {
+                return false;
+            }
+            sleep(START_INTERVAL).await;
+        }
+        true
+    }
+
+    /// Whether its first process runs.
+    fn runs(&self) -> bool {
+        let pid = self.postgres.pid().map(Pid::from_raw);
+        pid.is_some_and(|pid| kill(pid, None).is_ok())
     }
 
     /// Backends of the service, without our own.

@@ -1,7 +1,13 @@
 //! What the faults attack: two real Postgres on a small disk, for the journal and for tasks, and
 //! server processes that reach them only through their proxies.
 
-use crate::{clock::Clock, database::Database, disk::Disk, history::History, server::Server};
+use crate::{
+    clock::Clock,
+    database::Database,
+    disk::Disk,
+    history::{Entry, History, REVIVAL, now},
+    server::Server,
+};
 use rallypoint::postgres::{COORDINATION, TARGET};
 use sqlx::Connection;
 use std::{fs::Permissions, os::unix::fs::PermissionsExt, path::Path, sync::Arc, time::Duration};
@@ -91,7 +97,20 @@ impl Fixture {
     /// Starts the databases again that do not serve.
     pub(crate) async fn revive_databases(&self) {
         for database in self.databases() {
-            database.revive().await;
+            let begun = now();
+            if database.revive().await {
+                self.history.write(&Entry::Fault {
+                    kind: REVIVAL.into(),
+                    begun,
+                    ended: now(),
+                    bites: 1,
+                    hurt: (0..self.servers.len()).collect(),
+                    what: format!(
+                        "{} did not serve: it was stopped and started",
+                        database.name
+                    ),
+                });
+            }
         }
     }
 }

@@ -16,6 +16,9 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+/// The fault that we bring about when a Postgres runs and does not serve.
+pub(crate) const REVIVAL: &str = "Revival";
+
 /// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer<T> {
@@ -157,6 +160,12 @@ pub(crate) enum Entry {
         /// Servers that may have lost their tasks.
         hurt: Vec<usize>,
         what: String,
+    },
+    /// A line of the log of a Postgres that tells of a crash or a stop, and when it was read.
+    Crash {
+        database: String,
+        at: i64,
+        line: String,
     },
     /// A scheduler of callers that hang up or do not read, or a task of it.
     Stray {

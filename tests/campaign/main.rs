@@ -18,6 +18,7 @@ mod history;
 mod load;
 mod memory;
 mod plan;
+mod postgres_log;
 mod proxy;
 mod recorder;
 mod report;

@@ -4,6 +4,7 @@
 use crate::{
     fixture::Fixture,
     history::{Entry, now},
+    postgres_log,
 };
 use rallypoint::postgres::TARGET;
 use sqlx::PgConnection;
@@ -26,6 +27,7 @@ pub(crate) fn start(fixture: &Arc<Fixture>) -> JoinSet<()> {
     let mut recording = JoinSet::new();
     recording.spawn(moments(fixture.clone()));
     recording.spawn(progress(fixture.clone()));
+    recording.spawn(postgres_log::watch(fixture.clone()));
     recording
 }
 

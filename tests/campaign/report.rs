@@ -43,11 +43,20 @@ pub(crate) fn result(facts: &Facts, verdict: &Verdict, minutes: f64, named: &[Ki
         return Result::Broken;
     }
     let toothless = toothless(facts, 5).into_iter().next();
-    toothless
-        .filter(|_| minutes >= LONG_RUN_MINUTES)
+    crashed(facts)
+        .or_else(|| toothless.filter(|_| minutes >= LONG_RUN_MINUTES))
         .or_else(|| without_effect(facts, named))
         .or_else(|| invalid(facts, verdict))
         .map_or(Result::Green, Result::Invalid)
+}
+
+/// A crash that was not planned, of which what began again cannot be judged.
+fn crashed(facts: &Facts) -> Option<String> {
+    let crash = facts.unplanned_crashes().next()?;
+    let (database, line, at) = (&crash.database, &crash.line, crash.at);
+    Some(format!(
+        "the Postgres of {database} crashed at {at}, and not by the plan: {line}"
+    ))
 }
 
 /// The kinds among these of which no fault bit.
@@ -191,6 +200,7 @@ pub(crate) fn invalid(facts: &Facts, verdict: &Verdict) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::Crash;
 
     /// Of each of these kinds one fault, which bit so often.
     fn facts(kinds: &[(Kind, u64)]) -> Facts {
@@ -228,6 +238,24 @@ mod tests {
         let both = [Kind::Kill, Kind::Pause];
         proves_nothing(&[(Kind::Kill, 1), (Kind::Pause, 0)], &both);
         assert_eq!(judged(&both.map(|kind| (kind, 1)), &both), Result::Green);
+    }
+
+    #[test]
+    fn a_run_in_which_postgres_crashed_by_itself_proves_nothing() {
+        let crash = Crash {
+            database: "app".into(),
+            at: 1,
+            line: "terminated by signal 11".into(),
+        };
+        let judged = |kind| {
+            let facts = Facts {
+                crashes: vec![crash.clone()],
+                ..facts(&[(kind, 1)])
+            };
+            result(&facts, &Verdict::of_all_promises(), 0.0, &[])
+        };
+        assert!(matches!(judged(Kind::Kill), Result::Invalid(why) if why.contains("signal 11")));
+        assert_eq!(judged(Kind::PostgresCrash), Result::Green);
     }
 
     #[test]

@@ -1,8 +1,11 @@
 //! A history in order: by conversation, request, stream and task.
 
-use super::moments::Moments;
+use super::{
+    moments::Moments,
+    request::{Request, Try},
+};
 use crate::{
-    history::{Answer, Asked, Done, Entry, Logged, Mark, Work},
+    history::{Answer, Asked, Done, Entry, Logged, Mark, REVIVAL, Work},
     proxy::Purpose,
     stock_client::StockAnswer,
 };
@@ -10,20 +13,13 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// How long after its end a fault may still have an effect.
 const AFTERMATH_US: i64 = 4_000_000;
-
-/// One call with all its tries.
-#[derive(Default)]
-pub(crate) struct Request {
-    pub handle: String,
-    pub tasks: Vec<Asked>,
-    pub tries: Vec<Try>,
-}
-
-pub(crate) struct Try {
-    pub begun: i64,
-    pub ended: i64,
-    pub answer: Answer<(i64, i32)>,
-}
+/// Faults in which a Postgres crashes, or may.
+const CRASHING: [&str; 4] = [
+    "PostgresCrash",
+    "BackendKilled",
+    "DiskFull",
+    "ClockOfTarget",
+];
 
 pub(crate) struct Stream {
     pub handle: String,
@@ -45,6 +41,15 @@ pub(crate) struct Cancel {
 pub(crate) struct Run {
     pub start: i64,
     pub end: i64,
+}
+
+/// A Postgres crashed, or was stopped.
+#[derive(Clone, Debug)]
+pub(crate) struct Crash {
+    pub database: String,
+    /// A little before, it did so.
+    pub at: i64,
+    pub line: String,
 }
 
 pub(crate) struct Fault {
@@ -86,6 +91,7 @@ pub(crate) struct Facts {
     pub complaints: Vec<(usize, Vec<String>)>,
     /// By kind.
     pub faults: BTreeMap<String, Vec<Fault>>,
+    pub crashes: Vec<Crash>,
     /// When events were received.
     pub received: Vec<i64>,
     /// When the journal had another batch.
@@ -122,6 +128,7 @@ impl Facts {
                 self.take_stream(entry);
             }
             Entry::Fault { .. }
+            | Entry::Crash { .. }
             | Entry::Logged(_)
             | Entry::Mark(_)
             | Entry::Moment { .. }
@@ -255,6 +262,7 @@ impl Facts {
                 bites,
                 hurt,
             }),
+            Entry::Crash { database, at, line } => self.crashes.push(Crash { database, at, line }),
             Entry::Logged(row) => self.log.entry(row.handle.clone()).or_default().push(row),
             Entry::Mark(mark) => self.marks.entry(mark.token).or_default().push(mark),
             Entry::Moment {
@@ -318,6 +326,27 @@ impl Facts {
         faults.any(|fault| fault.hurt.contains(&server) && fault.begun <= to && from <= fault.ended)
     }
 
+    /// Crashes that no fault of the plan explains: of this machine, or of Postgres itself.
+    pub(crate) fn unplanned_crashes(&self) -> impl Iterator<Item = &Crash> {
+        let may_crash = |kind: &str| CRASHING.contains(&kind) || kind == REVIVAL;
+        let is_planned = move |at: i64| {
+            let kinds = self.faults.iter().filter(|(kind, _)| may_crash(kind));
+            let mut faults = kinds.flat_map(|(_, faults)| faults);
+            faults.any(|fault| fault.begun <= at && at <= fault.ended + AFTERMATH_US)
+        };
+        self.crashes
+            .iter()
+            .filter(move |crash| !is_planned(crash.at))
+    }
+
+    /// Whether a Postgres crashed between these two marks though no fault had it do so.
+    pub(crate) fn crashed_unplanned(&self, from: &Mark, to: &Mark) -> bool {
+        let from = self.moments.earliest(from.number);
+        let to = self.moments.latest(to.number).saturating_add(AFTERMATH_US);
+        self.unplanned_crashes()
+            .any(|crash| from <= crash.at && crash.at <= to)
+    }
+
     pub(crate) fn marks_of(&self, token: i64) -> &[Mark] {
         self.marks
             .get(&token)
@@ -367,30 +396,5 @@ impl Facts {
         rows.binary_search_by_key(&seq, |row| row.seq)
             .ok()
             .map(|at| &rows[at])
-    }
-}
-
-impl Request {
-    pub(crate) fn accepted(&self) -> Option<(i64, i32)> {
-        self.tries.iter().find_map(|one| {
-            if let Answer::Ok(ok) = one.answer {
-                Some(ok)
-            } else {
-                None
-            }
-        })
-    }
-
-    /// It was sent more than once.
-    pub(crate) fn is_repeated(&self) -> bool {
-        self.tries.len() > 1
-    }
-
-    pub(crate) fn is_unknown(&self) -> bool {
-        self.accepted().is_none()
-            && self
-                .tries
-                .iter()
-                .any(|one| matches!(one.answer, Answer::Unknown(_)))
     }
 }

@@ -65,7 +65,8 @@ pub(super) fn nothing_begins_again_without_a_reason(facts: &Facts, verdict: &mut
         let starts: Vec<&Mark> = facts.starts_of(asked.token).collect();
         let again = starts
             .windows(2)
-            .filter(|pair| !facts.was_hurt(pair[0].server, pair[0], pair[1]));
+            .filter(|pair| !facts.was_hurt(pair[0].server, pair[0], pair[1]))
+            .filter(|pair| !facts.crashed_unplanned(pair[0], pair[1]));
         let groundless = again.count() as i32;
         if starts.len() > 1 {
             verdict.expect(
@@ -238,6 +239,9 @@ pub(super) fn nothing_is_reported_before_it_is_done(facts: &Facts, verdict: &mut
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::history::{Asked, Entry};
+
+    const SECOND_US: i64 = 1_000_000;
 
     /// Three servers, each called at the beginning and at the end, and so many tasks that run at
     /// the same time.
@@ -259,6 +263,71 @@ mod tests {
             marks: marks.collect(),
             ..Facts::default()
         }
+    }
+
+    /// A task that may start once starts twice, and in between the target crashes.
+    fn with_a_crash(fault: Option<&str>) -> Facts {
+        let asked = Asked {
+            token: 1,
+            work: Work::Marked,
+            order: None,
+            at_most_once: false,
+            attempts: 1,
+        };
+        let submit = Entry::Submit {
+            begun: 0,
+            ended: 1,
+            handle: "a".into(),
+            request: "r".into(),
+            tasks: vec![asked],
+            answer: Answer::Ok((1, 1)),
+        };
+        let mark = |number| {
+            Entry::Mark(Mark {
+                token: 1,
+                start: true,
+                number,
+                pid: 1,
+                server: 0,
+            })
+        };
+        let moment = |number, at| Entry::Moment {
+            number,
+            asked: at,
+            answered: at,
+        };
+        let crash = Entry::Crash {
+            database: "app".into(),
+            at: 50 * SECOND_US,
+            line: "server process (PID 7) was terminated by signal 9: Killed".into(),
+        };
+        let fault = fault.map(|kind| Entry::Fault {
+            kind: kind.into(),
+            begun: 49 * SECOND_US,
+            ended: 51 * SECOND_US,
+            bites: 1,
+            hurt: vec![],
+            what: String::new(),
+        });
+        let moments = [
+            moment(1, 0),
+            moment(3, 40 * SECOND_US),
+            moment(5, 60 * SECOND_US),
+        ];
+        let entries = [submit, crash, mark(2), mark(4)].into_iter();
+        Facts::gather(entries.chain(moments).chain(fault))
+    }
+
+    #[test]
+    fn a_crash_that_was_not_planned_accuses_nobody() {
+        let promise = "nothing begins again without a reason";
+        let is_accused = |facts: &Facts| Verdict::of(facts).violations.contains_key(promise);
+        let unplanned = with_a_crash(Some("Kill"));
+        assert!(!is_accused(&unplanned));
+        assert_eq!(unplanned.unplanned_crashes().count(), 1);
+        let planned = with_a_crash(Some("PostgresCrash"));
+        assert!(is_accused(&planned));
+        assert_eq!(planned.unplanned_crashes().count(), 0);
     }
 
     #[test]
