@@ -101,18 +101,9 @@ impl Faults {
 
     async fn bite(&self, fault: &Fault) -> Bite {
         let bite = self.bite_of(fault).await;
-        match fault.kind {
-            // A fault of Postgres hurts the tasks of all servers, and the owner takes a server that
-            // it cannot reach for lost.
-            Kind::PostgresCrash
-            | Kind::BackendKilled
-            | Kind::SessionsEnded
-            | Kind::DiskFull
-            | Kind::NoConnections
-            | Kind::ClockOfTarget
-            | Kind::PeersApart
-            | Kind::RollingRestart => bite.hurting(0..self.fixture.servers.len()),
-            _ => bite,
+        match hurts_everyone(fault.kind, bite.count) {
+            true => bite.hurting(0..self.fixture.servers.len()),
+            false => bite,
         }
     }
 
@@ -160,4 +151,33 @@ impl Faults {
         tokio::time::sleep(Duration::from_millis(500)).await;
         self.load.harmed() - before
     }
+}
+
+/// Whether a fault that bit so often may have cost any server its tasks.
+fn hurts_everyone(kind: Kind, bites: u64) -> bool {
+    match kind {
+        // A fault of Postgres does, and the owner takes a server that it cannot reach for lost:
+        // even if its effect was not seen.
+        Kind::PostgresCrash
+        | Kind::DiskFull
+        | Kind::ClockOfTarget
+        | Kind::PeersApart
+        | Kind::RollingRestart => true,
+        // They do nothing but end connections, each of which counts.
+        Kind::BackendKilled | Kind::SessionsEnded | Kind::NoConnections => bites > 0,
+        _ => false,
+    }
+}
+
+#[test]
+fn a_fault_that_ended_no_connection_excuses_nothing() {
+    for kind in [
+        Kind::BackendKilled,
+        Kind::SessionsEnded,
+        Kind::NoConnections,
+    ] {
+        assert!(hurts_everyone(kind, 1));
+        assert!(!hurts_everyone(kind, 0));
+    }
+    assert!(hurts_everyone(Kind::PostgresCrash, 0));
 }
