@@ -5,24 +5,43 @@
 //! the server does.
 
 use nix::{
-    sys::signal::{Signal, kill},
+    sys::{
+        signal::{Signal, kill},
+        wait::{Id, WaitPidFlag, WaitStatus, waitid},
+    },
     unistd::Pid,
 };
 use std::{
     env,
     ffi::OsStr,
+    fs::File,
     net::{SocketAddr, TcpListener},
+    ops::Range,
+    os::{
+        linux::net::SocketAddrExt,
+        unix::{self, fs::FileExt, net::UnixListener},
+    },
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
+    sync::{Mutex, PoisonError},
 };
 
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_rallypoint");
 
+/// The ports that tests listen on.
+const PORTS: Range<u16> = 12_000..32_000;
+/// Ports that a process takes at a time.
+const BLOCK: u16 = 50;
+/// Bytes at the end of a log that are shown.
+const LOG_TAIL: u64 = 2_000;
+
 /// A server process, running or not.
 pub(crate) struct Process {
     command: Command,
     child: Option<Child>,
+    /// `None`: it goes where it can be read.
+    log: Option<File>,
 }
 
 impl Process {
@@ -34,15 +53,18 @@ impl Process {
 
     /// The same by another build of the program.
     ///
-    /// Its log goes nowhere, or to stderr with RALLYPOINT_TEST_LOG=1.
+    /// Its log is kept for [`Process::log_tail`], or goes to stderr with RALLYPOINT_TEST_LOG=1.
     pub(crate) fn serve_by<O: AsRef<OsStr>>(
         program: &Path,
         options: impl IntoIterator<Item = O>,
     ) -> Process {
-        let log = if env::var_os("RALLYPOINT_TEST_LOG").is_some() {
-            Stdio::inherit()
-        } else {
-            Stdio::null()
+        let log = match env::var_os("RALLYPOINT_TEST_LOG") {
+            Some(_) => None,
+            None => Some(tempfile::tempfile().expect("a file for the log")),
+        };
+        let stderr = match &log {
+            Some(log) => log.try_clone().expect("the log").into(),
+            None => Stdio::inherit(),
         };
         let mut command = Command::new(program);
         command
@@ -50,10 +72,11 @@ impl Process {
             .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log);
+            .stderr(stderr);
         Process {
             command,
             child: None,
+            log,
         }
     }
 
@@ -89,6 +112,27 @@ impl Process {
         }
     }
 
+    /// Whether it was started and has ended by itself since.
+    #[allow(dead_code)] // The campaign starts it again.
+    pub(crate) fn has_ended(&self) -> bool {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        let state = self.pid().map(|pid| waitid(Id::Pid(pid), flags));
+        state.is_some_and(|state| state != Ok(WaitStatus::StillAlive))
+    }
+
+    /// What it said last.
+    #[allow(dead_code)] // The campaign has logs of its own.
+    pub(crate) fn log_tail(&self) -> String {
+        let Some(log) = &self.log else {
+            return "(see above)".to_owned();
+        };
+        let length = log.metadata().expect("the log").len();
+        let mut tail = vec![0; length.min(LOG_TAIL) as usize];
+        log.read_exact_at(&mut tail, length.saturating_sub(LOG_TAIL))
+            .expect("the log");
+        String::from_utf8_lossy(&tail).into_owned()
+    }
+
     /// Its exit status, once, after it has ended without [`Process::kill`].
     pub(crate) fn exited(&mut self) -> Option<ExitStatus> {
         let status = self.child.as_mut()?.try_wait().expect("our own child")?;
@@ -103,9 +147,77 @@ impl Drop for Process {
     }
 }
 
-/// An address on this machine that nobody listens on.
+/// An address on this machine that nobody listens on and nobody else is given: no other test, in
+/// this process or in another one.
 pub(crate) fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0")
-        .and_then(|listener| listener.local_addr())
-        .expect("a free port")
+    static PORTS: Mutex<Ports> = Mutex::new(Ports::new());
+    PORTS.lock().unwrap_or_else(PoisonError::into_inner).next()
+}
+
+/// Hands out ports, each once. They are below those that the kernel gives to whoever asks for any.
+///
+/// A process has blocks of them to itself: the name of a block is that of a Unix socket, which one
+/// process can have at a time, and which is free again when that ends.
+struct Ports {
+    /// What comes next, of the last block.
+    left: Range<u16>,
+    blocks: Vec<UnixListener>,
+}
+
+impl Ports {
+    const fn new() -> Ports {
+        Ports {
+            left: 0..0,
+            blocks: Vec::new(),
+        }
+    }
+
+    fn next(&mut self) -> SocketAddr {
+        loop {
+            let port = self.left.next().unwrap_or_else(|| self.of_new_block());
+            let address = SocketAddr::from(([127, 0, 0, 1], port));
+            // Other programs listen as well.
+            if TcpListener::bind(address).is_ok() {
+                return address;
+            }
+        }
+    }
+
+    /// The first port of another block.
+    fn of_new_block(&mut self) -> u16 {
+        for first in PORTS.step_by(BLOCK.into()) {
+            let name = format!("rallypoint-test-ports-{first}");
+            let name = unix::net::SocketAddr::from_abstract_name(name).expect("a name");
+            if let Ok(block) = UnixListener::bind_addr(&name) {
+                self.blocks.push(block);
+                self.left = first + 1..first + BLOCK;
+                return first;
+            }
+        }
+        panic!("all ports from {PORTS:?} are taken by tests");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_port_is_handed_out_twice() {
+        let addresses: BTreeSet<SocketAddr> = (0..1_000).map(|_| free_address()).collect();
+        assert_eq!(addresses.len(), 1_000);
+        // As another process has them.
+        let mut others = Ports::new();
+        let shared = (0..100).map(|_| others.next());
+        assert_eq!(shared.filter(|one| addresses.contains(one)).count(), 0);
+    }
+
+    #[test]
+    fn the_kernel_gives_nobody_a_port_of_ours() {
+        let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+        let range = range.expect("the ports that the kernel gives");
+        let first = range.split_whitespace().next().expect("the first one");
+        assert!(PORTS.end <= first.parse().expect("a number"), "{range}");
+    }
 }

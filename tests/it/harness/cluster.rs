@@ -9,7 +9,7 @@ use super::{
 use nix::sys::signal::Signal;
 use rallypoint::postgres::{COORDINATION, PrivatePostgres, TARGET};
 use rallypoint_client::{Client, api};
-use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, ops::Range, sync::Mutex, time::Duration};
 use tokio::time::{sleep, timeout};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -65,21 +65,46 @@ impl Cluster {
     /// Waits until replica `index` knows of `count` replicas.
     async fn wait_until_known(&self, index: usize, count: usize) {
         let client = self.client(index);
-        let names = async || {
-            let rows = client.executions().await.expect("executions");
-            rows.into_iter()
-                .map(|row| row.replica)
-                .collect::<BTreeSet<_>>()
-                .len()
-        };
+        let known = Mutex::new(BTreeSet::new());
         let wait = async {
-            while names().await < count {
+            loop {
+                let rows = client.executions().await.expect("executions");
+                let names: BTreeSet<String> = rows.into_iter().map(|row| row.replica).collect();
+                let all = names.len() >= count;
+                *known.lock().expect("names") = names;
+                if all {
+                    return;
+                }
                 sleep(POLL_INTERVAL).await;
             }
         };
-        timeout(WAIT_TIMEOUT, wait)
-            .await
-            .expect("they find each other in time");
+        let all = 0..self.replicas.len();
+        let found = timeout(WAIT_TIMEOUT, self.while_running(all, wait)).await;
+        assert!(
+            found.is_ok(),
+            "replica r{index} knows of {:?} only, not of {count}; its log ends with:\n{}",
+            known.lock().expect("names"),
+            self.replicas[index].process.log_tail()
+        );
+    }
+
+    /// Waits for something, and fails the test when one of these replicas ends meanwhile.
+    async fn while_running<T>(&self, those: Range<usize>, wait: impl Future<Output = T>) -> T {
+        tokio::pin!(wait);
+        loop {
+            if let Ok(result) = timeout(POLL_INTERVAL, &mut wait).await {
+                return result;
+            }
+            for index in those.clone() {
+                let process = &self.replicas[index].process;
+                assert!(
+                    !process.has_ended(),
+                    "replica r{index} at {} has ended; its log ends with:\n{}",
+                    self.url(index),
+                    process.log_tail()
+                );
+            }
+        }
     }
 
     /// The number of replicas.
@@ -110,10 +135,10 @@ impl Cluster {
 
     /// Waits until a replica answers.
     pub(crate) async fn wait_until_ready(&self, index: usize) {
-        self.client(index)
-            .schedulers(api::ListSchedulersRequest::default())
-            .await
-            .expect("it serves");
+        let client = self.client(index);
+        let answer = client.schedulers(api::ListSchedulersRequest::default());
+        let answer = self.while_running(index..index + 1, answer).await;
+        answer.expect("it serves");
     }
 
     /// A caller that knows one replica only.
@@ -265,4 +290,10 @@ impl Replica {
         process.command().env("RALLYPOINT_DATABASE", journal);
         Replica { address, process }
     }
+}
+
+#[tokio::test]
+#[should_panic(expected = "has ended; its log ends with")]
+async fn a_replica_that_ends_at_its_start_is_not_waited_for() {
+    Cluster::with_options(2, &["--target", "no target"]).await;
 }
