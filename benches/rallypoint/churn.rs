@@ -1,6 +1,6 @@
-//! Schedulers opened and released at full speed: whether memory stays level. The highest of the last
-//! rounds is compared with the highest of as many before them, because one reading moves by a tenth
-//! with what the allocator has just given back.
+//! Schedulers opened and released at full speed: whether memory stays level. The highest of the
+//! last rounds is compared with the highest of as many before them, because one reading moves by a
+//! tenth with what the allocator has just given back.
 
 use crate::{
     environment::{Environment, Server},

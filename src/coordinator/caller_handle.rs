@@ -239,12 +239,14 @@ impl Coordinator {
             (_, false) => {}
         }
         let permit = self.permit_for(&command)?;
+        let epoch = self.state.owned_epoch();
         let reply = self.commands.try_call(command, permit).await;
-        reply.map_err(|error| match (error, self.state.role()) {
-            (NoReply::Full, _) => CallError::overloaded("commands"),
-            (NoReply::Closed, _) => CallError::unavailable("the service is shutting down"),
-            (NoReply::Dropped, Role::Standby) => CallError::OwnerChanged,
-            (NoReply::Dropped, _) => CallError::unavailable(
+        reply.map_err(|error| match error {
+            NoReply::Full => CallError::overloaded("commands"),
+            NoReply::Closed => CallError::unavailable("the service is shutting down"),
+            // It may be this replica again that owns the shard by now.
+            NoReply::Dropped if self.state.owned_epoch() != epoch => CallError::OwnerChanged,
+            NoReply::Dropped => CallError::unavailable(
                 "the owner reads the journal again; the effect of the call is unknown",
             ),
         })

@@ -135,9 +135,9 @@ impl Loop {
             return self.step(next);
         }
         let driver = &mut self.driver;
-        driver
-            .machine
-            .set_lease(driver.state.lease_holds(driver.lease_margin));
+        let epoch = driver.machine.epoch();
+        let holds = driver.state.lease_holds(epoch, driver.lease_margin);
+        driver.machine.set_lease(holds);
         let mut begun = None;
         for event in &events {
             if let Event::Recovered {

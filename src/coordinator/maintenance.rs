@@ -7,7 +7,7 @@
 use super::{commands::WeakCommandSender, ownership::replica_state::ReplicaState};
 use crate::{
     clock::Clock,
-    core::{BatchNo, Command, Handle, Reply},
+    core::{BatchNo, Command, Epoch, Handle, Reply},
     journal::{Calendar, JournalError, Maintenance},
 };
 use std::time::{Duration, Instant};
@@ -68,13 +68,10 @@ impl MaintenanceTask {
         let mut next_round = Instant::now();
         let mut summarized = (BatchNo(0), Instant::now());
         // When this process last recorded that it lives, if it has owned the shard since.
-        let mut lived: Option<Instant> = None;
+        let mut lived: Option<(Epoch, Instant)> = None;
         loop {
             tokio::time::sleep(CHECK_INTERVAL).await;
             let status = self.state.status();
-            if !status.role.is_owner() {
-                lived = None;
-            }
             let last = status.last_batch.map_or(BatchNo(0), |(last, _)| last);
             if status.available && last > summarized.0 && summarized.1.elapsed() >= SUMMARY_INTERVAL
             {
@@ -96,15 +93,19 @@ impl MaintenanceTask {
     }
 
     /// Takes every step, whatever became of the others; returns whether all were done.
-    async fn round(&self, lived: &mut Option<Instant>) -> bool {
+    async fn round(&self, lived: &mut Option<(Epoch, Instant)>) -> bool {
         let (maintenance, now) = (&self.maintenance, self.clock.now());
         let days = maintenance.ensure_partitions(Some(now.day())).await;
         let mut whole = done("days were not made", days);
         let at = Instant::now();
-        let observed = lived.map(|since| at.duration_since(since));
+        // The time of others is not ours: they record it themselves.
+        let owner_since = self.state.owner_since();
+        let observed = lived
+            .filter(|(ownership, _)| Some(*ownership) == owner_since)
+            .map(|(_, since)| at.duration_since(since));
         match maintenance.live(now, observed).await {
             Ok(calendar) => {
-                *lived = Some(at);
+                *lived = owner_since.map(|ownership| (ownership, at));
                 whole &= self.drop_what_is_over(&calendar).await;
             }
             Err(error) => whole &= done::<()>("it is not known which days are over", Err(error)),

@@ -285,6 +285,8 @@ impl OwnershipTask {
     /// Leaves the shard to `successor`, or to anybody, and tries again while there is time. Says
     /// whether the shard is known to be left.
     async fn give_up(&self, epoch: Epoch, successor: Option<&Member>) -> bool {
+        // It may be done although the answer does not come.
+        self.state.give_up_lease();
         let (begun, mut failures) = (Instant::now(), 0);
         loop {
             let to = successor.map(|member| member.id);
@@ -341,12 +343,10 @@ impl OwnershipTask {
     }
 }
 
-/// Resolves when a poll finds that the shard has another epoch than ours.
+/// Resolves when a poll of ours under this epoch could not renew its lease: the shard has another
+/// epoch, or it has been handed over and only the answer was lost.
 async fn deposed(polls: &mut watch::Receiver<Option<Poll>>, epoch: Epoch) {
-    let ours = |poll: &Poll| {
-        let reading = &poll.reading;
-        poll.epoch != Some(epoch) || reading.lease_until.is_some() || reading.handover_to.is_some()
-    };
+    let ours = |poll: &Poll| poll.epoch != Some(epoch) || poll.reading.lease_until.is_some();
     while polls.borrow_and_update().as_ref().is_none_or(ours) {
         if polls.changed().await.is_err() {
             std::future::pending::<()>().await;

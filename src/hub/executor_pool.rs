@@ -25,7 +25,7 @@ use bytes::Bytes;
 use member::Member;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, VecDeque, hash_map::Entry},
     mem,
 };
 use uuid::Uuid;
@@ -102,7 +102,7 @@ impl ExecutorPool {
         let claimed = self.claim(host, &snapshot.attempts);
         self.tell(Command::Reported(claimed));
         self.end_what_never_arrived(host, &snapshot.attempts);
-        self.count_busy(host);
+        self.count_held(host);
         let works = snapshot.slots.into_iter().map(|(work, _)| work);
         for work in before.into_iter().chain(works) {
             self.tell_slots(work);
@@ -142,9 +142,7 @@ impl ExecutorPool {
             }
         }
         let gone = report.ended.then(|| self.leave(report.member)).flatten();
-        for (assignment, body) in mem::take(&mut self.waiting) {
-            self.hand_out(assignment, body);
-        }
+        self.hand_out_waiting();
         gone
     }
 
@@ -200,14 +198,26 @@ impl ExecutorPool {
 
     /// These are durably over: their executors need not keep them.
     pub(crate) fn over(&mut self, over: &[(Handle, Seq, Attempt)]) {
+        let mut acknowledged: BTreeMap<ExecutorId, Vec<Token>> = BTreeMap::new();
         for (handle, first, attempt) in over {
-            let has_ended = |given: &&Given| given.over && given.running.attempt == *attempt;
-            let found = self.given.get(&(*handle, *first)).filter(has_ended);
-            if let Some((host, token)) = found.map(|given| (given.host, given.token)) {
-                self.given.remove(&(*handle, *first));
-                self.send(host, Instruction::Acknowledge(vec![token]));
+            let Entry::Occupied(given) = self.given.entry((*handle, *first)) else {
+                continue;
+            };
+            if !given.get().over || given.get().running.attempt != *attempt {
+                continue;
+            }
+            let given = given.remove();
+            let mut members = self.members.iter_mut();
+            if let Some((id, member)) = members.find(|(_, member)| member.host == given.host) {
+                member.release(&given.work);
+                acknowledged.entry(*id).or_default().push(given.token);
             }
         }
+        // One message each: a batch may hold more ends than may be on their way to an executor.
+        let acknowledge = |(id, tokens)| Effect::Send(id, Instruction::Acknowledge(tokens));
+        self.effects
+            .extend(acknowledged.into_iter().map(acknowledge));
+        self.hand_out_waiting();
     }
 
     /// Whether this executor has reported in this or a later incarnation: it is there, or its loss
@@ -262,6 +272,12 @@ impl ExecutorPool {
         Some(completion)
     }
 
+    fn hand_out_waiting(&mut self) {
+        for (assignment, body) in mem::take(&mut self.waiting) {
+            self.hand_out(assignment, body);
+        }
+    }
+
     /// Gives an assignment to the executor with most free slots; of equals, to the one of this
     /// process.
     fn hand_out(&mut self, assignment: Assignment, body: Body) {
@@ -276,7 +292,7 @@ impl ExecutorPool {
         let Some(member) = best.and_then(|(_, _, id)| self.members.get_mut(&id)) else {
             return self.waiting.push_back((assignment, body));
         };
-        member.occupy(work);
+        member.hold(work, true);
         let host = member.host;
         self.serial += 1;
         let token = Token {

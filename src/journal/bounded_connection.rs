@@ -1,8 +1,8 @@
 //! A connection of the journal on which no answer is waited for longer than its duty allows.
 //!
-//! Everything that the journal sends goes through a [`BoundedConnection`], so the limit stands in one place. An
-//! answer that does not come in time is an error like a broken connection: what became of the
-//! statement is unknown, and the link must not be used again.
+//! Everything that the journal sends goes through a [`BoundedConnection`], so the limit stands in
+//! one place. An answer that does not come in time is an error like a broken connection: what
+//! became of the statement is unknown, and the connection must not be used again.
 
 use super::{JournalError, connection_limits::Duty};
 use futures_util::{

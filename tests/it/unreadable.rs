@@ -114,3 +114,27 @@ async fn an_owner_that_cannot_read_the_journal_hands_the_shard_to_one_that_can()
     assert_eq!(conversation.all_done().await.len(), 1);
     assert_eq!(cluster.owner().await, owner);
 }
+
+#[tokio::test]
+async fn a_handover_to_who_never_comes_leaves_the_shard_an_owner() {
+    let cluster = Cluster::start(1).await;
+    let client = cluster.client(0);
+    // As if only the answer to the handover had been lost, and then the successor.
+    let handed_over = "update lease set lease_until = now(), handover_to = gen_random_uuid()";
+    cluster.meddle(COORDINATION, handed_over.into()).await;
+    let coordination = cluster.postgres.options_for(COORDINATION, COORDINATION);
+    let mut journal = connect(&coordination).await;
+    let owned_again = async {
+        while let Ok(true) = sqlx::query_scalar("select handover_to is not null from lease")
+            .fetch_one(&mut journal)
+            .await
+        {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let owned_again = timeout(WAIT_TIMEOUT, owned_again).await;
+    owned_again.expect("the owner leaves the shard, and takes it when nobody comes");
+    let scheduler = cluster.open(&client, SchedulerSettings::default()).await;
+    scheduler.submit([noop()]).await;
+    assert_eq!(scheduler.all_done().await.len(), 1);
+}

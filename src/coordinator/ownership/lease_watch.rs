@@ -20,6 +20,8 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 const HEARTBEATS_PER_LEASE: u32 = 5;
 /// Heartbeats without a poll after which earlier polls do not count any more.
 const MAX_GAP_HEARTBEATS: u32 = 3;
+/// How often a claim is repeated that was granted and whose answer did not come.
+const MAX_OWNER_CLAIMS: u32 = 5;
 
 /// One successful heartbeat.
 #[derive(Clone, Debug)]
@@ -80,6 +82,8 @@ impl LeaseTiming {
 pub(crate) struct LeaseWatch {
     timing: LeaseTiming,
     seen: Option<SeenLease>,
+    /// Claims in a row to what it owns without having been told.
+    owner_claims: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -88,14 +92,18 @@ struct SeenLease {
     until: Option<Time>,
     /// When its time is over.
     over: Instant,
-    /// The first poll that saw it, since the last gap.
+    /// When the first poll that saw it, since the last gap, was answered.
     first_seen: Instant,
     last_seen: Instant,
 }
 
 impl LeaseWatch {
     pub(crate) fn new(timing: LeaseTiming) -> LeaseWatch {
-        LeaseWatch { timing, seen: None }
+        LeaseWatch {
+            timing,
+            seen: None,
+            owner_claims: 0,
+        }
     }
 
     /// The claim that `me` has to the shard after this poll, if any.
@@ -108,7 +116,11 @@ impl LeaseWatch {
             return Some(Claim::Successor(None));
         }
         // A claim was granted, and its answer got lost: a standby has not asked for what it owns.
-        if poll.epoch.is_none() && poll.reading.owner == Some(me) {
+        // One that cannot be told for long leaves the others their turn when the lease is over.
+        if poll.epoch.is_some() || poll.reading.owner != Some(me) {
+            self.owner_claims = 0;
+        } else if poll.reading.handover_to.is_none() && self.owner_claims < MAX_OWNER_CLAIMS {
+            self.owner_claims += 1;
             return Some(Claim::Owner(poll.reading.epoch));
         }
         let unrenewed = poll.at.duration_since(seen.first_seen) >= self.timing.heartbeat;
@@ -121,9 +133,9 @@ impl LeaseWatch {
         let (over, first_seen) = match self.seen {
             Some(seen) if seen.until == until => {
                 let gap = poll.at.duration_since(seen.last_seen) > max_gap;
-                (seen.over, if gap { poll.at } else { seen.first_seen })
+                (seen.over, if gap { poll.answered } else { seen.first_seen })
             }
-            before => (self.over(before, poll), poll.at),
+            before => (self.over(before, poll), poll.answered),
         };
         let seen = SeenLease {
             until,
@@ -253,6 +265,58 @@ mod tests {
         assert!(!standby.polls(60_000, Some(5_000)));
         assert!(!standby.polls(60_500, Some(5_000)));
         assert!(standby.polls(61_000, Some(5_000)));
+    }
+
+    #[test]
+    fn the_owner_has_this_heartbeat_after_a_slow_answer_too() {
+        let mut standby = Standby::new();
+        assert!(!standby.polls(0, Some(5_000)));
+        let slow = standby.poll(10_000, 12_000, reading(12_000, Some(5_000)));
+        assert_eq!(standby.watch.claim(ME, &slow), None);
+        assert!(!standby.polls(12_050, Some(5_000)));
+        assert!(standby.polls(13_000, Some(5_000)));
+    }
+
+    #[test]
+    fn who_is_never_told_of_its_ownership_leaves_it_when_the_lease_is_over() {
+        let mut standby = Standby::new();
+        let mine = |now, until| HeartbeatReading {
+            owner: Some(ME),
+            ..reading(now, Some(until))
+        };
+        let mut claims = Vec::new();
+        // Each granted claim begins another lease.
+        let mut until = 5_000;
+        for at in (0..20_000).step_by(100) {
+            let poll = standby.poll(at, at, mine(at as i64, until));
+            let claim = standby.watch.claim(ME, &poll);
+            if let Some(Claim::Owner(_)) = claim {
+                until = at as i64 + 5_000;
+            }
+            claims.extend(claim.map(|claim| (at, claim)));
+            if matches!(claim, Some(Claim::Successor(_))) {
+                break;
+            }
+        }
+        let (at, last) = claims.pop().unwrap();
+        assert_eq!(claims.len(), MAX_OWNER_CLAIMS as usize);
+        assert_eq!(last, Claim::Successor(Some(Time(until * 1_000))));
+        assert!(at as i64 >= until);
+    }
+
+    #[test]
+    fn who_has_handed_over_takes_the_shard_back_when_nobody_came() {
+        let mut standby = Standby::new();
+        let handed = |now| HeartbeatReading {
+            owner: Some(ME),
+            handover_to: Some(Uuid::from_u128(2)),
+            ..reading(now, Some(0))
+        };
+        let first = standby.poll(0, 0, handed(0));
+        assert_eq!(standby.watch.claim(ME, &first), None);
+        let later = standby.poll(1_000, 1_000, handed(1_000));
+        let claim = standby.watch.claim(ME, &later);
+        assert_eq!(claim, Some(Claim::Successor(Some(Time(0)))));
     }
 
     #[test]

@@ -30,7 +30,10 @@ struct State {
     error: String,
     role: Role,
     epoch: Epoch,
-    /// Until when, by the clock of this machine, nobody else can own the shard.
+    /// The first epoch of the present ownership: others come after it without a pause.
+    owner_since: Epoch,
+    /// Until when, by the clock of this machine, nobody else can own the shard. `None`: it cannot
+    /// be renewed either.
     lease_until: Option<Instant>,
     /// Schedulers that the last recovery set aside.
     unreadable: Vec<Unreadable>,
@@ -97,17 +100,27 @@ impl ReplicaState {
     /// This replica has taken the shard over, with a lease until then.
     pub(crate) fn taken_over(&self, epoch: Epoch, lease_until: Instant) {
         let mut state = self.lock();
+        if !state.role.is_owner() {
+            state.owner_since = epoch;
+            state.unreadable.clear();
+        }
         state.epoch = epoch;
         state.role = Role::Recovering;
         state.lease_until = Some(lease_until);
     }
 
-    /// The lease of `epoch` was renewed. Ignored when that is not the present ownership any more.
+    /// The lease of `epoch` was renewed. Ignored when that is not the present ownership any more,
+    /// or its lease was given up.
     pub(crate) fn lease_renewed(&self, epoch: Epoch, until: Instant) {
         let mut state = self.lock();
-        if state.epoch == epoch {
+        if state.epoch == epoch && state.lease_until.is_some() {
             state.lease_until = Some(until);
         }
+    }
+
+    /// Another replica may own the shard from now on: nothing rests on the lease any more.
+    pub(crate) fn give_up_lease(&self) {
+        self.lock().lease_until = None;
     }
 
     pub(crate) fn set_role(&self, role: Role) {
@@ -150,11 +163,19 @@ impl ReplicaState {
         state.role.is_owner().then_some(state.epoch)
     }
 
-    /// Whether nobody else can own the shard for `margin` from now on.
-    pub(crate) fn lease_holds(&self, margin: Duration) -> bool {
-        self.lock()
-            .lease_until
-            .is_some_and(|until| Instant::now() + margin < until)
+    /// The epoch with which the present ownership began. One that follows at once on another, which
+    /// was lost, has its own; the epochs of a core that is rebuilt belong to the one before.
+    pub(crate) fn owner_since(&self) -> Option<Epoch> {
+        let state = self.lock();
+        state.role.is_owner().then_some(state.owner_since)
+    }
+
+    /// Whether nobody else can own the shard for `margin` from now on, and the core at `epoch` is
+    /// the one that owns it.
+    pub(crate) fn lease_holds(&self, epoch: Epoch, margin: Duration) -> bool {
+        let state = self.lock();
+        let until = state.lease_until.filter(|_| state.epoch == epoch);
+        until.is_some_and(|until| Instant::now() + margin < until)
     }
 
     /// Whether nothing has become durable for too long, so that callers are to be refused.
@@ -182,5 +203,50 @@ impl ReplicaState {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(60);
+
+    fn owner(epoch: i64) -> ReplicaState {
+        let state = ReplicaState::default();
+        state.taken_over(Epoch(epoch), Instant::now() + SOON);
+        state
+    }
+
+    #[test]
+    fn an_ownership_that_follows_at_once_is_another_and_a_rebuilt_core_is_not() {
+        let state = owner(5);
+        state.taken_over(Epoch(6), Instant::now() + SOON);
+        assert_eq!(state.owner_since(), Some(Epoch(5)));
+        state.set_role(Role::Standby);
+        assert_eq!(state.owner_since(), None);
+        state.taken_over(Epoch(8), Instant::now() + SOON);
+        assert_eq!(state.owner_since(), Some(Epoch(8)));
+    }
+
+    #[test]
+    fn a_core_of_an_earlier_epoch_has_no_lease() {
+        let state = owner(5);
+        assert!(state.lease_holds(Epoch(5), Duration::ZERO));
+        state.set_role(Role::Standby);
+        state.taken_over(Epoch(7), Instant::now() + SOON);
+        assert!(!state.lease_holds(Epoch(5), Duration::ZERO));
+    }
+
+    #[test]
+    fn a_lease_that_was_given_up_or_lost_is_not_renewed() {
+        let given_up = owner(5);
+        given_up.give_up_lease();
+        let lost = owner(5);
+        lost.set_role(Role::Standby);
+        for state in [given_up, lost] {
+            state.lease_renewed(Epoch(5), Instant::now() + SOON);
+            assert!(!state.lease_holds(Epoch(5), Duration::ZERO));
+        }
     }
 }

@@ -53,15 +53,15 @@ impl ExecutorPool {
         claimed
     }
 
-    /// Counts the busy slots of an executor that has just reported.
-    pub(super) fn count_busy(&mut self, host: Host) {
+    /// Counts what an executor has that has just reported.
+    pub(super) fn count_held(&mut self, host: Host) {
         let Some(member) = self.members.values_mut().find(|member| member.host == host) else {
             return;
         };
         member.busy.clear();
-        let occupies = |given: &&Given| given.host == host && !given.over;
-        for given in self.given.values().filter(occupies) {
-            member.occupy(&given.work);
+        member.held.clear();
+        for given in self.given.values().filter(|given| given.host == host) {
+            member.hold(&given.work, !given.over);
         }
     }
 
@@ -75,6 +75,7 @@ impl ExecutorPool {
         let Some((id, member)) = members.find(|(_, member)| member.host == before.host) else {
             return;
         };
+        member.release(&before.work);
         let instruction = if before.over {
             // It has said all it had to say.
             Instruction::Acknowledge(vec![before.token])

@@ -1,5 +1,5 @@
-//! One executor in the pool: its slots, and how many of them are busy. Busy slots are those of what
-//! it was given and is not over.
+//! One executor in the pool: its slots, how many of them are busy, and how much of what it was
+//! given is not durably over. Busy slots are those of what has not ended.
 
 use crate::{
     core::Work,
@@ -18,6 +18,8 @@ pub(crate) struct Member {
     /// How many tasks each of them counts for in the register.
     pub begun_per_slot: u32,
     pub busy: BTreeMap<Work, u32>,
+    /// What it was given and keeps, because the end of it is not durable.
+    pub held: BTreeMap<Work, u32>,
 }
 
 impl Member {
@@ -29,31 +31,52 @@ impl Member {
             slots: snapshot.slots.iter().cloned().collect(),
             begun_per_slot: snapshot.begun_per_slot.max(1),
             busy: BTreeMap::new(),
+            held: BTreeMap::new(),
         }
     }
 
-    /// Its free slots; `None`: there are none.
+    /// Its free slots; `None`: there are none, or it has begun as much as its slots count for in
+    /// the register. An executor that is lost leaves no more in doubt than its row says, whatever
+    /// the others have room for.
     pub(crate) fn free(&self, work: &Work) -> Option<u32> {
-        if !self.reachable {
-            return None;
-        }
-        let busy = self.busy.get(work).copied().unwrap_or(0);
-        self.slots
-            .get(work)
-            .and_then(|total| total.checked_sub(busy))
-            .filter(|free| *free > 0)
+        let total = self.slots.get(work).filter(|_| self.reachable)?;
+        let (busy, held) = (count(&self.busy, work), count(&self.held, work));
+        let has_room = held < total.saturating_mul(self.begun_per_slot);
+        total.checked_sub(busy).filter(|free| *free > 0 && has_room)
     }
 
-    pub(crate) fn occupy(&mut self, work: &Work) {
-        match self.busy.get_mut(work) {
-            Some(busy) => *busy += 1,
-            None => drop(self.busy.insert(work.clone(), 1)),
+    /// It is given a task, or said to have one. `runs`: its end is not known yet.
+    pub(crate) fn hold(&mut self, work: &Work, runs: bool) {
+        add(&mut self.held, work);
+        if runs {
+            add(&mut self.busy, work);
         }
     }
 
+    /// A task has ended on it.
     pub(crate) fn vacate(&mut self, work: &Work) {
-        if let Some(busy) = self.busy.get_mut(work) {
-            *busy = busy.saturating_sub(1);
-        }
+        take(&mut self.busy, work);
+    }
+
+    /// The end of a task is durable, or the task is somebody else's.
+    pub(crate) fn release(&mut self, work: &Work) {
+        take(&mut self.held, work);
+    }
+}
+
+fn count(of: &BTreeMap<Work, u32>, work: &Work) -> u32 {
+    of.get(work).copied().unwrap_or(0)
+}
+
+fn add(to: &mut BTreeMap<Work, u32>, work: &Work) {
+    match to.get_mut(work) {
+        Some(count) => *count += 1,
+        None => drop(to.insert(work.clone(), 1)),
+    }
+}
+
+fn take(from: &mut BTreeMap<Work, u32>, work: &Work) {
+    if let Some(count) = from.get_mut(work) {
+        *count = count.saturating_sub(1);
     }
 }

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::{
-    core::{Report, ShardId},
+    core::{Namespace, Report, SessionReset, ShardId, Spec, TaskOptions},
     executor_protocol::{HeldAssignment, Snapshot},
 };
+use std::sync::Arc;
 
 const WORK: Work = Work::Noop;
 
@@ -91,7 +92,7 @@ impl Survivor {
         pool.effects[before..].iter().any(is_command)
     }
 
-    /// What it was told last.
+    /// What it was sent last.
     fn heard(&self, pool: &ExecutorPool) -> Option<Instruction> {
         let to_it = |effect: &Effect| match effect {
             Effect::Send(member, instruction) if *member == self.member => {
@@ -182,4 +183,114 @@ fn what_is_reported_again_after_its_end_neither_keeps_a_slot_nor_is_kept() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// A pool of members of one slot each, of which each enters this many tasks in the register.
+fn pool_of(begun_per_slot: &[u32]) -> ExecutorPool {
+    let mut pool = pool();
+    for (member, begun_per_slot) in (1..).zip(begun_per_slot) {
+        let mut hello = hello(member.into(), 7, 1, Vec::new());
+        hello.snapshot.begun_per_slot = *begun_per_slot;
+        pool.join(ExecutorId(member), hello, false);
+    }
+    pool
+}
+
+/// Hands out the task of this number and lets it end at once. Returns who was given it.
+fn run(pool: &mut ExecutorPool, seq: i64) -> Option<ExecutorId> {
+    let before = pool.effects.len();
+    pool.hand_out(assignment(seq), Body::default());
+    let given = |effect: &Effect| match effect {
+        Effect::Send(member, Instruction::Run(dispatch)) => Some((*member, dispatch.token)),
+        _ => None,
+    };
+    let (member, token) = pool.effects[before..].iter().find_map(given)?;
+    let (handle, first, attempt) = key(seq);
+    let completion = Completion {
+        handle,
+        first,
+        attempt,
+        report: Report::Succeeded(None),
+        started: Time(0),
+        ended: Time(1),
+        slot: 1,
+        backend_pid: 1,
+        diagnostics: Default::default(),
+    };
+    let events = vec![Event::Completed(token, completion)];
+    pool.report(ExecutorReport::of(member, events));
+    Some(member)
+}
+
+fn key(seq: i64) -> (Handle, Seq, Attempt) {
+    (Handle::new(ShardId(0), 1, [0; 10]), Seq(seq), Attempt(1))
+}
+
+fn assignment(seq: i64) -> Assignment {
+    let (handle, first, attempt) = key(seq);
+    let spec = Spec {
+        work: WORK,
+        options: TaskOptions::default(),
+    };
+    Assignment {
+        handle,
+        first,
+        count: 1,
+        attempt,
+        order: None,
+        spec: Arc::new(spec),
+        namespace: Namespace("default".into()),
+        caller: "".into(),
+        time_limit: None,
+        session_reset: SessionReset::Task,
+    }
+}
+
+#[test]
+fn the_window_is_what_each_executor_counts_for() {
+    let mut pool = pool_of(&[4, 1]);
+    let announced = pool
+        .effects
+        .drain(..)
+        .rev()
+        .find_map(|effect| match effect {
+            Effect::Command(Command::Slots { total, window, .. }) => Some((total, window)),
+            _ => None,
+        });
+    assert_eq!(announced, Some((2, 5)));
+}
+
+#[test]
+fn nobody_begins_more_than_its_own_row_says_while_others_have_room() {
+    let mut pool = pool_of(&[3, 1]);
+    let given: Vec<_> = (1..=4).filter_map(|seq| run(&mut pool, seq)).collect();
+    let to = |member| given.iter().filter(|id| **id == ExecutorId(member)).count();
+    assert_eq!((to(1), to(2)), (3, 1));
+    assert_eq!(run(&mut pool, 5), None, "all rows are full");
+    let of_the_second = given.iter().position(|id| *id == ExecutorId(2)).unwrap();
+    let before = pool.effects.len();
+    pool.over(&[key(of_the_second as i64 + 1)]);
+    let runs = |effect: &Effect| {
+        matches!(effect, Effect::Send(ExecutorId(2), Instruction::Run(dispatch))
+            if dispatch.assignment.first == Seq(5))
+    };
+    assert!(pool.effects[before..].iter().any(runs), "it has room again");
+}
+
+#[test]
+fn what_is_over_is_acknowledged_in_one_message() {
+    let mut pool = pool_of(&[4]);
+    let keys: Vec<_> = (1..=3)
+        .map(|seq| run(&mut pool, seq).map(|_| key(seq)).unwrap())
+        .collect();
+    let before = pool.effects.len();
+    pool.over(&keys);
+    let lengths: Vec<_> = pool.effects[before..]
+        .iter()
+        .map(|effect| match effect {
+            Effect::Send(_, Instruction::Acknowledge(tokens)) => tokens.len(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(lengths, [3]);
 }

@@ -82,10 +82,9 @@ impl Schedulers {
             let Err(status) = &answered else {
                 return answered;
             };
-            let has_moved = !matches!(route.destination(), Destination::Local);
             unknown = route::is_unknown(status);
-            let again = route::is_not_owner(status)
-                || has_moved && unknown && missing_request_id(&mut call).is_none();
+            let again =
+                route::is_not_owner(status) || unknown && missing_request_id(&mut call).is_none();
             if !again {
                 return answered;
             }

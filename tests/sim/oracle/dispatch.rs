@@ -28,6 +28,12 @@ impl Oracle {
             });
         }
         if early {
+            // What is noted of an earlier start of it, which never began, says nothing of this one.
+            let others = |one: &(Handle, Seq)| *one != (handle, first);
+            self.early.retain(others);
+            if let Some(sent) = self.last_sent.and_then(|key| self.decided.get_mut(&key)) {
+                sent.early.retain(others);
+            }
             self.early.push((handle, first));
         }
     }
