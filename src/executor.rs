@@ -13,7 +13,7 @@ mod pg_client;
 pub(crate) mod sql;
 mod status;
 
-pub use config::{ExecutorConfig, SESSION_IDLE, TargetConfig};
+pub use config::{ExecutorConfig, SESSION_IDLE, TARGET_SLOTS, TargetConfig};
 pub use outbox::Outbox;
 pub use pg_client::Login;
 pub use sql::{
@@ -265,7 +265,7 @@ impl Executor {
         self.0
             .targets
             .values()
-            .for_each(|target| self.0.outbox.set_slots(target.work(), 0));
+            .for_each(|target| target.take_no_more());
         if timeout(grace, self.0.attempts.wait()).await.is_err() {
             self.running().values().for_each(CancellationToken::cancel);
             let limit = self

@@ -7,6 +7,7 @@ use crate::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::RangeInclusive,
     sync::Arc,
     time::Duration,
 };
@@ -14,6 +15,9 @@ use tokio::sync::mpsc;
 
 /// How long a session may be idle, unless an operator says otherwise.
 pub const SESSION_IDLE: Duration = Duration::from_secs(300);
+
+/// Slots of a target: each is a connection to its server.
+pub const TARGET_SLOTS: RangeInclusive<u32> = 1..=10_000;
 
 /// What an executor needs to know.
 pub struct ExecutorConfig {

@@ -122,15 +122,20 @@ impl Connection {
         self.rows().await.map(drop)
     }
 
-    /// Runs a query of ours, which returns one row. Its names mean what they mean to the server,
-    /// whatever somebody has put ahead of that for this login.
+    /// Runs a query of ours, which returns one row, with the rights of the login itself.
     pub(crate) async fn row(&mut self, query: &str) -> Result<Row, Error> {
-        // One message is one transaction, which is how long the path counts.
-        let query = format!("set local search_path = pg_catalog, pg_temp; {query}");
-        frontend::query(&query, &mut self.out)?;
-        self.send().await?;
-        let mut rows = self.rows().await?;
+        let mut rows = self.query(&format!("set local role none; {query}")).await?;
         rows.pop().ok_or_else(|| Error::unexpected("no row"))
+    }
+
+    /// Runs queries of ours. Their names mean what they mean to the server, whatever somebody has
+    /// put ahead of that for this login.
+    pub(crate) async fn query(&mut self, queries: &str) -> Result<Vec<Row>, Error> {
+        // One message is one transaction, which is how long the path counts.
+        let queries = format!("set local search_path = pg_catalog, pg_temp; {queries}");
+        frontend::query(&queries, &mut self.out)?;
+        self.send().await?;
+        self.rows().await
     }
 
     /// Ends it in order.

@@ -79,6 +79,11 @@ impl Login {
         }
     }
 
+    /// Whether it is of the same user.
+    pub(crate) fn is_of_user(&self, other: &Login) -> bool {
+        self.user == other.user
+    }
+
     /// Whether it leads to the same database.
     pub fn is_at(&self, other: &Login) -> bool {
         let place = |login: &Login| (login.host.clone(), login.port, login.database.clone());

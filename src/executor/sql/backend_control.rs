@@ -3,7 +3,8 @@
 //!
 //! It runs no task. A backend counts as gone only when the very server it was started on says so,
 //! or an operator does: a server that cannot be reached, another server under the same name, and a
-//! session that this login may not see prove nothing.
+//! session that this login may not see prove nothing. Logins of before a change are kept, since what
+//! they opened may run on, and the present one may have no right to see or end it.
 
 use super::{
     RECONNECT_BACKOFF,
@@ -11,8 +12,9 @@ use super::{
     session_end::{Obstacle, Sighting},
     target_session,
 };
-use crate::executor::pg_client::{Connection, Login, within};
+use crate::executor::pg_client::{Connection, Error, Login, within};
 use std::{
+    mem,
     sync::{Mutex as SyncMutex, PoisonError},
     time::Duration,
 };
@@ -34,17 +36,27 @@ enum Act {
 }
 
 pub(crate) struct Admin {
-    login: SyncMutex<Login>,
+    logins: SyncMutex<Logins>,
     register: Register,
-    /// Taken out while in use, so that a connection that was left in the middle of a statement is
+    /// Of the present login. Taken out while in use, so that a connection that was left in the middle of a statement is
     /// not used again.
     connection: Mutex<Option<(Login, Connection)>>,
+}
+
+#[derive(Clone)]
+struct Logins {
+    present: Login,
+    /// Of other users, the last one of each.
+    former: Vec<Login>,
 }
 
 impl Admin {
     pub(crate) fn new(login: Login, register: Register) -> Self {
         Admin {
-            login: SyncMutex::new(login),
+            logins: SyncMutex::new(Logins {
+                present: login,
+                former: Vec::new(),
+            }),
             register,
             connection: Mutex::new(None),
         }
@@ -52,12 +64,18 @@ impl Admin {
 
     /// Logs in like this from now on.
     pub(crate) fn log_in_as(&self, login: Login) {
-        *self.login.lock().unwrap_or_else(PoisonError::into_inner) = login;
+        let mut logins = self.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = mem::replace(&mut logins.present, login);
+        let Logins { present, former } = &mut *logins;
+        former.retain(|one| !one.is_of_user(&before));
+        former.push(before);
+        // Who has only a new password can do what was possible with the old one.
+        former.retain(|one| !one.is_of_user(present));
     }
 
-    fn login(&self) -> Login {
-        let login = self.login.lock();
-        login.unwrap_or_else(PoisonError::into_inner).clone()
+    fn logins(&self) -> Logins {
+        let logins = self.logins.lock();
+        logins.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Cancels what the backend runs, terminates it after `grace`, and returns when it is gone.
@@ -126,18 +144,41 @@ impl Admin {
         }
     }
 
-    /// Does it; returns whether the backend was there.
+    /// Does it; returns whether the backend was there. Asks as those of before when the present
+    /// login may not.
     async fn query(&self, act: Act, session: &Session) -> Result<bool, Obstacle> {
-        let login = self.login();
+        let Logins { present, former } = self.logins();
+        let shown = self.query_as(present, act, session).await;
+        if !matches!(&shown, Err(obstacle) if obstacle.is_of_the_login()) {
+            return shown;
+        }
+        for login in former {
+            let asked = async {
+                let mut connection = Connection::open(&login).await?;
+                ask(&mut connection, act, session).await?.shows(session)
+            };
+            if let Ok(present) = asked.await {
+                return Ok(present);
+            }
+        }
+        shown
+    }
+
+    async fn query_as(&self, login: Login, act: Act, session: &Session) -> Result<bool, Obstacle> {
         let mut idle = self.connection.lock().await;
         let mut connection = match idle.take() {
             Some((as_whom, connection)) if as_whom == login => connection,
             _ => Connection::open(&login).await?,
         };
-        let row = within(QUERY_TIMEOUT, connection.row(&control(act, session))).await?;
+        let sighting = ask(&mut connection, act, session).await?;
         *idle = Some((login, connection));
-        Sighting::of(&row)?.shows(session)
+        sighting.shows(session)
     }
+}
+
+async fn ask(connection: &mut Connection, act: Act, session: &Session) -> Result<Sighting, Error> {
+    let row = within(QUERY_TIMEOUT, connection.row(&control(act, session))).await?;
+    Sighting::of(&row)
 }
 
 /// One row: the server, and the backend of that process id if there is one. Only the registered

@@ -29,6 +29,17 @@ pub(crate) enum Obstacle {
     Unreadable { pid: i32 },
 }
 
+impl Obstacle {
+    /// Another login may see more.
+    pub(crate) fn is_of_the_login(&self) -> bool {
+        match self {
+            Obstacle::Unreadable { .. } => true,
+            Obstacle::Unreachable(error) => error.is_about_the_login(),
+            Obstacle::OtherServer { .. } => false,
+        }
+    }
+}
+
 /// What a server says of itself and of the backend with one process id.
 #[derive(Clone, Debug)]
 pub(crate) struct Sighting {

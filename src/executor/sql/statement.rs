@@ -17,8 +17,9 @@ use std::{io, str};
 /// What the protocol can count.
 const MAX_PARAMS: usize = i16::MAX as usize;
 
-/// Cleans a session, and says whether that was possible.
-pub(crate) const CLEAN: &str = "discard all";
+/// Cleans a session, and says whether that was possible. The server takes the first only alone; it
+/// ends the role, also one that the session was opened with.
+const CLEANING: &[&str] = &["discard all", "reset role"];
 
 /// How the text of a task is run.
 #[derive(Clone, Debug)]
@@ -40,11 +41,27 @@ pub(crate) struct Awaited {
     pub(crate) readies: u32,
 }
 
+/// What a session is cleaned by. `has_role`: its login begins with a role that is not its own.
+pub(crate) fn cleaning(has_role: bool) -> &'static [&'static str] {
+    match has_role {
+        true => CLEANING,
+        false => &CLEANING[..1],
+    }
+}
+
+/// Puts the cleaning into `out`.
+pub(crate) fn put_cleaning(cleaning: &[&str], out: &mut BytesMut) -> io::Result<()> {
+    cleaning
+        .iter()
+        .try_for_each(|statement| frontend::query(statement, out))
+}
+
 /// Puts what is sent for a task into `out`: what its session begins with, its text, and behind it
 /// the cleaning, if that is due after every task.
 pub(crate) fn put(
     body: &Body,
     conditions: &Conditions,
+    cleaning: &[&str],
     out: &mut BytesMut,
 ) -> Result<Awaited, Failure> {
     let text = checked(&body.payload)?;
@@ -66,7 +83,7 @@ pub(crate) fn put(
             readies += 1;
         }
         if conditions.reset == SessionReset::Task {
-            frontend::query(CLEAN, out)?;
+            put_cleaning(cleaning, out)?;
         }
         Ok(Awaited { commands, readies })
     };
@@ -90,7 +107,7 @@ pub fn request(text: &str, reset: SessionReset) -> Option<BytesMut> {
         reset,
         session: SessionOptions::default(),
     };
-    put(&body, &conditions, &mut bytes).ok()?;
+    put(&body, &conditions, cleaning(false), &mut bytes).ok()?;
     Some(bytes)
 }
 

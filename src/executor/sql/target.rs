@@ -55,6 +55,8 @@ pub(crate) struct Target {
     slots: Slots,
     /// Why the target is unavailable.
     unavailable: Mutex<Option<String>>,
+    /// It takes nothing more.
+    closing: AtomicBool,
     /// Failures since a slot last got a session.
     failures: AtomicU32,
     /// Whether sessions can be opened is to be found out.
@@ -82,6 +84,7 @@ impl Target {
             slots: Slots::new(settings.slots),
             settings: Mutex::new(Arc::new(settings)),
             unavailable: Mutex::new(None),
+            closing: AtomicBool::new(false),
             failures: AtomicU32::new(0),
             wake: Notify::new(),
         })
@@ -127,6 +130,12 @@ impl Target {
         self.close_outdated(&settings);
         self.announce();
         self.wake.notify_one();
+    }
+
+    /// Announces no slots any more, whatever becomes of the target.
+    pub(crate) fn take_no_more(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.announce();
     }
 
     /// `None` when no slot is free or the target is unavailable. A scheduler that need not find a
@@ -262,8 +271,8 @@ impl Target {
     fn announce(&self) {
         let unavailable = lock(&self.unavailable);
         let slots = match &*unavailable {
-            None => self.settings().slots,
-            Some(_) => 0,
+            None if !self.closing.load(Ordering::Acquire) => self.settings().slots,
+            _ => 0,
         };
         self.outbox.set_slots(self.work(), slots);
     }

@@ -10,7 +10,7 @@ use super::{
     error::Failure,
     register::{Register, Session, Unregistered},
     session_end,
-    statement::{self, CLEAN, Conditions},
+    statement::{self, Conditions},
 };
 use crate::{
     core::{Handle, SessionOptions, SessionReset, Time},
@@ -40,6 +40,8 @@ pub(crate) struct Live {
     used_by: Option<(Handle, SessionOptions)>,
     /// What the last text has left behind.
     left: Left,
+    /// What the cleaning consists of.
+    cleaned_by: &'static [&'static str],
     /// The cleaning has been sent with the text, and its answer is still to be read.
     cleaning: bool,
     idle_since: Instant,
@@ -70,13 +72,16 @@ impl Live {
             true => Connection::open(&with_connection_check(login)).await?,
             false => Connection::open(login).await?,
         };
-        let row = within(ANSWER_TIMEOUT, connection.row(&identity())).await?;
+        let rows = within(ANSWER_TIMEOUT, connection.query(&identity())).await?;
+        let [has_role, row] = &*rows else {
+            return Err(Error::Protocol("not one row of each".into()).into());
+        };
         let session = Session {
             target: Arc::clone(target),
             slot,
-            pid: session_end::known(&row, 4)?,
-            backend_start: Time(session_end::known(&row, 5)?),
-            postmaster: Some(session_end::postmaster(&row)?),
+            pid: session_end::known(row, 4)?,
+            backend_start: Time(session_end::known(row, 5)?),
+            postmaster: Some(session_end::postmaster(row)?),
         };
         register.register(&session).await?;
         Ok(Live {
@@ -85,6 +90,7 @@ impl Live {
             login: Arc::clone(login),
             used_by: None,
             left: Left::Nothing,
+            cleaned_by: statement::cleaning(session_end::known::<String>(has_role, 0)? == "t"),
             cleaning: false,
             idle_since: Instant::now(),
         })
@@ -123,7 +129,7 @@ impl Live {
         conditions: &Conditions,
     ) -> Result<(), Failure> {
         let out = self.connection.out();
-        match statement::put(body, conditions, out) {
+        match statement::put(body, conditions, self.cleaned_by, out) {
             Ok(awaited) => answer.expect(awaited),
             Err(refused) => {
                 out.clear();
@@ -183,7 +189,7 @@ impl Live {
     async fn discard(&mut self) -> Result<(), Error> {
         let mut answered = None;
         if mem::take(&mut self.cleaning) {
-            answered = Some(self.connection.completed().await);
+            answered = Some(self.cleaned().await);
         }
         if mem::replace(&mut self.left, Left::Nothing) == Left::Transaction {
             // The server refuses to clean a session inside of one.
@@ -194,7 +200,11 @@ impl Live {
         let cleaned = loop {
             let cleaned = match answered.take() {
                 Some(answered) => answered,
-                None => self.connection.run(CLEAN).await,
+                None => {
+                    statement::put_cleaning(self.cleaned_by, self.connection.out())?;
+                    self.connection.send().await?;
+                    self.cleaned().await
+                }
             };
             left -= 1;
             // A cancel that came too late for the text has hit the cleaning.
@@ -206,6 +216,16 @@ impl Live {
         cleaned?;
         self.used_by = None;
         Ok(())
+    }
+
+    /// Reads the answers to the cleaning: what has failed first, if anything has.
+    async fn cleaned(&mut self) -> Result<(), Error> {
+        let mut cleaned = Ok(());
+        for _ in self.cleaned_by {
+            let answered = self.connection.completed().await;
+            cleaned = cleaned.and(answered);
+        }
+        cleaned
     }
 }
 
@@ -219,6 +239,8 @@ pub(super) const POSTMASTER: &str =
 fn identity() -> String {
     format!(
         "-- session_identity
+        select current_user <> session_user as has_role;
+        set local role none;
         select s.system, s.address, s.port, s.started, a.pid,
             (extract(epoch from a.backend_start) * 1000000)::int8 as backend_start
         from ({POSTMASTER}) s, pg_stat_activity a

@@ -49,17 +49,18 @@ impl Slots {
     /// they are put back.
     pub(super) fn resize(&self, total: u32) -> Vec<Live> {
         let state = &mut *self.state();
-        for number in 1..=total {
-            if let Entry::Vacant(added) = state.activity.entry(number) {
-                added.insert(Activity::default());
-                // Those that were there are taken first.
-                state.free.insert(0, Slot { number, live: None });
+        let mut added = Vec::new();
+        for number in (1..=total).rev() {
+            if let Entry::Vacant(vacant) = state.activity.entry(number) {
+                vacant.insert(Activity::default());
+                added.push(Slot { number, live: None });
             }
         }
+        // Those that were there are taken first.
+        added.append(&mut state.free);
         state.total = total;
-        let (kept, surplus): (Vec<Slot>, _) = std::mem::take(&mut state.free)
-            .into_iter()
-            .partition(|slot| slot.number <= total);
+        let (kept, surplus): (Vec<Slot>, _) =
+            added.into_iter().partition(|slot| slot.number <= total);
         state.free = kept;
         let end = |slot: Slot| {
             state.activity.remove(&slot.number);

@@ -257,3 +257,29 @@ async fn a_login_that_may_open_no_more_sessions_waits_alone() {
     administer(&fixture, "alter role many_a connection limit -1".into()).await;
     succeeded(fixture.run(task()).await);
 }
+
+#[tokio::test]
+async fn every_task_begins_with_the_role_that_its_login_brings() {
+    let mut fixture = with_logins("roled", &["a"], 1, true).await;
+    let statements = "create role roled_limited; grant roled_limited to roled_a;
+        alter role roled_a set role = roled_limited";
+    administer(&fixture, statements.into()).await;
+    let of_a = |text: &str| Task {
+        namespace: "a",
+        rows: 1,
+        ..sql(text)
+    };
+    for between in [
+        "select 1",
+        "select 1/0",
+        "begin",
+        "reset role; begin",
+        "set role none",
+    ] {
+        let result = fixture.result(of_a("select current_user::text as u")).await;
+        assert_eq!(json(&result), r#"[{"u":"roled_limited"}]"#, "{between}");
+        fixture.run(of_a(between)).await;
+    }
+    let result = fixture.result(of_a("select current_user::text as u")).await;
+    assert_eq!(json(&result), r#"[{"u":"roled_limited"}]"#);
+}

@@ -1,9 +1,9 @@
 //! What an operator changes on a target while it runs.
 
-use super::fixture::{Fixture, Task, login, sql, succeeded};
+use super::fixture::{Fixture, Task, login, sql, succeeded, token};
 use crate::harness::postgres::{POSTGRES, connect, database, value};
 use rallypoint::{
-    core::SessionOptions,
+    core::{Report, SessionOptions},
     executor::TargetConfig,
     postgres::{SUPERUSER, TARGET},
 };
@@ -17,15 +17,23 @@ struct Changing {
 }
 
 impl Changing {
-    /// An executor with two slots, and a second login of this name.
+    /// An executor with two slots, and a second login of this name that may do what the first may.
     async fn new(second: &str) -> Self {
+        let changing = Changing::with_stranger(second).await;
+        let mut superuser = connect(&changing.fixture.options.clone().username(SUPERUSER)).await;
+        let grant = format!("grant app, pg_signal_backend, pg_read_all_stats to {second}");
+        let granted = sqlx::raw_sql(AssertSqlSafe(grant)).execute(&mut superuser);
+        granted.await.expect("granted");
+        changing
+    }
+
+    /// The same with a second login that may nothing but connect.
+    async fn with_stranger(second: &str) -> Self {
         let options = POSTGRES.options_for(&database(TARGET), TARGET);
         let mut superuser = connect(&options.clone().username(SUPERUSER)).await;
         let database = options.get_database().expect("a name");
-        let statements = format!(
-            "create role {second} login; grant connect on database {database} to {second};
-            grant app, pg_signal_backend, pg_read_all_stats to {second}"
-        );
+        let statements =
+            format!("create role {second} login; grant connect on database {database} to {second}");
         let made = sqlx::raw_sql(AssertSqlSafe(statements)).execute(&mut superuser);
         made.await.expect("a login");
         let config = TargetConfig::new("app", login(&options), 2);
@@ -143,4 +151,39 @@ async fn a_target_that_no_login_reaches_is_back_when_the_login_is_mended() {
     changing.change(|config| config.login = good);
     while changing.fixture.slots().await != 2 {}
     assert_eq!(changing.fixture.value("select 1").await, "1");
+}
+
+#[tokio::test]
+async fn what_runs_as_a_former_user_can_still_be_stopped() {
+    let mut changing = Changing::with_stranger("changed_user").await;
+    let running = changing.fixture.start(sql("select pg_sleep(3600)"));
+    changing.fixture.asleep().await;
+    changing.change(|config| {
+        config.login = config.login.clone().as_user("changed_user".into(), None);
+    });
+    assert_eq!(
+        changing.fixture.value("select session_user").await,
+        "changed_user"
+    );
+    changing.fixture.executor.stop(token(running));
+    let report = changing.fixture.ended(running).await.report;
+    assert!(matches!(report, Report::Stopped), "{report:?}");
+}
+
+#[tokio::test]
+async fn who_shuts_down_announces_no_slots_whatever_is_changed() {
+    let mut changing = Changing::new("changed_late").await;
+    let mut gate = changing.fixture.session().await;
+    value(&mut gate, "select pg_advisory_lock(1)::text").await;
+    let running = changing
+        .fixture
+        .start(sql("select pg_advisory_lock_shared(1)"));
+    let executor = changing.fixture.executor.clone();
+    let leaving = tokio::spawn(async move { executor.shutdown(Duration::from_secs(600)).await });
+    while changing.fixture.slots().await != 0 {}
+    changing.change(|config| config.slots = 3);
+    assert_eq!(changing.fixture.slots().await, 0);
+    value(&mut gate, "select pg_advisory_unlock(1)::text").await;
+    succeeded(changing.fixture.ended(running).await.report);
+    leaving.await.expect("it ends");
 }
