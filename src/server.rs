@@ -11,7 +11,9 @@ pub(crate) mod shutdown;
 pub(crate) mod standby_warning;
 pub(crate) mod status_source;
 
-pub use crate::executor::{Login, SESSION_IDLE as DEFAULT_SESSION_IDLE, TargetConfig as Target};
+pub use crate::executor::{
+    Login, SESSION_IDLE as DEFAULT_SESSION_IDLE, TARGET_SLOTS, TargetConfig as Target,
+};
 pub use config::{Config, DEFAULT_LEASE, DEFAULT_SHUTDOWN_GRACE};
 pub use config_file::{ConfigFile, Faults};
 
@@ -28,7 +30,7 @@ use crate::{
 use anyhow::Context;
 use reload::Reload;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
-use tokio::net::TcpListener;
+use tokio::{net::TcpListener, signal::unix::Signal};
 use tokio_util::sync::CancellationToken;
 use tonic::service::Routes;
 use uuid::Uuid;
@@ -41,9 +43,11 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send,
     listening: impl FnOnce(SocketAddr),
 ) -> anyhow::Result<()> {
+    // The first thing: until then the signal ends the process.
+    let hangups = reload::hangups(config.config_file.as_ref())?;
     let private = config.start_private().await?.map(Arc::new);
     let served = tokio::select! {
-        served = run(config, listener, shutdown, listening, private.as_deref()) => served,
+        served = run(config, hangups, listener, shutdown, listening, private.as_deref()) => served,
         ended = private_postgres::keep(private.clone()) => ended,
     };
     if let Some(private) = private {
@@ -54,6 +58,7 @@ pub async fn serve(
 
 async fn run(
     config: Config,
+    hangups: Option<Signal>,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send,
     listening: impl FnOnce(SocketAddr),
@@ -61,7 +66,6 @@ async fn run(
 ) -> anyhow::Result<()> {
     let mut shutdown = std::pin::pin!(shutdown);
     let targets = config.targets(private)?;
-    let hangups = reload::hangups(config.config_file.as_ref())?;
     let port = bind_peer_port(config.peer.clone()).await?;
     let replica = Replica {
         id: Uuid::now_v7(),

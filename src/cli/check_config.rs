@@ -21,6 +21,8 @@ impl CheckConfig {
             slots: 1,
             session_idle: DEFAULT_SESSION_IDLE,
             others: BTreeSet::new(),
+            // Whether a server takes them is for its command line to say.
+            namespaces: true,
         };
         let targets = read(&file)?;
         let names: Vec<&str> = targets.iter().map(|target| &*target.name).collect();

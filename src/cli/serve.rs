@@ -75,7 +75,7 @@ pub(super) struct Serve {
         env = "RALLYPOINT_SLOTS",
         hide_env_values = true,
         default_value_t = 8,
-        value_parser = clap::value_parser!(u32).range(1..),
+        value_parser = clap::value_parser!(u32).range(1..=10_000),
         value_name = "N"
     )]
     slots: u32,
@@ -198,6 +198,7 @@ impl Serve {
             slots: self.slots,
             session_idle,
             others: targets.iter().map(|target| target.name.clone()).collect(),
+            namespaces: self.trusted_namespace_metadata,
         });
         if let Some(file) = &config_file {
             targets.extend(check_config::read(file)?);

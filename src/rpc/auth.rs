@@ -15,7 +15,6 @@ pub(super) const CALLER: &str = "rallypoint-caller";
 /// Metadata key of the namespace, read only when metadata is trusted.
 pub(super) const NAMESPACE: &str = "rallypoint-namespace";
 const MAX_CALLER_BYTES: usize = 255;
-const MAX_NAMESPACE_BYTES: usize = 63;
 
 /// Finds out who sent a request.
 #[derive(Clone, Debug)]
@@ -54,19 +53,9 @@ impl Auth {
         if !self.trusted_namespace_metadata {
             return Err(errors::namespace_not_trusted(NAMESPACE));
         }
-        let good = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
-        let text = value
-            .to_str()
-            .ok()
-            .filter(|text| (1..=MAX_NAMESPACE_BYTES).contains(&text.len()));
-        match text.filter(|text| text.as_bytes().iter().all(good)) {
-            Some(text) => Ok(Namespace(text.into())),
-            None => Err(errors::metadata(
-                NAMESPACE,
-                Reason::METADATA_INVALID,
-                "1 to 63 characters of a-z, 0-9 and -",
-            )),
-        }
+        let named = value.to_str().ok().and_then(Namespace::named);
+        let wrong = || errors::metadata(NAMESPACE, Reason::METADATA_INVALID, Namespace::FORM);
+        named.ok_or_else(wrong)
     }
 }
 

@@ -10,13 +10,13 @@ mod faults;
 pub use faults::Faults;
 
 use crate::{
-    core::{SessionOptions, SessionReset, model::limits},
-    server::{Login, Target},
+    core::{Namespace, SessionOptions, SessionReset, model::limits},
+    server::{Login, TARGET_SLOTS, Target},
 };
 use contents::{Contents, Place};
 use std::{
     collections::BTreeSet,
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -33,13 +33,15 @@ pub struct ConfigFile {
     pub session_idle: Duration,
     /// Targets that the command line describes.
     pub others: BTreeSet<Arc<str>>,
+    /// Callers may say of which namespace they are; else all are of the default one.
+    pub namespaces: bool,
 }
 
 impl ConfigFile {
     /// The targets that it describes now.
     pub fn read(&self) -> Result<Vec<Target>, Faults> {
         let mut faults = Faults::of(&self.path);
-        let text = match fs::read_to_string(&self.path) {
+        let text = match read(&self.path) {
             Ok(text) => text,
             Err(error) => {
                 faults.add(None, format!("cannot be read: {error}"));
@@ -111,6 +113,7 @@ impl ConfigFile {
         let logins: Vec<_> = logins
             .into_iter()
             .map(|(namespace, one)| {
+                self.check_namespace(&namespace, at);
                 let account = self.account(&format!("logins.{namespace}"), one, at);
                 (namespace.into(), account)
             })
@@ -137,6 +140,21 @@ impl ConfigFile {
             watchdog: watchdog.map(as_whom),
             ..Target::new(name, login.clone(), slots)
         })
+    }
+
+    /// A login that no task could ever use would leave those it is meant for to the target's own.
+    fn check_namespace(&self, name: &str, at: &mut Place<'_>) {
+        let namespace = Namespace::named(name);
+        let what = match &namespace {
+            None => format!("no namespace is called that: it is {}", Namespace::FORM),
+            Some(one) if !self.namespaces && *one != Namespace::default_namespace() => {
+                "no task is ever of this namespace: start the server with \
+                 --trusted-namespace-metadata, behind a proxy that sets it, or take the login out"
+                    .into()
+            }
+            Some(_) => return,
+        };
+        at.fault(&format!("logins.{name}"), what);
     }
 
     /// User and password of somebody else on the same server.
@@ -214,7 +232,7 @@ impl ConfigFile {
     fn secret(&self, key: &str, file: &Path, at: &mut Place<'_>) -> Option<String> {
         let folder = self.path.parent().unwrap_or(Path::new(""));
         let path = folder.join(file);
-        let text = match fs::read_to_string(&path) {
+        let text = match read(&path) {
             Ok(text) => text,
             Err(error) => {
                 at.fault(key, format!("{} cannot be read: {error}", path.display()));
@@ -233,9 +251,18 @@ impl ConfigFile {
     }
 }
 
+/// Reads a file. A pipe could keep whoever reads it waiting for ever.
+fn read(path: &Path) -> io::Result<String> {
+    match fs::metadata(path)?.is_file() {
+        true => fs::read_to_string(path),
+        false => Err(io::Error::other("not a regular file")),
+    }
+}
+
 fn check_numbers(slots: u32, idle: Duration, at: &mut Place<'_>) {
-    if slots == 0 {
-        at.fault("slots", "must be at least 1");
+    if !TARGET_SLOTS.contains(&slots) {
+        let (least, most) = (TARGET_SLOTS.start(), TARGET_SLOTS.end());
+        at.fault("slots", format!("must be {least} to {most}"));
     }
     if idle < Duration::from_secs(1) || idle > Duration::from_secs(86_400) {
         at.fault("session_idle", "must be 1s to 1 day, like \"5m\"");
@@ -267,6 +294,10 @@ fn check_defaults(defaults: &SessionOptions, roles: &BTreeSet<String>, at: &mut 
             "defaults.statement_timeout",
             "must be 1ms to 24 days, like \"30s\"",
         );
+    }
+    if limit.is_some_and(|limit| limit.subsec_nanos() % 1_000_000 != 0) {
+        let what = "Postgres counts whole milliseconds";
+        at.fault("defaults.statement_timeout", what);
     }
     let is_name = |name: &String| limits::NAME_BYTES.contains(&name.len()) && !name.contains('\0');
     if defaults.search_path.len() > limits::SCHEMAS || !defaults.search_path.iter().all(is_name) {

@@ -4,7 +4,7 @@
 
 use crate::{
     cli::{error::CliError, postgres_url},
-    server::{Login, Target},
+    server::{Login, TARGET_SLOTS, Target},
 };
 use std::{collections::BTreeSet, time::Duration};
 
@@ -44,8 +44,8 @@ fn one(number: usize, text: &str, slots: u32) -> Result<Target, CliError> {
     let (name, slots) = match name.split_once(':') {
         None => (name, slots),
         Some((name, number)) => match number.parse() {
-            Ok(slots) if slots > 0 => (name, slots),
-            _ => return Err(wrong("the number of slots is not a whole number above 0")),
+            Ok(slots) if TARGET_SLOTS.contains(&slots) => (name, slots),
+            _ => return Err(wrong("the number of slots is not 1 to 10000")),
         },
     };
     if name.is_empty() {

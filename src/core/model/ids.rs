@@ -141,6 +141,16 @@ impl Namespace {
     pub fn default_namespace() -> Self {
         Namespace("default".into())
     }
+
+    /// What a namespace may be called.
+    pub const FORM: &str = "1 to 63 characters of a-z, 0-9 and -";
+
+    /// The namespace of this name, if it has that form.
+    pub fn named(name: &str) -> Option<Self> {
+        let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        let is_one = (1..=63).contains(&name.len()) && name.bytes().all(good);
+        is_one.then(|| Namespace(name.into()))
+    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 //!
 //! It runs no task. A backend counts as gone only when the very server it was started on says so,
 //! or an operator does: a server that cannot be reached, another server under the same name, and a
-//! session that this login may not see prove nothing. Logins of before a change are kept, since what
-//! they opened may run on, and the present one may have no right to see or end it.
+//! session that this login may not see prove nothing. Logins of before a change are kept: what they
+//! opened may run on, and the present one may have no right to see or end it.
 
 use super::{
     RECONNECT_BACKOFF,

@@ -23,11 +23,17 @@ impl Folder {
     }
 
     fn read(&self) -> Result<Vec<Target>, Faults> {
+        self.read_by(true)
+    }
+
+    /// By a server whose callers may say of which namespace they are, or may not.
+    fn read_by(&self, namespaces: bool) -> Result<Vec<Target>, Faults> {
         let file = ConfigFile {
             path: self.0.path().join("rallypoint.toml"),
             slots: 8,
             session_idle: Duration::from_secs(300),
             others: BTreeSet::from(["taken".into()]),
+            namespaces,
         };
         file.read()
     }
@@ -124,6 +130,13 @@ fn everything_that_is_wrong_is_said_at_once() {
         [targets.files]
         url = "postgres://u@h/d"
         password_file = "nowhere"
+        [targets.folder]
+        url = "postgres://u@h/d"
+        password_file = "."
+        [targets.fine]
+        url = "postgres://u@h/d"
+        slots = 10001
+        defaults.statement_timeout = "1500us"
         [targets.blank]
         url = "postgres://u@h/d"
         password_file = "empty"
@@ -135,7 +148,7 @@ fn everything_that_is_wrong_is_said_at_once() {
     );
     for fault in [
         "targets.app.password_file: the URL in `url` also holds a password",
-        "targets.app.slots: must be at least 1",
+        "targets.app.slots: must be 1 to 10000",
         "targets.app.session_idle",
         "targets.app.roles",
         "targets.app.defaults.role",
@@ -143,6 +156,10 @@ fn everything_that_is_wrong_is_said_at_once() {
         "targets.none.url: missing",
         "targets.two.url_file",
         "targets.files.password_file",
+        "targets.folder.password_file",
+        "not a regular file",
+        "targets.fine.slots",
+        "targets.fine.defaults.statement_timeout: Postgres counts whole milliseconds",
         "targets.blank.password_file",
         "targets.alone.logins",
     ] {
@@ -152,6 +169,30 @@ fn everything_that_is_wrong_is_said_at_once() {
         said.contains("line 2:") && said.contains("line 9:"),
         "{said}"
     );
+}
+
+#[test]
+fn a_login_that_no_task_can_ever_use_is_an_error() {
+    let of = |namespaces: &[&str]| {
+        let login = |one: &&str| format!("logins.{one}.user = \"u\"\n");
+        let logins: String = namespaces.iter().map(login).collect();
+        let url = "url = \"postgres://u@h/d\"\nwatchdog.user = \"w\"";
+        Folder::with(&format!("[targets.app]\n{url}\n{logins}"))
+    };
+    let said = of(&["Sales", "sales_eu", "sales"]).read().expect_err("two");
+    let said = said.to_string();
+    for wrong in ["Sales", "sales_eu"] {
+        let fault = format!("targets.app.logins.{wrong}: no namespace is called that");
+        assert!(said.contains(&fault), "{said}");
+    }
+    assert!(!said.contains("logins.sales:"), "{said}");
+    let alone = of(&["default", "sales"]).read_by(false).expect_err("one");
+    let said = alone.to_string();
+    let fault = "targets.app.logins.sales: no task is ever of this namespace";
+    assert!(said.contains(fault), "{said}");
+    assert!(said.contains("--trusted-namespace-metadata"), "{said}");
+    assert!(!said.contains("logins.default"), "{said}");
+    assert!(of(&["default"]).read_by(false).is_ok());
 }
 
 #[test]
