@@ -17,7 +17,7 @@ use crate::{
 use prost::Message;
 use rallypoint_client::api::scheduler_service_client::SchedulerServiceClient;
 use std::sync::Arc;
-use tonic::{Request, Response, Status, transport::Channel};
+use tonic::{Code, Request, Response, Status, transport::Channel};
 use uuid::Uuid;
 
 /// Limit of a forwarded response; none of this service is larger.
@@ -112,7 +112,7 @@ impl Schedulers {
             };
             let failed = match answered {
                 Err(status) if route::is_not_owner(&status) || route::is_unknown(&status) => status,
-                settled => return settled,
+                settled => return final_answer(settled, unknown),
             };
             // Once an attempt may have had an effect, a later refusal cannot take that back.
             unknown |= route::is_unknown(&failed);
@@ -154,6 +154,18 @@ impl Schedulers {
     }
 }
 
+/// What the caller is told. What a replica refuses by its own configuration (a role, a target) it
+/// refuses before it looks for the request id: once an earlier attempt may have had an effect, that
+/// is no proof of the contrary, and the caller is to ask again with the same request id.
+fn final_answer<T>(answered: Result<T, Status>, unknown: bool) -> Result<T, Status> {
+    answered.map_err(
+        |status| match unknown && status.code() == Code::InvalidArgument {
+            true => errors::owner_changed(),
+            false => status,
+        },
+    )
+}
+
 /// The empty request id of a call that would create something twice if it were made twice.
 fn missing_request_id<C: Unary>(call: &mut Arc<C>) -> Option<&mut String> {
     let id = Arc::make_mut(call).request_id()?;
@@ -180,5 +192,21 @@ mod tests {
         assert!(lacks_one(api::GetSchedulerRequest::default()));
         assert!(!lacks_one(api::CancelTaskRequest::default()));
         assert!(!lacks_one(api::ReleaseSchedulerRequest::default()));
+    }
+
+    #[test]
+    fn a_refusal_takes_back_no_attempt_that_may_have_had_an_effect() {
+        let refused = || Err::<(), _>(Status::invalid_argument("no such role here"));
+        let code = |unknown| {
+            final_answer(refused(), unknown)
+                .expect_err("refused")
+                .code()
+        };
+        assert_eq!(code(false), Code::InvalidArgument);
+        assert_eq!(code(true), errors::owner_changed().code());
+        assert!(route::is_unknown(
+            &final_answer(refused(), true).expect_err("unknown")
+        ));
+        assert!(final_answer(Ok(()), true).is_ok());
     }
 }
