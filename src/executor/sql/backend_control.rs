@@ -38,8 +38,8 @@ enum Act {
 pub(crate) struct Admin {
     logins: SyncMutex<Logins>,
     register: Register,
-    /// Of the present login. Taken out while in use, so that a connection that was left in the middle of a statement is
-    /// not used again.
+    /// Of the present login. Taken out while in use, so that a connection that was left in the
+    /// middle of a statement is not used again.
     connection: Mutex<Option<(Login, Connection)>>,
 }
 
