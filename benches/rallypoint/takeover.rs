@@ -93,8 +93,8 @@ impl Replicas {
             addresses: Vec::new(),
             arguments: Vec::new(),
         };
-        for index in 0..REPLICAS {
-            let (listen, peer, name) = (free_address()?, free_address()?, format!("r{index}"));
+        for (index, [listen, peer]) in free_addresses()?.into_iter().enumerate() {
+            let name = format!("r{index}");
             let target = format!("app={}", environment.target());
             let at = [
                 "serve",
@@ -153,8 +153,18 @@ impl Replicas {
     }
 }
 
-fn free_address() -> Result<String> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string())
+/// Two for each replica. All are taken before any is free again, so none is given twice.
+fn free_addresses() -> Result<Vec<[String; 2]>> {
+    let free = || TcpListener::bind("127.0.0.1:0");
+    let pairs = (0..REPLICAS).map(|_| Ok([free()?, free()?]));
+    let pairs: Vec<[TcpListener; 2]> = pairs.collect::<Result<_>>()?;
+    let addresses = |[listen, peer]: &[TcpListener; 2]| {
+        Ok([
+            listen.local_addr()?.to_string(),
+            peer.local_addr()?.to_string(),
+        ])
+    };
+    pairs.iter().map(addresses).collect()
 }
 
 /// Callers that submit tasks and one that reads the events, all stopped when dropped.
