@@ -195,21 +195,18 @@ impl Fair {
         self.charge(share, hold, more, more);
     }
 
-    /// The scheduler gives its slots back, each of which it used for `used` microseconds; 0: the
-    /// attempt never began, and says nothing about those that follow.
+    /// The scheduler gives its slots back, each of which it had for `used` microseconds.
     pub(crate) fn vacate(&mut self, share: &mut FairShare, hold: Hold, used: i64) {
         let id = share.namespace.0 as usize;
-        if used > 0 {
-            let entry = share.entry(&self.slots, hold.kind);
-            entry.flow.learn(used);
-            let member = &mut self.members[id][hold.kind.index()];
-            member.flow.learn(used);
-            let slots = &mut self.slots[hold.kind];
-            slots.length = (slots.length + (used - slots.length) / 2).max(1);
-            let work = used * i64::from(hold.count);
-            member.queue.work(work);
-            slots.queue.work(work);
-        }
+        let entry = share.entry(&self.slots, hold.kind);
+        entry.flow.learn(used);
+        let member = &mut self.members[id][hold.kind.index()];
+        member.flow.learn(used);
+        let slots = &mut self.slots[hold.kind];
+        slots.length = (slots.length + (used - slots.length) / 2).max(1);
+        let work = used * i64::from(hold.count);
+        member.queue.work(work);
+        slots.queue.work(work);
         let new = hold.charged - hold.earlier;
         self.charge(share, hold, (used - hold.charged).max(-new), -new);
         self.hold(share, hold, -1);

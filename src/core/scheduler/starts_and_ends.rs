@@ -18,8 +18,8 @@ impl Scheduler {
         self.running.by_first.insert(flight.span.first, flight);
     }
 
-    /// Takes an assignment out; each of its tasks used a slot for `used` microseconds, 0 if none
-    /// began.
+    /// Takes an assignment out; each of its tasks had a slot for `used` microseconds, unless it is
+    /// in doubt and had none.
     pub(crate) fn leave(&mut self, fair: &mut Fair, first: Seq, used: i64) -> Option<InFlight> {
         let flight = self.running.by_first.remove(&first)?;
         let count = flight.span.count;

@@ -23,11 +23,8 @@ impl Shard {
         let started = completion.started.clamp(since, now.max(since));
         let ended = completion.ended.clamp(started, now.max(started));
         let began = !matches!(completion.report, Report::NotStarted);
-        let used = if began {
-            (ended.0 - started.0).max(1)
-        } else {
-            0
-        };
+        // Nobody else could use the slot while it waited for a body or a session either.
+        let used = (now.0 - since.0).max(1);
         let left = scheduler.leave(&mut self.fair, first, used);
         let flight = left.expect("just found");
         scheduler.last_activity = now;

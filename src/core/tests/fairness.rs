@@ -140,3 +140,17 @@ fn one_who_returns_gets_its_share_and_no_arrears() {
     assert_within(seconds[0] - before, 75.0, 0.05, &seconds);
     assert_within(seconds[1], 75.0, 0.05, &seconds);
 }
+
+#[test]
+fn waiting_in_a_slot_for_a_session_costs_as_much_as_running() {
+    let mut pool = Pool::new(4, |_, _| Duration::from_millis(500));
+    let (waits, runs) = (pool.world.open(plain), pool.world.open(plain));
+    pool.without_session.insert(waits);
+    for s in [waits, runs] {
+        pool.world.submit(s, vec![free(); 1000]);
+    }
+    pool.run(Duration::from_secs(50));
+    let seconds = pool.seconds(&[waits, runs]);
+    // One of the four slots is the reserve.
+    assert_within(seconds[1], 75.0, 0.05, &seconds);
+}

@@ -39,8 +39,9 @@ use tokio::{
 
 /// Interval between looks for sessions that have been idle for too long, at most.
 const IDLE_POLL_INTERVAL: Duration = Duration::from_secs(10);
-/// How long a slot pauses when the login of a namespace can be used later.
-const OWN_LOGIN_PAUSE: Duration = Duration::from_millis(500);
+/// How long a slot pauses when it can have a session later, and others can have theirs now: the
+/// next try is a hand-out away.
+const RETRY_PAUSE: Duration = Duration::from_millis(500);
 
 pub(crate) struct Target {
     name: Arc<str>,
@@ -217,8 +218,13 @@ impl Target {
         }
         let live = match self.open(slot.number, login).await {
             Ok(live) => live,
-            Err(error) if *login != settings.login => {
-                return Err(self.own_login_failed(error).await);
+            // It is the coordination database that fails, and nothing is known against the target.
+            Err(error @ OpenError::Register(_)) => {
+                sleep(RETRY_PAUSE).await;
+                return Err(error);
+            }
+            Err(OpenError::Target(cause)) if *login != settings.login => {
+                return Err(self.own_login_failed(cause).await);
             }
             Err(error) => {
                 self.set_unavailable(&error);
@@ -309,11 +315,7 @@ impl Target {
 
     /// A namespace's own login has opened no session. What is not about that login is about the
     /// target only if its first login cannot be used either: a namespace can harm its own alone.
-    async fn own_login_failed(&self, failed: OpenError) -> OpenError {
-        let OpenError::Target(cause) = failed else {
-            self.set_unavailable(&failed);
-            return failed;
-        };
+    async fn own_login_failed(&self, cause: pg_client::Error) -> OpenError {
         if !cause.is_about_the_login() {
             if let Err(error) = self.try_login().await {
                 let error = error.into();
@@ -321,8 +323,7 @@ impl Target {
                 return error;
             }
             if cause.may_pass() {
-                // The next try is a hand-out away.
-                sleep(OWN_LOGIN_PAUSE).await;
+                sleep(RETRY_PAUSE).await;
                 return cause.into();
             }
         }

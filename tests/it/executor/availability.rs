@@ -10,7 +10,7 @@ use rallypoint::{
 use std::{
     future,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 use tempfile::TempDir;
@@ -42,6 +42,17 @@ async fn a_target_that_goes_away_loses_its_slots_and_gets_them_back() {
     );
     assert_eq!(fixture.value("select 1").await, "1");
     assert!(fixture.executor.targets().remove(0).unavailable.is_none());
+}
+
+#[tokio::test]
+async fn a_register_that_takes_no_session_takes_no_slots_from_the_target() {
+    let mut fixture = Fixture::new(1).await;
+    fixture.refuses.store(true, Ordering::Release);
+    let refused = fixture.start(sql("select 1"));
+    assert_eq!(fixture.ended(refused).await.report, Report::NotStarted);
+    assert!(fixture.executor.targets().remove(0).unavailable.is_none());
+    fixture.refuses.store(false, Ordering::Release);
+    assert_eq!(fixture.value("select 1").await, "1");
 }
 
 #[tokio::test]

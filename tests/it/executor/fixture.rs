@@ -36,6 +36,8 @@ pub(super) struct Fixture {
     pub pending: mpsc::Receiver<String>,
     /// What an operator says of such sessions.
     pub declared_dead: Arc<AtomicBool>,
+    /// Whether the register takes no sessions.
+    pub refuses: Arc<AtomicBool>,
     events: mpsc::Receiver<ExecutorReport>,
     waiting: VecDeque<Event>,
     next: Seq,
@@ -111,8 +113,9 @@ impl Fixture {
             .map(|(work, total)| Event::Slots { work, total })
             .collect();
         let handle = scheduler(0);
-        let declared_dead = Arc::new(AtomicBool::new(false));
-        let (notes, pending) = registered(register, Arc::clone(&declared_dead));
+        let (declared_dead, refuses) = (Arc::default(), Arc::default());
+        let answers = (Arc::clone(&declared_dead), Arc::clone(&refuses));
+        let (notes, pending) = registered(register, answers);
         Fixture {
             executor,
             options,
@@ -121,6 +124,7 @@ impl Fixture {
             notes,
             pending,
             declared_dead,
+            refuses,
             events,
             waiting,
             next: Seq(1),
@@ -326,13 +330,14 @@ pub(super) fn json(result: &TaskResult) -> &str {
 /// A register that stores nothing, but passes on what is registered, and what cannot be shown.
 fn registered(
     mut register: mpsc::Receiver<SessionNote>,
-    is_dead: Arc<AtomicBool>,
+    (is_dead, refuses): (Arc<AtomicBool>, Arc<AtomicBool>),
 ) -> (mpsc::Receiver<Session>, mpsc::Receiver<String>) {
     let (tell, notes) = mpsc::channel(100);
     let (say, pending) = mpsc::channel(100);
     tokio::spawn(async move {
         while let Some(note) = register.recv().await {
             match note {
+                SessionNote::Register { .. } if refuses.load(Ordering::Acquire) => {}
                 SessionNote::Register { session, done } => {
                     let _ = done.send(());
                     let _ = tell.try_send(session);

@@ -6,7 +6,7 @@ use crate::core::{
 };
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
     sync::Arc,
     time::Duration,
 };
@@ -20,6 +20,8 @@ pub(super) struct Pool {
     lasts: fn(Handle, i64) -> Duration,
     /// What tasks of a scheduler last that start from now on, instead.
     pub(super) lasting: BTreeMap<Handle, Duration>,
+    /// Schedulers whose tasks only wait in their slots, for a session that they do not get.
+    pub(super) without_session: BTreeSet<Handle>,
     pub(super) starts: BTreeMap<Handle, u32>,
     used: BTreeMap<Handle, Duration>,
 }
@@ -33,6 +35,7 @@ impl Pool {
             begun,
             lasts,
             lasting: BTreeMap::new(),
+            without_session: BTreeSet::new(),
             starts: BTreeMap::new(),
             used,
         }
@@ -55,8 +58,11 @@ impl Pool {
             let over = (end <= self.world.now).then(|| self.ends.pop()).flatten();
             let report = over.map(|Reverse((_, handle, seq, attempt))| {
                 self.charge(handle, seq);
-                self.world
-                    .stale(handle, seq, attempt, Report::Succeeded(None))
+                let report = match self.without_session.contains(&handle) {
+                    true => Report::NotStarted,
+                    false => Report::Succeeded(None),
+                };
+                self.world.stale(handle, seq, attempt, report)
             });
             self.world
                 .commands(report.map(|report| Command::Completed(vec![report])));
