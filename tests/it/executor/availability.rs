@@ -1,16 +1,19 @@
 //! Targets that go away, come back, or still run what a lost executor started.
 
-use super::fixture::{Fixture, failed, sql};
+use super::fixture::{Fixture, Task, failed, sql, token};
 use crate::harness::postgres::{POSTGRES, connect, database, start};
 use rallypoint::{
-    core::{Report, Time},
+    core::{Report, Time, TimeLimit},
     executor::Session,
     postgres::TARGET,
 };
 use std::{
     future,
     path::{Path, PathBuf},
-    sync::{Arc, atomic::Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tempfile::TempDir;
@@ -133,11 +136,31 @@ async fn a_task_whose_connection_breaks_is_lost_only_when_its_backend_is_gone() 
     assert_eq!(fixture.value("select 1").await, "1");
 }
 
+#[tokio::test]
+async fn a_task_that_waits_for_a_session_ends_when_it_is_stopped_or_too_late() {
+    let options = POSTGRES.options_for(&database(TARGET), TARGET);
+    let network = Network::to(POSTGRES.socket_dir());
+    let mut fixture = Fixture::on(options.socket(network.dir.path()), 2);
+    assert_eq!(fixture.slots().await, 2);
+    network.silent.store(true, Ordering::Release);
+    let stopped = fixture.start(sql("select 1"));
+    let late = fixture.start(Task {
+        limit: Some(TimeLimit::Deadline(fixture.clock.now())),
+        ..sql("select 1")
+    });
+    let report = fixture.ended(late).await.report;
+    assert!(matches!(report, Report::TimedOut(_)), "{report:?}");
+    fixture.executor.stop(token(stopped));
+    assert_eq!(fixture.ended(stopped).await.report, Report::Stopped);
+}
+
 /// Connections between the executor and the server. Only the executor notices a cut, as when a
 /// middle box fails.
 struct Network {
     dir: TempDir,
     cut: Arc<Notify>,
+    /// Nobody answers on new connections.
+    silent: Arc<AtomicBool>,
 }
 
 impl Network {
@@ -145,8 +168,10 @@ impl Network {
         let dir = tempfile::tempdir_in("/tmp").expect("a directory");
         let listener = UnixListener::bind(dir.path().join(SOCKET)).expect("a socket");
         let (server, cut) = (server.join(SOCKET), Arc::new(Notify::new()));
-        tokio::spawn(pass(listener, server, Arc::clone(&cut)));
-        Network { dir, cut }
+        let silent = Arc::new(AtomicBool::new(false));
+        let pass = pass(listener, server, Arc::clone(&cut), Arc::clone(&silent));
+        tokio::spawn(pass);
+        Network { dir, cut, silent }
     }
 
     fn cut(&self) {
@@ -156,8 +181,13 @@ impl Network {
 
 const SOCKET: &str = ".s.PGSQL.5432";
 
-async fn pass(listener: UnixListener, server: PathBuf, cut: Arc<Notify>) {
+async fn pass(listener: UnixListener, server: PathBuf, cut: Arc<Notify>, silent: Arc<AtomicBool>) {
+    let mut unanswered = Vec::new();
     while let Ok((mut near, _)) = listener.accept().await {
+        if silent.load(Ordering::Acquire) {
+            unanswered.push(near);
+            continue;
+        }
         let mut far = UnixStream::connect(&server).await.expect("the server");
         let cut = Arc::clone(&cut);
         tokio::spawn(async move {

@@ -82,6 +82,24 @@ async fn a_lease_goes_to_who_has_watched_it_unless_it_was_renewed_and_the_old_ow
 }
 
 #[tokio::test]
+async fn a_heartbeat_leaves_the_row_alone_that_every_batch_locks() {
+    let owned = Owned::new().await;
+    let version = "select (ctid::text || xmin::text || xmax::text) from shard";
+    let mut connection = owned.psql().await;
+    let mut versions = Vec::new();
+    let mut heart = owned
+        .journal
+        .heartbeat(owned.replica.clone(), Duration::from_secs(5));
+    for _ in 0..2 {
+        let read = sqlx::query_scalar::<_, String>(version);
+        versions.push(read.fetch_one(&mut connection).await.unwrap());
+        let beat = heart.renew(Some(owned.epoch)).await.unwrap();
+        assert!(beat.lease_until.is_some());
+    }
+    assert_eq!(versions[0], versions[1]);
+}
+
+#[tokio::test]
 async fn an_unsafe_server_and_an_unknown_schema_are_refused() {
     let owned = Owned::new().await;
     let mut connection = owned.psql().await;
