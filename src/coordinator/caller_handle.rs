@@ -238,14 +238,16 @@ impl Coordinator {
             (_, true) => return Err(CallError::unavailable("the coordination database is away")),
             (_, false) => {}
         }
+        let Some(epoch) = self.state.owned_epoch() else {
+            return Err(CallError::NotOwner);
+        };
         let permit = self.permit_for(&command)?;
-        let epoch = self.state.owned_epoch();
         let reply = self.commands.try_call(command, permit).await;
         reply.map_err(|error| match error {
             NoReply::Full => CallError::overloaded("commands"),
             NoReply::Closed => CallError::unavailable("the service is shutting down"),
             // It may be this replica again that owns the shard by now.
-            NoReply::Dropped if self.state.owned_epoch() != epoch => CallError::OwnerChanged,
+            NoReply::Dropped if self.state.owned_epoch() != Some(epoch) => CallError::OwnerChanged,
             NoReply::Dropped => CallError::unavailable(
                 "the owner reads the journal again; the effect of the call is unknown",
             ),

@@ -135,7 +135,11 @@ impl Loop {
             return self.step(next);
         }
         let driver = &mut self.driver;
-        let epoch = driver.machine.epoch();
+        let begins = events.iter().rev().find_map(|event| match event {
+            Event::Recovered { epoch, .. } => Some(*epoch),
+            _ => None,
+        });
+        let epoch = begins.unwrap_or(driver.machine.epoch());
         let holds = driver.state.lease_holds(epoch, driver.lease_margin);
         driver.machine.set_lease(holds);
         let mut begun = None;

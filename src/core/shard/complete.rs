@@ -17,14 +17,17 @@ impl Shard {
         };
         let running = scheduler.running.by_first.get(&first);
         let current = running.filter(|f| f.attempt == completion.attempt && !f.in_doubt);
-        let Some(since) = current.map(|flight| flight.since) else {
+        let Some(flight) = current else {
             return;
         };
+        let (since, has_session) = (flight.since, flight.span.spec.work.has_session());
         let started = completion.started.clamp(since, now.max(since));
         let ended = completion.ended.clamp(started, now.max(started));
         let began = !matches!(completion.report, Report::NotStarted);
-        // Nobody else could use the slot while it waited for a body or a session either.
-        let used = (now.0 - since.0).max(1);
+        // Nobody else could use the slot while it waited for a body or a session either. Work
+        // without one has none, and waits for the journal alone.
+        let taken = if has_session { since } else { started };
+        let used = (ended.0 - taken.0).max(1);
         let left = scheduler.leave(&mut self.fair, first, used);
         let flight = left.expect("just found");
         scheduler.last_activity = now;

@@ -112,7 +112,8 @@ impl ExecutorPool {
 
     /// Ends what was given out and is not over, in place of whoever had it.
     fn end(&mut self, report: &Report, ends: impl Fn(&Given) -> bool) {
-        let ended = self.now;
+        // What has not begun is charged no time that its executor was away.
+        let at = (*report != Report::NotStarted).then_some(self.now);
         let end = |given: &mut Given| {
             given.over = true;
             let Running {
@@ -128,7 +129,7 @@ impl ExecutorPool {
                 attempt,
                 report: report.clone(),
                 started: since,
-                ended,
+                ended: at.unwrap_or(since),
                 slot: 0,
                 backend_pid: 0,
                 diagnostics: Bytes::new(),

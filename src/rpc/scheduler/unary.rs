@@ -10,7 +10,7 @@ use super::Schedulers;
 use crate::{
     core::Caller,
     rpc::{
-        errors,
+        errors::{self, reason::Reason},
         forwarding::route::{self, Destination, OWNER_WAITS, OwnerAddress, Route},
     },
 };
@@ -18,6 +18,7 @@ use prost::Message;
 use rallypoint_client::api::scheduler_service_client::SchedulerServiceClient;
 use std::sync::Arc;
 use tonic::{Code, Request, Response, Status, transport::Channel};
+use tonic_types::StatusExt;
 use uuid::Uuid;
 
 /// Limit of a forwarded response; none of this service is larger.
@@ -154,16 +155,27 @@ impl Schedulers {
     }
 }
 
-/// What the caller is told. What a replica refuses by its own configuration (a role, a target) it
-/// refuses before it looks for the request id: once an earlier attempt may have had an effect, that
-/// is no proof of the contrary, and the caller is to ask again with the same request id.
+/// What the caller is told. What a replica refuses by its own configuration (a role, a target), or
+/// for want of room, it refuses before it looks for the request id: once an earlier attempt may
+/// have had an effect, that is no proof of the contrary, and the caller is to ask again with the
+/// same request id.
 fn final_answer<T>(answered: Result<T, Status>, unknown: bool) -> Result<T, Status> {
     answered.map_err(
-        |status| match unknown && status.code() == Code::InvalidArgument {
+        |status| match unknown && is_refused_before_the_request_id(&status) {
             true => errors::owner_changed(),
             false => status,
         },
     )
+}
+
+fn is_refused_before_the_request_id(status: &Status) -> bool {
+    let details = status.get_error_details();
+    let reason = details.error_info().map(|info| info.reason.as_str());
+    let for_want_of_room = [Reason::OVERLOADED, Reason::MESSAGE_LATE];
+    status.code() == Code::InvalidArgument
+        || for_want_of_room
+            .iter()
+            .any(|no_room| reason == Some(no_room.as_str()))
 }
 
 /// The empty request id of a call that would create something twice if it were made twice.
@@ -196,17 +208,14 @@ mod tests {
 
     #[test]
     fn a_refusal_takes_back_no_attempt_that_may_have_had_an_effect() {
-        let refused = || Err::<(), _>(Status::invalid_argument("no such role here"));
-        let code = |unknown| {
-            final_answer(refused(), unknown)
-                .expect_err("refused")
-                .code()
-        };
-        assert_eq!(code(false), Code::InvalidArgument);
-        assert_eq!(code(true), errors::owner_changed().code());
-        assert!(route::is_unknown(
-            &final_answer(refused(), true).expect_err("unknown")
-        ));
+        let no_such_role = || Status::invalid_argument("no such role here");
+        for refused in [no_such_role, errors::no_message_room] {
+            let answer = |unknown| final_answer(Err::<(), _>(refused()), unknown);
+            let known = answer(false).expect_err("refused");
+            assert_eq!(known.code(), refused().code());
+            assert!(!route::is_unknown(&known));
+            assert!(route::is_unknown(&answer(true).expect_err("unknown")));
+        }
         assert!(final_answer(Ok(()), true).is_ok());
     }
 }
