@@ -11,6 +11,9 @@ use std::time::Duration;
 
 /// How long unfinished work may take after the last fault.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(150);
+/// A database that has crashed recovers within this many tries.
+const MAX_TRIES: usize = 60;
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 struct Row {
     handle: String,
@@ -45,17 +48,9 @@ rallypoint::from_row!(Row {
 /// Waits until every scheduler has ended, and says whether they have. Stock clients leave some
 /// open: they make no call twice.
 pub(crate) async fn settled(fixture: &Fixture) -> bool {
-    let mut journal = fixture.journal.session().await.expect("the journal");
     let begun = tokio::time::Instant::now();
     while begun.elapsed() < SETTLE_TIMEOUT {
-        let open = sqlx::query_scalar::<_, i64>(
-            "select count(*)
-            from scheduler
-            where state = 2
-               or state = 1 and caller <> $1",
-        )
-        .bind(STOCK_CALLER.as_bytes());
-        if open.fetch_one(&mut journal).await.expect("a number") == 0 {
+        if until_read(async || unfinished(fixture).await).await == 0 {
             return true;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
@@ -63,52 +58,28 @@ pub(crate) async fn settled(fixture: &Fixture) -> bool {
     false
 }
 
+async fn unfinished(fixture: &Fixture) -> sqlx::Result<i64> {
+    let mut journal = fixture.journal.session().await?;
+    let open = sqlx::query_scalar::<_, i64>(
+        "select count(*)
+        from scheduler
+        where state = 2
+           or state = 1 and caller <> $1",
+    );
+    let open = open.bind(STOCK_CALLER.as_bytes());
+    open.fetch_one(&mut journal).await
+}
+
 /// Writes the log, the marks, and the numbers of the batches into the history.
 pub(crate) async fn dump(fixture: &Fixture) {
-    let mut journal = fixture.journal.session().await.expect("the journal");
-    // Compiling a query takes longer than running it for one scheduler of very many.
-    sqlx::query("set jit = off")
-        .execute(&mut journal)
-        .await
-        .expect("set");
-    let handles: Vec<String> =
-        sqlx::query_scalar("select handle::text from scheduler where caller <> $1 order by handle")
-            .bind(STOCK_CALLER.as_bytes())
-            .fetch_all(&mut journal)
-            .await
-            .expect("the schedulers");
-    for handle in handles {
-        for row in log_of(&mut journal, &handle).await {
-            fixture.history.write(&Entry::Logged(row.into()));
-        }
+    let read = [
+        until_read(async || of_journal(fixture).await).await,
+        until_read(async || idle_transactions(fixture).await).await,
+        until_read(async || marks(fixture).await).await,
+    ];
+    for entry in read.iter().flatten() {
+        fixture.history.write(entry);
     }
-    let batches = "select min(batch_no), max(batch_no), count(*), epoch
-        from batch
-        group by epoch
-        order by epoch";
-    for (first, last, rows, epoch) in sqlx::query_as(batches)
-        .fetch_all(&mut journal)
-        .await
-        .expect("the batches")
-    {
-        fixture.history.write(&Entry::Batch {
-            first,
-            last,
-            rows,
-            epoch,
-        });
-    }
-    let attempts = "select kind::int4, count(*) from attempt group by kind";
-    for (kind, count) in sqlx::query_as(attempts)
-        .fetch_all(&mut journal)
-        .await
-        .expect("the attempts")
-    {
-        fixture.history.write(&Entry::Attempts { kind, count });
-    }
-    journal.close().await.expect("closed");
-    dump_idle_transactions(fixture).await;
-    dump_marks(fixture).await;
     dump_silenced(fixture);
     for server in &fixture.servers {
         fixture.history.write(&Entry::Complaints {
@@ -118,17 +89,66 @@ pub(crate) async fn dump(fixture: &Fixture) {
     }
 }
 
-async fn dump_idle_transactions(fixture: &Fixture) {
+/// Reads it again while the database fails: what it holds is judged, and not that it crashes once
+/// more.
+async fn until_read<T>(read: impl AsyncFn() -> sqlx::Result<T>) -> T {
+    let mut tries = 0;
+    loop {
+        match read().await {
+            Ok(read) => return read,
+            Err(error) if tries == MAX_TRIES => panic!("a database cannot be read: {error}"),
+            Err(error) => eprintln!("  a database is read again: {error}"),
+        }
+        tries += 1;
+        tokio::time::sleep(RETRY_DELAY).await;
+    }
+}
+
+async fn of_journal(fixture: &Fixture) -> sqlx::Result<Vec<Entry>> {
+    let mut journal = fixture.journal.session().await?;
+    // Compiling a query takes longer than running it for one scheduler of very many.
+    sqlx::query("set jit = off").execute(&mut journal).await?;
+    let handles: Vec<String> =
+        sqlx::query_scalar("select handle::text from scheduler where caller <> $1 order by handle")
+            .bind(STOCK_CALLER.as_bytes())
+            .fetch_all(&mut journal)
+            .await?;
+    let mut entries = Vec::new();
+    for handle in handles {
+        let rows = log_of(&mut journal, &handle).await?.into_iter();
+        entries.extend(rows.map(|row| Entry::Logged(row.into())));
+    }
+    let batches = "select min(batch_no), max(batch_no), count(*), epoch
+        from batch
+        group by epoch
+        order by epoch";
+    for (first, last, rows, epoch) in sqlx::query_as(batches).fetch_all(&mut journal).await? {
+        entries.push(Entry::Batch {
+            first,
+            last,
+            rows,
+            epoch,
+        });
+    }
+    let attempts = "select kind::int4, count(*) from attempt group by kind";
+    for (kind, count) in sqlx::query_as(attempts).fetch_all(&mut journal).await? {
+        entries.push(Entry::Attempts { kind, count });
+    }
+    journal.close().await?;
+    Ok(entries)
+}
+
+async fn idle_transactions(fixture: &Fixture) -> sqlx::Result<Vec<Entry>> {
     let mut idle_in_transaction = 0;
     for database in fixture.databases() {
-        let mut session = database.session().await.expect("a session");
+        let mut session = database.session().await?;
         let idle = "select count(*) from pg_stat_activity where state like 'idle in transaction%'";
         let idle = sqlx::query_scalar::<_, i64>(idle).fetch_one(&mut session);
-        idle_in_transaction += idle.await.expect("a number");
+        idle_in_transaction += idle.await?;
     }
-    fixture.history.write(&Entry::Sessions {
+    Ok(vec![Entry::Sessions {
         idle_in_transaction,
-    });
+    }])
 }
 
 /// Connections that went silent, and what became of them.
@@ -144,25 +164,23 @@ fn dump_silenced(fixture: &Fixture) {
     }
 }
 
-async fn dump_marks(fixture: &Fixture) {
-    let mut app = fixture.target.session().await.expect("the target");
+async fn marks(fixture: &Fixture) -> sqlx::Result<Vec<Entry>> {
+    let mut app = fixture.target.session().await?;
     let marks = "select token, start, number, pid, server from witness order by number";
-    let marks: Vec<(i64, bool, i64, i32, i32)> = sqlx::query_as(marks)
-        .fetch_all(&mut app)
-        .await
-        .expect("the witnesses");
-    for (token, start, number, pid, server) in marks {
-        fixture.history.write(&Entry::Mark(Mark {
+    let marks: Vec<(i64, bool, i64, i32, i32)> = sqlx::query_as(marks).fetch_all(&mut app).await?;
+    let mark = |(token, start, number, pid, server)| {
+        Entry::Mark(Mark {
             token,
             start,
             number,
             pid,
             server: server as usize,
-        }));
-    }
+        })
+    };
+    Ok(marks.into_iter().map(mark).collect())
 }
 
-async fn log_of(journal: &mut PgConnection, handle: &str) -> Vec<Row> {
+async fn log_of(journal: &mut PgConnection, handle: &str) -> sqlx::Result<Vec<Row>> {
     let query = "select handle::text, seq, kind, task_order, done_no, attempt, error_code as error,
             coalesce(substring(statement from 'values \\((\\d+),')::int8, 0) as token,
             (extract(epoch from submitted_at) * 1000000)::int8 as submitted,
@@ -174,11 +192,7 @@ async fn log_of(journal: &mut PgConnection, handle: &str) -> Vec<Row> {
         from execution_log
         where handle = $1::uuid
         order by seq, done_no";
-    sqlx::query_as(query)
-        .bind(handle)
-        .fetch_all(journal)
-        .await
-        .expect("the log")
+    sqlx::query_as(query).bind(handle).fetch_all(journal).await
 }
 
 impl From<Row> for Logged {

@@ -16,8 +16,11 @@ use std::{
 use tokio::time::sleep;
 
 const READ_INTERVAL: Duration = Duration::from_millis(50);
-/// A line with one of these tells of a crash or a stop.
-const CRASHES: [&str; 5] = [
+/// A line with one of these tells of a crash or a stop, or why there is one.
+const CRASHES: [&str; 8] = [
+    "PANIC:",
+    "Assertion",
+    "*** ",
     "terminated by signal",
     "reinitializing",
     "received fast shutdown",
