@@ -20,8 +20,8 @@ use super::{
 use crate::{
     clock::Clock,
     core::{
-        Caller, Command, CoreStatus, DoneNo, Handle, Namespace, Reject, Reply, Seq, ShardId, Until,
-        Verb,
+        Caller, Command, CoreStatus, DoneNo, Epoch, Handle, Namespace, Reject, Reply, Seq, ShardId,
+        Until, Verb,
         model::limits::{CALL_BYTES, REQUEST_MEMORY},
     },
     hub::Hub,
@@ -238,20 +238,23 @@ impl Coordinator {
             (_, true) => return Err(CallError::unavailable("the coordination database is away")),
             (_, false) => {}
         }
-        let Some(epoch) = self.state.owned_epoch() else {
-            return Err(CallError::NotOwner);
-        };
+        let epoch = self.state.owned_epoch();
         let permit = self.permit_for(&command)?;
         let reply = self.commands.try_call(command, permit).await;
         reply.map_err(|error| match error {
             NoReply::Full => CallError::overloaded("commands"),
             NoReply::Closed => CallError::unavailable("the service is shutting down"),
             // It may be this replica again that owns the shard by now.
-            NoReply::Dropped if self.state.owned_epoch() != Some(epoch) => CallError::OwnerChanged,
+            NoReply::Dropped if self.has_changed_since(epoch) => CallError::OwnerChanged,
             NoReply::Dropped => CallError::unavailable(
                 "the owner reads the journal again; the effect of the call is unknown",
             ),
         })
+    }
+
+    /// Whether this replica owns the shard no more, or anew.
+    fn has_changed_since(&self, epoch: Option<Epoch>) -> bool {
+        self.state.role() == Role::Standby || self.state.owned_epoch() != epoch
     }
 
     /// Commands of the service itself need no permit: they are few.
