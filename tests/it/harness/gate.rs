@@ -7,6 +7,8 @@ use super::{
     work::{Work, sql},
 };
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
+use std::time::Duration;
+use tokio::time::sleep;
 
 /// A closed gate in a target database. It also opens when it is dropped.
 pub(crate) struct Gate(PgConnection);
@@ -25,6 +27,19 @@ impl Gate {
     /// A task that ends when the gate is open.
     pub(crate) fn task(&self) -> Work {
         sql("select pg_advisory_xact_lock_shared(1)")
+    }
+
+    /// Returns when so many tasks wait: their sessions are open, registered, and used.
+    pub(crate) async fn reached_by(&mut self, tasks: i64) {
+        let waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted";
+        while sqlx::query_scalar::<_, i64>(waiting)
+            .fetch_one(&mut self.0)
+            .await
+            .expect("a number")
+            < tasks
+        {
+            sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// Lets all tasks through.

@@ -89,9 +89,9 @@ async fn what_ends_while_the_database_is_away_is_remembered_when_it_is_back() {
     })
     .await;
     let scheduler = server.open(SchedulerSettings::default()).await;
-    let gate = Gate::close(&server.others[0]).await;
+    let mut gate = Gate::close(&server.others[0]).await;
     scheduler.submit(gate.task().on("other").times(3)).await;
-    scheduler.until(|now| now.running == 3).await;
+    gate.reached_by(3).await;
     let mut stream = scheduler
         .scheduler
         .synchronize(0, None)
