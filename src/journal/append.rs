@@ -176,7 +176,7 @@ impl Rowsets {
     fn fill(&mut self, batch: &Batch, days: &Days) -> Result<(Shape, PgArguments), BoxDynError> {
         let records = &batch.records;
         self.submissions.fill(&records.submissions)?;
-        self.completions.fill(&records.completions);
+        self.completions.fill(&records.completions)?;
         let shape = Shape {
             submissions: self.submissions.rows(),
             completions: self.completions.rows(),

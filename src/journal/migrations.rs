@@ -43,6 +43,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "diagnostics",
         include_str!("../../migrations/0007_diagnostics.sql"),
     ),
+    (
+        8,
+        "leaner_batches",
+        include_str!("../../migrations/0008_leaner_batches.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -171,7 +176,8 @@ mod tests {
                 "a3b1b58a16abd63d",
                 "a597d5dc8438ba27",
                 "c97d1b3bbce301fe",
-                "f4fff05b0ace5437"
+                "f4fff05b0ace5437",
+                "44575afc1b78204d"
             ]
         );
     }

@@ -7,6 +7,7 @@ mod clocks;
 mod events;
 mod log;
 mod make;
+mod migrations;
 mod ownership;
 mod partitions;
 mod pooler;
@@ -80,7 +81,10 @@ pub(crate) async fn take_over(journal: &Journal, replica: &Replica) -> Ownership
 
 impl Owned {
     pub(crate) async fn new() -> Self {
-        let options = database();
+        Owned::on(database()).await
+    }
+
+    pub(crate) async fn on(options: PgConnectOptions) -> Self {
         let journal = Journal::open(config(&options)).await.unwrap();
         let replica = replica("one");
         journal.sessions(replica.clone()).enrol(&[]).await.unwrap();

@@ -58,10 +58,14 @@ impl Completions {
     pub(super) const TABLE: Table = Columns::TABLE;
 
     /// Adds a row for each record.
-    pub(super) fn fill(&mut self, records: &[Arc<CompletionRecord>]) {
+    pub(super) fn fill(&mut self, records: &[Arc<CompletionRecord>]) -> Result<(), BoxDynError> {
         for record in records.iter().filter(|record| !record.done.is_empty()) {
+            if record.first_done_no.0 < 1 || record.done.iter().any(|done| done.count == 0) {
+                return Err("an event is of a task, and their numbers begin with 1".into());
+            }
             self.add_row(record);
         }
+        Ok(())
     }
 
     fn add_row(&mut self, record: &CompletionRecord) {

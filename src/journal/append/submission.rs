@@ -111,6 +111,9 @@ impl Submissions {
 
     fn add_call(&mut self, record: &SubmissionRecord) -> Result<(), BoxDynError> {
         let submit = &record.submit;
+        if record.first_seq.0 < 1 {
+            return Err("the numbers of tasks begin with 1".into());
+        }
         for (run, (effective, spec)) in submit.runs.iter().zip(&record.resolved) {
             self.columns
                 .asked_order
@@ -123,7 +126,8 @@ impl Submissions {
             self.columns.spec.repeat(index, run.count);
         }
         let count = self.columns.asked_order.row().len() as u32 - self.row.tasks;
-        if submit.bodies.len() != count as usize
+        if count == 0
+            || submit.bodies.len() != count as usize
             || !(submit.params.is_empty() || submit.params.len() == count as usize)
         {
             return Err(format!(

@@ -41,22 +41,33 @@ async fn a_refused_batch_writes_nothing_and_its_number_stays_free() {
         matches!(&commit, Commit::Rejected { sqlstate, .. } if sqlstate == "23505"),
         "{commit:?}"
     );
-    let commit = owned
-        .append(records(vec![plain(b, 0, 3, None, now)], vec![]))
-        .await;
-    assert!(
-        matches!(&commit, Commit::Rejected { sqlstate, .. } if sqlstate == "23514"),
-        "{commit:?}"
-    );
-    let mut lacking = plain(b, 1, 3, None, now);
-    Arc::make_mut(&mut lacking.submit).bodies = Packed::default();
-    assert!(matches!(
-        owned.append(records(vec![lacking], vec![])).await,
-        Commit::Rejected { .. }
-    ));
     assert_eq!(owned.count("select count(*) from submission").await, 1);
     owned
         .write(records(vec![plain(b, 1, 3, None, now)], vec![]))
+        .await;
+}
+
+#[tokio::test]
+async fn what_counts_wrongly_is_refused_before_it_is_sent() {
+    let mut owned = Owned::new().await;
+    let (a, now) = (handle(), owned.now);
+    let mut lacking = plain(a, 1, 3, None, now);
+    Arc::make_mut(&mut lacking.submit).bodies = Packed::default();
+    let event = |first, count| vec![completion(a, first, vec![done(1, count, now)])];
+    let wrong = [
+        records(vec![lacking], vec![]),
+        records(vec![plain(a, 0, 3, None, now)], vec![]),
+        records(vec![plain(a, 1, 0, None, now)], vec![]),
+        records(vec![], event(0, 1)),
+        records(vec![], event(1, 0)),
+    ];
+    for (number, wrong) in wrong.into_iter().enumerate() {
+        let commit = owned.append(wrong).await;
+        let refused = matches!(&commit, Commit::Rejected { sqlstate, .. } if sqlstate.is_empty());
+        assert!(refused, "{number}: {commit:?}");
+    }
+    owned
+        .write(records(vec![plain(a, 1, 3, None, now)], event(1, 1)))
         .await;
 }
 

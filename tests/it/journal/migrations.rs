@@ -1,0 +1,173 @@
+//! A database that an earlier version has made is brought up to date, with all that lies in it.
+
+use super::{Owned, database, make::*};
+use rallypoint::{core::*, journal::recover};
+use sqlx::{
+    AssertSqlSafe, Connection, Executor, PgConnection, SqlSafeStr,
+    migrate::{Migration, MigrationType, Migrator},
+    postgres::PgConnectOptions,
+};
+use std::{fs, path::Path};
+use uuid::Uuid;
+
+/// A scheduler with two tasks, of which the first has ended; as the first version had them already.
+const ROWS: &str = "
+insert into scheduler (shard, handle, namespace, caller, settings, state, paused, opened_at, first_day, highest_seq, done_no,
+        unfinished)
+    values (0, HANDLE, 'default', 'alice', '{}', 1, false, now(), '2000-01-01', 0, 0, '{}');
+insert into submission (shard, handle, first_seq, day, count, submitted_at, specs, body_ends, bodies)
+    values (0, HANDLE, 1, '2000-01-01', 2, now(), '[{\"work\":\"sql/app\",\"options\":{}}]', '{8,16}',
+        'select 1select 2');
+insert into completion (shard, handle, first_done_no, day, count, failed, min_seq, max_seq, started_at, ended_at)
+    values (0, HANDLE, 1, '2000-01-01', 1, 0, 1, 1, now(), now());
+insert into attempt (shard, handle, seq, attempt, kind, day, at)
+    values (0, HANDLE, 2, 1, 1, '2000-01-01', now());";
+
+/// A database as the program left it whose newest migration was `newest`, with a day of rows.
+async fn database_of(newest: i64, rows_of: Uuid) -> PgConnectOptions {
+    let options = database();
+    let mut psql = PgConnection::connect_with(&options).await.unwrap();
+    let known: Vec<Migration> = files()
+        .into_iter()
+        .filter(|one| one.version <= newest)
+        .collect();
+    assert_eq!(known.last().map(|one| one.version), Some(newest));
+    let mut migrator = Migrator::with_migrations(known);
+    migrator.set_locking(false);
+    migrator.run_direct(None, &mut psql, false).await.unwrap();
+    for table in ["submission", "completion", "attempt"] {
+        make_day(&mut psql, table, "2000-01-01", "2000-01-02").await;
+    }
+    let rows = ROWS.replace("HANDLE", &format!("'{rows_of}'"));
+    psql.execute(AssertSqlSafe(rows)).await.unwrap();
+    options
+}
+
+/// As the service makes one.
+async fn make_day(psql: &mut PgConnection, table: &str, from: &str, to: &str) {
+    let name = format!("{table}_{}", from.replace('-', "_"));
+    let make = format!(
+        "create table {name} (like {table} including all);
+        alter table {table} attach partition {name} for values from ('{from}') to ('{to}')"
+    );
+    psql.execute(AssertSqlSafe(make)).await.unwrap();
+}
+
+fn files() -> Vec<Migration> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
+    let mut files: Vec<Migration> = fs::read_dir(folder)
+        .unwrap()
+        .map(|file| {
+            let file = file.unwrap();
+            let name = file.file_name().into_string().unwrap();
+            let (version, description) = name.split_once('_').unwrap();
+            let description = description.trim_end_matches(".sql").to_owned();
+            let sql = AssertSqlSafe(fs::read_to_string(file.path()).unwrap()).into_sql_str();
+            let (version, kind) = (version.parse().unwrap(), MigrationType::Simple);
+            Migration::new(version, description.into(), kind, sql, false)
+        })
+        .collect();
+    files.sort_by_key(|file| file.version);
+    files
+}
+
+#[tokio::test]
+async fn a_journal_of_any_earlier_version_goes_on_with_its_rows() {
+    let versions: Vec<i64> = files().iter().map(|file| file.version).collect();
+    for version in versions {
+        let old = handle();
+        let mut owned = Owned::on(database_of(version, old.uuid()).await).await;
+        let recovered = recover(&owned.journal, ENOUGH, owned.now).await.unwrap();
+        assert!(
+            recovered.unreadable.is_empty(),
+            "{:?}",
+            recovered.unreadable
+        );
+        let of_old = &recovered.schedulers[0];
+        assert_eq!(
+            (of_old.runs.len(), of_old.outcomes.len()),
+            (1, 1),
+            "version {version}"
+        );
+        let later = vec![plain(old, 3, 1, None, owned.now)];
+        owned
+            .write(records(
+                later,
+                vec![completion(old, 2, vec![done(2, 1, owned.now)])],
+            ))
+            .await;
+        let task = owned
+            .journal
+            .reader()
+            .task(old, Seq(2))
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            (task.attempts.len(), task.done.unwrap().0),
+            (1, DoneNo(2)),
+            "{version}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn no_day_old_or_new_has_a_check_and_other_tables_keep_theirs() {
+    let options = database_of(7, Uuid::now_v7()).await;
+    let mut psql = PgConnection::connect_with(&options).await.unwrap();
+    let theirs = "create table theirs (kind int4, constraint attempt_kind check (kind < 6))";
+    psql.execute(theirs).await.unwrap();
+    let before = checked(&mut psql).await;
+    assert_eq!(before.len(), 2 * 3 + 1, "{before:?}");
+    let owned = Owned::on(options).await;
+    let far = Day(owned.now.day().0 + 100);
+    owned
+        .journal
+        .maintenance()
+        .ensure_partitions(Some(far))
+        .await
+        .unwrap();
+    assert_eq!(checked(&mut psql).await, ["theirs"]);
+}
+
+#[tokio::test]
+async fn a_day_that_was_about_to_go_holds_no_migration_up() {
+    let options = database_of(7, Uuid::now_v7()).await;
+    let mut psql = PgConnection::connect_with(&options).await.unwrap();
+    let mut reader = PgConnection::connect_with(&options).await.unwrap();
+    reader
+        .execute("begin; select from submission, completion, attempt")
+        .await
+        .unwrap();
+    psql.execute("set lock_timeout = '100ms'").await.unwrap();
+    for table in ["submission", "completion", "attempt"] {
+        let detach =
+            format!("alter table {table} detach partition {table}_2000_01_01 concurrently");
+        psql.execute(AssertSqlSafe(detach))
+            .await
+            .expect_err("a reader has it");
+    }
+    let pending = "select count(*) from pg_inherits where inhdetachpending";
+    let pending: i64 = sqlx::query_scalar(pending)
+        .fetch_one(&mut psql)
+        .await
+        .unwrap();
+    assert_eq!(pending, 3);
+    reader.execute("commit").await.unwrap();
+    let mut owned = Owned::on(options).await;
+    owned
+        .write(records(
+            vec![plain(handle(), 1, 1, None, owned.now)],
+            vec![],
+        ))
+        .await;
+}
+
+/// The tables of the log, and others, that have checks.
+async fn checked(psql: &mut PgConnection) -> Vec<String> {
+    let tables = "select distinct c.conrelid::regclass::text
+        from pg_constraint c
+        where c.contype = 'c' and c.conname in ('submission_count', 'completion_count', 'attempt_kind')
+        order by 1";
+    sqlx::query_scalar(tables).fetch_all(psql).await.unwrap()
+}
