@@ -174,6 +174,16 @@ impl PrivatePostgres {
             .database(database)
     }
 
+    /// A program for clients, like `psql`: that beside the server's, else that on the path.
+    pub fn program(&self, name: &str) -> PathBuf {
+        let beside = self.binaries.path(name);
+        if beside.is_file() {
+            beside
+        } else {
+            name.into()
+        }
+    }
+
     /// The directory of its socket.
     pub fn socket_dir(&self) -> &Path {
         self.data_dir.socket_dir()

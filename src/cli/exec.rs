@@ -4,7 +4,14 @@
 //! last line printed is the truth; the second one exits at once. When nobody reads what is printed
 //! any more, the exit code still tells how the tasks have ended.
 
+mod fault;
 mod file;
+mod lone_statement;
+mod pipeline;
+mod sql_file;
+mod sql_script;
+mod sql_token;
+mod task_option;
 
 use super::{
     TASK_FAILED, async_done,
@@ -18,35 +25,63 @@ use super::{
     time_text,
 };
 use clap::Args;
-use file::Line;
 use rallypoint_client::{
     Error, Scheduler,
     api::{
-        AsyncDone, End, Outcome, ReleaseMode, RetryPolicy, SchedulerSettings, SqlTask, Task,
-        TaskOptions, end, task::Kind,
+        AsyncDone, End, OnFailure, Outcome, ReleaseMode, RetryPolicy, SchedulerSettings,
+        TaskOptions, end,
     },
 };
-use std::{path::PathBuf, pin::pin, process::ExitCode, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    pin::pin,
+    process::ExitCode,
+    time::Duration,
+};
+use task_option::{Described, How};
+
+const AFTER_LONG_HELP: &str = "\
+A .sql file is split into statements as psql splits it, a task each, and still runs in psql. They
+run one after the other and stop at a failure, or in orders. Comments on lines of their own say how:
+  -- @order 100      of all that follows, until the next one; tasks of one order run side by side;
+                     `-- @order none` stands outside
+  -- @task           begins one task of several statements, in one session (BEGIN, SET, temporary
+                     tables); they are one message: one transaction, unless they say otherwise
+  -- @end            ends it
+  -- @name TEXT      and these of the next task alone: @label KEY=VALUE, @target NAME, @timeout 30m,
+                     @deadline 2h, @retries 3, @delivery at most once, @result_rows 10, @read_only,
+                     @isolation serializable, @search_path a, b, @statement_timeout 5m, @role NAME
+Refused with their line: psql's own commands but `\\set ON_ERROR_STOP on`, and COPY from stdin or to
+stdout. Variables of psql (`:name`) are left as they are, as in psql without them.
+
+A table of tasks, statements of several lines included, comes as JSON lines, whose fields are
+statement, order, labels and the names above:
+  psql -AtXc \"select json_build_object('order', step, 'statement', sql) from todo\" |
+    rallypoint exec -f -";
 
 /// Arguments of `exec`.
 #[derive(Args, Debug)]
+#[command(after_long_help = AFTER_LONG_HELP)]
 pub(super) struct Exec {
-    /// SQL statements, a task each (or use --file)
+    /// SQL statements, a task each, or one file that ends in .sql (--help says what it may hold)
     #[arg(required_unless_present = "file", value_name = "SQL")]
     statements: Vec<String>,
-    /// A file of `order, statement` lines (`-`: stdin); # begins a comment, an empty order means
-    /// none
+    /// A file of `order, statement` lines or JSON lines (`-`: stdin); # begins a comment, an empty
+    /// order means none
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// Show the tasks in their orders, with what is said of them, and run nothing
+    #[arg(long)]
+    explain: bool,
     /// Order of the statements given as arguments [default: none]
     #[arg(long, value_name = "N")]
     order: Option<i64>,
     /// Most tasks running at a time [default: as many as there are slots]
     #[arg(long, value_name = "N")]
     max_parallelism: Option<i32>,
-    /// What a failure does to the orders after it
-    #[arg(long, value_enum, default_value_t = FailurePolicy::Continue)]
-    on_failure: FailurePolicy,
+    /// What a failure does to the orders after it [default: halt for a .sql file, else continue]
+    #[arg(long, value_enum)]
+    on_failure: Option<FailurePolicy>,
     /// Name of the target database [default: app]
     #[arg(
         long,
@@ -76,23 +111,26 @@ pub(super) struct Exec {
 impl Exec {
     /// Opens a scheduler, submits, prints, releases.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
-        let lines = self.lines()?;
-        let statements = lines.iter().map(|line| line.statement.clone()).collect();
+        let tasks = self.tasks()?;
+        if self.explain {
+            return Ok(self.explained(&tasks));
+        }
+        let titles = tasks.iter().map(Described::title).collect();
         let mut signals = Signals::new()?;
-        let bars = Bars::new(lines.iter().map(|line| line.order));
+        let bars = Bars::new(tasks.iter().map(|task| task.order));
         let scheduler = tokio::select! {
             opened = self.open(server) => opened?,
             () = signals.next() => return Ok(ExitCode::from(INTERRUPTED)),
         };
         bars.console()
             .say(format!("scheduler {}", scheduler.handle()));
-        let tasks = lines.into_iter().map(|line| self.task(line)).collect();
+        let tasks = tasks.into_iter().map(Described::into_task).collect();
         let submitted = tokio::select! {
             submitted = submit(&scheduler, tasks) => Some(submitted),
             () = signals.next() => None,
         };
         let mut printer = Printer {
-            statements,
+            titles,
             bars,
             output: self.output,
             succeeded: 0,
@@ -115,53 +153,94 @@ impl Exec {
         opened.map_err(|error| CliError::call("cannot open a scheduler", &error))
     }
 
-    /// The statements in ascending order: when they need several calls, a later call must not have
-    /// a lower order.
-    fn lines(&self) -> Result<Vec<Line>, CliError> {
-        let arguments = self.statements.iter().map(|text| Line {
-            order: self.order,
-            statement: text.clone(),
-        });
-        let mut lines: Vec<Line> = arguments.collect();
-        if let Some(path) = &self.file {
-            lines.extend(file::read(path)?);
-        }
-        if lines.is_empty() {
+    /// The tasks in ascending order: when they need several calls, a later call must not have a
+    /// lower order.
+    fn tasks(&self) -> Result<Vec<Described>, CliError> {
+        let how = self.how();
+        let mut tasks = match self.sql_file() {
+            Some(path) => {
+                if self.statements.len() + usize::from(self.file.is_some()) > 1
+                    || self.order.is_some()
+                {
+                    let what = format!("{} is a file of SQL, which stands alone", path.display());
+                    return Err(CliError::usage(what).next(
+                        "give other statements to a command of their own, orders by `-- @order N`",
+                    ));
+                }
+                file::read(path, &how)?
+            }
+            None => {
+                let arguments = self.statements.iter().map(|text| Described {
+                    line: None,
+                    order: self.order,
+                    statement: text.clone(),
+                    how: how.clone(),
+                });
+                let mut tasks: Vec<Described> = arguments.collect();
+                if let Some(path) = &self.file {
+                    tasks.extend(file::read(path, &how)?);
+                }
+                tasks
+            }
+        };
+        if tasks.is_empty() {
             return Err(CliError::new("there is nothing to run")
                 .next("write a statement per line: `100, select 1`"));
         }
-        lines.sort_by_key(|line| line.order);
-        Ok(lines)
+        tasks.sort_by_key(|task| task.order);
+        Ok(tasks)
+    }
+
+    /// The file of SQL that is named, as an argument or by --file.
+    fn sql_file(&self) -> Option<&Path> {
+        let arguments = self.statements.iter().map(Path::new);
+        let mut paths = arguments.chain(self.file.as_deref());
+        paths.find(|path| file::is_sql(path))
+    }
+
+    fn on_failure(&self) -> FailurePolicy {
+        let default = match self.sql_file() {
+            Some(_) => FailurePolicy::Halt,
+            None => FailurePolicy::Continue,
+        };
+        self.on_failure.unwrap_or(default)
+    }
+
+    fn explained(&self, tasks: &[Described]) -> ExitCode {
+        match self.output.json() {
+            true => tasks
+                .iter()
+                .map(pipeline::json)
+                .for_each(|task| output::json(&task)),
+            false => pipeline::picture(tasks, self.on_failure())
+                .iter()
+                .for_each(output::line),
+        }
+        ExitCode::SUCCESS
     }
 
     fn settings(&self) -> SchedulerSettings {
         SchedulerSettings {
             display_name: "rallypoint exec".to_owned(),
             max_parallelism: self.max_parallelism,
-            on_failure: rallypoint_client::api::OnFailure::from(self.on_failure).into(),
+            on_failure: OnFailure::from(self.on_failure()).into(),
             ..SchedulerSettings::default()
         }
     }
 
-    fn task(&self, line: Line) -> Task {
-        let sql = SqlTask {
-            statement: line.statement,
+    /// How tasks run that say nothing themselves.
+    fn how(&self) -> How {
+        How {
             target: self.target.clone(),
-            ..SqlTask::default()
-        };
-        let options = TaskOptions {
-            timeout: self.timeout.and_then(|timeout| timeout.try_into().ok()),
-            retry: Some(RetryPolicy {
-                max_attempts: Some(self.retries + 1),
-                ..RetryPolicy::default()
-            }),
-            result_rows: Some(self.result_rows),
-            ..TaskOptions::default()
-        };
-        Task {
-            kind: Some(Kind::Sql(sql)),
-            order: line.order,
-            options: Some(options),
+            options: TaskOptions {
+                timeout: self.timeout.and_then(|timeout| timeout.try_into().ok()),
+                retry: Some(RetryPolicy {
+                    max_attempts: Some(self.retries + 1),
+                    ..RetryPolicy::default()
+                }),
+                result_rows: Some(self.result_rows),
+                ..TaskOptions::default()
+            },
         }
     }
 }
@@ -234,7 +313,8 @@ fn broken(error: Error) -> CliError {
 
 /// Prints events on stdout, below the progress bars on stderr.
 struct Printer {
-    statements: Vec<String>,
+    /// What the tasks are called, by their numbers.
+    titles: Vec<String>,
     bars: Bars,
     output: Output,
     succeeded: usize,
@@ -259,13 +339,13 @@ impl Printer {
     }
 
     fn lines(&self, done: &AsyncDone) -> Vec<String> {
-        let statement = usize::try_from(done.seq - 1)
+        let title = usize::try_from(done.seq - 1)
             .ok()
-            .and_then(|index| self.statements.get(index));
+            .and_then(|index| self.titles.get(index));
         let mut lines = vec![async_done::line(
             done,
-            self.statements.len(),
-            statement.map_or("", String::as_str),
+            self.titles.len(),
+            title.map_or("", String::as_str),
         )];
         let rows = done.result.as_ref().map(async_done::rows);
         let rows = rows.iter().filter_map(|rows| rows.as_array()).flatten();
@@ -277,7 +357,7 @@ impl Printer {
     }
 
     fn verdict(self) -> ExitCode {
-        let all = self.statements.len();
+        let all = self.titles.len();
         self.bars
             .finish(format!("{} of {all} tasks succeeded", self.succeeded));
         if self.succeeded == all {

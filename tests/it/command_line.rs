@@ -2,6 +2,7 @@
 //! parsed.
 
 mod endings;
+mod sql_file;
 mod usage;
 
 use crate::harness::{process::PROGRAM, standalone::Standalone};

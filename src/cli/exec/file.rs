@@ -1,108 +1,233 @@
-//! Files of `order, statement` lines.
+//! Files of tasks: SQL in a `.sql` file, else a task a line, `order, statement` or a JSON object.
 //!
-//! The first comma ends the order, so the statement may contain commas. Nothing is guessed: a line
-//! without an order is an error that names the line.
+//! In `order, statement` the first comma ends the order, so the statement may contain commas.
+//! Nothing is guessed: a line that is neither is an error that names the line.
 
+use super::{
+    fault::Fault,
+    sql_file,
+    task_option::{self, Described, How},
+};
 use crate::cli::error::CliError;
+use serde_json::{Map, Value};
 use std::{io::Read, path::Path};
 
-/// One task of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Line {
-    /// Its order; `None`: no order.
-    pub order: Option<i64>,
-    pub statement: String,
+/// Whether a file of this name holds SQL.
+pub(super) fn is_sql(path: &Path) -> bool {
+    path.extension()
+        .is_some_and(|its| its.eq_ignore_ascii_case("sql"))
 }
 
-/// Reads a file, or stdin for `-`.
-pub(super) fn read(path: &Path) -> Result<Vec<Line>, CliError> {
+/// Reads a file, or stdin for `-`. `how`: how tasks run of which it says nothing.
+pub(super) fn read(path: &Path, how: &How) -> Result<Vec<Described>, CliError> {
     let name = if path.as_os_str() == "-" {
         "stdin".to_owned()
     } else {
         path.display().to_string()
     };
-    let text = match name.as_str() {
+    let bytes = match name.as_str() {
         "stdin" => {
-            let mut text = String::new();
-            std::io::stdin().read_to_string(&mut text).map(|_| text)
+            let mut bytes = Vec::new();
+            std::io::stdin().read_to_end(&mut bytes).map(|_| bytes)
         }
-        _ => std::fs::read_to_string(path),
+        _ => std::fs::read(path),
     };
-    let text = text.map_err(|error| CliError::new(format!("cannot read {name}")).why(error))?;
-    parse(&text).map_err(|(number, why)| {
-        CliError::new(format!("{name}, line {number} is not `order, statement`"))
-            .why(why)
-            .next("write `100, select 1`, or `, select 1` for a task without an order")
+    let bytes = bytes.map_err(|error| CliError::new(format!("cannot read {name}")).why(error))?;
+    let tasks = text(&bytes).and_then(|text| match is_sql(path) {
+        true => sql_file::parse(text, how),
+        false => parse(text, how),
+    });
+    tasks.map_err(|fault| fault.of(&name))
+}
+
+fn text(bytes: &[u8]) -> Result<&str, Fault> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let before = &bytes[..error.valid_up_to()];
+        let line = 1 + before.iter().filter(|b| **b == b'\n').count();
+        Fault::new(
+            line,
+            "it is not UTF-8",
+            "save it as UTF-8 (`iconv -t utf-8`)",
+        )
     })
 }
 
-/// The tasks of a text, or the first malformed line: its number and what is wrong.
-fn parse(text: &str) -> Result<Vec<Line>, (usize, String)> {
+/// The tasks of lines, or the first malformed line.
+fn parse(text: &str, how: &How) -> Result<Vec<Described>, Fault> {
     let lines = text
         .lines()
         .enumerate()
         .map(|(index, line)| (index + 1, line.trim()));
-    lines
-        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
-        .map(|(number, line)| one(line).map_err(|why| (number, why)))
-        .collect()
+    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let task = |(number, line): (usize, &str)| {
+        let task = match line.starts_with('{') {
+            true => object(line, how),
+            false => pair(line, how),
+        };
+        let task = task.map_err(|(why, next)| Fault::new(number, why, next))?;
+        Ok(Described {
+            line: Some(number),
+            ..task
+        })
+    };
+    lines.map(task).collect()
 }
 
-fn one(line: &str) -> Result<Line, String> {
-    let (order, statement) = line.split_once(',').ok_or("there is no comma")?;
+type Wrong = (String, &'static str);
+
+fn pair(line: &str, how: &How) -> Result<Described, Wrong> {
+    let wrong = |why: &str| {
+        let next = "write `100, select 1`, or `, select 1` for a task without an order";
+        (format!("not `order, statement`: {why}"), next)
+    };
+    let (order, statement) = line
+        .split_once(',')
+        .ok_or_else(|| wrong("there is no comma"))?;
     let (order, statement) = (order.trim(), statement.trim());
     if statement.is_empty() {
-        return Err("there is no statement after the comma".to_owned());
+        return Err(wrong("there is no statement after the comma"));
     }
     let order = match order {
         "" => None,
-        order => Some(
-            order
-                .parse::<i64>()
-                .map_err(|_| format!("`{order}` is not an order: it must be a whole number"))?,
-        ),
+        order => task_option::order(order).map_err(|why| wrong(&why))?,
     };
-    Ok(Line {
+    Ok(Described {
         order,
         statement: statement.to_owned(),
+        how: how.clone(),
+        line: None,
     })
+}
+
+fn object(line: &str, how: &How) -> Result<Described, Wrong> {
+    let wrong = |why: String| {
+        let next = r#"write `{"order": 100, "statement": "select 1"}`, an object a line"#;
+        (format!("not a task in JSON: {why}"), next)
+    };
+    let fields: Map<String, Value> =
+        serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+    let mut task = Described {
+        how: how.clone(),
+        ..Described::default()
+    };
+    for (name, value) in fields.iter().filter(|(_, value)| !value.is_null()) {
+        field(&mut task, name, value).map_err(|why| wrong(format!("`{name}`: {why}")))?;
+    }
+    match task.statement.trim() {
+        "" => Err(wrong("`statement` is missing".to_owned())),
+        _ => Ok(task),
+    }
+}
+
+fn field(task: &mut Described, name: &str, value: &Value) -> Result<(), String> {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    match (name, value) {
+        ("statement", Value::String(_)) => task.statement = text,
+        ("order", _) => task.order = task_option::order(&text)?,
+        ("labels", Value::Object(labels)) => {
+            for (key, value) in labels {
+                let value = value.as_str().ok_or("the value of a label is a string")?;
+                task_option::label(&mut task.how, key, value)?;
+            }
+        }
+        ("statement" | "labels", _) => return Err("it has another type".to_owned()),
+        _ => task_option::set(&mut task.how, name, &text).ok_or_else(|| {
+            let known: Vec<_> = task_option::names().collect();
+            format!(
+                "it is unknown; known are order, statement, labels, {}",
+                known.join(", ")
+            )
+        })??,
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn line(order: Option<i64>, statement: &str) -> Line {
-        Line {
+    fn task(line: usize, order: Option<i64>, statement: &str) -> Described {
+        Described {
+            line: Some(line),
             order,
             statement: statement.to_owned(),
+            how: How::default(),
         }
+    }
+
+    fn tasks(text: &str) -> Vec<Described> {
+        parse(text, &How::default()).unwrap()
+    }
+
+    fn fault(text: &str) -> Fault {
+        parse(text, &How::default()).unwrap_err()
     }
 
     #[test]
     fn lines_have_an_order_and_a_statement_that_may_hold_commas() {
         let text = "# nightly\n\n100, select f(1, 2)\n  200,select 3  \n, vacuum\n";
-        let lines = parse(text).unwrap();
         assert_eq!(
-            lines,
+            tasks(text),
             [
-                line(Some(100), "select f(1, 2)"),
-                line(Some(200), "select 3"),
-                line(None, "vacuum")
+                task(3, Some(100), "select f(1, 2)"),
+                task(4, Some(200), "select 3"),
+                task(5, None, "vacuum")
             ]
         );
     }
 
     #[test]
-    fn a_bad_line_is_named() {
-        assert_eq!(parse("100, select 1\nselect 1").unwrap_err().0, 2);
+    fn a_line_of_json_has_a_statement_of_many_lines_and_options() {
+        let text = r#"{"order": 7, "statement": "select\n1", "target": "dw", "retries": 2, "name": null}
+            {"statement": "select 2", "read_only": true, "labels": {"team": "sales"}}"#;
+        let tasks = tasks(text);
+        assert_eq!(tasks[0].statement, "select\n1");
+        let said: Vec<_> = task_option::said(&tasks[0].how).collect();
         assert_eq!(
-            parse("select 1, 2").unwrap_err(),
-            (
-                1,
-                "`select 1` is not an order: it must be a whole number".to_owned()
-            )
+            said,
+            [("target", "dw".to_owned()), ("retries", "2".to_owned())]
         );
-        assert_eq!(parse("\n\n100,").unwrap_err().0, 3);
+        assert_eq!((tasks[0].order, tasks[1].order), (Some(7), None));
+        assert_eq!(
+            task_option::labels(&tasks[1].how),
+            [("team", "sales")].into()
+        );
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        assert_eq!(fault("100, select 1\nselect 1").line, 2);
+        assert_eq!(fault("\n\n100,").line, 3);
+        assert!(
+            fault("select 1, 2")
+                .why
+                .contains("`select 1` is not an order")
+        );
+        let all = [
+            (r#"{"order": 1}"#, "`statement` is missing"),
+            (r#"{"statement": 1}"#, "another type"),
+            (
+                r#"{"statement": "a", "order": 1.5}"#,
+                "`1.5` is not an order",
+            ),
+            (
+                r#"{"statement": "a", "retry": 1}"#,
+                "known are order, statement",
+            ),
+            (r#"{"statement": "a", "timeout": "soon"}"#, "like 30s"),
+            (r#"{"statement": "a""#, "EOF"),
+        ];
+        for (text, why) in all {
+            let fault = fault(text);
+            assert!(fault.why.contains(why), "{fault:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_utf_8_is_named_by_its_line() {
+        assert_eq!(super::text(b"1\n2\n\xff").unwrap_err().line, 3);
     }
 }

@@ -1,0 +1,369 @@
+//! A file of SQL as tasks: a statement each, or a group of them, with what comments say of them.
+//!
+//! The file runs in psql as well, with the same effect, so what psql does from top to bottom is
+//! refused when it could not be done by tasks: nothing is guessed, and the line is named. Pure.
+
+#[cfg(test)]
+mod tests;
+
+use super::{
+    fault::Fault,
+    lone_statement,
+    sql_script::{self, Kind, Part, Statement},
+    task_option::{self, Described, How},
+};
+use crate::core::model::limits::BODY_BYTES;
+use std::{collections::BTreeSet, ops::Range};
+
+/// The tasks of a text, in the order of the file. `defaults`: how they run where it says nothing.
+pub(super) fn parse(text: &str, defaults: &How) -> Result<Vec<Described>, Fault> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut reader = Reader {
+        text,
+        defaults,
+        place: Place::Line(0),
+        lowest: 0,
+        ahead: None,
+        group: None,
+        tasks: Vec::new(),
+    };
+    let mut at = 0;
+    for part in sql_script::parts(text) {
+        let part = part?;
+        let range = at..at + part.text.len();
+        at = range.end;
+        reader.part(part, range)?;
+    }
+    reader.end()
+}
+
+/// Where the next task stands.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Behind the one before, which has this order: the file has not named an order yet.
+    Line(i64),
+    /// In the order that was named last.
+    Order(Option<i64>),
+}
+
+/// What comments have said of the task that follows.
+struct Ahead {
+    line: usize,
+    how: How,
+    said: BTreeSet<String>,
+}
+
+/// A group of statements that is open.
+struct Group {
+    line: usize,
+    /// From its first statement to the end of its last one.
+    text: Option<Range<usize>>,
+    first_line: usize,
+    escapes: Vec<usize>,
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    defaults: &'a How,
+    place: Place,
+    /// The lowest order that may follow.
+    lowest: i64,
+    ahead: Option<Ahead>,
+    group: Option<Group>,
+    tasks: Vec<Described>,
+}
+
+impl Reader<'_> {
+    fn part(&mut self, part: Part<'_>, range: Range<usize>) -> Result<(), Fault> {
+        let line = part.line;
+        match part.kind {
+            Kind::Space => Ok(()),
+            Kind::Comment { alone } => match annotation(part.text) {
+                None => Ok(()),
+                Some(_) if !alone => Err(misplaced(line, part.text)),
+                Some((name, value)) => self.annotation(line, name, value),
+            },
+            Kind::Command => self.command(line, part.text),
+            Kind::Statement(statement) => self.statement(line, range, statement),
+        }
+    }
+
+    fn annotation(&mut self, line: usize, name: &str, value: &str) -> Result<(), Fault> {
+        if name == "end" {
+            return self.close(line, value);
+        }
+        if self
+            .group
+            .as_ref()
+            .is_some_and(|group| group.text.is_some())
+        {
+            let why = format!("`@{name}` stands inside a task that has begun");
+            return Err(Fault::new(
+                line,
+                why,
+                "put it ahead of the first statement, or `-- @end`",
+            ));
+        }
+        match name {
+            "task" => self.open(line, value),
+            "order" => self.order(line, value),
+            _ => self.option(line, name, value),
+        }
+    }
+
+    fn open(&mut self, line: usize, value: &str) -> Result<(), Fault> {
+        nothing_behind(line, "task", value)?;
+        if let Some(group) = &self.group {
+            let why = format!("`@task` of line {} has no `@end` yet", group.line);
+            return Err(Fault::new(
+                line,
+                why,
+                "write `-- @end` behind its last statement",
+            ));
+        }
+        self.group = Some(Group {
+            line,
+            text: None,
+            first_line: line,
+            escapes: Vec::new(),
+        });
+        Ok(())
+    }
+
+    fn close(&mut self, line: usize, value: &str) -> Result<(), Fault> {
+        nothing_behind(line, "end", value)?;
+        let Some(group) = self.group.take() else {
+            let next = "write `-- @task` ahead of the first statement of the task";
+            return Err(Fault::new(
+                line,
+                "there is no `@task` that this `@end` ends",
+                next,
+            ));
+        };
+        let Some(range) = group.text else {
+            let next = "put its statements between `-- @task` and `-- @end`";
+            return Err(Fault::new(group.line, "the task has no statement", next));
+        };
+        self.task(group.first_line, range, &group.escapes)
+    }
+
+    fn order(&mut self, line: usize, value: &str) -> Result<(), Fault> {
+        let order = task_option::order(value)
+            .map_err(|why| Fault::new(line, why, "write `-- @order 100`, or `-- @order none`"))?;
+        if let Some(order) = order.filter(|order| *order < self.lowest) {
+            let why = format!("order {order} is below what stands ahead of it");
+            let next = format!(
+                "orders ascend, as psql runs the file from top to bottom: write {} or more (tasks \
+                 ahead of the first `@order` have the orders 1, 2, …)",
+                self.lowest
+            );
+            return Err(Fault::new(line, why, next));
+        }
+        self.lowest = order.unwrap_or(self.lowest);
+        self.place = Place::Order(order);
+        Ok(())
+    }
+
+    fn option(&mut self, line: usize, name: &str, value: &str) -> Result<(), Fault> {
+        let ahead = self.ahead.get_or_insert_with(|| Ahead {
+            line,
+            how: self.defaults.clone(),
+            said: BTreeSet::new(),
+        });
+        let taken = match (name, value.split_once('=')) {
+            ("label", Some((key, value))) => {
+                Some(task_option::label(&mut ahead.how, key.trim(), value.trim()))
+            }
+            ("label", None) => Some(Err("write `label KEY=VALUE`".to_owned())),
+            _ if !ahead.said.insert(name.to_owned()) => {
+                Some(Err("it is said twice of one task".to_owned()))
+            }
+            _ => task_option::set(&mut ahead.how, name, value),
+        };
+        match taken {
+            Some(taken) => taken.map_err(|why| {
+                let why = format!("`@{name}`: {why}");
+                Fault::new(line, why, "mend the comment, or leave it out")
+            }),
+            None => Err(unknown(line, name)),
+        }
+    }
+
+    fn command(&self, line: usize, text: &str) -> Result<(), Fault> {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let stops = ["on", "1", "true", "yes"];
+        match words[..] {
+            ["\\set", "ON_ERROR_STOP", value] if stops.contains(&value) && self.group.is_none() => {
+                Ok(())
+            }
+            _ => Err(Fault::new(
+                line,
+                "a command of psql is no task",
+                remedy(words[0]),
+            )),
+        }
+    }
+
+    fn statement(
+        &mut self,
+        line: usize,
+        range: Range<usize>,
+        statement: Statement<'_>,
+    ) -> Result<(), Fault> {
+        let annotated = statement
+            .comments
+            .iter()
+            .find(|(_, text)| annotation(text).is_some());
+        if let Some((line, text)) = annotated {
+            return Err(misplaced(*line, text));
+        }
+        if statement.is_empty {
+            return Ok(());
+        }
+        if statement
+            .words
+            .iter()
+            .any(|words| lone_statement::copies_through_client(words))
+        {
+            return Err(Fault::new(
+                line,
+                "COPY cannot have data from the file, or give them to psql",
+                COPY,
+            ));
+        }
+        let start = range.start;
+        let escapes = statement.escapes.iter().map(|at| start + at);
+        if let Some(group) = &mut self.group {
+            group.escapes.extend(escapes);
+            let text = group.text.get_or_insert_with(|| {
+                group.first_line = line;
+                range.clone()
+            });
+            text.end = range.end;
+            return Ok(());
+        }
+        if let [words] = &statement.words[..]
+            && let Some(why) = lone_statement::needs_session(words)
+        {
+            let next = "put it and the statements it is for between `-- @task` and `-- @end`";
+            return Err(Fault::new(line, why, next));
+        }
+        self.task(line, range, &escapes.collect::<Vec<_>>())
+    }
+
+    /// Adds a task. `escapes`: where in the file backslashes stand that psql takes away.
+    fn task(&mut self, line: usize, range: Range<usize>, escapes: &[usize]) -> Result<(), Fault> {
+        let all = self.text[range.clone()].char_indices();
+        let kept = all.filter(|(at, _)| escapes.binary_search(&(range.start + at)).is_err());
+        let statement: String = kept.map(|(_, character)| character).collect();
+        let statement = statement.trim_end_matches(|c: char| c == ';' || c.is_ascii_whitespace());
+        if statement.len() > BODY_BYTES {
+            let bytes = statement.len();
+            let why = format!("the statement has {bytes} bytes; a task has {BODY_BYTES} at most");
+            return Err(Fault::new(line, why, "divide it"));
+        }
+        if statement.contains('\0') {
+            let next = "leave it out: no text of Postgres holds one";
+            return Err(Fault::new(
+                line,
+                "the statement holds a NUL character",
+                next,
+            ));
+        }
+        let order = match &mut self.place {
+            Place::Order(order) => *order,
+            Place::Line(last) => {
+                *last += 1;
+                self.lowest = *last + 1;
+                Some(*last)
+            }
+        };
+        let ahead = self.ahead.take();
+        self.tasks.push(Described {
+            line: Some(line),
+            order,
+            statement: statement.to_owned(),
+            how: ahead.map_or_else(|| self.defaults.clone(), |ahead| ahead.how),
+        });
+        Ok(())
+    }
+
+    fn end(self) -> Result<Vec<Described>, Fault> {
+        if let Some(group) = self.group {
+            let next = "write `-- @end` behind its last statement";
+            return Err(Fault::new(group.line, "this `@task` has no `@end`", next));
+        }
+        if let Some(ahead) = self.ahead {
+            let why = "no statement follows this comment";
+            return Err(Fault::new(
+                ahead.line,
+                why,
+                "put it ahead of the statement it is for",
+            ));
+        }
+        Ok(self.tasks)
+    }
+}
+
+const COPY: &str = "load the data with psql, or with COPY … FROM a file or PROGRAM of the server, \
+                    or write INSERT … VALUES; a SELECT with `-- @result_rows N` gives rows back";
+
+/// What to do instead of a command of psql.
+fn remedy(command: &str) -> String {
+    let instead = match command {
+        "\\." | "\\copy" => COPY,
+        "\\i" | "\\ir" | "\\include" | "\\include_relative" => "give `rallypoint exec` that file",
+        "\\c" | "\\connect" => "name the database with `-- @target NAME`",
+        "\\g" | "\\gx" => "end the statement with a semicolon",
+        "\\gexec" => "see `rallypoint exec --help`: a table of tasks is a file of JSON lines",
+        "\\set" => "leave it out: of all `\\set`, `\\set ON_ERROR_STOP on` between tasks is taken",
+        _ => "leave it out, or run the file with psql",
+    };
+    instead.to_owned()
+}
+
+/// The name and the value of a comment like `-- @order 100`.
+fn annotation(comment: &str) -> Option<(&str, &str)> {
+    let text = comment
+        .trim_start_matches('-')
+        .trim_start()
+        .strip_prefix('@')?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let end = text.find(|c| !is_name(c)).unwrap_or(text.len());
+    let begins = text.starts_with(|c: char| c.is_ascii_alphabetic());
+    begins.then(|| (&text[..end], text[end..].trim()))
+}
+
+fn unknown(line: usize, name: &str) -> Fault {
+    let known = ["order", "task", "end", "label"]
+        .into_iter()
+        .chain(task_option::names());
+    let known: Vec<String> = known.map(|name| format!("@{name}")).collect();
+    let next = format!(
+        "known are {}; a comment whose first word does not begin with @ may say anything",
+        known.join(", ")
+    );
+    Fault::new(line, format!("`@{name}` is unknown"), next)
+}
+
+fn misplaced(line: usize, comment: &str) -> Fault {
+    let why = format!(
+        "`{}` must stand on a line of its own between statements",
+        comment.trim()
+    );
+    Fault::new(
+        line,
+        why,
+        "put it on a line ahead of the statement that it is for",
+    )
+}
+
+fn nothing_behind(line: usize, name: &str, value: &str) -> Result<(), Fault> {
+    match value {
+        "" => Ok(()),
+        _ => {
+            let why = format!("nothing stands behind `@{name}`, not `{value}`");
+            Err(Fault::new(line, why, "a name is `-- @name TEXT`"))
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Options of a task in words: what an annotation of a SQL file or a field of a JSON line says.
+//!
+//! One list of names for both, in which an unknown one is an error that shows the list.
+
+use crate::{cli::time_text, core::model::limits::MAX_ORDER};
+use rallypoint_client::api::{
+    Delivery, Isolation, SessionOptions, SqlTask, Task, TaskOptions, task::Kind,
+};
+use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
+
+/// A task as it is described: its place in the file, and how it is to run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Described {
+    /// The line on which it begins; `None`: it is an argument.
+    pub line: Option<usize>,
+    pub order: Option<i64>,
+    pub statement: String,
+    pub how: How,
+}
+
+/// How a task is to run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct How {
+    pub target: String,
+    pub options: TaskOptions,
+}
+
+/// The label that a name is.
+pub(super) const NAME: &str = "name";
+
+impl Described {
+    /// What a person calls it: its name if it has one, and its statement.
+    pub(super) fn title(&self) -> String {
+        match self.how.options.labels.get(NAME) {
+            Some(name) => format!("{name}: {}", self.statement),
+            None => self.statement.clone(),
+        }
+    }
+
+    pub(super) fn into_task(self) -> Task {
+        let sql = SqlTask {
+            statement: self.statement,
+            target: self.how.target,
+            ..SqlTask::default()
+        };
+        Task {
+            kind: Some(Kind::Sql(sql)),
+            order: self.order,
+            options: Some(self.how.options),
+        }
+    }
+}
+
+/// An option.
+struct Known {
+    name: &'static str,
+    /// What stands behind it.
+    what: &'static str,
+    take: fn(&mut How, &str) -> Result<(), String>,
+    /// What it is; `None`: as the service has it.
+    show: fn(&How) -> Option<String>,
+}
+
+/// Every option but the labels, as errors list them.
+const KNOWN: &[Known] = &[
+    Known {
+        name: NAME,
+        what: "TEXT",
+        take: |how, text| label(how, NAME, text),
+        show: |how| how.options.labels.get(NAME).cloned(),
+    },
+    Known {
+        name: "target",
+        what: "NAME",
+        take: |how, text| filled(text).map(|name| how.target = name),
+        show: |how| filled(&how.target).ok(),
+    },
+    Known {
+        name: "timeout",
+        what: "TIME",
+        take: |how, text| time(text).map(|time| how.options.timeout = Some(time)),
+        show: |how| shown(how.options.timeout),
+    },
+    Known {
+        name: "deadline",
+        what: "TIME",
+        take: |how, text| time(text).map(|time| how.options.deadline = Some(time)),
+        show: |how| shown(how.options.deadline),
+    },
+    Known {
+        name: "retries",
+        what: "N",
+        take: |how, text| {
+            number(text, 0..=999).map(|retries| {
+                how.options.retry.get_or_insert_default().max_attempts = Some(retries + 1);
+            })
+        },
+        show: |how| {
+            let attempts = how.options.retry.as_ref()?.max_attempts?;
+            (attempts > 1).then(|| (attempts - 1).to_string())
+        },
+    },
+    Known {
+        name: "delivery",
+        what: "WORD",
+        take: |how, text| {
+            delivery()
+                .number(text)
+                .map(|number| how.options.delivery = number)
+        },
+        show: |how| delivery().word(how.options.delivery),
+    },
+    Known {
+        name: "result_rows",
+        what: "N",
+        take: |how, text| number(text, 0..=10_000).map(|rows| how.options.result_rows = Some(rows)),
+        show: |how| {
+            let rows = how.options.result_rows.filter(|rows| *rows > 0);
+            rows.map(|rows| rows.to_string())
+        },
+    },
+    Known {
+        name: "read_only",
+        what: "",
+        take: |how, text| switch(text).map(|on| session(how).read_only = Some(on)),
+        show: |how| {
+            begins_with(how)?
+                .read_only
+                .map(|on| if on { "on" } else { "off" }.to_owned())
+        },
+    },
+    Known {
+        name: "isolation",
+        what: "LEVEL",
+        take: |how, text| {
+            isolation()
+                .number(text)
+                .map(|number| session(how).isolation = number)
+        },
+        show: |how| isolation().word(begins_with(how)?.isolation),
+    },
+    Known {
+        name: "search_path",
+        what: "SCHEMA, …",
+        take: |how, text| {
+            let schemas = filled(text)?;
+            let schemas = schemas.split(',').map(|schema| schema.trim().to_owned());
+            session(how).search_path = schemas.collect();
+            Ok(())
+        },
+        show: |how| filled(&begins_with(how)?.search_path.join(", ")).ok(),
+    },
+    Known {
+        name: "statement_timeout",
+        what: "TIME",
+        take: |how, text| time(text).map(|time| session(how).statement_timeout = Some(time)),
+        show: |how| shown(begins_with(how)?.statement_timeout),
+    },
+    Known {
+        name: "role",
+        what: "NAME",
+        take: |how, text| filled(text).map(|name| session(how).role = name),
+        show: |how| filled(&begins_with(how)?.role).ok(),
+    },
+];
+
+/// The names of all options.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    KNOWN.iter().map(|known| known.name)
+}
+
+/// Takes one option. `None`: there is none of this name.
+pub(super) fn set(how: &mut How, name: &str, text: &str) -> Option<Result<(), String>> {
+    let known = KNOWN.iter().find(|known| known.name == name)?;
+    let taken = (known.take)(how, text.trim());
+    Some(taken.map_err(|why| {
+        format!(
+            "{why} (write `{}`)",
+            format!("{name} {}", known.what).trim()
+        )
+    }))
+}
+
+/// The options that are said, as [`set`] takes them.
+pub(super) fn said(how: &How) -> impl Iterator<Item = (&'static str, String)> {
+    KNOWN
+        .iter()
+        .filter_map(|known| Some((known.name, (known.show)(how)?)))
+}
+
+/// Adds a label.
+pub(super) fn label(how: &mut How, key: &str, value: &str) -> Result<(), String> {
+    let (key, value) = (filled(key)?, filled(value)?);
+    match how.options.labels.insert(key.clone(), value) {
+        Some(_) => Err(format!("`{key}` is said twice of one task")),
+        None => Ok(()),
+    }
+}
+
+/// The labels besides the name, by their keys.
+pub(super) fn labels(how: &How) -> BTreeMap<&str, &str> {
+    let labels = how.options.labels.iter().filter(|(key, _)| *key != NAME);
+    labels
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+        .collect()
+}
+
+/// An order: a whole number, or none.
+pub(super) fn order(text: &str) -> Result<Option<i64>, String> {
+    let order = text.parse::<i64>().ok();
+    match order.filter(|order| (0..=MAX_ORDER).contains(order)) {
+        Some(order) => Ok(Some(order)),
+        None if text == "none" => Ok(None),
+        None => Err(format!(
+            "`{text}` is not an order: it must be a whole number from 0 to {MAX_ORDER}"
+        )),
+    }
+}
+
+fn session(how: &mut How) -> &mut SessionOptions {
+    how.options.session.get_or_insert_default()
+}
+
+fn begins_with(how: &How) -> Option<&SessionOptions> {
+    how.options.session.as_ref()
+}
+
+fn filled(text: &str) -> Result<String, String> {
+    match text {
+        "" => Err("there is nothing behind it".to_owned()),
+        text => Ok(text.to_owned()),
+    }
+}
+
+fn time(text: &str) -> Result<prost_types::Duration, String> {
+    let time = time_text::parse(text)?;
+    time.try_into().map_err(|_| "it is too long".to_owned())
+}
+
+fn shown(time: Option<prost_types::Duration>) -> Option<String> {
+    let time = jiff::SignedDuration::try_from(Duration::try_from(time?).ok()?).ok()?;
+    Some(format!("{time:#}"))
+}
+
+fn number(text: &str, range: RangeInclusive<i32>) -> Result<i32, String> {
+    let number = text
+        .parse::<i32>()
+        .ok()
+        .filter(|number| range.contains(number));
+    number.ok_or_else(|| {
+        format!(
+            "`{text}` is not a number from {} to {}",
+            range.start(),
+            range.end()
+        )
+    })
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "" | "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
+        _ => Err(format!("`{text}` is neither `on` nor `off`")),
+    }
+}
+
+/// The values of an enumeration of the API, as words.
+struct Words(Vec<(i32, String)>);
+
+fn delivery() -> Words {
+    let name = |number| Some(Delivery::try_from(number).ok()?.as_str_name());
+    Words::new("DELIVERY_", name)
+}
+
+fn isolation() -> Words {
+    let name = |number| Some(Isolation::try_from(number).ok()?.as_str_name());
+    Words::new("ISOLATION_", name)
+}
+
+impl Words {
+    fn new(prefix: &str, name: impl Fn(i32) -> Option<&'static str>) -> Words {
+        let word = |name: &str| {
+            name.trim_start_matches(prefix)
+                .to_lowercase()
+                .replace('_', " ")
+        };
+        let values = (1..).map_while(|number| Some((number, word(name(number)?))));
+        Words(values.collect())
+    }
+
+    fn number(&self, text: &str) -> Result<i32, String> {
+        let wanted = text.to_lowercase().replace(['_', '-'], " ");
+        let found = self.0.iter().find(|(_, word)| *word == wanted);
+        let words = self.0.iter().map(|(_, word)| format!("`{word}`"));
+        let all = || words.collect::<Vec<_>>().join(", ");
+        found
+            .map(|(number, _)| *number)
+            .ok_or_else(|| format!("`{text}` is none of {}", all()))
+    }
+
+    fn word(&self, number: i32) -> Option<String> {
+        let found = self.0.iter().find(|(one, _)| *one == number);
+        found.map(|(_, word)| word.clone())
+    }
+}
