@@ -22,6 +22,7 @@ pub use action::*;
 pub use command::*;
 pub use model::completion::*;
 pub use model::ids::*;
+pub use model::request_memory::RequestMemory;
 pub use model::session_options::*;
 pub use model::settings::*;
 pub use model::task::*;

@@ -111,7 +111,7 @@ impl Coordinator {
                 calls: MAX_COMMANDS,
                 bytes: MAX_COMMAND_BYTES,
             }),
-            ended: EndedSchedulers::new(reader.clone(), parts.clock.clone(), parts.limits.streams),
+            ended: EndedSchedulers::new(reader.clone(), parts.limits.streams),
             journal: parts.journal,
             reader,
             clock: parts.clock,

@@ -21,8 +21,7 @@ use crate::{
     clock::Clock,
     core::{
         Caller, Command, CoreStatus, DoneNo, Epoch, Handle, Namespace, Reject, Reply, Seq, ShardId,
-        Until, Verb,
-        model::limits::{CALL_BYTES, REQUEST_MEMORY},
+        Until, Verb, model::limits::CALL_BYTES,
     },
     hub::Hub,
     journal::{Journal, Reader},
@@ -225,8 +224,8 @@ impl Coordinator {
         else {
             return Ok(());
         };
-        let since = self.clock.now() - REQUEST_MEMORY;
-        match self.state.opened_unreadable(namespace, request.id, since) {
+        let now = self.clock.now();
+        match self.state.opened_unreadable(namespace, request.id, now) {
             true => Err(CallError::Unreadable),
             false => Ok(()),
         }

@@ -149,6 +149,7 @@ impl Loop {
                 epoch,
                 last_batch,
                 window,
+                ..
             } = event
             {
                 self.notice_lost_batches(*last_batch);

@@ -113,10 +113,11 @@ impl Machine {
                     schedulers,
                     epoch,
                     last_batch,
+                    memory,
                     window,
                 } => {
                     self.inherit(window, epoch);
-                    self.recover(now, schedulers, epoch, last_batch);
+                    self.recover(now, memory, schedulers, (epoch, last_batch));
                 }
                 Event::Deposed => self.stand_by(&mut effects),
             }

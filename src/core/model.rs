@@ -4,6 +4,7 @@ pub(crate) mod completion;
 pub mod diagnostics;
 pub(crate) mod ids;
 pub mod limits;
+pub(crate) mod request_memory;
 pub(crate) mod retry;
 pub(crate) mod session_options;
 pub(crate) mod settings;

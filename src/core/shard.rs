@@ -29,8 +29,8 @@ pub(crate) mod timers;
 pub(crate) mod totals;
 
 use super::{
-    Action, Caller, Command, Handle, Namespace, Output, Progress, Reject, Reply, SchedulerState,
-    Seq, Ticket, Time, Turn, Verb,
+    Action, Caller, Command, Handle, Namespace, Output, Progress, Reject, Reply, RequestMemory,
+    SchedulerState, Seq, Ticket, Time, Turn, Verb,
     fairness::{
         fair_share::Fair,
         quota::{Over, Quotas},
@@ -59,6 +59,8 @@ pub struct Shard {
     pub(crate) fair: Fair,
     pub(crate) quotas: Quotas,
     pub(crate) opened: Opened,
+    /// For how long calls may be repeated.
+    pub(crate) memory: RequestMemory,
     /// Calls that may be repeated.
     pub(crate) accepted: AcceptedCalls,
     /// What schedulers have in common.

@@ -48,6 +48,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "leaner_batches",
         include_str!("../../migrations/0008_leaner_batches.sql"),
     ),
+    (
+        10,
+        "request_memory",
+        include_str!("../../migrations/0010_request_memory.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but

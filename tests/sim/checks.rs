@@ -13,7 +13,6 @@ use rallypoint::{
     core::{
         Assignment, AttemptEvent, Cancelling, DoneNo, Handle, Outcome, Progress, Reject, Reply,
         Request, SchedulerState, Seq, Submit, Time, Until, Verb, Work,
-        model::limits::REQUEST_MEMORY,
     },
 };
 
@@ -283,7 +282,7 @@ pub(crate) fn refused(
     // It was accepted so long ago that it counts as another call by now.
     let forgotten = tables
         .and_then(|tables| tables.call_of(request))
-        .is_some_and(|call| call.record.submitted_at + REQUEST_MEMORY < now);
+        .is_some_and(|call| call.record.submitted_at < journal.oracle.requests_since(now));
     if pending.old || forgotten {
         return;
     }

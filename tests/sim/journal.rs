@@ -5,7 +5,10 @@
 
 use crate::{fixtures::POISON, oracle::Oracle, register::Register, tables::Tables};
 use rallypoint::{
-    core::{AttemptEvent, Epoch, Handle, Records, model::limits::Limits},
+    core::{
+        AttemptEvent, Epoch, Handle, Records, RequestMemory, Time,
+        model::limits::{Limits, REQUEST_MEMORY},
+    },
     journal::{Batch, Commit},
 };
 
@@ -14,6 +17,10 @@ pub(crate) struct Journal {
     /// Epoch of each batch; the place is its number.
     batches: Vec<Epoch>,
     pub schedulers: Vec<Tables>,
+    /// Calls accepted since then may be repeated, as of the last owner's last heartbeat.
+    pub requests_since: Option<Time>,
+    /// When the last owner began, and since when it remembered calls then.
+    pub remembered: (Time, Time),
     /// Executors and their sessions.
     pub register: Register,
     rows: i64,
@@ -38,6 +45,8 @@ impl Journal {
             epoch: Epoch(0),
             batches: vec![Epoch(0)],
             schedulers: Vec::new(),
+            requests_since: None,
+            remembered: (Time(0), Time(0)),
             register: Register::default(),
             rows: 0,
             oracle: Oracle::new(limits),
@@ -71,6 +80,14 @@ impl Journal {
     }
 
     /// A new owner.
+    /// What an owner that begins at `now` remembers of calls.
+    pub(crate) fn memory(&mut self, now: Time) -> RequestMemory {
+        let usual = now - REQUEST_MEMORY;
+        let since = self.requests_since.unwrap_or(usual);
+        self.remembered = (now, since.min(usual));
+        RequestMemory::inherited(now, since)
+    }
+
     pub(crate) fn take_over(&mut self) -> Epoch {
         self.epoch.0 += 1;
         self.epoch

@@ -22,7 +22,8 @@ use rallypoint::{
     core::{
         Action, AttemptEvent, Command, Completion, Done, Handle, Namespace, Outcome, Progress,
         Reject, Reply, Report, Request, SchedulerImage, SchedulerState, Seq, Ticket, Time,
-        Unreported, Verb, Work, model::limits::Limits,
+        Unreported, Verb, Work,
+        model::limits::{Limits, REQUEST_MEMORY},
     },
     journal::Batch,
 };
@@ -33,6 +34,8 @@ use submit::Accepted;
 
 pub(crate) struct Oracle {
     limits: Limits,
+    /// When the present core began, and since when it remembered calls then.
+    remembers: (Time, Time),
     schedulers: Vec<Scheduler>,
     /// What each batch decided, by epoch and number.
     decided: FxHashMap<(i64, i64), Decided>,
@@ -89,6 +92,7 @@ impl Oracle {
             calls: Vec::new(),
             rate_used: BTreeMap::new(),
             core: 0,
+            remembers: (Time(0), Time(0)),
             in_doubt: true,
             host_lost: false,
             executors: ExecutorState::default(),
@@ -137,14 +141,25 @@ impl Oracle {
     }
 
     /// A core is built anew: what it knows of running attempts it must be told again.
-    pub(crate) fn recovers(&mut self, now: Time) {
+    pub(crate) fn recovers(&mut self, now: Time, remembered: (Time, Time)) {
         self.core += 1;
+        self.remembers = remembered;
         self.in_doubt = true;
         self.rate_used.clear();
         self.settled_at = Time(0);
         self.schedulers
             .iter_mut()
             .for_each(|scheduler| scheduler.used = (now, now));
+    }
+
+    /// Calls that were accepted since then may be repeated: for fifteen minutes of the time that
+    /// the shard had an owner.
+    pub(crate) fn requests_since(&self, now: Time) -> Time {
+        let (begun, since) = self.remembers;
+        match now.since(begun) {
+            passed if passed < REQUEST_MEMORY => since + passed,
+            _ => now - REQUEST_MEMORY,
+        }
     }
 
     /// The machine has closed a batch and sends it for the first time.

@@ -7,17 +7,16 @@ use crate::{
 };
 use rallypoint::core::{
     DoneNo, RecoveredOutcome, RecoveredRequest, RecoveredRun, RecoveredScheduler, Seq, Time,
-    model::limits::REQUEST_MEMORY,
 };
 
-pub(crate) fn recover(journal: &Journal, now: Time) -> Vec<RecoveredScheduler> {
+pub(crate) fn recover(journal: &Journal, since: Time) -> Vec<RecoveredScheduler> {
     // Those that have ended come back as long as their calls may be repeated.
-    let kept = |tables: &&Tables| !tables.ended() || tables.repeatable(now - REQUEST_MEMORY);
+    let kept = |tables: &&Tables| !tables.ended() || tables.repeatable(since);
     let mut schedulers: Vec<&Tables> = journal.schedulers.iter().filter(kept).collect();
     schedulers.sort_unstable_by_key(|tables| tables.handle());
     schedulers
         .into_iter()
-        .map(|tables| tables.recovered(now))
+        .map(|tables| tables.recovered(since))
         .collect()
 }
 
@@ -26,8 +25,8 @@ impl Tables {
         self.image.opened_at >= since || self.calls_since(since).next().is_some()
     }
 
-    fn recovered(&self, now: Time) -> RecoveredScheduler {
-        let requests = self.calls_since(now - REQUEST_MEMORY).filter_map(request);
+    fn recovered(&self, since: Time) -> RecoveredScheduler {
+        let requests = self.calls_since(since).filter_map(request);
         let attempts = self
             .attempts
             .iter()

@@ -163,7 +163,8 @@ impl<'a> World<'a> {
             match event {
                 Event::Recovered { schedulers, .. } => {
                     self.prefetch.bodies.recovered(schedulers);
-                    self.journal.oracle.recovers(self.now);
+                    let remembered = self.journal.remembered;
+                    self.journal.oracle.recovers(self.now, remembered);
                 }
                 Event::Command(envelope) => self.journal.oracle.asked(self.now, envelope),
                 _ => {}
@@ -175,6 +176,10 @@ impl<'a> World<'a> {
             self.journal.oracle.all_used(self.now);
         }
         let effects = self.machine.step(self.now, events);
+        if self.machine.core().is_some() {
+            let since = self.journal.oracle.requests_since(self.now);
+            self.journal.requests_since = Some(since);
+        }
         for effect in effects {
             match effect {
                 Effect::Append(batch, _) => {

@@ -4,7 +4,7 @@ use super::envelope::Envelope;
 use crate::{
     core::{
         Action, Attempt, BatchNo, Command, Epoch, Handle, InDoubtWindow, Progress,
-        RecoveredScheduler, Seq,
+        RecoveredScheduler, RequestMemory, Seq,
     },
     journal::{Batch, Commit},
 };
@@ -23,6 +23,8 @@ pub enum Event {
         epoch: Epoch,
         /// The last batch in the journal.
         last_batch: BatchNo,
+        /// For how long calls may be repeated.
+        memory: RequestMemory,
         /// What replicas that owned the shard since may have been running; `None`: no other one
         /// did.
         window: Option<InDoubtWindow>,

@@ -2,8 +2,8 @@
 
 use super::{Effect, Envelope, Event, Machine};
 use crate::core::{
-    Action, BatchNo, Caller, Command, Epoch, Handle, Namespace, Reply, Settings, ShardId, Ticket,
-    Time, Verb, model::limits::Limits,
+    Action, BatchNo, Caller, Command, Epoch, Handle, Namespace, Reply, RequestMemory, Settings,
+    ShardId, Ticket, Time, Verb, model::limits::Limits,
 };
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ pub(super) fn recovered(epoch: i64) -> Event {
         schedulers: Vec::new(),
         epoch: Epoch(epoch),
         last_batch: BatchNo(0),
+        memory: RequestMemory::default(),
         window: None,
     }
 }

@@ -5,7 +5,7 @@
 
 use super::{Machine, State, envelope::Envelope, event::Effect, executor_state::ExecutorState};
 use crate::core::{
-    BatchNo, Command, Epoch, InDoubtWindow, Output, RecoveredScheduler, Shard, Time,
+    BatchNo, Command, Epoch, InDoubtWindow, Output, RecoveredScheduler, RequestMemory, Shard, Time,
 };
 
 impl Machine {
@@ -50,11 +50,17 @@ impl Machine {
     pub(super) fn recover(
         &mut self,
         now: Time,
+        memory: RequestMemory,
         schedulers: Vec<RecoveredScheduler>,
-        epoch: Epoch,
-        last_batch: BatchNo,
+        (epoch, last_batch): (Epoch, BatchNo),
     ) {
-        let mut core = Shard::restore(self.limits, now, schedulers, self.executors.window());
+        let mut core = Shard::restore(
+            self.limits,
+            now,
+            memory,
+            schedulers,
+            self.executors.window(),
+        );
         for command in self.executors.replay() {
             core.apply(now, None, &command, &mut self.open);
         }

@@ -97,6 +97,7 @@ impl HeartbeatTask {
     async fn beat(&mut self) -> Duration {
         let (epoch, at) = (self.state.owned_epoch(), Instant::now());
         self.heartbeat.stopping = self.trigger.declines();
+        self.heartbeat.requests_since = self.state.requests_since(self.clock.now());
         let reading = match self.heartbeat.renew(epoch).await {
             Ok(reading) => reading,
             Err(error) => {

@@ -4,7 +4,7 @@
 use super::{OwnershipTask, RETRY_BACKOFF, deposed, successor};
 use crate::{
     coordinator::machine::Event,
-    core::{Epoch, InDoubtWindow},
+    core::{Epoch, InDoubtWindow, RequestMemory},
     journal::{self, JournalError, Ownership, Recovered},
 };
 use std::time::Duration;
@@ -24,18 +24,20 @@ impl OwnershipTask {
             let (journal, hub, max_request_ids) =
                 (self.journal.clone(), self.hub.clone(), self.max_request_ids);
             let now = self.clock.now();
+            let memory = RequestMemory::inherited(now, owned.requests_since);
             let reading = async {
                 let window = match inherited {
                     true => Some(hub.prepare().await?),
                     false => None,
                 };
-                let recovered = journal::recover(&journal, max_request_ids, now).await?;
+                let recovered =
+                    journal::recover(&journal, max_request_ids, memory.since(now)).await?;
                 Ok::<_, JournalError>((recovered, window))
             };
             tokio::select! {
                 read = reading => match read {
                     Ok((recovered, window)) => {
-                        return Some(self.recovered(owned, recovered, window));
+                        return Some(self.recovered(owned, memory, recovered, window));
                     }
                     Err(error) => {
                         tracing::warn!(%error, "cannot read the journal");
@@ -55,6 +57,7 @@ impl OwnershipTask {
     fn recovered(
         &self,
         owned: Ownership,
+        memory: RequestMemory,
         recovered: Recovered,
         window: Option<InDoubtWindow>,
     ) -> Event {
@@ -79,11 +82,12 @@ impl OwnershipTask {
             schedulers = schedulers.len(),
             "this replica owns the shard"
         );
-        self.state.set_unreadable(unreadable);
+        self.state.set_recovered(memory, unreadable);
         Event::Recovered {
             schedulers,
             epoch,
             last_batch,
+            memory,
             window,
         }
     }

@@ -7,7 +7,7 @@
 
 use super::role::Role;
 use crate::{
-    core::{BatchNo, Epoch, Handle, Namespace, Time},
+    core::{BatchNo, Epoch, Handle, Namespace, RequestMemory, Time},
     journal::Unreadable,
 };
 use std::{
@@ -37,6 +37,8 @@ struct State {
     lease_until: Option<Instant>,
     /// Schedulers that the last recovery set aside.
     unreadable: Vec<Unreadable>,
+    /// For how long calls may be repeated; `None`: the journal is not read yet.
+    memory: Option<RequestMemory>,
 }
 
 impl State {
@@ -103,6 +105,7 @@ impl ReplicaState {
         if !state.role.is_owner() {
             state.owner_since = epoch;
             state.unreadable.clear();
+            state.memory = None;
         }
         state.epoch = epoch;
         state.role = Role::Recovering;
@@ -131,9 +134,15 @@ impl ReplicaState {
         }
     }
 
-    /// These schedulers cannot be served under the present ownership.
-    pub(crate) fn set_unreadable(&self, unreadable: Vec<Unreadable>) {
-        self.lock().unreadable = unreadable;
+    /// The journal was read under the present ownership, and these schedulers cannot be served.
+    pub(crate) fn set_recovered(&self, memory: RequestMemory, unreadable: Vec<Unreadable>) {
+        let mut state = self.lock();
+        (state.memory, state.unreadable) = (Some(memory), unreadable);
+    }
+
+    /// Calls that were accepted since then may be repeated; `None`: the journal is not read yet.
+    pub(crate) fn requests_since(&self, now: Time) -> Option<Time> {
+        self.lock().memory.map(|memory| memory.since(now))
     }
 
     /// Whether a scheduler of this namespace was set aside.
@@ -143,9 +152,10 @@ impl ReplicaState {
         unreadable.any(|one| one.handle == handle && one.namespace == *namespace)
     }
 
-    /// Whether this call has opened such a one, at `since` or later.
-    pub(crate) fn opened_unreadable(&self, namespace: &Namespace, id: Uuid, since: Time) -> bool {
+    /// Whether this call has opened such a one and may be repeated.
+    pub(crate) fn opened_unreadable(&self, namespace: &Namespace, id: Uuid, now: Time) -> bool {
         let state = self.lock();
+        let since = state.memory.unwrap_or_default().since(now);
         let mut unreadable = state.unreadable.iter();
         unreadable.any(|one| {
             let opened = one.opened.filter(|(of, at)| *of == id && *at >= since);

@@ -5,7 +5,6 @@
 
 use super::{cursor::EventStream, goal::Goal};
 use crate::{
-    clock::Clock,
     coordinator::{
         admission::{Admission, Capacity, Permit},
         call_error::CallError,
@@ -22,18 +21,16 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct EndedSchedulers {
     reader: Reader,
-    clock: Clock,
     streams: Admission,
     /// Streams of one namespace, at most.
     max_streams: u32,
 }
 
 impl EndedSchedulers {
-    pub(crate) fn new(reader: Reader, clock: Clock, max_streams: u32) -> Self {
+    pub(crate) fn new(reader: Reader, max_streams: u32) -> Self {
         // A single namespace gets half of the capacity.
         EndedSchedulers {
             reader,
-            clock,
             streams: Admission::new(Capacity {
                 calls: 2 * max_streams as usize,
                 bytes: 0,
@@ -111,7 +108,7 @@ impl EndedSchedulers {
         let request = request.ok_or(CallError::Rejected(Reject::UnknownHandle))?;
         let found = self
             .reader
-            .find_request(&namespace, request.id, self.clock.now())
+            .find_request(&namespace, request.id)
             .await
             .map_err(CallError::from_journal)?;
         let found = found.filter(|image| image.state == SchedulerState::Released);

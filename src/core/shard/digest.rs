@@ -23,7 +23,7 @@
 use crate::core::{
     Attempt, DoneNo, Handle, Namespace, Order, ReleaseMode, Request, SchedulerImage,
     SchedulerState, Seq, Shard, Spec, Time,
-    model::{limits::REQUEST_MEMORY, time::Day},
+    model::time::Day,
     scheduler::{Scheduler, queue::span::Span},
     shard::idempotency::Minute,
 };
@@ -135,7 +135,7 @@ impl Shard {
     /// What a crash must not change, as of `now`.
     #[doc(hidden)]
     pub fn digest(&self, now: Time) -> Digest {
-        let since = now - REQUEST_MEMORY;
+        let since = self.memory.since(now);
         let names = self.fair.names();
         let name = |id| names[&id].clone();
         let quotas = names

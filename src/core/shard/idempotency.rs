@@ -7,7 +7,6 @@
 
 use crate::core::{
     DoneNo, Handle, Request, SchedulerImage, Seq, Shard, Time, fairness::slot_kinds::NamespaceId,
-    model::limits,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::{
@@ -226,7 +225,7 @@ impl Shard {
     }
 
     fn forget_requests_at_once(&mut self, now: Time, at_once: usize) {
-        let (limit, most) = (now - limits::REQUEST_MEMORY, self.limits.requests);
+        let (limit, most) = (self.memory.since(now), self.limits.requests);
         self.opened.left.forget_until(limit, most);
         self.accepted.forget_until(limit, most, at_once);
     }

@@ -4,7 +4,6 @@ use crate::core::{
     Caller, Handle, Reject, Reply, Request, SchedulerImage, SchedulerState, Settings, Shard, Time,
     Turn,
     fairness::{fair_share::FairShare, slot_kinds::NamespaceId},
-    model::limits::REQUEST_MEMORY,
     scheduler::Scheduler,
 };
 use std::sync::Arc;
@@ -42,7 +41,7 @@ impl Shard {
         let known = self.opened.in_memory(namespace, request.id);
         let scheduler = known.and_then(|handle| self.schedulers.get(handle));
         let Some(scheduler) =
-            scheduler.filter(|known| known.image.opened_at >= now - REQUEST_MEMORY)
+            scheduler.filter(|known| known.image.opened_at >= self.memory.since(now))
         else {
             // The id may have been used again since, for one that has left memory.
             let has_left = self.opened.has_left(namespace, request.id);

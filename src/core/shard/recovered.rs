@@ -18,7 +18,7 @@ pub struct RecoveredScheduler {
     pub outcomes: Vec<RecoveredOutcome>,
     /// Attempts of the tasks in `runs`, in any sequence.
     pub attempts: Vec<AttemptRecord>,
-    /// Requests accepted in the last [`crate::core::model::limits::REQUEST_MEMORY`].
+    /// Requests that may be repeated ([`crate::core::RequestMemory`]).
     pub requests: Vec<RecoveredRequest>,
 }
 

@@ -4,7 +4,7 @@
 use super::idempotency::Accepted;
 use crate::core::{
     Attempt, AttemptEvent, AttemptRecord, Handle, InDoubtWindow, RecoveredRequest, RecoveredRun,
-    RecoveredScheduler, ReleaseMode, SchedulerState, Seq, Shard, Time,
+    RecoveredScheduler, ReleaseMode, RequestMemory, SchedulerState, Seq, Shard, Time,
     fairness::{
         fair_share::{Fair, FairShare},
         quota::Usage,
@@ -31,10 +31,14 @@ impl Shard {
     pub fn restore(
         limits: Limits,
         now: Time,
+        memory: RequestMemory,
         recovered: Vec<RecoveredScheduler>,
         window: &InDoubtWindow,
     ) -> Self {
-        let mut shard = Shard::new(limits);
+        let mut shard = Shard {
+            memory,
+            ..Shard::new(limits)
+        };
         let mut accepted: Vec<Accepted> = Vec::new();
         for mut one in recovered {
             let handle = one.image.handle;

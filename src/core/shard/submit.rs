@@ -5,7 +5,7 @@ use crate::core::{
     Caller, DoneNo, Handle, LateOrder, Order, Reject, Reply, Request, Run, SchedulerState, Seq,
     Settings, Shard, Spec, SubmissionRecord, Submit, Time, Turn, Verb,
     fairness::quota::{Over, Usage},
-    model::limits::{LIMIT_WAIT, Limit, REQUEST_MEMORY},
+    model::limits::{LIMIT_WAIT, Limit},
     scheduler::{Scheduler, body_sizes, queue::span::Span},
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -34,7 +34,7 @@ impl Shard {
         let namespace = self.fair.namespace(&caller.namespace);
         let accepted = self
             .accepted
-            .get(handle, request.id, now - REQUEST_MEMORY)
+            .get(handle, request.id, self.memory.since(now))
             .filter(|call| call.namespace == namespace)?;
         Some(repeat(accepted, request))
     }
@@ -48,9 +48,9 @@ impl Shard {
         self.forget_requests(turn.now);
         let scheduler = self.schedulers.expect(handle);
         if let Some(request) = submit.request
-            && let Some(accepted) = self
-                .accepted
-                .get(handle, request.id, turn.now - REQUEST_MEMORY)
+            && let Some(accepted) =
+                self.accepted
+                    .get(handle, request.id, self.memory.since(turn.now))
         {
             return repeat(accepted, request);
         }

@@ -25,7 +25,8 @@ const HEARTBEAT_TIMEOUT: Duration = Duration::from_secs(10);
 const HEARTBEAT: &str = "-- heartbeat
      with renewed as (
          update lease l
-         set lease_until = now() + $5 * interval '1 microsecond'
+         set lease_until = now() + $5 * interval '1 microsecond',
+             requests_since = coalesce($7, l.requests_since)
          from shard s
          where l.shard = $1
              and s.shard = l.shard
@@ -141,6 +142,8 @@ pub struct Heartbeat {
     timeout: AnswerTimeout,
     /// Shutting down; other replicas read it from the row.
     pub stopping: bool,
+    /// Calls that were accepted since then may be repeated; `None`: as the lease says already.
+    pub requests_since: Option<Time>,
 }
 
 struct Row {
@@ -189,6 +192,7 @@ impl Heartbeat {
             // Half the lease: a silent connection is replaced while there is time to renew it.
             timeout: AnswerTimeout::new((lease / 2).min(HEARTBEAT_TIMEOUT), HEARTBEAT_TIMEOUT),
             stopping: false,
+            requests_since: None,
         }
     }
 
@@ -219,6 +223,7 @@ impl Heartbeat {
             .bind(self.replica.address.as_deref())
             .bind(self.lease.as_micros() as i64)
             .bind(self.stopping)
+            .bind(self.requests_since.map(Stamp))
             .fetch_one(&mut connection)
             .await?;
         self.connection = Some(connection);

@@ -56,9 +56,9 @@ leased as (
         handover_to = null
     from free
     where l.shard = $1 and l.shard = free.shard
-    returning l.lease_until
+    returning l.lease_until, l.requests_since
 )
-select begun.epoch, clock_timestamp(), leased.lease_until
+select begun.epoch, clock_timestamp(), leased.lease_until, leased.requests_since
 from begun
 cross join leased";
 
@@ -72,6 +72,8 @@ pub struct Ownership {
     pub now: Time,
     /// Others may take the shard over after this.
     pub lease_until: Time,
+    /// The owner before remembered the calls that were accepted since then.
+    pub requests_since: Time,
 }
 
 /// What came of an attempt to own the shard.
@@ -138,7 +140,7 @@ impl Journal {
             // Another program may have migrated since this one was started.
             migrations::check(connection).await?;
             let taken = take(connection, shard, replica, claim, lease).await?;
-            let Some((epoch, now, lease_until)) = taken else {
+            let Some((epoch, now, lease_until, requests_since)) = taken else {
                 return Ok(TakeOver::Refused);
             };
             Ok(TakeOver::Owned(Ownership {
@@ -146,6 +148,7 @@ impl Journal {
                 last_batch: last_batch(connection, shard).await?,
                 now: now.0,
                 lease_until: lease_until.0,
+                requests_since: requests_since.0,
             }))
         });
         let outcome = outcome.await?;
@@ -182,15 +185,18 @@ impl Journal {
     }
 }
 
-/// The new epoch, the time of the database, and the end of the lease; `None`: the claim does not
-/// hold, or an append holds the lock of the shard's row.
+/// The new epoch, the time of the database, the end of the lease, and since when calls may be
+/// repeated.
+type Taken = (i64, Stamp, Stamp, Stamp);
+
+/// `None`: the claim does not hold, or an append holds the lock of the shard's row.
 async fn take(
     connection: &mut BoundedConnection,
     shard: ShardId,
     replica: &Replica,
     claim: Claim,
     lease: Duration,
-) -> Result<Option<(i64, Stamp, Stamp)>, JournalError> {
+) -> Result<Option<Taken>, JournalError> {
     let claim = claim.in_words();
     let query = sqlx::query_as(TAKE_OVER);
     let query = query

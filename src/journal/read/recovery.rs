@@ -7,9 +7,7 @@ use super::{
     recovered::{Recovered, Schedulers},
     schedulers::{SchedulerRow, scheduler_columns},
 };
-use crate::core::{
-    DoneNo, Outcome, RecoveredOutcome, Seq, ShardId, Time, model::limits::REQUEST_MEMORY,
-};
+use crate::core::{DoneNo, Outcome, RecoveredOutcome, Seq, ShardId, Time};
 use crate::journal::{
     Journal, JournalError,
     bounded_connection::BoundedConnection,
@@ -26,14 +24,14 @@ use futures_util::TryStreamExt;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Reads all schedulers, with about the latest `requests` calls that may be repeated; `now` is the
-/// time of the service.
+/// Reads all schedulers, with about the latest `requests` of the calls since then, which may be
+/// repeated.
 pub async fn recover(
     journal: &Journal,
     requests: usize,
-    now: Time,
+    since: Time,
 ) -> Result<Recovered, JournalError> {
-    let (shard, since) = (journal.shard(), now - REQUEST_MEMORY);
+    let shard = journal.shard();
     let read = journal.recovery(async |link| {
         // Another program may have migrated since this one took the shard over.
         migrations::check(link).await?;

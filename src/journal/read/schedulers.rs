@@ -3,7 +3,7 @@
 
 use crate::core::{
     Checkpoint, DoneNo, Handle, Namespace, ReleaseMode, Request, SchedulerImage, SchedulerState,
-    Seq, ShardId, Time, model::limits::REQUEST_MEMORY,
+    Seq, ShardId, Time,
 };
 use crate::journal::{
     JournalError,
@@ -184,13 +184,11 @@ impl Reader {
     }
 
     /// The scheduler that the newest call with this id opened. Whether the call may still be
-    /// repeated is the core's to say; what was opened before twice [`REQUEST_MEMORY`] is not looked
-    /// for. `now`: the time of the service; the database's clock may have jumped since.
+    /// repeated is the core's to say.
     pub async fn find_request(
         &self,
         namespace: &Namespace,
         id: Uuid,
-        now: Time,
     ) -> Result<Option<SchedulerImage>, JournalError> {
         let row = self
             .read(|| {
@@ -202,14 +200,12 @@ impl Reader {
                      where r.shard = $1
                          and r.namespace = $2
                          and r.request_id = $3
-                         and r.opened_at > $4
                      order by r.handle desc
                      limit 1"
                 ))
                 .bind(self.shard.0)
                 .bind(namespace.0.as_bytes())
                 .bind(id)
-                .bind(Stamp(now - 2 * REQUEST_MEMORY))
                 .fetch_optional(&self.pool)
             })
             .await?;

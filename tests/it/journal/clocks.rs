@@ -39,7 +39,9 @@ impl Owned {
     }
 
     async fn tasks_of(&self, handle: Handle) -> (Vec<(i64, u32)>, usize) {
-        let recovered = recover(&self.journal, ENOUGH, self.now).await.unwrap();
+        let recovered = recover(&self.journal, ENOUGH, since(self.now))
+            .await
+            .unwrap();
         let one = recovered
             .schedulers
             .into_iter()

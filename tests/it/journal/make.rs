@@ -1,6 +1,6 @@
 //! Records as the core makes them.
 
-use rallypoint::core::*;
+use rallypoint::core::{model::limits::REQUEST_MEMORY, *};
 use std::{collections::BTreeMap, sync::Arc};
 use uuid::Uuid;
 
@@ -64,6 +64,11 @@ pub(super) fn read_again(image: SchedulerImage) -> SchedulerImage {
         },
         ..image
     }
+}
+
+/// What an owner that begins at `now` remembers calls of.
+pub(super) fn since(now: Time) -> Time {
+    now - REQUEST_MEMORY
 }
 
 /// More calls than a test makes.

@@ -77,7 +77,9 @@ async fn a_journal_of_any_earlier_version_goes_on_with_its_rows() {
     for version in versions {
         let old = handle();
         let mut owned = Owned::on(database_of(version, old.uuid()).await).await;
-        let recovered = recover(&owned.journal, ENOUGH, owned.now).await.unwrap();
+        let recovered = recover(&owned.journal, ENOUGH, since(owned.now))
+            .await
+            .unwrap();
         assert!(
             recovered.unreadable.is_empty(),
             "{:?}",

@@ -136,7 +136,9 @@ async fn an_unsafe_server_and_an_unknown_schema_are_refused() {
     for refused in [
         Journal::open(config(&owned.options)).await.err(),
         claim.await.err(),
-        recover(&owned.journal, ENOUGH, owned.now).await.err(),
+        recover(&owned.journal, ENOUGH, since(owned.now))
+            .await
+            .err(),
     ] {
         let error = refused.expect("it is too new").to_string();
         assert!(

@@ -26,7 +26,7 @@ async fn without_a_partition_for_today_rows_go_to_the_last_day_made_and_are_reco
         assert_eq!(owned.writer.append(&batch).await, Commit::Durable);
         owned.next.0 += 1;
     }
-    let recovered = recover(&owned.journal, ENOUGH, owned.now)
+    let recovered = recover(&owned.journal, ENOUGH, since(owned.now))
         .await
         .unwrap()
         .schedulers;

@@ -34,7 +34,7 @@ async fn what_was_appended_is_recovered() {
         })
         .await;
 
-    let recovered = recover(&owned.journal, ENOUGH, owned.now)
+    let recovered = recover(&owned.journal, ENOUGH, since(owned.now))
         .await
         .unwrap()
         .schedulers;
@@ -128,7 +128,7 @@ async fn recovery_reads_only_what_the_checkpoint_leaves_open() {
         .write_images([checked.clone(), released.clone()])
         .await;
 
-    let recovered = recover(&owned.journal, ENOUGH, owned.now)
+    let recovered = recover(&owned.journal, ENOUGH, since(owned.now))
         .await
         .unwrap()
         .schedulers;
@@ -169,7 +169,7 @@ async fn recovery_looks_for_nothing_of_a_scheduler_whose_checkpoint_says_that_it
     let mut checked = forty_tasks(&mut owned, handle()).await;
     checked.checkpoint.quiesced = true;
     owned.write_images([checked]).await;
-    let recovered = recover(&owned.journal, ENOUGH, owned.now)
+    let recovered = recover(&owned.journal, ENOUGH, since(owned.now))
         .await
         .unwrap()
         .schedulers;
@@ -244,7 +244,7 @@ async fn recovery_reads_no_more_calls_that_may_be_repeated_than_are_remembered()
             [0, 1].map(|more| call(a, first + more, at, request(), &[(1, None, None, sql())]));
         owned.write(records(calls.into(), vec![])).await;
     }
-    let mut firsts: Vec<i64> = recover(&owned.journal, 5, owned.now)
+    let mut firsts: Vec<i64> = recover(&owned.journal, 5, since(owned.now))
         .await
         .unwrap()
         .schedulers[0]
@@ -259,7 +259,7 @@ async fn recovery_reads_no_more_calls_that_may_be_repeated_than_are_remembered()
         "the latest ones, to the second"
     );
     assert_eq!(
-        recover(&owned.journal, 100, owned.now)
+        recover(&owned.journal, 100, since(owned.now))
             .await
             .unwrap()
             .schedulers[0]
@@ -289,6 +289,6 @@ async fn a_call_that_may_be_repeated_is_found_on_the_day_before_when_its_own_was
     };
     let call = call(a, 1, now, Some(request), &[(1, None, None, sql())]);
     owned.write(records(vec![call], vec![])).await;
-    let recovered = recover(&owned.journal, ENOUGH, now).await.unwrap();
+    let recovered = recover(&owned.journal, ENOUGH, since(now)).await.unwrap();
     assert_eq!(recovered.schedulers[0].requests.len(), 1);
 }

@@ -41,7 +41,7 @@ async fn an_unfinished_task_keeps_its_own_row_and_pins_nobody_elses() {
 
     assert_eq!(owned.count(OLD_DAYS).await, 0);
     assert_eq!(owned.count("select count(*) from submission").await, 1);
-    let recovered = recover(&owned.journal, ENOUGH, owned.now)
+    let recovered = recover(&owned.journal, ENOUGH, since(owned.now))
         .await
         .unwrap()
         .schedulers;
@@ -252,7 +252,7 @@ async fn the_attempts_of_a_task_that_no_checkpoint_knows_stay() {
 
     owned.drop_days().await.unwrap();
 
-    let recovered = recover(&owned.journal, ENOUGH, now).await.unwrap();
+    let recovered = recover(&owned.journal, ENOUGH, since(now)).await.unwrap();
     assert_eq!(recovered.schedulers[0].attempts, [attempt]);
 }
 

@@ -31,7 +31,7 @@ async fn a_day_that_a_checkpoint_needs_stays_until_it_is_written_anew() {
         (Some(owned.days_ago(40)), Some(RetentionPin::Checkpoint(a)))
     );
     assert_eq!(
-        recover(&owned.journal, ENOUGH, owned.now)
+        recover(&owned.journal, ENOUGH, since(owned.now))
             .await
             .unwrap()
             .schedulers
@@ -69,7 +69,7 @@ async fn recovery_looks_no_further_back_than_the_checkpoint_needs() {
     };
     owned.write(first_days(40)).await;
     assert_eq!(
-        recover(&owned.journal, ENOUGH, owned.now)
+        recover(&owned.journal, ENOUGH, since(owned.now))
             .await
             .unwrap()
             .schedulers[0]
@@ -91,7 +91,7 @@ async fn recovery_looks_no_further_back_than_the_checkpoint_needs() {
         3
     );
     assert_eq!(
-        recover(&owned.journal, ENOUGH, owned.now)
+        recover(&owned.journal, ENOUGH, since(owned.now))
             .await
             .unwrap()
             .schedulers[0]

@@ -106,8 +106,8 @@ async fn what_an_owner_does_besides_goes_on_after_a_silence() {
     let behind = Behind::new().await;
     let (journal, now) = (&behind.owned.journal, behind.owned.now);
     behind.silence_next();
-    assert!(in_time(recover(journal, ENOUGH, now)).await.is_err());
-    in_time(recover(journal, ENOUGH, now)).await.unwrap();
+    assert!(in_time(recover(journal, ENOUGH, since(now))).await.is_err());
+    in_time(recover(journal, ENOUGH, since(now))).await.unwrap();
     behind.silence_next();
     let (me, lease) = (replica("one"), Duration::from_secs(5));
     let silent = journal.take_over(&me, Claim::Start, lease);

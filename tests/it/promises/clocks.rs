@@ -10,7 +10,8 @@ use crate::harness::{
 };
 use rallypoint::postgres::{Options, PrivatePostgres};
 use rallypoint_client::api::{
-    ExecAsyncRequest, SchedulerSettings, scheduler_service_client::SchedulerServiceClient,
+    ExecAsyncRequest, GetSchedulerRequest, SchedulerSettings,
+    scheduler_service_client::SchedulerServiceClient,
 };
 use std::time::Duration;
 use tempfile::TempDir;
@@ -132,6 +133,46 @@ async fn a_call_is_not_repeated_after_a_takeover_by_a_replica_that_started_while
     cluster.kill_9(owner);
     cluster.wait_until_ready(other).await;
     assert_eq!(exec(cluster.url(other)).await, 1, "it was made again");
+}
+
+#[tokio::test]
+#[cfg_attr(
+    not(target_os = "linux"),
+    ignore = "clocks are set with libfaketime, as on Linux"
+)]
+async fn a_call_is_not_repeated_by_a_server_that_starts_while_the_clock_is_off() {
+    let folder = folder();
+    let (postgres, clock) = postgres(&folder);
+    let setup = || Setup {
+        postgres: Some(&postgres),
+        ..Setup::default()
+    };
+    let open = GetSchedulerRequest {
+        request_id: Uuid::now_v7().to_string(),
+        ..GetSchedulerRequest::default()
+    };
+    let request_id = Uuid::now_v7().to_string();
+    let mut answers = Vec::new();
+    for days in [0, 1, 1, -1, 30] {
+        clock.set(days * DAY_S);
+        let server = Server::with(setup()).await;
+        let url = server.url.clone();
+        let client = SchedulerServiceClient::connect(url).await;
+        let mut client = client.expect("it answers");
+        let opened = client.get_scheduler(open.clone()).await.expect("opened");
+        let handle = opened.into_inner().scheduler.expect("a scheduler").handle;
+        let request = ExecAsyncRequest {
+            handle: handle.clone(),
+            request_id: request_id.clone(),
+            tasks: vec![noop().into()],
+        };
+        let accepted = client.exec_async(request).await.expect("accepted");
+        answers.push((handle, accepted.into_inner().first_seq));
+    }
+    assert!(
+        answers.iter().all(|answer| *answer == answers[0]),
+        "it was made again: {answers:?}"
+    );
 }
 
 /// Waits until the owner has so many slots for SQL tasks, its own and those of the other replica.

@@ -9,7 +9,7 @@ use super::{
 use rallypoint::core::{
     Caller, Cancelling, Checkpoint, DoneNo, Handle, Order, Outcome, Reject, ReleaseMode, Request,
     SchedulerImage, SchedulerState, Seq, Settings, SettingsField, Time, Update, Verb,
-    model::limits::{Limit, REQUEST_MEMORY},
+    model::limits::Limit,
 };
 use std::sync::Arc;
 
@@ -87,13 +87,13 @@ impl Oracle {
         let same = |opened: &&(rallypoint::core::Namespace, Request, Handle, Time)| {
             opened.0 == caller.namespace
                 && request.is_some_and(|request| request.id == opened.1.id)
-                && opened.3 + REQUEST_MEMORY >= asked
+                && opened.3 >= self.requests_since(asked)
         };
         let known = self.opened.iter().rev().find(same);
-        let forgotten = |at: Time| at + REQUEST_MEMORY < decided && rows.writes(handle);
+        let forgotten = |at: Time| at < self.requests_since(decided) && rows.writes(handle);
         if let Some((_, first, opened, at)) = known.filter(|(.., at)| !forgotten(*at)) {
             return match () {
-                () if *at + REQUEST_MEMORY < decided => Expected::Unjudged,
+                () if *at < self.requests_since(decided) => Expected::Unjudged,
                 () => self.reopened(request.is_some_and(|call| call.hash == first.hash), *opened),
             };
         }

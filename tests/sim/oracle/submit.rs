@@ -9,8 +9,7 @@ use super::{
 };
 use rallypoint::core::{
     DoneNo, Handle, LateOrder, Order, Reject, Request, RetryPolicy, SchedulerState, Seq, Settings,
-    Spec, SubmissionRecord, Submit, TaskOptions, Time,
-    model::limits::{Limit, REQUEST_MEMORY},
+    Spec, SubmissionRecord, Submit, TaskOptions, Time, model::limits::Limit,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -64,7 +63,7 @@ impl Oracle {
         self.accept(at, between, submit, row, &resolved)
     }
 
-    /// The same request id within fifteen minutes gets the same answer, with another payload an
+    /// As long as a request id is remembered, it gets the same answer, with another payload an
     /// error.
     fn repeated(
         &self,
@@ -77,8 +76,8 @@ impl Oracle {
         let call = self.calls.iter().rev();
         let call = call
             .filter(|call| call.handle == handle && call.request.id == request.id)
-            .find(|call| call.at + REQUEST_MEMORY >= asked)?;
-        if call.at + REQUEST_MEMORY < decided {
+            .find(|call| call.at >= self.requests_since(asked))?;
+        if call.at < self.requests_since(decided) {
             return (!rows.accepts(handle, submit)).then_some(Expected::Unjudged);
         }
         let (first_seq, count, done_no) = call.answer;

@@ -4,7 +4,7 @@ use super::World;
 use crate::{recover::recover, scenario::Fault, zombie::Zombie};
 use rallypoint::{
     coordinator::machine::Machine,
-    core::{InDoubtWindow, Shard, ShardId},
+    core::{InDoubtWindow, RequestMemory, Shard, ShardId},
 };
 
 impl World<'_> {
@@ -47,9 +47,11 @@ impl World<'_> {
         else {
             return;
         };
-        let schedulers = recover(&self.journal, self.now);
+        let since = self.journal.oracle.requests_since(self.now);
+        let memory = RequestMemory::inherited(self.now, since);
+        let schedulers = recover(&self.journal, since);
         let nobody = InDoubtWindow::default();
-        let restored = Shard::restore(self.limits, self.now, schedulers, &nobody);
+        let restored = Shard::restore(self.limits, self.now, memory, schedulers, &nobody);
         let (before, after) = (core.digest(self.now), restored.digest(self.now));
         for (handle, scheduler) in &before.schedulers {
             let recovered = after.schedulers.get(handle);

@@ -6,15 +6,23 @@ use rallypoint::{
     coordinator::machine::{Envelope, Event},
     core::{BatchNo, Command, InDoubtWindow, Unreported, Work},
 };
+use std::time::Duration;
 
+const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Slots of work that needs none.
 const SESSIONLESS_SLOTS: u32 = 1_000;
 
 impl World<'_> {
     pub(super) fn recover(&mut self, events: &mut Vec<Event>) {
         self.recovering = false;
+        let is_quiet = self.machine.backlog() == 0 && self.callers.pending.is_empty();
+        if is_quiet && self.may(Fault::Owners) && self.rng.percent(20) {
+            // Nobody owned it for long, or a clock was set: calls may be repeated all the same.
+            self.now = self.now + DAY;
+        }
         let epoch = self.journal.take_over();
-        let schedulers = recover(&self.journal, self.now);
+        let memory = self.journal.memory(self.now);
+        let schedulers = recover(&self.journal, memory.since(self.now));
         let window = (epoch.0 > self.machine.epoch().0 + 1).then(|| self.window());
         if window.is_some() && (self.machine.epoch().0 > 0 || self.survivors.is_none()) {
             // Another owner came between, or before: who runs what is reported anew.
@@ -36,6 +44,7 @@ impl World<'_> {
             schedulers,
             epoch,
             last_batch: BatchNo(self.journal.last_batch()),
+            memory,
             window,
         });
         events.extend(self.all_slots());

@@ -97,7 +97,13 @@ impl World {
     }
 
     fn recover(&mut self, window: &InDoubtWindow) {
-        self.shard = Shard::restore(self.limits, self.now, self.remembered.recovered(), window);
+        self.shard = Shard::restore(
+            self.limits,
+            self.now,
+            self.shard.memory,
+            self.remembered.recovered(),
+            window,
+        );
         let mut out = Output::default();
         for (work, total) in [(sql(), self.slots), (Work::Noop, 100)] {
             self.shard

@@ -30,10 +30,13 @@ impl Owner {
                 anew,
             } => {
                 let window = anew.then(|| window(outside));
+                let memory = outside.journal.memory(outside.now);
+                let since = memory.since(outside.now);
                 self.arriving.push_back(Event::Recovered {
-                    schedulers: crate::recover::recover(&outside.journal, outside.now),
+                    schedulers: crate::recover::recover(&outside.journal, since),
                     epoch,
                     last_batch: BatchNo(last_batch),
+                    memory,
                     window,
                 });
                 self.keeper = Keeper::Serving(epoch);
