@@ -19,6 +19,7 @@ mod log;
 mod migrate;
 mod output;
 mod postgres_url;
+mod prepare_target;
 mod progress;
 mod release;
 mod serve;
@@ -69,6 +70,8 @@ enum Subcommands {
     Migrate(migrate::Migrate),
     /// Say what is wrong with a configuration file of a server
     CheckConfig(check_config::CheckConfig),
+    /// Make the database of a target ready for EXACTLY_ONCE tasks
+    PrepareTarget(prepare_target::PrepareTarget),
     /// Ask a server whether it is ready (for health checks)
     Health(health::Health),
 }
@@ -100,6 +103,7 @@ async fn run(Cli { server, command }: Cli) -> Result<ExitCode, CliError> {
         Subcommands::DeclareDead(command) => command.run(&server).await,
         Subcommands::Migrate(command) => command.run().await,
         Subcommands::CheckConfig(command) => command.run(),
+        Subcommands::PrepareTarget(command) => command.run().await,
         Subcommands::Health(command) => command.run(&server).await,
     }
 }

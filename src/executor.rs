@@ -17,6 +17,7 @@ pub use config::{ExecutorConfig, SESSION_IDLE, TARGET_SLOTS, TargetConfig};
 pub use outbox::Outbox;
 pub use pg_client::Login;
 pub use sql::{
+    markers::SETUP as MARKERS_SETUP,
     register::{Session, SessionNote},
     statement::request,
 };
@@ -24,12 +25,18 @@ pub use status::{ExecutionRow, TargetStatus};
 
 use crate::{
     clock::Clock,
-    core::{Assignment, Epoch, Report, Running, Work},
+    core::{Assignment, Completion, Epoch, Report, Running, Time, Unresolved, Work},
     executor_protocol::{Body, Dispatch, HeldAssignment, Link, Snapshot, Token},
 };
 use completion_builder::Completions;
 use outbox::shared::SharedOutbox;
-use sql::{attempt::Attempted, register::Register, target::Target, target_slots::Slot};
+use sql::{
+    attempt::Attempted,
+    markers::{self, Found},
+    register::Register,
+    target::Target,
+    target_slots::Slot,
+};
 use std::{
     collections::HashMap,
     sync::{
@@ -227,6 +234,44 @@ impl Executor {
         tracing::warn!(target = %session.target, pid = session.pid, "an operator has declared this session dead");
     }
 
+    /// How an EXACTLY_ONCE task ended that was lost and runs nowhere any more: what its marker
+    /// says, or [`Report::Lost`]. Returns when its target has said.
+    pub async fn resolve(&self, unresolved: &Unresolved) -> Completion {
+        let found = match &unresolved.work {
+            Work::Noop => Found::Nothing,
+            Work::Sql { target } => match self.0.targets.get(target) {
+                Some(target) => target.admin.find_marker(markers::task(unresolved)).await,
+                None => {
+                    tracing::error!(
+                        %target,
+                        "a lost EXACTLY_ONCE task is open until its target has said whether it \
+                         has committed, and this replica does not have that target: give it back; \
+                         if its database is gone, put an empty one in its place that \
+                         `rallypoint prepare-target` has prepared"
+                    );
+                    std::future::pending().await
+                }
+            },
+        };
+        self.0.completions.resolved(unresolved, found)
+    }
+
+    /// Deletes the markers of tasks that ended before this time, on all targets that have any.
+    pub async fn prune_markers(&self, before: Time) {
+        for target in self.0.targets.values() {
+            match target.admin.prune_markers(before).await {
+                Ok(0) => {}
+                Ok(count) => {
+                    tracing::info!(target = %target.name(), count, "old markers were deleted");
+                }
+                // Most targets have no markers, and one that is away is tried again.
+                Err(error) => {
+                    tracing::debug!(target = %target.name(), %error, "no markers were deleted");
+                }
+            }
+        }
+    }
+
     /// One row per slot with a session of its own, idle ones included.
     pub fn executions(&self) -> Vec<ExecutionRow> {
         let mut targets: Vec<_> = self.0.targets.values().collect();
@@ -300,16 +345,24 @@ impl Executor {
         let running = async move {
             let (number, started) = (slot.number, this.0.clock.now());
             target.begin(number, &assignment, started);
-            let attempt =
-                sql::attempt::run(Arc::clone(&target), slot, assignment.clone(), body, stop);
+            let replica = this.0.completions.replica();
+            let attempt = sql::attempt::run(
+                Arc::clone(&target),
+                slot,
+                assignment.clone(),
+                body,
+                stop,
+                replica,
+            );
             let (slot, attempted) = match tokio::spawn(attempt).await {
                 Ok(ended) => ended,
                 Err(_) => {
                     let (slot, backend_pid) = target.replace_slot(number).await;
-                    let attempted = Attempted {
+                    let panicked = Attempted {
                         backend_pid,
                         ..Attempted::without_session(completion_builder::panicked())
                     };
+                    let attempted = sql::attempt::resolve(&target, &assignment, panicked).await;
                     (slot, attempted)
                 }
             };

@@ -142,6 +142,7 @@ impl Started {
             state: state.clone(),
             clock: parts.clock.clone(),
             commands: commands.downgrade(),
+            hub: hub.clone(),
         };
         tokio::spawn(task.run());
         let (events, ownership_events) = mpsc::channel(MAX_OWNERSHIP_EVENTS);

@@ -8,6 +8,7 @@ use super::{commands::WeakCommandSender, ownership::replica_state::ReplicaState}
 use crate::{
     clock::Clock,
     core::{BatchNo, Command, Epoch, Handle, Reply},
+    hub::Hub,
     journal::{Calendar, JournalError, Maintenance},
 };
 use std::time::{Duration, Instant};
@@ -60,6 +61,7 @@ pub(crate) struct MaintenanceTask {
     pub state: ReplicaState,
     pub clock: Clock,
     pub commands: WeakCommandSender,
+    pub hub: Hub,
 }
 
 impl MaintenanceTask {
@@ -123,6 +125,8 @@ impl MaintenanceTask {
             done("old days were not dropped", days),
             done("ended schedulers were not forgotten", ended),
         ];
+        let before = self.maintenance.retained_since(calendar);
+        self.hub.prune_markers(before).await;
         steps.into_iter().all(|step| step)
     }
 

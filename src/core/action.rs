@@ -1,7 +1,7 @@
 //! What the core wants done once the records of its batch are durable.
 
 use super::{
-    Attempt, Delivery, Handle, Namespace, Order, Reply, Seq, SessionReset, Spec, Ticket, Time,
+    Attempt, Delivery, Handle, Namespace, Order, Reply, Seq, SessionReset, Spec, Ticket, Time, Work,
 };
 use std::sync::Arc;
 
@@ -21,6 +21,22 @@ pub enum Action {
         /// Its attempt.
         attempt: Attempt,
     },
+    /// Find out from its target what became of a task that runs nowhere any more. The answer is a
+    /// completion: that of its marker, or [`super::Report::Lost`].
+    Resolve(Unresolved),
+}
+
+/// An exactly-once attempt that was lost, and may have committed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unresolved {
+    /// Its scheduler.
+    pub handle: Handle,
+    /// Its task.
+    pub seq: Seq,
+    /// Its number.
+    pub attempt: Attempt,
+    /// Where it ran.
+    pub work: Work,
 }
 
 /// Tasks handed to an executor: one, or for work without a session several consecutive ones, which
@@ -66,7 +82,7 @@ impl Assignment {
     pub fn is_numbered(&self) -> bool {
         self.attempt > Attempt(1)
             || match self.spec.options.delivery() {
-                Delivery::AtMostOnce => true,
+                Delivery::AtMostOnce | Delivery::ExactlyOnce => true,
                 Delivery::AtLeastOnce => false,
             }
     }

@@ -7,6 +7,7 @@ mod calls;
 mod cancel_rest;
 mod checkpoints;
 mod early;
+mod exactly_once;
 mod failure;
 mod fairness;
 mod idle;

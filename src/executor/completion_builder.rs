@@ -1,17 +1,23 @@
 //! Makes the completions of an executor: what became of an assignment, where and when it ran, and
 //! what its target said.
 
-use super::sql::attempt::Attempted;
+use super::sql::{
+    attempt::Attempted,
+    markers::{self, Found, Marker},
+};
 use crate::{
     clock::Clock,
-    core::{Assignment, Completion, Report, TaskError, Time, model::diagnostics::Diagnostics},
+    core::{
+        Assignment, Completion, Report, TaskError, Time, Unresolved,
+        model::diagnostics::Diagnostics,
+    },
 };
 use bytes::Bytes;
 use std::sync::Arc;
 
 pub(super) struct Completions {
     clock: Clock,
-    replica: String,
+    replica: Arc<str>,
     /// What is known of most attempts: that they ran here.
     only_where: Bytes,
 }
@@ -25,8 +31,13 @@ impl Completions {
         Completions {
             clock,
             only_where: encoded(&here),
-            replica: here.replica,
+            replica: replica.into(),
         }
+    }
+
+    /// The replica on which the executor runs.
+    pub(super) fn replica(&self) -> Arc<str> {
+        Arc::clone(&self.replica)
     }
 
     /// The completion of an assignment that ends now.
@@ -43,7 +54,7 @@ impl Completions {
             attempt,
             ..
         } = *assignment;
-        Completion {
+        let completion = Completion {
             handle,
             first,
             attempt,
@@ -56,14 +67,52 @@ impl Completions {
                 0 => Bytes::new(),
                 _ => self.known(attempted.said),
             },
+        };
+        match attempted.marker {
+            None => completion,
+            Some(marker) => self.of_marker(completion, &marker),
         }
+    }
+
+    /// How a task ended that was lost, as its target says.
+    pub(super) fn resolved(&self, unresolved: &Unresolved, found: Found) -> Completion {
+        let now = self.clock.now();
+        let lost = Completion {
+            handle: unresolved.handle,
+            first: unresolved.seq,
+            attempt: unresolved.attempt,
+            report: Report::Lost,
+            started: now,
+            ended: now,
+            slot: 0,
+            backend_pid: 0,
+            diagnostics: Bytes::new(),
+        };
+        match found {
+            Found::Nothing => lost,
+            Found::Marker(marker) => self.of_marker(lost, &marker),
+            Found::Foreign => Completion {
+                report: Report::Failed {
+                    error: Arc::new(markers::foreign().into_error()),
+                    transient: false,
+                },
+                ..lost
+            },
+        }
+    }
+
+    fn of_marker(&self, of: Completion, marker: &Marker) -> Completion {
+        marker.completion(Completion {
+            diagnostics: encoded(marker.said()),
+            ..of
+        })
     }
 
     fn known(&self, said: Diagnostics) -> Bytes {
         if said == Diagnostics::default() {
             return self.only_where.clone();
         }
-        let replica = self.replica.clone();
+        let replica = self.replica.to_string();
         encoded(&Diagnostics { replica, ..said })
     }
 }

@@ -7,6 +7,8 @@ pub(crate) mod attempt;
 pub(crate) mod backend_control;
 pub(crate) mod error;
 pub(crate) mod extended_query;
+pub(crate) mod markers;
+pub(crate) mod marking;
 pub(crate) mod notices;
 pub(crate) mod preparation;
 pub(crate) mod register;

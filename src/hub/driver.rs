@@ -6,6 +6,7 @@
 //! up is let go, and reports again.
 
 mod register;
+mod routes;
 
 use super::{
     event::{Answer, Effect, Event, Moment, RequestNo},
@@ -13,11 +14,11 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    core::{Assignment, Attempt, Command, Epoch, Handle, InDoubtWindow, Seq, Work},
-    executor::Executor,
-    executor_protocol::{
-        Admission, Body, ExecutorId, ExecutorReport, Hello, Host, Instruction, Link,
+    core::{
+        Assignment, Attempt, Command, Epoch, Handle, InDoubtWindow, Seq, Time, Unresolved, Work,
     },
+    executor::Executor,
+    executor_protocol::{Admission, Body, ExecutorId, ExecutorReport, Hello, Instruction},
     journal::{JournalError, Membership, Replica, Sessions},
 };
 use register::Register;
@@ -30,11 +31,7 @@ use std::{
 };
 use tokio::{
     runtime,
-    sync::{
-        Notify,
-        mpsc::{self, error::TrySendError},
-        oneshot, watch,
-    },
+    sync::{Notify, mpsc, oneshot, watch},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -198,10 +195,24 @@ impl Hub {
         self.feed(Event::Decline(assignment));
     }
 
+    /// A target is to say what became of a task that runs nowhere any more.
+    pub(crate) fn resolve(&self, unresolved: Unresolved) {
+        self.feed(Event::Resolve(unresolved));
+    }
+
     /// The completions of these are durable.
     pub(crate) fn over(&self, over: Vec<(Handle, Seq, Attempt)>) {
         if !over.is_empty() {
             self.feed(Event::Over(over));
+        }
+    }
+
+    /// Deletes the markers of tasks that ended before this time, unless somebody may still ask for
+    /// one of them.
+    pub(crate) async fn prune_markers(&self, before: Time) {
+        let unasked = self.state().machine.unasked_before(before);
+        if let Some(before) = unasked {
+            self.0.parts.executor.prune_markers(before).await;
         }
     }
 
@@ -282,6 +293,11 @@ impl Hub {
                 };
                 self.request(state.ownership_scope.clone(), no, answer);
             }
+            Effect::Resolve(no, unresolved) => {
+                let executor = self.0.parts.executor.clone();
+                let answer = async move { Answer::Resolved(executor.resolve(&unresolved).await) };
+                self.request(state.ownership_scope.clone(), no, answer);
+            }
             Effect::Wake(after) => {
                 let this = self.clone();
                 let wake = async move {
@@ -316,83 +332,7 @@ impl Hub {
             .spawn(scope.run_until_cancelled_owned(request));
     }
 
-    /// Never waits: who does not keep up is let go, and its session ends.
-    fn send(
-        &self,
-        state: &mut State,
-        member: ExecutorId,
-        instruction: Instruction,
-    ) -> Option<Event> {
-        let executor = &self.0.parts.executor;
-        match (state.routes.get(&member)?, instruction) {
-            (Route::Local, Instruction::Run(dispatch)) => executor.dispatch(vec![*dispatch]),
-            (Route::Local, Instruction::Stop(token)) => executor.stop(token),
-            (Route::Local, Instruction::Acknowledge(tokens)) => executor.acknowledge(&tokens),
-            (Route::Remote(remote), instruction) => match remote.out.try_send(instruction) {
-                Ok(()) => {}
-                Err(error) => {
-                    if let TrySendError::Full(_) = error {
-                        tracing::warn!(
-                            replica = %remote.name,
-                            "its executor does not keep up with its instructions; it reports anew"
-                        );
-                    }
-                    state.routes.remove(&member);
-                    return Some(Event::Unreachable(member));
-                }
-            },
-        }
-        None
-    }
-
-    fn attach(&self, state: &mut State, member: ExecutorId, epoch: Epoch) -> Option<Event> {
-        let Parts {
-            executor,
-            replica,
-            sessions,
-            reports,
-            ..
-        } = &self.0.parts;
-        let host = Host {
-            replica: replica.id,
-            incarnation: sessions.incarnation(),
-        };
-        let link = Link {
-            epoch,
-            member,
-            out: reports.clone(),
-        };
-        let snapshot = executor.attach(link, sessions.enrolled_under())?;
-        state.routes.insert(member, Route::Local);
-        let hello = Hello {
-            host,
-            epoch,
-            session: 0,
-            name: replica.name.clone(),
-            snapshot,
-        };
-        Some(Event::Attached(member, hello))
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn new_member(&mut self) -> ExecutorId {
-        self.last_member += 1;
-        ExecutorId(self.last_member)
-    }
-
-    fn admit(&mut self, member: ExecutorId, admission: Admission) {
-        let Some((answer, remote)) = self.hellos.remove(&member) else {
-            return;
-        };
-        if let Admission::Admitted(_) = admission {
-            self.routes.insert(member, Route::Remote(remote));
-        }
-        // An executor that has given up asking is lost by its session's end.
-        let _ = answer.send(admission);
     }
 }

@@ -2,7 +2,7 @@
 //! the effects out in their order and feeds back what became of them.
 
 use crate::{
-    core::{Assignment, Attempt, Command, Epoch, Handle, Seq, Time, Work},
+    core::{Assignment, Attempt, Command, Completion, Epoch, Handle, Seq, Time, Unresolved, Work},
     executor_protocol::{Admission, Body, ExecutorId, ExecutorReport, Hello, Host, Instruction},
     journal::Session,
 };
@@ -54,6 +54,8 @@ pub enum Event {
     },
     /// An assignment is not handed out after all.
     Decline(Assignment),
+    /// A target is to say what became of a task that runs nowhere any more.
+    Resolve(Unresolved),
     /// The completions of these are durable: executors need not keep them.
     Over(Vec<(Handle, Seq, Attempt)>),
     /// A request has been answered.
@@ -72,6 +74,8 @@ pub enum Answer {
     /// To [`RegisterRequest::IsFenced`], and to [`RegisterRequest::Fence`]: whether it is fenced
     /// now.
     Fenced(bool),
+    /// To [`Effect::Resolve`]: how it ended.
+    Resolved(Completion),
     /// It is done.
     Done,
     /// It failed, or its answer was lost: it is to be tried again.
@@ -119,6 +123,8 @@ pub enum Effect {
     /// End a session on its target. Answered when it is known to have ended, however long that
     /// takes.
     EndSession(RequestNo, Session),
+    /// Ask a target for the marker of a task. Answered when it has said, however long that takes.
+    Resolve(RequestNo, Unresolved),
     /// Say [`Event::TimePassed`] after so long.
     Wake(Duration),
     /// What is under way on behalf of the ownership ends with it; its answers are ignored.

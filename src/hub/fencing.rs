@@ -6,6 +6,7 @@
 //! forgotten only when what follows from its end is durable; until then the next owner would fence
 //! it again.
 
+mod clearing;
 #[cfg(test)]
 mod tests;
 
@@ -14,10 +15,11 @@ use super::{
     executor_pool::ExecutorPool,
 };
 use crate::{
-    core::{Command, Epoch, Unreported, Work},
+    core::{Command, Epoch, Unresolved, Work},
     executor_protocol::Host,
     journal::Session,
 };
+use clearing::{Cause, Clearing};
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
@@ -29,15 +31,6 @@ use std::{
 const REPORT_TIMEOUT: Duration = Duration::from_millis(2_500);
 /// Pause before a failed request is tried again, and between looks at who has ended.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
-
-/// Why an executor is fenced and its sessions are ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
-    /// A takeover: it has not reported to the new owner.
-    Takeover,
-    /// It had reported, and its session has ended for good.
-    Lost(Host),
-}
 
 /// Something asked for, until it is answered.
 #[derive(Debug)]
@@ -51,6 +44,7 @@ enum Request {
     /// Asks the loop about what follows from the end of these sessions.
     Settle(u64),
     Forget(Session),
+    Resolve(Unresolved),
 }
 
 /// What is due at a time.
@@ -66,27 +60,6 @@ enum Timer {
 struct Absence {
     cause: Cause,
     until: Duration,
-}
-
-/// The sessions of fenced executors for one kind of work, until what follows from their end is
-/// durable.
-#[derive(Debug)]
-struct Clearing {
-    cause: Cause,
-    work: Work,
-    sessions: Vec<Session>,
-    /// Those not known to have ended.
-    open: usize,
-}
-
-impl Clearing {
-    /// What became of the tasks that nobody reported: without a session none can have begun.
-    fn unreported(&self) -> Unreported {
-        match self.sessions.is_empty() {
-            true => Unreported::NotBegun,
-            false => Unreported::MayHaveBegun,
-        }
-    }
 }
 
 /// Fencing on behalf of one ownership.
@@ -120,6 +93,15 @@ impl Fencing {
         }
     }
 
+    /// Nobody is waited for, nothing is asked, and nothing is to be cleared.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.inherited.is_none()
+            && self.absent.is_empty()
+            && self.requests.is_empty()
+            && self.timers.is_empty()
+            && self.clearings.is_empty()
+    }
+
     /// The last number used.
     pub(crate) fn serial(&self) -> u64 {
         self.serial
@@ -149,6 +131,11 @@ impl Fencing {
         if !mem::replace(&mut self.looking, true) {
             self.request(Request::Look, pool);
         }
+    }
+
+    /// Has a target say whether a task has committed that runs nowhere any more.
+    pub(crate) fn resolve(&mut self, unresolved: Unresolved, pool: &mut ExecutorPool) {
+        self.request(Request::Resolve(unresolved), pool);
     }
 
     /// Does what is due.
@@ -202,6 +189,10 @@ impl Fencing {
             (Request::EndSession(clearing, _), Answer::Done) => self.on_ended(clearing, pool),
             (Request::Settle(clearing), Answer::Done) => self.forget_sessions(clearing, pool),
             (Request::Forget(_), Answer::Done) => {}
+            (Request::Resolve(_), Answer::Resolved(completion)) => {
+                let completed = Command::Completed(vec![completion]);
+                pool.effects.push(Effect::Command(completed));
+            }
             // Only the present owner fences: who has been overtaken tries until its ownership ends.
             (request, _) => self.set_timer(now, RETRY_PAUSE, Timer::Retry(request), pool),
         }
@@ -358,6 +349,7 @@ impl Fencing {
             Request::Fence(host, _) => register(RegisterRequest::Fence(*host, pool.epoch)),
             Request::SessionsOfFenced(_) => register(RegisterRequest::SessionsOfFenced),
             Request::EndSession(_, session) => Effect::EndSession(no, session.clone()),
+            Request::Resolve(unresolved) => Effect::Resolve(no, unresolved.clone()),
             Request::Settle(clearing) => Effect::Ask(no, self.settling(*clearing)),
             Request::Forget(session) => register(RegisterRequest::Forget(session.clone())),
         };

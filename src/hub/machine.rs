@@ -10,11 +10,14 @@ use super::{
     fencing::Fencing,
 };
 use crate::{
-    core::{Command, Epoch, Report, Work},
+    core::{Command, Epoch, Report, Time, Work},
     executor_protocol::{Admission, ExecutorId, ExecutorReport, Hello},
 };
 use std::{collections::BTreeMap, mem, time::Duration};
 use uuid::Uuid;
+
+/// How far the clock of an executor may be from that of the owner.
+const CLOCK_MARGIN: Duration = Duration::from_secs(86_400);
 
 /// The hub of one process.
 #[derive(Debug)]
@@ -68,6 +71,7 @@ impl HubMachine {
             Event::Decline(assignment) => {
                 self.pool.end_unstarted(&assignment, Report::NotStarted);
             }
+            Event::Resolve(unresolved) => self.fencing.resolve(unresolved, &mut self.pool),
             Event::Over(over) => self.pool.over(&over),
             Event::Answered(no, answer) => self.answered(now, no, answer),
             Event::TimePassed => self.fencing.on_time(now, &mut self.pool),
@@ -83,6 +87,16 @@ impl HubMachine {
     /// Uptime at which [`Event::TimePassed`] has something to do.
     pub fn next_due(&self) -> Option<Duration> {
         self.fencing.next_due()
+    }
+
+    /// Markers of tasks that ended before this time are asked for by nobody any more; at most
+    /// `before`. `None`: somebody may ask for any.
+    pub(crate) fn unasked_before(&self, before: Time) -> Option<Time> {
+        // What an executor has it may be asking for itself.
+        let given = self.pool.given.values();
+        let starts = given.map(|given| given.running.since - CLOCK_MARGIN);
+        let is_known = self.epoch() != Epoch(0) && self.fencing.is_settled();
+        is_known.then(|| starts.fold(before, Time::min))
     }
 
     /// What is handed out and not durably over, or waits for a slot, for checks in the simulator.
@@ -181,5 +195,52 @@ impl HubMachine {
 
     fn admit(&mut self, member: ExecutorId, admission: Admission) {
         self.pool.effects.push(Effect::Admit(member, admission));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        core::{Attempt, Handle, Running, Seq, ShardId},
+        executor_protocol::{Host, Token},
+        hub::executor_pool::assignments::Given,
+    };
+
+    #[test]
+    fn a_marker_stays_while_an_executor_may_ask_for_it() {
+        let (day, before) = (Duration::from_secs(86_400), Time(1_800_000_000_000_000));
+        let mut machine = HubMachine::new(Uuid::nil(), 1);
+        assert_eq!(machine.unasked_before(before), None, "it owns nothing");
+        machine.pool.epoch = Epoch(7);
+        assert_eq!(machine.unasked_before(before), Some(before));
+        let handle = Handle::new(ShardId(0), 0, [0; 10]);
+        for (first, since) in [(1, before + day * 9), (2, before - day * 2)] {
+            let running = Running {
+                handle,
+                first: Seq(first),
+                count: 1,
+                attempt: Attempt(1),
+                since,
+            };
+            let given = Given {
+                host: Host {
+                    replica: Uuid::nil(),
+                    incarnation: 1,
+                },
+                token: Token {
+                    epoch: Epoch(7),
+                    serial: first as u64,
+                },
+                running,
+                work: Work::Noop,
+                over: false,
+            };
+            machine.pool.given.insert((handle, Seq(first)), given);
+        }
+        let oldest = before - day * 3;
+        assert_eq!(machine.unasked_before(before), Some(oldest));
+        machine.fencing = Fencing::begin(Epoch(7), Some(Vec::new()), 0);
+        assert_eq!(machine.unasked_before(before), None, "a takeover");
     }
 }

@@ -2,6 +2,7 @@
 //! database is named, and the targets on which SQL tasks run. It opens no journal and starts no
 //! task.
 
+use super::target_setup;
 use crate::{
     core::{ShardId, Work, model::limits::Limits},
     journal::JournalConfig,
@@ -79,7 +80,10 @@ impl Config {
             ..postgres::Options::default()
         };
         let started = tokio::task::spawn_blocking(move || PrivatePostgres::start(options));
-        Ok(Some(started.await??))
+        let private = started.await??;
+        let administrator = private.options_for(postgres::TARGET, postgres::SUPERUSER);
+        target_setup::prepare(&administrator, &[postgres::TARGET.to_owned()]).await?;
+        Ok(Some(private))
     }
 
     /// How the journal is opened: in the named database, else in the private Postgres.

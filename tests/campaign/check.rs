@@ -51,6 +51,7 @@ impl Verdict {
         streams::all_means_all(facts, &mut verdict);
         marks::outcomes_agree_with_the_witnesses(facts, &mut verdict);
         marks::at_most_once_is_at_most_once(facts, &mut verdict);
+        marks::exactly_once_is_exactly_once(facts, &mut verdict);
         marks::nothing_begins_again_without_a_reason(facts, &mut verdict);
         marks::no_task_overlaps_itself(facts, &mut verdict);
         marks::orders_never_overlap(facts, &mut verdict);

@@ -1,12 +1,13 @@
 //! One Postgres of a campaign: that of the journal, or that on which tasks run. Each has a clock of
 //! its own, which can be set wrong, and is reached here past all proxies.
 
-use crate::clock::Clock;
+use crate::{clock::Clock, process::PROGRAM};
 use nix::{sys::signal::kill, unistd::Pid};
 use rallypoint::postgres::{Options, PrivatePostgres, SUPERUSER};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use std::{
     path::{Path, PathBuf},
+    process::Command,
     sync::Arc,
     time::Duration,
 };
@@ -59,6 +60,15 @@ impl Database {
             name,
             clock,
         }
+    }
+
+    /// Makes it ready for exactly-once tasks, as an operator does.
+    pub(crate) fn prepare(&self) {
+        let url = self.postgres.url_for(self.name, SUPERUSER);
+        let mut command = Command::new(PROGRAM);
+        let command = command.args(["prepare-target", "--url", &url, "--login", self.name]);
+        let output = command.output().expect("the program runs");
+        assert!(output.status.success(), "{output:?}");
     }
 
     pub(crate) fn socket(&self) -> PathBuf {

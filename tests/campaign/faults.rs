@@ -121,6 +121,7 @@ impl Faults {
             Kind::NoConnections => self.no_connections(fault).await,
             Kind::AcknowledgementCut => self.cut(fault, true).await,
             Kind::StatementCut => self.cut(fault, false).await,
+            Kind::CommitCut => self.cut_commits(fault).await,
             Kind::HalfOpen => self.half_open(fault).await,
             Kind::Latency => self.latency(fault).await,
             Kind::Partition => self.partition(fault).await,

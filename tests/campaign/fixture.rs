@@ -52,6 +52,7 @@ impl Fixture {
         let (journal, target) = tokio::join!(database(COORDINATION), database(TARGET));
         let (journal, target) = (journal.expect("it runs"), target.expect("it runs"));
         witnesses(&target).await;
+        target.prepare();
         let mut servers = Vec::new();
         for number in 0..replicas {
             let clock = clock(clocks, folder, &format!("clock-{number}"));

@@ -40,6 +40,8 @@ pub(crate) enum Work {
     Failing,
     /// Marks its start, and runs into its time limit.
     Endless,
+    /// Exactly once: both marks come with its commit.
+    Exact,
 }
 
 /// A task as it was submitted.

@@ -56,6 +56,8 @@ pub(crate) struct Load {
     pub given_up: AtomicU64,
     next_stream: AtomicU64,
     next_token: AtomicI64,
+    /// Some tasks run exactly once, which no older version knows.
+    exactly_once: bool,
 }
 
 impl Load {
@@ -81,6 +83,14 @@ impl Load {
             given_up: AtomicU64::new(0),
             next_stream: AtomicU64::new(1),
             next_token: AtomicI64::new(1),
+            exactly_once: false,
+        }
+    }
+
+    pub(crate) fn with_exactly_once(self) -> Load {
+        Load {
+            exactly_once: true,
+            ..self
         }
     }
 

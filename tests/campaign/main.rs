@@ -101,7 +101,7 @@ async fn every_promise_is_kept_whatever_goes_wrong() {
     let program = Path::new(process::PROGRAM);
     let fixture = Fixture::start(replicas, minutes, clocks, &folder, history.clone(), program);
     let fixture = Arc::new(fixture.await);
-    let (_, settled) = run(&fixture, seed, async |load| {
+    let (_, settled) = run(&fixture, seed, Load::with_exactly_once, async |load| {
         let faults = Faults {
             fixture: fixture.clone(),
             load: load.clone(),
@@ -134,11 +134,13 @@ async fn every_promise_is_kept_whatever_goes_wrong() {
 async fn run(
     fixture: &Arc<Fixture>,
     seed: u64,
+    prepared: impl FnOnce(Load) -> Load,
     happens: impl AsyncFnOnce(&Arc<Load>),
 ) -> (Arc<Load>, bool) {
     let recording = recorder::start(fixture);
     let urls = fixture.servers.iter().map(server::Server::url);
-    let load = Arc::new(Load::new(urls, fixture.history.clone()));
+    let load = prepared(Load::new(urls, fixture.history.clone()));
+    let load = Arc::new(load);
     let restarting = tokio::spawn({
         let fixture = fixture.clone();
         async move { fixture.restart_ended_servers().await }
@@ -194,9 +196,14 @@ async fn two_versions_keep_every_promise_side_by_side() {
     let fixture = Arc::new(fixture.await);
     let mut upgrade = Upgrade::new(fixture.clone(), programs, seed);
     let length = Duration::from_secs_f64(minutes * 60.0);
-    let (load, settled) = run(&fixture, seed, async |load| {
-        upgrade.back_and_forth(load, length).await;
-    })
+    let (load, settled) = run(
+        &fixture,
+        seed,
+        |load| load,
+        async |load| {
+            upgrade.back_and_forth(load, length).await;
+        },
+    )
     .await;
     history.flush();
     let facts = Facts::gather(history::read(&path).expect("a history"));

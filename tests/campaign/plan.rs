@@ -18,6 +18,8 @@ pub(crate) enum Kind {
     SessionsEnded,
     /// The acknowledgements of some commits are lost.
     AcknowledgementCut,
+    /// The answers to some commits of exactly-once tasks are lost.
+    CommitCut,
     /// Some statements are lost on their way.
     StatementCut,
     /// All connections of a server to the databases go silent; new ones work.
@@ -71,13 +73,14 @@ pub(crate) enum Kind {
     RollingRestart,
 }
 
-pub(crate) const KINDS: [Kind; 31] = [
+pub(crate) const KINDS: [Kind; 32] = [
     Kind::Kill,
     Kind::Pause,
     Kind::PostgresCrash,
     Kind::BackendKilled,
     Kind::SessionsEnded,
     Kind::AcknowledgementCut,
+    Kind::CommitCut,
     Kind::StatementCut,
     Kind::HalfOpen,
     Kind::HalfOpenWriter,
@@ -205,7 +208,7 @@ impl Fault {
             // Sometimes longer: then the others take over, and what was withheld arrives under a
             // new owner.
             Kind::Partition => (1_500, 6_500),
-            Kind::AcknowledgementCut | Kind::StatementCut => (1_500, 2_500),
+            Kind::AcknowledgementCut | Kind::CommitCut | Kind::StatementCut => (1_500, 2_500),
             Kind::RollingRestart => (500, 1_000),
             // Once for the jump, once for the strobes.
             Kind::ClockJumps => (800, 2_000),

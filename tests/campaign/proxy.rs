@@ -46,6 +46,8 @@ pub(crate) struct Conditions {
 pub(crate) struct Counters {
     /// Commits whose acknowledgement was cut off.
     pub acknowledgements_cut: AtomicU64,
+    /// Commits of exactly-once tasks whose answer was cut off.
+    pub commits_cut: AtomicU64,
     /// Statements that were cut off before Postgres had them.
     pub statements_cut: AtomicU64,
     /// Pieces withheld by silence.
@@ -66,6 +68,8 @@ pub(crate) struct ArmedCuts {
     /// A commit of the journal's writer that wrote a batch: Postgres is done, the server never
     /// hears of it.
     pub acknowledgement: AtomicBool,
+    /// A commit of an exactly-once task: the target is done, the server never hears of it.
+    pub commit: AtomicBool,
     /// A statement of the journal's writer: Postgres never hears of it.
     pub statement: AtomicBool,
 }

@@ -1,6 +1,7 @@
 //! The executor: what it reports of a statement, and that no statement is lost or outlives it.
 
 mod availability;
+mod exactly_once;
 mod fences;
 mod fixture;
 mod hostile;

@@ -7,6 +7,7 @@ mod client;
 mod command_line;
 mod configuration;
 mod crash;
+mod exactly_once;
 mod executor;
 mod fairness;
 mod fences;

@@ -65,6 +65,7 @@ const JOINTS: &[&str] = &[
     "src/server/session_registration.rs",
     "src/server/shutdown.rs",
     "src/server/status_source.rs",
+    "src/server/target_setup.rs",
 ];
 /// Words that were coined here once where the field has a word of its own; their plurals count.
 const COINED: &[&str] = &[

@@ -20,10 +20,38 @@ pub(crate) struct Fixtures {
     pub overdue: Arc<TaskError>,
     poisoned_error: Arc<TaskError>,
     poisoned_result: Arc<TaskResult>,
+    /// The same with exactly-once tasks, for lives with targets that know their markers.
+    with_markers: Option<Box<Fixtures>>,
 }
 
 impl Fixtures {
     pub(crate) fn new() -> Self {
+        let exactly_once = TaskOptions {
+            delivery: Some(Delivery::ExactlyOnce),
+            ..TaskOptions::default()
+        };
+        let of = |retry, deadline| TaskOptions {
+            retry,
+            deadline,
+            ..exactly_once.clone()
+        };
+        let seconds = Duration::from_secs;
+        let more = [
+            of(RetryPolicy::default(), None),
+            of(retry(3), None),
+            of(retry(2), Some(seconds(4))),
+        ];
+        Fixtures {
+            with_markers: Some(Box::new(Fixtures::of(more.into()))),
+            ..Fixtures::of(Vec::new())
+        }
+    }
+
+    pub(crate) fn with_markers(&self) -> &Fixtures {
+        self.with_markers.as_deref().unwrap_or(self)
+    }
+
+    fn of(more: Vec<TaskOptions>) -> Self {
         let targets = ["app", "small"].map(|target| Work::Sql {
             target: target.into(),
         });
@@ -43,7 +71,7 @@ impl Fixtures {
             work: targets[1].clone(),
             options: TaskOptions::default(),
         });
-        let mut specs: Vec<_> = all_options().into_iter().map(spec).collect();
+        let mut specs: Vec<_> = all_options().into_iter().chain(more).map(spec).collect();
         specs.extend([elsewhere.clone(), elsewhere]);
         Fixtures {
             noop: Arc::new(Spec {
@@ -63,6 +91,7 @@ impl Fixtures {
             }),
             specs,
             targets,
+            with_markers: None,
         }
     }
 
@@ -125,14 +154,17 @@ impl Fixtures {
     }
 }
 
-/// Options of some tasks: limits of time and of attempts, and what may follow a loss.
-fn all_options() -> Vec<TaskOptions> {
-    let retry = |attempts| RetryPolicy {
+fn retry(attempts: u32) -> RetryPolicy {
+    RetryPolicy {
         max_attempts: Some(attempts),
         max_losses: Some(2),
         initial: Some(Duration::from_millis(200)),
         ..RetryPolicy::default()
-    };
+    }
+}
+
+/// Options of some tasks: limits of time and of attempts, and what may follow a loss.
+fn all_options() -> Vec<TaskOptions> {
     let (plain, seconds) = (TaskOptions::default, Duration::from_secs);
     let steady = RetryPolicy {
         max_attempts: Some(4),

@@ -79,7 +79,9 @@ fn simulate(schedules: u64, seed: u64) -> (Vec<(u64, String)>, u64) {
 /// What happens in a scenario, or what it breaks.
 fn simulated(scenario: Scenario, fixtures: &fixtures::Fixtures) -> Result<Summary, String> {
     let world = match scenario.seed % *REPLICAS_EVERY {
-        0 => replicas::simulate,
+        0 => |scenario, fixtures: &fixtures::Fixtures| {
+            replicas::simulate(scenario, fixtures.with_markers())
+        },
         _ => world::simulate,
     };
     let run = || {

@@ -341,6 +341,7 @@ impl<'a> World<'a> {
 
     fn judge(&self, owner: usize) {
         checks::at_the_end(&self.outside.journal, &self.outside.callers);
+        self.outside.targets.tell_the_truth(&self.outside.journal);
         let hub = &self.processes[owner].owner.hub;
         assert_eq!(hub.open_assignments(), 0, "something is kept as given");
         assert_eq!(hub.busy_slots(), 0, "slots are busy with nothing");

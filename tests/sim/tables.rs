@@ -32,6 +32,7 @@ pub(crate) struct Call {
 pub(crate) struct Task {
     pub order: Option<i64>,
     pub at_most_once: bool,
+    pub exactly_once: bool,
     pub ended: Option<(Outcome, i64)>,
     /// Highest attempt handed to an executor.
     pub attempt: i32,
@@ -115,6 +116,8 @@ impl Tables {
             // What does nothing may do so twice.
             let at_most_once =
                 spec.options.delivery() == Delivery::AtMostOnce && spec.work.has_session();
+            let exactly_once =
+                spec.options.delivery() == Delivery::ExactlyOnce && spec.work.has_session();
             if let Some(order) = order {
                 self.count_order(order, i64::from(run.count));
             }
@@ -122,6 +125,7 @@ impl Tables {
                 self.tasks.push(Task {
                     order,
                     at_most_once,
+                    exactly_once,
                     ended: None,
                     attempt: 0,
                     never_began: false,

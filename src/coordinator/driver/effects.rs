@@ -121,6 +121,7 @@ impl Loop {
                     Some(assignment) => hub.decline(assignment),
                     None => hub.stop(handle, first, attempt),
                 },
+                Action::Resolve(unresolved) => hub.resolve(unresolved),
             }
         }
         if !work.is_empty() {

@@ -46,6 +46,12 @@ pub enum Report {
     Stopped,
     /// Never began: there was no session. Counts as no attempt.
     NotStarted,
+    /// Its host was lost while it ran. Said in its place: when nothing of it runs any more, and of
+    /// an exactly-once task again, when its target has no marker of it.
+    Lost,
+    /// The journal refuses to store what was reported: said in its place. The result without its
+    /// rows, if it was a success.
+    Unstorable(Option<Arc<TaskResult>>),
 }
 
 impl Completion {
@@ -54,7 +60,11 @@ impl Completion {
         let report = match &self.report {
             Report::Succeeded(Some(result)) => result.rows_json.len(),
             Report::Failed { error, .. } | Report::TimedOut(error) => error.message.len(),
-            Report::Succeeded(None) | Report::Stopped | Report::NotStarted => 0,
+            Report::Succeeded(None)
+            | Report::Stopped
+            | Report::NotStarted
+            | Report::Lost
+            | Report::Unstorable(_) => 0,
         };
         report + self.diagnostics.len()
     }
@@ -64,23 +74,22 @@ impl Completion {
         self.slot == 0 && matches!(self.report, Report::Succeeded(None))
     }
 
-    /// The same, but failed because its result cannot be stored; `None` when it has failed so
-    /// already.
+    /// The same without what cannot be stored; `None` when nothing of that is left.
     pub fn without_payload(self) -> Option<Self> {
-        const CODE: &str = "RESULT_UNSTORABLE";
-        if matches!(&self.report, Report::Failed { error, .. } if error.code == CODE) {
-            return None;
-        }
-        let message = "the database refused to store what the attempt brought back".into();
-        let error = Arc::new(TaskError {
-            code: CODE.into(),
-            message,
-        });
+        let succeeded = match self.report {
+            Report::Unstorable(_) => return None,
+            Report::Succeeded(result) => {
+                let result = result.as_deref().cloned().unwrap_or_default();
+                Some(Arc::new(TaskResult {
+                    truncated: result.truncated || !result.rows_json.is_empty(),
+                    rows_json: Bytes::new(),
+                    ..result
+                }))
+            }
+            _ => None,
+        };
         Some(Completion {
-            report: Report::Failed {
-                error,
-                transient: false,
-            },
+            report: Report::Unstorable(succeeded),
             diagnostics: Bytes::new(),
             ..self
         })

@@ -94,6 +94,9 @@ pub enum Delivery {
     AtLeastOnce,
     /// Never started twice.
     AtMostOnce,
+    /// What it did and the marker that says so are committed together; whether a lost attempt did
+    /// it is found out before anything follows.
+    ExactlyOnce,
 }
 
 /// How a task ended. Exactly one per task. The numbers are those of the journal and of the API.

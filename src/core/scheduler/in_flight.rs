@@ -4,7 +4,7 @@
 //! counts as running but holds no slot: nobody knows its host.
 
 use super::queue::span::Span;
-use crate::core::{Attempt, Seq, Time, fairness::fair_share::Hold};
+use crate::core::{Attempt, Seq, Time, Unreported, fairness::fair_share::Hold};
 use std::collections::BTreeMap;
 
 /// An assignment that runs.
@@ -24,6 +24,9 @@ pub(crate) struct InFlight {
     pub recorded: bool,
     /// An earlier owner may have handed it out, and no executor has reported it yet.
     pub in_doubt: bool,
+    /// It runs nowhere any more, and its target is asked whether it has committed; what it counts
+    /// as if it has not. It is in doubt until then.
+    pub resolving: Option<Unreported>,
 }
 
 /// All running assignments of a scheduler, by their first task.

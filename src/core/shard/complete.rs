@@ -1,12 +1,15 @@
 //! What an executor reports: the end of the task, or another attempt.
 //!
-//! A report about another attempt than the running one is stale and changes nothing.
+//! A report about another attempt than the running one is stale and changes nothing. An
+//! exactly-once attempt that is lost may have committed: nothing follows before its target has said
+//! whether.
 
 use super::{finish::Ending, report_verdict::Verdict};
 use crate::core::{
-    Action, AttemptEvent, AttemptRecord, Completion, Handle, Report, Seq, Shard, Turn,
-    scheduler::in_flight::InFlight,
+    Action, AttemptEvent, AttemptRecord, Completion, Delivery, Handle, Outcome, Report, Seq, Shard,
+    TaskError, Time, Turn, Unreported, Unresolved, scheduler::in_flight::InFlight,
 };
+use std::sync::Arc;
 
 impl Shard {
     /// Takes in a report.
@@ -16,45 +19,45 @@ impl Shard {
             return;
         };
         let running = scheduler.running.by_first.get(&first);
-        let current = running.filter(|f| f.attempt == completion.attempt && !f.in_doubt);
+        let is_known = |f: &&InFlight| !f.in_doubt || f.resolving.is_some();
+        let current = running.filter(|f| f.attempt == completion.attempt && is_known(f));
         let Some(flight) = current else {
             return;
         };
-        let (since, has_session) = (flight.since, flight.span.spec.work.has_session());
+        // Its marker knows when it ran.
+        let since = flight.resolving.map_or(flight.since, |_| Time(0));
+        let (resolving, has_session) = (flight.resolving, flight.span.spec.work.has_session());
+        let report = match (resolving, &completion.report) {
+            (Some(Unreported::NotBegun), Report::Lost) => &Report::NotStarted,
+            (_, report) => report,
+        };
         let started = completion.started.clamp(since, now.max(since));
         let ended = completion.ended.clamp(started, now.max(started));
-        let began = !matches!(completion.report, Report::NotStarted);
+        let began = *report != Report::NotStarted;
         // Nobody else could use the slot while it waited for a body or a session either. Work
-        // without one has none, and waits for the journal alone.
+        // without one has none, and waits for the journal alone. What is resolved has no slot.
         let taken = if has_session { since } else { started };
         let used = (ended.0 - taken.0).max(1);
         let left = scheduler.leave(&mut self.fair, first, used);
         let flight = left.expect("just found");
         scheduler.last_activity = now;
-        let verdict = scheduler
-            .judge(now, &flight, &completion.report)
-            .within_deadline(now, &flight.span);
-        turn.out.unwritten.reported(flight.span.kind);
-        if !matches!(verdict, Verdict::End(..)) {
+        if resolving.is_none() {
+            turn.out.unwritten.reported(flight.span.kind);
+        }
+        let may_have_committed = flight.span.spec.options.delivery() == Delivery::ExactlyOnce;
+        if *report == Report::Lost && may_have_committed && resolving.is_none() {
+            return self.resolve(turn, handle, flight, Unreported::MayHaveBegun);
+        }
+        let verdict = scheduler.judge(now, &flight, report);
+        let verdict = verdict.within_deadline(now, &flight.span);
+        // Not simply what its executor has reported.
+        if resolving.is_some() || !matches!(verdict, Verdict::End(..)) {
             turn.out.unwritten.hold(handle);
         }
         match verdict {
             Verdict::End(outcome, error) => {
-                let result = match &completion.report {
-                    Report::Succeeded(result) => result.clone(),
-                    _ => None,
-                };
-                let ending = Ending {
-                    outcome,
-                    attempt: flight.attempt,
-                    started: began.then_some(started),
-                    ended,
-                    slot: completion.slot,
-                    backend_pid: completion.backend_pid,
-                    diagnostics: completion.diagnostics.clone(),
-                    error,
-                    result,
-                };
+                let times = (began.then_some(started), ended);
+                let ending = ending(completion, outcome, error, times);
                 self.finish(turn, handle, &flight.span, ending);
             }
             Verdict::Retry { at, what } => {
@@ -62,13 +65,42 @@ impl Shard {
                 scheduler.queue.put_back_delayed(at, flight.span);
             }
             Verdict::Again => {
-                let began = matches!(completion.report, Report::Stopped);
+                let began = matches!(report, Report::Stopped);
                 if began || flight.recorded {
                     record_attempt(turn, handle, &flight, AttemptEvent::HandedBack);
                 }
                 scheduler.hand_back(flight, began);
             }
         }
+    }
+
+    /// Has the target asked whether an attempt has committed that runs nowhere any more. It counts
+    /// as running until then, without a slot: nobody knows its end, so no other one is recorded.
+    pub(super) fn resolve(
+        &mut self,
+        turn: &mut Turn,
+        handle: Handle,
+        flight: InFlight,
+        unreported: Unreported,
+    ) {
+        turn.out.unwritten.hold(handle);
+        turn.out.actions.push(Action::Resolve(Unresolved {
+            handle,
+            seq: flight.span.first,
+            attempt: flight.attempt,
+            work: flight.span.spec.work.clone(),
+        }));
+        let flight = InFlight {
+            since: turn.now,
+            charged: 0,
+            charged_earlier: 0,
+            ahead_of_turn: false,
+            in_doubt: true,
+            resolving: Some(unreported),
+            ..flight
+        };
+        let scheduler = self.schedulers.expect_mut(handle);
+        scheduler.begin(turn.now, &mut self.fair, flight);
     }
 
     /// Asks the executor to stop an attempt, durably.
@@ -89,6 +121,30 @@ impl Shard {
             first,
             attempt,
         });
+    }
+}
+
+/// The end of a task that a completion reports; `times`: when it started, if it did, and ended.
+fn ending(
+    completion: &Completion,
+    outcome: Outcome,
+    error: Option<Arc<TaskError>>,
+    (started, ended): (Option<Time>, Time),
+) -> Ending {
+    Ending {
+        outcome,
+        attempt: completion.attempt,
+        started,
+        ended,
+        slot: completion.slot,
+        backend_pid: completion.backend_pid,
+        diagnostics: completion.diagnostics.clone(),
+        error,
+        result: match &completion.report {
+            Report::Succeeded(result) => result.clone(),
+            Report::Unstorable(result) if outcome == Outcome::Succeeded => result.clone(),
+            _ => None,
+        },
     }
 }
 

@@ -82,6 +82,7 @@ impl Shard {
             cancel: false,
             recorded,
             in_doubt: false,
+            resolving: None,
         };
         scheduler.begin(now, &mut self.fair, flight);
     }
@@ -102,7 +103,8 @@ impl Shard {
                 continue;
             };
             let flight = scheduler.running.by_first.get_mut(&first);
-            let Some(flight) = flight.filter(|flight| flight.since == since) else {
+            let Some(flight) = flight.filter(|flight| flight.since == since && !flight.in_doubt)
+            else {
                 continue;
             };
             if !flight.recorded {
@@ -131,7 +133,7 @@ impl Shard {
             let Some(flight) = scheduler.running.by_first.get_mut(&first) else {
                 continue;
             };
-            if flight.since.0 + flight.charged != due.0 {
+            if flight.in_doubt || flight.since.0 + flight.charged != due.0 {
                 continue;
             }
             let hold = flight.hold();
@@ -161,13 +163,13 @@ impl Scheduler {
         }
     }
 
-    /// Whether a first attempt is recorded before it starts: one that must not start twice, and one
-    /// out of turn (its task waited for a time, or passes tasks in doubt), which a later owner
-    /// cannot infer from the task's number.
+    /// Whether a first attempt is recorded before it starts: one that must not start twice or whose
+    /// fate must be known before it starts again, and one out of turn (its task waited for a time,
+    /// or passes tasks in doubt), which a later owner cannot infer from the task's number.
     pub(crate) fn must_record(&self, span: &Span) -> bool {
         let options = &span.spec.options;
         match options.delivery() {
-            Delivery::AtMostOnce => true,
+            Delivery::AtMostOnce | Delivery::ExactlyOnce => true,
             Delivery::AtLeastOnce => options.not_before.is_some() || self.running.in_doubt > 0,
         }
     }

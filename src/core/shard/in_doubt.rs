@@ -160,6 +160,9 @@ impl Shard {
         flight: InFlight,
         unreported: Unreported,
     ) {
+        if flight.recorded && flight.span.spec.options.delivery() == Delivery::ExactlyOnce {
+            return self.resolve(turn, handle, flight, unreported);
+        }
         let now = turn.now;
         let scheduler = self.schedulers.expect_mut(handle);
         let InFlight { span, attempt, .. } = &flight;
@@ -210,6 +213,7 @@ impl InFlight {
             cancel,
             recorded,
             in_doubt: true,
+            resolving: None,
         }
     }
 
@@ -223,7 +227,7 @@ impl InFlight {
         let options = &self.span.spec.options;
         let exhausted = losses >= options.retry.max_losses()
             || match options.delivery() {
-                Delivery::AtLeastOnce => false,
+                Delivery::AtLeastOnce | Delivery::ExactlyOnce => false,
                 Delivery::AtMostOnce => began,
             };
         let overdue = self.span.deadline().is_some_and(|at| at <= now);
@@ -283,7 +287,11 @@ impl Scheduler {
     fn adopt(&mut self, fair: &mut Fair, now: Time, survivor: &Running) -> Option<InFlight> {
         let running = self.running.by_first.get(&survivor.first);
         let (span, cancel, recorded) = match running {
-            Some(flight) if flight.in_doubt && flight.attempt == survivor.attempt => {
+            Some(flight)
+                if flight.in_doubt
+                    && flight.resolving.is_none()
+                    && flight.attempt == survivor.attempt =>
+            {
                 let flight = self.leave(fair, survivor.first, 0)?;
                 (flight.span, flight.cancel, flight.recorded)
             }
@@ -305,6 +313,7 @@ impl Scheduler {
             cancel,
             recorded,
             in_doubt: false,
+            resolving: None,
         })
     }
 

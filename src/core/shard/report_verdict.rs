@@ -34,9 +34,19 @@ impl Verdict {
 
 impl Scheduler {
     pub(super) fn judge(&mut self, now: Time, flight: &InFlight, report: &Report) -> Verdict {
+        let is_exactly_once = flight.span.spec.options.delivery() == Delivery::ExactlyOnce;
         let error = match report {
             Report::Succeeded(_) => return Verdict::End(Outcome::Succeeded, None),
             Report::Failed { error, .. } | Report::TimedOut(error) => Some(error.clone()),
+            Report::Lost => Some(reason("LOST", "its host was lost while it ran")),
+            // Its outcome says what it has done. An attempt of another task has failed.
+            Report::Unstorable(Some(_)) if is_exactly_once => {
+                return Verdict::End(Outcome::Succeeded, None);
+            }
+            Report::Unstorable(_) => Some(reason(
+                "RESULT_UNSTORABLE",
+                "the database refused to store what the attempt brought back",
+            )),
             Report::Stopped | Report::NotStarted => None,
         };
         if flight.cancel {
@@ -45,12 +55,13 @@ impl Scheduler {
         }
         match (report, error) {
             (
-                Report::Failed {
+                Report::Lost
+                | Report::Failed {
                     transient: true, ..
                 },
                 Some(error),
             ) => self.judge_loss(now, flight, error),
-            (Report::Failed { .. }, Some(error)) => {
+            (Report::Failed { .. } | Report::Unstorable(_), Some(error)) => {
                 self.judge_failure(now, flight, error, Outcome::Failed)
             }
             (_, Some(error)) if error.code == "DEADLINE" => {
@@ -58,7 +69,7 @@ impl Scheduler {
             }
             (_, Some(error)) => self.judge_failure(now, flight, error, Outcome::TimedOut),
             (Report::Stopped, None) => match flight.span.spec.options.delivery() {
-                Delivery::AtLeastOnce => Verdict::Again,
+                Delivery::AtLeastOnce | Delivery::ExactlyOnce => Verdict::Again,
                 Delivery::AtMostOnce => {
                     let message = "stopped while it ran, and it must not start twice";
                     Verdict::End(Outcome::Exhausted, Some(reason("LOST", message)))
@@ -80,7 +91,7 @@ impl Scheduler {
         history.attempt = flight.attempt;
         history.failures += 1;
         let again = match options.delivery() {
-            Delivery::AtLeastOnce => {
+            Delivery::AtLeastOnce | Delivery::ExactlyOnce => {
                 history.failures < options.retry.max_attempts()
                     && !options.retry.forbids(&error.code)
             }
@@ -104,7 +115,9 @@ impl Scheduler {
             return Verdict::End(Outcome::Failed, Some(error));
         }
         let exhausted = match options.delivery() {
-            Delivery::AtLeastOnce => history.losses >= options.retry.max_losses(),
+            Delivery::AtLeastOnce | Delivery::ExactlyOnce => {
+                history.losses >= options.retry.max_losses()
+            }
             Delivery::AtMostOnce => true,
         };
         if exhausted {

@@ -76,8 +76,10 @@ fn the_next_order_waits_until_the_ends_of_the_last_one_are_durable() {
 
 #[test]
 fn what_needs_a_row_before_it_starts_waits_for_it() {
-    let once = free().with(|options| options.delivery = Some(Delivery::AtMostOnce));
-    assert_eq!(after_the_first([free(), free(), once]), NONE);
+    for delivery in [Delivery::AtMostOnce, Delivery::ExactlyOnce] {
+        let once = free().with(|options| options.delivery = Some(delivery));
+        assert_eq!(after_the_first([free(), free(), once]), NONE);
+    }
     let later = free().with(|options| options.not_before = Some(Time(0)));
     assert_eq!(after_the_first([free(), free(), later]), NONE);
 }
@@ -120,6 +122,44 @@ fn a_failed_task_that_is_tried_again_holds_its_scheduler_back_until_that_is_dura
     assert_eq!(
         start_meanwhile(&mut w, &Unwritten::default(), &[failed]).0,
         NONE
+    );
+}
+
+fn exactly_once() -> Task {
+    free().with(|options| options.delivery = Some(Delivery::ExactlyOnce))
+}
+
+#[test]
+fn a_lost_exactly_once_task_holds_its_scheduler_back_until_that_and_its_end_are_durable() {
+    let (mut w, s) = two_run([exactly_once(), exactly_once(), free(), free()]);
+    let lost = Command::Completed(vec![w.completion(s, 1, Report::Lost)]);
+    let (started, out) = start_meanwhile(&mut w, &Unwritten::default(), &[lost]);
+    assert_eq!(started, NONE);
+    assert_eq!(start_meanwhile(&mut w, &out.unwritten, &[]).0, NONE);
+    let committed = w.stale(s, 1, 1, Report::Succeeded(None));
+    let resolved = Command::Completed(vec![committed]);
+    let (started, out) = start_meanwhile(&mut w, &Unwritten::default(), &[resolved]);
+    assert_eq!(started, NONE);
+    assert_eq!(start_meanwhile(&mut w, &out.unwritten, &[]).0, NONE);
+    assert_eq!(start_meanwhile(&mut w, &Unwritten::default(), &[]).0, [3]);
+}
+
+#[test]
+fn what_a_target_says_of_a_lost_task_frees_no_slot() {
+    let (mut w, s) = two_run([exactly_once(), free()]);
+    let other = w.open(plain);
+    w.submit(other, vec![free(); 10]);
+    w.report(s, 1, Report::Lost);
+    assert_eq!(w.running(other), [1]);
+    let committed = w.stale(s, 1, 1, Report::Succeeded(None));
+    let resolved = Command::Completed(vec![committed]);
+    let ended = [ends(&mut w, s, &[2]), ends(&mut w, other, &[1])];
+    let commands = [resolved].into_iter().chain(ended).collect::<Vec<_>>();
+    let (started, _) = start_meanwhile(&mut w, &Unwritten::default(), &commands);
+    assert_eq!(
+        started,
+        [2, 3],
+        "two slots are free, and the window is four"
     );
 }
 

@@ -24,6 +24,8 @@ pub(crate) struct World {
     pub running: Vec<Assignment>,
     /// Assignments that the core has asked to stop: first task and attempt.
     pub stops: Vec<(i64, i32)>,
+    /// Attempts of which the core wants to know whether they have committed.
+    pub resolves: Vec<(i64, i32)>,
     pub remembered: Remembered,
     /// How many tasks the last batch ended.
     pub last_batch: i64,
@@ -49,6 +51,7 @@ impl World {
             now: Time(1_800_000_000_000_000),
             running: Vec::new(),
             stops: Vec::new(),
+            resolves: Vec::new(),
             remembered: Remembered::default(),
             last_batch: 0,
             last_done: Vec::new(),
@@ -88,6 +91,7 @@ impl World {
                 Action::Reply(_, reply) => replies.push(reply),
                 Action::Dispatch(assignment) => self.running.push(assignment),
                 Action::Stop { first, attempt, .. } => self.stops.push((first.0, attempt.0)),
+                Action::Resolve(one) => self.resolves.push((one.seq.0, one.attempt.0)),
             }
         }
         self.last_batch = out
@@ -239,6 +243,12 @@ impl World {
             backend_pid: 7,
             diagnostics: Default::default(),
         }
+    }
+
+    /// The target has said what became of a lost attempt.
+    pub(crate) fn resolved(&mut self, handle: Handle, seq: i64, attempt: i32, report: Report) {
+        let completion = self.stale(handle, seq, attempt, report);
+        self.command(Command::Completed(vec![completion]));
     }
 
     /// It succeeded.

@@ -35,6 +35,10 @@ pub(crate) struct Report {
     pub(crate) hint: Option<String>,
     /// Where in the text, in characters from 1.
     pub(crate) position: Option<u32>,
+    /// Where in a text that the statement has run, in characters from 1.
+    pub(crate) internal_position: Option<u32>,
+    /// The routine of the server that reports it, which is never translated.
+    pub(crate) routine: String,
     /// The functions it comes from.
     pub(crate) context: Option<String>,
     pub(crate) constraint: Option<String>,
@@ -85,6 +89,8 @@ impl Report {
                 b'M' => report.message = text(),
                 b'D' => report.detail = Some(text()),
                 b'H' => report.hint = Some(text()),
+                b'p' => report.internal_position = text().parse().ok(),
+                b'R' => report.routine = text(),
                 b'P' => report.position = text().parse().ok(),
                 b'W' => report.context = Some(text()),
                 b'n' => report.constraint = Some(text()),

@@ -6,6 +6,8 @@
 
 use super::{
     error::{Failure, error},
+    markers::Marker,
+    marking,
     notices::Notices,
     rows::Rows,
     statement::Awaited,
@@ -27,12 +29,39 @@ pub(crate) struct Answer {
     binding: bool,
     /// What is still to come.
     awaited: Awaited,
+    /// How the text stands within what is sent.
+    wrapping: Wrapping,
+}
+
+/// How the text of a task stands within the statement that the server gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrapping {
+    None,
+    /// It is the parameter of a function that runs it, and says how many rows its last statement
+    /// has affected.
+    Run,
+    /// So many characters stand before it.
+    Prepare {
+        prefix: u32,
+    },
 }
 
 /// An answer that has been read.
 pub(crate) struct Answered {
     pub(crate) result: Result<TaskResult, Failure>,
     pub(crate) said: Diagnostics,
+    /// What its marker says, when it has one.
+    pub(crate) marker: Option<Box<Marker>>,
+}
+
+impl Answered {
+    pub(crate) fn failed(failure: Failure) -> Self {
+        Answered {
+            result: Err(failure),
+            said: Diagnostics::default(),
+            marker: None,
+        }
+    }
 }
 
 /// What a session is left in.
@@ -56,6 +85,15 @@ impl Answer {
                 commands: 0,
                 readies: 1,
             },
+            wrapping: Wrapping::None,
+        }
+    }
+
+    /// The answer to a text that is sent within another statement.
+    pub(crate) fn wrapped(max_rows: u32, wrapping: Wrapping) -> Self {
+        Answer {
+            wrapping,
+            ..Answer::new(max_rows)
         }
     }
 
@@ -79,8 +117,16 @@ impl Answer {
         }
         match message {
             Message::RowDescription(columns) => self.rows.begin(columns.fields()),
+            Message::DataRow(row) if self.wrapping == Wrapping::Run => self.rows.count(&row),
             Message::DataRow(row) => self.rows.add(&row),
-            Message::CommandComplete(done) => self.rows.end(done.tag().unwrap_or_default()),
+            Message::CommandComplete(done) => {
+                let tag = done.tag().unwrap_or_default();
+                // What follows are the values of its parameters.
+                self.binding = tag == "PREPARE";
+                if self.wrapping != Wrapping::Run {
+                    self.rows.end(tag);
+                }
+            }
             Message::EmptyQueryResponse => self.rows.end(""),
             Message::ErrorResponse(body) => self.fail(Report::of(body.fields()))?,
             Message::ParseComplete => self.binding = true,
@@ -123,6 +169,11 @@ impl Answer {
         Ok(None)
     }
 
+    /// Whether the server has reported an error.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.is_some()
+    }
+
     /// What it comes to, and what was said besides. `read`: whether it could be read to its end.
     pub(crate) fn finish(self, read: Result<(), Failure>) -> Answered {
         let result = match (read, self.failed) {
@@ -133,15 +184,25 @@ impl Answer {
             notices: self.notices.into_text(),
             ..self.said
         };
-        Answered { result, said }
+        Answered {
+            result,
+            said,
+            marker: None,
+        }
     }
 
     fn fail(&mut self, report: Report) -> Result<(), Failure> {
         if self.failed.is_none() {
-            self.said = said(&report);
+            self.said = self.wrapping.said(&report);
         }
         if report.is_fatal() {
             return Err(Failure::Ended(report.into()));
+        }
+        if self.wrapping != Wrapping::None
+            && let Some(error) = marking::of_text(&report)
+        {
+            self.failed.get_or_insert(Failure::Reported(error));
+            return Ok(());
         }
         let failure = match self.binding && report.code == "08P01" {
             true => params_invalid(&report),
@@ -150,6 +211,41 @@ impl Answer {
         self.failed.get_or_insert(failure);
         Ok(())
     }
+}
+
+impl Wrapping {
+    /// What is said of the text, as if it had been sent alone.
+    fn said(self, report: &Report) -> Diagnostics {
+        let mut said = said(report);
+        match self {
+            Wrapping::None => {}
+            Wrapping::Run => {
+                said.position = said.position.or(report.internal_position);
+                said.context = said.context.and_then(|context| outside_of_run(&context));
+            }
+            Wrapping::Prepare { prefix } => {
+                said.position = said.position.and_then(|at| at.checked_sub(prefix));
+                if report.code == "42601" && said.hint.is_none() {
+                    said.hint = Some(
+                        "An EXACTLY_ONCE task with parameters or result_rows is one statement: \
+                         SELECT, INSERT, UPDATE, DELETE, MERGE or VALUES."
+                            .into(),
+                    );
+                }
+            }
+        }
+        said
+    }
+}
+
+/// The functions of an error without the one that has run the text.
+fn outside_of_run(context: &str) -> Option<String> {
+    let (inner, last) = context.rsplit_once('\n').unwrap_or(("", context));
+    let context = match last.contains("rallypoint.run(") {
+        true => inner,
+        false => context,
+    };
+    (!context.is_empty()).then(|| context.to_owned())
 }
 
 fn said(report: &Report) -> Diagnostics {

@@ -8,6 +8,8 @@
 use super::{
     answer::Answered,
     error::{Failure, error},
+    markers::{self, Found, Marker},
+    marking::Marking,
     register::Session,
     statement::Conditions,
     target::Target,
@@ -15,7 +17,10 @@ use super::{
     target_slots::Slot,
 };
 use crate::{
-    core::{Assignment, Report, TaskError, TaskResult, TimeLimit, model::diagnostics::Diagnostics},
+    core::{
+        Assignment, Delivery, Report, TaskError, TaskId, TaskResult, TimeLimit,
+        model::diagnostics::Diagnostics,
+    },
     executor_protocol::Body,
 };
 use std::{future, sync::Arc, time::Duration};
@@ -37,6 +42,8 @@ pub(crate) struct Attempted {
     /// Process id of the backend; 0: none.
     pub(crate) backend_pid: i32,
     pub(crate) said: Diagnostics,
+    /// What its marker says, when it has committed one, or an earlier attempt has.
+    pub(crate) marker: Option<Box<Marker>>,
 }
 
 impl Attempted {
@@ -46,6 +53,7 @@ impl Attempted {
             report,
             backend_pid: 0,
             said: Diagnostics::default(),
+            marker: None,
         }
     }
 }
@@ -57,6 +65,7 @@ pub(crate) async fn run(
     assignment: Assignment,
     body: Body,
     stop: CancellationToken,
+    replica: Arc<str>,
 ) -> (Slot, Attempted) {
     let conditions = match target.conditions(&assignment) {
         Ok(conditions) => conditions,
@@ -71,19 +80,40 @@ pub(crate) async fn run(
         return (slot, Attempted::without_session(Report::NotStarted));
     };
     let session = live.session.clone();
+    let once = assignment.spec.options.delivery() == Delivery::ExactlyOnce;
     let (answered, interruption) = {
-        let text = live.run(&body, &conditions);
+        let (number, started) = (slot.number, target.clock.now());
+        let text = async {
+            if !once {
+                return live.run(&body, &conditions).await;
+            }
+            let task = conditions.task;
+            let marking = Marking::new(task, assignment.attempt, started, number, &replica);
+            live.run_once(marking, &body, &conditions, &target.clock)
+                .await
+        };
         let limit = limit(&target, &assignment);
         watch(&target, &session, text, limit, stop).await
     };
-    let (report, said) = settle(&target, &mut slot, answered, interruption).await;
-    let backend_pid = session.pid;
+    let interrupted = interruption.is_some();
+    let answered = settle(&target, &mut slot, answered, interrupted, once).await;
+    let is_open = matches!(
+        &answered.result,
+        Err(failure) if failure.is_ambiguous() || matches!(failure, Failure::Marked(_))
+    );
     let attempted = Attempted {
-        report,
-        backend_pid,
-        said,
+        report: report(answered.result, interruption),
+        backend_pid: session.pid,
+        said: answered.said,
+        marker: answered.marker,
     };
-    (slot, attempted)
+    match is_open {
+        true => {
+            let attempted = resolve(&target, &assignment, attempted).await;
+            (slot, attempted)
+        }
+        false => (slot, attempted),
+    }
 }
 
 /// Gives the slot a session. `Some`: it has none, and that is what is to be reported.
@@ -133,52 +163,86 @@ async fn watch(
     }
 }
 
-/// Cleans the session or ends it, and decides what to report. What the server has answered stands:
-/// when nothing was left open, all of it is committed, whatever becomes of the session then.
+/// Cleans the session or ends it. What the server has answered stands: when nothing was left open,
+/// all of it is committed, whatever becomes of the session then. Whatever it could not answer has
+/// an end: its backend is gone.
 async fn settle(
     target: &Target,
     slot: &mut Slot,
     answered: Option<Answered>,
-    interruption: Option<Interruption>,
-) -> (Report, Diagnostics) {
-    let Some(mut live) = slot.live.take() else {
-        return (Report::NotStarted, Diagnostics::default());
-    };
-    let Answered { mut result, said } = answered.unwrap_or_else(|| Answered {
-        result: Err(Failure::Gone(error(
+    interrupted: bool,
+    once: bool,
+) -> Answered {
+    let mut answered = answered.unwrap_or_else(|| {
+        Answered::failed(Failure::Gone(error(
             "CONNECTION_LOST",
             "the backend is gone".into(),
-        ))),
-        said: Diagnostics::default(),
+        )))
     });
+    let Some(mut live) = slot.live.take() else {
+        return answered;
+    };
+    let is_ambiguous = matches!(&answered.result, Err(failure) if failure.is_ambiguous());
     let mut settled = false;
-    if matches!(
-        result,
-        Ok(_) | Err(Failure::Reported(_) | Failure::Refused(_))
-    ) {
-        if result.is_ok() && live.has_open_transaction() {
+    if !is_ambiguous {
+        if answered.result.is_ok() && live.has_open_transaction() {
             let message =
                 "the text began a transaction and did not end it; it has been rolled back";
-            result = Err(Failure::Reported(error(
+            answered.result = Err(Failure::Reported(error(
                 "TRANSACTION_LEFT_OPEN",
                 message.into(),
             )));
         }
         settled = live.settle().await;
     }
-    if settled && interruption.is_none() {
+    if settled && !interrupted {
         slot.live = Some(live);
-    } else {
-        let session = live.session.clone();
-        drop(live);
-        // Until its backend is gone it may hold locks, whatever it has answered.
-        let is_gone = matches!(result, Err(Failure::Gone(_) | Failure::Ended(_)));
-        if !settled && !is_gone {
-            target.admin.end(&session).await;
-        }
-        target.forget(session);
+        return answered;
     }
-    (report(result, interruption), said)
+    let session = live.session.clone();
+    drop(live);
+    // Until its backend is gone it may hold locks, whatever it has answered; and one that says that
+    // it ends may still be committing.
+    let is_gone = match &answered.result {
+        Err(Failure::Gone(_)) => true,
+        Err(Failure::Ended(_)) => !once,
+        _ => false,
+    };
+    if !settled && !is_gone {
+        target.admin.end(&session).await;
+    }
+    target.forget(session);
+    answered
+}
+
+/// What an attempt comes to of which the target has not said how it ended, or that has met a
+/// marker: for an EXACTLY_ONCE task nothing is reported before the target has said.
+pub(crate) async fn resolve(
+    target: &Target,
+    assignment: &Assignment,
+    attempted: Attempted,
+) -> Attempted {
+    if assignment.spec.options.delivery() != Delivery::ExactlyOnce {
+        return attempted;
+    }
+    match target.admin.find_marker(task(assignment)).await {
+        Found::Nothing => attempted,
+        Found::Marker(marker) => Attempted {
+            report: Report::Succeeded(Some(Arc::new(marker.result()))),
+            marker: Some(marker),
+            ..attempted
+        },
+        Found::Foreign => {
+            let foreign = Report::Failed {
+                error: Arc::new(markers::foreign().into_error()),
+                transient: false,
+            };
+            Attempted {
+                report: foreign,
+                ..attempted
+            }
+        }
+    }
 }
 
 /// A success that was faster than the interruption is a success; an error after one is its
@@ -192,6 +256,13 @@ fn report(result: Result<TaskResult, Failure>, interruption: Option<Interruption
             transient: failure.is_transient(),
             error: Arc::new(failure.into_error()),
         },
+    }
+}
+
+fn task(assignment: &Assignment) -> TaskId {
+    TaskId {
+        handle: assignment.handle,
+        seq: assignment.first,
     }
 }
 

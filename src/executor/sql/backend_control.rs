@@ -8,11 +8,15 @@
 
 use super::{
     RECONNECT_BACKOFF,
+    markers::{self, Found},
     register::{Register, Session},
-    session_end::{Obstacle, Sighting},
+    session_end::{self, Obstacle, Sighting},
     target_session,
 };
-use crate::executor::pg_client::{Connection, Error, Login, within};
+use crate::{
+    core::{TaskId, Time},
+    executor::pg_client::{Connection, Error, Login, Row, within},
+};
 use std::{
     mem,
     sync::{Mutex as SyncMutex, PoisonError},
@@ -26,6 +30,9 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 const END_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Interval between checks of a backend that should be running.
 const LIVENESS_POLL_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Markers that are deleted in one transaction.
+const PRUNED_AT_ONCE: u32 = 1_000;
 
 /// What is done with a backend that is still there.
 #[derive(Clone, Copy)]
@@ -144,18 +151,59 @@ impl Admin {
         }
     }
 
+    /// Asks for the marker of a task of which nothing runs any more, until the target has said.
+    pub(crate) async fn find_marker(&self, task: TaskId) -> Found {
+        let mut failures = 0;
+        let mut last = String::new();
+        loop {
+            let error = match self.row(&markers::lookup(task)).await {
+                Ok(row) => return Found::of(&row),
+                Err(error) => error.to_string(),
+            };
+            if last != error {
+                tracing::warn!(
+                    %task,
+                    %error,
+                    "cannot show yet whether an EXACTLY_ONCE task has committed; its target must be \
+                     there, and prepared by `rallypoint prepare-target`"
+                );
+                last = error;
+            }
+            sleep(RECONNECT_BACKOFF.delay(failures)).await;
+            failures += 1;
+        }
+    }
+
+    /// Deletes the markers of tasks that ended before this time, a slice at a time; returns how
+    /// many.
+    pub(crate) async fn prune_markers(&self, before: Time) -> Result<u64, Error> {
+        let mut pruned = 0;
+        loop {
+            let row = self.row(&markers::prune(before, PRUNED_AT_ONCE)).await?;
+            let count: u32 = session_end::known(&row, 0)?;
+            pruned += u64::from(count);
+            if count < PRUNED_AT_ONCE {
+                return Ok(pruned);
+            }
+        }
+    }
+
     /// Does it; returns whether the backend was there. Asks as those of before when the present
     /// login may not.
     async fn query(&self, act: Act, session: &Session) -> Result<bool, Obstacle> {
-        let Logins { present, former } = self.logins();
-        let shown = self.query_as(present, act, session).await;
+        let shown = async {
+            let row = self.row(&control(act, session)).await?;
+            Sighting::of(&row)?.shows(session)
+        };
+        let shown = shown.await;
         if !matches!(&shown, Err(obstacle) if obstacle.is_of_the_login()) {
             return shown;
         }
-        for login in former {
+        for login in self.logins().former {
             let asked = async {
                 let mut connection = Connection::open(&login).await?;
-                ask(&mut connection, act, session).await?.shows(session)
+                let row = ask(&mut connection, &control(act, session)).await?;
+                Sighting::of(&row)?.shows(session)
             };
             if let Ok(present) = asked.await {
                 return Ok(present);
@@ -164,21 +212,22 @@ impl Admin {
         shown
     }
 
-    async fn query_as(&self, login: Login, act: Act, session: &Session) -> Result<bool, Obstacle> {
+    /// The answer to one of our queries, asked as the present login.
+    async fn row(&self, query: &str) -> Result<Row, Error> {
+        let login = self.logins().present;
         let mut idle = self.connection.lock().await;
         let mut connection = match idle.take() {
             Some((as_whom, connection)) if as_whom == login => connection,
             _ => Connection::open(&login).await?,
         };
-        let sighting = ask(&mut connection, act, session).await?;
+        let row = ask(&mut connection, query).await?;
         *idle = Some((login, connection));
-        sighting.shows(session)
+        Ok(row)
     }
 }
 
-async fn ask(connection: &mut Connection, act: Act, session: &Session) -> Result<Sighting, Error> {
-    let row = within(QUERY_TIMEOUT, connection.row(&control(act, session))).await?;
-    Sighting::of(&row)
+async fn ask(connection: &mut Connection, query: &str) -> Result<Row, Error> {
+    within(QUERY_TIMEOUT, connection.row(query)).await
 }
 
 /// One row: the server, and the backend of that process id if there is one. Only the registered

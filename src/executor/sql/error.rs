@@ -19,11 +19,29 @@ pub(crate) enum Failure {
     Lost(TaskError),
     /// The session is in an unknown state.
     Confused(TaskError),
-    /// The text never reached Postgres.
+    /// The text never reached Postgres, or it was not begun.
     Refused(TaskError),
+    /// The task has a marker: an earlier attempt has committed.
+    Marked(TaskError),
 }
 
 impl Failure {
+    /// What the server reports, and whether it ends the session with it.
+    pub(crate) fn of(report: Report) -> Self {
+        match report.is_fatal() {
+            true => Failure::Ended(report.into()),
+            false => Failure::Reported(report.into()),
+        }
+    }
+
+    /// Whether the server may have done more than it could say.
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        match self {
+            Failure::Ended(_) | Failure::Gone(_) | Failure::Lost(_) | Failure::Confused(_) => true,
+            Failure::Reported(_) | Failure::Refused(_) | Failure::Marked(_) => false,
+        }
+    }
+
     pub(crate) fn refused(code: &str, message: impl Into<String>) -> Self {
         Failure::Refused(error(code, message.into()))
     }
@@ -32,7 +50,7 @@ impl Failure {
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Failure::Reported(error) | Failure::Ended(error) => is_transient(&error.code),
-            Failure::Gone(_) | Failure::Lost(_) => true,
+            Failure::Gone(_) | Failure::Lost(_) | Failure::Marked(_) => true,
             Failure::Confused(_) | Failure::Refused(_) => false,
         }
     }
@@ -44,7 +62,8 @@ impl Failure {
             | Failure::Gone(error)
             | Failure::Lost(error)
             | Failure::Confused(error)
-            | Failure::Refused(error) => error,
+            | Failure::Refused(error)
+            | Failure::Marked(error) => error,
         }
     }
 }
@@ -52,10 +71,7 @@ impl Failure {
 impl From<pg_client::Error> for Failure {
     fn from(cause: pg_client::Error) -> Self {
         match cause {
-            pg_client::Error::Reported(report) if report.is_fatal() => {
-                Failure::Ended((*report).into())
-            }
-            pg_client::Error::Reported(report) => Failure::Reported((*report).into()),
+            pg_client::Error::Reported(report) => Failure::of(*report),
             pg_client::Error::Io(_) | pg_client::Error::Login(_) => Failure::Lost(error(
                 "CONNECTION_LOST",
                 format!("the connection to the target broke: {cause}"),

@@ -29,8 +29,23 @@ pub(super) fn put_command(
     frontend::execute(UNNAMED, 0, out)
 }
 
+/// The command of a task that has been prepared under this name.
+pub(super) fn put_prepared(
+    name: &str,
+    params: &[Option<String>],
+    out: &mut BytesMut,
+) -> io::Result<()> {
+    bind(name, params, out)?;
+    frontend::describe(b'P', UNNAMED, out)?;
+    frontend::execute(UNNAMED, 0, out)
+}
+
 fn put_bound(text: &str, params: &[Option<String>], out: &mut BytesMut) -> io::Result<()> {
     frontend::parse(UNNAMED, text, [], out)?;
+    bind(UNNAMED, params, out)
+}
+
+fn bind(name: &str, params: &[Option<String>], out: &mut BytesMut) -> io::Result<()> {
     let value = |param: &Option<String>, out: &mut BytesMut| {
         Ok(match param {
             None => IsNull::Yes,
@@ -42,7 +57,7 @@ fn put_bound(text: &str, params: &[Option<String>], out: &mut BytesMut) -> io::R
     };
     frontend::bind(
         UNNAMED,
-        UNNAMED,
+        name,
         [TEXT_FORMAT],
         params,
         value,

@@ -37,6 +37,12 @@ pub(super) fn put(options: &SessionOptions, out: &mut BytesMut) -> io::Result<u3
     Ok(commands.len() as u32)
 }
 
+/// Sets the role alone, for the transaction that is open.
+pub(super) fn put_role(role: &str, out: &mut BytesMut) -> io::Result<()> {
+    let text = "select pg_catalog.set_config('role', $1, true)";
+    extended_query::put_command(text, &[Some(role.to_owned())], out)
+}
+
 /// Settings of Postgres and their values. The role comes last: the others are for the login to set.
 fn settings(options: &SessionOptions) -> Vec<(&'static str, String)> {
     let SessionOptions {

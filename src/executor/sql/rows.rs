@@ -67,6 +67,13 @@ impl Rows {
         }
     }
 
+    /// The one row of a function that has run a text: how many rows that has affected.
+    pub(crate) fn count(&mut self, row: &DataRowBody) {
+        let first = row.ranges().next().ok().flatten().flatten();
+        let text = first.and_then(|range| str::from_utf8(&row.buffer()[range]).ok());
+        self.affected = text.and_then(|text| text.parse().ok()).unwrap_or(0);
+    }
+
     /// A row that is too large for any result.
     pub(crate) fn omit(&mut self) {
         self.truncated = self.max_rows > 0;

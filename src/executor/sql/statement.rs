@@ -113,11 +113,11 @@ pub fn request(text: &str, reset: SessionReset) -> Option<BytesMut> {
 
 /// A comment behind the text, in the form of sqlcommenter. Whatever the text ends with, it changes
 /// nothing: a text that has not closed a quote or a comment stays an error.
-fn label(task: TaskId) -> String {
+pub(super) fn label(task: TaskId) -> String {
     format!(" /*task='{}%2F{}'*/", task.handle, task.seq.0)
 }
 
-fn parsed(params: &str) -> Result<Vec<Option<String>>, Failure> {
+pub(super) fn parsed(params: &str) -> Result<Vec<Option<String>>, Failure> {
     let params: Vec<Option<String>> = serde_json::from_str(params).map_err(|error| {
         Failure::refused(
             "PARAMS_INVALID",
@@ -137,7 +137,7 @@ fn parsed(params: &str) -> Result<Vec<Option<String>>, Failure> {
     }
 }
 
-fn checked(bytes: &[u8]) -> Result<&str, Failure> {
+pub(super) fn checked(bytes: &[u8]) -> Result<&str, Failure> {
     match str::from_utf8(bytes) {
         Err(error) => Err(Failure::refused("BODY_NOT_UTF8", error.to_string())),
         Ok(text) if text.contains('\0') => Err(Failure::refused(

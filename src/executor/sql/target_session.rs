@@ -5,6 +5,8 @@
 //! can end it. A session counts as clean only when the server has answered that it is; what a text
 //! looks like says nothing.
 
+pub(crate) mod exactly_once;
+
 use super::{
     answer::{Answer, Answered, Left},
     error::Failure,

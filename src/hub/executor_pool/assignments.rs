@@ -5,12 +5,11 @@
 
 use super::{Effect, ExecutorPool};
 use crate::{
-    core::{Command, Completion, Report, Running, TaskError, Unreported, Work},
+    core::{Command, Completion, Report, Running, Unreported, Work},
     executor_protocol::{HeldAssignment, Host, Instruction, Token},
 };
 use bytes::Bytes;
 use rustc_hash::FxHashSet;
-use std::sync::Arc;
 
 /// An assignment that an executor has.
 #[derive(Debug)]
@@ -99,7 +98,7 @@ impl ExecutorPool {
     pub(crate) fn end_fenced(&mut self, host: Host, work: &Work, unreported: Unreported) {
         let report = match unreported {
             Unreported::NotBegun => Report::NotStarted,
-            Unreported::MayHaveBegun => lost(),
+            Unreported::MayHaveBegun => Report::Lost,
         };
         self.end(&report, |given| given.host == host && given.work == *work);
     }
@@ -143,16 +142,5 @@ impl ExecutorPool {
         over.sort_unstable_by_key(|completion| (completion.handle, completion.first));
         let tell = |completion| Effect::Command(Command::Completed(vec![completion]));
         self.effects.extend(over.into_iter().map(tell));
-    }
-}
-
-fn lost() -> Report {
-    let error = TaskError {
-        code: "LOST".into(),
-        message: "its host was lost while it ran".into(),
-    };
-    Report::Failed {
-        error: Arc::new(error),
-        transient: true,
     }
 }

@@ -281,6 +281,10 @@ fn completed(named: Token, completion: Completion) -> peer::Completion {
         transient,
     };
     let report = match report {
+        // Said in place of an executor, never by one.
+        Report::Lost | Report::Unstorable(_) | Report::NotStarted => {
+            WireReport::NotStarted(peer::Beat::default())
+        }
         Report::Succeeded(result) => {
             let result = result.map(|result| (*result).clone()).unwrap_or_default();
             let TaskResult {
@@ -297,7 +301,6 @@ fn completed(named: Token, completion: Completion) -> peer::Completion {
         Report::Failed { error, transient } => WireReport::Failed(failed(error, transient)),
         Report::TimedOut(error) => WireReport::TimedOut(failed(error, false)),
         Report::Stopped => WireReport::Stopped(peer::Beat::default()),
-        Report::NotStarted => WireReport::NotStarted(peer::Beat::default()),
     };
     peer::Completion {
         token: Some(token(named)),

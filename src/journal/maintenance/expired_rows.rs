@@ -4,7 +4,10 @@
 //! Rows are deleted in slices, so that no statement lasts long.
 
 use super::{Maintenance, calendar::Calendar};
-use crate::journal::{JournalError, encoding::Stamp};
+use crate::{
+    core::Time,
+    journal::{JournalError, encoding::Stamp},
+};
 
 /// Schedulers deleted by one statement.
 const SLICE_ROWS: i64 = 1_000;
@@ -12,6 +15,12 @@ const SLICE_ROWS: i64 = 1_000;
 const MAX_SLICES: u32 = 1_000;
 
 impl Maintenance {
+    /// What ended before this time is past its retention, whatever clock recorded it.
+    pub fn retained_since(&self, calendar: &Calendar) -> Time {
+        // A day more for the clocks of executors, which follow that of the owner.
+        calendar.begin_of_retained(self.retention_days + 1)
+    }
+
     /// Deletes schedulers released before the retention began, once their whole log is gone.
     /// Returns how many.
     pub async fn drop_ended_schedulers(&self, calendar: &Calendar) -> Result<u64, JournalError> {

@@ -60,6 +60,7 @@ fn options(options: &TaskOptions) -> api::TaskOptions {
             None => api::Delivery::Unspecified,
             Some(Delivery::AtLeastOnce) => api::Delivery::AtLeastOnce,
             Some(Delivery::AtMostOnce) => api::Delivery::AtMostOnce,
+            Some(Delivery::ExactlyOnce) => api::Delivery::ExactlyOnce,
         }
         .into(),
         result_rows: options.result_rows.map(|rows| rows as i32),

@@ -135,5 +135,6 @@ fn delivery(v: &mut Violations, path: Path<'_>, number: i32) -> Option<Delivery>
         api::Delivery::Unspecified => None,
         api::Delivery::AtLeastOnce => Some(Delivery::AtLeastOnce),
         api::Delivery::AtMostOnce => Some(Delivery::AtMostOnce),
+        api::Delivery::ExactlyOnce => Some(Delivery::ExactlyOnce),
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn outcomes_agree_with_the_witnesses(facts: &Facts, verdict: &mut Ver
         let lost = done.outcome == Outcome::Exhausted as i32 && asked.at_most_once;
         let agrees = match (Outcome::try_from(done.outcome), asked.work) {
             (Ok(Outcome::Cancelled), _) => true,
-            (Ok(Outcome::Succeeded), Work::Marked) => ran,
+            (Ok(Outcome::Succeeded), Work::Marked | Work::Exact) => ran,
             (Ok(Outcome::Failed), Work::Failing) => done.error == "22012" || environment,
             (Ok(Outcome::TimedOut), Work::Endless) => true,
             _ => environment || lost,
@@ -55,6 +55,24 @@ pub(super) fn at_most_once_is_at_most_once(facts: &Facts, verdict: &mut Verdict)
                 format!("task {} started {starts} times", asked.token)
             });
         }
+    }
+}
+
+/// What an exactly-once task does is there once if it has succeeded, and not at all otherwise.
+pub(super) fn exactly_once_is_exactly_once(facts: &Facts, verdict: &mut Verdict) {
+    for row in facts.log.values().flatten() {
+        let (Some(asked), Some(done)) = (facts.asked.get(&row.token), &row.done) else {
+            continue;
+        };
+        if asked.work != Work::Exact {
+            continue;
+        }
+        let succeeded = done.outcome == Outcome::Succeeded as i32;
+        let marks = facts.marks_of(row.token);
+        let agrees = marks.len() == 2 * usize::from(succeeded);
+        verdict.expect("exactly once is exactly once", agrees, || {
+            format!("{}/{}: {done:?} with marks {marks:?}", row.handle, row.seq)
+        });
     }
 }
 

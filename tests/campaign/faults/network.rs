@@ -48,6 +48,28 @@ impl Faults {
         Bite::new(all() - before, "cuts")
     }
 
+    /// Cuts off the answers to commits of exactly-once tasks, again and again.
+    pub(super) async fn cut_commits(&self, fault: &Fault) -> Bite {
+        let servers = || self.fixture.servers.iter();
+        let counted = |server: &Server| server.target.counters().commits_cut.load(Relaxed);
+        let all = || servers().map(counted).sum::<u64>();
+        let arm = |armed| {
+            servers().for_each(|server| {
+                let commit = &server.target.armed_cuts().commit;
+                commit.store(armed, Relaxed);
+            });
+        };
+        let (before, begun) = (all(), Instant::now());
+        while begun.elapsed() < fault.lasts
+            || (all() == before && begun.elapsed() < 5 * fault.lasts)
+        {
+            arm(true);
+            sleep(CUT_INTERVAL).await;
+        }
+        arm(false);
+        Bite::new(all() - before, "cuts")
+    }
+
     /// Open connections to the databases are silent for a while and then closed; new ones work.
     pub(super) async fn half_open(&self, fault: &Fault) -> Bite {
         let server = self.fixture.server(fault.server);

@@ -82,7 +82,10 @@ impl Caller {
         let order = self.rng.percent(70).then_some(self.order);
         let several = 0..1 + self.rng.below(25);
         let asked: Vec<_> = several
-            .map(|_| work::asked(self.load.new_token(), order, &mut self.rng))
+            .map(|_| {
+                let exact = self.load.exactly_once;
+                work::asked(self.load.new_token(), order, exact, &mut self.rng)
+            })
             .collect();
         let tasks = asked
             .iter()

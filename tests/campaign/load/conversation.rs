@@ -198,7 +198,13 @@ impl Conversation {
                 _ if self.joins => Some(100 * (1 + self.rng.below(4) as i64)),
                 _ => Some(self.order + 100 * self.rng.below(2) as i64),
             };
-            asked.push(work::asked(self.load.new_token(), order, &mut self.rng));
+            let exact = self.load.exactly_once;
+            asked.push(work::asked(
+                self.load.new_token(),
+                order,
+                exact,
+                &mut self.rng,
+            ));
         }
         self.order += 100;
         let tasks = asked

@@ -9,15 +9,18 @@ use rallypoint_client::api::{self, task::Kind};
 use std::time::Duration;
 
 /// A random task; `token` names it in the table of witnesses.
-pub(super) fn asked(token: i64, order: Option<i64>, rng: &mut Rng) -> Asked {
+///
+/// `exact`: the servers know exactly-once tasks.
+pub(super) fn asked(token: i64, order: Option<i64>, exact: bool, rng: &mut Rng) -> Asked {
     let work = match rng.below(100) {
         0..=34 => Work::Noop,
+        35..=54 if exact => Work::Exact,
         35..=89 => Work::Marked,
         90..=95 => Work::Failing,
         _ => Work::Endless,
     };
     let token = if work == Work::Noop { 0 } else { token };
-    let at_most_once = work != Work::Noop && rng.percent(20);
+    let at_most_once = !matches!(work, Work::Noop | Work::Exact) && rng.percent(20);
     let retried = !at_most_once && matches!(work, Work::Failing | Work::Endless) && rng.percent(50);
     Asked {
         token,
@@ -41,10 +44,10 @@ pub(super) fn task(asked: &Asked, rng: &mut Rng) -> api::Task {
     let options = api::TaskOptions {
         timeout: (asked.work == Work::Endless).then(|| duration(150)),
         retry: (!asked.at_most_once).then(|| retry(asked)),
-        delivery: if asked.at_most_once {
-            at_most_once.into()
-        } else {
-            0
+        delivery: match asked.work {
+            Work::Exact => api::Delivery::ExactlyOnce.into(),
+            _ if asked.at_most_once => at_most_once.into(),
+            _ => 0,
         },
         ..Default::default()
     };
@@ -92,6 +95,15 @@ fn mark(token: i64, start: bool) -> String {
 fn statement(asked: &Asked, rng: &mut Rng) -> String {
     let (start, end) = (mark(asked.token, true), mark(asked.token, false));
     match asked.work {
+        Work::Exact => {
+            let mark = |start| {
+                format!(
+                    "insert into witness (token, start) values ({}, {start})",
+                    asked.token
+                )
+            };
+            format!("{}; {}", mark(true), mark(false))
+        }
         Work::Failing => format!("{start}; select 1/0"),
         // By whichever clock: one that is set ends a sleep.
         Work::Endless => format!("{start}; do 'begin loop perform pg_sleep(60); end loop; end'"),

@@ -115,16 +115,20 @@ impl Connection {
         to: &mut (impl AsyncWrite + Unpin),
     ) -> End {
         let (mut messages, mut out, mut wrote) = (Messages::default(), BytesMut::new(), false);
+        // The marker of an exactly-once task is complete.
+        let mut marked = false;
         while let Ok(1..) = from.read_buf(&mut messages.bytes).await {
             if !self.understood {
                 out.unsplit(messages.bytes.split());
             }
             while let Some(message) = messages.next() {
                 wrote |= self.is_writer() && message.wrote_a_batch();
-                if self.cuts(&message, wrote) {
+                marked |= message.is_done("CALL");
+                if self.cuts(&message, wrote) || marked && self.cuts_commit(&message) {
                     return End::HungUp;
                 }
                 wrote &= !message.is_ready();
+                marked &= !message.is_ready();
                 out.extend_from_slice(&message.bytes);
             }
             if let Some(number) = self.goes_silent() {
@@ -158,6 +162,16 @@ impl Connection {
                 .counters
                 .acknowledgements_cut
                 .fetch_add(1, Relaxed);
+        }
+        cuts
+    }
+
+    fn cuts_commit(&self, message: &Message) -> bool {
+        let cuts = self.purpose.get() == Some(&Purpose::Target)
+            && message.is_done("COMMIT")
+            && self.shared.armed_cuts.commit.swap(false, Relaxed);
+        if cuts {
+            self.shared.counters.commits_cut.fetch_add(1, Relaxed);
         }
         cuts
     }

@@ -54,6 +54,15 @@ impl Message {
         self.kind == b'C' && self.bytes[5..].starts_with(b"INSERT 0 1\0")
     }
 
+    /// Postgres has done a command of this kind.
+    pub(super) fn is_done(&self, tag: &str) -> bool {
+        let said = self
+            .bytes
+            .get(5..)
+            .and_then(|said| said.strip_suffix(b"\0"));
+        self.kind == b'C' && said == Some(tag.as_bytes())
+    }
+
     /// Postgres has committed whatever there was to commit.
     pub(super) fn is_ready(&self) -> bool {
         self.kind == b'Z'

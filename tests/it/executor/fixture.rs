@@ -4,8 +4,8 @@ use crate::harness::postgres::{POSTGRES, connect, database};
 use rallypoint::{
     clock::Clock,
     core::{
-        Assignment, Attempt, Completion, Epoch, Handle, Namespace, Report, Seq, SessionOptions,
-        SessionReset, ShardId, Spec, TaskOptions, TaskResult, TimeLimit, Work,
+        Assignment, Attempt, Completion, Delivery, Epoch, Handle, Namespace, Report, Seq,
+        SessionOptions, SessionReset, ShardId, Spec, TaskOptions, TaskResult, TimeLimit, Work,
     },
     executor::{Executor, ExecutorConfig, Login, SESSION_IDLE, Session, SessionNote, TargetConfig},
     executor_protocol::{Body, Dispatch, Event, ExecutorId, ExecutorReport, Link, Token},
@@ -55,6 +55,8 @@ pub(super) struct Task {
     pub namespace: &'static str,
     /// Whose it is.
     pub scheduler: u8,
+    /// It is one transaction with its marker.
+    pub exactly_once: bool,
 }
 
 impl Fixture {
@@ -137,6 +139,7 @@ impl Fixture {
         let options = TaskOptions {
             result_rows: Some(task.rows),
             session: task.session,
+            delivery: task.exactly_once.then_some(Delivery::ExactlyOnce),
             ..TaskOptions::default()
         };
         let assignment = Assignment {

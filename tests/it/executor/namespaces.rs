@@ -11,7 +11,12 @@ use sqlx::AssertSqlSafe;
 use std::{sync::atomic::Ordering, time::Duration};
 
 /// An executor on whose target these namespaces have logins called `PREFIX_NAMESPACE`.
-async fn with_logins(prefix: &str, namespaces: &[&str], slots: u32, watchdog: bool) -> Fixture {
+pub(super) async fn with_logins(
+    prefix: &str,
+    namespaces: &[&str],
+    slots: u32,
+    watchdog: bool,
+) -> Fixture {
     let options = POSTGRES.options_for(&database(TARGET), TARGET);
     let mut superuser = connect(&options.clone().username(SUPERUSER)).await;
     let names = namespaces
@@ -216,7 +221,7 @@ async fn what_tasks_put_ahead_of_the_catalog_hides_no_session_from_its_end() {
 }
 
 /// Does it as the superuser of the target.
-async fn administer(fixture: &Fixture, statements: String) {
+pub(super) async fn administer(fixture: &Fixture, statements: String) {
     let mut superuser = connect(&fixture.options.clone().username(SUPERUSER)).await;
     let done = sqlx::raw_sql(AssertSqlSafe(statements)).execute(&mut superuser);
     done.await.expect("done");

@@ -10,7 +10,7 @@ use rallypoint::{
 use std::time::Duration;
 
 /// An executor with one slot, on whose target tasks may name these roles.
-async fn allowing(roles: &[&str], defaults: SessionOptions) -> Fixture {
+pub(super) async fn allowing(roles: &[&str], defaults: SessionOptions) -> Fixture {
     let options = POSTGRES.options_for(&database(TARGET), TARGET);
     let target = TargetConfig {
         roles: roles.iter().map(|role| (*role).to_owned()).collect(),

@@ -1,10 +1,12 @@
 //! The private Postgres of the tests: one that they share, with new databases on it, and servers of
 //! their own for those that stop, crash or configure one.
 
-use rallypoint::postgres::{Options, PrivatePostgres};
+use super::process::PROGRAM;
+use rallypoint::postgres::{Options, PrivatePostgres, SUPERUSER};
 use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 use std::{
     net::TcpListener,
+    process::Command,
     sync::{
         LazyLock,
         atomic::{AtomicU32, Ordering},
@@ -67,4 +69,16 @@ pub(crate) async fn value(connection: &mut PgConnection, query: &'static str) ->
         .await
         .expect(query);
     text.unwrap_or_default()
+}
+
+/// Makes a database ready for EXACTLY_ONCE tasks of these logins, as an operator does.
+pub(crate) fn prepare_target(postgres: &PrivatePostgres, database: &str, logins: &[&str]) {
+    let url = postgres.url_for(database, SUPERUSER);
+    let mut command = Command::new(PROGRAM);
+    command.args(["prepare-target", "--url", &url]);
+    for login in logins {
+        command.args(["--login", login]);
+    }
+    let output = command.output().expect("the program runs");
+    assert!(output.status.success(), "{output:?}");
 }

@@ -74,6 +74,19 @@ impl Work {
         })
     }
 
+    /// Lost attempts are repeated at once, at most `losses` of them.
+    pub fn losses(self, losses: i32) -> Work {
+        let initial = Some(duration(1));
+        self.with(|options| {
+            options.retry = Some(api::RetryPolicy {
+                max_losses: Some(losses),
+                initial,
+                max: initial,
+                ..Default::default()
+            });
+        })
+    }
+
     /// Never started twice.
     pub fn at_most_once(self) -> Work {
         self.with(|options| options.delivery = api::Delivery::AtMostOnce.into())
@@ -82,6 +95,22 @@ impl Work {
     /// What its session begins with.
     pub fn session(self, session: api::SessionOptions) -> Work {
         self.with(|options| options.session = Some(session))
+    }
+
+    /// What it does and its marker are one transaction.
+    pub fn exactly_once(self) -> Work {
+        self.with(|options| options.delivery = api::Delivery::ExactlyOnce.into())
+    }
+
+    /// With these values for `$1`, `$2`, …
+    pub fn params(mut self, values: &[&str]) -> Work {
+        if let Some(Kind::Sql(task)) = &mut self.0.kind {
+            let value = |text: &&str| api::SqlValue {
+                text: Some((*text).to_owned()),
+            };
+            task.params = values.iter().map(value).collect();
+        }
+        self
     }
 
     /// `count` copies.

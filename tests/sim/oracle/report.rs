@@ -3,8 +3,8 @@
 
 use super::{Oracle, model::Task, rows::Rows};
 use rallypoint::core::{
-    AttemptEvent, AttemptRecord, Completion, Done, Handle, Outcome, Report, RetryPolicy, Seq,
-    TaskError, Time,
+    AttemptEvent, AttemptRecord, Completion, Delivery, Done, Handle, Outcome, Report, RetryPolicy,
+    Seq, TaskError, Time,
 };
 use std::time::Duration;
 
@@ -142,6 +142,23 @@ impl Oracle {
     }
 }
 
+/// What is refused is a failure, unless it is known by its marker.
+fn stored(task: &Task, report: &Report) -> Report {
+    let exactly_once = task.spec.options.delivery() == Delivery::ExactlyOnce;
+    let error = TaskError {
+        code: "RESULT_UNSTORABLE".into(),
+        message: String::new(),
+    };
+    match report {
+        Report::Unstorable(Some(_)) if exactly_once => Report::Succeeded(None),
+        Report::Unstorable(_) => Report::Failed {
+            error: error.into(),
+            transient: false,
+        },
+        report => report.clone(),
+    }
+}
+
 fn judge(task: &Task, report: &Report) -> Verdict {
     let retry = &task.spec.options.retry;
     let forbidden = |error: &TaskError| retry.non_retryable.contains(&error.code);
@@ -151,7 +168,7 @@ fn judge(task: &Task, report: &Report) -> Verdict {
         let more = task.failures + 1 < retry.max_attempts.unwrap_or(1);
         more && !forbidden(error) && !task.at_most_once()
     };
-    match report {
+    match &stored(task, report) {
         Report::Succeeded(_) => Verdict::End(Outcome::Succeeded, None),
         Report::Failed { error, .. } | Report::TimedOut(error) if task.stopping => {
             cancelled(&error.code)
@@ -178,6 +195,7 @@ fn judge(task: &Task, report: &Report) -> Verdict {
             Verdict::End(Outcome::Exhausted, Some("LOST".into()))
         }
         Report::Stopped | Report::NotStarted => Verdict::Again,
+        Report::Lost | Report::Unstorable(_) => unreachable!("no executor says so here"),
     }
 }
 

@@ -12,7 +12,7 @@ use super::{
 use crate::prefetch::Prefetch;
 use rallypoint::{
     coordinator::machine::{Effect as LoopEffect, Envelope, Event, Machine},
-    core::{Command, Epoch, ShardId, Ticket, model::limits::Limits},
+    core::{Command, Epoch, ShardId, Ticket, Unresolved, model::limits::Limits},
     executor_protocol::{ExecutorId, ExecutorReport, Hello, Host},
     hub::{
         event::{Event as HubEvent, RegisterRequest, RequestNo},
@@ -46,6 +46,7 @@ pub(crate) enum Keeper {
 enum HubRequest {
     Register(RegisterRequest),
     EndSession(Session),
+    Resolve(Unresolved),
 }
 
 pub(crate) struct Owner {

@@ -3,7 +3,10 @@
 
 use crate::{checks, journal::Journal};
 use rallypoint::{
-    core::{Assignment, Attempt, Epoch, Handle, Outcome, Report, Seq},
+    core::{
+        Assignment, Attempt, Completion, Delivery, Epoch, Handle, Outcome, Report, Seq, Time,
+        Unresolved,
+    },
     executor_protocol::{Host, Token},
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +29,10 @@ pub(crate) struct Targets {
     arrived: BTreeSet<(Uuid, Token)>,
     /// The core of that process has been told how these ended: saying it again changes nothing.
     taken_up: BTreeSet<(Uuid, Token)>,
+    /// What exactly-once tasks have committed.
+    markers: BTreeSet<(Handle, Seq)>,
+    /// Backends that run such tasks.
+    exact: BTreeSet<i32>,
 }
 
 impl Targets {
@@ -54,17 +61,82 @@ impl Targets {
         assert!(!self.dead.contains(&pid), "a dead backend begins something");
         checks::begun(journal, handle, first, 1, true);
         self.running.insert(pid, (handle, first, token));
+        if assignment.spec.options.delivery() == Delivery::ExactlyOnce {
+            self.exact.insert(pid);
+        }
     }
 
     /// A text ends by itself; false: its backend has ended before.
     pub(crate) fn end(&mut self, pid: i32) -> bool {
+        self.exact.remove(&pid);
         self.running.remove(&pid).is_some()
+    }
+
+    /// The transaction of an exactly-once task is committed.
+    pub(crate) fn commit(&mut self, handle: Handle, seq: Seq) {
+        let first = self.markers.insert((handle, seq));
+        assert!(first, "{handle}/{} is done twice", seq.0);
+    }
+
+    pub(crate) fn has_marker(&self, handle: Handle, seq: Seq) -> bool {
+        self.markers.contains(&(handle, seq))
+    }
+
+    /// A target says what became of a task of which nothing runs any more.
+    pub(crate) fn resolve(&self, lost: &Unresolved, now: Time) -> Completion {
+        let (handle, seq) = (lost.handle, lost.seq);
+        let runs = |(h, s, _): &(Handle, Seq, Token)| (*h, *s) == (handle, seq);
+        assert!(
+            !self.running.values().any(runs),
+            "{handle}/{} still runs, and its target is asked for its marker",
+            seq.0
+        );
+        Completion {
+            handle,
+            first: seq,
+            attempt: lost.attempt,
+            report: match self.has_marker(handle, seq) {
+                true => Report::Succeeded(None),
+                false => Report::Lost,
+            },
+            started: now,
+            ended: now,
+            slot: 1,
+            backend_pid: 1,
+            diagnostics: Default::default(),
+        }
+    }
+
+    /// After the end of everything: what is told of an exactly-once task is what it has done.
+    pub(crate) fn tell_the_truth(&self, journal: &Journal) {
+        for tables in &journal.schedulers {
+            for (task, seq) in tables.tasks.iter().zip(1..) {
+                let succeeded = match task.ended {
+                    Some((outcome, _)) if task.exactly_once => outcome == Outcome::Succeeded,
+                    _ => continue,
+                };
+                let done = self.has_marker(tables.handle(), Seq(seq));
+                assert_eq!(
+                    succeeded,
+                    done,
+                    "{}/{seq} has ended, and has done what is not told of it",
+                    tables.handle()
+                );
+            }
+        }
     }
 
     /// A backend ends, and what it ran.
     pub(crate) fn kill(&mut self, pid: i32) {
         self.dead.insert(pid);
-        self.running.remove(&pid);
+        let ran = self.running.remove(&pid);
+        // Of some the commit was done, and its answer is lost.
+        if self.exact.remove(&pid)
+            && let Some((handle, seq, token)) = ran
+            && token.serial.is_multiple_of(3)
+        {
+            self.commit(handle, seq);
+        }
     }
 
     pub(crate) fn is_dead(&self, pid: i32) -> bool {
@@ -166,5 +238,5 @@ impl Targets {
 
 /// Whether a hub says so of what ran on a fenced host.
 fn is_lost(report: &Report) -> bool {
-    matches!(report, Report::Failed { error, .. } if error.code == "LOST")
+    *report == Report::Lost
 }

@@ -5,7 +5,7 @@ use super::{CLEARED, World};
 use crate::{checks, prefetch};
 use rallypoint::{
     coordinator::machine::Release,
-    core::{Action, Assignment, Reply, Work},
+    core::{Action, Assignment, Reply, Ticket, Work},
     executor_protocol::Body,
 };
 
@@ -21,27 +21,7 @@ impl World<'_> {
             self.journal.oracle.acts(self.now, batch, &action);
             match action {
                 Action::Reply(CLEARED, _) => self.survivors = None,
-                Action::Reply(ticket, reply) => {
-                    let pending = self
-                        .callers
-                        .pending
-                        .remove(&ticket)
-                        .expect("an answer nobody waits for");
-                    let namespace = self.callers.namespace(pending.handle);
-                    let call = (pending.handle, &pending.verb);
-                    self.journal.oracle.use_now(pending.handle, self.now);
-                    let answer = (ticket, &reply);
-                    self.journal
-                        .oracle
-                        .answered(self.now, answer, &namespace, call);
-                    let (journal, callers) = (&self.journal, &mut self.callers);
-                    match &reply {
-                        Reply::Rejected(reject) => {
-                            checks::refused(self.now, journal, callers, (&pending, reject));
-                        }
-                        reply => checks::answered(journal, callers, &pending, reply),
-                    }
-                }
+                Action::Reply(ticket, reply) => self.answer(ticket, &reply),
                 Action::Dispatch(assignment) => {
                     let state = self.journal.oracle.executors_then(batch).clone();
                     checks::dispatched(&mut self.journal, &self.executors, &state, &assignment);
@@ -50,6 +30,7 @@ impl World<'_> {
                     }
                     self.hand_out(assignment);
                 }
+                Action::Resolve(one) => unreachable!("no task here runs exactly once: {one:?}"),
                 Action::Stop {
                     handle,
                     first,
@@ -68,6 +49,27 @@ impl World<'_> {
             .filter(|(_, progress)| progress.pending == 0)
         {
             self.prefetch.bodies.forget(*handle);
+        }
+    }
+
+    fn answer(&mut self, ticket: Ticket, reply: &Reply) {
+        let pending = self
+            .callers
+            .pending
+            .remove(&ticket)
+            .expect("an answer nobody waits for");
+        let namespace = self.callers.namespace(pending.handle);
+        let call = (pending.handle, &pending.verb);
+        self.journal.oracle.use_now(pending.handle, self.now);
+        self.journal
+            .oracle
+            .answered(self.now, (ticket, reply), &namespace, call);
+        let (journal, callers) = (&self.journal, &mut self.callers);
+        match reply {
+            Reply::Rejected(reject) => {
+                checks::refused(self.now, journal, callers, (&pending, reject));
+            }
+            reply => checks::answered(journal, callers, &pending, reply),
         }
     }
 

@@ -115,7 +115,7 @@ fn wrong_retry_policies_are_named() {
 #[test]
 fn wrong_deliveries_results_and_labels_are_named() {
     assert_refused(
-        options(|o| o.delivery = 3),
+        options(|o| o.delivery = 4),
         "delivery",
         Reason::ENUM_UNKNOWN,
     );

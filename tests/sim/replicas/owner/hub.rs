@@ -53,6 +53,9 @@ impl Owner {
                 outside.targets.kill(session.backend_pid);
                 return Answer::Done;
             }
+            HubRequest::Resolve(unresolved) => {
+                return Answer::Resolved(outside.targets.resolve(&unresolved, outside.now));
+            }
             HubRequest::Register(RegisterRequest::NotFenced) => {
                 Answer::Executors(register.not_fenced(self.run, &outside.living))
             }
@@ -192,6 +195,9 @@ impl Owner {
             }
             Effect::EndSession(no, session) => {
                 self.requests.push((no, HubRequest::EndSession(session)));
+            }
+            Effect::Resolve(no, unresolved) => {
+                self.requests.push((no, HubRequest::Resolve(unresolved)));
             }
             // `hub_goes_on` looks at what is due.
             Effect::Wake(_) => {}

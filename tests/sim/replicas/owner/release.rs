@@ -81,6 +81,9 @@ impl Owner {
                         }));
                     }
                 }
+                Action::Resolve(one) => {
+                    self.feed(HubEvent::Resolve(one), executor, outside);
+                }
                 Action::Stop {
                     handle,
                     first,

@@ -1,0 +1,56 @@
+//! `prepare-target`: makes the database of a target ready for EXACTLY_ONCE tasks. Does nothing when
+//! it already is.
+
+use super::{error::CliError, output, postgres_url};
+use crate::server::target_setup;
+use clap::Args;
+use std::process::ExitCode;
+
+/// Arguments of `prepare-target`.
+#[derive(Args, Debug)]
+pub(super) struct PrepareTarget {
+    /// URL of the target's database with the login of an administrator, who may create roles and
+    /// schemas
+    #[arg(
+        long,
+        env = "RALLYPOINT_ADMIN_URL",
+        hide_env_values = true,
+        value_name = "URL",
+        required_unless_present = "print"
+    )]
+    url: Option<String>,
+    /// A login with which the target is used, be it a namespace's or the watchdog (may be repeated)
+    #[arg(long = "login", value_name = "NAME", required = true)]
+    logins: Vec<String>,
+    /// Print the statements instead of running them
+    #[arg(long)]
+    print: bool,
+}
+
+impl PrepareTarget {
+    pub(super) async fn run(self) -> Result<ExitCode, CliError> {
+        let url = match (self.print, self.url) {
+            (false, Some(url)) => url,
+            _ => {
+                output::line(target_setup::statements(&self.logins));
+                return Ok(ExitCode::SUCCESS);
+            }
+        };
+        postgres_url::check("--url", &url)?;
+        let malformed = |error| {
+            CliError::new("--url is malformed")
+                .why(error)
+                .next("write it like postgres://administrator@host/database")
+        };
+        let options = url.parse().map_err(malformed)?;
+        let prepared = target_setup::prepare(&options, &self.logins).await;
+        prepared.map_err(|error| {
+            CliError::from(error).next(
+                "use the login of a superuser, or of a role with CREATEROLE that owns the \
+                 database; or have an administrator run what --print prints",
+            )
+        })?;
+        output::line("the target is ready for EXACTLY_ONCE tasks");
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,110 @@
+//! EXACTLY_ONCE tasks whose session is not as it was opened: their marker is written by their
+//! login, and their text finds what it was promised.
+
+use super::{
+    fixture::{Fixture, Task, json, sql},
+    namespaces::{administer, with_logins},
+    options::allowing,
+};
+use crate::harness::postgres::{POSTGRES, connect, prepare_target, value};
+use rallypoint::{
+    core::{SessionOptions, SessionReset},
+    postgres::{SUPERUSER, TARGET},
+};
+
+const USER: &str = "select current_user::text as u";
+
+fn prepare(fixture: &Fixture, logins: &[&str]) {
+    let database = fixture.options.get_database().expect("a name");
+    prepare_target(&POSTGRES, database, logins);
+}
+
+async fn markers(fixture: &Fixture) -> String {
+    let mut superuser = connect(&fixture.options.clone().username(SUPERUSER)).await;
+    let query = "select count(*)::text from rallypoint.marker where ended is not null";
+    value(&mut superuser, query).await
+}
+
+fn once(text: &str) -> Task {
+    Task {
+        exactly_once: true,
+        ..sql(text)
+    }
+}
+
+async fn user(fixture: &mut Fixture, task: Task) -> String {
+    let result = fixture.result(Task { rows: 1, ..task }).await;
+    let rows: serde_json::Value = serde_json::from_str(json(&result)).expect("JSON");
+    rows[0]["u"].as_str().expect("text").to_owned()
+}
+
+#[tokio::test]
+async fn a_marker_is_written_whatever_role_and_search_path_its_task_asks_for() {
+    let mut fixture = allowing(&["once_guest"], SessionOptions::default()).await;
+    prepare(&fixture, &[TARGET]);
+    let hostile = "create role once_guest; grant once_guest to app;
+        create schema hostile; grant usage on schema hostile to public;
+        create domain hostile.int8 as pg_catalog.int8 check (value = 77);
+        create function hostile.set_config(text, text, boolean) returns text
+            language sql as $$ select (1 / 0)::text $$;
+        create function hostile.current_setting(text) returns text
+            language sql as $$ select (1 / 0)::text $$";
+    administer(&fixture, hostile.into()).await;
+    let asked = |text: &str| Task {
+        reset: SessionReset::Scheduler,
+        session: SessionOptions {
+            role: Some("once_guest".into()),
+            search_path: vec!["hostile".into(), "pg_catalog".into()],
+            ..SessionOptions::default()
+        },
+        ..once(text)
+    };
+    let check = "do $$ begin assert current_user = 'once_guest'; end $$; select from pg_class";
+    for _ in 0..2 {
+        fixture.result(asked(check)).await;
+        assert_eq!(user(&mut fixture, asked(USER)).await, "once_guest");
+    }
+    assert_eq!(markers(&fixture).await, "4");
+}
+
+#[tokio::test]
+async fn a_role_that_a_text_has_left_to_its_scheduler_writes_no_marker_and_stays() {
+    let mut fixture = allowing(&[], SessionOptions::default()).await;
+    prepare(&fixture, &[TARGET]);
+    let create = "create role once_left; grant once_left to app";
+    administer(&fixture, create.into()).await;
+    let kept = |text: &str| Task {
+        reset: SessionReset::Scheduler,
+        ..once(text)
+    };
+    assert_eq!(user(&mut fixture, kept(USER)).await, "app");
+    fixture.result(kept("set role once_left")).await;
+    assert_eq!(user(&mut fixture, kept(USER)).await, "once_left");
+    fixture.result(kept("set role none")).await;
+    assert_eq!(user(&mut fixture, kept(USER)).await, "app");
+    let plain = Task {
+        reset: SessionReset::Scheduler,
+        ..sql(USER)
+    };
+    assert_eq!(user(&mut fixture, plain).await, "app");
+    assert_eq!(markers(&fixture).await, "5");
+}
+
+#[tokio::test]
+async fn a_login_that_begins_with_a_role_writes_its_markers_itself() {
+    let mut fixture = with_logins("once", &["a"], 1, true).await;
+    prepare(&fixture, &[TARGET, "once_a", "once_watch"]);
+    let statements = "create role once_limited; grant once_limited to once_a;
+        alter role once_a set role = once_limited";
+    administer(&fixture, statements.into()).await;
+    for text in ["select 1", "reset role", "set role none"] {
+        let of_a = |task: Task| Task {
+            namespace: "a",
+            ..task
+        };
+        assert_eq!(user(&mut fixture, of_a(once(USER))).await, "once_limited");
+        fixture.result(of_a(once(text))).await;
+        assert_eq!(user(&mut fixture, of_a(sql(USER))).await, "once_limited");
+    }
+    assert_eq!(markers(&fixture).await, "6");
+}
