@@ -17,9 +17,10 @@ use tokio::time::sleep;
 
 const READ_INTERVAL: Duration = Duration::from_millis(50);
 /// A line with one of these tells of a crash or a stop, or why there is one.
-const CRASHES: [&str; 8] = [
+const CRASHES: [&str; 9] = [
     "PANIC:",
     "Assertion",
+    "futex facility",
     "*** ",
     "terminated by signal",
     "reinitializing",
