@@ -6,6 +6,7 @@
 
 mod action;
 mod command;
+mod explanation;
 pub(crate) mod fairness;
 pub mod model;
 mod output;
@@ -20,6 +21,7 @@ mod unwritten;
 
 pub use action::*;
 pub use command::*;
+pub use explanation::*;
 pub use model::completion::*;
 pub use model::ids::*;
 pub use model::request_memory::RequestMemory;

@@ -109,6 +109,8 @@ pub enum Verb {
     Describe,
     /// Where these unfinished tasks stand.
     Locate(Vec<TaskRef>),
+    /// Why a task does not run.
+    Explain(TaskRef),
     /// The newest tasks of a phase.
     Select {
         /// Older than this one.
@@ -125,7 +127,10 @@ pub enum Verb {
 impl Verb {
     /// It only looks: a dashboard that shows every scheduler keeps none of them alive.
     pub(crate) fn is_read(&self) -> bool {
-        matches!(self, Verb::Describe | Verb::Locate(_) | Verb::Select { .. })
+        matches!(
+            self,
+            Verb::Describe | Verb::Locate(_) | Verb::Explain(_) | Verb::Select { .. }
+        )
     }
 
     /// It says how tasks run from now on.

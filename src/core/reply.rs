@@ -1,8 +1,8 @@
 //! What the core answers, and what it shows of its schedulers.
 
 use super::{
-    Attempt, DoneNo, Halt, Handle, Namespace, Order, Outcome, SchedulerImage, Seq, TaskError,
-    TaskResult, TaskState, Time, Work, model::limits::Limit,
+    Attempt, DoneNo, Explanation, Halt, Handle, Namespace, Order, Outcome, SchedulerImage, Seq,
+    TaskError, TaskResult, TaskState, Time, Work, model::limits::Limit,
 };
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
@@ -47,6 +47,8 @@ pub enum Reply {
     /// Locate: for each task, its state and attempts begun; `None`: it has ended, or never was at
     /// that place.
     Located(Vec<Option<(TaskState, Attempt)>>),
+    /// Explain: `None`: it has ended, or never was at that place.
+    Explained(Option<Box<Explanation>>),
     /// Select.
     Selected {
         /// Newest first; perhaps fewer than wanted although there are more.

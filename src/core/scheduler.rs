@@ -95,35 +95,44 @@ impl Scheduler {
 
     /// Which orders may start tasks now: as the barriers say, and none while it is paused.
     pub(crate) fn start_limit(&self) -> StartLimit {
-        if self.image.paused {
-            StartLimit::Shut
-        } else {
-            self.barrier()
-        }
+        self.pause().min(self.barrier())
     }
 
     /// Which orders may have started tasks: none above a halt or an incremental cancellation under
     /// way.
     pub(crate) fn barrier(&self) -> StartLimit {
-        let halt = self.image.halt.as_ref().map(|halt| halt.order);
-        match (self.image.cancel_rest, halt) {
-            (Some(CancelRest { above: None, .. }), _) => StartLimit::Shut,
-            (
-                Some(CancelRest {
-                    above: Some(above), ..
-                }),
-                halt,
-            ) => StartLimit::UpTo(halt.map_or(above, |halt| halt.min(above))),
-            (None, Some(halt)) => StartLimit::UpTo(halt),
-            (None, None) => StartLimit::Open,
+        self.cancellation().min(self.halt())
+    }
+
+    /// Which orders a pause lets start tasks.
+    pub(crate) fn pause(&self) -> StartLimit {
+        match self.image.paused {
+            true => StartLimit::Shut,
+            false => StartLimit::Open,
         }
     }
 
-    /// How many more tasks it may start under its own limit.
-    pub(crate) fn capacity(&self) -> u32 {
-        if self.overdue {
-            return 0;
+    /// Which orders a halt lets start tasks.
+    pub(crate) fn halt(&self) -> StartLimit {
+        let halt = self.image.halt.as_ref();
+        halt.map_or(StartLimit::Open, |halt| StartLimit::UpTo(halt.order))
+    }
+
+    /// Which orders an incremental cancellation under way lets start tasks.
+    pub(crate) fn cancellation(&self) -> StartLimit {
+        match self.image.cancel_rest {
+            None => StartLimit::Open,
+            Some(rest) => rest.above.map_or(StartLimit::Shut, StartLimit::UpTo),
         }
+    }
+
+    /// How many more tasks it may start now.
+    pub(crate) fn capacity(&self) -> u32 {
+        if self.overdue { 0 } else { self.room() }
+    }
+
+    /// How many more tasks may run under its own limit.
+    pub(crate) fn room(&self) -> u32 {
         self.image
             .settings
             .max_parallelism

@@ -10,6 +10,7 @@ pub(crate) mod complete;
 pub(crate) mod digest;
 pub(crate) mod dispatch;
 pub(crate) mod early;
+pub(crate) mod explain;
 pub(crate) mod finish;
 pub(crate) mod idempotency;
 pub(crate) mod in_doubt;
@@ -225,6 +226,7 @@ impl Shard {
             Verb::Cancel(place) => self.cancel(turn, handle, *place),
             Verb::Describe => Reply::Scheduler(Box::new(self.schedulers.expect_mut(handle).view())),
             Verb::Locate(places) => self.locate(handle, places),
+            Verb::Explain(task) => self.explain(turn.now, handle, *task),
             Verb::Select {
                 before,
                 phase,

@@ -8,6 +8,7 @@ mod cancel_rest;
 mod checkpoints;
 mod early;
 mod exactly_once;
+mod explain;
 mod failure;
 mod fairness;
 mod idle;

@@ -107,7 +107,8 @@ impl Callers {
             89..=91 => update(poisoned, rng),
             92..=93 => Verb::Describe,
             94 => select(tables, rng),
-            95..=97 => Verb::Locate(
+            95 => Verb::Explain(place(tables, tables.map_or(0, Tables::highest))),
+            96..=97 => Verb::Locate(
                 (1..=tables.map_or(0, |t| t.highest()).min(3))
                     .map(|seq| place(tables, seq))
                     .collect(),

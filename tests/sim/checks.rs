@@ -177,6 +177,7 @@ pub(crate) fn answered(journal: &Journal, callers: &mut Callers, pending: &Pendi
                 .filter(|(_, state)| state.is_none());
             missing.for_each(|(place, _)| has_ended(tables(journal, handle), place.seq));
         }
+        (Verb::Explain(of), Reply::Explained(None)) => has_ended(tables(journal, handle), of.seq),
         (Verb::Cancel(place), Reply::Cancelling(found)) if *found != Cancelling::Stopping => {
             let ended = tables(journal, handle).task(place.seq).ended;
             let ended = ended

@@ -72,7 +72,10 @@ impl EndedSchedulers {
             Verb::Cancel(task) if task.seq.0 >= 1 && task.seq <= highest => {
                 Ok(Reply::Cancelling(Cancelling::Ended))
             }
-            Verb::Cancel(_) => Err(CallError::Rejected(Reject::UnknownTask)),
+            Verb::Explain(task) if task.seq.0 >= 1 && task.seq <= highest => {
+                Ok(Reply::Explained(None))
+            }
+            Verb::Cancel(_) | Verb::Explain(_) => Err(CallError::Rejected(Reject::UnknownTask)),
             Verb::Describe => Ok(Reply::Scheduler(Box::new(view(image)))),
             Verb::Locate(tasks) => Ok(Reply::Located(vec![None; tasks.len()])),
             Verb::Select {

@@ -165,6 +165,13 @@ impl<K: Ord + Copy> FairQueue<K> {
             .map(|(_, key)| *key)
     }
 
+    /// How many wait whose turn is before that of `key`, and whether all were counted: `most` at
+    /// most.
+    pub(super) fn before(&self, key: K, most: usize) -> (usize, bool) {
+        let place = self.iter().take(most).position(|other| other == key);
+        place.map_or((most.min(self.len()), false), |place| (place, true))
+    }
+
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }

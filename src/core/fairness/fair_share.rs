@@ -9,7 +9,7 @@ use super::{
     fair_queue::{Charge, FairQueue, Flow},
     slot_kinds::{KindId, NamespaceId, SlotsByKind},
 };
-use crate::core::{Handle, Namespace, Work, model::limits::MAX_DEBT};
+use crate::core::{Handle, Namespace, Share, Work, model::limits::MAX_DEBT};
 use rustc_hash::FxHashMap;
 
 /// A scheduler's place in the fair share.
@@ -218,23 +218,21 @@ impl Fair {
     /// who are not next never hold more than the reserve.
     pub(crate) fn pick(&self, kind: KindId, runs: impl Fn(Handle) -> bool) -> Option<Grant> {
         let slots = &self.slots[kind];
-        let (free, reserve) = (slots.free(), slots.reserve());
-        if free == 0 {
+        if slots.free() == 0 {
             return None;
         }
-        let reserved = reserve.saturating_sub(slots.ahead_of_turn);
         let next = slots.queue.first()?;
-        if free > reserved {
+        let unreserved = slots.unreserved();
+        if unreserved > 0 {
             return Some(Grant {
                 handle: self.member(next, kind).queue.first()?,
-                slots: free - reserved,
+                slots: unreserved,
                 ahead_of_turn: false,
             });
         }
-        let first_half = free > reserve / 2;
         slots.queue.iter().find_map(|id| {
             let member = self.member(id, kind);
-            if !first_half && member.flow.running > 0 {
+            if !slots.has_reserve_for(member.flow.running > 0) {
                 return None;
             }
             let first = member.queue.first()?;
@@ -246,6 +244,31 @@ impl Fair {
                 slots: 1,
                 ahead_of_turn: id != next || handle != first,
             })
+        })
+    }
+
+    /// Whether a slot of `kind` is free that the scheduler may take when it is next, or ahead of
+    /// its turn.
+    pub(crate) fn has_slot_for(&self, share: &FairShare, kind: KindId) -> bool {
+        let slots = &self.slots[kind];
+        let namespace_runs = self.member(share.namespace, kind).flow.running > 0;
+        let reserved = slots.has_reserve_for(namespace_runs) && !Fair::runs(share, kind);
+        slots.unreserved() > 0 || reserved
+    }
+
+    /// The place of a scheduler among those that wait for `kind`, counted up to `most`; `None`: it
+    /// does not.
+    pub(crate) fn place_of(&self, share: &FairShare, kind: KindId, most: usize) -> Option<Share> {
+        let entry = share.find(kind).filter(|entry| entry.flow.waits)?;
+        let member = self.member(share.namespace, kind);
+        let (namespaces, all) = self.slots[kind].queue.before(share.namespace, most);
+        let (schedulers, exact) = member.queue.before(share.handle, most);
+        Some(Share {
+            namespaces,
+            schedulers,
+            exact: all && exact,
+            held_by_namespace: member.flow.running,
+            held: entry.flow.running,
         })
     }
 

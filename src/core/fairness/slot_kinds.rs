@@ -33,7 +33,7 @@ pub(crate) struct KindSlots {
     /// Tells this kind from an earlier one of the same number.
     pub(super) serial: u32,
     /// An executor has announced slots: status shows the kind even while there are none.
-    announced: bool,
+    pub announced: bool,
     /// Unfinished tasks that need a slot of this kind.
     users: u64,
 }
@@ -86,6 +86,23 @@ impl KindSlots {
 
     pub(super) fn free(&self) -> u32 {
         self.total.saturating_sub(self.busy)
+    }
+
+    /// Free slots for whoever is next.
+    pub(super) fn unreserved(&self) -> u32 {
+        let reserved = self.reserve().saturating_sub(self.ahead_of_turn);
+        self.free().saturating_sub(reserved)
+    }
+
+    /// Whether what is free is for a namespace, of which those take it who run nothing: the second
+    /// half of the reserve is for namespaces that run nothing.
+    pub(super) fn has_reserve_for(&self, namespace_runs: bool) -> bool {
+        self.free()
+            > if namespace_runs {
+                self.reserve() / 2
+            } else {
+                0
+            }
     }
 }
 

@@ -29,15 +29,15 @@ use order_sums::OrderSums;
 use span::Span;
 use std::collections::BTreeMap;
 
-/// Which groups may start tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which groups may start tasks. Of several limits the least one counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum StartLimit {
-    /// The current order and the tasks without order.
-    Open,
-    /// As `Open`, but no order above this one.
-    UpTo(Order),
     /// None.
     Shut,
+    /// As `Open`, but no order above this one.
+    UpTo(Order),
+    /// The current order and the tasks without order.
+    Open,
 }
 
 /// All waiting tasks of a scheduler.

@@ -82,7 +82,7 @@ fn found(mut ranges: Ranges<'_>, limit: usize, steps: usize) -> Reply {
 }
 
 impl Scheduler {
-    fn state_of(&self, place: TaskRef) -> Option<TaskState> {
+    pub(crate) fn state_of(&self, place: TaskRef) -> Option<TaskState> {
         let TaskRef { seq, order } = place;
         if let Some(flight) = self.running.holding(seq) {
             return Some(TaskState::Running {
@@ -106,7 +106,7 @@ impl Scheduler {
     }
 
     /// Attempts of a task that have begun.
-    fn attempts_begun(&self, seq: Seq) -> Attempt {
+    pub(crate) fn attempts_begun(&self, seq: Seq) -> Attempt {
         let running = self.running.holding(seq).map(|flight| flight.attempt);
         running
             .or_else(|| self.histories.get(&seq).map(|history| history.attempt))

@@ -1,6 +1,6 @@
 //! Who gets the slots, in exact virtual time.
 
-mod executors;
+pub(super) mod executors;
 mod past;
 
 use super::world::{World, free, plain};

@@ -65,6 +65,7 @@ impl Oracle {
                 };
                 Expected::Located(places.iter().map(phases).collect())
             }
+            Verb::Explain(task) => self.explain(at, task.seq, between),
             Verb::Select { .. } => self.select(at, verb, between),
         };
         let Some(before) = before else {
@@ -280,7 +281,11 @@ impl Scheduler {
 
     /// Notes when a call used the scheduler; who only looks does not use it.
     fn used_by(&mut self, verb: &Verb, (asked, decided): (Time, Time)) {
-        if !matches!(verb, Verb::Describe | Verb::Locate(_) | Verb::Select { .. }) {
+        let looks = matches!(
+            verb,
+            Verb::Describe | Verb::Locate(_) | Verb::Explain(_) | Verb::Select { .. }
+        );
+        if !looks {
             self.used = (self.used.0.max(asked), self.used.1.max(decided));
         }
     }

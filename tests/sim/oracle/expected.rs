@@ -2,8 +2,8 @@
 //! decided.
 
 use rallypoint::core::{
-    Cancelling, DoneNo, Handle, Phase, Reject, Reply, SchedulerImage, Seq, TaskState,
-    model::limits::Limit,
+    Blocker, Cancelling, DoneNo, Explanation, Handle, Phase, Reject, Reply, SchedulerImage, Seq,
+    TaskState, model::limits::Limit,
 };
 
 /// Task numbers, each with the phases it may be in.
@@ -28,6 +28,8 @@ pub(super) enum Expected {
     },
     Cancelling(Cancelling),
     Located(Vec<Vec<Phase>>),
+    /// A task that may be in these phases.
+    Explained(Vec<Phase>),
     Selected {
         before: Seq,
         phase: Phase,
@@ -89,6 +91,9 @@ impl Expected {
             }
             (Expected::Cancelling(wanted), Reply::Cancelling(found)) => wanted == found,
             (Expected::Located(phases), Reply::Located(found)) => located(phases, found),
+            (Expected::Explained(phases), Reply::Explained(found)) => {
+                explained(phases, found.as_deref())
+            }
             (
                 Expected::Selected {
                     before,
@@ -104,6 +109,25 @@ impl Expected {
         };
         assert!(agrees, "the answer should be {self}, and is {reply:?}");
     }
+}
+
+/// Its phase is one of these, and the reasons agree with it: what is queued is blocked by no order,
+/// pause, halt or time.
+fn explained(phases: &[Phase], found: Option<&Explanation>) -> bool {
+    let Some(found) = found else {
+        return phases.contains(&Phase::Done);
+    };
+    let phase = found.state.phase();
+    let allows_queued = |blocker: &Blocker| {
+        let of_scheduler = matches!(blocker, Blocker::Limit { .. } | Blocker::Overdue { .. });
+        of_scheduler || blocker.is_about_slots()
+    };
+    let agrees = match phase {
+        Phase::Queued => found.blockers.iter().all(allows_queued),
+        Phase::Running => found.blockers.iter().all(|one| *one == Blocker::InDoubt),
+        _ => true,
+    };
+    agrees && phases.contains(&phase)
 }
 
 fn located<T>(phases: &[Vec<Phase>], found: &[Option<(TaskState, T)>]) -> bool {
@@ -217,6 +241,7 @@ impl std::fmt::Display for Expected {
             } => write!(f, "released ({already}), {pending} after {done_no}"),
             Expected::Cancelling(wanted) => write!(f, "{wanted:?}"),
             Expected::Located(phases) => write!(f, "{phases:?}"),
+            Expected::Explained(phases) => write!(f, "explained as one of {phases:?}"),
             Expected::Selected { phase, tasks, .. } => write!(f, "the {phase:?} of {tasks:?}"),
             Expected::OrForgotten(wanted) => write!(f, "{wanted}, or forgotten"),
         }

@@ -1,7 +1,7 @@
-//! Where tasks stand, and the lists of a phase.
+//! Where tasks stand, why they do not run, and the lists of a phase.
 
 use super::{Oracle, calls::order_of, expected::Expected, model::Scheduler};
-use rallypoint::core::{Phase, Seq, Time, Verb};
+use rallypoint::core::{Phase, Reject, Seq, Time, Verb};
 
 impl Oracle {
     pub(super) fn select(&self, at: usize, verb: &Verb, between: (Time, Time)) -> Expected {
@@ -26,6 +26,14 @@ impl Oracle {
             phase,
             limit,
             tasks: tasks.collect(),
+        }
+    }
+
+    pub(super) fn explain(&self, at: usize, seq: Seq, between: (Time, Time)) -> Expected {
+        let scheduler = &self.schedulers[at];
+        match scheduler.task(seq) {
+            Some(_) => Expected::Explained(self.phases(scheduler, seq, between)),
+            None => Expected::Rejected(Reject::UnknownTask),
         }
     }
 

@@ -52,9 +52,18 @@ impl Group {
         self.lanes.iter().filter_map(Lane::front)
     }
 
-    /// Whether a task waits here.
-    pub(crate) fn holds(&self, seq: Seq) -> bool {
-        self.lanes.iter().any(|lane| lane.holds(seq))
+    /// The span in which a task waits here.
+    pub(crate) fn span_of(&self, seq: Seq) -> Option<&Span> {
+        self.lanes.iter().find_map(|lane| lane.span_of(seq))
+    }
+
+    /// How many tasks of a kind wait here before `seq`, and whether all were counted: those of the
+    /// first `most` spans.
+    pub(crate) fn count_before(&self, kind: KindId, seq: Seq, most: usize) -> (i64, bool) {
+        let mut before = self.spans_of(kind).take_while(|span| span.first < seq);
+        let counted = before.by_ref().take(most);
+        let tasks = counted.map(|span| i64::from(span.parts(seq, span.last()).0));
+        (tasks.sum(), before.next().is_none())
     }
 
     /// What waits up to `newest`, for each kind newest first.

@@ -35,9 +35,10 @@ impl Lane {
             .inspect(|_| step())
     }
 
-    pub(crate) fn holds(&self, seq: Seq) -> bool {
+    /// The span that holds a task.
+    pub(crate) fn span_of(&self, seq: Seq) -> Option<&Span> {
         let last = self.newest_spans(seq).next();
-        last.is_some_and(|span| seq <= span.last())
+        last.filter(|span| seq <= span.last())
     }
 
     /// Its tasks up to `newest`, newest first.

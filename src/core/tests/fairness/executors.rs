@@ -124,7 +124,7 @@ impl Pool {
 }
 
 /// A submit of so many tasks without order.
-pub(super) fn submit_in(namespace: &str, handle: Handle, count: usize) -> Command {
+pub(in crate::core::tests) fn submit_in(namespace: &str, handle: Handle, count: usize) -> Command {
     let submit = submission(None, vec![free(); count]);
     let caller = Caller {
         namespace: Namespace(namespace.into()),

@@ -2,8 +2,8 @@
 
 use super::rules::{Model, State, Task};
 use crate::core::{
-    DoneNo, Handle, Order, Phase, Reply, SchedulerState, Seq, Verb, fairness::quota::Usage,
-    tests::world::World,
+    Blocker, DoneNo, Handle, Order, Phase, Reply, SchedulerState, Seq, Verb,
+    fairness::quota::Usage, tests::world::World,
 };
 
 pub(super) fn compare(w: &mut World, s: Handle, model: &Model) {
@@ -54,6 +54,7 @@ pub(super) fn compare(w: &mut World, s: Handle, model: &Model) {
     };
     assert_eq!(view.image.state, state);
     compare_states(w, s, model);
+    compare_explanations(w, s, model);
     // Every body counts for one KiB.
     let namespace = w.shard.fair.namespace(&view.image.namespace);
     assert_eq!(
@@ -91,6 +92,33 @@ fn compare_states(w: &mut World, s: Handle, model: &Model) {
             if wanted != Phase::Done || order.is_none() {
                 compare_selection(w, s, model, wanted, order);
             }
+        }
+    }
+}
+
+/// Of a waiting task nothing but the want of a slot is in the way exactly when it would start given
+/// one; and something is, or it would run.
+fn compare_explanations(w: &mut World, s: Handle, model: &Model) {
+    let mut with_slots = model.clone();
+    with_slots.slots = 10_000;
+    with_slots.start();
+    for (at, task) in model.tasks.iter().enumerate() {
+        let seq = at as i64 + 1;
+        let place = w.remembered.place(s, seq);
+        let Reply::Explained(explanation) = w.call(s, Verb::Explain(place)) else {
+            panic!("explained")
+        };
+        let blockers = explanation.map(|explanation| explanation.blockers);
+        match (task.state, &blockers) {
+            (State::Ended(_), None) => {}
+            (State::Running { .. }, Some(blockers)) => assert!(blockers.is_empty()),
+            (State::Waiting, Some(blockers)) => {
+                let starts = matches!(with_slots.tasks[at].state, State::Running { .. });
+                let free_to_start = blockers.iter().all(Blocker::is_about_slots);
+                assert_eq!(free_to_start, starts, "task {seq}: {blockers:?}");
+                assert!(!blockers.is_empty(), "task {seq} does not run");
+            }
+            (state, explained) => panic!("task {seq}: {state:?} is explained as {explained:?}"),
         }
     }
 }

@@ -9,12 +9,14 @@ pub(super) enum State {
     Ended(Outcome),
 }
 
+#[derive(Clone)]
 pub(super) struct Task {
     pub(super) order: Option<i64>,
     pub(super) state: State,
 }
 
 /// The rules, the slow way.
+#[derive(Clone)]
 pub(super) struct Model {
     pub(super) on_failure: OnFailure,
     pub(super) late: LateOrder,
