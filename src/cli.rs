@@ -13,6 +13,7 @@ mod demo;
 mod enum_text;
 mod error;
 mod exec;
+mod explain;
 mod gantt;
 mod health;
 mod log;
@@ -27,6 +28,7 @@ mod signals;
 mod status;
 mod submit_calls;
 mod table;
+mod task_name;
 mod time_text;
 
 use clap::{Parser, Subcommand};
@@ -60,6 +62,8 @@ enum Subcommands {
     Status(status::Status),
     /// List the tasks of a scheduler: order, outcome, attempts, times, errors
     Log(log::Log),
+    /// Say why a task is not running: everything that keeps it from starting, and its place
+    Explain(explain::Explain),
     /// Cancel one task
     Cancel(cancel::Cancel),
     /// Release a scheduler: it takes no more tasks; the rest finish or are cancelled
@@ -98,6 +102,7 @@ async fn run(Cli { server, command }: Cli) -> Result<ExitCode, CliError> {
         Subcommands::Exec(command) => command.run(&server).await,
         Subcommands::Status(command) => command.run(&server).await,
         Subcommands::Log(command) => command.run(&server).await,
+        Subcommands::Explain(command) => command.run(&server).await,
         Subcommands::Cancel(command) => command.run(&server).await,
         Subcommands::Release(command) => command.run(&server).await,
         Subcommands::DeclareDead(command) => command.run(&server).await,

@@ -21,11 +21,11 @@ pub use sql::{
     register::{Session, SessionNote},
     statement::request,
 };
-pub use status::{ExecutionRow, TargetStatus};
+pub use status::{ExecutionRow, Outage, TargetStatus};
 
 use crate::{
     clock::Clock,
-    core::{Assignment, Completion, Epoch, Report, Running, Time, Unresolved, Work},
+    core::{Assignment, Completion, Epoch, Handle, Report, Running, Seq, Time, Unresolved, Work},
     executor_protocol::{Body, Dispatch, HeldAssignment, Link, Snapshot, Token},
 };
 use completion_builder::Completions;
@@ -280,6 +280,12 @@ impl Executor {
             .into_iter()
             .flat_map(|target| target.executions())
             .collect()
+    }
+
+    /// The slot that runs a task.
+    pub fn attempt(&self, handle: Handle, seq: Seq) -> Option<ExecutionRow> {
+        let mut targets = self.0.targets.values();
+        targets.find_map(|target| target.execution_of(handle, seq))
     }
 
     /// Takes what an operator has changed on these targets; others stay as they are.

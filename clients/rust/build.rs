@@ -24,6 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let peer = protox::compile(peer, [PROTO])?;
         tonic_prost_build::configure()
             .bytes(".rallypoint.peer.v1")
+            .extern_path(".rallypoint.v1", "crate::api")
             .compile_fds(peer)?;
     }
     let generator = tonic_prost_build::configure()

@@ -1,6 +1,6 @@
 //! `cancel HANDLE/SEQ`: cancels one task.
 
-use super::{connect::Server, enum_text, error::CliError, output};
+use super::{connect::Server, enum_text, error::CliError, output, task_name::TaskName};
 use clap::Args;
 use rallypoint_client::api::TaskState;
 use std::process::ExitCode;
@@ -9,14 +9,14 @@ use std::process::ExitCode;
 #[derive(Args, Debug)]
 pub(super) struct Cancel {
     /// The task: handle of its scheduler, a slash, its number
-    #[arg(value_parser = parse, value_name = "HANDLE/SEQ")]
-    task: Task,
+    #[arg(value_name = "HANDLE/SEQ")]
+    task: TaskName,
 }
 
 impl Cancel {
     /// Cancels the task and prints the result.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
-        let Task { handle, seq } = self.task;
+        let TaskName { handle, seq } = self.task;
         let what = format!("cannot cancel task {handle}/{seq}");
         let answer = server.client().await?.scheduler(handle).cancel(seq).await;
         let answer = answer.map_err(|error| CliError::call(what, &error))?;
@@ -26,22 +26,4 @@ impl Cancel {
         });
         Ok(ExitCode::SUCCESS)
     }
-}
-
-/// A task on the command line.
-#[derive(Clone, Debug)]
-struct Task {
-    handle: String,
-    seq: i64,
-}
-
-fn parse(text: &str) -> Result<Task, String> {
-    let (handle, seq) = text.rsplit_once('/').ok_or("write it as HANDLE/SEQ")?;
-    let seq = seq
-        .parse()
-        .map_err(|_| format!("`{seq}` is not a task number"))?;
-    Ok(Task {
-        handle: handle.to_owned(),
-        seq,
-    })
 }

@@ -18,12 +18,19 @@ pub(super) fn outcome(outcome: Outcome) -> &'static str {
 pub(super) fn state(task: &TaskView) -> &'static str {
     match (task.state(), &task.done) {
         (TaskState::Done, Some(done)) => outcome(done.outcome()),
-        (TaskState::Done, None) => "done",
-        (TaskState::Blocked, _) => "blocked",
-        (TaskState::Queued, _) => "queued",
-        (TaskState::Running, _) => "running",
-        (TaskState::Retrying, _) => "retrying",
-        (TaskState::Unspecified, _) => "-",
+        (state, _) => task_state(state),
+    }
+}
+
+/// The state of a task.
+pub(super) fn task_state(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Done => "done",
+        TaskState::Blocked => "blocked",
+        TaskState::Queued => "queued",
+        TaskState::Running => "running",
+        TaskState::Retrying => "retrying",
+        TaskState::Unspecified => "-",
     }
 }
 

@@ -281,6 +281,8 @@ fn to_json(status: &GetStatusResponse) -> Value {
         json!({
             "name": target.name, "replica": target.replica, "available": target.available,
             "error": target.error, "sessions": target.sessions,
+            "unavailable_since":
+                time_text::rfc3339(time_text::micros(target.unavailable_since.as_ref())),
         })
     });
     let unreadable = status

@@ -24,5 +24,14 @@ pub struct TargetStatus {
     /// Its slots.
     pub slots: u32,
     /// Why it takes no tasks; `None`: it does.
-    pub unavailable: Option<String>,
+    pub unavailable: Option<Outage>,
+}
+
+/// Why no session can be opened, and since when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// What the last try has met.
+    pub why: String,
+    /// The first of the tries that have failed in a row.
+    pub since: Time,
 }

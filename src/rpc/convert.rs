@@ -1,5 +1,6 @@
 //! Converts core types to API messages. Total: every value of the core has an API form.
 
+pub(super) mod explanation;
 mod options;
 mod scheduler;
 pub(crate) mod stream;

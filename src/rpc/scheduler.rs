@@ -1,9 +1,10 @@
 //! SchedulerService. `calls` lists the unary calls, `unary` answers them here or at the owner of
-//! the shard; what each of them does stands in `lifecycle`, `submit`, `tasks` and `listing`. A
-//! handler may be dropped at any await: the command has been queued or not, and nothing else is
-//! held.
+//! the shard; what each of them does stands in `lifecycle`, `submit`, `tasks`, `explain` and
+//! `listing`. A handler may be dropped at any await: the command has been queued or not, and
+//! nothing else is held.
 
 mod calls;
+mod explain;
 mod lifecycle;
 mod listing;
 mod resumable_stream;
@@ -17,6 +18,7 @@ use super::{
     convert::stream::DoneStream,
     errors,
     forwarding::route::Route,
+    status::executions::Executions,
     validate::{self, Targets},
 };
 use crate::{
@@ -37,6 +39,8 @@ pub(super) struct Schedulers {
     pub auth: Auth,
     /// Targets that SQL tasks may name.
     pub targets: Targets,
+    /// What runs on all replicas.
+    pub executions: Executions,
     /// Cancelled when the server shuts down: streams and waiting calls end.
     pub stopping: CancellationToken,
     /// Route to the owner; `None`: this replica answers itself, as the owner does another one.
@@ -137,6 +141,13 @@ impl SchedulerService for Schedulers {
         &self,
         request: Request<api::GetTaskRequest>,
     ) -> Answer<api::GetTaskResponse> {
+        self.answer(request).await
+    }
+
+    async fn explain_task(
+        &self,
+        request: Request<api::ExplainTaskRequest>,
+    ) -> Answer<api::ExplainTaskResponse> {
         self.answer(request).await
     }
 

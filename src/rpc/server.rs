@@ -72,6 +72,7 @@ pub(crate) fn peer_routes(
 ) -> Routes {
     let peering = Peering {
         coordinator: coordinator.clone(),
+        source: config.status_source.clone(),
     };
     services(coordinator, config, stopping, Auth::new(true), None)
         .add_service(PeerServiceServer::new(peering))
@@ -98,6 +99,11 @@ fn services(
         reader: reader.clone(),
         auth,
         targets: config.targets.clone(),
+        // Also when another replica asks: it is the owner who explains.
+        executions: Executions {
+            source: config.status_source.clone(),
+            route: Some(Route::new(coordinator.clone(), config.peers.clone())),
+        },
         stopping: stopping.clone(),
         route: route.clone(),
     };

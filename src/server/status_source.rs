@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 /// The source that reads `executor`, whose replica is called `replica`.
 pub(super) fn new(executor: &Executor, clock: Clock, replica: Arc<str>) -> StatusSource {
-    let (rows, targets) = (executor.clone(), executor.clone());
-    let of_targets = replica.clone();
+    let (rows, targets, attempts) = (executor.clone(), executor.clone(), executor.clone());
+    let (of_targets, of_attempts) = (replica.clone(), replica.clone());
     StatusSource {
         executions: Arc::new(move || {
             let now = clock.now();
@@ -30,6 +30,11 @@ pub(super) fn new(executor: &Executor, clock: Clock, replica: Arc<str>) -> Statu
                 .into_iter()
                 .map(|target| status(target, &sessions, &of_targets))
                 .collect()
+        }),
+        attempt: Arc::new(move |handle, seq| {
+            let found = attempts.attempt(handle, seq);
+            let attempt = found.map(|row| attempt(row, &of_attempts));
+            Box::pin(async move { attempt })
         }),
     }
 }
@@ -57,6 +62,16 @@ fn execution(row: ExecutionRow, now: Time, replica: &str) -> api::Execution {
     }
 }
 
+fn attempt(row: ExecutionRow, replica: &str) -> api::RunningAttempt {
+    api::RunningAttempt {
+        started_at: row.running.map(|(_, started)| timestamp(started)),
+        replica: replica.to_owned(),
+        slot: row.slot as i32,
+        backend_pid: row.backend_pid,
+        ..Default::default()
+    }
+}
+
 fn status(
     target: executor::TargetStatus,
     rows: &[ExecutionRow],
@@ -69,7 +84,13 @@ fn status(
         replica: replica.to_owned(),
         name: target.name.to_string(),
         available: target.unavailable.is_none(),
-        error: target.unavailable.unwrap_or_default(),
+        unavailable_since: target
+            .unavailable
+            .as_ref()
+            .map(|outage| timestamp(outage.since)),
+        error: target
+            .unavailable
+            .map_or_else(String::new, |outage| outage.why),
         sessions: rows
             .iter()
             .filter(|row| row.work == kind && row.backend_pid != 0)

@@ -11,7 +11,7 @@ use crate::harness::{
 use rallypoint::postgres::{COORDINATION, PrivatePostgres, TARGET};
 use rallypoint_client::{
     Client,
-    api::{Execution, Outcome, PendingFence, SchedulerSettings},
+    api::{Blocker, Execution, Outcome, PendingFence, SchedulerSettings, blocker::Kind},
 };
 use std::{
     net::SocketAddr,
@@ -148,6 +148,18 @@ async fn a_removed_target_holds_its_tasks_until_an_operator_says_that_they_ended
     assert_eq!((&*pending[0].target, &*pending[0].replica), ("far", "r0"));
     assert!(pending[0].since.is_some());
     assert!(pending[0].why.contains("no target `far`"), "{pending:?}");
+    let explained = conversation.scheduler.explain(1).await.expect("explained");
+    let reasons = explained.blockers.iter().map(|one| one.kind.clone());
+    let [Some(Kind::InDoubt(_)), Some(Kind::FencePending(fence))] =
+        &reasons.collect::<Vec<_>>()[..]
+    else {
+        panic!("{explained:?}")
+    };
+    assert_eq!(
+        (&fence.target, &fence.why),
+        (&pending[0].target, &pending[0].why)
+    );
+    assert!(explained.text.contains(&fence.why), "{}", explained.text);
     // Other targets are not concerned.
     conversation.submit([sql("select 1")]).await;
     conversation.until(|now| now.done == 1).await;
@@ -165,6 +177,17 @@ async fn a_removed_target_holds_its_tasks_until_an_operator_says_that_they_ended
     assert_eq!(scene.declared().await, [row.into()]);
     // The task may start again, once there is such a target.
     conversation.until(|now| now.running == 0).await;
+    let explained = conversation.scheduler.explain(1).await.expect("explained");
+    assert!(
+        matches!(
+            explained.blockers[..],
+            [Blocker {
+                kind: Some(Kind::NoExecutor(_)),
+                ..
+            }]
+        ),
+        "{explained:?}"
+    );
     scene.restart(Some(scene.far.1));
     scene.runs(&conversation).await;
     assert_eq!(conversation.task(1).await.attempt, 2);

@@ -9,6 +9,7 @@ mod configuration;
 mod crash;
 mod exactly_once;
 mod executor;
+mod explain;
 mod fairness;
 mod fences;
 mod harness;

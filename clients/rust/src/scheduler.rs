@@ -150,6 +150,14 @@ impl Scheduler {
         Ok(response.task.unwrap_or_default())
     }
 
+    /// Why the task with number `seq` is not running, or what of it runs.
+    pub async fn explain(&self, seq: i64) -> Result<api::ExplainTaskResponse> {
+        let request = api::ExplainTaskRequest {
+            id: Some(self.task_id(seq)),
+        };
+        self.client.scheduler_call("ExplainTask", request).await
+    }
+
     /// One page of tasks, newest first. The `handle` of the request is filled in.
     pub async fn tasks(&self, request: api::ListTasksRequest) -> Result<api::ListTasksResponse> {
         let request = api::ListTasksRequest {

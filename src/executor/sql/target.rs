@@ -17,12 +17,12 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    core::{Assignment, SessionReset, Time, Work},
+    core::{Assignment, Handle, Seq, SessionReset, Time, Work},
     executor::{
         config::TargetConfig,
         outbox::shared::SharedOutbox,
         pg_client::{self, Connection, Login},
-        status::{ExecutionRow, TargetStatus},
+        status::{ExecutionRow, Outage, TargetStatus},
     },
 };
 use std::{
@@ -55,7 +55,7 @@ pub(crate) struct Target {
     outbox: Arc<SharedOutbox>,
     slots: Slots,
     /// Why the target is unavailable.
-    unavailable: Mutex<Option<String>>,
+    unavailable: Mutex<Option<Outage>>,
     /// It takes nothing more.
     closing: AtomicBool,
     /// Failures since a slot last got a session.
@@ -255,6 +255,13 @@ impl Target {
         .collect()
     }
 
+    /// The slot that runs a task.
+    pub(crate) fn execution_of(&self, handle: Handle, seq: Seq) -> Option<ExecutionRow> {
+        let is_it = |(a, _): &(Assignment, Time)| a.handle == handle && a.first == seq;
+        let runs_it = |row: &ExecutionRow| row.running.as_ref().is_some_and(is_it);
+        self.executions().into_iter().find(runs_it)
+    }
+
     pub(crate) fn status(&self) -> TargetStatus {
         TargetStatus {
             name: Arc::clone(&self.name),
@@ -347,8 +354,14 @@ impl Target {
     /// No session can be opened: no slots until a probe has opened one.
     fn set_unavailable(&self, error: &OpenError) {
         self.failures.fetch_add(1, Ordering::Relaxed);
-        let before = lock(&self.unavailable).replace(error.to_string());
-        if before.is_none() {
+        let mut unavailable = lock(&self.unavailable);
+        let known = unavailable.as_ref().map(|outage| outage.since);
+        *unavailable = Some(Outage {
+            why: error.to_string(),
+            since: known.unwrap_or_else(|| self.clock.now()),
+        });
+        drop(unavailable);
+        if known.is_none() {
             tracing::warn!(target = %self.name, %error, "the target is unavailable");
             self.announce();
             self.wake.notify_one();

@@ -1,10 +1,14 @@
-//! PeerService: what replicas notify each other of, and whether they reach each other.
+//! PeerService: what replicas notify each other of, whether they reach each other, and what each of
+//! them runs of a task.
 
 use super::route::OwnerAddress;
-use crate::{coordinator::Coordinator, peer::Peers};
+use crate::{
+    coordinator::Coordinator, core::Seq, peer::Peers, rpc::status::executions::StatusSource,
+};
 use rallypoint_client::api::peer::{
-    PingRequest, PingResponse, PollOwnershipRequest, PollOwnershipResponse,
-    peer_service_client::PeerServiceClient, peer_service_server::PeerService,
+    ExplainAttemptRequest, ExplainAttemptResponse, PingRequest, PingResponse, PollOwnershipRequest,
+    PollOwnershipResponse, peer_service_client::PeerServiceClient,
+    peer_service_server::PeerService,
 };
 use std::time::Duration;
 use tonic::{Code, Request, Response, Status};
@@ -16,6 +20,8 @@ const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub(crate) struct Peering {
     pub coordinator: Coordinator,
+    /// What the executor runs.
+    pub source: StatusSource,
 }
 
 #[tonic::async_trait]
@@ -26,6 +32,18 @@ impl PeerService for Peering {
     ) -> Result<Response<PollOwnershipResponse>, Status> {
         self.coordinator.refresh_membership();
         Ok(Response::new(PollOwnershipResponse {}))
+    }
+
+    async fn explain_attempt(
+        &self,
+        request: Request<ExplainAttemptRequest>,
+    ) -> Result<Response<ExplainAttemptResponse>, Status> {
+        let ExplainAttemptRequest { handle, seq } = request.into_inner();
+        let attempt = match handle.parse() {
+            Ok(handle) => (self.source.attempt)(handle, Seq(seq)).await,
+            Err(_) => None,
+        };
+        Ok(Response::new(ExplainAttemptResponse { attempt }))
     }
 
     async fn ping(&self, _: Request<PingRequest>) -> Result<Response<PingResponse>, Status> {

@@ -55,5 +55,6 @@ unary! {
     resume_scheduler(ResumeSchedulerRequest) -> ResumeSchedulerResponse = resume;
     cancel_task(CancelTaskRequest) -> CancelTaskResponse = cancel;
     get_task(GetTaskRequest) -> GetTaskResponse = task;
+    explain_task(ExplainTaskRequest) -> ExplainTaskResponse = explain;
     list_tasks(ListTasksRequest) -> ListTasksResponse = tasks;
 }

@@ -95,7 +95,7 @@ impl Schedulers {
     }
 
     /// Why the journal has no row: the task never existed, or it is past its retention.
-    async fn why_missing(&self, caller: Caller, id: TaskId) -> Result<Status, Status> {
+    pub(super) async fn why_missing(&self, caller: Caller, id: TaskId) -> Result<Status, Status> {
         let Reply::Scheduler(view) = self.ask(caller, id.handle, Verb::Describe).await? else {
             return Ok(errors::task_not_found());
         };

@@ -1,15 +1,27 @@
 //! What runs where: the slots and targets of this replica, and those of the others as they report
 //! them.
 
-use crate::rpc::forwarding::route::Route;
-use futures_util::future::join_all;
-use rallypoint_client::api::{self, status_service_client::StatusServiceClient};
+use crate::{
+    core::{Handle, Seq},
+    rpc::forwarding::route::Route,
+};
+use futures_util::future::{BoxFuture, join_all};
+use rallypoint_client::api::{
+    self,
+    peer::{ExplainAttemptRequest, ExplainAttemptResponse, peer_service_client::PeerServiceClient},
+    status_service_client::StatusServiceClient,
+};
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tonic::{Response, transport::Channel};
 
 /// How long another replica may take to answer.
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
+/// The same when it asks a target first.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What a replica says of a task, if it runs it.
+pub(crate) type Attempt = BoxFuture<'static, Option<api::RunningAttempt>>;
 
 /// Reads the state of the executor.
 #[derive(Clone)]
@@ -18,6 +30,8 @@ pub(crate) struct StatusSource {
     pub executions: Arc<dyn Fn() -> Vec<api::Execution> + Send + Sync>,
     /// One row per target.
     pub targets: Arc<dyn Fn() -> Vec<api::TargetStatus> + Send + Sync>,
+    /// What runs of a task here.
+    pub attempt: Arc<dyn Fn(Handle, Seq) -> Attempt + Send + Sync>,
 }
 
 /// The slots of all replicas.
@@ -55,6 +69,43 @@ impl Executions {
         }
         found
     }
+
+    /// The attempt of a task, from whoever runs it; who does not answer is named when nobody does.
+    pub(crate) async fn of_task(
+        &self,
+        handle: Handle,
+        seq: Seq,
+    ) -> (Option<api::RunningAttempt>, Vec<String>) {
+        if let Some(attempt) = (self.source.attempt)(handle, seq).await {
+            return (Some(attempt), Vec::new());
+        }
+        let others = self.route.as_ref().map(Route::others).unwrap_or_default();
+        let answers = others.into_iter().map(|(name, channel)| async move {
+            let request = ExplainAttemptRequest {
+                handle: handle.to_string(),
+                seq: seq.0,
+            };
+            (explain_attempt(channel, request).await, name)
+        });
+        let mut unreachable = Vec::new();
+        for (answer, name) in join_all(answers).await {
+            match answer {
+                Some(answer) if answer.attempt.is_some() => return (answer.attempt, Vec::new()),
+                Some(_) => {}
+                None => unreachable.push(name),
+            }
+        }
+        (None, unreachable)
+    }
+}
+
+async fn explain_attempt(
+    channel: Option<Channel>,
+    request: ExplainAttemptRequest,
+) -> Option<ExplainAttemptResponse> {
+    let mut client = PeerServiceClient::new(channel?);
+    let answer = timeout(ATTEMPT_TIMEOUT, client.explain_attempt(request));
+    answer.await.ok()?.ok().map(Response::into_inner)
 }
 
 async fn of_replica(channel: Option<Channel>) -> Option<api::ListExecutionsResponse> {

@@ -96,6 +96,7 @@ async fn errors_of_reads(
         ..Default::default()
     };
     let get = api::GetTaskRequest { id: first(handle) };
+    let explain = api::ExplainTaskRequest { id: first(handle) };
     vec![
         (
             HANDLE,
@@ -112,6 +113,10 @@ async fn errors_of_reads(
         (
             TASK_HANDLE,
             error(client.get_task(from(namespace, get)).await),
+        ),
+        (
+            TASK_HANDLE,
+            error(client.explain_task(from(namespace, explain)).await),
         ),
     ]
 }

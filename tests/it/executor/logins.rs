@@ -110,7 +110,7 @@ impl Guarded {
             }
             _ => {
                 let target = fixture.executor.targets().remove(0);
-                Err(target.unavailable.expect("it says why"))
+                Err(target.unavailable.expect("it says why").why)
             }
         }
     }

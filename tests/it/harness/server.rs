@@ -33,6 +33,8 @@ pub(crate) struct Setup<'a> {
     pub body_bytes: usize,
     /// Holds the journal and `app`; `None`: new databases on the shared Postgres.
     pub postgres: Option<&'a PrivatePostgres>,
+    /// Holds a target `far`.
+    pub far: Option<&'a PrivatePostgres>,
     /// Targets besides `app`: each a new database on the shared Postgres.
     pub others: &'a [&'a str],
 }
@@ -80,7 +82,11 @@ impl Server {
         };
         let others: Vec<TargetDatabase> = setup.others.iter().map(other).collect();
         let targets = [&app].into_iter().chain(&others);
-        let targets = targets.map(|database| database.target.clone()).collect();
+        let far = setup
+            .far
+            .map(|far| TargetDatabase::new(far, "far", TARGET, setup.slots()));
+        let targets = targets.chain(&far).map(|database| database.target.clone());
+        let targets = targets.collect();
         let database = home.url_for(&journal, COORDINATION);
         let running = InProcess::start(setup.config(database, targets));
         let url = running.url();

@@ -1,7 +1,7 @@
 //! Tasks as tests write them: what to run first, then how.
 
 use rallypoint_client::api::{self, task::Kind};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// A task to be submitted.
 #[derive(Clone, Debug)]
@@ -85,6 +85,21 @@ impl Work {
                 ..Default::default()
             });
         })
+    }
+
+    /// Retried once, after so long.
+    pub fn retry_in(self, ms: u64) -> Work {
+        self.with(|options| {
+            options.retry = Some(api::RetryPolicy {
+                max_attempts: Some(2),
+                initial: Some(duration(ms)),
+                ..Default::default()
+            });
+        })
+    }
+
+    pub fn not_before(self, at: SystemTime) -> Work {
+        self.with(|options| options.not_before = Some(at.into()))
     }
 
     /// Never started twice.

@@ -6,7 +6,7 @@ use rallypoint_client::api::{self, task::Kind};
 use std::fmt;
 
 /// Every unary call, and those with a stream of answers.
-pub(super) const CALLS: [&str; 15] = [
+pub(super) const CALLS: [&str; 16] = [
     "SchedulerService/GetScheduler",
     "SchedulerService/ExecAsync",
     "SchedulerService/ReleaseScheduler",
@@ -17,6 +17,7 @@ pub(super) const CALLS: [&str; 15] = [
     "SchedulerService/ResumeScheduler",
     "SchedulerService/CancelTask",
     "SchedulerService/GetTask",
+    "SchedulerService/ExplainTask",
     "SchedulerService/ListTasks",
     "SchedulerService/Synchronization",
     "StatusService/GetStatus",
@@ -123,8 +124,8 @@ impl Requests {
                 order: None,
             }
             .encode_to_vec(),
-            // The same field holds the name of the task in both.
-            "CancelTask" | "GetTask" => api::GetTaskRequest {
+            // The same field holds the name of the task in all of them.
+            "CancelTask" | "GetTask" | "ExplainTask" => api::GetTaskRequest {
                 id: self.0.percent(90).then(|| api::TaskId {
                     handle,
                     seq: self.0.below(6) as i64 - 1,

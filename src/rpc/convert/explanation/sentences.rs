@@ -1,0 +1,234 @@
+//! The reasons why a task does not run, as English sentences. Pure: a sentence follows from the
+//! numbers of its reason and the time.
+
+#[cfg(test)]
+mod tests;
+
+use crate::core::Time;
+use jiff::{SignedDuration, Timestamp};
+use rallypoint_client::api::{
+    self,
+    blocker::{
+        Cancellation, FencePending, Halted, Kind, Limit, LowerOrder, NextAttempt, NoExecutor,
+        NotBefore, Share, SlotsBusy, TargetAway, target_away::Outage,
+    },
+};
+
+/// Tasks that a sentence names.
+const TASKS_NAMED: usize = 10;
+
+/// The whole answer as one text.
+pub(crate) fn summary(answer: &api::ExplainTaskResponse, now: Time) -> String {
+    let texts = answer.blockers.iter().map(|blocker| blocker.text.as_str());
+    let reasons = texts.collect::<Vec<_>>().join("; ");
+    let place = answer.place.as_ref().and_then(ahead);
+    match (answer.state(), reasons.is_empty(), place) {
+        (api::TaskState::Done, ..) => format!(
+            "it has ended: {}",
+            answer
+                .outcome()
+                .as_str_name()
+                .trim_start_matches("OUTCOME_")
+        ),
+        (api::TaskState::Running, true, _) => running(answer, now),
+        (api::TaskState::Running, false, _) => format!("{}: {reasons}", running(answer, now)),
+        (_, true, _) => "nothing keeps it from starting: it is handed out next".into(),
+        (_, false, None) => format!("it does not run: {reasons}"),
+        (_, false, Some(place)) => format!("it does not run: {reasons}; {place}"),
+    }
+}
+
+fn running(answer: &api::ExplainTaskResponse, now: Time) -> String {
+    let attempt = answer.running.clone().unwrap_or_default();
+    let since = attempt.started_at.as_ref().map_or(now, time);
+    let mut text = format!(
+        "attempt {} has run for {}",
+        answer.attempt,
+        lasted(since, now)
+    );
+    match attempt.replica.as_str() {
+        "" => text += ", and no replica that answers says where",
+        replica => text += &format!(" on replica {replica}, slot {}", attempt.slot),
+    }
+    if attempt.backend_pid != 0 {
+        text += &format!(", backend {}", attempt.backend_pid);
+    }
+    if attempt.stopping {
+        text += ", and is being stopped";
+    }
+    text
+}
+
+fn ahead(place: &api::QueuePlace) -> Option<String> {
+    let least = at_least(place.at_least);
+    let tasks = count(place.ahead, "task");
+    (place.ahead > 0).then(|| format!("{least}{tasks} of its scheduler come first"))
+}
+
+/// What a reason says.
+pub(super) fn sentence(kind: &Kind, now: Time) -> String {
+    match kind {
+        Kind::Cancellation(one) => cancellation(one),
+        Kind::Paused(_) => "the scheduler is paused, until ResumeScheduler".into(),
+        Kind::Halted(one) => halted(one),
+        Kind::LowerOrder(LowerOrder {
+            order,
+            unfinished,
+            tasks,
+        }) => {
+            let number = count(*unfinished, "unfinished task");
+            let named = named(tasks, *unfinished);
+            format!("order {order} has {number}: {named}")
+        }
+        Kind::NotBefore(NotBefore { at }) => {
+            format!("it waits until its not_before, {}", to_come(at, now))
+        }
+        Kind::NextAttempt(NextAttempt {
+            at,
+            failures,
+            losses,
+        }) => format!(
+            "its next attempt starts at {}, after {failures} that failed and {losses} that were \
+             lost",
+            to_come(at, now)
+        ),
+        Kind::DeadlinePassed(one) if one.own => "its deadline has passed: it ends TIMED_OUT".into(),
+        Kind::DeadlinePassed(_) => {
+            "deadlines of its scheduler's tasks have passed, which is noted first".into()
+        }
+        Kind::Limit(one) => limit(one),
+        Kind::NoExecutor(NoExecutor { kind }) => {
+            format!("no replica has said that it has slots for {kind}: is it configured anywhere?")
+        }
+        Kind::TargetAway(one) => away(one),
+        Kind::SlotsBusy(one) => slots(one),
+        Kind::Share(one) => share(one),
+        Kind::InDoubt(_) => "an earlier owner may have started it: it counts as running until its \
+             executor reports it or has been shown to have ended"
+            .into(),
+        Kind::FencePending(one) => fence(one),
+    }
+}
+
+fn cancellation(one: &Cancellation) -> String {
+    let what = match one.above {
+        None => "the tasks of its scheduler".to_owned(),
+        Some(above) => format!("the tasks of orders above {above}"),
+    };
+    let why = match one.released {
+        true => ", because the scheduler was released",
+        false => "",
+    };
+    match one.covered {
+        true => format!("it is being cancelled with {what}{why}"),
+        false => format!("{what} that were submitted before it are being cancelled first"),
+    }
+}
+
+fn halted(Halted { order, failed }: &Halted) -> String {
+    let all = failed.len() as i64;
+    let (number, named) = (count(all, "task"), named(failed, all));
+    format!(
+        "orders above {order} are halted since {number} failed: {named}; until ResumeScheduler \
+         with ignore_failures"
+    )
+}
+
+fn limit(one: &Limit) -> String {
+    let (running, max) = (one.running, one.max_parallelism);
+    let mut text = format!("{running} of the {max} tasks that its scheduler may run at a time run");
+    if one.in_doubt > 0 {
+        text += &format!(", {} of them perhaps on a lost host", one.in_doubt);
+    }
+    if running < max {
+        text += ", and others come before it";
+    }
+    text
+}
+
+fn away(TargetAway { kind, outages }: &TargetAway) -> String {
+    if outages.is_empty() {
+        return format!("no slots for {kind} can be used now on any replica");
+    }
+    let said = |outage: &Outage| {
+        let at = outage.since.as_ref().map(|at| clock(time(at)));
+        let since = at.map_or_else(String::new, |at| format!(" since {at}"));
+        format!("from replica {}{since} ({})", outage.replica, outage.error)
+    };
+    let said: Vec<String> = outages.iter().map(said).collect();
+    format!("{kind} cannot be reached {}", said.join(", "))
+}
+
+fn slots(SlotsBusy { kind, total, busy }: &SlotsBusy) -> String {
+    let text = format!("{busy} of {total} slots for {kind} are busy");
+    match busy < total {
+        true => text + ", and the others are reserved for schedulers that run nothing there",
+        false => text,
+    }
+}
+
+fn share(one: &Share) -> String {
+    format!(
+        "by their share {}{} and {} of its own namespace get a slot first; its namespace holds \
+         {}, its scheduler {}",
+        at_least(one.at_least),
+        count(one.namespaces.into(), "other namespace"),
+        count(one.schedulers.into(), "scheduler"),
+        one.held_by_namespace,
+        one.held_by_scheduler
+    )
+}
+
+fn fence(one: &FencePending) -> String {
+    let since = one
+        .since
+        .as_ref()
+        .map_or_else(String::new, |at| format!(" since {}", clock(time(at))));
+    format!(
+        "session {} of the lost replica {} on {} has not been shown to have ended{since}: {}",
+        one.backend_pid, one.replica, one.target, one.why
+    )
+}
+
+/// `1 task`, `2 tasks`.
+fn count(number: i64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+fn at_least(more: bool) -> &'static str {
+    if more { "at least " } else { "" }
+}
+
+/// Some of so many tasks, by number.
+fn named(tasks: &[i64], all: i64) -> String {
+    let some = &tasks[..tasks.len().min(TASKS_NAMED)];
+    let numbers: Vec<String> = some.iter().map(i64::to_string).collect();
+    let more = if all > some.len() as i64 { ", …" } else { "" };
+    format!("{}{more}", numbers.join(", "))
+}
+
+/// A time that is still to come, and how far off it is.
+fn to_come(at: &Option<prost_types::Timestamp>, now: Time) -> String {
+    let at = at.as_ref().map_or(now, time);
+    format!("{} (in {})", clock(at), lasted(now, at))
+}
+
+fn time(at: &prost_types::Timestamp) -> Time {
+    Time(at.seconds * 1_000_000 + i64::from(at.nanos) / 1_000)
+}
+
+/// RFC 3339.
+fn clock(at: Time) -> String {
+    Timestamp::from_microsecond(at.0).map_or_else(|_| "?".into(), |at| at.to_string())
+}
+
+/// From one time to another: to the millisecond, and to the second when it is long.
+fn lasted(from: Time, to: Time) -> String {
+    let millis = to.since(from).as_millis() as i64;
+    let shown = if millis < 10_000 {
+        millis
+    } else {
+        millis - millis % 1_000
+    };
+    format!("{:#}", SignedDuration::from_millis(shown))
+}

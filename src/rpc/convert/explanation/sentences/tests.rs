@@ -1,0 +1,182 @@
+//! Every reason as it reads.
+
+use super::*;
+use rallypoint_client::api::blocker::{DeadlinePassed, Paused};
+
+const NOW: Time = Time(1_800_000_000_000_000);
+
+#[track_caller]
+fn says(kind: Kind, text: &str) {
+    assert_eq!(sentence(&kind, NOW), text);
+}
+
+fn in_five_minutes() -> Option<prost_types::Timestamp> {
+    Some(prost_types::Timestamp {
+        seconds: 1_800_000_300,
+        nanos: 0,
+    })
+}
+
+#[test]
+fn what_a_scheduler_has_in_the_way_reads_as_a_sentence() {
+    let cancelled = |covered, above| {
+        Kind::Cancellation(Cancellation {
+            covered,
+            above,
+            released: covered,
+        })
+    };
+    says(
+        cancelled(true, None),
+        "it is being cancelled with the tasks of its scheduler, because the scheduler was \
+         released",
+    );
+    says(
+        cancelled(false, Some(5)),
+        "the tasks of orders above 5 that were submitted before it are being cancelled first",
+    );
+    let (order, failed) = (5, vec![17]);
+    says(
+        Kind::Halted(Halted { order, failed }),
+        "orders above 5 are halted since 1 task failed: 17; until ResumeScheduler with \
+         ignore_failures",
+    );
+    let lower = |unfinished, tasks: &[i64]| {
+        Kind::LowerOrder(LowerOrder {
+            order: 100,
+            unfinished,
+            tasks: tasks.to_vec(),
+        })
+    };
+    says(
+        lower(3, &[4, 7, 9]),
+        "order 100 has 3 unfinished tasks: 4, 7, 9",
+    );
+    says(lower(1, &[4]), "order 100 has 1 unfinished task: 4");
+    says(
+        lower(30, &[4, 7]),
+        "order 100 has 30 unfinished tasks: 4, 7, …",
+    );
+    let limit = |running, in_doubt| {
+        Kind::Limit(Limit {
+            max_parallelism: 3,
+            running,
+            in_doubt,
+        })
+    };
+    says(
+        limit(3, 0),
+        "3 of the 3 tasks that its scheduler may run at a time run",
+    );
+    says(
+        limit(2, 1),
+        "2 of the 3 tasks that its scheduler may run at a time run, 1 of them perhaps on a \
+         lost host, and others come before it",
+    );
+}
+
+#[test]
+fn what_time_has_in_the_way_reads_as_a_sentence() {
+    let at = in_five_minutes();
+    says(
+        Kind::NotBefore(NotBefore { at }),
+        "it waits until its not_before, 2027-01-15T08:05:00Z (in 5m)",
+    );
+    let next = NextAttempt {
+        at: in_five_minutes(),
+        failures: 1,
+        losses: 0,
+    };
+    says(
+        Kind::NextAttempt(next),
+        "its next attempt starts at 2027-01-15T08:05:00Z (in 5m), after 1 that failed and 0 \
+         that were lost",
+    );
+    let passed = |own| Kind::DeadlinePassed(DeadlinePassed { own });
+    says(passed(true), "its deadline has passed: it ends TIMED_OUT");
+    says(
+        passed(false),
+        "deadlines of its scheduler's tasks have passed, which is noted first",
+    );
+}
+
+#[test]
+fn what_slots_have_in_the_way_reads_as_a_sentence() {
+    let busy = |busy| {
+        Kind::SlotsBusy(SlotsBusy {
+            kind: "sql/app".into(),
+            total: 8,
+            busy,
+        })
+    };
+    says(busy(8), "8 of 8 slots for sql/app are busy");
+    says(
+        busy(7),
+        "7 of 8 slots for sql/app are busy, and the others are reserved for schedulers that \
+         run nothing there",
+    );
+    let share = Share {
+        namespaces: 1,
+        schedulers: 2,
+        at_least: false,
+        held_by_namespace: 5,
+        held_by_scheduler: 3,
+    };
+    says(
+        Kind::Share(share),
+        "by their share 1 other namespace and 2 schedulers of its own namespace get a slot \
+         first; its namespace holds 5, its scheduler 3",
+    );
+    let outage = Outage {
+        replica: "b".into(),
+        error: "refused".into(),
+        since: in_five_minutes(),
+    };
+    let away = TargetAway {
+        kind: "sql/app".into(),
+        outages: vec![outage],
+    };
+    says(
+        Kind::TargetAway(away),
+        "sql/app cannot be reached from replica b since 2027-01-15T08:05:00Z (refused)",
+    );
+    let fence = FencePending {
+        target: "app".into(),
+        replica: "b".into(),
+        backend_pid: 7,
+        since: in_five_minutes(),
+        why: "no route".into(),
+    };
+    says(
+        Kind::FencePending(fence),
+        "session 7 of the lost replica b on app has not been shown to have ended since \
+         2027-01-15T08:05:00Z: no route",
+    );
+}
+
+#[test]
+fn the_summary_says_everything_in_order() {
+    let mut answer = api::ExplainTaskResponse {
+        state: api::TaskState::Queued.into(),
+        place: Some(api::QueuePlace {
+            ahead: 12,
+            at_least: true,
+            in_lower_orders: 0,
+        }),
+        ..Default::default()
+    };
+    let paused = sentence(&Kind::Paused(Paused {}), NOW);
+    for text in [paused, "no slots".into()] {
+        answer.blockers.push(api::Blocker { text, kind: None });
+    }
+    assert_eq!(
+        summary(&answer, NOW),
+        "it does not run: the scheduler is paused, until ResumeScheduler; no slots; at least \
+         12 tasks of its scheduler come first"
+    );
+    answer.blockers.clear();
+    assert_eq!(
+        summary(&answer, NOW),
+        "nothing keeps it from starting: it is handed out next"
+    );
+}

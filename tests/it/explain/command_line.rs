@@ -1,0 +1,56 @@
+//! `rallypoint explain`: the same sentences for people, and all numbers in the JSON.
+
+use crate::harness::{process::PROGRAM, server::Server, work::noop};
+use rallypoint_client::api::SchedulerSettings;
+use serde_json::{Value, json};
+use std::process::{Command, Output};
+
+/// Runs `explain` with these arguments against a server.
+async fn run(url: &str, arguments: &[&str]) -> Output {
+    let mut command = Command::new(PROGRAM);
+    command.args(["--server", url, "explain"]).args(arguments);
+    let output = tokio::task::spawn_blocking(move || command.output());
+    output.await.expect("it ends").expect("it starts")
+}
+
+#[tokio::test]
+async fn the_command_says_what_the_server_says() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    scheduler.scheduler.pause().await.expect("paused");
+    scheduler.submit([noop().order(1), noop().order(2)]).await;
+    let handle = scheduler.handle();
+    let as_json = run(&server.url, &[handle, "2", "-o", "json"]).await;
+    let answer: Value = serde_json::from_slice(&as_json.stdout).expect("JSON");
+    assert_eq!(
+        (&answer["handle"], &answer["seq"], &answer["state"]),
+        (&handle.into(), &2.into(), &"blocked".into())
+    );
+    let blockers = answer["blockers"].as_array().expect("reasons");
+    let reasons: Vec<&Value> = blockers.iter().map(|one| &one["reason"]).collect();
+    assert_eq!(reasons, ["paused", "lower_order"]);
+    assert_eq!(
+        blockers[1]["lower_order"],
+        json!({ "order": 1, "unfinished": 1, "tasks": [1] })
+    );
+    assert_eq!(answer["place"]["in_lower_orders"], 1);
+    let for_people = run(&server.url, &[&format!("{handle}/2")]).await;
+    let said = String::from_utf8_lossy(&for_people.stdout).into_owned();
+    for blocker in blockers {
+        let text = blocker["text"].as_str().expect("a text");
+        assert!(said.contains(text), "{said}");
+    }
+    assert!(for_people.status.success());
+}
+
+#[tokio::test]
+async fn a_task_that_is_none_is_named_as_such() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let missing = run(&server.url, &[scheduler.handle(), "7"]).await;
+    let said = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(said.contains("TASK_NOT_FOUND"), "{said}");
+    let wrong = run(&server.url, &[scheduler.handle(), "seven"]).await;
+    assert_eq!(wrong.status.code(), Some(2));
+}
