@@ -9,6 +9,7 @@
 mod completion_builder;
 mod config;
 mod outbox;
+mod overview;
 mod pg_client;
 pub(crate) mod sql;
 mod status;
@@ -25,7 +26,7 @@ pub use status::{ExecutionRow, Outage, TargetStatus};
 
 use crate::{
     clock::Clock,
-    core::{Assignment, Completion, Epoch, Handle, Report, Running, Seq, Time, Unresolved, Work},
+    core::{Assignment, Completion, Epoch, Report, Running, Time, Unresolved, Work},
     executor_protocol::{Body, Dispatch, HeldAssignment, Link, Snapshot, Token},
 };
 use completion_builder::Completions;
@@ -272,22 +273,6 @@ impl Executor {
         }
     }
 
-    /// One row per slot with a session of its own, idle ones included.
-    pub fn executions(&self) -> Vec<ExecutionRow> {
-        let mut targets: Vec<_> = self.0.targets.values().collect();
-        targets.sort_by_key(|target| Arc::clone(target.name()));
-        targets
-            .into_iter()
-            .flat_map(|target| target.executions())
-            .collect()
-    }
-
-    /// The slot that runs a task.
-    pub fn attempt(&self, handle: Handle, seq: Seq) -> Option<ExecutionRow> {
-        let mut targets = self.0.targets.values();
-        targets.find_map(|target| target.execution_of(handle, seq))
-    }
-
     /// Takes what an operator has changed on these targets; others stay as they are.
     pub fn reconfigure(&self, targets: &[TargetConfig]) {
         for config in targets {
@@ -295,15 +280,6 @@ impl Executor {
                 target.reconfigure(config.clone());
             }
         }
-    }
-
-    /// How its targets are.
-    pub fn targets(&self) -> Vec<TargetStatus> {
-        self.0
-            .targets
-            .values()
-            .map(|target| target.status())
-            .collect()
     }
 
     /// Takes nothing more, lets what runs finish for `grace`, then stops it, which gives it back;

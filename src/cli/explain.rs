@@ -149,6 +149,21 @@ fn numbers(kind: &Kind) -> (&'static str, Value) {
                 "in_doubt": one.in_doubt,
             }),
         ),
+        Kind::InDoubt(_) => ("in_doubt", json!({})),
+        Kind::Resolving(_) => ("resolving", json!({})),
+        Kind::FencePending(one) => (
+            "fence_pending",
+            json!({
+                "target": one.target, "replica": one.replica, "backend_pid": one.backend_pid,
+                "since": time(one.since.as_ref()), "why": one.why,
+            }),
+        ),
+        about_slots => numbers_of_slots(about_slots),
+    }
+}
+
+fn numbers_of_slots(kind: &Kind) -> (&'static str, Value) {
+    match kind {
         Kind::NoExecutor(one) => ("no_executor", json!({ "kind": one.kind })),
         Kind::TargetAway(one) => {
             let outages = one.outages.iter().map(outage).collect::<Vec<_>>();
@@ -169,14 +184,7 @@ fn numbers(kind: &Kind) -> (&'static str, Value) {
                 "held_by_scheduler": one.held_by_scheduler, "at_least": one.at_least,
             }),
         ),
-        Kind::InDoubt(_) => ("in_doubt", json!({})),
-        Kind::FencePending(one) => (
-            "fence_pending",
-            json!({
-                "target": one.target, "replica": one.replica, "backend_pid": one.backend_pid,
-                "since": time(one.since.as_ref()), "why": one.why,
-            }),
-        ),
+        _ => ("unknown", json!({})),
     }
 }
 

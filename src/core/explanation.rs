@@ -104,6 +104,8 @@ pub enum Blocker {
     Share(Share),
     /// An earlier owner may have started it, and its executor has not said so yet.
     InDoubt,
+    /// Its lost attempt may have committed, and its target has not said so yet.
+    Resolving,
 }
 
 impl Blocker {

@@ -36,17 +36,18 @@ impl Shard {
 impl Scheduler {
     fn explain_running(&self, task: TaskRef, state: TaskState) -> Option<Explanation> {
         let flight = self.running.holding(task.seq)?;
+        let unknown = match (flight.in_doubt, flight.resolving) {
+            (_, Some(_)) => Some(Blocker::Resolving),
+            (true, None) => Some(Blocker::InDoubt),
+            (false, None) => None,
+        };
         Some(Explanation {
             task,
             work: flight.span.spec.work.clone(),
             state,
             attempt: flight.attempt,
             deadline: flight.span.deadline(),
-            blockers: flight
-                .in_doubt
-                .then_some(Blocker::InDoubt)
-                .into_iter()
-                .collect(),
+            blockers: unknown.into_iter().collect(),
             ahead: None,
             stopping: flight.cancel,
         })

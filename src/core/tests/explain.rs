@@ -3,9 +3,9 @@
 
 use super::world::{World, free, on_failure, order, plain, slots, sql};
 use crate::core::{
-    Ahead, Blocker, Explanation, Halt, Handle, OnFailure, Order, Reject, ReleaseMode, Reply, Seq,
-    Settings, Share, TaskRef, TaskState, Verb, Work, model::limits::Limits,
-    scheduler::queue::step_counter::steps_of,
+    Ahead, Blocker, Delivery, Explanation, Halt, Handle, OnFailure, Order, Reject, ReleaseMode,
+    Reply, Report, Seq, Settings, Share, TaskOptions, TaskRef, TaskState, Verb, Work,
+    model::limits::Limits, scheduler::queue::step_counter::steps_of,
 };
 use std::time::Duration;
 
@@ -281,6 +281,17 @@ fn what_may_run_on_a_lost_host_is_in_doubt_and_counts_under_the_limit() {
     let lower = lower(1, 3, &[1, 2, 3]);
     assert_eq!(blockers(&mut w, s, 4), [lower, limit.clone()]);
     assert_eq!(blockers(&mut w, s, 3), [limit]);
+}
+
+#[test]
+fn a_lost_attempt_that_may_have_committed_says_that_its_target_is_asked() {
+    let mut w = World::new(1);
+    let s = w.open(plain);
+    let once = |o: &mut TaskOptions| o.delivery = Some(Delivery::ExactlyOnce);
+    w.submit(s, [order(1).with(once), order(2)]);
+    w.report(s, 1, Report::Lost);
+    assert_eq!(blockers(&mut w, s, 1), [Blocker::Resolving]);
+    assert_eq!(blockers(&mut w, s, 2), [lower(1, 1, &[1])]);
 }
 
 #[test]

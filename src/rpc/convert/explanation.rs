@@ -147,6 +147,7 @@ fn kind(blocker: &Blocker, work: &Work) -> Kind {
             in_doubt: in_doubt as i32,
         }),
         Blocker::InDoubt => Kind::InDoubt(to::InDoubt {}),
+        Blocker::Resolving => Kind::Resolving(to::Resolving {}),
         ref about_slots => kind_of_slots(about_slots, work.to_string()),
     }
 }

@@ -124,7 +124,10 @@ fn explained(phases: &[Phase], found: Option<&Explanation>) -> bool {
     };
     let agrees = match phase {
         Phase::Queued => found.blockers.iter().all(allows_queued),
-        Phase::Running => found.blockers.iter().all(|one| *one == Blocker::InDoubt),
+        Phase::Running => found
+            .blockers
+            .iter()
+            .all(|one| matches!(one, Blocker::InDoubt | Blocker::Resolving)),
         _ => true,
     };
     agrees && phases.contains(&phase)

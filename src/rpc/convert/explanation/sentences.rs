@@ -106,6 +106,9 @@ pub(super) fn sentence(kind: &Kind, now: Time) -> String {
         Kind::InDoubt(_) => "an earlier owner may have started it: it counts as running until its \
              executor reports it or has been shown to have ended"
             .into(),
+        Kind::Resolving(_) => "its attempt is lost: its target is asked whether it has committed, \
+             before anything follows"
+            .into(),
         Kind::FencePending(one) => fence(one),
     }
 }
