@@ -4,6 +4,8 @@
 //! usage, 3 a task did not succeed. A command translates and prints; it decides nothing that the
 //! server should decide.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod async_done;
 mod cancel;
 mod check_config;

@@ -1,6 +1,6 @@
 //! `check-config`: says what is wrong with a configuration file, without a server.
 
-use super::error::CliError;
+use super::{error::CliError, output};
 use crate::server::{ConfigFile, DEFAULT_SESSION_IDLE, Target};
 use clap::Args;
 use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
@@ -26,7 +26,8 @@ impl CheckConfig {
         };
         let targets = read(&file)?;
         let names: Vec<&str> = targets.iter().map(|target| &*target.name).collect();
-        println!("{} is good: {}", file.path.display(), names.join(", "));
+        let (path, names) = (file.path.display(), names.join(", "));
+        output::line(format!("{path} is good: {names}"));
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -86,10 +86,10 @@ impl Demo {
             .open(settings)
             .await
             .map_err(broken)?;
-        eprintln!(
+        output::note(format!(
             "Ten tasks in five orders, all submitted at once (scheduler {}):",
             scheduler.handle()
-        );
+        ));
         submit(&scheduler, tasks.iter().map(Sleep::task).collect()).await?;
         let mut lines = Lines::new(&tasks);
         watch(

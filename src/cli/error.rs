@@ -2,6 +2,7 @@
 //!
 //! Every command ends in one of these or in an exit code; nothing else prints errors.
 
+use super::output;
 use rallypoint_client::Error;
 use std::{fmt::Display, process::ExitCode};
 
@@ -71,12 +72,12 @@ impl CliError {
 
     /// Prints the error on stderr and returns the exit code.
     pub(super) fn report(self) -> ExitCode {
-        eprintln!("error: {}", self.what);
+        output::note(format!("error: {}", self.what));
         for why in &self.why {
-            eprintln!("  why:  {}", why.replace('\n', "\n        "));
+            output::note(format!("  why:  {}", why.replace('\n', "\n        ")));
         }
         if let Some(next) = &self.next {
-            eprintln!("  next: {next}");
+            output::note(format!("  next: {next}"));
         }
         self.code
     }

@@ -138,11 +138,19 @@ impl Exec {
             is_read: true,
         };
         if let Some(Err(error)) = submitted {
-            release(&scheduler, ReleaseMode::Cancel, false).await?;
-            return Err(error);
+            let cancelled = cancel(&scheduler, &printer.bars.console(), &mut signals).await;
+            return Err(match cancelled {
+                Ok(()) => error,
+                Err(_) => error
+                    .why("what has been submitted could not be cancelled")
+                    .next(format!(
+                        "run `rallypoint release {} --cancel`",
+                        scheduler.handle()
+                    )),
+            });
         }
         if submitted.is_none() {
-            cancel(&scheduler, &printer.bars.console()).await?;
+            cancel(&scheduler, &printer.bars.console(), &mut signals).await?;
         }
         follow(&scheduler, &mut printer, &mut signals, submitted.is_none()).await?;
         Ok(printer.verdict())
@@ -263,15 +271,23 @@ async fn follow(
                     std::process::exit(INTERRUPTED.into());
                 }
                 interrupted = true;
-                cancel(scheduler, &console).await?;
+                cancel(scheduler, &console, signals).await?;
             }
         }
     }
 }
 
-async fn cancel(scheduler: &Scheduler, console: &Console) -> Result<(), CliError> {
-    console.say("cancelling (repeat the signal to exit at once) …");
-    release(scheduler, ReleaseMode::Cancel, false).await
+/// Cancels what is left. A signal meanwhile exits at once: the server may not answer.
+async fn cancel(
+    scheduler: &Scheduler,
+    console: &Console,
+    signals: &mut Signals,
+) -> Result<(), CliError> {
+    console.say("cancelling (a signal exits at once) …");
+    tokio::select! {
+        released = release(scheduler, ReleaseMode::Cancel, false) => released,
+        () = signals.next() => std::process::exit(INTERRUPTED.into()),
+    }
 }
 
 async fn print_all(scheduler: &Scheduler, printer: &mut Printer) -> Result<(), CliError> {

@@ -62,7 +62,7 @@ impl Log {
             print(&tasks);
         }
         if more {
-            eprintln!("older tasks are not shown: see --limit");
+            output::note("older tasks are not shown: see --limit");
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -1,4 +1,5 @@
-//! Data on stdout: tables for people or JSON for programs; in colour only on a terminal.
+//! Data on stdout: tables for people or JSON for programs; in colour only on a terminal. Remarks on
+//! stderr. Nothing else in `cli` writes there, because `eprintln!` panics when nobody reads it.
 
 use clap::{Args, ValueEnum};
 use serde_json::Value;
@@ -35,6 +36,11 @@ pub(super) fn line(text: impl AsRef<str>) {
 /// Writes a line on stdout; false: the reader has closed the pipe.
 pub(super) fn is_read(text: impl AsRef<str>) -> bool {
     writeln!(io::stdout().lock(), "{}", text.as_ref()).is_ok()
+}
+
+/// Writes a line on stderr, for people. Nobody need read it: a closed stderr ends no command.
+pub(super) fn note(text: impl AsRef<str>) {
+    writeln!(io::stderr().lock(), "{}", text.as_ref()).ok();
 }
 
 /// Writes one JSON value as one line.

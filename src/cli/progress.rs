@@ -3,7 +3,7 @@
 //! Progress is never data: nothing here writes to stdout, and lines that go there pass through
 //! `suspended`, so that they do not garble the bars.
 
-use super::enum_text;
+use super::{enum_text, output};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use std::{collections::BTreeMap, time::Duration};
 
@@ -76,13 +76,13 @@ impl Bars {
             bar.abandon();
         }
         if self.multi.is_hidden() {
-            eprintln!(
+            output::note(format!(
                 "{}: {} of {} done, {} not succeeded",
                 name(order),
                 count.done,
                 count.total,
                 count.not_succeeded
-            );
+            ));
         }
     }
 
@@ -121,7 +121,7 @@ pub(super) struct Console(MultiProgress);
 impl Console {
     /// Prints a line on stderr.
     pub(super) fn say(&self, text: impl AsRef<str>) {
-        self.suspended(|| eprintln!("{}", text.as_ref()));
+        self.suspended(|| output::note(text));
     }
 
     /// Runs `write`, which may use stdout, while the bars are hidden.

@@ -9,7 +9,7 @@ mod targets;
 use super::{
     check_config,
     error::CliError,
-    postgres_url,
+    output, postgres_url,
     signals::{INTERRUPTED, Signals},
 };
 use crate::server::{Config, ConfigFile, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE};
@@ -181,7 +181,7 @@ impl Serve {
                 .next("choose another address with --listen")
         })?;
         let listen = listener.local_addr().map_err(anyhow::Error::from)?;
-        let listening = |address| eprintln!("listening on http://{address}");
+        let listening = |address| output::note(format!("listening on http://{address}"));
         let config = Config { listen, ..config };
         crate::server::serve(config, listener, stop(signals), listening).await?;
         Ok(ExitCode::SUCCESS)
@@ -237,8 +237,10 @@ fn host_name() -> String {
 
 fn log_to_stderr(format: LogFormat) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    // What the log cannot be told is lost; an error of stderr would be written to stderr.
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .log_internal_errors(false)
         .with_writer(std::io::stderr);
     match format {
         LogFormat::Text => log.init(),
@@ -249,7 +251,7 @@ fn log_to_stderr(format: LogFormat) {
 /// Resolves at the first signal; another one then exits the process.
 async fn stop(mut signals: Signals) {
     signals.next().await;
-    eprintln!("stopping (repeat the signal to exit at once) …");
+    output::note("stopping (repeat the signal to exit at once) …");
     tokio::spawn(async move {
         signals.next().await;
         std::process::exit(INTERRUPTED.into());

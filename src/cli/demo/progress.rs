@@ -4,7 +4,7 @@
 //! Whether a task runs is what the server reports, never what a local clock suggests.
 
 use super::tasks::Sleep;
-use crate::cli::time_text;
+use crate::cli::{output, time_text};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use rallypoint_client::api::{AsyncDone, Outcome, TaskState, TaskView};
 use std::time::Instant;
@@ -73,14 +73,14 @@ impl Lines {
             line.bar.set_position(line.bar.length().unwrap_or(0));
             line.bar.abandon_with_message(format!("{word} {took}"));
             if self.multi.is_hidden() {
-                eprintln!("{} {word} {took}", line.bar.prefix());
+                output::note(format!("{} {word} {took}", line.bar.prefix()));
             }
         }
     }
 
     /// Leaves the lines on the screen, with a blank one below.
     pub(super) fn finish(self) {
-        eprint!("{}", if self.multi.is_hidden() { "\n" } else { "\n\n" });
+        output::note(if self.multi.is_hidden() { "" } else { "\n" });
     }
 }
 

@@ -2,15 +2,22 @@
 //! what has become of the tasks.
 
 use super::{code, run, text};
-use crate::harness::{process::PROGRAM, standalone::Standalone};
+use crate::harness::{
+    process::{PROGRAM, Process, free_address},
+    standalone::{Standalone, folder},
+};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 use std::{
+    fs,
     io::{BufRead, BufReader},
     net::TcpListener,
+    path::Path,
     process::{Child, ChildStderr, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// Begins to run statements; returns once there is a scheduler, with what is said after that.
@@ -47,12 +54,76 @@ fn a_signal_has_exec_cancel_its_tasks_and_tell_how_they_ended() {
 }
 
 #[test]
+fn a_signal_ends_exec_though_its_tasks_wait_for_room() {
+    let server = Standalone::with(&["--max-queued-tasks", "1"].map(Path::new));
+    let (first, _said, handle) = exec(&server, &["select pg_sleep(600)"]);
+    let tasks = |handle: &str| text(&server.run(&["log", handle, "-o", "json"]).stdout);
+    let begun = Instant::now();
+    while tasks(&handle).trim() == "[]" {
+        let waited = begun.elapsed();
+        assert!(waited < Duration::from_secs(60), "it is never submitted");
+    }
+    let (second, _said, handle) = exec(&server, &["select 1"]);
+    interrupt(&second);
+    assert_eq!(code(&second.wait_with_output().expect("it ends")), 3);
+    assert_eq!(tasks(&handle).trim(), "[]", "it has been submitted");
+    interrupt(&first);
+    assert_eq!(code(&first.wait_with_output().expect("it ends")), 3);
+}
+
+#[test]
+fn a_second_signal_ends_exec_though_the_server_does_not_answer() {
+    let server = Standalone::start();
+    let (child, said, _) = exec(&server, &["select pg_sleep(600)"]);
+    server.freeze();
+    interrupt(&child);
+    let mut lines = said.lines().map(|line| line.expect("text"));
+    assert!(lines.any(|line| line.starts_with("cancelling")));
+    interrupt(&child);
+    let output = child.wait_with_output().expect("it ends");
+    server.thaw();
+    assert_eq!(code(&output), 130);
+}
+
+#[test]
 fn exec_tells_how_its_tasks_ended_though_nobody_reads_what_it_prints() {
     let server = Standalone::start();
-    let (mut child, _said, _) = exec(&server, &["select pg_sleep(1)", "select 1/0"]);
-    drop(child.stdout.take());
+    let (mut child, said, _) = exec(&server, &["select pg_sleep(1)", "select 1/0"]);
+    drop((child.stdout.take(), said));
     let status = child.wait().expect("it ends");
     assert_eq!(status.code(), Some(3));
+}
+
+#[test]
+fn a_server_serves_and_stops_in_order_though_nobody_reads_what_it_prints() {
+    let (folder, address) = (folder(), free_address().to_string());
+    let (nobody, stderr) = std::io::pipe().expect("a pipe");
+    drop(nobody);
+    let options = ["--listen", &address, "--data-dir"];
+    let mut server = Process::serve(options.map(Path::new).into_iter().chain([&*folder]));
+    server.command().stderr(stderr);
+    server.start();
+    let begun = Instant::now();
+    while code(&run(&["--server", &address, "health"])) != 0 {
+        let ends = server.has_ended() || begun.elapsed() > Duration::from_secs(60);
+        assert!(!ends, "it never gets ready");
+    }
+    assert_eq!(code(&run(&["--server", &address, "exec", "select 1"])), 0);
+    server.signal(Signal::SIGTERM);
+    let status = loop {
+        if let Some(status) = server.exited() {
+            break status;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(180), "it never ends");
+        thread::sleep(Duration::from_millis(20));
+    };
+    fs::remove_dir_all(&folder).ok();
+    assert_eq!(status.code(), Some(0));
+}
+
+fn interrupt(child: &Child) {
+    let pid = Pid::from_raw(child.id().try_into().expect("a pid"));
+    kill(pid, Signal::SIGINT).expect("our own child");
 }
 
 #[test]

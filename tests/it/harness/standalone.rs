@@ -91,6 +91,16 @@ impl Standalone {
         self.process.signal(Signal::SIGHUP);
     }
 
+    /// Lets it do nothing and answer nothing until [`Standalone::thaw`].
+    pub(crate) fn freeze(&self) {
+        self.process.signal(Signal::SIGSTOP);
+    }
+
+    /// Lets it go on.
+    pub(crate) fn thaw(&self) {
+        self.process.signal(Signal::SIGCONT);
+    }
+
     /// What it has logged so far.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).expect("a log file")
@@ -119,6 +129,7 @@ impl Standalone {
 impl Drop for Standalone {
     fn drop(&mut self) {
         self.process.signal(Signal::SIGTERM);
+        self.thaw();
         let begun = Instant::now();
         while self.process.pid().is_some()
             && self.process.exited().is_none()
@@ -135,7 +146,7 @@ impl Drop for Standalone {
 }
 
 /// A short path that a server run as root can hand to the account of Postgres.
-fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     std::env::temp_dir().join(format!("rallypoint-test-{}-{number}", std::process::id()))
