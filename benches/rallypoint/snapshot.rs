@@ -141,7 +141,7 @@ impl Sides {
 
 async fn open_snapshot(session: &mut PgConnection) -> Result<()> {
     session
-        .execute("begin isolation level repeatable read; select 1 from execution_log limit 1")
+        .execute("begin isolation level repeatable read; select 1 from rallypoint_log.execution_log limit 1")
         .await?;
     Ok(())
 }

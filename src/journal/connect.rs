@@ -7,7 +7,7 @@ use super::{
     connection_limits::{AnswerTimeout, Duty},
     migrations,
     pool::Pool,
-    preflight::refuse_shared_sessions,
+    preflight::{of_first_connection, refuse_shared_sessions},
 };
 use crate::core::ShardId;
 use sqlx::postgres::PgConnectOptions;
@@ -50,7 +50,8 @@ struct Takeovers {
 impl Journal {
     /// Connects, checks the server, migrates, and makes the next days.
     pub async fn open(config: JournalConfig) -> Result<Self, JournalError> {
-        let mut link = BoundedConnection::open(&config.options, Duty::Maintenance).await?;
+        let first = BoundedConnection::open(&config.options, Duty::Maintenance).await;
+        let mut link = first.map_err(of_first_connection)?;
         let mut other = BoundedConnection::open(&config.options, Duty::Maintenance).await?;
         refuse_shared_sessions(&mut link, &mut other).await?;
         other.close().await?;

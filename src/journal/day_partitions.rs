@@ -12,7 +12,7 @@ pub(super) const TABLES: [&str; 3] = ["submission", "completion", "attempt"];
 
 /// For how many days after its beginning a day may still be made, one of them for clocks that
 /// differ.
-const LATE_DAYS: i32 = 3;
+pub(super) const LATE_DAYS: i32 = 3;
 
 /// The days that exist, ascending.
 #[derive(Clone, Debug, Default)]

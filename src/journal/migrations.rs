@@ -53,6 +53,12 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "request_memory",
         include_str!("../../migrations/0010_request_memory.sql"),
     ),
+    (11, "log", include_str!("../../migrations/0011_log.sql")),
+    (
+        12,
+        "comments",
+        include_str!("../../migrations/0012_comments.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -138,7 +144,7 @@ fn migrator() -> Migrator {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::rows::completion::narrow_row;
+    use crate::journal::{day_partitions::LATE_DAYS, rows::completion::narrow_row};
     use std::{fs, path::Path};
 
     #[test]
@@ -162,9 +168,28 @@ mod tests {
     }
 
     #[test]
-    fn the_index_of_wide_rows_and_the_statements_say_the_same_number() {
+    fn the_index_of_wide_rows_the_log_and_the_statements_say_the_same_number() {
         let wide = concat!("where max_seq - min_seq > ", narrow_row!(), ";");
-        assert!(MIGRATIONS[0].2.contains(wide));
+        assert!(text_of(1).contains(wide));
+        for searched in [
+            concat!("c.max_seq - c.min_seq <= ", narrow_row!()),
+            concat!("o.row_max_seq - o.row_min_seq <= ", narrow_row!()),
+            concat!("o.row_max_seq - o.row_min_seq > ", narrow_row!()),
+            concat!("executions_of.last_seq + ", narrow_row!()),
+        ] {
+            assert!(text_of(11).contains(searched), "{searched}");
+        }
+    }
+
+    #[test]
+    fn the_log_looks_as_many_days_back_as_a_row_may_lie_before_its_own() {
+        let back = format!("at time zone 'UTC')::date - {LATE_DAYS} as day");
+        assert!(text_of(11).contains(&back));
+    }
+
+    fn text_of(version: i64) -> &'static str {
+        let found = MIGRATIONS.iter().find(|(number, ..)| *number == version);
+        found.expect("a migration").2
     }
 
     #[test]
@@ -182,7 +207,10 @@ mod tests {
                 "a597d5dc8438ba27",
                 "c97d1b3bbce301fe",
                 "f4fff05b0ace5437",
-                "44575afc1b78204d"
+                "44575afc1b78204d",
+                "628de51025b62dee",
+                "4bf2e5ccaf9efc34",
+                "dcbc0679ab7881c1"
             ]
         );
     }

@@ -1,12 +1,28 @@
-//! Checks the server before the journal is trusted to it, and refuses one that could lose a commit.
+//! Checks the server before the journal is trusted to it, and refuses one that could lose a commit
+//! or is too old.
 
-use super::{JournalError, bounded_connection::BoundedConnection};
+use super::{JournalError, bounded_connection::BoundedConnection, rows::from_row};
 use sqlx::Row;
 
+/// The oldest version that will do: 14 has lz4, multiranges, and bodies of functions that are bound
+/// to their tables.
+const OLDEST: i32 = 140_000;
 /// Days besides those of the retention: those made ahead, and those about to be dropped.
 const EXTRA_DAYS: u64 = 10;
 /// Locks that planning a read takes per day: a table and its indexes.
 const LOCKS_PER_DAY: u64 = 8;
+
+/// What the error of the first connection says. A server that is too old does not know a setting
+/// with which sessions begin, and refuses them before it could be asked for its version.
+pub(super) fn of_first_connection(error: sqlx::Error) -> JournalError {
+    match error.as_database_error() {
+        Some(said) if said.code().as_deref() == Some("42704") => JournalError::Unsafe(format!(
+            "it says {:?}: use PostgreSQL 14 or later",
+            said.message()
+        )),
+        _ => error.into(),
+    }
+}
 
 /// Refuses a pooler that lends a session to others between two statements: prepared statements,
 /// settings and locks would be somebody else's. Two connections then meet on one session, or one of
@@ -50,27 +66,28 @@ pub struct Preflight {
 }
 
 impl Preflight {
-    /// Refuses a server that could lose or mangle what it acknowledged.
+    /// Refuses a server that could lose or mangle what it acknowledged, or lacks what the schema
+    /// needs.
     pub(super) async fn run(self, connection: &mut BoundedConnection) -> Result<(), JournalError> {
-        let settings: (String, String, String, String) = sqlx::query_as(
+        let server: Server = sqlx::query_as(
             "-- server_settings
-             select current_setting('fsync'), current_setting('full_page_writes'),
-                 current_setting('server_encoding'), current_setting('transaction_read_only')",
+             select current_setting('server_version_num')::int4 as version_num,
+                 current_setting('server_version') as version,
+                 current_setting('fsync') as fsync,
+                 current_setting('full_page_writes') as full_page_writes,
+                 current_setting('server_encoding') as encoding,
+                 current_setting('transaction_read_only') as read_only,
+                 exists (
+                     select
+                     from pg_settings
+                     where name = 'default_toast_compression' and enumvals @> array['lz4']
+                 ) as lz4",
         )
         .fetch_one(&mut *connection)
         .await?;
-        let (fsync, full_page_writes, encoding, read_only) = settings;
-        let refuse = |what: &str| Err(JournalError::Unsafe(what.to_owned()));
-        match () {
-            _ if fsync != "on" && !self.allow_unsafe => {
-                refuse("fsync is off: a crash of the server would lose the journal")
-            }
-            _ if full_page_writes != "on" && !self.allow_unsafe => {
-                refuse("full_page_writes is off: a crash of the server could tear its pages")
-            }
-            _ if encoding != "UTF8" => refuse("its encoding is not UTF8"),
-            _ if read_only != "off" => refuse("it is read-only (a standby?)"),
-            _ => self.count_locks(connection).await,
+        match server.problem(self.allow_unsafe) {
+            Some(problem) => Err(JournalError::Unsafe(problem)),
+            None => self.count_locks(connection).await,
         }
     }
 
@@ -106,9 +123,99 @@ impl Preflight {
     }
 }
 
+/// What a server says of itself.
+#[derive(Clone, Debug)]
+struct Server {
+    version_num: i32,
+    version: String,
+    fsync: String,
+    full_page_writes: String,
+    encoding: String,
+    read_only: String,
+    lz4: bool,
+}
+
+from_row!(Server {
+    version_num,
+    version,
+    fsync,
+    full_page_writes,
+    encoding,
+    read_only,
+    lz4,
+});
+
+impl Server {
+    /// Why it must not have the journal; a server that loses commits may, when that is allowed.
+    fn problem(&self, allow_unsafe: bool) -> Option<String> {
+        let lossy = !allow_unsafe;
+        Some(match self {
+            _ if self.version_num < OLDEST => format!(
+                "it is PostgreSQL {}, which lacks what the schema needs: use 14 or later",
+                self.version
+            ),
+            _ if !self.lz4 => {
+                "it was built without lz4, which the schema needs: use one with it".to_owned()
+            }
+            _ if lossy && self.fsync != "on" => {
+                "fsync is off: a crash of the server would lose the journal".to_owned()
+            }
+            _ if lossy && self.full_page_writes != "on" => {
+                "full_page_writes is off: a crash of the server could tear its pages".to_owned()
+            }
+            _ if self.encoding != "UTF8" => "its encoding is not UTF8".to_owned(),
+            _ if self.read_only != "off" => "it is read-only (a standby?)".to_owned(),
+            _ => return None,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_is_too_old_or_could_lose_or_mangle_the_journal_is_refused() {
+        let good = Server {
+            version_num: 140_000,
+            version: "14.0".to_owned(),
+            fsync: "on".to_owned(),
+            full_page_writes: "on".to_owned(),
+            encoding: "UTF8".to_owned(),
+            read_only: "off".to_owned(),
+            lz4: true,
+        };
+        assert_eq!(good.problem(false), None);
+        let with = |change: fn(&mut Server)| {
+            let mut server = good.clone();
+            change(&mut server);
+            server
+        };
+        let bad = [
+            (
+                with(|s| (s.version_num, s.version) = (130_021, "13.21".into())),
+                "PostgreSQL 13.21",
+                false,
+            ),
+            (with(|s| s.lz4 = false), "lz4", false),
+            (with(|s| s.fsync = "off".into()), "fsync", true),
+            (
+                with(|s| s.full_page_writes = "off".into()),
+                "full_page_writes",
+                true,
+            ),
+            (with(|s| s.encoding = "SQL_ASCII".into()), "UTF8", false),
+            (with(|s| s.read_only = "on".into()), "read-only", false),
+        ];
+        for (server, word, may_be_allowed) in bad {
+            let problem = server.problem(false);
+            assert!(
+                problem.is_some_and(|problem| problem.contains(word)),
+                "{word}"
+            );
+            assert_eq!(server.problem(true).is_none(), may_be_allowed, "{word}");
+        }
+    }
 
     #[test]
     fn a_month_fits_the_locks_of_an_ordinary_server_and_a_year_does_not() {

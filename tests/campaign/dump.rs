@@ -189,7 +189,7 @@ async fn log_of(journal: &mut PgConnection, handle: &str) -> sqlx::Result<Vec<Ro
             array_position(
                 array['succeeded', 'failed', 'cancelled', 'timed out', 'exhausted'], outcome
             ) as outcome
-        from execution_log
+        from rallypoint_log.execution_log
         where handle = $1::uuid
         order by seq, done_no";
     sqlx::query_as(query).bind(handle).fetch_all(journal).await

@@ -134,7 +134,7 @@ async fn what_a_task_says_comes_back_with_its_outcome_and_stands_in_the_log() {
     assert_eq!(done[3].notices, "NOTICE: so far\n");
     let query = "select string_agg(concat_ws('|', replica, slot > 0, backend_pid > 0, notices,
             diagnostics ->> 'constraint'), ';' order by seq)
-        from execution_log";
+        from rallypoint_log.execution_log";
     let logged = value(&mut connect(&server.journal).await, query).await;
     assert_eq!(
         logged,
@@ -206,7 +206,7 @@ async fn no_task_reaches_the_coordination_database() {
     let scheduler = server.open(SchedulerSettings::default()).await;
     scheduler
         .submit([
-            sql("select * from execution_log"),
+            sql("select * from rallypoint_log.execution_log"),
             sql("select * from pg_read_file('/etc/passwd')"),
         ])
         .await;

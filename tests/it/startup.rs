@@ -154,10 +154,13 @@ async fn what_waiting_cannot_mend_ends_a_server_at_once() {
     let plain = postgres.coordination_url();
     let apart = if plain.contains('?') { '&' } else { '?' };
     let without_tls = format!("{plain}{apart}sslmode=require");
+    // As a server says that is too old for a setting with which sessions begin.
+    let too_old = format!("{plain}{apart}options=-c%20setting_of_tomorrow%3D1");
     for (url, words) in [
         (nobody, "nobody_of_this_name"),
         (nowhere, "no_such_database"),
         (without_tls, "TLS"),
+        (too_old, "use PostgreSQL 14 or later"),
     ] {
         let mut server = Started::on(&url, "r0");
         assert_eq!(server.exit_code().await, Some(1), "{}", server.log());

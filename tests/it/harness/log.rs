@@ -49,7 +49,7 @@ impl Log {
                 (extract(epoch from submitted_at) * 1000000)::int8 as submitted,
                 (extract(epoch from started_at) * 1000000)::int8 as started,
                 (extract(epoch from ended_at) * 1000000)::int8 as ended
-            from execution_log
+            from rallypoint_log.execution_log
             where handle = $1::uuid or $1 is null
             order by handle, seq, done_no";
         let rows = sqlx::query_as(query)

@@ -232,7 +232,7 @@ async fn a_day_in_which_the_clock_jumps_drops_what_is_over_and_loses_nothing_els
         assert!(day.dropped >= 3, "seed {seed}: the days 40 days ago go");
         assert_eq!(past.events(&day.owned, past.over).await, 0, "seed {seed}");
         let log = "select count(*)
-            from execution_log
+            from rallypoint_log.execution_log
             where submitted_at > now() - interval '2 years'";
         assert_eq!(day.owned.count(log).await, 24 + 2, "seed {seed}");
     }

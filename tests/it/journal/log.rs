@@ -50,7 +50,7 @@ async fn the_log_has_a_row_for_every_task() {
         "select *, (extract(epoch from submitted_at) * 1000000)::int8 as submitted_us,
              (extract(epoch from started_at) * 1000000)::int8 as started_us,
              (extract(epoch from ended_at) * 1000000)::int8 as ended_us
-         from execution_log
+         from rallypoint_log.execution_log
          order by seq",
     )
     .fetch_all(&mut scene.owned.psql().await)

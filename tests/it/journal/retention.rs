@@ -182,7 +182,7 @@ async fn an_open_reader_delays_a_drop_but_never_the_writer_and_the_rest_is_done_
         .await
         .unwrap();
     reading
-        .execute("select 1 from execution_log limit 1")
+        .execute("select 1 from rallypoint_log.execution_log limit 1")
         .await
         .unwrap();
     let maintenance = owned.journal.maintenance();

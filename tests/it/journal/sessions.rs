@@ -109,9 +109,9 @@ async fn sessions_of_fenced_executors_are_found_until_forgotten() {
         "the last one shows that something may have run"
     );
     // One row for each session, and one for the attempt that runs.
-    let count = "select count(*) from execution_status";
+    let count = "select count(*) from rallypoint_log.execution_status";
     assert_eq!(scene.owned.count(count).await, 3);
-    let running = "select seq from execution_status where target is null";
+    let running = "select seq from rallypoint_log.execution_status where target is null";
     assert_eq!(scene.owned.count(running).await, 6);
 }
 

@@ -1,4 +1,4 @@
-//! What people can see: the views in the database with psql, and the status of the service.
+//! What people can see: the log in the database with psql, and the status of the service.
 
 use crate::harness::{
     postgres::connect,
@@ -28,7 +28,7 @@ async fn the_execution_log_shows_every_task_in_plain_sql() {
     let query = "select concat_ws('|', seq, caller, namespace, coalesce(task_order, -1), kind,
             statement, outcome, attempt, error_code, rows_affected,
             ended_at >= started_at and started_at >= submitted_at, backend_pid > 0) as line
-        from execution_log
+        from rallypoint_log.execution_log
         where handle = $1::uuid
         order by seq";
     let rows = sqlx::query_scalar::<_, String>(query).bind(scheduler.handle());
@@ -54,8 +54,9 @@ async fn the_execution_status_shows_what_runs_on_which_backend() {
         .await;
     scheduler.until(|now| now.running == 1).await;
     let query = "select replica, target, handle::text as handle, seq, attempt,
-            backend_pid > 0 as has_backend
-        from execution_status
+            backend_pid > 0 as has_backend, namespace,
+            statement = rallypoint_log.statement(handle, seq) as has_statement
+        from rallypoint_log.execution_status
         where handle = $1::uuid and attempt is not null and replica is not null";
     let mut session = connect(&server.journal).await;
     let row = loop {
@@ -81,6 +82,10 @@ async fn the_execution_status_shows_what_runs_on_which_backend() {
             row.get("has_backend")
         ),
         (1, 1, true)
+    );
+    assert_eq!(
+        (row.get::<&str, _>("namespace"), row.get("has_statement")),
+        ("default", true)
     );
     gate.open().await;
     scheduler.all_done().await;
