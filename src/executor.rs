@@ -22,7 +22,9 @@ pub use sql::{
     register::{Session, SessionNote},
     statement::request,
 };
-pub use status::{ExecutionRow, Outage, TargetStatus};
+pub use status::{
+    AttemptStatus, BlockingSession, ExecutionRow, Outage, SessionWait, TargetStatus, WaitedLock,
+};
 
 use crate::{
     clock::Clock,

@@ -11,7 +11,8 @@ use super::{
 };
 use clap::{Args, error::ErrorKind};
 use rallypoint_client::api::{
-    Blocker, ExplainTaskResponse, QueuePlace, RunningAttempt, blocker::Kind, blocker::target_away,
+    Blocker, ExplainTaskResponse, QueuePlace, RunningAttempt, SessionWait,
+    blocker::{self, Kind, target_away},
 };
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -49,8 +50,10 @@ fn print(answer: &ExplainTaskResponse) {
     let state = enum_text::task_state(answer.state());
     let head = format!("task {}/{}: {state}", task.handle, task.seq);
     output::line(output::paint(&head, BOLD));
-    if answer.blockers.is_empty() || answer.running.is_some() {
-        output::line(plain(&answer.text));
+    match &answer.running {
+        Some(running) => output::line(plain(&running.text)),
+        None if answer.blockers.is_empty() => output::line(plain(&answer.text)),
+        None => {}
     }
     for (number, blocker) in answer.blockers.iter().enumerate() {
         output::line(format!("{:>3}. {}", number + 1, plain(&blocker.text)));
@@ -106,6 +109,20 @@ fn running(running: &RunningAttempt) -> Value {
         "slot": running.slot,
         "backend_pid": running.backend_pid,
         "unreachable": running.unreachable,
+        "wait": running.wait.as_ref().map(wait),
+        "wait_unknown": running.wait_unknown,
+        "text": running.text,
+    })
+}
+
+fn wait(wait: &SessionWait) -> Value {
+    json!({
+        "state": wait.state,
+        "wait_event_type": wait.wait_event_type,
+        "wait_event": wait.wait_event,
+        "lock_type": wait.lock_type,
+        "lock_mode": wait.lock_mode,
+        "lock_relation": wait.lock_relation,
     })
 }
 
@@ -158,6 +175,7 @@ fn numbers(kind: &Kind) -> (&'static str, Value) {
                 "since": time(one.since.as_ref()), "why": one.why,
             }),
         ),
+        Kind::Session(one) => ("session", session(one)),
         about_slots => numbers_of_slots(about_slots),
     }
 }
@@ -186,6 +204,21 @@ fn numbers_of_slots(kind: &Kind) -> (&'static str, Value) {
         ),
         _ => ("unknown", json!({})),
     }
+}
+
+fn session(one: &blocker::Session) -> Value {
+    let age = one.transaction_age.as_ref();
+    json!({
+        "backend_pid": one.backend_pid,
+        "depth": one.depth,
+        "user": one.user,
+        "application": one.application,
+        "backend_type": one.backend_type,
+        "state": one.state,
+        "wait_event_type": one.wait_event_type,
+        "wait_event": one.wait_event,
+        "transaction_s": age.map(|age| age.seconds as f64 + f64::from(age.nanos) / 1e9),
+    })
 }
 
 fn outage(outage: &target_away::Outage) -> Value {

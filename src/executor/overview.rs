@@ -1,6 +1,7 @@
-//! What an executor shows of itself: its slots, its targets, and what runs. It changes nothing.
+//! What an executor shows of itself: its slots, its targets, and what runs. It changes
+//! nothing.
 
-use super::{ExecutionRow, Executor, TargetStatus};
+use super::{AttemptStatus, ExecutionRow, Executor, TargetStatus};
 use crate::core::{Handle, Seq};
 use std::sync::Arc;
 
@@ -15,10 +16,17 @@ impl Executor {
             .collect()
     }
 
-    /// The slot that runs a task.
-    pub fn attempt(&self, handle: Handle, seq: Seq) -> Option<ExecutionRow> {
+    /// The attempt of a task that runs here, and what its session waits for: its target is asked,
+    /// for a limited time.
+    pub async fn attempt(&self, handle: Handle, seq: Seq) -> Option<AttemptStatus> {
         let mut targets = self.0.targets.values();
-        targets.find_map(|target| target.execution_of(handle, seq))
+        let found = targets.find_map(|target| Some((target, target.slot_of(handle, seq)?)));
+        let (target, (row, session)) = found?;
+        let wait = match session {
+            Some(session) => Some(target.admin.wait_of(&session).await),
+            None => None,
+        };
+        Some(AttemptStatus { row, wait })
     }
 
     /// How its targets are.

@@ -14,6 +14,7 @@ pub(crate) mod preparation;
 pub(crate) mod register;
 pub(crate) mod rows;
 pub(crate) mod session_end;
+mod session_waits;
 pub(crate) mod statement;
 pub(crate) mod target;
 pub(crate) mod target_session;

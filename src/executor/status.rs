@@ -16,6 +16,55 @@ pub struct ExecutionRow {
     pub running: Option<(Assignment, Time)>,
 }
 
+/// The attempt of a task that runs here.
+#[derive(Clone, Debug)]
+pub struct AttemptStatus {
+    /// Its slot.
+    pub row: ExecutionRow,
+    /// What its session waits for, or why that is not known; `None`: it has no session.
+    pub wait: Option<Result<SessionWait, String>>,
+}
+
+/// What a server says of a session at a moment.
+#[derive(Clone, Debug)]
+pub struct SessionWait {
+    /// As `pg_stat_activity` has it, and the following two; empty: nothing.
+    pub state: String,
+    pub wait_event_type: String,
+    pub wait_event: String,
+    /// The lock that it waits for.
+    pub lock: Option<WaitedLock>,
+    /// Who is in the way, the nearest first.
+    pub blocked_by: Vec<BlockingSession>,
+}
+
+/// A lock that is not granted, as `pg_locks` has it.
+#[derive(Clone, Debug)]
+pub struct WaitedLock {
+    pub kind: String,
+    pub mode: String,
+    /// If it is on one of this database.
+    pub relation: Option<String>,
+}
+
+/// A session that holds a lock, or stands before ours in the queue for it.
+#[derive(Clone, Debug)]
+pub struct BlockingSession {
+    /// 0: a prepared transaction.
+    pub pid: i32,
+    /// 1: it is in the way itself; 2: in the way of such a one; and so on.
+    pub depth: u32,
+    pub user: String,
+    pub application: String,
+    pub backend_type: String,
+    /// `None`: the login may not see more of it than who it is.
+    pub state: Option<String>,
+    pub wait_event_type: String,
+    pub wait_event: String,
+    /// How long its transaction lasts; `None`: it has none.
+    pub transaction_us: Option<i64>,
+}
+
 /// How a target is.
 #[derive(Clone, Debug)]
 pub struct TargetStatus {

@@ -1,14 +1,16 @@
-//! Translates what the executor reports about itself (slots and targets) into API messages for the
-//! status service. Read-only: it takes snapshots and never waits.
+//! Translates what the executor reports about itself (slots, targets, attempts) into API messages
+//! for the status service and the explanation of tasks. Read-only.
 
 use crate::{
     clock::Clock,
     core::{Time, Work},
-    executor::{self, ExecutionRow, Executor},
+    executor::{
+        self, AttemptStatus, BlockingSession, ExecutionRow, Executor, SessionWait, WaitedLock,
+    },
     rpc::StatusSource,
 };
 use prost_types::Timestamp;
-use rallypoint_client::api;
+use rallypoint_client::api::{self, peer::ExplainAttemptResponse};
 use std::sync::Arc;
 
 /// The source that reads `executor`, whose replica is called `replica`.
@@ -32,9 +34,11 @@ pub(super) fn new(executor: &Executor, clock: Clock, replica: Arc<str>) -> Statu
                 .collect()
         }),
         attempt: Arc::new(move |handle, seq| {
-            let found = attempts.attempt(handle, seq);
-            let attempt = found.map(|row| attempt(row, &of_attempts));
-            Box::pin(async move { attempt })
+            let (executor, replica) = (attempts.clone(), of_attempts.clone());
+            Box::pin(async move {
+                let found = executor.attempt(handle, seq).await;
+                found.map_or_else(Default::default, |found| attempt(found, &replica))
+            })
         }),
     }
 }
@@ -62,13 +66,56 @@ fn execution(row: ExecutionRow, now: Time, replica: &str) -> api::Execution {
     }
 }
 
-fn attempt(row: ExecutionRow, replica: &str) -> api::RunningAttempt {
-    api::RunningAttempt {
-        started_at: row.running.map(|(_, started)| timestamp(started)),
-        replica: replica.to_owned(),
-        slot: row.slot as i32,
-        backend_pid: row.backend_pid,
-        ..Default::default()
+fn attempt(found: AttemptStatus, replica: &str) -> ExplainAttemptResponse {
+    let AttemptStatus { row, wait } = found;
+    let (wait, wait_unknown) = match wait {
+        None => (None, String::new()),
+        Some(Ok(wait)) => (Some(wait), String::new()),
+        Some(Err(why)) => (None, why),
+    };
+    let blocked_by = wait.iter().flat_map(|wait| &wait.blocked_by);
+    ExplainAttemptResponse {
+        blocked_by: blocked_by.map(blocking).collect(),
+        attempt: Some(api::RunningAttempt {
+            started_at: row.running.map(|(_, started)| timestamp(started)),
+            replica: replica.to_owned(),
+            slot: row.slot as i32,
+            backend_pid: row.backend_pid,
+            wait: wait.map(waits),
+            wait_unknown,
+            ..Default::default()
+        }),
+    }
+}
+
+fn waits(wait: SessionWait) -> api::SessionWait {
+    let waited = |lock: WaitedLock| (lock.kind, lock.mode, lock.relation.unwrap_or_default());
+    let (lock_type, lock_mode, lock_relation) = wait.lock.map(waited).unwrap_or_default();
+    api::SessionWait {
+        state: wait.state,
+        wait_event_type: wait.wait_event_type,
+        wait_event: wait.wait_event,
+        lock_type,
+        lock_mode,
+        lock_relation,
+    }
+}
+
+fn blocking(session: &BlockingSession) -> api::blocker::Session {
+    let age = |us: i64| prost_types::Duration {
+        seconds: us.max(0) / 1_000_000,
+        nanos: (us.max(0) % 1_000_000 * 1_000) as i32,
+    };
+    api::blocker::Session {
+        backend_pid: session.pid,
+        depth: session.depth as i32,
+        user: session.user.clone(),
+        application: session.application.clone(),
+        backend_type: session.backend_type.clone(),
+        state: session.state.clone().unwrap_or_default(),
+        wait_event_type: session.wait_event_type.clone(),
+        wait_event: session.wait_event.clone(),
+        transaction_age: session.transaction_us.map(age),
     }
 }
 

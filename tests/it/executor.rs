@@ -13,3 +13,4 @@ mod reconfiguration;
 mod sessions;
 mod text;
 mod traffic;
+mod waits;

@@ -4,6 +4,7 @@
 mod command_line;
 mod reasons;
 mod replicas;
+mod waits;
 
 use crate::harness::conversation::{Conversation, WAIT_TIMEOUT};
 use rallypoint_client::api::{ExplainTaskResponse, blocker::Kind};

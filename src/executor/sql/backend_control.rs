@@ -11,21 +11,29 @@ use super::{
     markers::{self, Found},
     register::{Register, Session},
     session_end::{self, Obstacle, Sighting},
-    target_session,
+    session_waits, target_session,
 };
 use crate::{
     core::{TaskId, Time},
-    executor::pg_client::{Connection, Error, Login, Row, within},
+    executor::{
+        pg_client::{Connection, Error, Login, Row, within},
+        status::SessionWait,
+    },
 };
 use std::{
     mem,
     sync::{Mutex as SyncMutex, PoisonError},
     time::Duration,
 };
-use tokio::{sync::Mutex, time::sleep};
+use tokio::{
+    sync::Mutex,
+    time::{sleep, timeout},
+};
 
 /// How long the target may take for one statement.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long it may take until it has said what a session waits for.
+const WAIT_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Interval between checks of a backend that was asked to end.
 const END_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Interval between checks of a backend that should be running.
@@ -48,6 +56,9 @@ pub(crate) struct Admin {
     /// Of the present login. Taken out while in use, so that a connection that was left in the
     /// middle of a statement is not used again.
     connection: Mutex<Option<(Login, Connection)>>,
+    /// Who only asks what a session waits for goes alone: whoever ends a session waits behind one
+    /// such question at most.
+    asking: Mutex<()>,
 }
 
 #[derive(Clone)]
@@ -66,6 +77,7 @@ impl Admin {
             }),
             register,
             connection: Mutex::new(None),
+            asking: Mutex::new(()),
         }
     }
 
@@ -116,6 +128,21 @@ impl Admin {
                 // Its last answer may still be under way.
                 return sleep(QUERY_TIMEOUT).await;
             }
+        }
+    }
+
+    /// What the server says that a session waits for; the error says why that is not known.
+    pub(crate) async fn wait_of(&self, session: &Session) -> Result<SessionWait, String> {
+        let asked = async {
+            let _alone = self.asking.lock().await;
+            let row = self.row(&session_waits::query(session)).await?;
+            session_waits::read(&row, session)
+        };
+        match timeout(WAIT_TIMEOUT, asked).await {
+            Ok(Ok(Some(wait))) => Ok(wait),
+            Ok(Ok(None)) => Err("its session has ended".into()),
+            Ok(Err(obstacle)) => Err(obstacle.to_string()),
+            Err(_) => Err("its target has not answered in time".into()),
         }
     }
 

@@ -13,7 +13,7 @@ use super::{
     statement::Conditions,
     target_session::{Live, OpenError},
     target_settings::Settings,
-    target_slots::{Slot, Slots},
+    target_slots::{Activity, Slot, Slots},
 };
 use crate::{
     clock::Clock,
@@ -246,20 +246,27 @@ impl Target {
 
     pub(crate) fn executions(&self) -> Vec<ExecutionRow> {
         let rows = self.slots.activity().into_iter();
-        rows.map(|(slot, activity)| ExecutionRow {
+        rows.map(|(slot, activity)| self.row(slot, activity))
+            .collect()
+    }
+
+    fn row(&self, slot: u32, activity: Activity) -> ExecutionRow {
+        ExecutionRow {
             work: self.work(),
             slot,
             backend_pid: activity.session.map_or(0, |session| session.pid),
             running: activity.running,
-        })
-        .collect()
+        }
     }
 
-    /// The slot that runs a task.
-    pub(crate) fn execution_of(&self, handle: Handle, seq: Seq) -> Option<ExecutionRow> {
-        let is_it = |(a, _): &(Assignment, Time)| a.handle == handle && a.first == seq;
-        let runs_it = |row: &ExecutionRow| row.running.as_ref().is_some_and(is_it);
-        self.executions().into_iter().find(runs_it)
+    /// The slot that runs a task, and its session.
+    pub(crate) fn slot_of(
+        &self,
+        handle: Handle,
+        seq: Seq,
+    ) -> Option<(ExecutionRow, Option<Session>)> {
+        let (slot, activity) = self.slots.running(handle, seq)?;
+        Some((self.row(slot, activity.clone()), activity.session))
     }
 
     pub(crate) fn status(&self) -> TargetStatus {

@@ -5,7 +5,7 @@
 
 use super::{register::Session, target_session::Live};
 use crate::{
-    core::{Assignment, Handle, Time},
+    core::{Assignment, Handle, Seq, Time},
     executor::pg_client::Login,
 };
 use std::{
@@ -136,6 +136,15 @@ impl Slots {
     /// Notes what a slot that has been taken is doing.
     pub(super) fn note(&self, slot: u32, change: impl FnOnce(&mut Activity)) {
         change(self.state().activity.entry(slot).or_default());
+    }
+
+    /// The one that runs a task.
+    pub(super) fn running(&self, handle: Handle, seq: Seq) -> Option<(u32, Activity)> {
+        let is_it = |(a, _): &(Assignment, Time)| a.handle == handle && a.first == seq;
+        let state = self.state();
+        let mut all = state.activity.iter();
+        let found = all.find(|(_, one)| one.running.as_ref().is_some_and(is_it));
+        found.map(|(slot, one)| (*slot, one.clone()))
     }
 
     /// All of them by number.

@@ -3,7 +3,7 @@
 
 mod sentences;
 
-pub(crate) use sentences::summary;
+pub(crate) use sentences::{running, summary};
 
 use super::timestamp;
 use crate::{

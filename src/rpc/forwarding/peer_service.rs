@@ -39,11 +39,11 @@ impl PeerService for Peering {
         request: Request<ExplainAttemptRequest>,
     ) -> Result<Response<ExplainAttemptResponse>, Status> {
         let ExplainAttemptRequest { handle, seq } = request.into_inner();
-        let attempt = match handle.parse() {
+        let answer = match handle.parse() {
             Ok(handle) => (self.source.attempt)(handle, Seq(seq)).await,
-            Err(_) => None,
+            Err(_) => ExplainAttemptResponse::default(),
         };
-        Ok(Response::new(ExplainAttemptResponse { attempt }))
+        Ok(Response::new(answer))
     }
 
     async fn ping(&self, _: Request<PingRequest>) -> Result<Response<PingResponse>, Status> {

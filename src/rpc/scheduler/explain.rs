@@ -47,7 +47,7 @@ impl Schedulers {
             Reply::Explained(None) => self.explain_ended(id.handle, id.seq, now).await?,
             other => return Err(errors::mismatched_reply(&other)),
         };
-        answer.text = explanation::summary(&answer, now);
+        answer.text = explanation::summary(&answer);
         Ok(answer)
     }
 
@@ -103,13 +103,19 @@ impl Schedulers {
             return;
         };
         let (found, unreachable) = self.executions.of_task(id.handle, id.seq).await;
-        let is_found = found.is_some();
-        answer.running = Some(api::RunningAttempt {
+        let is_found = found.attempt.is_some();
+        let sessions = found.blocked_by.into_iter().map(Kind::Session);
+        answer
+            .blockers
+            .extend(sessions.map(|session| blocker(session, now)));
+        let mut attempt = api::RunningAttempt {
             started_at: known.started_at,
             stopping: known.stopping,
             unreachable,
-            ..found.unwrap_or_default()
-        });
+            ..found.attempt.unwrap_or_default()
+        };
+        attempt.text = explanation::running(&attempt, answer.attempt, now);
+        answer.running = Some(attempt);
         let Work::Sql { target } = work else {
             return;
         };

@@ -21,7 +21,7 @@ const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What a replica says of a task, if it runs it.
-pub(crate) type Attempt = BoxFuture<'static, Option<api::RunningAttempt>>;
+pub(crate) type Attempt = BoxFuture<'static, ExplainAttemptResponse>;
 
 /// Reads the state of the executor.
 #[derive(Clone)]
@@ -75,9 +75,10 @@ impl Executions {
         &self,
         handle: Handle,
         seq: Seq,
-    ) -> (Option<api::RunningAttempt>, Vec<String>) {
-        if let Some(attempt) = (self.source.attempt)(handle, seq).await {
-            return (Some(attempt), Vec::new());
+    ) -> (ExplainAttemptResponse, Vec<String>) {
+        let here = (self.source.attempt)(handle, seq).await;
+        if here.attempt.is_some() {
+            return (here, Vec::new());
         }
         let others = self.route.as_ref().map(Route::others).unwrap_or_default();
         let answers = others.into_iter().map(|(name, channel)| async move {
@@ -90,12 +91,12 @@ impl Executions {
         let mut unreachable = Vec::new();
         for (answer, name) in join_all(answers).await {
             match answer {
-                Some(answer) if answer.attempt.is_some() => return (answer.attempt, Vec::new()),
+                Some(answer) if answer.attempt.is_some() => return (answer, Vec::new()),
                 Some(_) => {}
                 None => unreachable.push(name),
             }
         }
-        (None, unreachable)
+        (here, unreachable)
     }
 }
 

@@ -44,6 +44,31 @@ async fn the_command_says_what_the_server_says() {
 }
 
 #[tokio::test]
+async fn of_a_running_task_the_command_says_who_is_in_the_way() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let mut gate = server.gate().await;
+    let pid = gate.pid().await;
+    scheduler.submit([gate.task()]).await;
+    gate.reached_by(1).await;
+    let handle = scheduler.handle();
+    let as_json = run(&server.url, &[handle, "1", "-o", "json"]).await;
+    let answer: Value = serde_json::from_slice(&as_json.stdout).expect("JSON");
+    assert_eq!(answer["running"]["wait"]["lock_type"], "advisory");
+    assert_eq!(answer["blockers"][0]["session"]["backend_pid"], pid);
+    let for_people = run(&server.url, &[handle, "1"]).await;
+    let said = String::from_utf8_lossy(&for_people.stdout).into_owned();
+    let lines: Vec<&str> = said.lines().collect();
+    let in_the_way = format!("  1. session {pid} of");
+    assert!(
+        lines[1].contains("it waits for the lock") && lines[2].starts_with(&in_the_way),
+        "{said}"
+    );
+    gate.open().await;
+    scheduler.all_done().await;
+}
+
+#[tokio::test]
 async fn a_task_that_is_none_is_named_as_such() {
     let server = Server::start().await;
     let scheduler = server.open(SchedulerSettings::default()).await;

@@ -11,6 +11,9 @@ use std::collections::BTreeSet;
 fn timeless(mut answer: ExplainTaskResponse) -> ExplainTaskResponse {
     answer.as_of = None;
     answer.text.clear();
+    if let Some(running) = &mut answer.running {
+        running.text.clear();
+    }
     answer
 }
 
@@ -33,12 +36,19 @@ async fn every_replica_explains_a_task_alike_wherever_it_runs() {
     scheduler.submit(gate.task().order(1).times(7)).await;
     scheduler.submit([noop().order(2)]).await;
     gate.reached_by(7).await;
+    let pid = gate.pid().await;
     let other = cluster.conversation(&cluster.client(1 - owner), scheduler.handle());
     let mut replicas = BTreeSet::new();
     for seq in 1..=8 {
         let here = timeless(explain(&scheduler, seq).await);
         let there = timeless(explain(&other, seq).await);
         assert_eq!(here, there);
+        if seq < 8 {
+            let [Kind::Session(holder)] = &kinds(&here)[..] else {
+                panic!("{here:?}")
+            };
+            assert_eq!(holder.backend_pid, pid, "wherever it runs");
+        }
         replicas.extend(here.running.map(|running| running.replica));
     }
     assert_eq!(replicas.len(), 2, "{replicas:?}");

@@ -42,6 +42,12 @@ impl Gate {
         }
     }
 
+    /// The process id of the session that holds it.
+    pub(crate) async fn pid(&mut self) -> i32 {
+        let pid = sqlx::query_scalar("select pg_backend_pid()");
+        pid.fetch_one(&mut self.0).await.expect("a number")
+    }
+
     /// Lets all tasks through.
     pub(crate) async fn open(self) {
         self.0.close().await.expect("closed");

@@ -10,7 +10,7 @@ use rallypoint_client::api::{
     self,
     blocker::{
         Cancellation, FencePending, Halted, Kind, Limit, LowerOrder, NextAttempt, NoExecutor,
-        NotBefore, Share, SlotsBusy, TargetAway, target_away::Outage,
+        NotBefore, Session, Share, SlotsBusy, TargetAway, target_away::Outage,
     },
 };
 
@@ -18,10 +18,11 @@ use rallypoint_client::api::{
 const TASKS_NAMED: usize = 10;
 
 /// The whole answer as one text.
-pub(crate) fn summary(answer: &api::ExplainTaskResponse, now: Time) -> String {
+pub(crate) fn summary(answer: &api::ExplainTaskResponse) -> String {
     let texts = answer.blockers.iter().map(|blocker| blocker.text.as_str());
     let reasons = texts.collect::<Vec<_>>().join("; ");
     let place = answer.place.as_ref().and_then(ahead);
+    let running = answer.running.as_ref().map_or("", |attempt| &attempt.text);
     match (answer.state(), reasons.is_empty(), place) {
         (api::TaskState::Done, ..) => format!(
             "it has ended: {}",
@@ -30,22 +31,18 @@ pub(crate) fn summary(answer: &api::ExplainTaskResponse, now: Time) -> String {
                 .as_str_name()
                 .trim_start_matches("OUTCOME_")
         ),
-        (api::TaskState::Running, true, _) => running(answer, now),
-        (api::TaskState::Running, false, _) => format!("{}: {reasons}", running(answer, now)),
+        (api::TaskState::Running, true, _) => running.into(),
+        (api::TaskState::Running, false, _) => format!("{running}: {reasons}"),
         (_, true, _) => "nothing keeps it from starting: it is handed out next".into(),
         (_, false, None) => format!("it does not run: {reasons}"),
         (_, false, Some(place)) => format!("it does not run: {reasons}; {place}"),
     }
 }
 
-fn running(answer: &api::ExplainTaskResponse, now: Time) -> String {
-    let attempt = answer.running.clone().unwrap_or_default();
+/// What an attempt of this number does.
+pub(crate) fn running(attempt: &api::RunningAttempt, number: i32, now: Time) -> String {
     let since = attempt.started_at.as_ref().map_or(now, time);
-    let mut text = format!(
-        "attempt {} has run for {}",
-        answer.attempt,
-        lasted(since, now)
-    );
+    let mut text = format!("attempt {number} has run for {}", lasted(since, now));
     match attempt.replica.as_str() {
         "" => text += ", and no replica that answers says where",
         replica => text += &format!(" on replica {replica}, slot {}", attempt.slot),
@@ -56,7 +53,65 @@ fn running(answer: &api::ExplainTaskResponse, now: Time) -> String {
     if attempt.stopping {
         text += ", and is being stopped";
     }
-    text
+    text + &waits(attempt)
+}
+
+/// What a running attempt waits for, as Postgres says it.
+fn waits(attempt: &api::RunningAttempt) -> String {
+    let Some(wait) = &attempt.wait else {
+        return match attempt.wait_unknown.as_str() {
+            "" => String::new(),
+            why => format!("; what it waits for is not known: {why}"),
+        };
+    };
+    let state = &wait.state;
+    match (wait.lock_mode.as_str(), wait.wait_event_type.as_str()) {
+        ("", "") => format!("; Postgres says that it is {state} and waits for nothing"),
+        ("", kind) => format!("; it is {state} and waits for {kind}/{}", wait.wait_event),
+        (mode, _) => {
+            let on = match wait.lock_relation.as_str() {
+                "" => &wait.lock_type,
+                relation => relation,
+            };
+            format!("; it waits for the lock {mode} on {on}")
+        }
+    }
+}
+
+fn session(one: &Session) -> String {
+    if one.backend_pid == 0 {
+        return "a prepared transaction holds the lock: see pg_prepared_xacts".into();
+    }
+    let mut who = format!("session {}", one.backend_pid);
+    match (one.user.as_str(), one.backend_type.as_str()) {
+        ("", kind) => who += &format!(" ({kind})"),
+        (user, _) => who += &format!(" of {user}"),
+    }
+    if !one.application.is_empty() {
+        who += &format!(" ({})", one.application);
+    }
+    let what = match one.depth {
+        ..=1 => "is in the way",
+        _ => "is in the way of those",
+    };
+    let age = one
+        .transaction_age
+        .as_ref()
+        .map_or_else(String::new, |age| {
+            let us = age.seconds * 1_000_000 + i64::from(age.nanos) / 1_000;
+            format!(", in a transaction for {}", lasted(Time(0), Time(us)))
+        });
+    let waits = match one.wait_event_type.as_str() {
+        "" => String::new(),
+        kind => format!(", waits for {kind}/{}", one.wait_event),
+    };
+    match one.state.as_str() {
+        "" if one.backend_type.is_empty() => {
+            format!("{who} {what}; the login that watches over the target may see no more of it")
+        }
+        "" => format!("{who} {what}{age}{waits}"),
+        state => format!("{who} {what}: it is {state}{age}{waits}"),
+    }
 }
 
 fn ahead(place: &api::QueuePlace) -> Option<String> {
@@ -110,6 +165,7 @@ pub(super) fn sentence(kind: &Kind, now: Time) -> String {
              before anything follows"
             .into(),
         Kind::FencePending(one) => fence(one),
+        Kind::Session(one) => session(one),
     }
 }
 

@@ -155,6 +155,120 @@ fn what_slots_have_in_the_way_reads_as_a_sentence() {
 }
 
 #[test]
+fn who_is_in_the_way_of_a_running_task_reads_as_a_sentence() {
+    let session = |depth, state: &str, seconds: Option<i64>| Session {
+        backend_pid: 7,
+        depth,
+        user: "bob".into(),
+        application: "psql".into(),
+        backend_type: "client backend".into(),
+        state: state.into(),
+        transaction_age: seconds.map(|seconds| prost_types::Duration { seconds, nanos: 0 }),
+        ..Default::default()
+    };
+    says(
+        Kind::Session(session(1, "idle in transaction", Some(125))),
+        "session 7 of bob (psql) is in the way: it is idle in transaction, in a transaction for \
+         2m 5s",
+    );
+    let waiting = Session {
+        wait_event_type: "Lock".into(),
+        wait_event: "relation".into(),
+        ..session(2, "active", None)
+    };
+    says(
+        Kind::Session(waiting),
+        "session 7 of bob (psql) is in the way of those: it is active, waits for Lock/relation",
+    );
+    let hidden = Session {
+        backend_pid: 7,
+        user: "bob".into(),
+        ..Default::default()
+    };
+    says(
+        Kind::Session(hidden),
+        "session 7 of bob is in the way; the login that watches over the target may see no more \
+         of it",
+    );
+    says(
+        Kind::Session(Session::default()),
+        "a prepared transaction holds the lock: see pg_prepared_xacts",
+    );
+    let vacuum = Session {
+        backend_pid: 7,
+        backend_type: "autovacuum worker".into(),
+        state: "active".into(),
+        ..Default::default()
+    };
+    says(
+        Kind::Session(vacuum),
+        "session 7 (autovacuum worker) is in the way: it is active",
+    );
+}
+
+#[test]
+fn what_a_running_task_does_reads_as_a_sentence() {
+    let said = |wait: Option<api::SessionWait>, wait_unknown: &str| {
+        let attempt = api::RunningAttempt {
+            started_at: in_five_minutes(),
+            replica: "a".into(),
+            slot: 3,
+            backend_pid: 7,
+            wait,
+            wait_unknown: wait_unknown.into(),
+            ..Default::default()
+        };
+        super::running(&attempt, 2, Time(NOW.0 + 312_000_000))
+    };
+    let begins = "attempt 2 has run for 12s on replica a, slot 3, backend 7";
+    let active = || api::SessionWait {
+        state: "active".into(),
+        ..Default::default()
+    };
+    let sleeps = api::SessionWait {
+        wait_event_type: "Timeout".into(),
+        wait_event: "PgSleep".into(),
+        ..active()
+    };
+    let locked = |lock_relation: &str| api::SessionWait {
+        lock_type: "relation".into(),
+        lock_mode: "ShareLock".into(),
+        lock_relation: lock_relation.into(),
+        ..active()
+    };
+    for (wait, unknown, ends) in [
+        (None, "", ""),
+        (
+            None,
+            "no route",
+            "; what it waits for is not known: no route",
+        ),
+        (
+            Some(active()),
+            "",
+            "; Postgres says that it is active and waits for nothing",
+        ),
+        (
+            Some(sleeps),
+            "",
+            "; it is active and waits for Timeout/PgSleep",
+        ),
+        (
+            Some(locked("")),
+            "",
+            "; it waits for the lock ShareLock on relation",
+        ),
+        (
+            Some(locked("public.t")),
+            "",
+            "; it waits for the lock ShareLock on public.t",
+        ),
+    ] {
+        assert_eq!(said(wait, unknown), format!("{begins}{ends}"));
+    }
+}
+
+#[test]
 fn the_summary_says_everything_in_order() {
     let mut answer = api::ExplainTaskResponse {
         state: api::TaskState::Queued.into(),
@@ -170,13 +284,13 @@ fn the_summary_says_everything_in_order() {
         answer.blockers.push(api::Blocker { text, kind: None });
     }
     assert_eq!(
-        summary(&answer, NOW),
+        summary(&answer),
         "it does not run: the scheduler is paused, until ResumeScheduler; no slots; at least \
          12 tasks of its scheduler come first"
     );
     answer.blockers.clear();
     assert_eq!(
-        summary(&answer, NOW),
+        summary(&answer),
         "nothing keeps it from starting: it is handed out next"
     );
 }
