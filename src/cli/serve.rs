@@ -32,7 +32,8 @@ pub(super) struct Serve {
         value_name = "ADDRESS"
     )]
     listen: SocketAddr,
-    /// URL of the coordination database [default: a private Postgres]
+    /// URL of the coordination database, reached directly or through a pooler in session mode
+    /// [default: a private Postgres]
     #[arg(
         long,
         alias = "database-url",

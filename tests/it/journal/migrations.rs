@@ -1,7 +1,12 @@
 //! A database that an earlier version has made is brought up to date, with all that lies in it.
 
 use super::{Owned, database, make::*};
-use rallypoint::{core::*, journal::recover};
+use crate::harness::postgres::{self, POSTGRES};
+use rallypoint::{
+    core::*,
+    journal::recover,
+    postgres::{COORDINATION, SUPERUSER},
+};
 use sqlx::{
     AssertSqlSafe, Connection, Executor, PgConnection, SqlSafeStr,
     migrate::{Migration, MigrationType, Migrator},
@@ -163,6 +168,27 @@ async fn a_day_that_was_about_to_go_holds_no_migration_up() {
             vec![],
         ))
         .await;
+}
+
+#[tokio::test]
+async fn a_login_that_may_create_in_a_database_it_does_not_own_serves_as_well() {
+    let name = postgres::database(SUPERUSER);
+    let mut psql = postgres::connect(&POSTGRES.options_for(&name, SUPERUSER)).await;
+    let rights = format!(
+        "grant connect, create on database {name} to {COORDINATION};
+        grant usage, create on schema public to {COORDINATION}"
+    );
+    psql.execute(AssertSqlSafe(rights)).await.unwrap();
+    let mut owned = Owned::on(POSTGRES.options_for(&name, COORDINATION)).await;
+    let (handle, now) = (handle(), owned.now);
+    owned.write_images([image(handle, now)]).await;
+    let one = vec![plain(handle, 1, 1, None, now)];
+    owned.write(records(one, vec![])).await;
+    let shown = "select concat_ws('|', current_setting('jit'), count(*))
+        from rallypoint_log.execution_log";
+    assert_eq!(owned.texts(shown).await, ["on|1"]);
+    // An owner turns off what costs seconds and brings nothing.
+    assert_eq!(Owned::new().await.texts(shown).await, ["off|0"]);
 }
 
 /// The tables of the log, and others, that have checks.
