@@ -8,13 +8,13 @@ mod fault;
 mod file;
 mod lone_statement;
 mod pipeline;
+mod printer;
 mod sql_file;
 mod sql_script;
 mod sql_token;
 mod task_option;
 
 use super::{
-    TASK_FAILED, async_done,
     connect::Server,
     enum_text::FailurePolicy,
     error::CliError,
@@ -25,12 +25,10 @@ use super::{
     time_text,
 };
 use clap::Args;
+use printer::Printer;
 use rallypoint_client::{
     Error, Scheduler,
-    api::{
-        AsyncDone, End, OnFailure, Outcome, ReleaseMode, RetryPolicy, SchedulerSettings,
-        TaskOptions, end,
-    },
+    api::{End, OnFailure, ReleaseMode, RetryPolicy, SchedulerSettings, TaskOptions, end},
 };
 use std::{
     path::{Path, PathBuf},
@@ -49,7 +47,7 @@ run one after the other and stop at a failure, or in orders. Comments on lines o
                      tables); they are one message: one transaction, unless they say otherwise
   -- @end            ends it
   -- @name TEXT      and these of the next task alone: @label KEY=VALUE, @target NAME, @timeout 30m,
-                     @deadline 2h, @retries 3, @delivery at most once, @result_rows 10, @read_only,
+                     @deadline 2h, @retries 3, @delivery exactly once, @result_rows 10, @read_only,
                      @isolation serializable, @search_path a, b, @statement_timeout 5m, @role NAME
 Refused with their line: psql's own commands but `\\set ON_ERROR_STOP on`, and COPY from stdin or to
 stdout. Variables of psql (`:name`) are left as they are, as in psql without them.
@@ -115,7 +113,6 @@ impl Exec {
         if self.explain {
             return Ok(self.explained(&tasks));
         }
-        let titles = tasks.iter().map(Described::title).collect();
         let mut signals = Signals::new()?;
         let bars = Bars::new(tasks.iter().map(|task| task.order));
         let scheduler = tokio::select! {
@@ -124,21 +121,14 @@ impl Exec {
         };
         bars.console()
             .say(format!("scheduler {}", scheduler.handle()));
+        let mut printer = Printer::new(tasks.clone(), bars, self.output);
         let tasks = tasks.into_iter().map(Described::into_task).collect();
         let submitted = tokio::select! {
             submitted = submit(&scheduler, tasks) => Some(submitted),
             () = signals.next() => None,
         };
-        let mut printer = Printer {
-            titles,
-            bars,
-            output: self.output,
-            succeeded: 0,
-            seen: 0,
-            is_read: true,
-        };
         if let Some(Err(error)) = submitted {
-            let cancelled = cancel(&scheduler, &printer.bars.console(), &mut signals).await;
+            let cancelled = cancel(&scheduler, &printer.console(), &mut signals).await;
             return Err(match cancelled {
                 Ok(()) => error,
                 Err(_) => error
@@ -150,7 +140,7 @@ impl Exec {
             });
         }
         if submitted.is_none() {
-            cancel(&scheduler, &printer.bars.console(), &mut signals).await?;
+            cancel(&scheduler, &printer.console(), &mut signals).await?;
         }
         follow(&scheduler, &mut printer, &mut signals, submitted.is_none()).await?;
         Ok(printer.verdict())
@@ -179,10 +169,10 @@ impl Exec {
             }
             None => {
                 let arguments = self.statements.iter().map(|text| Described {
-                    line: None,
                     order: self.order,
                     statement: text.clone(),
                     how: how.clone(),
+                    ..Described::default()
                 });
                 let mut tasks: Vec<Described> = arguments.collect();
                 if let Some(path) = &self.file {
@@ -261,7 +251,7 @@ async fn follow(
     signals: &mut Signals,
     mut interrupted: bool,
 ) -> Result<(), CliError> {
-    let console = printer.bars.console();
+    let console = printer.console();
     let mut printing = pin!(print_all(scheduler, printer));
     loop {
         tokio::select! {
@@ -293,13 +283,13 @@ async fn cancel(
 async fn print_all(scheduler: &Scheduler, printer: &mut Printer) -> Result<(), CliError> {
     let end = print_events(scheduler, printer, 0).await?;
     if end.reason() == end::Reason::Halted {
-        printer.bars.console().say(format!(
+        printer.console().say(format!(
             "halted by a failure: {} blocked tasks are cancelled",
             end.blocked
         ));
     }
     release(scheduler, ReleaseMode::Finish, true).await?;
-    let seen = printer.seen;
+    let seen = printer.seen();
     print_events(scheduler, printer, seen).await.map(drop)
 }
 
@@ -325,61 +315,4 @@ async fn release(scheduler: &Scheduler, mode: ReleaseMode, wait: bool) -> Result
 
 fn broken(error: Error) -> CliError {
     CliError::call("the stream of events broke", &error)
-}
-
-/// Prints events on stdout, below the progress bars on stderr.
-struct Printer {
-    /// What the tasks are called, by their numbers.
-    titles: Vec<String>,
-    bars: Bars,
-    output: Output,
-    succeeded: usize,
-    /// Number of the last event printed.
-    seen: i64,
-    /// Nobody has closed the pipe that stdout is.
-    is_read: bool,
-}
-
-impl Printer {
-    fn event(&mut self, done: &AsyncDone) {
-        let good = done.outcome() == Outcome::Succeeded;
-        self.succeeded += usize::from(good);
-        self.seen = done.done_no;
-        self.bars.done(done.order, good);
-        let lines = match self.output.json() {
-            true => vec![async_done::to_json(done).to_string()],
-            false => self.lines(done),
-        };
-        let console = self.bars.console();
-        console.suspended(|| self.is_read = self.is_read && lines.iter().all(output::is_read));
-    }
-
-    fn lines(&self, done: &AsyncDone) -> Vec<String> {
-        let title = usize::try_from(done.seq - 1)
-            .ok()
-            .and_then(|index| self.titles.get(index));
-        let mut lines = vec![async_done::line(
-            done,
-            self.titles.len(),
-            title.map_or("", String::as_str),
-        )];
-        let rows = done.result.as_ref().map(async_done::rows);
-        let rows = rows.iter().filter_map(|rows| rows.as_array()).flatten();
-        lines.extend(rows.map(|row| format!("      {row}")));
-        if done.result_omitted {
-            lines.push("      (large result left out; GetTask returns it)".to_owned());
-        }
-        lines
-    }
-
-    fn verdict(self) -> ExitCode {
-        let all = self.titles.len();
-        self.bars
-            .finish(format!("{} of {all} tasks succeeded", self.succeeded));
-        if self.succeeded == all {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::from(TASK_FAILED)
-        }
-    }
 }

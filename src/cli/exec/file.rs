@@ -95,7 +95,7 @@ fn pair(line: &str, how: &How) -> Result<Described, Wrong> {
         order,
         statement: statement.to_owned(),
         how: how.clone(),
-        line: None,
+        ..Described::default()
     })
 }
 
@@ -154,7 +154,7 @@ mod tests {
             line: Some(line),
             order,
             statement: statement.to_owned(),
-            how: How::default(),
+            ..Described::default()
         }
     }
 

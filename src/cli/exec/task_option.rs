@@ -15,6 +15,8 @@ pub(super) struct Described {
     pub line: Option<usize>,
     pub order: Option<i64>,
     pub statement: String,
+    /// The statement stands in the file as it is, line by line.
+    pub is_verbatim: bool,
     pub how: How,
 }
 
@@ -29,9 +31,13 @@ pub(super) struct How {
 pub(super) const NAME: &str = "name";
 
 impl Described {
+    pub(super) fn name(&self) -> Option<&str> {
+        self.how.options.labels.get(NAME).map(String::as_str)
+    }
+
     /// What a person calls it: its name if it has one, and its statement.
     pub(super) fn title(&self) -> String {
-        match self.how.options.labels.get(NAME) {
+        match self.name() {
             Some(name) => format!("{name}: {}", self.statement),
             None => self.statement.clone(),
         }

@@ -142,6 +142,26 @@ fn a_file_without_orders_stops_at_a_failure_as_psql_does() {
 }
 
 #[test]
+fn an_event_names_the_line_of_the_file_that_it_is_about() {
+    let (server, _) = server();
+    let file = File::new(
+        "-- @order 1\n-- @name one\nselect\n1;\n-- @task\nbegin;\nselect 1;\n\nselect *\nfrom nowhere;\ncommit;\n-- @end",
+    );
+    let json = server.run(&["exec", "-o", "json", path(&file.path)]);
+    let mut events = super::lines(&json);
+    events.sort_by_key(|event| event["seq"].as_i64());
+    let named = |event: &Value| (event["name"].clone(), event["line"].clone());
+    assert_eq!(named(&events[0]), ("one".into(), 3.into()));
+    assert_eq!(named(&events[1]), (Value::Null, 10.into()));
+    let table = text(&server.run(&["exec", path(&file.path)]).stdout);
+    assert!(table.contains("one: select 1"), "{table}");
+    assert!(table.contains("line 10: begin; select 1;"), "{table}");
+    let object = r#"{"statement": "select\n1\nfrom nowhere"}"#;
+    let output = super::exec_file(&server, &format!("\n{object}"), &["-o", "json"]);
+    assert_eq!(super::lines(&output)[0]["line"], 2);
+}
+
+#[test]
 fn a_table_of_tasks_is_submitted_from_psql() {
     let (server, name) = server();
     let prepared = File::new(
@@ -189,6 +209,20 @@ order 1  ┬─ task 1  line 2  select 1  (timeout 5m)
 order 2  ── task 3  line 7  select 3  (timeout 5m)
 ";
     assert_eq!(text(&output.stdout), expected);
+}
+
+#[test]
+fn the_pipeline_of_the_readme_is_drawn_as_it_is_there() {
+    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md"));
+    let readme = readme.expect("there is one");
+    let between = |from: &str, to: &str| {
+        let (_, rest) = readme.split_once(from).expect(from);
+        rest.split_once(to).expect(to).0.to_owned()
+    };
+    let file = File::new(&between("```sql\n", "```"));
+    let output = run(&["exec", "--explain", path(&file.path)]);
+    let shown = between("rallypoint exec --explain close.sql\n", "\n$ ");
+    assert_eq!(text(&output.stdout), shown);
 }
 
 #[test]

@@ -90,7 +90,7 @@ fn an_option_is_of_the_next_task_alone() {
         -- @label team=sales
         -- @label level = 1
         -- @deadline 2h
-        -- @delivery at-most-once
+        -- @delivery exactly-once
         -- @result_rows 5
         -- @read_only
         -- @isolation repeatable read
@@ -107,7 +107,7 @@ fn an_option_is_of_the_next_task_alone() {
         ("timeout", "30m"),
         ("deadline", "2h"),
         ("retries", "3"),
-        ("delivery", "at most once"),
+        ("delivery", "exactly once"),
         ("result_rows", "5"),
         ("read_only", "on"),
         ("isolation", "repeatable read"),
