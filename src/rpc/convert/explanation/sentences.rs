@@ -244,7 +244,8 @@ fn fence(one: &FencePending) -> String {
         .as_ref()
         .map_or_else(String::new, |at| format!(" since {}", clock(time(at))));
     format!(
-        "session {} of the lost replica {} on {} has not been shown to have ended{since}: {}",
+        "session {} of the lost replica {} on {}, where it may have run, has not been shown to \
+         have ended{since}: {}",
         one.backend_pid, one.replica, one.target, one.why
     )
 }

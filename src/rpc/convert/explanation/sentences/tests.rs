@@ -149,8 +149,8 @@ fn what_slots_have_in_the_way_reads_as_a_sentence() {
     };
     says(
         Kind::FencePending(fence),
-        "session 7 of the lost replica b on app has not been shown to have ended since \
-         2027-01-15T08:05:00Z: no route",
+        "session 7 of the lost replica b on app, where it may have run, has not been shown to \
+         have ended since 2027-01-15T08:05:00Z: no route",
     );
 }
 
