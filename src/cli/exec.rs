@@ -206,10 +206,16 @@ impl Exec {
 
     fn explained(&self, tasks: &[Described]) -> ExitCode {
         match self.output.json() {
-            true => tasks
-                .iter()
-                .map(pipeline::json)
-                .for_each(|task| output::json(&task)),
+            true => {
+                tasks
+                    .iter()
+                    .map(pipeline::json)
+                    .for_each(|task| output::json(&task));
+                if self.on_failure() == FailurePolicy::Halt {
+                    // The lines are of tasks, and this is of the whole.
+                    output::note("run them with `exec -f FILE --on-failure halt`");
+                }
+            }
             false => pipeline::picture(tasks, self.on_failure())
                 .iter()
                 .for_each(output::line),

@@ -38,8 +38,10 @@ impl Migrate {
             retention_days: 30,
         };
         Journal::open(config).await.map_err(|error| {
-            CliError::from(anyhow::Error::from(error).context("cannot migrate the database"))
-                .next("check that Postgres is running there and that this login owns the database")
+            CliError::from(anyhow::Error::from(error).context("cannot migrate the database")).next(
+                "check that Postgres is running there and that this login owns the database, \
+                       or may create schemas in it and owns what stands there",
+            )
         })?;
         output::line("the schema is up to date");
         Ok(ExitCode::SUCCESS)

@@ -209,7 +209,7 @@ mod tests {
                 "f4fff05b0ace5437",
                 "44575afc1b78204d",
                 "628de51025b62dee",
-                "4bf2e5ccaf9efc34",
+                "a112a3c09d151409",
                 "dcbc0679ab7881c1"
             ]
         );

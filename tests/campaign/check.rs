@@ -11,6 +11,7 @@ mod streams;
 mod submits;
 
 #[cfg(test)]
+pub(crate) use facts::Crash;
 pub(crate) use facts::{Facts, Fault};
 pub(crate) use network::is_undecided;
 

@@ -11,6 +11,10 @@ use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed, time::Duration
 
 /// A run with fewer checks proves nothing.
 const LEAST_OPERATIONS: u64 = 1_000;
+/// A line with one of these tells of a crash, and not only of what comes after it.
+const CRASHES: [&str; 3] = ["PANIC:", "Assertion", "terminated by signal"];
+/// How a Postgres crashes now and then under a set clock (tests/README.md).
+const ABORTED: &str = "terminated by signal 6";
 /// A run of so many minutes proves nothing about a kind of fault that did not bite in it.
 const LONG_RUN_MINUTES: f64 = 10.0;
 
@@ -44,11 +48,21 @@ pub(crate) fn result(facts: &Facts, verdict: &Verdict, minutes: f64, named: &[Ki
         return Result::Broken;
     }
     let toothless = toothless(facts, 5).into_iter().next();
-    toothless
-        .filter(|_| minutes >= LONG_RUN_MINUTES)
+    crashed(facts)
+        .or_else(|| toothless.filter(|_| minutes >= LONG_RUN_MINUTES))
         .or_else(|| without_effect(facts, named))
         .or_else(|| invalid(facts, verdict))
         .map_or(Result::Green, Result::Invalid)
+}
+
+/// A crash that nobody has brought about, unless it is one of those that come with set clocks.
+fn crashed(facts: &Facts) -> Option<String> {
+    let is_crash = |line: &str| CRASHES.iter().any(|crash| line.contains(crash));
+    let crash = facts
+        .unplanned_crashes()
+        .find(|crash| is_crash(&crash.line) && !crash.line.contains(ABORTED))?;
+    let (database, line) = (&crash.database, &crash.line);
+    Some(format!("the Postgres of {database} crashed: {line}"))
 }
 
 /// Crashes that were not planned. Each is one more fault; of what began again around it nothing can
@@ -201,6 +215,7 @@ pub(crate) fn invalid(facts: &Facts, verdict: &Verdict) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::Crash;
 
     /// Of each of these kinds one fault, which bit so often.
     fn facts(kinds: &[(Kind, u64)]) -> Facts {
@@ -238,6 +253,29 @@ mod tests {
         let both = [Kind::Kill, Kind::Pause];
         proves_nothing(&[(Kind::Kill, 1), (Kind::Pause, 0)], &both);
         assert_eq!(judged(&both.map(|kind| (kind, 1)), &both), Result::Green);
+    }
+
+    #[test]
+    fn a_run_in_which_postgres_crashed_for_no_known_reason_proves_nothing() {
+        let judged = |kind, line: &str| {
+            let crash = Crash {
+                database: "app".into(),
+                at: 1,
+                line: line.into(),
+            };
+            let facts = Facts {
+                crashes: vec![crash],
+                ..facts(&[(kind, 1)])
+            };
+            result(&facts, &Verdict::of_all_promises(), 0.0, &[])
+        };
+        for line in ["terminated by signal 11: Segmentation fault", "PANIC:  no"] {
+            let alone = judged(Kind::Kill, line);
+            assert!(matches!(alone, Result::Invalid(why) if why.contains(line)));
+            assert_eq!(judged(Kind::PostgresCrash, line), Result::Green);
+        }
+        let under_a_set_clock = "terminated by signal 6: Aborted";
+        assert_eq!(judged(Kind::Kill, under_a_set_clock), Result::Green);
     }
 
     #[test]

@@ -14,8 +14,9 @@ use std::{io::Read, path::Path};
 
 /// Whether a file of this name holds SQL.
 pub(super) fn is_sql(path: &Path) -> bool {
-    path.extension()
-        .is_some_and(|its| its.eq_ignore_ascii_case("sql"))
+    let is_one_word = !path.to_string_lossy().contains(char::is_whitespace);
+    let ends_so = path.extension();
+    ends_so.is_some_and(|its| its.eq_ignore_ascii_case("sql")) && (is_one_word || path.exists())
 }
 
 /// Reads a file, or stdin for `-`. `how`: how tasks run of which it says nothing.

@@ -18,7 +18,9 @@ use std::sync::Arc;
 pub const SETUP: &str = include_str!("markers.sql");
 
 /// What a marker says: how the attempt ended that has committed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// What another version has not written is as if it were zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Marker {
     pub(super) attempt: i32,
     pub(super) started: Time,

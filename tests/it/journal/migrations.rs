@@ -119,6 +119,21 @@ async fn a_journal_of_any_earlier_version_goes_on_with_its_rows() {
 }
 
 #[tokio::test]
+async fn views_that_people_have_built_on_the_log_go_on() {
+    let old = Uuid::now_v7();
+    let options = database_of(10, old).await;
+    let mut psql = PgConnection::connect_with(&options).await.unwrap();
+    let theirs = "create view theirs as select seq from execution_log order by seq";
+    psql.execute(theirs).await.unwrap();
+    drop(Owned::on(options).await);
+    for view in ["theirs", "rallypoint_log.execution_log"] {
+        let tasks = format!("select seq from {view} order by seq");
+        let tasks = sqlx::query_scalar::<_, i64>(AssertSqlSafe(tasks));
+        assert_eq!(tasks.fetch_all(&mut psql).await.unwrap(), [1, 2], "{view}");
+    }
+}
+
+#[tokio::test]
 async fn no_day_old_or_new_has_a_check_and_other_tables_keep_theirs() {
     let options = database_of(7, Uuid::now_v7()).await;
     let mut psql = PgConnection::connect_with(&options).await.unwrap();
