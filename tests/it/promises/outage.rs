@@ -29,11 +29,11 @@ async fn callers_learn_when_to_come_back_and_everything_resumes() {
     })
     .await;
     let scheduler = server.open(SchedulerSettings::default()).await;
-    let gate = Gate::close(&server.others[0]).await;
+    let mut gate = Gate::close(&server.others[0]).await;
     scheduler
         .submit([gate.task().on("other").order(1), noop().order(2)])
         .await;
-    scheduler.until(|now| now.running == 1).await;
+    gate.reached_by(1).await;
     postgres.immediate_stop();
 
     every_call_says_when_to_come_back(&server, scheduler.handle()).await;
