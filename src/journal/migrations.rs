@@ -175,7 +175,10 @@ mod tests {
             concat!("c.max_seq - c.min_seq <= ", narrow_row!()),
             concat!("o.row_max_seq - o.row_min_seq <= ", narrow_row!()),
             concat!("o.row_max_seq - o.row_min_seq > ", narrow_row!()),
-            concat!("executions_of.last_seq + ", narrow_row!()),
+            concat!(
+                "least(executions_of.last_seq, 1::int8 << 62) + ",
+                narrow_row!()
+            ),
         ] {
             assert!(text_of(11).contains(searched), "{searched}");
         }

@@ -18,9 +18,7 @@ use std::sync::Arc;
 pub const SETUP: &str = include_str!("markers.sql");
 
 /// What a marker says: how the attempt ended that has committed.
-/// What another version has not written is as if it were zero.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Marker {
     pub(super) attempt: i32,
     pub(super) started: Time,
