@@ -10,6 +10,7 @@ mod request;
 mod streams;
 mod submits;
 
+pub(crate) use facts::ABORTED;
 #[cfg(test)]
 pub(crate) use facts::Crash;
 pub(crate) use facts::{Facts, Fault};

@@ -1,7 +1,7 @@
 //! The result of a campaign for people, and whether it proves anything.
 
 use crate::{
-    check::{Facts, Fault, Verdict, is_undecided},
+    check::{ABORTED, Facts, Fault, Verdict, is_undecided},
     fixture::Fixture,
     plan::Kind,
     proxy::Purpose,
@@ -13,8 +13,6 @@ use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed, time::Duration
 const LEAST_OPERATIONS: u64 = 1_000;
 /// A line with one of these tells of a crash, and not only of what comes after it.
 const CRASHES: [&str; 3] = ["PANIC:", "Assertion", "terminated by signal"];
-/// How a Postgres crashes now and then under a set clock (tests/README.md).
-const ABORTED: &str = "terminated by signal 6";
 /// A run of so many minutes proves nothing about a kind of fault that did not bite in it.
 const LONG_RUN_MINUTES: f64 = 10.0;
 

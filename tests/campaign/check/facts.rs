@@ -11,6 +11,8 @@ use crate::{
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+/// How a Postgres crashes now and then under a set clock (tests/README.md).
+pub(crate) const ABORTED: &str = "terminated by signal 6";
 /// How long after its end a fault may still have an effect.
 const AFTERMATH_US: i64 = 4_000_000;
 /// Faults in which a Postgres crashes, or may.
@@ -334,9 +336,10 @@ impl Facts {
             let mut faults = kinds.flat_map(|(_, faults)| faults);
             faults.any(|fault| fault.begun <= at && at <= fault.ended + AFTERMATH_US)
         };
+        // No fault has a Postgres abort, however close to one it happens.
         self.crashes
             .iter()
-            .filter(move |crash| !is_planned(crash.at))
+            .filter(move |crash| crash.line.contains(ABORTED) || !is_planned(crash.at))
     }
 
     /// Whether a Postgres crashed between these two marks though no fault had it do so.
