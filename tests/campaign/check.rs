@@ -1,6 +1,7 @@
 //! Checks a history against every promise. It knows nothing but the lines of the history.
 
 mod conversations;
+mod crash;
 mod facts;
 mod marks;
 mod moments;
@@ -10,9 +11,8 @@ mod request;
 mod streams;
 mod submits;
 
-pub(crate) use facts::ABORTED;
 #[cfg(test)]
-pub(crate) use facts::Crash;
+pub(crate) use crash::Crash;
 pub(crate) use facts::{Facts, Fault};
 pub(crate) use network::is_undecided;
 

@@ -1,7 +1,7 @@
 //! The result of a campaign for people, and whether it proves anything.
 
 use crate::{
-    check::{ABORTED, Facts, Fault, Verdict, is_undecided},
+    check::{Facts, Fault, Verdict, is_undecided},
     fixture::Fixture,
     plan::Kind,
     proxy::Purpose,
@@ -11,8 +11,6 @@ use std::{collections::BTreeMap, sync::atomic::Ordering::Relaxed, time::Duration
 
 /// A run with fewer checks proves nothing.
 const LEAST_OPERATIONS: u64 = 1_000;
-/// A line with one of these tells of a crash, and not only of what comes after it.
-const CRASHES: [&str; 3] = ["PANIC:", "Assertion", "terminated by signal"];
 /// A run of so many minutes proves nothing about a kind of fault that did not bite in it.
 const LONG_RUN_MINUTES: f64 = 10.0;
 
@@ -55,10 +53,8 @@ pub(crate) fn result(facts: &Facts, verdict: &Verdict, minutes: f64, named: &[Ki
 
 /// A crash that nobody has brought about, unless it is one of those that come with set clocks.
 fn crashed(facts: &Facts) -> Option<String> {
-    let is_crash = |line: &str| CRASHES.iter().any(|crash| line.contains(crash));
-    let crash = facts
-        .unplanned_crashes()
-        .find(|crash| is_crash(&crash.line) && !crash.line.contains(ABORTED))?;
+    let mut crashes = facts.unplanned_crashes();
+    let crash = crashes.find(|crash| crash.is_unexplained())?;
     let (database, line) = (&crash.database, &crash.line);
     Some(format!("the Postgres of {database} crashed: {line}"))
 }

@@ -1,6 +1,7 @@
 //! A history in order: by conversation, request, stream and task.
 
 use super::{
+    crash::Crash,
     moments::Moments,
     request::{Request, Try},
 };
@@ -11,8 +12,6 @@ use crate::{
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// How a Postgres crashes now and then under a set clock (tests/README.md).
-pub(crate) const ABORTED: &str = "terminated by signal 6";
 /// How long after its end a fault may still have an effect.
 const AFTERMATH_US: i64 = 4_000_000;
 /// Faults in which a Postgres crashes, or may.
@@ -43,15 +42,6 @@ pub(crate) struct Cancel {
 pub(crate) struct Run {
     pub start: i64,
     pub end: i64,
-}
-
-/// A Postgres crashed, or was stopped.
-#[derive(Clone, Debug)]
-pub(crate) struct Crash {
-    pub database: String,
-    /// A little before, it did so.
-    pub at: i64,
-    pub line: String,
 }
 
 pub(crate) struct Fault {
@@ -336,10 +326,9 @@ impl Facts {
             let mut faults = kinds.flat_map(|(_, faults)| faults);
             faults.any(|fault| fault.begun <= at && at <= fault.ended + AFTERMATH_US)
         };
-        // No fault has a Postgres abort, however close to one it happens.
         self.crashes
             .iter()
-            .filter(move |crash| crash.line.contains(ABORTED) || !is_planned(crash.at))
+            .filter(move |crash| crash.is_abort() || !is_planned(crash.at))
     }
 
     /// Whether a Postgres crashed between these two marks though no fault had it do so.
