@@ -2,7 +2,7 @@
 //! nothing.
 
 use super::{AttemptStatus, ExecutionRow, Executor, TargetStatus};
-use crate::core::{Handle, Seq};
+use crate::core::{Attempt, TaskId};
 use std::sync::Arc;
 
 impl Executor {
@@ -16,11 +16,11 @@ impl Executor {
             .collect()
     }
 
-    /// The attempt of a task that runs here, and what its session waits for: its target is asked,
+    /// An attempt of a task, if it runs here, and what its session waits for: its target is asked,
     /// for a limited time.
-    pub async fn attempt(&self, handle: Handle, seq: Seq) -> Option<AttemptStatus> {
+    pub async fn attempt(&self, task: TaskId, attempt: Attempt) -> Option<AttemptStatus> {
         let mut targets = self.0.targets.values();
-        let found = targets.find_map(|target| Some((target, target.slot_of(handle, seq)?)));
+        let found = targets.find_map(|target| Some((target, target.slot_of(task, attempt)?)));
         let (target, (row, session)) = found?;
         let wait = match session {
             Some(session) => Some(target.admin.wait_of(&session).await),

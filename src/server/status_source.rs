@@ -33,10 +33,10 @@ pub(super) fn new(executor: &Executor, clock: Clock, replica: Arc<str>) -> Statu
                 .map(|target| status(target, &sessions, &of_targets))
                 .collect()
         }),
-        attempt: Arc::new(move |handle, seq| {
+        attempt: Arc::new(move |task, number| {
             let (executor, replica) = (attempts.clone(), of_attempts.clone());
             Box::pin(async move {
-                let found = executor.attempt(handle, seq).await;
+                let found = executor.attempt(task, number).await;
                 found.map_or_else(Default::default, |found| attempt(found, &replica))
             })
         }),

@@ -64,11 +64,14 @@ fn is_temporary(words: &[&str]) -> bool {
     let mut object = words.iter().skip(1);
     let created = object.find(|word| !is_one(Some(word), &before));
     let selects = is_one(words.first(), &["select", "with", "values", "table"]);
-    let mut pairs = words.windows(2);
+    let mut pairs = words.windows(3);
     creates && is_one(created, TEMPORARY)
         || selects
-            && pairs.any(|pair| {
-                pair[0].eq_ignore_ascii_case("into") && is_one(Some(&pair[1]), TEMPORARY)
+            && pairs.any(|three| {
+                // After INSERT or MERGE it is the name of a table.
+                !is_one(Some(&three[0]), &["insert", "merge"])
+                    && three[1].eq_ignore_ascii_case("into")
+                    && is_one(Some(&three[2]), TEMPORARY)
             })
 }
 
@@ -101,6 +104,7 @@ mod tests {
             "create or replace TEMPORARY view v",
             "create local temp sequence s",
             "select a into temp t from u",
+            "with a as select select a into temporary t from a",
             "prepare p as select",
             "execute p",
             "declare c cursor",
@@ -118,6 +122,8 @@ mod tests {
             "notify x",
             "create table temp",
             "insert into temp values",
+            "with a as select insert into temp select a",
+            "with a as select merge into temp using a",
             "alter table t",
             "vacuum",
             "call p",

@@ -244,12 +244,16 @@ pub(super) fn of_text(report: &pg_client::Report) -> Option<TaskError> {
     // VACUUM and its like; COMMIT in a procedure; COMMIT in the text.
     let is_refused = matches!(code, "25001" | "2D000" | ENDED)
         || code == "0A000" && report.routine == "exec_stmt_dynexecute";
+    let remedy = match report.message.contains("ISOLATION") {
+        true => "name its isolation in the options of its session",
+        false => "what ends a transaction or cannot run in one runs AT_LEAST_ONCE",
+    };
     is_refused.then(|| {
         error(
             "NOT_TRANSACTIONAL",
             format!(
-                "{}: the text of an EXACTLY_ONCE task runs inside of one transaction with its \
-                 marker; what needs more than that runs AT_LEAST_ONCE",
+                "{}: the text of an EXACTLY_ONCE task runs in one transaction with its marker; \
+                 {remedy}",
                 report.message
             ),
         )

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    core::{Assignment, Handle, Seq, SessionReset, Time, Work},
+    core::{Assignment, Attempt, SessionReset, TaskId, Time, Work},
     executor::{
         config::TargetConfig,
         outbox::shared::SharedOutbox,
@@ -259,13 +259,13 @@ impl Target {
         }
     }
 
-    /// The slot that runs a task, and its session.
+    /// The slot that runs an attempt, and its session.
     pub(crate) fn slot_of(
         &self,
-        handle: Handle,
-        seq: Seq,
+        task: TaskId,
+        attempt: Attempt,
     ) -> Option<(ExecutionRow, Option<Session>)> {
-        let (slot, activity) = self.slots.running(handle, seq)?;
+        let (slot, activity) = self.slots.running(task, attempt)?;
         Some((self.row(slot, activity.clone()), activity.session))
     }
 

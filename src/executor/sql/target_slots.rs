@@ -5,7 +5,7 @@
 
 use super::{register::Session, target_session::Live};
 use crate::{
-    core::{Assignment, Handle, Seq, Time},
+    core::{Assignment, Attempt, Handle, TaskId, Time},
     executor::pg_client::Login,
 };
 use std::{
@@ -138,9 +138,11 @@ impl Slots {
         change(self.state().activity.entry(slot).or_default());
     }
 
-    /// The one that runs a task.
-    pub(super) fn running(&self, handle: Handle, seq: Seq) -> Option<(u32, Activity)> {
-        let is_it = |(a, _): &(Assignment, Time)| a.handle == handle && a.first == seq;
+    /// The one that runs an attempt.
+    pub(super) fn running(&self, task: TaskId, attempt: Attempt) -> Option<(u32, Activity)> {
+        let is_it = |(a, _): &(Assignment, Time)| {
+            (a.handle, a.first, a.attempt) == (task.handle, task.seq, attempt)
+        };
         let state = self.state();
         let mut all = state.activity.iter();
         let found = all.find(|(_, one)| one.running.as_ref().is_some_and(is_it));

@@ -3,7 +3,10 @@
 
 use super::route::OwnerAddress;
 use crate::{
-    coordinator::Coordinator, core::Seq, peer::Peers, rpc::status::executions::StatusSource,
+    coordinator::Coordinator,
+    core::{Attempt, Seq, TaskId},
+    peer::Peers,
+    rpc::status::executions::StatusSource,
 };
 use rallypoint_client::api::peer::{
     ExplainAttemptRequest, ExplainAttemptResponse, PingRequest, PingResponse, PollOwnershipRequest,
@@ -38,9 +41,12 @@ impl PeerService for Peering {
         &self,
         request: Request<ExplainAttemptRequest>,
     ) -> Result<Response<ExplainAttemptResponse>, Status> {
-        let ExplainAttemptRequest { handle, seq } = request.into_inner();
-        let answer = match handle.parse() {
-            Ok(handle) => (self.source.attempt)(handle, Seq(seq)).await,
+        let request = request.into_inner();
+        let answer = match request.handle.parse() {
+            Ok(handle) => {
+                let seq = Seq(request.seq);
+                (self.source.attempt)(TaskId { handle, seq }, Attempt(request.attempt)).await
+            }
             Err(_) => ExplainAttemptResponse::default(),
         };
         Ok(Response::new(answer))

@@ -4,7 +4,7 @@
 
 use super::Schedulers;
 use crate::{
-    core::{Caller, Handle, Reply, Seq, TaskId, TaskRef, Time, Verb, Work},
+    core::{Attempt, Caller, Handle, Reply, Seq, TaskId, TaskRef, Time, Verb, Work},
     rpc::{
         convert::{
             self,
@@ -102,7 +102,7 @@ impl Schedulers {
         let Some(known) = answer.running.take() else {
             return;
         };
-        let (found, unreachable) = self.executions.of_task(id.handle, id.seq).await;
+        let (found, unreachable) = self.executions.of_task(id, Attempt(answer.attempt)).await;
         let is_found = found.attempt.is_some();
         let sessions = found.blocked_by.into_iter().map(Kind::Session);
         answer

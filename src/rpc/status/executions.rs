@@ -2,7 +2,7 @@
 //! them.
 
 use crate::{
-    core::{Handle, Seq},
+    core::{Attempt, TaskId},
     rpc::forwarding::route::Route,
 };
 use futures_util::future::{BoxFuture, join_all};
@@ -20,8 +20,8 @@ const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same when it asks a target first.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What a replica says of a task, if it runs it.
-pub(crate) type Attempt = BoxFuture<'static, ExplainAttemptResponse>;
+/// What a replica says of an attempt, if it runs it.
+pub(crate) type Explained = BoxFuture<'static, ExplainAttemptResponse>;
 
 /// Reads the state of the executor.
 #[derive(Clone)]
@@ -30,8 +30,8 @@ pub(crate) struct StatusSource {
     pub executions: Arc<dyn Fn() -> Vec<api::Execution> + Send + Sync>,
     /// One row per target.
     pub targets: Arc<dyn Fn() -> Vec<api::TargetStatus> + Send + Sync>,
-    /// What runs of a task here.
-    pub attempt: Arc<dyn Fn(Handle, Seq) -> Attempt + Send + Sync>,
+    /// An attempt that runs here.
+    pub attempt: Arc<dyn Fn(TaskId, Attempt) -> Explained + Send + Sync>,
 }
 
 /// The slots of all replicas.
@@ -70,21 +70,22 @@ impl Executions {
         found
     }
 
-    /// The attempt of a task, from whoever runs it; who does not answer is named when nobody does.
+    /// An attempt of a task, from whoever runs it; who does not answer is named when nobody does.
     pub(crate) async fn of_task(
         &self,
-        handle: Handle,
-        seq: Seq,
+        task: TaskId,
+        attempt: Attempt,
     ) -> (ExplainAttemptResponse, Vec<String>) {
-        let here = (self.source.attempt)(handle, seq).await;
+        let here = (self.source.attempt)(task, attempt).await;
         if here.attempt.is_some() {
             return (here, Vec::new());
         }
         let others = self.route.as_ref().map(Route::others).unwrap_or_default();
         let answers = others.into_iter().map(|(name, channel)| async move {
             let request = ExplainAttemptRequest {
-                handle: handle.to_string(),
-                seq: seq.0,
+                handle: task.handle.to_string(),
+                seq: task.seq.0,
+                attempt: attempt.0,
             };
             (explain_attempt(channel, request).await, name)
         });

@@ -6,12 +6,16 @@ use super::{
     namespaces::with_logins,
 };
 use rallypoint::{
-    core::Seq,
+    core::{Attempt, Seq, TaskId},
     executor::{AttemptStatus, SessionWait},
 };
 
 async fn attempt(fixture: &Fixture, seq: Seq) -> Option<AttemptStatus> {
-    fixture.executor.attempt(fixture.handle, seq).await
+    let task = TaskId {
+        handle: fixture.handle,
+        seq,
+    };
+    fixture.executor.attempt(task, Attempt(1)).await
 }
 
 /// What is said of a task of the namespace `a` that sleeps.
