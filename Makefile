@@ -13,7 +13,7 @@ BENCH ?=
 help:
 	@echo 'make demo       ten tasks in five orders on a private Postgres (SCALE=1: real speed)'
 	@echo 'make test       every test; needs nothing running'
-	@echo 'make check      format, lints, docs, layers and sizes, manifests'
+	@echo 'make check      format, lints, docs, layers and sizes, manifests, proto files'
 	@echo 'make bench      all figures beside their baselines, into benches/RESULTS.md (RUNS=3 BENCH=throughput,unary)'
 	@echo 'make campaign   real faults on real servers: MINUTES=n SEED=s REPLICAS=r (FAULTS=Kill,Pause: some kinds)'
 	@echo 'make recheck    a recorded campaign, judged once more: HISTORY=target/tmp/campaign-1/history.jsonl'
@@ -35,6 +35,8 @@ check: setup-check
 	@cargo test --quiet --test it tidy
 	@cargo build --quiet --bin rallypoint
 	@.ci/manifests $(TARGET)
+	@.ci/buf format --diff --exit-code
+	@.ci/buf lint
 
 bench: setup
 	@cargo bench --bench rallypoint -- all --runs $(RUNS) $(if $(BENCH),--only $(BENCH))

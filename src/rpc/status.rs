@@ -45,7 +45,7 @@ pub(super) struct Statuses {
 }
 
 type ExecutionsStream =
-    Pin<Box<dyn Stream<Item = Result<api::ListExecutionsResponse, Status>> + Send>>;
+    Pin<Box<dyn Stream<Item = Result<api::WatchExecutionsResponse, Status>> + Send>>;
 
 #[tonic::async_trait]
 impl StatusService for Statuses {
@@ -147,7 +147,7 @@ struct Watch {
 }
 
 impl Watch {
-    async fn next(&mut self) -> Option<Result<api::ListExecutionsResponse, Status>> {
+    async fn next(&mut self) -> Option<Result<api::WatchExecutionsResponse, Status>> {
         while !self.has_ended {
             tokio::select! {
                 _ = self.ticks.tick() => {}
@@ -168,7 +168,11 @@ impl Watch {
                 .collect();
             if self.last.as_ref() != Some(&timeless) {
                 self.last = Some(timeless);
-                return Some(Ok(found));
+                return Some(Ok(api::WatchExecutionsResponse {
+                    executions: found.executions,
+                    unreachable: found.unreachable,
+                    targets: found.targets,
+                }));
             }
         }
         None

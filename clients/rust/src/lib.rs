@@ -177,7 +177,7 @@ impl Client {
     pub async fn watch_executions(
         &self,
         interval: Duration,
-    ) -> Result<Streaming<api::ListExecutionsResponse>> {
+    ) -> Result<Streaming<api::WatchExecutionsResponse>> {
         let interval_ms = i32::try_from(interval.as_millis()).unwrap_or(i32::MAX);
         let request = self.request(api::WatchExecutionsRequest { interval_ms });
         let mut client = api::status_service_client::StatusServiceClient::new(self.channel());
