@@ -141,7 +141,7 @@ impl Tasks {
             .open(SchedulerSettings::default())
             .await?;
         let stream = scheduler
-            .synchronize(0, Some(until::Kind::Forever(Default::default())))
+            .synchronize(0, Some(until::Kind::Forever(())))
             .await?;
         Ok(Tasks {
             scheduler,

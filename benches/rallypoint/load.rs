@@ -77,7 +77,7 @@ pub(crate) async fn drive_calls(
     let total: u64 = calls.iter().map(|tasks| tasks.len() as u64).sum();
     let scheduler = Client::connect(address).await?.open(settings).await?;
     let mut stream = scheduler
-        .synchronize(0, Some(until::Kind::Forever(api::Unit {})))
+        .synchronize(0, Some(until::Kind::Forever(())))
         .await?;
     let window = Arc::new(Semaphore::new(WINDOW as usize));
     let calls = Arc::new(Mutex::new(calls.into_iter()));

@@ -9,7 +9,7 @@ use crate::{
 use anyhow::{Context, Result};
 use rallypoint_client::{
     Client, Scheduler,
-    api::{self, SchedulerSettings, SqlTask, Task, task::Kind, until},
+    api::{SchedulerSettings, SqlTask, Task, task::Kind, until},
 };
 use std::{
     sync::{
@@ -125,7 +125,7 @@ impl Load {
         let reading = load.clone();
         let mut stream = reading
             .scheduler
-            .synchronize(0, Some(until::Kind::Forever(api::Unit {})))
+            .synchronize(0, Some(until::Kind::Forever(())))
             .await?;
         tokio::spawn(async move {
             // The stream ends with the server.
@@ -186,7 +186,7 @@ async fn run_others(address: String, time: Duration) -> Result<OtherTasks> {
         .open(SchedulerSettings::default())
         .await?;
     let mut stream = scheduler
-        .synchronize(0, Some(until::Kind::Forever(api::Unit {})))
+        .synchronize(0, Some(until::Kind::Forever(())))
         .await?;
     let (mut seen, end) = (Vec::new(), Instant::now() + time);
     while Instant::now() < end {

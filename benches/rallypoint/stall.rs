@@ -190,7 +190,7 @@ fn not_before(due: SystemTime) -> TaskOptions {
 fn deadline(due: SystemTime) -> TaskOptions {
     let left = due.duration_since(SystemTime::now()).unwrap_or(PAUSE);
     TaskOptions {
-        deadline: left.try_into().ok(),
+        total_timeout: left.try_into().ok(),
         ..TaskOptions::default()
     }
 }

@@ -15,7 +15,7 @@ use anyhow::{Result, ensure};
 use rallypoint_client::{
     Client, DoneStream, Scheduler,
     api::{
-        self, NoopTask, SchedulerSettings, SynchronizationRequest, SynchronizationResponse, Task,
+        NoopTask, SchedulerSettings, SynchronizationRequest, SynchronizationResponse, Task,
         TaskOptions, Until, scheduler_service_client::SchedulerServiceClient, task, until::Kind,
     },
 };
@@ -245,7 +245,7 @@ async fn stall(
 }
 
 fn forever() -> Kind {
-    Kind::Forever(api::Unit {})
+    Kind::Forever(())
 }
 
 /// A task that differs from its neighbours, so that it is never merged into a run with them.

@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 use rallypoint::server::DEFAULT_LEASE;
 use rallypoint_client::{
     Client, Scheduler,
-    api::{SchedulerSettings, Unit, until::Kind},
+    api::{SchedulerSettings, until::Kind},
 };
 use std::{
     net::TcpListener,
@@ -231,7 +231,7 @@ impl Load {
 }
 
 async fn listen(scheduler: Scheduler, received: Arc<Mutex<Vec<Instant>>>) {
-    let until = Some(Kind::Forever(Unit {}));
+    let until = Some(Kind::Forever(()));
     let Ok(mut stream) = scheduler.synchronize(0, until).await else {
         return;
     };

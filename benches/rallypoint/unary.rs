@@ -9,7 +9,7 @@ use crate::{
 use anyhow::{Result, ensure};
 use rallypoint_client::{
     Client, DoneStream, Scheduler,
-    api::{ExecAsyncRequest, SchedulerSettings, Unit, until},
+    api::{ExecAsyncRequest, SchedulerSettings, until},
 };
 use std::time::{Duration, Instant};
 use tonic::transport::Channel;
@@ -71,7 +71,7 @@ impl Service {
             .open(SchedulerSettings::default())
             .await?;
         let stream = scheduler
-            .synchronize(0, Some(until::Kind::Forever(Unit {})))
+            .synchronize(0, Some(until::Kind::Forever(())))
             .await?;
         Ok(Service {
             channel: null_server::channel(address).await?,

@@ -9,6 +9,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={PROTO}");
     let server = env::var_os("CARGO_FEATURE_SERVER").is_some();
     let api = [
+        "rallypoint/v1/error.proto",
         "rallypoint/v1/operator.proto",
         "rallypoint/v1/scheduler.proto",
         "rallypoint/v1/status.proto",

@@ -25,7 +25,7 @@ pub(super) fn line(done: &AsyncDone, total: usize, statement: &str) -> String {
         "{:>digits$}/{total}  task {:<digits$}  order {:<5}",
         done.done_no,
         done.seq,
-        enum_text::order(done.order),
+        enum_text::order(done.effective_order),
         digits = digits
     );
     let word = format!("{:<9}", enum_text::outcome(done.outcome()));
@@ -70,7 +70,7 @@ pub(super) fn to_json(done: &AsyncDone) -> Value {
     json!({
         "done_no": done.done_no,
         "seq": done.seq,
-        "order": done.order,
+        "order": done.effective_order,
         "outcome": enum_text::outcome(done.outcome()),
         "attempt": done.attempt,
         "started_at": time_text::rfc3339(done.started_us),

@@ -47,7 +47,7 @@ run one after the other and stop at a failure, or in orders. Comments on lines o
                      tables); they are one message: one transaction, unless they say otherwise
   -- @end            ends it
   -- @name TEXT      and these of the next task alone: @label KEY=VALUE, @target NAME, @timeout 30m,
-                     @deadline 2h, @retries 3, @delivery exactly once, @result_rows 10, @read_only,
+                     @total_timeout 2h, @retries 3, @delivery exactly once, @result_rows 10, @read_only,
                      @isolation serializable, @search_path a, b, @statement_timeout 5m, @role NAME
 Refused with their line: psql's own commands but `\\set ON_ERROR_STOP on`, and COPY from stdin or to
 stdout. Variables of psql (`:name`) are left as they are, as in psql without them.

@@ -145,11 +145,11 @@ fn numbers(kind: &Kind) -> (&'static str, Value) {
         Kind::Paused(_) => ("paused", json!({})),
         Kind::Halted(one) => (
             "halted",
-            json!({ "order": one.order, "failed": one.failed }),
+            json!({ "order": one.order, "failed": one.failed_seqs }),
         ),
         Kind::LowerOrder(one) => (
             "lower_order",
-            json!({ "order": one.order, "unfinished": one.unfinished, "tasks": one.tasks }),
+            json!({ "order": one.order, "unfinished": one.unfinished, "tasks": one.seqs }),
         ),
         Kind::NotBefore(one) => ("not_before", json!({ "at": time(one.at.as_ref()) })),
         Kind::NextAttempt(one) => (

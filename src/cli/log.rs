@@ -12,7 +12,7 @@ use super::{
 use clap::{Args, ValueEnum};
 use rallypoint_client::{
     Scheduler,
-    api::{ListTasksRequest, TaskState, TaskView},
+    api::{ListTasksRequest, TaskState, TaskView, task::Kind},
 };
 use serde_json::{Value, json};
 use std::process::ExitCode;
@@ -172,7 +172,7 @@ fn remark(task: &TaskView) -> String {
         return format!("{} {}", error.code, plain(&error.message));
     }
     let result = task.done.as_ref().and_then(|done| done.result.as_ref());
-    match (result, time_text::micros(task.next_at.as_ref())) {
+    match (result, time_text::micros(task.next_attempt_at.as_ref())) {
         (Some(result), _) if result.rows_affected == 1 => "1 row".to_owned(),
         (Some(result), _) => format!("{} rows", result.rows_affected),
         (None, 0) => String::new(),
@@ -183,18 +183,24 @@ fn remark(task: &TaskView) -> String {
 /// One task as JSON.
 pub(super) fn to_json(task: &TaskView) -> Value {
     let (started, _) = span(task);
+    let submitted = task.task.clone().unwrap_or_default();
+    let (kind, target) = match &submitted.kind {
+        Some(Kind::Sql(sql)) => ("sql", sql.target.as_str()),
+        Some(Kind::Noop(_)) => ("noop", ""),
+        None => ("", ""),
+    };
     json!({
         "seq": task.id.as_ref().map_or(0, |id| id.seq),
-        "kind": task.kind,
-        "target": task.target,
-        "order": task.order,
+        "kind": kind,
+        "target": target,
+        "order": submitted.order,
         "effective_order": task.effective_order,
         "state": enum_text::state(task),
         "attempt": task.attempt,
         "submitted_at": time_text::rfc3339(time_text::micros(task.submitted_at.as_ref())),
         "started_at": time_text::rfc3339(started),
-        "next_at": time_text::rfc3339(time_text::micros(task.next_at.as_ref())),
-        "labels": task.labels,
+        "next_at": time_text::rfc3339(time_text::micros(task.next_attempt_at.as_ref())),
+        "labels": submitted.options.unwrap_or_default().labels,
         "done": task.done.as_ref().map(async_done::to_json),
     })
 }

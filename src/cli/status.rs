@@ -141,7 +141,7 @@ fn targets(status: &GetStatusResponse) {
 }
 
 fn unreadable(status: &GetStatusResponse) {
-    if status.unreadable.is_empty() {
+    if status.unreadable_schedulers.is_empty() {
         return;
     }
     output::line("");
@@ -151,7 +151,7 @@ fn unreadable(status: &GetStatusResponse) {
         RED,
     ));
     let mut table = Table::new(&["scheduler", "namespace", "why"]);
-    for one in &status.unreadable {
+    for one in &status.unreadable_schedulers {
         table.row([one.handle.clone(), one.namespace.clone(), one.why.clone()]);
     }
     table.print();
@@ -192,7 +192,7 @@ fn journal(status: &GetStatusResponse) -> String {
             pinned(pin)
         ),
     };
-    let age = time_text::duration(journal.last_durable_ms.saturating_mul(1000));
+    let age = time_text::duration(time_text::duration_us(journal.last_durable_age.as_ref()));
     format!(
         "journal  batch {}, durable {age} ago{oldest}",
         journal.batch_no
@@ -233,11 +233,11 @@ fn print_executions(executions: &[Execution]) {
             } else {
                 format!("{}/{}", execution.handle, execution.seq)
             },
-            enum_text::order(execution.order),
+            enum_text::order(execution.effective_order),
             busy(execution.attempt.to_string()),
-            busy(time_text::duration(
-                execution.elapsed_ms.saturating_mul(1000),
-            )),
+            busy(time_text::duration(time_text::duration_us(
+                execution.elapsed.as_ref(),
+            ))),
             execution.caller.clone(),
         ]);
     }
@@ -254,11 +254,12 @@ fn execution(execution: &Execution) -> Value {
         "idle": idle,
         "handle": execution.handle,
         "seq": execution.seq,
-        "order": execution.order,
+        "order": execution.effective_order,
         "attempt": execution.attempt,
+        "namespace": execution.namespace,
         "caller": execution.caller,
         "started_at": time_text::rfc3339(time_text::micros(execution.started_at.as_ref())),
-        "elapsed_ms": execution.elapsed_ms,
+        "elapsed_ms": time_text::duration_us(execution.elapsed.as_ref()) / 1000,
     })
 }
 
@@ -286,7 +287,7 @@ fn to_json(status: &GetStatusResponse) -> Value {
         })
     });
     let unreadable = status
-        .unreadable
+        .unreadable_schedulers
         .iter()
         .map(|one| json!({ "handle": one.handle, "namespace": one.namespace, "why": one.why }));
     json!({
@@ -300,7 +301,7 @@ fn to_json(status: &GetStatusResponse) -> Value {
             "oldest_queued_at": time_text::rfc3339(time_text::micros(backlog.oldest_queued_at.as_ref())),
         },
         "journal": {
-            "batch_no": journal.batch_no, "last_durable_ms": journal.last_durable_ms,
+            "batch_no": journal.batch_no, "last_durable_ms": time_text::duration_us(journal.last_durable_age.as_ref()) / 1000,
             "available": journal.available, "error": journal.error,
             "oldest_day": journal.oldest_day, "retention_days": journal.retention_days,
             "pinned": journal.pin.as_ref().map(pinned),

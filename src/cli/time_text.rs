@@ -29,6 +29,17 @@ pub(super) fn micros(time: Option<&prost_types::Timestamp>) -> i64 {
     })
 }
 
+/// Microseconds of a message's duration; absent: 0.
+pub(super) fn duration_us(duration: Option<&prost_types::Duration>) -> i64 {
+    duration.map_or(0, |duration| {
+        let micros = i64::from(duration.nanos) / 1000;
+        duration
+            .seconds
+            .saturating_mul(1_000_000)
+            .saturating_add(micros)
+    })
+}
+
 /// `0.013 s`, `41.512 s`, `12 min 03 s`, `5 h 07 min`, `3 d 02 h`.
 pub(super) fn duration(us: i64) -> String {
     let seconds = us / 1_000_000;

@@ -54,7 +54,7 @@ impl Auth {
             return Err(errors::namespace_not_trusted(NAMESPACE));
         }
         let named = value.to_str().ok().and_then(Namespace::named);
-        let wrong = || errors::metadata(NAMESPACE, Reason::METADATA_INVALID, Namespace::FORM);
+        let wrong = || errors::metadata(NAMESPACE, Reason::MetadataInvalid, Namespace::FORM);
         named.ok_or_else(wrong)
     }
 }
@@ -68,7 +68,7 @@ fn caller_name(value: &MetadataValue<Ascii>) -> Result<Arc<str>, Status> {
         Some(text) => Ok(text.into()),
         None => Err(errors::metadata(
             CALLER,
-            Reason::METADATA_INVALID,
+            Reason::MetadataInvalid,
             "1 to 255 printable ASCII characters",
         )),
     }
@@ -84,7 +84,7 @@ fn single<'a>(
         (value, None) => Ok(value),
         _ => Err(errors::metadata(
             key,
-            Reason::METADATA_INVALID,
+            Reason::MetadataInvalid,
             "given more than once",
         )),
     }

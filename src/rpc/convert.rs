@@ -11,12 +11,21 @@ pub(super) use task::{event, state, task_view};
 
 use crate::core::Time;
 use prost_types::Timestamp;
+use std::time::Duration;
 
 /// Microseconds since 1970 as a proto timestamp.
-pub(super) fn timestamp(time: Time) -> Timestamp {
+pub(crate) fn timestamp(time: Time) -> Timestamp {
     let (seconds, micros) = (time.0.div_euclid(1_000_000), time.0.rem_euclid(1_000_000));
     Timestamp {
         seconds,
         nanos: micros as i32 * 1_000,
+    }
+}
+
+/// A duration of the API, as long as it can be.
+pub(crate) fn duration(duration: Duration) -> prost_types::Duration {
+    prost_types::Duration {
+        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        nanos: duration.subsec_nanos() as i32,
     }
 }

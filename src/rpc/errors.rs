@@ -1,9 +1,7 @@
 //! Every error of the service becomes a gRPC status here, with `google.rpc` details: always
-//! ErrorInfo, and what belongs to the code. UNAVAILABLE and DEADLINE_EXCEEDED mean "unknown",
-//! unless the reason is `NOT_OWNER`, `OVERLOADED` or `MESSAGE_LATE`; every other error means "no
-//! effect", but INTERNAL, which is a fault of the server. A scheduler that does not exist and one
-//! of another namespace get identical answers. Nothing of a statement, a file or the database's own
-//! messages is ever included.
+//! ErrorInfo with the effect of the call, and what belongs to the code. A scheduler that does not
+//! exist and one of another namespace get identical answers. Nothing of a statement, a file or the
+//! database's own messages is ever included.
 
 mod limits;
 pub(crate) mod reason;
@@ -60,7 +58,7 @@ pub(super) fn call(error: CallError, handle: Handle) -> Status {
             retry_after,
             reason,
         } => {
-            let mut details = info(Reason::TEMPORARILY_UNAVAILABLE, &[("cause", reason.into())]);
+            let mut details = info(Reason::TemporarilyUnavailable, &[("cause", reason.into())]);
             details.set_retry_info(Some(retry_after));
             let message = format!(
                 "{reason}: the call may or may not have had an effect; \
@@ -71,7 +69,7 @@ pub(super) fn call(error: CallError, handle: Handle) -> Status {
         CallError::Truncated { oldest } => truncated("after", oldest.0),
         CallError::Unreadable => unreadable(),
         CallError::Overloaded { retry_after, limit } => {
-            let mut details = info(Reason::OVERLOADED, &[("limit", limit.into())]);
+            let mut details = info(Reason::Overloaded, &[("limit", limit.into())]);
             details.set_retry_info(Some(retry_after));
             details.add_quota_failure_violation("server", limit);
             Status::with_error_details(
@@ -85,7 +83,7 @@ pub(super) fn call(error: CallError, handle: Handle) -> Status {
 
 /// Another replica owns the shard, or none does. The call had no effect.
 pub(super) fn not_owner() -> Status {
-    let mut details = info(Reason::NOT_OWNER, &[]);
+    let mut details = info(Reason::NotOwner, &[]);
     details.set_retry_info(Some(OWNER_RETRY_DELAY));
     Status::with_error_details(
         Code::Unavailable,
@@ -96,7 +94,7 @@ pub(super) fn not_owner() -> Status {
 
 /// Ownership of the shard changed during the call, which may have had an effect.
 pub(super) fn owner_changed() -> Status {
-    let mut details = info(Reason::OWNER_CHANGED, &[]);
+    let mut details = info(Reason::OwnerChanged, &[]);
     details.set_retry_info(Some(OWNER_RETRY_DELAY));
     let message = "ownership of the shard changed: the call may or may not have had an effect; \
                    repeat it with the same request_id";
@@ -114,7 +112,7 @@ pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
             current,
         } => order_closed(index, order.0, current.0, handle),
         Reject::RequestIdReused => {
-            let details = info(Reason::REQUEST_ID_REUSED, &[]);
+            let details = info(Reason::RequestIdReused, &[]);
             let message = "the request_id was used with another payload within the last 15 minutes";
             Status::with_error_details(Code::AlreadyExists, message, details)
         }
@@ -125,10 +123,10 @@ pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
             wait,
         } => limits::reached(limit, &namespace, value, wait, handle),
         Reject::CursorAhead { last } => {
-            let mut details = info(Reason::CURSOR_AHEAD, &[("last", last.0.to_string())]);
+            let mut details = info(Reason::CursorAhead, &[("last", last.0.to_string())]);
             details.set_bad_request([violation(
                 "after",
-                Reason::CURSOR_AHEAD,
+                Reason::CursorAhead,
                 format!("the last event is {}", last.0),
             )]);
             Status::with_error_details(
@@ -139,7 +137,7 @@ pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
         }
         Reject::UnknownTask => task_not_found(),
         Reject::JournalRejected => {
-            let details = info(Reason::JOURNAL_REJECTED, &[]);
+            let details = info(Reason::JournalRejected, &[]);
             Status::with_error_details(
                 Code::InvalidArgument,
                 "the coordination database refused to store the call",
@@ -152,9 +150,9 @@ pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
 /// The requested rows are past their retention; `oldest` is the lowest value of `field` that still
 /// has rows.
 pub(super) fn truncated(field: &str, oldest: i64) -> Status {
-    let mut details = info(Reason::CURSOR_TRUNCATED, &[("oldest", oldest.to_string())]);
+    let mut details = info(Reason::CursorTruncated, &[("oldest", oldest.to_string())]);
     let description = format!("older than the retention; begin at {oldest}");
-    details.set_bad_request([violation(field, Reason::CURSOR_TRUNCATED, description)]);
+    details.set_bad_request([violation(field, Reason::CursorTruncated, description)]);
     Status::with_error_details(
         Code::OutOfRange,
         format!("`{field}` is older than the retention"),
@@ -167,7 +165,7 @@ pub(super) fn handle_not_found() -> Status {
     Status::with_error_details(
         Code::NotFound,
         "no such scheduler",
-        info(Reason::HANDLE_NOT_FOUND, &[]),
+        info(Reason::HandleNotFound, &[]),
     )
 }
 
@@ -175,15 +173,15 @@ pub(super) fn task_not_found() -> Status {
     Status::with_error_details(
         Code::NotFound,
         "no such task",
-        info(Reason::TASK_NOT_FOUND, &[]),
+        info(Reason::TaskNotFound, &[]),
     )
 }
 
 pub(super) fn released(handle: Handle) -> Status {
-    let mut details = info(Reason::HANDLE_RELEASED, &[]);
+    let mut details = info(Reason::HandleReleased, &[]);
     let description = "released schedulers take no tasks and no changes";
     details.add_precondition_failure_violation(
-        Reason::HANDLE_RELEASED.as_str(),
+        Reason::HandleReleased.as_str_name(),
         handle.to_string(),
         description,
     );
@@ -197,7 +195,7 @@ pub(super) fn released(handle: Handle) -> Status {
 
 /// The call names a namespace, and metadata is not trusted.
 pub(super) fn namespace_not_trusted(key: &'static str) -> Status {
-    let details = info(Reason::NAMESPACE_NOT_TRUSTED, &[("metadata", key.into())]);
+    let details = info(Reason::NamespaceNotTrusted, &[("metadata", key.into())]);
     let message = "this server was not started to trust the namespace in metadata";
     Status::with_error_details(Code::PermissionDenied, message, details)
 }
@@ -219,7 +217,7 @@ pub(super) fn metadata(key: &'static str, reason: Reason, message: &str) -> Stat
 /// The request exceeds the limit of the transport.
 pub(super) fn call_too_large() -> Status {
     let details = info(
-        Reason::CALL_TOO_LARGE,
+        Reason::CallTooLarge,
         &[("limit_bytes", CALL_BYTES.to_string())],
     );
     Status::with_error_details(
@@ -232,7 +230,7 @@ pub(super) fn call_too_large() -> Status {
 /// More is being sent to this server than it takes at a time. Nothing of the call was read.
 pub(super) fn no_message_room() -> Status {
     let limit = "unread_bytes";
-    let mut details = info(Reason::OVERLOADED, &[("limit", limit.into())]);
+    let mut details = info(Reason::Overloaded, &[("limit", limit.into())]);
     details.set_retry_info(Some(RETRY_DELAY));
     details.add_quota_failure_violation("server", limit);
     Status::with_error_details(
@@ -244,11 +242,10 @@ pub(super) fn no_message_room() -> Status {
 
 /// The message of a call did not arrive in time. The call had no effect.
 pub(super) fn message_late() -> Status {
-    Status::with_error_details(
-        Code::DeadlineExceeded,
-        "the request did not arrive within 30 s; call again",
-        info(Reason::MESSAGE_LATE, &[]),
-    )
+    let mut details = info(Reason::MessageLate, &[]);
+    details.set_retry_info(Some(RETRY_DELAY));
+    let message = "the request did not arrive within 30 s; call again";
+    Status::with_error_details(Code::DeadlineExceeded, message, details)
 }
 
 /// The deadline that the caller set has passed. What had been decided by then takes effect.
@@ -258,12 +255,12 @@ pub(super) fn deadline_exceeded() -> Status {
     Status::with_error_details(
         Code::DeadlineExceeded,
         message,
-        info(Reason::DEADLINE_EXCEEDED, &[]),
+        info(Reason::DeadlineExceeded, &[]),
     )
 }
 
 pub(super) fn message_malformed() -> Status {
-    let details = info(Reason::MESSAGE_MALFORMED, &[]);
+    let details = info(Reason::MessageMalformed, &[]);
     Status::with_error_details(
         Code::InvalidArgument,
         "the request is not a message of this API",
@@ -288,7 +285,7 @@ fn unreadable() -> Status {
     let message = "what is stored of this scheduler cannot be read by this version of the service: \
                    its rows are kept as they are; see the log of the owner, and run the version \
                    that wrote them or restore them from a backup";
-    let details = info(Reason::DATA_UNREADABLE, &[]);
+    let details = info(Reason::DataUnreadable, &[]);
     Status::with_error_details(Code::DataLoss, message, details)
 }
 
@@ -322,12 +319,12 @@ pub(super) fn mismatched_reply(reply: &Reply) -> Status {
     Status::with_error_details(
         Code::Internal,
         "a fault of the server; please report it",
-        info(Reason::INTERNAL, &[]),
+        info(Reason::Internal, &[]),
     )
 }
 
 fn unavailable(cause: &str, message: &str) -> Status {
-    let mut details = info(Reason::TEMPORARILY_UNAVAILABLE, &[("cause", cause.into())]);
+    let mut details = info(Reason::TemporarilyUnavailable, &[("cause", cause.into())]);
     details.set_retry_info(Some(RETRY_DELAY));
     Status::with_error_details(Code::Unavailable, message, details)
 }
@@ -338,11 +335,11 @@ fn order_closed(index: usize, order: i64, current: i64, handle: Handle) -> Statu
         ("order", order.to_string()),
         ("current_order", current.to_string()),
     ];
-    let mut details = info(Reason::ORDER_CLOSED, &numbers);
+    let mut details = info(Reason::OrderClosed, &numbers);
     let field = format!("tasks[{index}].order");
     let description = format!("order {order} is below the current order {current}");
     details.add_precondition_failure_violation(
-        Reason::ORDER_CLOSED.as_str(),
+        Reason::OrderClosed.as_str_name(),
         format!("{handle} {field}"),
         &description,
     );
@@ -354,11 +351,13 @@ fn order_closed(index: usize, order: i64, current: i64, handle: Handle) -> Statu
 }
 
 fn info(reason: Reason, metadata: &[(&str, String)]) -> ErrorDetails {
+    let effect = [("effect", reason::effect(reason).to_owned())];
     let metadata: HashMap<String, String> = metadata
         .iter()
+        .chain(&effect)
         .map(|(key, value)| (key.to_string(), value.clone()))
         .collect();
-    ErrorDetails::with_error_info(reason.as_str(), DOMAIN, metadata)
+    ErrorDetails::with_error_info(reason.as_str_name(), DOMAIN, metadata)
 }
 
 fn field_violation(found: &violations::Violation) -> FieldViolation {
@@ -367,6 +366,6 @@ fn field_violation(found: &violations::Violation) -> FieldViolation {
 
 fn violation(field: &str, reason: Reason, description: String) -> FieldViolation {
     let mut violation = FieldViolation::new(field, description);
-    violation.reason = reason.as_str().into();
+    violation.reason = reason.as_str_name().into();
     violation
 }

@@ -60,6 +60,6 @@ impl OperatorService for Operators {
 fn check(violations: &mut Violations, field: &'static str, text: &str, least: usize) {
     if !(least..=MAX_TEXT_BYTES).contains(&text.len()) || text.contains('\0') {
         let message = format!("{least} to {MAX_TEXT_BYTES} bytes without NUL are needed");
-        violations.add(Path::Root.field(field), Reason::TEXT_OUT_OF_RANGE, message);
+        violations.add(Path::Root.field(field), Reason::TextOutOfRange, message);
     }
 }

@@ -5,7 +5,7 @@ pub(crate) mod executions;
 pub(crate) mod readiness;
 
 use super::{
-    convert::timestamp,
+    convert::{duration, timestamp},
     errors,
     forwarding::route::{Destination, Route},
     validate,
@@ -131,7 +131,7 @@ impl Statuses {
             namespace: one.namespace.0.to_string(),
             why: one.why.clone(),
         };
-        status.unreadable = replica.unreadable.iter().map(set_aside).collect();
+        status.unreadable_schedulers = replica.unreadable.iter().map(set_aside).collect();
         health(&mut status, replica);
         status
     }
@@ -162,7 +162,7 @@ impl Watch {
                 .iter()
                 .cloned()
                 .map(|row| api::Execution {
-                    elapsed_ms: 0,
+                    elapsed: None,
                     ..row
                 })
                 .collect();
@@ -200,7 +200,7 @@ fn core(status: &mut api::GetStatusResponse, core: &CoreStatus) {
 fn journal(status: &mut api::GetStatusResponse, journal: &journal::JournalStatus) {
     status.journal = Some(api::JournalStatus {
         batch_no: journal.last_batch.0,
-        last_durable_ms: journal.now.since(journal.last_at).as_millis() as i64,
+        last_durable_age: Some(duration(journal.now.since(journal.last_at))),
         available: true,
         error: String::new(),
         oldest_day: journal.oldest_day.map(iso).unwrap_or_default(),
@@ -259,7 +259,7 @@ fn health(status: &mut api::GetStatusResponse, health: ReplicaStatus) {
     journal.error = health.error;
     if let Some((no, age)) = health.last_batch {
         journal.batch_no = no.0;
-        journal.last_durable_ms = age.as_millis() as i64;
+        journal.last_durable_age = Some(duration(age));
     }
 }
 

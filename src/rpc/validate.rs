@@ -5,6 +5,7 @@
 mod hash;
 mod options;
 mod paging;
+mod resume_token;
 mod scalar;
 mod session;
 mod settings;
@@ -31,7 +32,9 @@ use std::{
     time::Duration,
 };
 
-const WATCH_INTERVAL_MS: RangeInclusive<i32> = 100..=60_000;
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+const WATCH_INTERVALS: RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(60);
 const DEFAULT_TARGET: &str = "app";
 
 /// The configured targets, each with the roles that tasks may name there.
@@ -147,7 +150,7 @@ pub(super) fn task_id(id: Option<&api::TaskId>) -> Result<TaskId, Violations> {
     let mut v = Violations::default();
     let path = Path::Root.field("id");
     let Some(id) = id else {
-        v.add(path, Reason::ID_MALFORMED, "name the task: handle and seq");
+        v.add(path, Reason::IdMalformed, "name the task: handle and seq");
         return Err(v);
     };
     let handle = scalar::handle(&mut v, path.field("handle"), &id.handle);
@@ -185,59 +188,48 @@ pub(super) fn synchronization(
 ) -> Result<StreamQuery, Violations> {
     let mut v = Violations::default();
     let handle = scalar::handle(&mut v, Path::Root.field("handle"), &request.handle);
+    if !request.resume_token.is_empty() {
+        let resumed = StreamQuery::resumed(handle, &request.resume_token);
+        if resumed.is_none() {
+            v.add(
+                Path::Root.field("resume_token"),
+                Reason::ResumeTokenInvalid,
+                "pass the token of the last message received, and the scheduler of its stream",
+            );
+        }
+        v.into_result(())?;
+        return resumed.ok_or_else(Violations::default);
+    }
     if request.after < 0 {
         v.add(
             Path::Root.field("after"),
-            Reason::CURSOR_NEGATIVE,
+            Reason::CursorNegative,
             "0 is before the first event",
         );
     }
-    let (until, last_seq) = match &request.resume {
-        Some(goal) => resumed(&mut v, Path::Root.field("resume"), goal),
-        None => (
-            until(&mut v, Path::Root.field("until"), request.until.as_ref()),
-            None,
-        ),
-    };
+    let until = until(&mut v, Path::Root.field("until"), request.until.as_ref());
     v.into_result(StreamQuery {
         handle,
         after: DoneNo(request.after),
         until,
-        last_seq,
+        last_seq: None,
     })
 }
 
 /// The interval of WatchExecutions.
 pub(super) fn interval(request: &api::WatchExecutionsRequest) -> Result<Duration, Violations> {
     let mut v = Violations::default();
-    let ms = if request.interval_ms == 0 {
-        1000
-    } else {
-        request.interval_ms
-    };
-    if !WATCH_INTERVAL_MS.contains(&ms) {
+    let asked = request.interval.as_ref();
+    let asked = asked.map_or(Some(WATCH_INTERVAL), scalar::well_formed);
+    let interval = asked.filter(|interval| WATCH_INTERVALS.contains(interval));
+    if interval.is_none() {
         v.add(
-            Path::Root.field("interval_ms"),
-            Reason::INTERVAL_OUT_OF_RANGE,
-            "must be 100 to 60000, or 0 for 1000",
+            Path::Root.field("interval"),
+            Reason::IntervalOutOfRange,
+            "must be 100 ms to 60 s, or left out for 1 s",
         );
     }
-    v.into_result(Duration::from_millis(u64::from(ms.unsigned_abs())))
-}
-
-fn resumed(v: &mut Violations, path: Path<'_>, goal: &api::Goal) -> (Until, Option<Seq>) {
-    let asked = goal.until.as_ref();
-    if asked.is_none() || goal.last_seq < 0 {
-        v.add(
-            path,
-            Reason::GOAL_INVALID,
-            "pass the goal from the first message of the stream",
-        );
-    }
-    (
-        until(v, path.field("until"), asked),
-        Some(Seq(goal.last_seq)),
-    )
+    v.into_result(interval.unwrap_or(WATCH_INTERVAL))
 }
 
 fn until(v: &mut Violations, path: Path<'_>, asked: Option<&api::Until>) -> Until {
@@ -251,7 +243,7 @@ fn until(v: &mut Violations, path: Path<'_>, asked: Option<&api::Until>) -> Unti
             if count < 1 {
                 v.add(
                     path.field("count"),
-                    Reason::COUNT_OUT_OF_RANGE,
+                    Reason::CountOutOfRange,
                     "must be at least 1",
                 );
             }
@@ -262,7 +254,7 @@ fn until(v: &mut Violations, path: Path<'_>, asked: Option<&api::Until>) -> Unti
         None => {
             v.add(
                 path,
-                Reason::UNTIL_MISSING,
+                Reason::UntilMissing,
                 "set one of all, order, count, first_failure or forever",
             );
             Until::All

@@ -7,11 +7,10 @@ use crate::{
     executor::{
         self, AttemptStatus, BlockingSession, ExecutionRow, Executor, SessionWait, WaitedLock,
     },
-    rpc::StatusSource,
+    rpc::{StatusSource, duration, timestamp},
 };
-use prost_types::Timestamp;
 use rallypoint_client::api::{self, peer::ExplainAttemptResponse};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// The source that reads `executor`, whose replica is called `replica`.
 pub(super) fn new(executor: &Executor, clock: Clock, replica: Arc<str>) -> StatusSource {
@@ -57,11 +56,12 @@ fn execution(row: ExecutionRow, now: Time, replica: &str) -> api::Execution {
     api::Execution {
         handle: assignment.handle.to_string(),
         seq: assignment.first.0,
-        order: assignment.order.map(|order| order.0),
+        effective_order: assignment.order.map(|order| order.0),
         attempt: assignment.attempt.0,
         caller: assignment.caller.to_string(),
         started_at: Some(timestamp(started)),
-        elapsed_ms: now.since(started).as_millis() as i64,
+        elapsed: Some(duration(now.since(started))),
+        namespace: assignment.namespace.0.to_string(),
         ..idle
     }
 }
@@ -102,10 +102,7 @@ fn waits(wait: SessionWait) -> api::SessionWait {
 }
 
 fn blocking(session: &BlockingSession) -> api::blocker::Session {
-    let age = |us: i64| prost_types::Duration {
-        seconds: us.max(0) / 1_000_000,
-        nanos: (us.max(0) % 1_000_000 * 1_000) as i32,
-    };
+    let age = |us: i64| duration(Duration::from_micros(us.max(0) as u64));
     api::blocker::Session {
         backend_pid: session.pid,
         depth: session.depth as i32,
@@ -142,12 +139,5 @@ fn status(
             .iter()
             .filter(|row| row.work == kind && row.backend_pid != 0)
             .count() as i32,
-    }
-}
-
-fn timestamp(time: Time) -> Timestamp {
-    Timestamp {
-        seconds: time.0.div_euclid(1_000_000),
-        nanos: (time.0.rem_euclid(1_000_000) * 1_000) as i32,
     }
 }

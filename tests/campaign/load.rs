@@ -27,7 +27,7 @@ use std::{
 };
 use tokio::time::{Instant, sleep, timeout};
 use tonic::{
-    Response, Status,
+    Code, Response, Status,
     transport::{Channel, Endpoint},
 };
 
@@ -213,7 +213,8 @@ pub(crate) fn refused_or_unknown<T>(status: Status) -> Answer<T> {
 }
 
 fn answered<T>(error: rallypoint_client::Error) -> Answer<T> {
-    match (&error.reason, error.is_unknown()) {
+    let away = matches!(error.code, Code::Unavailable | Code::DeadlineExceeded);
+    match (&error.reason, away) {
         (Some(reason), false) => Answer::Refused(reason.clone()),
         (reason, _) => Answer::Unknown(format!(
             "{:?} {} {}",

@@ -30,6 +30,7 @@ pub(crate) fn answer_of(status: &Status) -> Answer {
         .error_info()
         .unwrap_or_else(|| panic!("no ErrorInfo: {status:?}"));
     assert_eq!(info.domain, "rallypoint");
+    assert_eq!(info.metadata["effect"], effect(status.code(), &info.reason));
     let fields = details
         .bad_request()
         .map(|bad| bad.field_violations.as_slice())
@@ -38,6 +39,16 @@ pub(crate) fn answer_of(status: &Status) -> Answer {
         code: status.code(),
         reason: info.reason.clone(),
         fields: fields.iter().map(|f| f.field.clone()).collect(),
+    }
+}
+
+/// Whether a call that fails so may have had an effect, as the proto says.
+fn effect(code: Code, reason: &str) -> &'static str {
+    let had_none = ["NOT_OWNER", "OVERLOADED", "MESSAGE_LATE"].contains(&reason);
+    match code {
+        Code::Unavailable | Code::DeadlineExceeded if !had_none => "unknown",
+        Code::Internal => "unknown",
+        _ => "none",
     }
 }
 

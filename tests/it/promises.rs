@@ -12,4 +12,5 @@ mod quotas;
 mod refused;
 mod release;
 mod retention;
+mod submitted;
 mod turnaround;

@@ -13,7 +13,7 @@ use crate::harness::{
 use nix::sys::signal::Signal;
 use rallypoint::server::DEFAULT_SHUTDOWN_GRACE;
 use rallypoint_client::api::{
-    ReleaseMode, SchedulerSettings, SchedulerState, SynchronizationRequest, Unit, Until,
+    ReleaseMode, SchedulerSettings, SchedulerState, SynchronizationRequest, Until,
     scheduler_service_client::SchedulerServiceClient, until::Kind,
 };
 use std::{collections::BTreeSet, time::Duration};
@@ -73,7 +73,7 @@ async fn readers_that_do_not_read_stall_nobody_else_who_is_forwarded() {
         .await;
     conversation.until(|now| now.done == 24).await;
     let until = Some(Until {
-        kind: Some(Kind::Forever(Unit {})),
+        kind: Some(Kind::Forever(())),
     });
     let request = SynchronizationRequest {
         handle: conversation.handle().into(),
@@ -198,7 +198,7 @@ async fn an_owner_that_was_asleep_writes_nothing_and_serves_through_the_new_one(
 async fn first_events(conversation: Conversation, count: usize) -> Vec<i64> {
     let mut stream = conversation
         .scheduler
-        .synchronize(0, Some(Kind::Forever(Unit {})))
+        .synchronize(0, Some(Kind::Forever(())))
         .await
         .expect("a stream");
     let mut numbers = Vec::new();

@@ -2,6 +2,7 @@
 //! stream ends when its goal is met.
 
 mod messages;
+mod resumed;
 
 use crate::harness::{
     conversation::Conversation,
@@ -9,7 +10,7 @@ use crate::harness::{
     work::{failing, noop, sleep, sql},
 };
 use rallypoint_client::api::{
-    OnFailure, Outcome, ReleaseMode, SchedulerSettings, Unit, end::Reason, until::Kind,
+    OnFailure, Outcome, ReleaseMode, SchedulerSettings, end::Reason, until::Kind,
 };
 
 #[tokio::test]
@@ -157,9 +158,7 @@ async fn first_failure_ends_at_the_first_failure_though_others_run() {
     scheduler
         .submit([noop().order(1), failing().order(2), gate.task()])
         .await;
-    let received = scheduler
-        .read_stream(0, Some(Kind::FirstFailure(Unit {})))
-        .await;
+    let received = scheduler.read_stream(0, Some(Kind::FirstFailure(()))).await;
     assert_eq!(
         (received.done.last().map(|done| done.seq), received.reason()),
         (Some(2), Reason::Failure)
@@ -167,7 +166,7 @@ async fn first_failure_ends_at_the_first_failure_though_others_run() {
     gate.open().await;
     let fine = ten_done(&server)
         .await
-        .read_stream(0, Some(Kind::FirstFailure(Unit {})))
+        .read_stream(0, Some(Kind::FirstFailure(())))
         .await;
     assert_eq!((fine.done.len(), fine.reason()), (10, Reason::Goal));
 }
@@ -178,7 +177,7 @@ async fn forever_goes_on_until_the_scheduler_is_released_and_empty() {
     let scheduler = ten_done(&server).await;
     let mut stream = scheduler
         .scheduler
-        .synchronize(8, Some(Kind::Forever(Unit {})))
+        .synchronize(8, Some(Kind::Forever(())))
         .await
         .expect("a stream");
     assert_eq!(
@@ -226,7 +225,7 @@ async fn a_halt_ends_a_stream_and_says_what_it_blocks() {
         (vec![1, 2], Reason::Halted, 2)
     );
     let halt = received.end.halt.expect("what failed");
-    assert_eq!((halt.order, halt.failed), (2, vec![2]));
+    assert_eq!((halt.order, halt.failed_seqs), (2, vec![2]));
 }
 
 #[tokio::test]
@@ -244,7 +243,7 @@ async fn a_released_scheduler_can_still_be_read_from_the_first_event() {
     );
     assert_eq!(
         scheduler
-            .read_stream(0, Some(Kind::Forever(Unit {})))
+            .read_stream(0, Some(Kind::Forever(())))
             .await
             .reason(),
         Reason::Released

@@ -66,13 +66,20 @@ async fn a_scheduler_that_cannot_be_read_answers_data_loss_and_the_others_are_se
         assert_eq!(ended.expect_err("nothing to read").code, Code::DataLoss);
     }
     let status = client.status().await.expect("a status");
-    let mut listed: Vec<&str> = status.unreadable.iter().map(|one| &*one.handle).collect();
+    let mut listed: Vec<&str> = status
+        .unreadable_schedulers
+        .iter()
+        .map(|one| &*one.handle)
+        .collect();
     let mut lost = [settings.handle(), rows.handle()];
     listed.sort_unstable();
     lost.sort_unstable();
     assert_eq!(listed, lost, "{status:?}");
     assert!(
-        status.unreadable.iter().all(|one| !one.why.is_empty()),
+        status
+            .unreadable_schedulers
+            .iter()
+            .all(|one| !one.why.is_empty()),
         "{status:?}"
     );
     whole.cancel_everything().await;

@@ -12,6 +12,7 @@ import time
 
 import grpc
 import stubs  # makes the modules of rallypoint.v1
+from google.protobuf import empty_pb2
 from rallypoint.v1 import scheduler_pb2 as pb
 from rallypoint.v1 import scheduler_pb2_grpc, status_pb2, status_pb2_grpc, task_pb2
 
@@ -65,7 +66,7 @@ def read(client, handle):
 
 def cancel(client, handle):
     """A stream that its caller cancels."""
-    forever = pb.SynchronizationRequest(handle=handle, until=pb.Until(forever=pb.Unit()))
+    forever = pb.SynchronizationRequest(handle=handle, until=pb.Until(forever=empty_pb2.Empty()))
     stream = client.Synchronization(forever, timeout=TIMEOUT)
     threading.Timer(0.02, stream.cancel).start()
     try:

@@ -59,8 +59,9 @@ def in_parallel(read_one, count):
 def no_two_orders_overlap(done):
     starts, ends = {}, {}
     for event in done:
-        starts[event.order] = min(starts.get(event.order, event.started_us), event.started_us)
-        ends[event.order] = max(ends.get(event.order, 0), event.ended_us)
+        order = event.effective_order
+        starts[order] = min(starts.get(order, event.started_us), event.started_us)
+        ends[order] = max(ends.get(order, 0), event.ended_us)
     orders = sorted(starts)
     return all(ends[low] <= starts[high] for low, high in zip(orders, orders[1:]))
 

@@ -12,9 +12,11 @@ const DOMAIN: &str = "rallypoint";
 pub struct Error {
     /// The gRPC code.
     pub code: Code,
-    /// The stable reason the service gave, such as `QUEUE_FULL`; `None`: the error is the
-    /// transport's.
+    /// The stable reason the service gave, such as `QUEUE_FULL` (see
+    /// [`ErrorReason`](crate::api::ErrorReason)); `None`: the error is the transport's.
     pub reason: Option<String>,
+    /// What the service said of the call's effect, `none` or `unknown`; `None`: it said nothing.
+    pub effect: Option<String>,
     /// Text for people.
     pub message: String,
     /// Paths of the fields at fault, and what is wrong with each.
@@ -31,14 +33,31 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     /// The call may or may not have had an effect; repeating it with the same request id tells.
     pub fn is_unknown(&self) -> bool {
-        let ours = self.reason.is_some();
-        matches!(self.code, Code::Unavailable | Code::DeadlineExceeded)
-            || (!ours && matches!(self.code, Code::Unknown | Code::Internal | Code::Cancelled))
+        match (self.effect.as_deref(), &self.reason) {
+            (Some(effect), _) => effect != "none",
+            (None, Some(_)) => matches!(self.code, Code::Unavailable | Code::DeadlineExceeded),
+            (None, None) => matches!(
+                self.code,
+                Code::Unavailable
+                    | Code::DeadlineExceeded
+                    | Code::Unknown
+                    | Code::Internal
+                    | Code::Cancelled
+            ),
+        }
     }
 
-    /// Calling again may succeed: the outcome is unknown, or the service says when to retry.
+    /// Calling again may succeed: the outcome is unknown, or the service says when to retry. Not
+    /// after a fault of the server (`INTERNAL`).
     pub fn is_retryable(&self) -> bool {
-        self.is_unknown() || self.retry_after.is_some()
+        let fault = self.code == Code::Internal && self.reason.is_some();
+        (self.is_unknown() && !fault) || self.retry_after.is_some()
+    }
+
+    /// It says something of this server or the connection to it: another one may answer.
+    pub(crate) fn is_of_the_server(&self) -> bool {
+        let is_away = matches!(self.code, Code::Unavailable | Code::DeadlineExceeded);
+        is_away || (self.is_unknown() && self.reason.is_none())
     }
 
     /// The service gave this reason.
@@ -82,6 +101,7 @@ impl From<Status> for Error {
         Error {
             code: status.code(),
             reason: info.map(|info| info.reason.clone()),
+            effect: info.and_then(|info| info.metadata.get("effect").cloned()),
             message: status.message().to_owned(),
             violations: violations
                 .iter()
@@ -104,6 +124,7 @@ impl From<tonic::transport::Error> for Error {
         Error {
             code: Code::Unavailable,
             reason: None,
+            effect: None,
             message,
             violations: Vec::new(),
             retry_after: None,
@@ -162,5 +183,14 @@ mod tests {
         assert!(Error::from(Status::unknown("")).is_unknown());
         assert!(!Error::from(Status::not_found("")).is_unknown());
         assert!(Error::from(Status::deadline_exceeded("")).is_unknown());
+        let said = |code, reason: &str, effect: &str| {
+            let metadata = [("effect".to_string(), effect.to_string())];
+            let details = ErrorDetails::with_error_info(reason, DOMAIN, metadata);
+            Error::from(Status::with_error_details(code, "", details))
+        };
+        assert!(!said(Code::Unavailable, "NOT_OWNER", "none").is_unknown());
+        assert!(said(Code::Unavailable, "OWNER_CHANGED", "unknown").is_unknown());
+        let fault = said(Code::Internal, "INTERNAL", "unknown");
+        assert!(fault.is_unknown() && !fault.is_retryable());
     }
 }

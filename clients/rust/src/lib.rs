@@ -178,8 +178,13 @@ impl Client {
         &self,
         interval: Duration,
     ) -> Result<Streaming<api::WatchExecutionsResponse>> {
-        let interval_ms = i32::try_from(interval.as_millis()).unwrap_or(i32::MAX);
-        let request = self.request(api::WatchExecutionsRequest { interval_ms });
+        let interval = prost_types::Duration {
+            seconds: i64::try_from(interval.as_secs()).unwrap_or(i64::MAX),
+            nanos: interval.subsec_nanos() as i32,
+        };
+        let request = self.request(api::WatchExecutionsRequest {
+            interval: Some(interval),
+        });
         let mut client = api::status_service_client::StatusServiceClient::new(self.channel());
         Ok(client.watch_executions(request).await?.into_inner())
     }
@@ -215,11 +220,11 @@ impl Client {
         ))
     }
 
-    /// The error of a failed call. When its outcome is unknown and there is another server, that
-    /// one is used next, and without a delay.
+    /// The error of a failed call. When another server may answer, the next one is used, and
+    /// without a delay.
     pub(crate) fn failed(&self, pick: Pick, status: Status) -> Error {
         let mut error = Error::from(status);
-        if error.is_unknown() && self.servers.switch_from(pick) {
+        if error.is_of_the_server() && self.servers.switch_from(pick) {
             error.retry_after = None;
         }
         error

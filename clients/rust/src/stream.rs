@@ -1,5 +1,5 @@
-//! A Synchronization that survives lost connections and server restarts: it remembers the last
-//! event and its original goal, and continues from there. Every event is returned exactly once, in
+//! A Synchronization that survives lost connections and server restarts: it keeps the token of the
+//! last message, and continues from there. Every event is returned exactly once, in
 //! order.
 
 use crate::{
@@ -18,7 +18,8 @@ pub struct DoneStream {
     handle: String,
     cursor: i64,
     until: Option<Kind>,
-    last_seq: Option<i64>,
+    /// Of the last message; empty: none has come.
+    resume_token: String,
     pending: i64,
     stream: Option<(Pick, Streaming<api::SynchronizationResponse>)>,
     end: Option<api::End>,
@@ -31,13 +32,12 @@ impl DoneStream {
         after: i64,
         until: Option<Kind>,
     ) -> Result<Self> {
-        let until = until.or(Some(Kind::All(api::Unit {})));
         let mut stream = DoneStream {
             client,
             handle,
             cursor: after,
             until,
-            last_seq: None,
+            resume_token: String::new(),
             pending: 0,
             stream: None,
             end: None,
@@ -92,15 +92,10 @@ impl DoneStream {
     }
 
     fn take(&mut self, message: api::SynchronizationResponse) -> Vec<api::AsyncDone> {
-        if let Some(goal) = message.goal {
-            self.last_seq = Some(goal.last_seq);
-        }
+        self.resume_token = message.resume_token;
         self.pending = message.pending;
         if let Some(last) = message.done.last() {
             self.cursor = last.done_no;
-        }
-        if let Some(Kind::Count(left)) = &mut self.until {
-            *left -= message.done.len() as i64;
         }
         self.end = message.end;
         message.done
@@ -115,14 +110,6 @@ impl DoneStream {
             if let Some(error) = failed.take() {
                 backoff.wait(error).await?;
             }
-            // Of a goal that was never met the service says what is wrong with it.
-            if let (Some(_), Some(Kind::Count(..=0))) = (self.last_seq, self.until) {
-                self.end = Some(api::End {
-                    reason: api::end::Reason::Goal.into(),
-                    ..Default::default()
-                });
-                return Ok(());
-            }
             match self.client.open_stream(self.request()).await {
                 Ok(stream) => {
                     self.stream = Some(stream);
@@ -134,13 +121,11 @@ impl DoneStream {
     }
 
     fn request(&self) -> api::SynchronizationRequest {
-        let until = Some(api::Until { kind: self.until });
-        let resume = self.last_seq.map(|last_seq| api::Goal { until, last_seq });
         api::SynchronizationRequest {
             handle: self.handle.clone(),
             after: self.cursor,
-            until,
-            resume,
+            until: self.until.map(|kind| api::Until { kind: Some(kind) }),
+            resume_token: self.resume_token.clone(),
         }
     }
 }

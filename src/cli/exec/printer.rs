@@ -49,7 +49,7 @@ impl Printer {
         let good = done.outcome() == Outcome::Succeeded;
         self.succeeded += usize::from(good);
         self.seen = done.done_no;
-        self.bars.done(done.order, good);
+        self.bars.done(done.effective_order, good);
         let lines = match self.output.json() {
             true => vec![self.json(done)],
             false => self.lines(done),

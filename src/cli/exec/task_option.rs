@@ -88,10 +88,10 @@ const KNOWN: &[Known] = &[
         show: |how| shown(how.options.timeout),
     },
     Known {
-        name: "deadline",
+        name: "total_timeout",
         what: "TIME",
-        take: |how, text| time(text).map(|time| how.options.deadline = Some(time)),
-        show: |how| shown(how.options.deadline),
+        take: |how, text| time(text).map(|time| how.options.total_timeout = Some(time)),
+        show: |how| shown(how.options.total_timeout),
     },
     Known {
         name: "retries",

@@ -113,7 +113,7 @@ fn kind(blocker: &Blocker, work: &Work) -> Kind {
         Blocker::Paused => Kind::Paused(to::Paused {}),
         Blocker::Halted(ref halt) => Kind::Halted(to::Halted {
             order: halt.order.0,
-            failed: halt.failed.iter().map(|seq| seq.0).collect(),
+            failed_seqs: halt.failed.iter().map(|seq| seq.0).collect(),
         }),
         Blocker::LowerOrder {
             current,
@@ -122,7 +122,7 @@ fn kind(blocker: &Blocker, work: &Work) -> Kind {
         } => Kind::LowerOrder(to::LowerOrder {
             order: current.0,
             unfinished,
-            tasks: tasks.iter().map(|seq| seq.0).collect(),
+            seqs: tasks.iter().map(|seq| seq.0).collect(),
         }),
         Blocker::NotBefore { at } => Kind::NotBefore(to::NotBefore {
             at: Some(timestamp(at)),

@@ -1,14 +1,12 @@
 //! Settings of schedulers and options of tasks, as callers set them.
 
+use super::duration;
 use crate::core::{
     Delivery, Isolation, LateOrder, OnFailure, ReleaseMode, RetryPolicy, SessionOptions,
     SessionReset, Settings, TaskOptions,
 };
 use rallypoint_client::api;
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashMap};
 
 pub(super) fn settings(settings: &Settings) -> api::SchedulerSettings {
     api::SchedulerSettings {
@@ -43,18 +41,18 @@ pub(super) fn settings(settings: &Settings) -> api::SchedulerSettings {
     }
 }
 
-pub(super) fn labels(labels: &BTreeMap<String, String>) -> HashMap<String, String> {
+fn labels(labels: &BTreeMap<String, String>) -> HashMap<String, String> {
     labels
         .iter()
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect()
 }
 
-fn options(options: &TaskOptions) -> api::TaskOptions {
+pub(super) fn options(options: &TaskOptions) -> api::TaskOptions {
     api::TaskOptions {
         not_before: options.not_before.map(super::timestamp),
         timeout: options.timeout.map(duration),
-        deadline: options.deadline.map(duration),
+        total_timeout: options.deadline.map(duration),
         retry: (!options.retry.is_default()).then(|| retry(&options.retry)),
         delivery: match options.delivery {
             None => api::Delivery::Unspecified,
@@ -89,17 +87,10 @@ fn retry(retry: &RetryPolicy) -> api::RetryPolicy {
     api::RetryPolicy {
         max_attempts: retry.max_attempts.map(|attempts| attempts as i32),
         max_losses: retry.max_losses.map(|losses| losses as i32),
-        initial: retry.initial.map(duration),
-        multiplier: retry.multiplier,
-        max: retry.max.map(duration),
+        initial_backoff: retry.initial.map(duration),
+        backoff_multiplier: retry.multiplier,
+        max_backoff: retry.max.map(duration),
         jitter: retry.jitter,
-        non_retryable: retry.non_retryable.clone(),
-    }
-}
-
-fn duration(duration: Duration) -> prost_types::Duration {
-    prost_types::Duration {
-        seconds: duration.as_secs() as i64,
-        nanos: duration.subsec_nanos() as i32,
+        non_retryable_codes: retry.non_retryable.clone(),
     }
 }

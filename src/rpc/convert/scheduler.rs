@@ -45,6 +45,6 @@ pub(crate) fn stored_scheduler(image: &SchedulerImage) -> api::Scheduler {
 pub(crate) fn halt(halt: &Halt) -> api::Halt {
     api::Halt {
         order: halt.order.0,
-        failed: halt.failed.iter().map(|seq| seq.0).collect(),
+        failed_seqs: halt.failed.iter().map(|seq| seq.0).collect(),
     }
 }

@@ -48,11 +48,11 @@ fn end(end: End) -> api::End {
 pub(crate) fn until(until: Until) -> api::Until {
     use api::until::Kind;
     let kind = match until {
-        Until::All => Kind::All(api::Unit {}),
+        Until::All => Kind::All(()),
         Until::Order(order) => Kind::Order(order.0),
         Until::Count(count) => Kind::Count(i64::try_from(count).unwrap_or(i64::MAX)),
-        Until::FirstFailure => Kind::FirstFailure(api::Unit {}),
-        Until::Forever => Kind::Forever(api::Unit {}),
+        Until::FirstFailure => Kind::FirstFailure(()),
+        Until::Forever => Kind::Forever(()),
     };
     api::Until { kind: Some(kind) }
 }

@@ -9,7 +9,8 @@ use crate::{
     },
     journal::{Body, StoredTask},
 };
-use rallypoint_client::api;
+use prost_types::NullValue;
+use rallypoint_client::api::{self, sql_value::Kind as Value, task::Kind};
 
 /// State of an unfinished task according to the core, and its attempts begun.
 type Unfinished = Option<(TaskState, Attempt)>;
@@ -24,7 +25,7 @@ pub(crate) fn event(done_no: DoneNo, done: &Done, index: u32, whole: bool) -> ap
     api::AsyncDone {
         done_no: done_no.0 + i64::from(index),
         seq: done.first.plus(index).0,
-        order: done.order.map(|order| order.0),
+        effective_order: done.order.map(|order| order.0),
         outcome: outcome(done.outcome).into(),
         error: done.error.as_ref().map(|e| api::TaskError {
             code: e.code.clone(),
@@ -62,10 +63,6 @@ pub(crate) fn task_view(
     unfinished: Unfinished,
     whole: bool,
 ) -> api::TaskView {
-    let (kind, target) = match &task.spec.work {
-        Work::Noop => ("noop", String::new()),
-        Work::Sql { target } => ("sql", target.to_string()),
-    };
     let done = task
         .done
         .as_ref()
@@ -76,9 +73,7 @@ pub(crate) fn task_view(
             handle: handle.to_string(),
             seq: task.seq.0,
         }),
-        kind: kind.into(),
-        target,
-        order: task.order.map(|order| order.0),
+        task: Some(submitted(task)),
         effective_order: task.effective.map(|order| order.0),
         state: state(task, unfinished).into(),
         attempt: done.as_ref().map_or_else(
@@ -87,16 +82,34 @@ pub(crate) fn task_view(
         ),
         submitted_at: Some(timestamp(task.submitted_at)),
         started_at: started.map(timestamp),
-        next_at: next.map(timestamp),
+        next_attempt_at: next.map(timestamp),
         done,
-        body: task
-            .body
-            .as_ref()
-            .map(|body| body.body.clone())
-            .unwrap_or_default(),
-        labels: options::labels(&task.spec.options.labels),
-        params: task.body.as_ref().map(params).unwrap_or_default(),
     }
+}
+
+/// The task as it was submitted, with the options in effect; without its body unless that was read.
+fn submitted(task: &StoredTask) -> api::Task {
+    let body = task.body.as_ref();
+    let kind = match &task.spec.work {
+        Work::Noop => Kind::Noop(api::NoopTask {
+            payload: body.map(|body| body.body.clone()).unwrap_or_default(),
+        }),
+        Work::Sql { target } => Kind::Sql(api::SqlTask {
+            statement: body.map(statement).unwrap_or_default(),
+            params: body.map(params).unwrap_or_default(),
+            target: target.to_string(),
+        }),
+    };
+    api::Task {
+        kind: Some(kind),
+        order: task.order.map(|order| order.0),
+        options: Some(options::options(&task.spec.options)),
+    }
+}
+
+/// What was submitted is UTF-8, and stored as it is.
+fn statement(body: &Body) -> String {
+    String::from_utf8_lossy(&body.body).into_owned()
 }
 
 /// The state of a task.
@@ -151,6 +164,8 @@ fn params(body: &Body) -> Vec<api::SqlValue> {
         .unwrap_or_default();
     texts
         .into_iter()
-        .map(|text| api::SqlValue { text })
+        .map(|text| api::SqlValue {
+            kind: Some(text.map_or(Value::Null(NullValue::NullValue.into()), Value::Text)),
+        })
         .collect()
 }

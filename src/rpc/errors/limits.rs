@@ -21,38 +21,51 @@ pub(super) fn reached(
         Limit::UnfinishedOrders => format!("scheduler:{handle}"),
         _ => format!("namespace:{}", namespace.0),
     };
-    let mut details = info(
-        reason,
-        &[
-            ("limit", name.into()),
-            ("value", value.to_string()),
-            ("subject", subject.clone()),
-        ],
-    );
-    let mut violation =
-        QuotaViolation::new(subject.clone(), format!("{name}: the limit is {value}"));
+    let mut metadata = vec![
+        ("limit", name.into()),
+        ("value", value.to_string()),
+        ("subject", subject.clone()),
+    ];
+    metadata.extend(option(limit).map(|option| ("option", option.to_owned())));
+    let mut details = info(reason, &metadata);
+    let remedy = remedy(limit);
+    let description = format!("{name}: the limit is {value}; {remedy}");
+    let mut violation = QuotaViolation::new(subject.clone(), description);
     violation.quota_metric = name.into();
     violation.quota_value = value;
     details.set_quota_failure(vec![violation]);
     details.set_retry_info(wait);
     let message = format!(
-        "the limit {name} ({value}) of {subject} is reached; nothing was accepted; {}",
-        remedy(limit)
+        "the limit {name} ({value}) of {subject} is reached; nothing was accepted; {remedy}"
     );
     Status::with_error_details(Code::ResourceExhausted, message, details)
 }
 
-/// What helps: the option of `serve`, if the limit is one that an operator sets.
+/// What helps.
 fn remedy(limit: Limit) -> String {
-    let option = match limit {
+    let wait = match limit {
+        Limit::OpenSchedulers => "release a scheduler",
+        Limit::QueuedTasks | Limit::QueuedBytes => "wait for some tasks to end",
+        Limit::SubmitRate => "call again later",
+        Limit::Streams => "end a stream",
+        Limit::UnfinishedOrders => "wait for some of its orders to end",
+    };
+    match option(limit) {
+        Some(option) => format!("{wait}, or ask the operator to raise `serve {option}`"),
+        None => wait.to_owned(),
+    }
+}
+
+/// The option of `serve`, if the limit is one that an operator sets.
+fn option(limit: Limit) -> Option<&'static str> {
+    Some(match limit {
         Limit::OpenSchedulers => "--max-schedulers",
         Limit::QueuedTasks => "--max-queued-tasks",
         Limit::QueuedBytes => "--max-queued-mib",
         Limit::SubmitRate => "--max-submit-rate",
         Limit::Streams => "--max-streams",
-        Limit::UnfinishedOrders => return "wait for some of its orders to end".into(),
-    };
-    format!("call again later, or ask the operator to raise {option}")
+        Limit::UnfinishedOrders => return None,
+    })
 }
 
 /// The name sent to callers.
@@ -69,9 +82,9 @@ fn name(limit: Limit) -> &'static str {
 
 fn reason(limit: Limit) -> Reason {
     match limit {
-        Limit::OpenSchedulers => Reason::TOO_MANY_SCHEDULERS,
-        Limit::QueuedTasks | Limit::QueuedBytes | Limit::UnfinishedOrders => Reason::QUEUE_FULL,
-        Limit::SubmitRate => Reason::SUBMIT_RATE_EXCEEDED,
-        Limit::Streams => Reason::TOO_MANY_STREAMS,
+        Limit::OpenSchedulers => Reason::TooManySchedulers,
+        Limit::QueuedTasks | Limit::QueuedBytes | Limit::UnfinishedOrders => Reason::QueueFull,
+        Limit::SubmitRate => Reason::SubmitRateExceeded,
+        Limit::Streams => Reason::TooManyStreams,
     }
 }

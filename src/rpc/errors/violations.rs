@@ -125,7 +125,7 @@ mod tests {
     fn violations_beyond_the_reported_ones_are_counted() {
         let mut violations = Violations::default();
         for _ in 0..10_000 {
-            violations.add(Path::Root.field("x"), Reason::KIND_MISSING, "no");
+            violations.add(Path::Root.field("x"), Reason::KindMissing, "no");
         }
         assert_eq!(
             (violations.reported().len(), violations.count()),

@@ -153,7 +153,7 @@ pub(crate) fn is_not_owner(status: &Status) -> bool {
         && status
             .get_error_details()
             .error_info()
-            .is_some_and(|info| info.reason == Reason::NOT_OWNER.as_str())
+            .is_some_and(|info| info.reason == Reason::NotOwner.as_str_name())
 }
 
 /// The error of a stream for its caller, who must not see one of the channel to the owner: a stream
@@ -179,7 +179,7 @@ pub(crate) fn status_alone(status: Status) -> Status {
 /// carries no reason of ours was said by the connection; that it calms down is RESOURCE_EXHAUSTED.
 pub(crate) fn is_unknown(status: &Status) -> bool {
     match status.get_error_details().error_info() {
-        Some(info) => info.reason == Reason::OWNER_CHANGED.as_str(),
+        Some(info) => info.reason == Reason::OwnerChanged.as_str_name(),
         None => matches!(
             status.code(),
             Code::Unavailable

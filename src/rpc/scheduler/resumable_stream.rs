@@ -5,7 +5,7 @@
 use super::Schedulers;
 use crate::{
     coordinator::EventStream,
-    core::{Caller, DoneNo, Seq, Until},
+    core::Caller,
     rpc::{
         convert::stream::{message, until},
         errors,
@@ -28,7 +28,6 @@ pub(crate) struct ResumableStream {
     /// What to ask for when it is reopened: advanced with every message sent.
     query: StreamQuery,
     source: Source,
-    goal_sent: bool,
     has_ended: bool,
 }
 
@@ -53,7 +52,6 @@ impl ResumableStream {
                         caller,
                         query,
                         source,
-                        goal_sent: false,
                         has_ended: false,
                     });
                 }
@@ -95,39 +93,31 @@ impl ResumableStream {
                 Source::Remote(stream, owner) => next_remote(stream, owner, &self.schedulers).await,
             };
             match received {
-                Ok(message) => return Ok(self.advance(message)),
+                Ok(message) => return self.advance(message),
                 Err(status) if is_elsewhere(&status) => self.reopen(status).await?,
                 Err(status) => return Err(status),
             }
         }
     }
 
-    /// Advances the query past `message` and puts the goal into the first message only.
+    /// Advances the query past `message`, which gets its token.
     fn advance(
         &mut self,
         mut message: api::SynchronizationResponse,
-    ) -> api::SynchronizationResponse {
-        if let Some(goal) = &message.goal {
-            self.query.last_seq = Some(Seq(goal.last_seq));
-        }
-        if let Some(last) = message.done.last() {
-            self.query.after = DoneNo(last.done_no);
-        }
-        if !std::mem::replace(&mut self.goal_sent, true) {
-            if let Source::Local(events) = &self.source {
+    ) -> Result<api::SynchronizationResponse, Status> {
+        match &self.source {
+            Source::Local(events) => {
                 self.query.last_seq = Some(events.last_seq);
-                message.goal = Some(api::Goal {
-                    until: Some(until(self.query.until)),
-                    last_seq: events.last_seq.0,
-                });
+                self.query.pass(&message);
+                message.resume_token = self.query.resume_token();
             }
-        } else {
-            message.goal = None;
+            // A token that makes no sense here is one of a version that must not run beside it.
+            Source::Remote(..) => {
+                self.query = StreamQuery::resumed(self.query.handle, &message.resume_token)
+                    .ok_or_else(errors::not_owner)?;
+            }
         }
-        if let Until::Count(left) = &mut self.query.until {
-            *left = left.saturating_sub(message.done.len() as u64);
-        }
-        message
+        Ok(message)
     }
 
     /// Opens the stream again at the present owner.
@@ -187,17 +177,17 @@ async fn open_source(
     }
 }
 
+/// Its goal is fixed by the first message, and by the token from then on.
 fn request(query: &StreamQuery) -> api::SynchronizationRequest {
-    let until = Some(until(query.until));
-    let resume = query.last_seq.map(|last_seq| api::Goal {
-        until,
-        last_seq: last_seq.0,
-    });
+    let resume_token = match query.last_seq {
+        Some(_) => query.resume_token(),
+        None => String::new(),
+    };
     api::SynchronizationRequest {
         handle: query.handle.to_string(),
         after: query.after.0,
-        until,
-        resume,
+        until: Some(until(query.until)),
+        resume_token,
     }
 }
 

@@ -171,11 +171,11 @@ fn final_answer<T>(answered: Result<T, Status>, unknown: bool) -> Result<T, Stat
 fn is_refused_before_the_request_id(status: &Status) -> bool {
     let details = status.get_error_details();
     let reason = details.error_info().map(|info| info.reason.as_str());
-    let for_want_of_room = [Reason::OVERLOADED, Reason::MESSAGE_LATE];
+    let for_want_of_room = [Reason::Overloaded, Reason::MessageLate];
     status.code() == Code::InvalidArgument
         || for_want_of_room
             .iter()
-            .any(|no_room| reason == Some(no_room.as_str()))
+            .any(|no_room| reason == Some(no_room.as_str_name()))
 }
 
 /// The empty request id of a call that would create something twice if it were made twice.

@@ -15,8 +15,8 @@ use std::{ops::RangeInclusive, time::Duration};
 const SHORTEST: Duration = Duration::from_millis(1);
 const DAY: Duration = Duration::from_secs(86_400);
 const TIMEOUT: RangeInclusive<Duration> = SHORTEST..=Duration::from_secs(30 * 86_400);
-const DEADLINE: RangeInclusive<Duration> = SHORTEST..=Duration::from_secs(366 * 86_400);
-const WAIT: RangeInclusive<Duration> = SHORTEST..=DAY;
+const TOTAL_TIMEOUT: RangeInclusive<Duration> = SHORTEST..=Duration::from_secs(366 * 86_400);
+const BACKOFF: RangeInclusive<Duration> = SHORTEST..=DAY;
 const ATTEMPTS: RangeInclusive<i32> = 1..=1000;
 const RESULT_ROWS: RangeInclusive<i32> = 0..=10_000;
 const MAX_NON_RETRYABLE: usize = 100;
@@ -33,7 +33,7 @@ pub(super) fn task_options(
     if rows.is_some_and(|rows| !RESULT_ROWS.contains(&rows)) {
         v.add(
             path.field("result_rows"),
-            Reason::RESULT_ROWS_OUT_OF_RANGE,
+            Reason::ResultRowsOutOfRange,
             "must be 0 to 10000",
         );
     }
@@ -43,7 +43,12 @@ pub(super) fn task_options(
             .as_ref()
             .and_then(|time| scalar::time(v, path.field("not_before"), time)),
         timeout: scalar::optional_duration(v, path.field("timeout"), &options.timeout, TIMEOUT),
-        deadline: scalar::optional_duration(v, path.field("deadline"), &options.deadline, DEADLINE),
+        deadline: scalar::optional_duration(
+            v,
+            path.field("total_timeout"),
+            &options.total_timeout,
+            TOTAL_TIMEOUT,
+        ),
         retry: options
             .retry
             .as_ref()
@@ -64,11 +69,21 @@ fn retry_policy(v: &mut Violations, path: Path<'_>, retry: &api::RetryPolicy) ->
     let policy = RetryPolicy {
         max_attempts: attempts(v, path.field("max_attempts"), retry.max_attempts),
         max_losses: attempts(v, path.field("max_losses"), retry.max_losses),
-        initial: scalar::optional_duration(v, path.field("initial"), &retry.initial, WAIT),
-        multiplier: number(v, path.field("multiplier"), retry.multiplier, 1.0..=100.0),
-        max: scalar::optional_duration(v, path.field("max"), &retry.max, WAIT),
+        initial: scalar::optional_duration(
+            v,
+            path.field("initial_backoff"),
+            &retry.initial_backoff,
+            BACKOFF,
+        ),
+        multiplier: number(
+            v,
+            path.field("backoff_multiplier"),
+            retry.backoff_multiplier,
+            1.0..=100.0,
+        ),
+        max: scalar::optional_duration(v, path.field("max_backoff"), &retry.max_backoff, BACKOFF),
         jitter: number(v, path.field("jitter"), retry.jitter, 0.0..=1.0),
-        non_retryable: retry.non_retryable.clone(),
+        non_retryable: retry.non_retryable_codes.clone(),
     };
     if policy
         .max
@@ -76,12 +91,16 @@ fn retry_policy(v: &mut Violations, path: Path<'_>, retry: &api::RetryPolicy) ->
         .is_some_and(|(max, initial)| max < initial)
     {
         v.add(
-            path.field("max"),
-            Reason::RETRY_OUT_OF_RANGE,
-            "the longest wait must not be below the first (`initial`)",
+            path.field("max_backoff"),
+            Reason::RetryOutOfRange,
+            "the longest wait must not be below the first (`initial_backoff`)",
         );
     }
-    non_retryable(v, path.field("non_retryable"), &retry.non_retryable);
+    non_retryable(
+        v,
+        path.field("non_retryable_codes"),
+        &retry.non_retryable_codes,
+    );
     policy
 }
 
@@ -89,7 +108,7 @@ fn non_retryable(v: &mut Violations, path: Path<'_>, codes: &[String]) {
     if codes.len() > MAX_NON_RETRYABLE {
         v.add(
             path,
-            Reason::NON_RETRYABLE_INVALID,
+            Reason::NonRetryableInvalid,
             format!("at most {MAX_NON_RETRYABLE} codes"),
         );
         return;
@@ -98,7 +117,7 @@ fn non_retryable(v: &mut Violations, path: Path<'_>, codes: &[String]) {
         let good = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
         if !CODE_BYTES.contains(&code.len()) || !code.bytes().all(good) {
             let message = "an SQLSTATE like 23505 or a reason in capitals, 1 to 64 characters";
-            v.add(path.index(index), Reason::NON_RETRYABLE_INVALID, message);
+            v.add(path.index(index), Reason::NonRetryableInvalid, message);
         }
     }
 }
@@ -107,7 +126,7 @@ fn attempts(v: &mut Violations, path: Path<'_>, attempts: Option<i32>) -> Option
     if attempts.is_some_and(|attempts| !ATTEMPTS.contains(&attempts)) {
         v.add(
             path,
-            Reason::RETRY_OUT_OF_RANGE,
+            Reason::RetryOutOfRange,
             "must be 1 to 1000 (1: no further attempt)",
         );
     }
@@ -123,7 +142,7 @@ fn number(
     if number.is_some_and(|number| !range.contains(&number)) {
         v.add(
             path,
-            Reason::RETRY_OUT_OF_RANGE,
+            Reason::RetryOutOfRange,
             format!("must be {} to {}", range.start(), range.end()),
         );
     }

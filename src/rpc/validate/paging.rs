@@ -78,7 +78,7 @@ impl PageToken {
             let message = "pass `next_page_token` of the previous page with the same filters";
             v.add(
                 Path::Root.field("page_token"),
-                Reason::PAGE_TOKEN_INVALID,
+                Reason::PageTokenInvalid,
                 message,
             );
         }
@@ -150,7 +150,7 @@ fn size(v: &mut Violations, size: i32) -> usize {
         _ => {
             v.add(
                 Path::Root.field("page_size"),
-                Reason::PAGE_SIZE_OUT_OF_RANGE,
+                Reason::PageSizeOutOfRange,
                 "must be 1 to 1000, or 0 for 100",
             );
             DEFAULT_PAGE_SIZE

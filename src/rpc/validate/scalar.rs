@@ -24,7 +24,7 @@ const MAX_SECONDS: i64 = 253_402_300_799;
 
 pub(super) fn handle(v: &mut Violations, path: Path<'_>, text: &str) -> Handle {
     text.parse().unwrap_or_else(|malformed: MalformedHandle| {
-        v.add(path, Reason::ID_MALFORMED, malformed.to_string());
+        v.add(path, Reason::IdMalformed, malformed.to_string());
         Handle::new(ShardId(0), 0, [0; 10])
     })
 }
@@ -34,15 +34,12 @@ pub(super) fn request_id(v: &mut Violations, path: Path<'_>, text: &str) -> Opti
     if text.is_empty() {
         return None;
     }
-    let canonical = text.len() == 36 && !text.bytes().any(|b| b.is_ascii_uppercase());
-    let id = Uuid::try_parse(text)
-        .ok()
-        .filter(|id| canonical && !id.is_nil());
+    let id = Uuid::try_parse(text).ok().filter(|id| !id.is_nil());
     if id.is_none() {
         v.add(
             path,
-            Reason::REQUEST_ID_MALFORMED,
-            "expected a UUID of your choice, 36 characters in lower case, not nil",
+            Reason::RequestIdMalformed,
+            "expected a UUID of your choice, not nil",
         );
     }
     id
@@ -50,7 +47,7 @@ pub(super) fn request_id(v: &mut Violations, path: Path<'_>, text: &str) -> Opti
 
 pub(super) fn seq(v: &mut Violations, path: Path<'_>, seq: i64) -> Seq {
     if seq < 1 {
-        v.add(path, Reason::SEQ_OUT_OF_RANGE, "tasks are numbered from 1");
+        v.add(path, Reason::SeqOutOfRange, "tasks are numbered from 1");
     }
     Seq(seq)
 }
@@ -59,7 +56,7 @@ pub(super) fn order(v: &mut Violations, path: Path<'_>, order: i64) -> Order {
     if !(0..=limits::MAX_ORDER).contains(&order) {
         v.add(
             path,
-            Reason::ORDER_OUT_OF_RANGE,
+            Reason::OrderOutOfRange,
             format!("must be 0 to {}", limits::MAX_ORDER),
         );
     }
@@ -73,17 +70,21 @@ pub(super) fn duration(
     duration: &prost_types::Duration,
     range: RangeInclusive<Duration>,
 ) -> Option<Duration> {
-    let well_formed = duration.seconds >= 0 && (0..1_000_000_000).contains(&duration.nanos);
-    let value = well_formed.then(|| Duration::new(duration.seconds as u64, duration.nanos as u32));
-    let value = value.filter(|value| range.contains(value));
+    let value = well_formed(duration).filter(|value| range.contains(value));
     if value.is_none() {
         v.add(
             path,
-            Reason::DURATION_OUT_OF_RANGE,
+            Reason::DurationOutOfRange,
             format!("must be {:?} to {}", range.start(), days(*range.end())),
         );
     }
     value
+}
+
+/// A duration that is not negative.
+pub(super) fn well_formed(duration: &prost_types::Duration) -> Option<Duration> {
+    let good = duration.seconds >= 0 && (0..1_000_000_000).contains(&duration.nanos);
+    good.then(|| Duration::new(duration.seconds as u64, duration.nanos as u32))
 }
 
 /// A duration within `range`, if there is one.
@@ -114,7 +115,7 @@ pub(super) fn time(
     if !(0..=MAX_SECONDS).contains(&time.seconds) || !(0..1_000_000_000).contains(&time.nanos) {
         v.add(
             path,
-            Reason::TIMESTAMP_OUT_OF_RANGE,
+            Reason::TimestampOutOfRange,
             "must be 1970-01-01T00:00:00Z to 9999-12-31T23:59:59Z, nanos 0 to 999999999",
         );
         return None;
@@ -134,7 +135,7 @@ pub(super) fn enumeration<E: TryFrom<i32>>(
     if value.is_none() {
         v.add(
             path,
-            Reason::ENUM_UNKNOWN,
+            Reason::EnumUnknown,
             format!("{number} is not a value this server knows"),
         );
     }
@@ -150,7 +151,7 @@ pub(super) fn labels(
     if labels.len() > MAX_LABELS {
         v.add(
             path,
-            Reason::LABELS_INVALID,
+            Reason::LabelsInvalid,
             format!("at most {MAX_LABELS} labels"),
         );
         return BTreeMap::new();
@@ -161,13 +162,13 @@ pub(super) fn labels(
         {
             v.add(
                 path.key(key),
-                Reason::LABELS_INVALID,
+                Reason::LabelsInvalid,
                 "a key is 1 to 63 printable ASCII characters without spaces",
             );
         } else if value.len() > MAX_LABEL_VALUE_BYTES || value.chars().any(char::is_control) {
             v.add(
                 path.key(key),
-                Reason::LABELS_INVALID,
+                Reason::LabelsInvalid,
                 "a value is up to 255 bytes without control characters",
             );
         }

@@ -26,7 +26,7 @@ pub(super) fn session_options(
     if role.as_deref().is_some_and(|role| !allows(role)) {
         v.add(
             path.field("role"),
-            Reason::ROLE_NOT_ALLOWED,
+            Reason::RoleNotAllowed,
             "not among the roles that the operator allows on the target (`roles` of the target \
              in the server's configuration file)",
         );
@@ -49,7 +49,7 @@ fn statement_timeout(
     let limit = scalar::optional_duration(v, path, &options.statement_timeout, STATEMENT_TIMEOUT)?;
     if limit.subsec_nanos() % 1_000_000 != 0 {
         let message = "Postgres counts whole milliseconds";
-        v.add(path, Reason::DURATION_OUT_OF_RANGE, message);
+        v.add(path, Reason::DurationOutOfRange, message);
     }
     Some(limit)
 }
@@ -57,13 +57,13 @@ fn statement_timeout(
 fn search_path(v: &mut Violations, path: Path<'_>, schemas: &[String]) {
     if schemas.len() > SCHEMAS {
         let message = format!("at most {SCHEMAS} schemas");
-        return v.add(path, Reason::SEARCH_PATH_INVALID, message);
+        return v.add(path, Reason::SearchPathInvalid, message);
     }
     for (index, schema) in schemas.iter().enumerate() {
         if !NAME_BYTES.contains(&schema.len()) || schema.contains('\0') {
             v.add(
                 path.index(index),
-                Reason::SEARCH_PATH_INVALID,
+                Reason::SearchPathInvalid,
                 "a schema is a name of 1 to 63 bytes without NUL",
             );
         }

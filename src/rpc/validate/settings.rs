@@ -76,7 +76,7 @@ pub(super) fn mask(
     if paths.is_empty() {
         v.add(
             path,
-            Reason::MASK_EMPTY,
+            Reason::MaskEmpty,
             format!(
                 "name the settings to change: {}",
                 FIELDS.map(|(name, _)| name).join(", ")
@@ -90,7 +90,7 @@ pub(super) fn mask(
             Some(_) => {}
             None => v.add(
                 list.index(index),
-                Reason::MASK_UNKNOWN_FIELD,
+                Reason::MaskUnknownField,
                 "not a setting (name whole settings, without prefix)",
             ),
         }
@@ -138,7 +138,7 @@ fn display_name(v: &mut Violations, path: Path<'_>, name: &str) -> String {
     if name.len() > MAX_NAME_BYTES {
         v.add(
             path,
-            Reason::NAME_TOO_LONG,
+            Reason::NameTooLong,
             format!("at most {MAX_NAME_BYTES} bytes"),
         );
         return String::new();
@@ -146,7 +146,7 @@ fn display_name(v: &mut Violations, path: Path<'_>, name: &str) -> String {
     if name.chars().any(char::is_control) {
         v.add(
             path,
-            Reason::NAME_INVALID,
+            Reason::NameInvalid,
             "must not hold control characters",
         );
     }
@@ -157,12 +157,12 @@ fn max_parallelism(v: &mut Violations, path: Path<'_>, limit: Option<i32>) -> Op
     match limit? {
         0 => v.add(
             path,
-            Reason::LIMIT_ZERO,
+            Reason::LimitZero,
             "must be at least 1; to start no more tasks, use PauseScheduler",
         ),
         ..0 => v.add(
             path,
-            Reason::LIMIT_OUT_OF_RANGE,
+            Reason::LimitOutOfRange,
             "must be at least 1; leave it out for no limit",
         ),
         1.. => {}
@@ -175,7 +175,7 @@ fn weight(v: &mut Violations, path: Path<'_>, weight: Option<f64>) -> Option<f64
     if weight.is_some() && good.is_none() {
         v.add(
             path,
-            Reason::WEIGHT_OUT_OF_RANGE,
+            Reason::WeightOutOfRange,
             format!("must be {} to {}", WEIGHT.start(), WEIGHT.end()),
         );
     }

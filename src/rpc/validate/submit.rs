@@ -10,7 +10,7 @@ use crate::{
         violations::{Path, Violations},
     },
 };
-use rallypoint_client::api::{self, task::Kind};
+use rallypoint_client::api::{self, sql_value::Kind as Value, task::Kind};
 use std::sync::Arc;
 
 /// What one message can bind, see `executor/sql/statement.rs`.
@@ -26,12 +26,12 @@ pub(crate) fn exec_async(
     let id = scalar::request_id(&mut v, Path::Root.field("request_id"), &request.request_id);
     let path = Path::Root.field("tasks");
     match request.tasks.len() {
-        0 => v.add(path, Reason::TASKS_EMPTY, "at least one task"),
+        0 => v.add(path, Reason::TasksEmpty, "at least one task"),
         1..=limits::TASKS_PER_CALL => {}
         _ => {
             v.add(
                 path,
-                Reason::TOO_MANY_TASKS,
+                Reason::TooManyTasks,
                 format!(
                     "at most {} tasks a call; make several calls",
                     limits::TASKS_PER_CALL
@@ -46,7 +46,7 @@ pub(crate) fn exec_async(
     if bodies.bytes.len() + params.bytes.len() > limits::CALL_BYTES {
         v.add(
             path,
-            Reason::CALL_TOO_LARGE,
+            Reason::CallTooLarge,
             "at most 4 MiB of statements, parameters and payloads a call; make several calls",
         );
     }
@@ -110,13 +110,13 @@ fn work(v: &mut Violations, path: Path<'_>, task: &api::Task, targets: &Targets)
             Some(target) => return Work::Sql { target },
             None => v.add(
                 path.field("sql").field("target"),
-                Reason::TARGET_UNKNOWN,
+                Reason::TargetUnknown,
                 targets.unknown(),
             ),
         },
         None => v.add(
-            path,
-            Reason::KIND_MISSING,
+            path.field("kind"),
+            Reason::KindMissing,
             "set what to run: `sql` or `noop`",
         ),
     }
@@ -150,12 +150,12 @@ fn body(task: &api::Task) -> &[u8] {
 fn check_body(v: &mut Violations, path: Path<'_>, task: &api::Task, body: &[u8]) {
     let is_sql = matches!(task.kind, Some(Kind::Sql(_)));
     let found = match () {
-        () if body.len() > limits::BODY_BYTES => (Reason::BODY_TOO_LARGE, "at most 1 MiB"),
+        () if body.len() > limits::BODY_BYTES => (Reason::BodyTooLarge, "at most 1 MiB"),
         () if is_sql && body.trim_ascii().is_empty() => {
-            (Reason::BODY_EMPTY, "the statement is empty")
+            (Reason::BodyEmpty, "the statement is empty")
         }
         () if is_sql && body.contains(&0) => (
-            Reason::BODY_NUL,
+            Reason::BodyNul,
             "must not hold a NUL character: Postgres cannot take it",
         ),
         () => return,
@@ -186,8 +186,7 @@ fn params(v: &mut Violations, path: Path<'_>, tasks: &[api::Task]) -> Packed {
         let values = params_of(task);
         check_params(v, path.index(index), values);
         if !values.is_empty() {
-            let texts: Vec<Option<&str>> =
-                values.iter().map(|value| value.text.as_deref()).collect();
+            let texts: Vec<Option<&str>> = values.iter().map(text).collect();
             bytes.extend_from_slice(serde_json::json!(texts).to_string().as_bytes());
         }
         ends.push(bytes.len() as u32);
@@ -204,26 +203,32 @@ fn check_params(v: &mut Violations, task: Path<'_>, values: &[api::SqlValue]) {
     if values.len() > MAX_PARAMS {
         return v.add(
             path,
-            Reason::TOO_MANY_PARAMS,
+            Reason::TooManyParams,
             format!("at most {MAX_PARAMS} parameters"),
         );
     }
-    let size: usize = values
-        .iter()
-        .flat_map(|value| &value.text)
-        .map(String::len)
-        .sum();
+    let size: usize = values.iter().filter_map(text).map(str::len).sum();
     if size > limits::BODY_BYTES {
-        v.add(path, Reason::BODY_TOO_LARGE, "at most 1 MiB in all");
+        v.add(path, Reason::BodyTooLarge, "at most 1 MiB in all");
     }
     for (index, value) in values.iter().enumerate() {
-        if value.text.as_ref().is_some_and(|text| text.contains('\0')) {
-            v.add(
-                path.index(index),
-                Reason::BODY_NUL,
+        let (reason, message) = match &value.kind {
+            None => (Reason::ValueMissing, "set `text` or `null`"),
+            Some(Value::Text(text)) if text.contains('\0') => (
+                Reason::BodyNul,
                 "must not hold a NUL character: Postgres cannot take it",
-            );
-        }
+            ),
+            Some(Value::Text(_) | Value::Null(_)) => continue,
+        };
+        v.add(path.index(index), reason, message);
+    }
+}
+
+/// The value in text form; `None`: SQL NULL.
+fn text(value: &api::SqlValue) -> Option<&str> {
+    match &value.kind {
+        Some(Value::Text(text)) => Some(text),
+        Some(Value::Null(_)) | None => None,
     }
 }
 

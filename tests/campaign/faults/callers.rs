@@ -85,7 +85,7 @@ impl Faults {
             let request = api::SynchronizationRequest {
                 handle: handle.clone(),
                 until: Some(api::Until {
-                    kind: Some(Kind::Forever(api::Unit {})),
+                    kind: Some(Kind::Forever(())),
                 }),
                 ..Default::default()
             };

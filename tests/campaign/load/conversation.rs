@@ -58,7 +58,7 @@ impl Conversation {
         if self.open().await.is_none() {
             return;
         }
-        let watching = tokio::spawn(self.listener(0, Kind::Forever(api::Unit {})).listen());
+        let watching = tokio::spawn(self.listener(0, Kind::Forever(())).listen());
         for _ in 0..2 + self.rng.below(5) {
             if !self.submit().await {
                 break;
@@ -74,7 +74,7 @@ impl Conversation {
         self.submit().await;
         // After the release, a stream without an end comes to its end, too.
         let _ = watching.await;
-        self.listener(0, Kind::All(api::Unit {})).listen().await;
+        self.listener(0, Kind::All(())).listen().await;
     }
 
     async fn open(&mut self) -> Option<()> {
@@ -320,7 +320,7 @@ impl Conversation {
 
     /// Listens until everything has ended, and lifts halts.
     async fn wait_for_all(&mut self) {
-        while let Some(Reason::Halted) = self.listener(0, Kind::All(api::Unit {})).listen().await {
+        while let Some(Reason::Halted) = self.listener(0, Kind::All(())).listen().await {
             self.resume().await;
         }
     }

@@ -27,9 +27,9 @@ impl Listener {
     /// Listens until the goal is met or the time is over.
     pub(super) async fn listen(mut self) -> Option<Reason> {
         let begun = Instant::now();
-        let mut resume = None;
+        let mut resume_token = String::new();
         while begun.elapsed() < self.limit {
-            match self.one_stream(&mut resume).await {
+            match self.one_stream(&mut resume_token).await {
                 Answer::Ok(reason) => return Some(reason),
                 Answer::Refused(reason) => {
                     self.load.count_failure(&reason);
@@ -47,11 +47,11 @@ impl Listener {
         None
     }
 
-    async fn one_stream(&mut self, resume: &mut Option<api::Goal>) -> Answer<Reason> {
+    async fn one_stream(&mut self, resume_token: &mut String) -> Answer<Reason> {
         let stream = self.load.next_stream.fetch_add(1, Relaxed);
         let (handle, all) = (
             self.handle.clone(),
-            self.until == Kind::All(api::Unit {}) && resume.is_none(),
+            self.until == Kind::All(()) && resume_token.is_empty(),
         );
         self.load.history.write(&Entry::Stream {
             id: stream,
@@ -60,7 +60,7 @@ impl Listener {
             after: self.after,
             all,
         });
-        let answer = self.hear(stream, resume).await;
+        let answer = self.hear(stream, resume_token).await;
         self.load.history.write(&Entry::StreamEnd {
             stream,
             at: now(),
@@ -69,14 +69,14 @@ impl Listener {
         answer
     }
 
-    async fn hear(&mut self, stream: u64, resume: &mut Option<api::Goal>) -> Answer<Reason> {
+    async fn hear(&mut self, stream: u64, resume_token: &mut String) -> Answer<Reason> {
         let request = api::SynchronizationRequest {
             handle: self.handle.clone(),
             after: self.after,
             until: Some(api::Until {
                 kind: Some(self.until),
             }),
-            resume: *resume,
+            resume_token: resume_token.clone(),
         };
         let mut messages = match timeout(
             SILENCE_TIMEOUT,
@@ -95,9 +95,7 @@ impl Listener {
                 Ok(Err(status)) => return refused_or_unknown(status),
                 Err(_) => return Answer::Unknown("silent".into()),
             };
-            if let Some(goal) = message.goal {
-                *resume = Some(goal);
-            }
+            *resume_token = message.resume_token;
             if let Some(last) = message.done.last() {
                 self.after = last.done_no;
                 let done = message.done.iter().map(Done::from).collect();
@@ -119,7 +117,7 @@ impl From<&api::AsyncDone> for Done {
         Done {
             done_no: done.done_no,
             seq: done.seq,
-            order: done.order,
+            order: done.effective_order,
             outcome: done.outcome,
             attempt: done.attempt,
             started: done.started_us,

@@ -81,7 +81,7 @@ impl Colored {
             conversation.release(false).await;
             return None;
         }
-        let mut listener = conversation.listener(0, Kind::Forever(api::Unit {}));
+        let mut listener = conversation.listener(0, Kind::Forever(()));
         listener.limit = LISTEN_LIMIT;
         Some(Colored {
             load: load.clone(),

@@ -120,8 +120,8 @@ fn retry(asked: &Asked) -> api::RetryPolicy {
         max_attempts: Some(asked.attempts),
         // Hosts are lost all the time here: no task may be given up for that.
         max_losses: Some(1_000),
-        initial: Some(duration(20)),
-        max: Some(duration(200)),
+        initial_backoff: Some(duration(20)),
+        max_backoff: Some(duration(200)),
         ..Default::default()
     }
 }

@@ -135,10 +135,12 @@ async fn wrong_pages_and_intervals_are_named() {
         answer(client.list_schedulers(page).await),
         invalid("state", "ENUM_UNKNOWN")
     );
-    let watch = api::WatchExecutionsRequest { interval_ms: 5 };
+    let watch = api::WatchExecutionsRequest {
+        interval: Some(prost_types::Duration::default()),
+    };
     assert_eq!(
         answer(statuses().await.watch_executions(watch).await),
-        invalid("interval_ms", "INTERVAL_OUT_OF_RANGE")
+        invalid("interval", "INTERVAL_OUT_OF_RANGE")
     );
 }
 

@@ -301,7 +301,7 @@ async fn a_task_and_its_list_show_the_same() {
             .into_inner()
             .task
             .expect("a task");
-        assert_eq!((task.state(), task.order), (state, Some(seq)));
+        assert_eq!((task.state(), task.effective_order), (state, Some(seq)));
     }
     let any = api::TaskState::Unspecified;
     let all = page(&mut client, list(any, "")).await;

@@ -46,12 +46,12 @@ async fn several_reasons_are_given_at_once_in_the_order_in_which_they_must_go() 
     let answer = explain(&scheduler, 4).await;
     let halted = Kind::Halted(Halted {
         order: 100,
-        failed: vec![1],
+        failed_seqs: vec![1],
     });
     let lower = Kind::LowerOrder(LowerOrder {
         order: 100,
         unfinished: 2,
-        tasks: vec![2, 3],
+        seqs: vec![2, 3],
     });
     let expected = [Kind::Paused(Paused {}), halted, lower, limit(2, 2)];
     assert_eq!(kinds(&answer), expected);

@@ -1,6 +1,6 @@
 //! Tasks as tests write them: what to run first, then how.
 
-use rallypoint_client::api::{self, task::Kind};
+use rallypoint_client::api::{self, sql_value::Kind as Value, task::Kind};
 use std::time::{Duration, SystemTime};
 
 /// A task to be submitted.
@@ -55,7 +55,7 @@ impl Work {
     }
 
     pub fn deadline(self, ms: u64) -> Work {
-        self.with(|options| options.deadline = Some(duration(ms)))
+        self.with(|options| options.total_timeout = Some(duration(ms)))
     }
 
     pub fn rows(self, rows: i32) -> Work {
@@ -68,7 +68,7 @@ impl Work {
         self.with(|options| {
             options.retry = Some(api::RetryPolicy {
                 max_attempts: Some(attempts),
-                initial,
+                initial_backoff: initial,
                 ..Default::default()
             });
         })
@@ -80,8 +80,8 @@ impl Work {
         self.with(|options| {
             options.retry = Some(api::RetryPolicy {
                 max_losses: Some(losses),
-                initial,
-                max: initial,
+                initial_backoff: initial,
+                max_backoff: initial,
                 ..Default::default()
             });
         })
@@ -92,7 +92,7 @@ impl Work {
         self.with(|options| {
             options.retry = Some(api::RetryPolicy {
                 max_attempts: Some(2),
-                initial: Some(duration(ms)),
+                initial_backoff: Some(duration(ms)),
                 ..Default::default()
             });
         })
@@ -121,7 +121,7 @@ impl Work {
     pub fn params(mut self, values: &[&str]) -> Work {
         if let Some(Kind::Sql(task)) = &mut self.0.kind {
             let value = |text: &&str| api::SqlValue {
-                text: Some((*text).to_owned()),
+                kind: Some(Value::Text((*text).to_owned())),
             };
             task.params = values.iter().map(value).collect();
         }
@@ -145,6 +145,6 @@ impl From<Work> for api::Task {
     }
 }
 
-fn duration(ms: u64) -> prost_types::Duration {
+pub(crate) fn duration(ms: u64) -> prost_types::Duration {
     Duration::from_millis(ms).try_into().expect("a duration")
 }

@@ -119,9 +119,15 @@ async fn list_executions_has_a_row_for_every_slot_idle_ones_included() {
     assert_eq!((sql.len(), busy.len()), (3, 1));
     let row = busy[0];
     assert_eq!(
-        (row.handle.as_str(), row.seq, row.order, row.attempt),
+        (
+            row.handle.as_str(),
+            row.seq,
+            row.effective_order,
+            row.attempt
+        ),
         (scheduler.handle(), 1, Some(7), 1)
     );
+    assert_eq!(row.namespace, "default");
     assert_eq!(
         (
             row.caller.as_str(),

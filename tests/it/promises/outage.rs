@@ -56,8 +56,8 @@ async fn callers_learn_when_to_come_back_and_everything_resumes() {
     let done = scheduler.all_done().await;
     let ended: Vec<_> = done
         .iter()
-        .filter(|done| done.order != Some(3))
-        .map(|done| (done.order, done.attempt))
+        .filter(|done| done.effective_order != Some(3))
+        .map(|done| (done.effective_order, done.attempt))
         .collect();
     assert_eq!(ended, [(Some(1), 1), (Some(2), 1), (Some(4), 1)]);
     assert_eq!(scheduler.log().await.overlaps(), []);

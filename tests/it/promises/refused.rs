@@ -7,7 +7,7 @@ use crate::harness::{
     server::Server,
     work::{noop, sql},
 };
-use rallypoint_client::api::{SchedulerSettings, Unit, until::Kind};
+use rallypoint_client::api::{SchedulerSettings, until::Kind};
 use sqlx::{AssertSqlSafe, Executor};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -59,7 +59,7 @@ async fn a_stream_ends_when_the_database_has_lost_the_events_it_told() {
         .expect("a batch");
     let mut stream = scheduler
         .scheduler
-        .synchronize(0, Some(Kind::Forever(Unit {})))
+        .synchronize(0, Some(Kind::Forever(())))
         .await
         .expect("a stream");
     scheduler.submit(noop().times(3)).await;

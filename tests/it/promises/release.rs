@@ -192,7 +192,7 @@ async fn a_halt_blocks_later_orders_until_it_is_lifted() {
     );
     let halted = scheduler.scheduler.describe().await.expect("described");
     assert_eq!(
-        (halted.blocked, halted.halt.map(|halt| halt.failed)),
+        (halted.blocked, halted.halt.map(|halt| halt.failed_seqs)),
         (1, Some(vec![1]))
     );
     scheduler.scheduler.resume(true).await.expect("resumed");

@@ -10,7 +10,7 @@ use crate::harness::{
 use prost::Message;
 use rallypoint::postgres::{COORDINATION, SUPERUSER};
 use rallypoint_client::api::{
-    AsyncDone, SchedulerSettings, SynchronizationRequest, Unit, Until, until::Kind,
+    AsyncDone, SchedulerSettings, SynchronizationRequest, Until, until::Kind,
 };
 
 /// The largest message, whatever is in it.
@@ -23,7 +23,7 @@ async fn large_results_come_whole_in_small_messages_from_memory_and_journal() {
         let scheduler = server.open(SchedulerSettings::default()).await;
         // Events stay in memory while somebody listens.
         let until = Some(Until {
-            kind: Some(Kind::Forever(Unit {})),
+            kind: Some(Kind::Forever(())),
         });
         let request = SynchronizationRequest {
             handle: scheduler.handle().into(),
@@ -70,7 +70,7 @@ async fn tasks_that_end_together_come_in_many_small_messages() {
     let scheduler = server.open(SchedulerSettings::default()).await;
     let _listening = scheduler
         .scheduler
-        .synchronize(0, Some(Kind::Forever(Unit {})))
+        .synchronize(0, Some(Kind::Forever(())))
         .await
         .expect("a stream");
     scheduler.scheduler.pause().await.expect("paused");

@@ -89,7 +89,7 @@ fn an_option_is_of_the_next_task_alone() {
         -- @target dw
         -- @label team=sales
         -- @label level = 1
-        -- @deadline 2h
+        -- @total_timeout 2h
         -- @delivery exactly-once
         -- @result_rows 5
         -- @read_only
@@ -105,7 +105,7 @@ fn an_option_is_of_the_next_task_alone() {
         ("name", "load"),
         ("target", "dw"),
         ("timeout", "30m"),
-        ("deadline", "2h"),
+        ("total_timeout", "2h"),
         ("retries", "3"),
         ("delivery", "exactly once"),
         ("result_rows", "5"),

@@ -129,10 +129,10 @@ pub(super) fn sentence(kind: &Kind, now: Time) -> String {
         Kind::LowerOrder(LowerOrder {
             order,
             unfinished,
-            tasks,
+            seqs,
         }) => {
             let number = count(*unfinished, "unfinished task");
-            let named = named(tasks, *unfinished);
+            let named = named(seqs, *unfinished);
             format!("order {order} has {number}: {named}")
         }
         Kind::NotBefore(NotBefore { at }) => {
@@ -184,9 +184,9 @@ fn cancellation(one: &Cancellation) -> String {
     }
 }
 
-fn halted(Halted { order, failed }: &Halted) -> String {
-    let all = failed.len() as i64;
-    let (number, named) = (count(all, "task"), named(failed, all));
+fn halted(Halted { order, failed_seqs }: &Halted) -> String {
+    let all = failed_seqs.len() as i64;
+    let (number, named) = (count(all, "task"), named(failed_seqs, all));
     format!(
         "orders above {order} are halted since {number} failed: {named}; until ResumeScheduler \
          with ignore_failures"

@@ -32,6 +32,13 @@ pub(super) fn sql(statement: &str) -> api::Task {
     }
 }
 
+/// A parameter.
+pub(super) fn value(text: &str) -> api::SqlValue {
+    api::SqlValue {
+        kind: Some(api::sql_value::Kind::Text(text.into())),
+    }
+}
+
 pub(super) fn noop(payload: &[u8]) -> api::Task {
     let noop = api::NoopTask {
         payload: payload.to_vec().into(),
@@ -74,12 +81,12 @@ pub(super) fn faults<T: Debug>(result: Result<T, Violations>) -> Vec<(String, &'
     violations
         .reported()
         .iter()
-        .map(|found| (found.field.clone(), found.reason.as_str()))
+        .map(|found| (found.field.clone(), found.reason.as_str_name()))
         .collect()
 }
 
 pub(super) fn one(field: &str, reason: Reason) -> Vec<(String, &'static str)> {
-    vec![(field.to_owned(), reason.as_str())]
+    vec![(field.to_owned(), reason.as_str_name())]
 }
 
 pub(super) fn labels(count: usize) -> HashMap<String, String> {

@@ -24,7 +24,7 @@ fn a_malformed_handle_is_refused_everywhere() {
         "x".repeat(10_000_000),
     ];
     for text in &bad {
-        let expected = one("handle", Reason::ID_MALFORMED);
+        let expected = one("handle", Reason::IdMalformed);
         assert_eq!(faults(handle(text)), expected);
         let exec = api::ExecAsyncRequest {
             handle: text.clone(),
@@ -56,7 +56,7 @@ fn a_malformed_handle_is_refused_everywhere() {
         };
         assert_eq!(
             faults(task_id(Some(&id))),
-            one("id.handle", Reason::ID_MALFORMED)
+            one("id.handle", Reason::IdMalformed)
         );
     }
 }
@@ -66,8 +66,7 @@ fn malformed_request_ids_are_refused() {
     for text in [
         "x",
         "00000000-0000-0000-0000-000000000000",
-        "F47AC10B-58CC-4372-A567-0E02B2C3D479",
-        "{f47ac10b-58cc-4372-a567-0e02b2c3d479}",
+        "f47ac10b-58cc-4372-a567-0e02b2c3d47",
     ] {
         let request = api::GetSchedulerRequest {
             request_id: text.into(),
@@ -75,7 +74,7 @@ fn malformed_request_ids_are_refused() {
         };
         assert_eq!(
             faults(get_scheduler(&request, &targets())),
-            one("request_id", Reason::REQUEST_ID_MALFORMED),
+            one("request_id", Reason::RequestIdMalformed),
             "{text}"
         );
         let request = api::ExecAsyncRequest {
@@ -85,15 +84,35 @@ fn malformed_request_ids_are_refused() {
         };
         assert_eq!(
             faults(exec_async(&request, &targets())),
-            one("request_id", Reason::REQUEST_ID_MALFORMED),
+            one("request_id", Reason::RequestIdMalformed),
             "{text}"
         );
     }
 }
 
 #[test]
+fn a_request_id_is_the_same_however_its_uuid_is_written() {
+    let id = |text: &str| {
+        let request = api::GetSchedulerRequest {
+            request_id: text.into(),
+            ..Default::default()
+        };
+        let (_, request) = get_scheduler(&request, &targets()).expect("a UUID");
+        request.expect("it has an id")
+    };
+    let usual = id("f47ac10b-58cc-4372-a567-0e02b2c3d479");
+    for text in [
+        "F47AC10B-58CC-4372-A567-0E02B2C3D479",
+        "{F47ac10b-58cc-4372-a567-0e02b2c3d479}",
+        "f47ac10b58cc4372a5670e02b2c3d479",
+    ] {
+        assert_eq!(id(text), usual, "{text}");
+    }
+}
+
+#[test]
 fn task_numbers_start_at_one() {
-    assert_eq!(faults(task_id(None)), one("id", Reason::ID_MALFORMED));
+    assert_eq!(faults(task_id(None)), one("id", Reason::IdMalformed));
     for seq in [0, -1, i64::MIN] {
         let id = api::TaskId {
             handle: good_handle(),
@@ -101,7 +120,7 @@ fn task_numbers_start_at_one() {
         };
         assert_eq!(
             faults(task_id(Some(&id))),
-            one("id.seq", Reason::SEQ_OUT_OF_RANGE)
+            one("id.seq", Reason::SeqOutOfRange)
         );
     }
 }

@@ -47,11 +47,14 @@ fn durations_out_of_range_are_named() {
         seconds(i64::MAX),
     ];
     for duration in durations {
-        let reason = Reason::DURATION_OUT_OF_RANGE;
+        let reason = Reason::DurationOutOfRange;
         assert_refused(options(|o| o.timeout = duration), "timeout", reason);
-        assert_refused(options(|o| o.deadline = duration), "deadline", reason);
-        assert_refused(retry(|r| r.initial = duration), "retry.initial", reason);
-        assert_refused(retry(|r| r.max = duration), "retry.max", reason);
+        let wrong = options(|o| o.total_timeout = duration);
+        assert_refused(wrong, "total_timeout", reason);
+        let wrong = retry(|r| r.initial_backoff = duration);
+        assert_refused(wrong, "retry.initial_backoff", reason);
+        let wrong = retry(|r| r.max_backoff = duration);
+        assert_refused(wrong, "retry.max_backoff", reason);
     }
 }
 
@@ -68,13 +71,13 @@ fn times_out_of_range_are_named() {
     for (seconds, nanos) in times {
         let time = Some(prost_types::Timestamp { seconds, nanos });
         let wrong = options(|o| o.not_before = time);
-        assert_refused(wrong, "not_before", Reason::TIMESTAMP_OUT_OF_RANGE);
+        assert_refused(wrong, "not_before", Reason::TimestampOutOfRange);
     }
 }
 
 #[test]
 fn wrong_retry_policies_are_named() {
-    let reason = Reason::RETRY_OUT_OF_RANGE;
+    let reason = Reason::RetryOutOfRange;
     for number in [-1, 0, 1001, i32::MAX] {
         assert_refused(
             retry(|r| r.max_attempts = Some(number)),
@@ -89,8 +92,8 @@ fn wrong_retry_policies_are_named() {
     }
     for number in [f64::NAN, f64::INFINITY, 0.0, -1.0, 1e308] {
         assert_refused(
-            retry(|r| r.multiplier = Some(number)),
-            "retry.multiplier",
+            retry(|r| r.backoff_multiplier = Some(number)),
+            "retry.backoff_multiplier",
             reason,
         );
     }
@@ -98,35 +101,28 @@ fn wrong_retry_policies_are_named() {
         assert_refused(retry(|r| r.jitter = Some(number)), "retry.jitter", reason);
     }
     let max_below_initial = retry(|r| {
-        r.initial = seconds(2);
-        r.max = seconds(1);
+        r.initial_backoff = seconds(2);
+        r.max_backoff = seconds(1);
     });
-    assert_refused(max_below_initial, "retry.max", reason);
+    assert_refused(max_below_initial, "retry.max_backoff", reason);
     for code in ["", "x'; drop"] {
-        let wrong = retry(|r| r.non_retryable = vec!["23505".into(), code.into()]);
-        assert_refused(
-            wrong,
-            "retry.non_retryable[1]",
-            Reason::NON_RETRYABLE_INVALID,
-        );
+        let wrong = retry(|r| r.non_retryable_codes = vec!["23505".into(), code.into()]);
+        let field = "retry.non_retryable_codes[1]";
+        assert_refused(wrong, field, Reason::NonRetryableInvalid);
     }
 }
 
 #[test]
 fn wrong_deliveries_results_and_labels_are_named() {
-    assert_refused(
-        options(|o| o.delivery = 4),
-        "delivery",
-        Reason::ENUM_UNKNOWN,
-    );
+    assert_refused(options(|o| o.delivery = 4), "delivery", Reason::EnumUnknown);
     for rows in [-1, 10_001] {
         let wrong = options(|o| o.result_rows = Some(rows));
-        assert_refused(wrong, "result_rows", Reason::RESULT_ROWS_OUT_OF_RANGE);
+        assert_refused(wrong, "result_rows", Reason::ResultRowsOutOfRange);
     }
     assert_refused(
         options(|o| o.labels = labels(65)),
         "labels",
-        Reason::LABELS_INVALID,
+        Reason::LabelsInvalid,
     );
 }
 
@@ -139,21 +135,21 @@ fn session(change: impl FnOnce(&mut api::SessionOptions)) -> api::TaskOptions {
 #[test]
 fn wrong_options_of_a_session_are_named() {
     let unknown = session(|s| s.isolation = 4);
-    assert_refused(unknown, "session.isolation", Reason::ENUM_UNKNOWN);
+    assert_refused(unknown, "session.isolation", Reason::EnumUnknown);
     for limit in [seconds(0), seconds(25 * 86_400), nanos(1, 500_000)] {
         let wrong = session(|s| s.statement_timeout = limit);
         let field = "session.statement_timeout";
-        assert_refused(wrong, field, Reason::DURATION_OUT_OF_RANGE);
+        assert_refused(wrong, field, Reason::DurationOutOfRange);
     }
     for schema in ["", "a\0b", &"x".repeat(64)] {
         let wrong = session(|s| s.search_path = vec!["public".into(), schema.into()]);
         let field = "session.search_path[1]";
-        assert_refused(wrong, field, Reason::SEARCH_PATH_INVALID);
+        assert_refused(wrong, field, Reason::SearchPathInvalid);
     }
     let wrong = session(|s| s.search_path = vec!["public".into(); 65]);
-    assert_refused(wrong, "session.search_path", Reason::SEARCH_PATH_INVALID);
+    assert_refused(wrong, "session.search_path", Reason::SearchPathInvalid);
     let wrong = session(|s| s.role = "writer".into());
-    assert_refused(wrong, "session.role", Reason::ROLE_NOT_ALLOWED);
+    assert_refused(wrong, "session.role", Reason::RoleNotAllowed);
 }
 
 #[test]
@@ -176,7 +172,7 @@ fn a_role_is_taken_on_the_targets_where_the_operator_allows_it() {
     assert_eq!(role, Some("reader"));
     assert_eq!(
         faults(on("app")),
-        one("tasks[0].options.session.role", Reason::ROLE_NOT_ALLOWED)
+        one("tasks[0].options.session.role", Reason::RoleNotAllowed)
     );
     let settings = api::SchedulerSettings {
         default_options: Some(reader.clone()),

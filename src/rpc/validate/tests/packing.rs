@@ -2,10 +2,10 @@
 
 use super::{
     super::exec_async,
-    fixtures::{exec, good_handle, label, labels, noop, seconds, sql, targets, with},
+    fixtures::{exec, good_handle, label, labels, noop, seconds, sql, targets, value, with},
 };
 use crate::core::{Delivery, Work};
-use rallypoint_client::api;
+use rallypoint_client::api::{self, sql_value::Kind};
 
 #[test]
 fn tasks_that_differ_in_their_bodies_only_share_one_spec() {
@@ -54,10 +54,10 @@ fn tasks_that_differ_in_their_bodies_only_share_one_spec() {
 #[test]
 fn parameters_are_packed_as_json_arrays_of_text_or_null() {
     let params = vec![
+        value("a\"b"),
         api::SqlValue {
-            text: Some("a\"b".into()),
+            kind: Some(Kind::Null(0)),
         },
-        api::SqlValue { text: None },
     ];
     let with = api::SqlTask {
         statement: "select $1, $2".into(),

@@ -23,12 +23,12 @@ fn pages_are_bounded_and_tokens_are_valid_for_their_query_only() {
     for size in [-1, 1001, 1_000_000_000] {
         assert_eq!(
             faults(ListTasks::new(&request(size, "", 0), &namespace)),
-            one("page_size", Reason::PAGE_SIZE_OUT_OF_RANGE)
+            one("page_size", Reason::PageSizeOutOfRange)
         );
     }
     assert_eq!(
         faults(ListTasks::new(&request(0, "", 6), &namespace)),
-        one("state", Reason::ENUM_UNKNOWN)
+        one("state", Reason::EnumUnknown)
     );
     let first = ListTasks::new(&request(0, "", 5), &namespace).expect("good");
     let token = first.token.after(77);
@@ -50,10 +50,7 @@ fn pages_are_bounded_and_tokens_are_valid_for_their_query_only() {
         ListTasks::new(&request(0, "' or 1=1 --", 5), &namespace),
     ];
     for result in wrong {
-        assert_eq!(
-            faults(result),
-            one("page_token", Reason::PAGE_TOKEN_INVALID)
-        );
+        assert_eq!(faults(result), one("page_token", Reason::PageTokenInvalid));
     }
     let list = |page_token: &str| api::ListSchedulersRequest {
         page_token: page_token.into(),
@@ -61,6 +58,6 @@ fn pages_are_bounded_and_tokens_are_valid_for_their_query_only() {
     };
     assert_eq!(
         faults(ListSchedulers::new(&list(&token), &namespace)),
-        one("page_token", Reason::PAGE_TOKEN_INVALID)
+        one("page_token", Reason::PageTokenInvalid)
     );
 }

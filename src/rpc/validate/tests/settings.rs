@@ -21,7 +21,7 @@ fn assert_refused(wrong: api::SchedulerSettings, field: &str, reason: Reason) {
 
 #[test]
 fn wrong_settings_are_named() {
-    for (limit, reason) in [(0, Reason::LIMIT_ZERO), (-1, Reason::LIMIT_OUT_OF_RANGE)] {
+    for (limit, reason) in [(0, Reason::LimitZero), (-1, Reason::LimitOutOfRange)] {
         assert_refused(
             settings(|s| s.max_parallelism = Some(limit)),
             "max_parallelism",
@@ -30,31 +30,31 @@ fn wrong_settings_are_named() {
     }
     for weight in [0.0, f64::NAN, 1000.5] {
         let wrong = settings(|s| s.weight = Some(weight));
-        assert_refused(wrong, "weight", Reason::WEIGHT_OUT_OF_RANGE);
+        assert_refused(wrong, "weight", Reason::WeightOutOfRange);
     }
     assert_refused(
         settings(|s| s.on_failure = 9),
         "on_failure",
-        Reason::ENUM_UNKNOWN,
+        Reason::EnumUnknown,
     );
     assert_refused(
         settings(|s| s.late_order = -1),
         "late_order",
-        Reason::ENUM_UNKNOWN,
+        Reason::EnumUnknown,
     );
     assert_refused(
         settings(|s| s.on_abandon = 3),
         "on_abandon",
-        Reason::ENUM_UNKNOWN,
+        Reason::EnumUnknown,
     );
     for idle_timeout in [seconds(0), seconds(367 * 86_400)] {
         let wrong = settings(|s| s.idle_timeout = idle_timeout);
-        assert_refused(wrong, "idle_timeout", Reason::DURATION_OUT_OF_RANGE);
+        assert_refused(wrong, "idle_timeout", Reason::DurationOutOfRange);
     }
     let long = settings(|s| s.display_name = "x".repeat(256));
-    assert_refused(long, "display_name", Reason::NAME_TOO_LONG);
+    assert_refused(long, "display_name", Reason::NameTooLong);
     let control = settings(|s| s.display_name = "a\0b".into());
-    assert_refused(control, "display_name", Reason::NAME_INVALID);
+    assert_refused(control, "display_name", Reason::NameInvalid);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn wrong_labels_are_named() {
         assert_refused(
             settings(|s| s.labels = labels),
             field,
-            Reason::LABELS_INVALID,
+            Reason::LabelsInvalid,
         );
     }
     let good = settings(|s| {
@@ -99,21 +99,21 @@ fn an_update_names_known_settings() {
     };
     assert_eq!(
         faults(update(request(None), &targets())),
-        one("update_mask", Reason::MASK_EMPTY)
+        one("update_mask", Reason::MaskEmpty)
     );
     assert_eq!(
         faults(update(request(mask(&[])), &targets())),
-        one("update_mask", Reason::MASK_EMPTY)
+        one("update_mask", Reason::MaskEmpty)
     );
     for path in ["*", "settings.weight", "labels.a", "Weight", ""] {
         assert_eq!(
             faults(update(request(mask(&["weight", path])), &targets())),
-            one("update_mask.paths[1]", Reason::MASK_UNKNOWN_FIELD)
+            one("update_mask.paths[1]", Reason::MaskUnknownField)
         );
     }
     assert_eq!(
         faults(update(request(mask(&["max_parallelism"])), &targets())),
-        one("settings.max_parallelism", Reason::LIMIT_ZERO)
+        one("settings.max_parallelism", Reason::LimitZero)
     );
     let (_, good) = update(request(mask(&["weight", "weight"])), &targets())
         .expect("outside the mask nothing counts");

@@ -2,7 +2,7 @@
 
 use super::{
     super::exec_async,
-    fixtures::{exec, faults, noop, one, seconds, sql, targets, with},
+    fixtures::{exec, faults, noop, one, seconds, sql, targets, value, with},
 };
 use crate::rpc::errors::reason::Reason;
 use rallypoint_client::api;
@@ -28,39 +28,37 @@ fn wrong_tasks_are_named() {
     let big = "x".repeat((1 << 20) + 1);
     let target = |target: &str| sql_task(target, Vec::new());
     let params = |params| sql_task("", params);
-    let value = |text: &str| api::SqlValue {
-        text: Some(text.into()),
-    };
     let table = [
-        (api::Task::default(), "", Reason::KIND_MISSING),
-        (order(-1), ".order", Reason::ORDER_OUT_OF_RANGE),
-        (order(i64::MIN), ".order", Reason::ORDER_OUT_OF_RANGE),
-        (order(i64::MAX), ".order", Reason::ORDER_OUT_OF_RANGE),
-        (order(1 << 53), ".order", Reason::ORDER_OUT_OF_RANGE),
-        (sql(""), ".sql.statement", Reason::BODY_EMPTY),
-        (sql(" \n\t"), ".sql.statement", Reason::BODY_EMPTY),
-        (sql("select '\0'"), ".sql.statement", Reason::BODY_NUL),
-        (sql(&big), ".sql.statement", Reason::BODY_TOO_LARGE),
-        (
-            noop(big.as_bytes()),
-            ".noop.payload",
-            Reason::BODY_TOO_LARGE,
-        ),
-        (target("nowhere"), ".sql.target", Reason::TARGET_UNKNOWN),
+        (api::Task::default(), ".kind", Reason::KindMissing),
+        (order(-1), ".order", Reason::OrderOutOfRange),
+        (order(i64::MIN), ".order", Reason::OrderOutOfRange),
+        (order(i64::MAX), ".order", Reason::OrderOutOfRange),
+        (order(1 << 53), ".order", Reason::OrderOutOfRange),
+        (sql(""), ".sql.statement", Reason::BodyEmpty),
+        (sql(" \n\t"), ".sql.statement", Reason::BodyEmpty),
+        (sql("select '\0'"), ".sql.statement", Reason::BodyNul),
+        (sql(&big), ".sql.statement", Reason::BodyTooLarge),
+        (noop(big.as_bytes()), ".noop.payload", Reason::BodyTooLarge),
+        (target("nowhere"), ".sql.target", Reason::TargetUnknown),
         (
             params(vec![value("1"), value("\0")]),
             ".sql.params[1]",
-            Reason::BODY_NUL,
+            Reason::BodyNul,
+        ),
+        (
+            params(vec![value("1"), api::SqlValue::default()]),
+            ".sql.params[1]",
+            Reason::ValueMissing,
         ),
         (
             params(vec![value(&big)]),
             ".sql.params",
-            Reason::BODY_TOO_LARGE,
+            Reason::BodyTooLarge,
         ),
         (
-            params(vec![api::SqlValue::default(); 32_768]),
+            params(vec![value("1"); 32_768]),
             ".sql.params",
-            Reason::TOO_MANY_PARAMS,
+            Reason::TooManyParams,
         ),
     ];
     for (task, field, reason) in table {
@@ -73,14 +71,14 @@ fn wrong_tasks_are_named() {
 
 #[test]
 fn a_call_is_bounded_in_tasks_and_bytes() {
-    assert_eq!(faults(exec(vec![])), one("tasks", Reason::TASKS_EMPTY));
+    assert_eq!(faults(exec(vec![])), one("tasks", Reason::TasksEmpty));
     assert_eq!(
         faults(exec(vec![noop(b""); 10_001])),
-        one("tasks", Reason::TOO_MANY_TASKS)
+        one("tasks", Reason::TooManyTasks)
     );
     assert_eq!(
         faults(exec(vec![noop(&vec![1; 1 << 20]); 5])),
-        one("tasks", Reason::CALL_TOO_LARGE)
+        one("tasks", Reason::CallTooLarge)
     );
     assert_eq!(
         exec(vec![noop(&vec![1; 1 << 20]); 4])

@@ -35,6 +35,14 @@ pub(super) fn refusal<T: std::fmt::Debug>(result: Result<T, Status>) -> Refusal 
         violation.description.contains(&violation.quota_metric),
         "{violation:?}"
     );
+    assert_eq!(info.metadata["effect"], "none");
+    // What an operator sets is named, with what to do about it.
+    let option = info.metadata.get("option").map(String::as_str);
+    assert_eq!(option, option_of(&violation.quota_metric));
+    let remedy = option.unwrap_or("wait for");
+    for text in [status.message(), &violation.description] {
+        assert!(text.contains(remedy), "{text}");
+    }
     Refusal {
         reason: info.reason.clone(),
         limit: violation.quota_metric.clone(),
@@ -44,6 +52,18 @@ pub(super) fn refusal<T: std::fmt::Debug>(result: Result<T, Status>) -> Refusal 
             .retry_info()
             .is_some_and(|info| info.retry_delay.is_some_and(|wait| !wait.is_zero())),
     }
+}
+
+/// The option of `serve` that sets a limit.
+fn option_of(limit: &str) -> Option<&'static str> {
+    Some(match limit {
+        "open_schedulers" => "--max-schedulers",
+        "queued_tasks" => "--max-queued-tasks",
+        "queued_bytes" => "--max-queued-mib",
+        "submit_rate" => "--max-submit-rate",
+        "streams" => "--max-streams",
+        _ => return None,
+    })
 }
 
 /// A refusal of the default namespace that says when to come back.

@@ -24,7 +24,7 @@ async fn a_stream_too_many_is_refused_until_one_has_ended() {
     .await;
     let scheduler = server.open(SchedulerSettings::default()).await;
     let until = Some(Until {
-        kind: Some(Kind::Forever(Default::default())),
+        kind: Some(Kind::Forever(())),
     });
     let watch = || SynchronizationRequest {
         handle: scheduler.handle().into(),
@@ -55,7 +55,7 @@ async fn a_stream_too_many_is_refused_until_one_has_ended() {
         .with_retry_timeout(Duration::from_secs(60))
         .scheduler(scheduler.handle());
     patient
-        .synchronize(0, Some(Kind::Forever(Default::default())))
+        .synchronize(0, Some(Kind::Forever(())))
         .await
         .expect("there is room");
 }
@@ -129,7 +129,7 @@ async fn a_stream_whose_caller_was_sent_away_while_the_journal_stalled_does_not_
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let until = Some(Until {
-        kind: Some(Kind::Forever(Default::default())),
+        kind: Some(Kind::Forever(())),
     });
     let watch = SynchronizationRequest {
         handle: scheduler.handle().into(),
@@ -159,7 +159,7 @@ async fn a_stream_whose_caller_was_sent_away_while_the_journal_stalled_does_not_
         .with_retry_timeout(Duration::from_secs(20))
         .scheduler(scheduler.handle());
     patient
-        .synchronize(0, Some(Kind::Forever(Default::default())))
+        .synchronize(0, Some(Kind::Forever(())))
         .await
         .expect("there is room");
 }

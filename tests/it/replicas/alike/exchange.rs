@@ -13,6 +13,7 @@ use tonic::{
     Code, Status,
     codegen::http::{self, HeaderMap, StatusCode},
 };
+use tonic_types::{ErrorDetail, StatusExt};
 
 /// How long an answer may take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -38,7 +39,7 @@ pub(super) struct Reply {
 struct Errors {
     code: Code,
     message: String,
-    details: Vec<u8>,
+    details: Vec<String>,
 }
 
 impl Exchange {
@@ -83,7 +84,7 @@ impl Reply {
             .map(|status| Errors {
                 code: status.code(),
                 message: status.message().to_owned(),
-                details: status.details().to_owned(),
+                details: details(&status),
             });
         Reply {
             http: parts.status,
@@ -99,10 +100,8 @@ impl Reply {
     pub(super) fn with(mut self, from: &str, to: &str) -> Reply {
         if let Some(status) = &mut self.status {
             status.message = status.message.replace(from, to);
-            let positions = (0..status.details.len().saturating_sub(from.len() - 1))
-                .filter(|at| status.details[*at..].starts_with(from.as_bytes()));
-            for at in positions.collect::<Vec<_>>() {
-                status.details[at..at + to.len()].copy_from_slice(to.as_bytes());
+            for detail in &mut status.details {
+                *detail = detail.replace(from, to);
             }
         }
         self
@@ -134,6 +133,19 @@ impl Reply {
         let code = self.status.as_ref().map(|status| status.code);
         format!("{code:?}")
     }
+}
+
+/// The details as texts: the entries of a map may be written in any sequence.
+fn details(status: &Status) -> Vec<String> {
+    let details = status.get_error_details_vec().into_iter();
+    let detail = |detail| match detail {
+        ErrorDetail::ErrorInfo(info) => {
+            let metadata: BTreeMap<_, _> = info.metadata.into_iter().collect();
+            format!("{} {} {metadata:?}", info.domain, info.reason)
+        }
+        other => format!("{other:?}"),
+    };
+    details.map(detail).collect()
 }
 
 /// The headers by name, without what differs by time, and without the status, which is compared

@@ -232,7 +232,10 @@ impl fmt::Debug for Request {
 /// A request that is refused before a stream begins.
 fn wrong_stream(call: &str) -> Vec<u8> {
     if call.ends_with("/WatchExecutions") {
-        return api::WatchExecutionsRequest { interval_ms: -1 }.encode_to_vec();
+        return api::WatchExecutionsRequest {
+            interval: Some(prost_types::Duration::default()),
+        }
+        .encode_to_vec();
     }
     api::SynchronizationRequest {
         handle: NOBODY.into(),

@@ -35,17 +35,17 @@ fn what_a_scheduler_has_in_the_way_reads_as_a_sentence() {
         cancelled(false, Some(5)),
         "the tasks of orders above 5 that were submitted before it are being cancelled first",
     );
-    let (order, failed) = (5, vec![17]);
+    let (order, failed_seqs) = (5, vec![17]);
     says(
-        Kind::Halted(Halted { order, failed }),
+        Kind::Halted(Halted { order, failed_seqs }),
         "orders above 5 are halted since 1 task failed: 17; until ResumeScheduler with \
          ignore_failures",
     );
-    let lower = |unfinished, tasks: &[i64]| {
+    let lower = |unfinished, seqs: &[i64]| {
         Kind::LowerOrder(LowerOrder {
             order: 100,
             unfinished,
-            tasks: tasks.to_vec(),
+            seqs: seqs.to_vec(),
         })
     };
     says(
