@@ -8,7 +8,7 @@ SEED ?= 1
 REPLICAS ?= 3
 BENCH ?=
 
-.PHONY: help demo test check bench campaign recheck mutants simulate upgrade setup setup-test setup-check
+.PHONY: help demo test check bench campaign recheck mutants simulate upgrade stubs api-image setup setup-test setup-check
 
 help:
 	@echo 'make demo       ten tasks in five orders on a private Postgres (SCALE=1: real speed)'
@@ -19,6 +19,8 @@ help:
 	@echo 'make recheck    a recorded campaign, judged once more: HISTORY=target/tmp/campaign-1/history.jsonl'
 	@echo 'make upgrade    this version and that of FROM=commit side by side, forth and back: MINUTES=n SEED=s'
 	@echo 'make mutants    bugs made on purpose, each of which the simulator or the campaign must notice'
+	@echo 'make stubs      of the API for Go, Java, Python and TypeScript, into target/stubs; nothing may warn'
+	@echo 'make api-image  at a release: what callers may rely on from now on (docs/decisions/0125)'
 	@echo 'make simulate   crash schedules: SCHEDULES=n SEED=s'
 
 demo: setup
@@ -37,6 +39,7 @@ check: setup-check
 	@.ci/manifests $(TARGET)
 	@.ci/buf format --diff --exit-code
 	@.ci/buf lint
+	@.ci/buf breaking --against proto/v1.binpb
 
 bench: setup
 	@cargo bench --bench rallypoint -- all --runs $(RUNS) $(if $(BENCH),--only $(BENCH))
@@ -57,6 +60,12 @@ upgrade: setup-test
 
 simulate: setup
 	@cargo test --release --test sim simulate -- --nocapture
+
+stubs:
+	@.ci/stubs $(TARGET)/stubs
+
+api-image:
+	@.ci/buf build --exclude-source-info -o proto/v1.binpb
 
 setup:
 	@.ci/setup
