@@ -1,6 +1,6 @@
-//! SchedulerService. `calls` lists the unary calls, `unary` answers them here or at the owner of
-//! the shard; what each of them does stands in `lifecycle`, `submit`, `tasks`, `explain` and
-//! `listing`. A handler may be dropped at any await: the command has been queued or not, and
+//! SchedulerService. `calls` lists the unary calls, `forwarding::unary` answers them here or at the
+//! owner of the shard; what each of them does stands in `lifecycle`, `submit`, `tasks`, `explain`
+//! and `listing`. A handler may be dropped at any await: the command has been queued or not, and
 //! nothing else is held.
 
 mod calls;
@@ -11,13 +11,15 @@ mod resumable_stream;
 mod submit;
 mod synchronize;
 mod tasks;
-mod unary;
 
 use super::{
     auth::Auth,
     convert::stream::DoneStream,
     errors,
-    forwarding::route::Route,
+    forwarding::{
+        route::Route,
+        unary::{Endpoint, Unary},
+    },
     status::executions::Executions,
     validate::{self, Targets},
 };
@@ -50,6 +52,17 @@ pub(super) struct Schedulers {
 type Answer<T> = Result<Response<T>, Status>;
 
 impl Schedulers {
+    /// Answers a call, wherever the owner is.
+    async fn answer<C: Unary<Schedulers>>(&self, request: Request<C>) -> Answer<C::Response> {
+        let endpoint = Endpoint {
+            here: self,
+            auth: &self.auth,
+            route: self.route.as_ref(),
+            stopping: &self.stopping,
+        };
+        endpoint.answer(request).await
+    }
+
     /// Sends a command about a scheduler. One that does not exist and one of another namespace give
     /// the same error.
     async fn ask(&self, caller: Caller, handle: Handle, verb: Verb) -> Result<Reply, Status> {

@@ -1,21 +1,21 @@
 //! The unary calls of SchedulerService, one line each: its messages, the method that carries it out
 //! here, and by its own name the one that sends it to the owner.
 
-use super::{
-    Schedulers,
-    unary::{Owner, Unary},
+use super::Schedulers;
+use crate::{
+    core::Caller,
+    rpc::forwarding::unary::{MAX_RESPONSE_BYTES, Unary},
 };
-use crate::core::Caller;
-use rallypoint_client::api;
+use rallypoint_client::api::{self, scheduler_service_client::SchedulerServiceClient};
 use std::sync::Arc;
-use tonic::{Request, Response, Status};
+use tonic::{Request, Response, Status, transport::Channel};
 
 /// `creates by FIELD`: the call creates something each time it is made without a request id there.
 /// `waits if FIELD`: it then waits for tasks.
 macro_rules! unary {
     ($($call:ident($request:ident) -> $response:ident = $run:ident
         $(, creates by $id:ident)? $(, waits if $waits:ident)?;)*) => {
-        $(impl Unary for api::$request {
+        $(impl Unary<Schedulers> for api::$request {
             type Response = api::$response;
 
             $(fn request_id(&mut self) -> Option<&mut String> {
@@ -35,9 +35,11 @@ macro_rules! unary {
             }
 
             async fn send(
-                mut owner: Owner,
+                owner: Channel,
                 request: Request<Self>,
             ) -> Result<Response<Self::Response>, Status> {
+                let owner = SchedulerServiceClient::new(owner);
+                let mut owner = owner.max_decoding_message_size(MAX_RESPONSE_BYTES);
                 owner.$call(request).await
             }
         })*
@@ -57,4 +59,26 @@ unary! {
     get_task(GetTaskRequest) -> GetTaskResponse = task;
     explain_task(ExplainTaskRequest) -> ExplainTaskResponse = explain;
     list_tasks(ListTasksRequest) -> ListTasksResponse = tasks;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lacks_one(mut call: impl Unary<Schedulers>) -> bool {
+        call.request_id().is_some_and(|id| id.is_empty())
+    }
+
+    #[test]
+    fn only_what_would_be_created_twice_needs_a_request_id() {
+        let exec = |request_id: &str| api::ExecAsyncRequest {
+            request_id: request_id.into(),
+            ..Default::default()
+        };
+        assert!(lacks_one(exec("")));
+        assert!(!lacks_one(exec("of the caller")));
+        assert!(lacks_one(api::GetSchedulerRequest::default()));
+        assert!(!lacks_one(api::CancelTaskRequest::default()));
+        assert!(!lacks_one(api::ReleaseSchedulerRequest::default()));
+    }
 }

@@ -1,4 +1,4 @@
-//! How every unary call of SchedulerService is answered: here while this replica owns the shard,
+//! How every unary call that the owner answers is answered: here while this replica owns the shard,
 //! else by the owner, one hop away. A caller cannot tell the two apart: the request is decoded and
 //! its caller identified here in both cases, and the owner's message or error is answered as if it
 //! were this replica's own.
@@ -6,29 +6,26 @@
 //! A call is sent again only when it had no effect or can have one only once; calls that create
 //! something are given a request id first.
 
-use super::Schedulers;
+use super::route::{self, Destination, OWNER_WAITS, OwnerAddress, Route};
 use crate::{
     core::Caller,
     rpc::{
+        auth::Auth,
         errors::{self, reason::Reason},
-        forwarding::route::{self, Destination, OWNER_WAITS, OwnerAddress, Route},
     },
 };
 use prost::Message;
-use rallypoint_client::api::scheduler_service_client::SchedulerServiceClient;
 use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
 use tonic::{Code, Request, Response, Status, transport::Channel};
 use tonic_types::StatusExt;
 use uuid::Uuid;
 
-/// Limit of a forwarded response; none of this service is larger.
-const MAX_RESPONSE_BYTES: usize = 16 << 20;
+/// Limit of a forwarded response; none of these services has a larger one.
+pub(crate) const MAX_RESPONSE_BYTES: usize = 16 << 20;
 
-/// The owner, as another replica calls it.
-pub(super) type Owner = SchedulerServiceClient<Channel>;
-
-/// The request of a unary call.
-pub(super) trait Unary: Message + Clone + 'static {
+/// The request of a unary call of a service, which `S` carries out.
+pub(crate) trait Unary<S>: Message + Clone + 'static {
     type Response: Message + 'static;
 
     /// The request id, if the call creates something each time it is made without one.
@@ -45,33 +42,43 @@ pub(super) trait Unary: Message + Clone + 'static {
     /// Has this replica carry out the call.
     fn run(
         self: Arc<Self>,
-        here: &Schedulers,
+        here: &S,
         caller: Caller,
     ) -> impl Future<Output = Result<Self::Response, Status>> + Send;
 
     /// Has the owner carry out the call.
     fn send(
-        owner: Owner,
+        owner: Channel,
         request: Request<Self>,
     ) -> impl Future<Output = Result<Response<Self::Response>, Status>> + Send;
 }
 
-impl Schedulers {
+/// A service as its calls come in.
+pub(crate) struct Endpoint<'a, S> {
+    pub here: &'a S,
+    pub auth: &'a Auth,
+    /// Route to the owner; `None`: this replica answers itself, as the owner does another one.
+    pub route: Option<&'a Route>,
+    /// Cancelled when the server shuts down.
+    pub stopping: &'a CancellationToken,
+}
+
+impl<S: Sync> Endpoint<'_, S> {
     /// Answers a call, wherever the owner is.
-    pub(super) async fn answer<C: Unary>(
+    pub(crate) async fn answer<C: Unary<S>>(
         &self,
         request: Request<C>,
     ) -> Result<Response<C::Response>, Status> {
         let caller = self.auth.caller(&request)?;
         let call = Arc::new(request.into_inner());
-        let answered = match self.route.as_ref().filter(|route| route.has_peers()) {
+        let answered = match self.route.filter(|route| route.has_peers()) {
             Some(route) => self.run_anywhere(route, caller, call).await,
-            None => call.run(self, caller).await,
+            None => call.run(self.here, caller).await,
         };
         answered.map(Response::new)
     }
 
-    async fn run_anywhere<C: Unary>(
+    async fn run_anywhere<C: Unary<S>>(
         &self,
         route: &Route,
         caller: Caller,
@@ -79,7 +86,7 @@ impl Schedulers {
     ) -> Result<C::Response, Status> {
         let mut unknown = false;
         if let Destination::Local = route.destination() {
-            let answered = call.clone().run(self, caller.clone()).await;
+            let answered = call.clone().run(self.here, caller.clone()).await;
             let Err(status) = &answered else {
                 return answered;
             };
@@ -95,7 +102,7 @@ impl Schedulers {
 
     /// Sends the call to the owner, again after a wait while that turns out to be another replica.
     /// `unknown`: it may have had an effect already.
-    async fn forward<C: Unary>(
+    async fn forward<C: Unary<S>>(
         &self,
         route: &Route,
         caller: Caller,
@@ -107,7 +114,7 @@ impl Schedulers {
         }
         for wait in OWNER_WAITS.into_iter().map(Some).chain([None]) {
             let answered = match route.destination() {
-                Destination::Local => call.clone().run(self, caller.clone()).await,
+                Destination::Local => call.clone().run(self.here, caller.clone()).await,
                 Destination::Remote(owner) => self.send(route, &owner, &caller, &call).await,
                 Destination::Unknown => Err(errors::not_owner()),
             };
@@ -129,7 +136,7 @@ impl Schedulers {
         })
     }
 
-    async fn send<C: Unary>(
+    async fn send<C: Unary<S>>(
         &self,
         route: &Route,
         owner: &OwnerAddress,
@@ -137,8 +144,6 @@ impl Schedulers {
         call: &Arc<C>,
     ) -> Result<C::Response, Status> {
         let request = route::with_caller(C::clone(call), caller)?;
-        let client =
-            Owner::new(owner.channel.clone()).max_decoding_message_size(MAX_RESPONSE_BYTES);
         let stopping = async {
             match call.waits() {
                 true => self.stopping.cancelled().await,
@@ -146,7 +151,7 @@ impl Schedulers {
             }
         };
         tokio::select! {
-            answered = C::send(client, request) => {
+            answered = C::send(owner.channel.clone(), request) => {
                 answered.map(Response::into_inner).map_err(route::status_alone)
             }
             () = route.replaced(owner) => Err(errors::owner_changed()),
@@ -179,7 +184,7 @@ fn is_refused_before_the_request_id(status: &Status) -> bool {
 }
 
 /// The empty request id of a call that would create something twice if it were made twice.
-fn missing_request_id<C: Unary>(call: &mut Arc<C>) -> Option<&mut String> {
+fn missing_request_id<S, C: Unary<S>>(call: &mut Arc<C>) -> Option<&mut String> {
     let id = Arc::make_mut(call).request_id()?;
     id.is_empty().then_some(id)
 }
@@ -187,24 +192,6 @@ fn missing_request_id<C: Unary>(call: &mut Arc<C>) -> Option<&mut String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rallypoint_client::api;
-
-    fn lacks_one(call: impl Unary) -> bool {
-        missing_request_id(&mut Arc::new(call)).is_some()
-    }
-
-    #[test]
-    fn only_what_would_be_created_twice_needs_a_request_id() {
-        let exec = |request_id: &str| api::ExecAsyncRequest {
-            request_id: request_id.into(),
-            ..Default::default()
-        };
-        assert!(lacks_one(exec("")));
-        assert!(!lacks_one(exec("of the caller")));
-        assert!(lacks_one(api::GetSchedulerRequest::default()));
-        assert!(!lacks_one(api::CancelTaskRequest::default()));
-        assert!(!lacks_one(api::ReleaseSchedulerRequest::default()));
-    }
 
     #[test]
     fn a_refusal_takes_back_no_attempt_that_may_have_had_an_effect() {
