@@ -30,6 +30,7 @@ mod signals;
 mod status;
 mod submit_calls;
 mod table;
+mod target_pause;
 mod task_name;
 mod time_text;
 
@@ -70,6 +71,10 @@ enum Subcommands {
     Cancel(cancel::Cancel),
     /// Release a scheduler: it takes no more tasks; the rest finish or are cancelled
     Release(release::Release),
+    /// Keep everything from starting on a target, or on all of them, until resume-target
+    PauseTarget(target_pause::Pause),
+    /// Let tasks start again on a target, or on all of them
+    ResumeTarget(target_pause::Resume),
     /// Say that sessions have ended which the service cannot show to have ended
     DeclareDead(declare_dead::DeclareDead),
     /// Bring the schema of a coordination database up to date
@@ -107,6 +112,8 @@ async fn run(Cli { server, command }: Cli) -> Result<ExitCode, CliError> {
         Subcommands::Explain(command) => command.run(&server).await,
         Subcommands::Cancel(command) => command.run(&server).await,
         Subcommands::Release(command) => command.run(&server).await,
+        Subcommands::PauseTarget(command) => command.run(&server).await,
+        Subcommands::ResumeTarget(command) => command.run(&server).await,
         Subcommands::DeclareDead(command) => command.run(&server).await,
         Subcommands::Migrate(command) => command.run().await,
         Subcommands::CheckConfig(command) => command.run(),

@@ -27,6 +27,7 @@ pub use model::ids::*;
 pub use model::request_memory::RequestMemory;
 pub use model::session_options::*;
 pub use model::settings::*;
+pub use model::target_pause::*;
 pub use model::task::*;
 pub use model::time::*;
 pub use output::*;

@@ -6,7 +6,7 @@ use super::{
     error::CliError,
     output::{self, BOLD, Output, RED},
     table::Table,
-    time_text,
+    target_pause, time_text,
 };
 use clap::Args;
 use rallypoint_client::{
@@ -92,6 +92,7 @@ fn print(status: &GetStatusResponse) {
     replicas(status);
     slots(status);
     targets(status);
+    target_pause::print(&status.paused_targets);
     declare_dead::print(&status.pending_fences);
     unreadable(status);
     output::line("");
@@ -306,6 +307,7 @@ fn to_json(status: &GetStatusResponse) -> Value {
             "oldest_day": journal.oldest_day, "retention_days": journal.retention_days,
             "pinned": journal.pin.as_ref().map(pinned),
         },
+        "paused_targets": target_pause::to_json(&status.paused_targets),
         "pending_fences": declare_dead::to_json(&status.pending_fences),
         "unreadable": unreadable.collect::<Vec<_>>(),
         "unreachable": status.unreachable,

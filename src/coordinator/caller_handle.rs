@@ -20,8 +20,8 @@ use super::{
 use crate::{
     clock::Clock,
     core::{
-        Caller, Command, CoreStatus, DoneNo, Epoch, Handle, Namespace, Reject, Reply, Seq, ShardId,
-        Until, Verb, model::limits::CALL_BYTES,
+        Caller, Command, CoreStatus, DoneNo, Epoch, Handle, Namespace, PauseAnswer, PauseChange,
+        Reject, Reply, Seq, ShardId, Until, Verb, model::limits::CALL_BYTES,
     },
     hub::Hub,
     journal::{Journal, Reader},
@@ -103,6 +103,15 @@ impl Coordinator {
             }
             Reply::Rejected(reject) => Err(CallError::Rejected(reject)),
             reply => Ok(reply),
+        }
+    }
+
+    /// Pauses a target, or resumes it.
+    pub async fn change_pause(&self, change: PauseChange) -> Result<PauseAnswer, CallError> {
+        match self.send(Command::ChangePause(change)).await? {
+            Reply::Pauses(answer) => Ok(*answer),
+            Reply::Rejected(reject) => Err(CallError::Rejected(reject)),
+            other => unreachable!("the core answers ChangePause with Pauses, not {other:?}"),
         }
     }
 

@@ -111,13 +111,14 @@ impl Machine {
                 Event::Commit(no, commit) => self.committed(now, no, commit, &mut effects),
                 Event::Recovered {
                     schedulers,
+                    pauses,
                     epoch,
                     last_batch,
                     memory,
                     window,
                 } => {
                     self.inherit(window, epoch);
-                    self.recover(now, memory, schedulers, (epoch, last_batch));
+                    self.recover(now, memory, (schedulers, pauses), (epoch, last_batch));
                 }
                 Event::Deposed => self.stand_by(&mut effects),
             }

@@ -1,8 +1,8 @@
 //! What may be asked of the core.
 
 use super::{
-    Completion, DoneNo, Epoch, Handle, Namespace, Order, Packed, Phase, ReleaseMode, Request, Run,
-    Running, Seq, Settings, Work,
+    Completion, DoneNo, Epoch, Handle, Namespace, Order, Packed, PauseChange, Phase, ReleaseMode,
+    Request, Run, Running, Seq, Settings, Work,
 };
 use std::sync::Arc;
 
@@ -57,6 +57,8 @@ pub enum Command {
     StreamsOpen(Vec<(Handle, u32)>),
     /// Counts for the status page.
     Status,
+    /// An operator pauses a target, or resumes it.
+    ChangePause(PauseChange),
     /// Write the checkpoints of these schedulers anew: the journal wants to let go of old rows.
     Checkpoint(Vec<Handle>),
 }

@@ -1,6 +1,6 @@
 //! Why a task does not run: what the core answers to [`super::Verb::Explain`]. Values only.
 
-use super::{Attempt, Halt, Order, ReleaseMode, Seq, TaskRef, TaskState, Time, Work};
+use super::{Attempt, Halt, Order, ReleaseMode, Seq, TargetPause, TaskRef, TaskState, Time, Work};
 
 /// An unfinished task, and what keeps it from starting.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,6 +89,8 @@ pub enum Blocker {
         /// Of these, tasks that an earlier owner may have started.
         in_doubt: u32,
     },
+    /// An operator has paused its target, or all of them.
+    TargetPaused(TargetPause),
     /// No executor has said that it has slots of this kind.
     NoExecutor,
     /// Every executor that has such slots says that they cannot be used now.

@@ -8,5 +8,6 @@ pub(crate) mod request_memory;
 pub(crate) mod retry;
 pub(crate) mod session_options;
 pub(crate) mod settings;
+pub(crate) mod target_pause;
 pub(crate) mod task;
 pub(crate) mod time;

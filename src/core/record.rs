@@ -2,7 +2,8 @@
 //! the batch is released.
 
 use super::{
-    Attempt, Done, DoneNo, Handle, Order, SchedulerImage, Seq, Spec, Submit, TaskError, Time,
+    Attempt, Done, DoneNo, Handle, Order, PauseChange, SchedulerImage, Seq, Spec, Submit,
+    TaskError, Time,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,6 +18,17 @@ pub struct Records {
     pub attempts: Vec<AttemptRecord>,
     /// Changed schedulers, the last image of each.
     pub schedulers: BTreeMap<Handle, SchedulerImage>,
+    /// Pauses of targets, and their ends, in order.
+    pub pauses: Vec<PauseRecord>,
+}
+
+/// A target is paused or resumed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PauseRecord {
+    /// What was asked for, and changed something.
+    pub change: PauseChange,
+    /// When.
+    pub at: Time,
 }
 
 /// One accepted ExecAsync call.
@@ -108,6 +120,7 @@ impl Records {
             && self.completions.is_empty()
             && self.attempts.is_empty()
             && self.schedulers.is_empty()
+            && self.pauses.is_empty()
     }
 }
 

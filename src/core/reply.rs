@@ -2,7 +2,7 @@
 
 use super::{
     Attempt, DoneNo, Explanation, Halt, Handle, Namespace, Order, Outcome, SchedulerImage, Seq,
-    TaskError, TaskResult, TaskState, Time, Work, model::limits::Limit,
+    TargetPause, TaskError, TaskId, TaskResult, TaskState, Time, Work, model::limits::Limit,
 };
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
@@ -56,6 +56,8 @@ pub enum Reply {
         /// Where to look on: before this one; `None`: there are no more.
         next: Option<Seq>,
     },
+    /// ChangePause.
+    Pauses(Box<PauseAnswer>),
     /// Status.
     Status(Box<CoreStatus>),
     /// Checkpoint.
@@ -167,6 +169,33 @@ pub struct CoreStatus {
     pub slots: Vec<(Work, u32, u32, u32)>,
     /// Submission time of the oldest task that may run.
     pub oldest_queued: Option<Time>,
+    /// Pauses of targets.
+    pub pauses: Vec<PauseView>,
+}
+
+/// What a change of a pause has led to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PauseAnswer {
+    /// The call has changed something.
+    pub changed: bool,
+    /// The pause that was asked for, as it is in force.
+    pub own: Option<PauseView>,
+    /// Other pauses of the same target, or of all of them; of all targets: every one.
+    pub others: Vec<PauseView>,
+    /// Tasks that still run there, some of them.
+    pub tasks: Vec<TaskId>,
+}
+
+/// A pause in force, and what still runs under it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PauseView {
+    /// The pause.
+    pub pause: TargetPause,
+    /// Tasks that executors are known to run.
+    pub running: u32,
+    /// Tasks that may run besides, at most: an earlier owner may have handed them out, and no
+    /// executor has said so yet.
+    pub in_doubt: u32,
 }
 
 /// An outcome as an event tells it: `count` tasks that ended alike.

@@ -26,6 +26,7 @@ pub(crate) mod restore;
 pub(crate) mod schedulers;
 pub(crate) mod streams;
 pub(crate) mod submit;
+pub(crate) mod target_pauses;
 pub(crate) mod timers;
 pub(crate) mod totals;
 
@@ -49,6 +50,7 @@ use std::{
     cmp::Reverse,
     collections::{BTreeSet, BinaryHeap, VecDeque},
 };
+use target_pauses::TargetPauses;
 use timers::Due;
 use totals::Totals;
 
@@ -82,6 +84,8 @@ pub struct Shard {
     pub(crate) ended: VecDeque<Handle>,
     /// Finished work that a recovery would read again.
     pub(crate) checkpoints: Checkpoints,
+    /// Where nothing new starts.
+    pub(crate) pauses: TargetPauses,
 }
 
 impl Shard {
@@ -142,6 +146,7 @@ impl Shard {
             Command::StreamClosed(handle) => self.stream_closed(turn.now, *handle),
             Command::StreamsOpen(open) => self.streams_open(open),
             Command::Status => return Some(Reply::Status(Box::new(self.status()))),
+            Command::ChangePause(change) => return Some(self.change_pause(turn, change)),
             Command::Checkpoint(handles) => {
                 for handle in handles {
                     self.checkpoint(turn, *handle);

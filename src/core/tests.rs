@@ -23,5 +23,6 @@ mod parallelism;
 mod quotas;
 mod recovery;
 mod retries;
+mod target_pauses;
 mod time_limits;
 pub(crate) mod world;

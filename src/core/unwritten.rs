@@ -13,6 +13,8 @@ pub struct Unwritten {
     schedulers: FxHashMap<Handle, Changes>,
     /// Attempts whose end executors have reported, by kind.
     reported: FxHashMap<KindId, u32>,
+    /// A pause of targets has ended.
+    holds_everything: bool,
 }
 
 /// What has become of one scheduler.
@@ -46,6 +48,15 @@ impl Unwritten {
     /// Nothing of this scheduler starts before the batch is durable.
     pub(crate) fn hold(&mut self, handle: Handle) {
         self.schedulers.entry(handle).or_default().holds_all = true;
+    }
+
+    /// Nothing at all starts before the batch is durable.
+    pub(crate) fn hold_everything(&mut self) {
+        self.holds_everything = true;
+    }
+
+    pub(crate) fn holds_everything(&self) -> bool {
+        self.holds_everything
     }
 
     /// An executor has reported the end of an attempt on a slot of this kind.

@@ -17,6 +17,7 @@ mod row_count;
 mod scheduler;
 mod statements;
 mod submission;
+mod target_pause;
 
 pub use batch::{Batch, Commit};
 pub(super) use error_bytes::take_error;
@@ -57,6 +58,7 @@ struct Rowsets {
     completions: completion::Completions,
     attempts: attempt::Attempts,
     schedulers: scheduler::Schedulers,
+    pauses: target_pause::TargetPauses,
 }
 
 impl Writer {
@@ -170,6 +172,7 @@ impl Rowsets {
         self.completions.clear();
         self.attempts.clear();
         self.schedulers.clear();
+        self.pauses.clear();
         encoded
     }
 
@@ -182,6 +185,7 @@ impl Rowsets {
             completions: self.completions.rows(),
             attempts: !records.attempts.is_empty(),
             schedulers: !records.schedulers.is_empty(),
+            pauses: !records.pauses.is_empty(),
         };
         let mut arguments = PgArguments::default();
         arguments.add(batch.shard.0)?;
@@ -201,6 +205,10 @@ impl Rowsets {
         if shape.schedulers {
             self.schedulers.fill(&records.schedulers, days)?;
             self.schedulers.bind(Rows::Many, &mut arguments)?;
+        }
+        if shape.pauses {
+            self.pauses.fill(&records.pauses);
+            self.pauses.bind(Rows::Many, &mut arguments)?;
         }
         Ok((shape, arguments))
     }

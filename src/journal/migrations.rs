@@ -59,6 +59,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "comments",
         include_str!("../../migrations/0012_comments.sql"),
     ),
+    (
+        14,
+        "target_pauses",
+        include_str!("../../migrations/0014_target_pauses.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -213,7 +218,8 @@ mod tests {
                 "44575afc1b78204d",
                 "628de51025b62dee",
                 "a112a3c09d151409",
-                "dcbc0679ab7881c1"
+                "dcbc0679ab7881c1",
+                "1a7609093a46b1a4"
             ]
         );
     }

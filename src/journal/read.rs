@@ -9,4 +9,5 @@ pub(crate) mod recovery;
 pub(crate) mod retention_pin;
 pub(crate) mod schedulers;
 pub(crate) mod status;
+mod target_pauses;
 pub(crate) mod tasks;

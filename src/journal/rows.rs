@@ -4,6 +4,7 @@ pub(crate) mod attempt;
 pub(crate) mod completion;
 pub(crate) mod settings;
 pub(crate) mod submission;
+pub(crate) mod target_pause;
 
 /// Reads a struct from the columns named like its fields: `from_row!(Row { a, b })`. A column after
 /// `else default` may be absent. Used instead of sqlx's derive, which compiles sqlx and its TLS

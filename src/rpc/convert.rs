@@ -4,9 +4,11 @@ pub(super) mod explanation;
 mod options;
 mod scheduler;
 pub(crate) mod stream;
+mod target_pause;
 mod task;
 
 pub(super) use scheduler::{halt, scheduler, stored_scheduler};
+pub(super) use target_pause::{paused_target, target_pause};
 pub(super) use task::{event, state, task_view};
 
 use crate::core::Time;

@@ -50,8 +50,17 @@ impl From<Violations> for Status {
 
 /// Why the coordinator did not carry out a call about `handle`.
 pub(super) fn call(error: CallError, handle: Handle) -> Status {
+    not_carried_out(error, |reject| rejected(reject, handle))
+}
+
+/// Why the coordinator did not do what an operator asked for.
+pub(super) fn of_operator(error: CallError) -> Status {
+    not_carried_out(error, |_| journal_rejected())
+}
+
+fn not_carried_out(error: CallError, rejected: impl FnOnce(Reject) -> Status) -> Status {
     match error {
-        CallError::Rejected(reject) => rejected(reject, handle),
+        CallError::Rejected(reject) => rejected(reject),
         CallError::NotOwner => not_owner(),
         CallError::OwnerChanged => owner_changed(),
         CallError::Unavailable {
@@ -136,15 +145,16 @@ pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
             )
         }
         Reject::UnknownTask => task_not_found(),
-        Reject::JournalRejected => {
-            let details = info(Reason::JournalRejected, &[]);
-            Status::with_error_details(
-                Code::InvalidArgument,
-                "the coordination database refused to store the call",
-                details,
-            )
-        }
+        Reject::JournalRejected => journal_rejected(),
     }
+}
+
+fn journal_rejected() -> Status {
+    Status::with_error_details(
+        Code::InvalidArgument,
+        "the coordination database refused to store the call",
+        info(Reason::JournalRejected, &[]),
+    )
 }
 
 /// The requested rows are past their retention; `oldest` is the lowest value of `field` that still

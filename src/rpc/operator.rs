@@ -1,25 +1,55 @@
-//! OperatorService: what an operator may decide in place of the service. Any replica takes a call,
-//! because the word goes into the journal, where whoever waits finds it.
+//! OperatorService: what an operator may decide in place of the service, or for all who use it. Any
+//! replica takes a call: a pause is the owner's to decide, and word of a dead session goes into the
+//! journal, where whoever waits finds it.
 
 use super::{
     auth::Auth,
+    convert::paused_target,
     errors::{
         self,
         reason::Reason,
         violations::{Path, Violations},
     },
+    forwarding::{
+        route::Route,
+        unary::{Endpoint, Unary},
+    },
+    validate::Targets,
 };
-use crate::journal::Reader;
-use rallypoint_client::api::{self, operator_service_server::OperatorService};
-use tonic::{Request, Response, Status};
+use crate::{
+    coordinator::Coordinator,
+    core::{Caller, CoreStatus, PauseAnswer, PauseChange, PauseMode, PauseView},
+    journal::Reader,
+};
+use rallypoint_client::api::{
+    self, operator_service_client::OperatorServiceClient, operator_service_server::OperatorService,
+    pause_target_request::Scope as PauseScope, resume_target_request::Scope as ResumeScope,
+};
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status, transport::Channel};
 
 /// Longest text of an operator.
 const MAX_TEXT_BYTES: usize = 1_000;
 
 #[derive(Clone)]
 pub(super) struct Operators {
+    pub coordinator: Coordinator,
     pub auth: Auth,
     pub reader: Reader,
+    /// Targets of this replica.
+    pub targets: Targets,
+    /// Cancelled when the server shuts down.
+    pub stopping: CancellationToken,
+    /// Route to the owner; `None`: this replica answers itself, as the owner does another one.
+    pub route: Option<Route>,
+}
+
+/// A target, or all of them.
+enum Scope {
+    Target(String),
+    All,
+    Missing,
 }
 
 #[tonic::async_trait]
@@ -55,6 +85,185 @@ impl OperatorService for Operators {
             sessions: sessions as i64,
         }))
     }
+
+    async fn pause_target(
+        &self,
+        request: Request<api::PauseTargetRequest>,
+    ) -> Result<Response<api::PauseTargetResponse>, Status> {
+        self.endpoint().answer(request).await
+    }
+
+    async fn resume_target(
+        &self,
+        request: Request<api::ResumeTargetRequest>,
+    ) -> Result<Response<api::ResumeTargetResponse>, Status> {
+        self.endpoint().answer(request).await
+    }
+}
+
+impl Operators {
+    fn endpoint(&self) -> Endpoint<'_, Operators> {
+        Endpoint {
+            here: self,
+            auth: &self.auth,
+            route: self.route.as_ref(),
+            stopping: &self.stopping,
+        }
+    }
+
+    /// Has the owner's core decide, and logs what has changed.
+    async fn change_pause(&self, change: PauseChange) -> Result<PauseAnswer, Status> {
+        if let Some(target) = &change.target {
+            self.check_known(target).await?;
+        }
+        let changed = self.coordinator.change_pause(change.clone()).await;
+        let answer = changed.map_err(errors::of_operator)?;
+        if answer.changed {
+            let PauseChange {
+                target,
+                mode,
+                by,
+                reason,
+            } = change;
+            let target = target.as_deref().unwrap_or("(all)");
+            match mode {
+                Some(mode) => tracing::warn!(target, ?mode, %by, %reason, "a target is paused"),
+                None => tracing::warn!(target, %by, %reason, "a target is resumed"),
+            }
+        }
+        Ok(answer)
+    }
+
+    /// A target that is misspelt would be paused in vain: it is known when it is configured here,
+    /// some executor has it, or tasks wait for it, or it was paused before.
+    async fn check_known(&self, target: &str) -> Result<(), Status> {
+        if self.targets.has(target) {
+            return Ok(());
+        }
+        let status = self.coordinator.status().await;
+        let CoreStatus { slots, pauses, .. } = status.map_err(errors::of_operator)?;
+        let is_wanted = slots.iter().any(|(work, ..)| work.is_of(Some(target)));
+        let is_paused = |view: &PauseView| view.pause.target.as_deref() == Some(target);
+        if is_wanted || pauses.iter().any(is_paused) {
+            return Ok(());
+        }
+        let mut violations = Violations::default();
+        violations.add(
+            Path::Root.field("target"),
+            Reason::TargetUnknown,
+            "no server has this target, and no task waits for it: GetStatus lists all targets",
+        );
+        Ok(violations.into_result(())?)
+    }
+}
+
+impl Unary<Operators> for api::PauseTargetRequest {
+    type Response = api::PauseTargetResponse;
+
+    async fn run(
+        self: Arc<Self>,
+        here: &Operators,
+        caller: Caller,
+    ) -> Result<Self::Response, Status> {
+        let mut violations = Violations::default();
+        let mode = match api::PauseMode::try_from(self.mode) {
+            Ok(api::PauseMode::Unspecified | api::PauseMode::Drain) => PauseMode::Drain,
+            Ok(api::PauseMode::CancelRunning) => PauseMode::CancelRunning,
+            Err(_) => {
+                let (field, known) = (Path::Root.field("mode"), "DRAIN or CANCEL_RUNNING");
+                violations.add(field, Reason::EnumUnknown, known);
+                PauseMode::Drain
+            }
+        };
+        let scope = match &self.scope {
+            Some(PauseScope::Target(target)) => Scope::Target(target.clone()),
+            Some(PauseScope::All(true)) => Scope::All,
+            Some(PauseScope::All(false)) | None => Scope::Missing,
+        };
+        let asked = (scope, Some(mode), self.reason.as_str());
+        let answer = here
+            .change_pause(change(violations, asked, &caller)?)
+            .await?;
+        let id = |task: &crate::core::TaskId| api::TaskId {
+            handle: task.handle.to_string(),
+            seq: task.seq.0,
+        };
+        Ok(api::PauseTargetResponse {
+            already_paused: !answer.changed,
+            paused: answer.own.as_ref().map(paused_target),
+            running: answer.tasks.iter().map(id).collect(),
+        })
+    }
+
+    async fn send(
+        owner: Channel,
+        request: Request<Self>,
+    ) -> Result<Response<Self::Response>, Status> {
+        OperatorServiceClient::new(owner)
+            .pause_target(request)
+            .await
+    }
+}
+
+impl Unary<Operators> for api::ResumeTargetRequest {
+    type Response = api::ResumeTargetResponse;
+
+    async fn run(
+        self: Arc<Self>,
+        here: &Operators,
+        caller: Caller,
+    ) -> Result<Self::Response, Status> {
+        let scope = match &self.scope {
+            Some(ResumeScope::Target(target)) => Scope::Target(target.clone()),
+            Some(ResumeScope::All(true)) => Scope::All,
+            Some(ResumeScope::All(false)) | None => Scope::Missing,
+        };
+        let asked = (scope, None, self.reason.as_str());
+        let change = change(Violations::default(), asked, &caller)?;
+        let answer = here.change_pause(change).await?;
+        Ok(api::ResumeTargetResponse {
+            already_resumed: !answer.changed,
+            still_paused: answer.others.iter().map(paused_target).collect(),
+        })
+    }
+
+    async fn send(
+        owner: Channel,
+        request: Request<Self>,
+    ) -> Result<Response<Self::Response>, Status> {
+        OperatorServiceClient::new(owner)
+            .resume_target(request)
+            .await
+    }
+}
+
+/// What is asked for, unless something is wrong with it.
+fn change(
+    mut violations: Violations,
+    (scope, mode, reason): (Scope, Option<PauseMode>, &str),
+    caller: &Caller,
+) -> Result<PauseChange, Status> {
+    let target = match scope {
+        Scope::All => None,
+        Scope::Target(target) => {
+            check(&mut violations, "target", &target, 1);
+            Some(target.into())
+        }
+        Scope::Missing => {
+            let message = "name a target, or set `all`";
+            let field = Path::Root.field("target");
+            violations.add(field, Reason::ScopeMissing, message);
+            None
+        }
+    };
+    check(&mut violations, "reason", reason, 1);
+    violations.into_result(())?;
+    Ok(PauseChange {
+        target,
+        mode,
+        by: caller.name.clone(),
+        reason: reason.into(),
+    })
 }
 
 fn check(violations: &mut Violations, field: &'static str, text: &str, least: usize) {

@@ -91,8 +91,12 @@ fn services(
     };
     let reader = coordinator.journal().reader();
     let operators = Operators {
+        coordinator: coordinator.clone(),
         auth: auth.clone(),
         reader: reader.clone(),
+        targets: config.targets.clone(),
+        stopping: stopping.clone(),
+        route: route.clone(),
     };
     let schedulers = Schedulers {
         coordinator: coordinator.clone(),

@@ -5,7 +5,7 @@ pub(crate) mod executions;
 pub(crate) mod readiness;
 
 use super::{
-    convert::{duration, timestamp},
+    convert::{duration, paused_target, timestamp},
     errors,
     forwarding::route::{Destination, Route},
     validate,
@@ -195,6 +195,7 @@ fn core(status: &mut api::GetStatusResponse, core: &CoreStatus) {
         reserved: *reserved as i32,
     };
     status.slots = core.slots.iter().map(slot).collect();
+    status.paused_targets = core.pauses.iter().map(paused_target).collect();
 }
 
 fn journal(status: &mut api::GetStatusResponse, journal: &journal::JournalStatus) {

@@ -79,6 +79,11 @@ impl Targets {
             .map(|(name, _)| Arc::clone(name))
     }
 
+    /// Whether `name` is one of them.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.roles().contains_key(name)
+    }
+
     /// Whether tasks of this kind may name the role.
     fn allow(&self, work: &Work, role: &str) -> bool {
         match work {

@@ -27,5 +27,6 @@ mod rng;
 mod sql;
 mod startup;
 mod streams;
+mod target_pauses;
 mod tidy;
 mod unreadable;

@@ -39,6 +39,7 @@ pub(crate) struct Job {
     began: Time,
     ends: Time,
     report: Report,
+    asked_to_stop: bool,
 }
 
 impl Executors {
@@ -77,6 +78,7 @@ impl Executors {
             began: now,
             ends,
             report,
+            asked_to_stop: false,
         });
         true
     }
@@ -107,11 +109,23 @@ impl Executors {
             let a = &job.assignment;
             a.handle == handle && a.first == first && a.attempt == attempt
         };
-        if let Some(job) = self.running.iter_mut().find(is_stopped)
-            && (job.ends == Time::NEVER || rng.percent(80))
-        {
+        let Some(job) = self.running.iter_mut().find(is_stopped) else {
+            return;
+        };
+        job.asked_to_stop = true;
+        if job.ends == Time::NEVER || rng.percent(80) {
             (job.ends, job.report) = (now, Report::Stopped);
         }
+    }
+
+    /// What runs, or is about to, and was not asked to stop.
+    pub(crate) fn unstopped(&self) -> Vec<(Handle, i64, Work)> {
+        let running = self.running.iter().filter(|job| !job.asked_to_stop);
+        let running = running.map(|job| &job.assignment).chain(&self.awaiting);
+        let with_session = running.filter(|one| one.spec.work.has_session());
+        with_session
+            .map(|one| (one.handle, one.first.0, one.spec.work.clone()))
+            .collect()
     }
 
     /// Their completion is durable.
@@ -226,6 +240,7 @@ impl Executors {
                     began,
                     ends,
                     report,
+                    ..
                 } = self.running.swap_remove(at);
                 let completion = completion(&assignment, report, began, ends);
                 let to = if self.is_unreported(&completion) {

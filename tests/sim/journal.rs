@@ -6,17 +6,19 @@
 use crate::{fixtures::POISON, oracle::Oracle, register::Register, tables::Tables};
 use rallypoint::{
     core::{
-        AttemptEvent, Epoch, Handle, Records, RequestMemory, Time,
+        AttemptEvent, Epoch, Handle, PauseRecord, Records, RequestMemory, TargetPause, Time,
         model::limits::{Limits, REQUEST_MEMORY},
     },
     journal::{Batch, Commit},
 };
+use std::collections::BTreeMap;
 
 pub(crate) struct Journal {
     pub epoch: Epoch,
     /// Epoch of each batch; the place is its number.
     batches: Vec<Epoch>,
     pub schedulers: Vec<Tables>,
+    pauses: Vec<PauseRecord>,
     /// Calls accepted since then may be repeated, as of the last owner's last heartbeat.
     pub requests_since: Option<Time>,
     /// When the last owner began, and since when it remembered calls then.
@@ -45,6 +47,7 @@ impl Journal {
             epoch: Epoch(0),
             batches: vec![Epoch(0)],
             schedulers: Vec::new(),
+            pauses: Vec::new(),
             requests_since: None,
             remembered: (Time(0), Time(0)),
             register: Register::default(),
@@ -134,8 +137,26 @@ impl Journal {
         Commit::Durable
     }
 
+    /// The last change of each target, if that is a pause.
+    pub(crate) fn pauses_in_force(&self) -> Vec<TargetPause> {
+        let pause = |PauseRecord { change, at }: &PauseRecord| {
+            let pause = TargetPause {
+                target: change.target.clone(),
+                mode: change.mode?,
+                since: *at,
+                by: change.by.clone(),
+                reason: change.reason.clone(),
+            };
+            Some(pause)
+        };
+        let last = self.pauses.iter();
+        let last: BTreeMap<_, _> = last.map(|one| (&one.change.target, one)).collect();
+        last.into_values().filter_map(pause).collect()
+    }
+
     fn write(&mut self, records: &Records) {
         self.rows += 1;
+        self.pauses.extend_from_slice(&records.pauses);
         // New schedulers first: the rows below are theirs. Their images come last, as those of the
         // whole batch.
         for (handle, image) in &records.schedulers {

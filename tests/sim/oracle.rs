@@ -10,19 +10,21 @@ mod dispatch;
 mod expected;
 mod listing;
 mod model;
+mod pauses;
 mod report;
 mod rows;
 pub(crate) mod settled;
 mod submit;
+mod uncaused;
 
 use expected::{Expected, same_image};
 use model::{Scheduler, Task};
+use pauses::Pauses;
 use rallypoint::{
     coordinator::machine::Envelope,
     core::{
-        Action, AttemptEvent, Command, Completion, Done, Handle, Namespace, Outcome, Progress,
-        Reject, Reply, Report, Request, SchedulerImage, SchedulerState, Seq, Ticket, Time,
-        Unreported, Verb, Work,
+        Action, Command, Completion, Handle, Namespace, Progress, Reject, Reply, Report, Request,
+        SchedulerImage, SchedulerState, Seq, Ticket, Time, Unreported, Verb, Work,
         model::limits::{Limits, REQUEST_MEMORY},
     },
     journal::Batch,
@@ -56,6 +58,7 @@ pub(crate) struct Oracle {
     /// A host was lost with what it ran.
     host_lost: bool,
     executors: ExecutorState,
+    pauses: Pauses,
     /// Started before any batch that was decided later was sent.
     early: Vec<(Handle, Seq)>,
     /// Everything that time had brought was done.
@@ -96,6 +99,7 @@ impl Oracle {
             in_doubt: true,
             host_lost: false,
             executors: ExecutorState::default(),
+            pauses: Pauses::new(),
             early: Vec::new(),
             settled_at: Time(0),
         }
@@ -216,6 +220,7 @@ impl Oracle {
                     self.completed(between, completion, rows);
                 }
             }
+            Command::ChangePause(change) => self.change_pause(change, rows),
             _ => {}
         }
     }
@@ -326,61 +331,6 @@ impl Oracle {
     /// earlier core.
     fn may_run(&self, task: &Task) -> bool {
         task.running.is_some() || self.in_doubt
-    }
-
-    fn uncaused(&mut self, handle: Handle, at: Time, rows: &mut Rows<'_>) {
-        let done = rows.next_done(handle);
-        let done = done.unwrap_or_else(|| panic!("{handle}: an event is missing"));
-        self.uncaused_done(handle, done, at);
-    }
-
-    /// An outcome that follows from no command of its batch: a deadline, an incremental
-    /// cancellation, a host that was lost.
-    fn uncaused_done(&mut self, handle: Handle, done: &Done, now: Time) {
-        let at = self
-            .at(handle)
-            .unwrap_or_else(|| panic!("an event of {handle}, which was never opened"));
-        let scheduler = &self.schedulers[at];
-        let code = done.error.as_ref().map(|error| error.code.as_str());
-        for seq in (0..done.count).map(|at| done.first.plus(at)) {
-            let task = scheduler.task(seq).expect("ended and submitted");
-            let (surely, lost) = (task.surely_runs(self.core), self.host_lost && self.in_doubt);
-            let most = task.spec.options.retry.max_losses.unwrap_or(3);
-            let explained = match (done.outcome, code) {
-                (Outcome::TimedOut, Some("DEADLINE")) => !surely && task.deadline() <= now,
-                (Outcome::Cancelled, Some("CANCELLED")) => {
-                    !surely && scheduler.may_be_cancelled(seq) || task.stopping && self.in_doubt
-                }
-                (Outcome::Exhausted, Some("LOST")) => {
-                    lost && (task.at_most_once() || task.losses + 1 >= most)
-                }
-                _ => false,
-            };
-            assert!(
-                explained,
-                "{handle}/{} ends as {:?} {code:?}, and nothing says why",
-                seq.0, done.outcome
-            );
-        }
-        self.schedulers[at].end(done);
-    }
-
-    /// An attempt that ends without a report of this batch: after a takeover it is known to be
-    /// lost, or never to have begun.
-    fn uncaused_attempt(&mut self, row: &rallypoint::core::AttemptRecord) {
-        let name = format_args!("{}/{} attempt {}", row.handle, row.seq.0, row.attempt.0);
-        match &row.what {
-            AttemptEvent::Start => {}
-            AttemptEvent::CancelRequested => panic!("{name} is stopped, and nobody asked for it"),
-            AttemptEvent::Failed { .. } => panic!("{name} failed, and nobody reported it"),
-            AttemptEvent::HandedBack | AttemptEvent::Lost { error: None, .. } => {
-                let lost = matches!(row.what, AttemptEvent::Lost { .. });
-                assert!(self.in_doubt, "{name} ends, and nobody reported it");
-                assert!(!lost || self.host_lost, "{name} is lost, and no host was");
-                self.not_the_last(row.handle, row);
-            }
-            AttemptEvent::Lost { .. } => panic!("{name} is lost, and nobody reported it"),
-        }
     }
 
     /// Told with a release, in the sequence of the machine: actions that are not answers.

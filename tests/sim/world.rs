@@ -2,6 +2,7 @@
 //! between them.
 
 mod limits;
+mod operator;
 mod others;
 mod release;
 mod takeover;
@@ -23,7 +24,7 @@ use rallypoint::{
     core::{Command, Epoch, ReleaseMode, ShardId, Ticket, Time, model::limits::Limits},
     journal::{Batch, Commit},
 };
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// More than enough for everything to end once nothing goes wrong any more.
 const LAST_STEPS: u64 = 4_000;
@@ -58,6 +59,8 @@ struct World<'a> {
     slots: [u32; 2],
     /// How many tasks each of them counts for in the register.
     begun_per_slot: u32,
+    /// Targets that the operator has asked to pause.
+    paused: BTreeSet<Option<Arc<str>>>,
     faults: bool,
     scenario: Scenario,
 }
@@ -117,6 +120,7 @@ impl<'a> World<'a> {
             zombie: None,
             slots: [2 + rng.below(6) as u32, 1 + rng.below(3) as u32],
             begun_per_slot: 1 + rng.below(4) as u32,
+            paused: BTreeSet::new(),
             faults: true,
             scenario,
             rng,
@@ -126,6 +130,7 @@ impl<'a> World<'a> {
     fn step(&mut self) {
         let mut events = Vec::new();
         for _ in 0..=self.rng.below(3) {
+            self.operator_resumes(&mut events);
             match self.rng.below(100) {
                 0..=24 => {
                     let tables = &self.journal.schedulers;
@@ -148,6 +153,7 @@ impl<'a> World<'a> {
                     self.crash();
                     events.clear();
                 }
+                _ if self.rng.percent(30) => self.operator_pauses(&mut events),
                 _ => self.slots_change(&mut events),
             }
         }
@@ -217,6 +223,7 @@ impl<'a> World<'a> {
         let outside = Outside {
             now: self.now,
             running: self.executors.occupied(),
+            unstopped: self.executors.unstopped(),
             streams: &self.callers.streams,
         };
         self.journal.oracle.settled(&outside);
@@ -310,6 +317,7 @@ impl<'a> World<'a> {
             .for_each(|zombie| zombie.end(&mut self.callers));
         self.callers.give_up();
         let mut events = self.all_slots();
+        events.extend(self.resume_everything());
         // The first call may find the shard owned elsewhere, and be lost. What never ends by itself
         // needs a CANCEL.
         let (mut calls, mut timers) = (3, MOST_TIMERS);
@@ -333,6 +341,7 @@ impl<'a> World<'a> {
                 } else {
                     ReleaseMode::Cancel
                 };
+                events.extend(self.resume_everything());
                 events.extend(self.callers.wind_up(mode).into_iter().map(Event::Command));
             } else {
                 break;

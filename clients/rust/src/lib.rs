@@ -164,6 +164,24 @@ impl Client {
         Ok(response.sessions)
     }
 
+    /// Keeps everything from starting on a target, or on all of them.
+    pub async fn pause_target(
+        &self,
+        request: api::PauseTargetRequest,
+    ) -> Result<api::PauseTargetResponse> {
+        let path = "/rallypoint.v1.OperatorService/PauseTarget".to_owned();
+        self.call(path, request).await
+    }
+
+    /// Ends the pause of a target, or the one of all of them.
+    pub async fn resume_target(
+        &self,
+        request: api::ResumeTargetRequest,
+    ) -> Result<api::ResumeTargetResponse> {
+        let path = "/rallypoint.v1.OperatorService/ResumeTarget".to_owned();
+        self.call(path, request).await
+    }
+
     /// What runs on each slot of each replica.
     pub async fn executions(&self) -> Result<Vec<api::Execution>> {
         let path = "/rallypoint.v1.StatusService/ListExecutions".to_owned();

@@ -4,7 +4,7 @@ use super::envelope::Envelope;
 use crate::{
     core::{
         Action, Attempt, BatchNo, Command, Epoch, Handle, InDoubtWindow, Progress,
-        RecoveredScheduler, RequestMemory, Seq,
+        RecoveredScheduler, RequestMemory, Seq, TargetPause,
     },
     journal::{Batch, Commit},
 };
@@ -20,6 +20,8 @@ pub enum Event {
     /// The journal has been read, under a new epoch.
     Recovered {
         schedulers: Vec<RecoveredScheduler>,
+        /// Pauses of targets that are in force.
+        pauses: Vec<TargetPause>,
         epoch: Epoch,
         /// The last batch in the journal.
         last_batch: BatchNo,

@@ -20,6 +20,7 @@ pub(super) fn owner() -> Machine {
 pub(super) fn recovered(epoch: i64) -> Event {
     Event::Recovered {
         schedulers: Vec::new(),
+        pauses: Vec::new(),
         epoch: Epoch(epoch),
         last_batch: BatchNo(0),
         memory: RequestMemory::default(),

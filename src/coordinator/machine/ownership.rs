@@ -5,7 +5,8 @@
 
 use super::{Machine, State, envelope::Envelope, event::Effect, executor_state::ExecutorState};
 use crate::core::{
-    BatchNo, Command, Epoch, InDoubtWindow, Output, RecoveredScheduler, RequestMemory, Shard, Time,
+    BatchNo, Command, Epoch, InDoubtWindow, Output, RecoveredScheduler, RequestMemory, Shard,
+    TargetPause, Time,
 };
 
 impl Machine {
@@ -51,7 +52,7 @@ impl Machine {
         &mut self,
         now: Time,
         memory: RequestMemory,
-        schedulers: Vec<RecoveredScheduler>,
+        (schedulers, pauses): (Vec<RecoveredScheduler>, Vec<TargetPause>),
         (epoch, last_batch): (Epoch, BatchNo),
     ) {
         let mut core = Shard::restore(
@@ -59,6 +60,7 @@ impl Machine {
             now,
             memory,
             schedulers,
+            pauses,
             self.executors.window(),
         );
         for command in self.executors.replay() {

@@ -67,6 +67,7 @@ impl OwnershipTask {
         let Recovered {
             schedulers,
             unreadable,
+            pauses,
         } = recovered;
         for one in &unreadable {
             tracing::error!(
@@ -85,6 +86,7 @@ impl OwnershipTask {
         self.state.set_recovered(memory, unreadable);
         Event::Recovered {
             schedulers,
+            pauses,
             epoch,
             last_batch,
             memory,

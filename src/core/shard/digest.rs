@@ -9,8 +9,9 @@
 //! cancellation under way), highest task and event numbers, whether it is quiesced; its unfinished
 //! tasks with order, spec, state and attempts, and the total deadlines noted for them; the number
 //! of unfinished tasks by order and the oldest day of submission. In, for the shard: quotas by
-//! namespace, sums over all schedulers, and the requests that are still remembered (the newest
-//! ones, as many as the limit says: one more may be remembered until the next call).
+//! namespace, sums over all schedulers, pauses of targets, and the requests that are still
+//! remembered (the newest ones, as many as the limit says: one more may be remembered until the
+//! next call).
 //!
 //! Out, because a recovery may change it: schedulers that are over (the journal answers for them)
 //! and checkpoints; slots, virtual times and fair shares; timers, pauses between slices and what
@@ -22,7 +23,7 @@
 
 use crate::core::{
     Attempt, DoneNo, Handle, Namespace, Order, ReleaseMode, Request, SchedulerImage,
-    SchedulerState, Seq, Shard, Spec, Time,
+    SchedulerState, Seq, Shard, Spec, TargetPause, Time,
     model::time::Day,
     scheduler::{Scheduler, queue::span::Span},
     shard::idempotency::Minute,
@@ -46,6 +47,8 @@ pub struct Digest {
     pub opened_and_over: BTreeMap<i64, usize>,
     /// ExecAsync calls that may be repeated, by handle, first task and time.
     pub accepted: Vec<AcceptedDigest>,
+    /// Pauses of targets.
+    pub pauses: Vec<TargetPause>,
 }
 
 /// A scheduler.
@@ -179,6 +182,7 @@ impl Shard {
             quotas: quotas.collect(),
             totals: self.totals.digest(),
             accepted,
+            pauses: self.pauses.all().cloned().collect(),
         }
     }
 

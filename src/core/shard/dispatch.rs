@@ -31,6 +31,9 @@ impl Shard {
     }
 
     pub(crate) fn next_grant(&self, kind: KindId) -> Option<Grant> {
+        if self.is_paused(kind) {
+            return None;
+        }
         let runs = |handle| {
             let scheduler = self.schedulers.get(handle);
             scheduler.is_some_and(|s| Fair::runs(&s.share, kind))

@@ -44,6 +44,9 @@ impl Shard {
             return false;
         }
         let batches = || [&turn.out.unwritten].into_iter().chain(in_flight);
+        if batches().any(Unwritten::holds_everything) {
+            return false;
+        }
         let reported: u32 = batches().map(|batch| batch.reports(kind)).sum();
         // Whatever may have begun and is unfinished by the journal holds a slot, or has ended and
         // its end is not durable.

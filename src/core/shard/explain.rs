@@ -12,6 +12,7 @@ use crate::core::{
         Scheduler,
         queue::{StartLimit, span::Span},
     },
+    shard::target_pauses::TargetPauses,
 };
 
 /// Tasks of a lower order that are named.
@@ -26,15 +27,20 @@ impl Shard {
         }
         let steps = self.limits.listing_steps;
         let explanation = scheduler.state_of(task).and_then(|state| match state {
-            TaskState::Running { .. } => scheduler.explain_running(task, state),
-            _ => scheduler.explain_waiting(now, task, state, &self.fair, steps),
+            TaskState::Running { .. } => scheduler.explain_running(task, state, &self.pauses),
+            _ => scheduler.explain_waiting(now, task, state, self, steps),
         });
         Reply::Explained(explanation.map(Box::new))
     }
 }
 
 impl Scheduler {
-    fn explain_running(&self, task: TaskRef, state: TaskState) -> Option<Explanation> {
+    fn explain_running(
+        &self,
+        task: TaskRef,
+        state: TaskState,
+        pauses: &TargetPauses,
+    ) -> Option<Explanation> {
         let flight = self.running.holding(task.seq)?;
         let unknown = match (flight.in_doubt, flight.resolving) {
             (_, Some(_)) => Some(Blocker::Resolving),
@@ -49,7 +55,7 @@ impl Scheduler {
             deadline: flight.span.deadline(),
             blockers: unknown.into_iter().collect(),
             ahead: None,
-            stopping: flight.cancel,
+            stopping: pauses.is_to_stop(flight),
         })
     }
 
@@ -58,7 +64,7 @@ impl Scheduler {
         now: Time,
         task: TaskRef,
         state: TaskState,
-        fair: &Fair,
+        shard: &Shard,
         steps: usize,
     ) -> Option<Explanation> {
         let span = match self.queue.delayed_of(task.seq) {
@@ -75,7 +81,9 @@ impl Scheduler {
         // What comes before it does so only among those that may start.
         let before = if blockers.is_empty() { tasks } else { 0 };
         blockers.extend(self.limit_reached(before));
-        blockers.extend(self.want_of_slots(span.kind, fair, steps));
+        let pauses = shard.pauses.of(&span.spec.work).cloned();
+        blockers.extend(pauses.map(Blocker::TargetPaused));
+        blockers.extend(self.want_of_slots(span.kind, &shard.fair, steps));
         Some(Explanation {
             task,
             work: span.spec.work.clone(),

@@ -47,6 +47,12 @@ impl InDoubt {
             .insert((handle, first));
     }
 
+    /// How many there are at most on some kinds.
+    pub(crate) fn count(&self, is_meant: impl Fn(KindId) -> bool) -> u32 {
+        let of_kind = self.by_kind.iter().filter(|(kind, _)| is_meant(**kind));
+        of_kind.map(|(_, all)| all.len() as u32).sum()
+    }
+
     /// Whether something is still to be judged.
     pub(crate) fn is_judging(&self) -> bool {
         !self.cleared.is_empty()
@@ -78,7 +84,7 @@ impl InDoubt {
 
 impl Shard {
     /// Takes in what an executor runs that an earlier core handed out. What is not known any more,
-    /// or was cancelled since, is to be stopped.
+    /// or was cancelled since, or runs where a pause stops it, is to be stopped.
     pub(crate) fn adopt(&mut self, turn: &mut Turn, running: &[Running]) {
         for one in running {
             if self.adopt_one(turn.now, one) != Some(false) {
@@ -99,17 +105,17 @@ impl Shard {
                 return None;
             }
             Some(flight) if !flight.in_doubt && flight.attempt == one.attempt => {
-                return Some(flight.cancel);
+                return Some(self.pauses.is_to_stop(flight));
             }
             _ => {}
         }
         let flight = scheduler.adopt(&mut self.fair, now, one)?;
-        let cancel = flight.cancel;
+        let stops = self.pauses.is_to_stop(&flight);
         if flight.span.spec.work.has_session() {
             self.young.push_back((flight.since, one.handle, one.first));
         }
         scheduler.begin(now, &mut self.fair, flight);
-        Some(cancel)
+        Some(stops)
     }
 
     /// Nothing runs any more that was handed out on this kind (`None`: on any) before and not

@@ -4,7 +4,7 @@
 use super::idempotency::Accepted;
 use crate::core::{
     Attempt, AttemptEvent, AttemptRecord, Handle, InDoubtWindow, RecoveredRequest, RecoveredRun,
-    RecoveredScheduler, ReleaseMode, RequestMemory, SchedulerState, Seq, Shard, Time,
+    RecoveredScheduler, ReleaseMode, RequestMemory, SchedulerState, Seq, Shard, TargetPause, Time,
     fairness::{
         fair_share::{Fair, FairShare},
         quota::Usage,
@@ -33,12 +33,14 @@ impl Shard {
         now: Time,
         memory: RequestMemory,
         recovered: Vec<RecoveredScheduler>,
+        pauses: Vec<TargetPause>,
         window: &InDoubtWindow,
     ) -> Self {
         let mut shard = Shard {
             memory,
             ..Shard::new(limits)
         };
+        shard.restore_pauses(pauses);
         let mut accepted: Vec<Accepted> = Vec::new();
         for mut one in recovered {
             let handle = one.image.handle;

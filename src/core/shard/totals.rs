@@ -63,6 +63,7 @@ impl Shard {
             counts: self.totals.counts,
             slots,
             oldest_queued: self.totals.oldest.first().map(|(at, _)| *at),
+            pauses: self.pause_views(),
         }
     }
 }

@@ -10,6 +10,7 @@ use super::{
     row_count::Rows,
     scheduler::{ON_CONFLICT, Schedulers},
     submission::Submissions,
+    target_pause::TargetPauses,
 };
 use std::sync::LazyLock;
 
@@ -20,6 +21,7 @@ pub(super) struct Shape {
     pub completions: Rows,
     pub attempts: bool,
     pub schedulers: bool,
+    pub pauses: bool,
 }
 
 const FENCE: &str = "-- append
@@ -37,7 +39,7 @@ insert into batch (shard, batch_no, epoch, at)
 select g.shard, $3, $2, now()
 from g";
 
-const SHAPES: usize = 36;
+const SHAPES: usize = 72;
 /// Parameters of the fence.
 const FENCE_PARAMETERS: usize = 4;
 
@@ -55,7 +57,9 @@ impl Shape {
     }
 
     fn number(self) -> usize {
-        let tables = usize::from(self.attempts) + 2 * usize::from(self.schedulers);
+        let tables = usize::from(self.attempts)
+            + 2 * usize::from(self.schedulers)
+            + 4 * usize::from(self.pauses);
         self.submissions as usize + 3 * (self.completions as usize + 3 * tables)
     }
 
@@ -67,6 +71,7 @@ impl Shape {
             completions,
             attempts: tables & 1 != 0,
             schedulers: tables & 2 != 0,
+            pauses: tables & 4 != 0,
         }
     }
 
@@ -82,6 +87,7 @@ impl Shape {
                 many(self.schedulers),
                 ON_CONFLICT,
             ),
+            ("paused", TargetPauses::TABLE, many(self.pauses), ""),
         ];
         let mut statement = String::from(FENCE);
         let mut parameters = FENCE_PARAMETERS;

@@ -1,7 +1,7 @@
 //! What a recovery has read, scheduler by scheduler. One of which a row makes no sense to this
 //! version is set aside, so that it keeps nobody else from being recovered.
 
-use crate::core::{Handle, Namespace, RecoveredScheduler, SchedulerImage, Time};
+use crate::core::{Handle, Namespace, RecoveredScheduler, SchedulerImage, TargetPause, Time};
 use crate::journal::JournalError;
 use std::collections::{BTreeMap, HashMap};
 use uuid::Uuid;
@@ -13,6 +13,8 @@ pub struct Recovered {
     pub schedulers: Vec<RecoveredScheduler>,
     /// Those that were set aside.
     pub unreadable: Vec<Unreadable>,
+    /// Pauses of targets that are in force.
+    pub pauses: Vec<TargetPause>,
 }
 
 /// A scheduler that cannot be recovered by this version. Its rows stay as they are.
@@ -82,13 +84,14 @@ impl Schedulers {
         }
     }
 
-    pub(super) fn finish(mut self) -> Recovered {
+    pub(super) fn finish(mut self, pauses: Vec<TargetPause>) -> Recovered {
         let is_whole =
             |one: &RecoveredScheduler| !self.unreadable.contains_key(&one.image.handle.uuid());
         self.schedulers.retain(is_whole);
         Recovered {
             schedulers: self.schedulers,
             unreadable: self.unreadable.into_values().collect(),
+            pauses,
         }
     }
 

@@ -6,6 +6,7 @@
 use super::{
     recovered::{Recovered, Schedulers},
     schedulers::{SchedulerRow, scheduler_columns},
+    target_pauses::target_pauses,
 };
 use crate::core::{DoneNo, Outcome, RecoveredOutcome, Seq, ShardId, Time};
 use crate::journal::{
@@ -41,9 +42,10 @@ pub async fn recover(
         recovery.outcomes(link, shard).await?;
         recovery.attempts(link, shard).await?;
         recovery.requests(link, shard, requests, since).await?;
-        Ok(recovery.read)
+        let pauses = target_pauses(link, shard).await?;
+        Ok(recovery.read.finish(pauses))
     });
-    Ok(read.await?.finish())
+    read.await
 }
 
 /// How much younger the later calls of a row may be than its first one, by which the row is found.

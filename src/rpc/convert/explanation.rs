@@ -5,7 +5,7 @@ mod sentences;
 
 pub(crate) use sentences::{running, summary};
 
-use super::timestamp;
+use super::{target_pause, timestamp};
 use crate::{
     core::{Ahead, Blocker, Explanation, TaskState, Time, Work},
     journal::PendingFence,
@@ -146,6 +146,7 @@ fn kind(blocker: &Blocker, work: &Work) -> Kind {
             running: running as i32,
             in_doubt: in_doubt as i32,
         }),
+        Blocker::TargetPaused(ref pause) => Kind::TargetPaused(target_pause(pause)),
         Blocker::InDoubt => Kind::InDoubt(to::InDoubt {}),
         Blocker::Resolving => Kind::Resolving(to::Resolving {}),
         ref about_slots => kind_of_slots(about_slots, work.to_string()),

@@ -92,14 +92,14 @@ async fn every_shape_of_the_writer_prepares_and_runs() {
     let mut owned = Owned::new().await;
     let now = owned.now;
     let mut connection = owned.psql().await;
-    assert_eq!(statements().count(), 36);
+    assert_eq!(statements().count(), 72);
     for statement in statements() {
         (&mut connection)
             .prepare(sqlx::SqlStr::from_static(statement))
             .await
             .unwrap();
     }
-    for shape in 0..16 {
+    for shape in 0..32 {
         let (a, mut records) = (handle(), Records::default());
         if shape & 1 > 0 {
             records.submissions = vec![plain(a, 1, 1, None, now)];
@@ -120,15 +120,31 @@ async fn every_shape_of_the_writer_prepares_and_runs() {
         if shape & 8 > 0 {
             records.schedulers = images([image(a, now)]);
         }
+        if shape & 16 > 0 {
+            let change = PauseChange {
+                target: None,
+                mode: None,
+                by: "operator".into(),
+                reason: "why".into(),
+            };
+            records.pauses = vec![PauseRecord { change, at: now }];
+        }
         owned.write(records).await;
     }
-    for table in ["submission", "completion", "attempt", "scheduler"] {
+    let tables = [
+        "submission",
+        "completion",
+        "attempt",
+        "scheduler",
+        "target_pause",
+    ];
+    for table in tables {
         let count = format!("select count(*) from {table}");
         let rows: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(count))
             .fetch_one(&mut connection)
             .await
             .unwrap();
-        assert_eq!(rows, 8, "{table}");
+        assert_eq!(rows, 16, "{table}");
     }
 }
 

@@ -31,6 +31,7 @@ async fn what_was_appended_is_recovered() {
             completions: vec![completion(b, 1, vec![done(3, 2, now), done(1, 1, now)])],
             attempts: attempts.clone(),
             schedulers: images([image(a, now), image(b, now)]),
+            ..Records::default()
         })
         .await;
 
@@ -60,6 +61,49 @@ async fn what_was_appended_is_recovered() {
     assert_eq!(recovered[1].runs, [run(1, 4, Some(1), sql(), now)]);
     assert_eq!(recovered[1].outcomes, [outcome(1, 3, 2), outcome(3, 1, 1)]);
     assert_eq!(owned.count("select count(*) from submission").await, 2);
+}
+
+#[tokio::test]
+async fn the_last_change_of_each_target_says_whether_it_is_paused() {
+    use PauseMode::{CancelRunning, Drain};
+    let mut owned = Owned::new().await;
+    let now = owned.now;
+    let change = |target: Option<&str>, mode| PauseRecord {
+        change: PauseChange {
+            target: target.map(Into::into),
+            mode,
+            by: "operator \u{fc}".into(),
+            reason: "once \0 more".into(),
+        },
+        at: now,
+    };
+    let mut write = async |pauses| {
+        let records = Records {
+            pauses,
+            ..Records::default()
+        };
+        owned.write(records).await;
+        let found = recover(&owned.journal, ENOUGH, since(now)).await.unwrap();
+        found.pauses
+    };
+    let pause = |target: Option<&str>, mode| TargetPause {
+        target: target.map(Into::into),
+        mode,
+        since: now,
+        by: "operator \u{fc}".into(),
+        reason: "once \0 more".into(),
+    };
+    let first = vec![change(Some("app"), Some(Drain)), change(None, Some(Drain))];
+    let both = [pause(Some("app"), Drain), pause(None, Drain)];
+    assert_eq!(write(first).await, both);
+    let second = vec![change(Some("app"), None), change(None, Some(CancelRunning))];
+    assert_eq!(write(second).await, [pause(None, CancelRunning)]);
+    let third = vec![change(Some("app"), Some(Drain)), change(None, None)];
+    assert_eq!(write(third).await, [pause(Some("app"), Drain)]);
+    let newer = "update target_pause set mode = 7 where mode = 1";
+    owned.psql().await.execute(newer).await.unwrap();
+    let found = recover(&owned.journal, ENOUGH, since(now)).await.unwrap();
+    assert_eq!(found.pauses, [pause(Some("app"), Drain)]);
 }
 
 /// An event of every kind about the attempts of two tasks.

@@ -89,7 +89,7 @@ pub(super) async fn scene() -> Scene {
             submissions,
             schedulers,
             attempts,
-            completions: vec![],
+            ..Records::default()
         })
         .await;
     let done = outcomes(now);

@@ -5,7 +5,7 @@
 use rallypoint::journal::statements;
 use std::{fs, path::Path};
 
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 12] = [
     "shard",
     "lease",
     "lived_day",
@@ -17,6 +17,7 @@ const TABLES: [&str; 11] = [
     "completion",
     "attempt",
     "declared_dead",
+    "target_pause",
 ];
 /// Maintenance over all shards, which may be slow.
 const CROSS_SHARD: [&str; 1] = ["last_batches"];

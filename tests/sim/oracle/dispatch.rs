@@ -14,6 +14,8 @@ impl Oracle {
         let (handle, first) = (assignment.handle, assignment.first);
         let place = self.at(handle);
         let place = place.unwrap_or_else(|| panic!("{handle}/{} of no scheduler starts", first.0));
+        let paused = self.is_paused(&assignment.spec.work);
+        assert!(!paused, "{handle}/{} starts on a paused target", first.0);
         let core = self.core;
         let scheduler = &mut self.schedulers[place];
         scheduler.may_start_anything(assignment);

@@ -119,8 +119,11 @@ fn explained(phases: &[Phase], found: Option<&Explanation>) -> bool {
     };
     let phase = found.state.phase();
     let allows_queued = |blocker: &Blocker| {
-        let of_scheduler = matches!(blocker, Blocker::Limit { .. } | Blocker::Overdue { .. });
-        of_scheduler || blocker.is_about_slots()
+        let allows = matches!(
+            blocker,
+            Blocker::Limit { .. } | Blocker::Overdue { .. } | Blocker::TargetPaused(_)
+        );
+        allows || blocker.is_about_slots()
     };
     let agrees = match phase {
         Phase::Queued => found.blockers.iter().all(allows_queued),

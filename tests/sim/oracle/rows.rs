@@ -2,7 +2,8 @@
 //! breaks a promise.
 
 use rallypoint::core::{
-    AttemptEvent, AttemptRecord, Done, DoneNo, Handle, Records, Seq, SubmissionRecord, Submit,
+    AttemptEvent, AttemptRecord, Done, DoneNo, Handle, PauseChange, PauseRecord, Records, Seq,
+    SubmissionRecord, Submit,
 };
 
 #[derive(Default)]
@@ -12,6 +13,7 @@ pub(super) struct Rows<'a> {
     submissions: Vec<&'a SubmissionRecord>,
     /// Schedulers whose row is written.
     schedulers: Vec<Handle>,
+    pauses: &'a [PauseRecord],
 }
 
 impl<'a> Rows<'a> {
@@ -24,6 +26,7 @@ impl<'a> Rows<'a> {
             attempts: records.attempts.iter().collect(),
             submissions: records.submissions.iter().collect(),
             schedulers: records.schedulers.keys().copied().collect(),
+            pauses: &records.pauses,
         }
     }
 
@@ -73,6 +76,17 @@ impl<'a> Rows<'a> {
         Some(self.submissions.remove(at))
     }
 
+    /// Whether the next change of a pause on record is this one.
+    pub(crate) fn next_pause(&mut self, change: &PauseChange) -> bool {
+        match self.pauses.split_first() {
+            Some((record, later)) if record.change == *change => {
+                self.pauses = later;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// What became of an attempt that ended without an outcome.
     pub(crate) fn ended_attempt(
         &mut self,
@@ -110,6 +124,8 @@ impl<'a> Rows<'a> {
 
     /// No call is accepted that nobody made.
     pub(crate) fn nothing_is_left(&self) {
+        let pause = self.pauses.first();
+        assert_eq!(pause, None, "nobody asked for a pause that is on record");
         if let Some(row) = self.submissions.first() {
             let DoneNo(done_no) = row.done_no;
             panic!(

@@ -17,6 +17,8 @@ pub(crate) struct Outside<'a> {
     pub now: Time,
     /// Attempts that executors run or have to report.
     pub running: Vec<(Handle, i64)>,
+    /// Attempts that run and were not told to stop.
+    pub unstopped: Vec<(Handle, i64, Work)>,
     /// Streams that are open.
     pub streams: &'a [Handle],
 }
@@ -46,6 +48,7 @@ impl Oracle {
             }
         }
         self.no_slot_is_idle(outside);
+        self.what_is_to_stop_was_told(outside);
     }
 
     /// A scheduler that nobody uses is released as it asked for, not before its time, and not while
@@ -80,7 +83,7 @@ impl Oracle {
             let busy = self.schedulers.iter();
             let busy = busy.map(|s| s.unfinished().filter(runs).count() as i64);
             let free = i64::from(*total) - busy.sum::<i64>();
-            if free <= i64::from(reserve(*total)) {
+            if free <= i64::from(reserve(*total)) || self.is_paused(work) {
                 continue;
             }
             for scheduler in &self.schedulers {

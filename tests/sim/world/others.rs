@@ -51,7 +51,14 @@ impl World<'_> {
         let memory = RequestMemory::inherited(self.now, since);
         let schedulers = recover(&self.journal, since);
         let nobody = InDoubtWindow::default();
-        let restored = Shard::restore(self.limits, self.now, memory, schedulers, &nobody);
+        let restored = Shard::restore(
+            self.limits,
+            self.now,
+            memory,
+            schedulers,
+            self.journal.pauses_in_force(),
+            &nobody,
+        );
         let (before, after) = (core.digest(self.now), restored.digest(self.now));
         for (handle, scheduler) in &before.schedulers {
             let recovered = after.schedulers.get(handle);

@@ -42,6 +42,7 @@ impl World<'_> {
         }
         events.push(Event::Recovered {
             schedulers,
+            pauses: self.journal.pauses_in_force(),
             epoch,
             last_batch: BatchNo(self.journal.last_batch()),
             memory,

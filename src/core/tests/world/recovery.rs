@@ -102,6 +102,7 @@ impl World {
             self.now,
             self.shard.memory,
             self.remembered.recovered(),
+            self.remembered.pauses(),
             window,
         );
         let mut out = Output::default();

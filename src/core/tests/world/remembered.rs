@@ -1,8 +1,8 @@
 //! What the journal would remember, as the tests need it: records in, [`RecoveredScheduler`]s out.
 
 use crate::core::{
-    AttemptRecord, DoneNo, Handle, Outcome, Records, RecoveredOutcome, RecoveredRequest,
-    RecoveredRun, RecoveredScheduler, SchedulerImage, Seq, TaskRef,
+    AttemptRecord, DoneNo, Handle, Outcome, PauseRecord, Records, RecoveredOutcome,
+    RecoveredRequest, RecoveredRun, RecoveredScheduler, SchedulerImage, Seq, TargetPause, TaskRef,
 };
 use std::collections::BTreeMap;
 
@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Default)]
 pub(crate) struct Remembered {
     schedulers: BTreeMap<Handle, One>,
+    pauses: Vec<PauseRecord>,
     /// Checkpoints written.
     pub checkpoints: usize,
     /// Ranges of unfinished tasks written.
@@ -39,6 +40,7 @@ impl Remembered {
                     .map_or_else(|| image.clone(), |older| image.after(older)),
             );
         }
+        self.pauses.extend(records.pauses);
         for submission in records.submissions {
             let one = self.schedulers.entry(submission.handle).or_default();
             let mut first = submission.first_seq;
@@ -126,6 +128,15 @@ impl Remembered {
             .image
             .as_ref()
             .expect("it was opened")
+    }
+
+    /// The pauses in force that recovery would read.
+    pub(crate) fn pauses(&self) -> Vec<TargetPause> {
+        let last: BTreeMap<_, _> = (self.pauses.iter())
+            .map(|record| (record.change.target.clone(), record))
+            .collect();
+        let pauses = last.into_values();
+        pauses.filter_map(|one| one.change.begun(one.at)).collect()
     }
 
     /// What recovery would read.

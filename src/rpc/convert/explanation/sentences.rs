@@ -7,7 +7,7 @@ mod tests;
 use crate::core::Time;
 use jiff::{SignedDuration, Timestamp};
 use rallypoint_client::api::{
-    self,
+    self, TargetPause,
     blocker::{
         Cancellation, FencePending, Halted, Kind, Limit, LowerOrder, NextAttempt, NoExecutor,
         NotBefore, Session, Share, SlotsBusy, TargetAway, target_away::Outage,
@@ -152,6 +152,7 @@ pub(super) fn sentence(kind: &Kind, now: Time) -> String {
             "deadlines of its scheduler's tasks have passed, which is noted first".into()
         }
         Kind::Limit(one) => limit(one),
+        Kind::TargetPaused(one) => paused(one),
         Kind::NoExecutor(NoExecutor { kind }) => {
             format!("no replica has said that it has slots for {kind}: is it configured anywhere?")
         }
@@ -203,6 +204,19 @@ fn limit(one: &Limit) -> String {
         text += ", and others come before it";
     }
     text
+}
+
+fn paused(one: &TargetPause) -> String {
+    let what = match one.target.as_str() {
+        "" => "everything is".to_owned(),
+        target => format!("target {target} is"),
+    };
+    let since = one
+        .since
+        .as_ref()
+        .map_or_else(String::new, |at| clock(time(at)));
+    let (by, why) = (&one.paused_by, &one.reason);
+    format!("{what} paused since {since} by {by} ({why}), until ResumeTarget")
 }
 
 fn away(TargetAway { kind, outages }: &TargetAway) -> String {

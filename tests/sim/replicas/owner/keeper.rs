@@ -33,6 +33,7 @@ impl Owner {
                 let memory = outside.journal.memory(outside.now);
                 let since = memory.since(outside.now);
                 self.arriving.push_back(Event::Recovered {
+                    pauses: outside.journal.pauses_in_force(),
                     schedulers: crate::recover::recover(&outside.journal, since),
                     epoch,
                     last_batch: BatchNo(last_batch),
