@@ -119,12 +119,12 @@ impl Executors {
     }
 
     /// What runs, or is about to, and was not asked to stop.
-    pub(crate) fn unstopped(&self) -> Vec<(Handle, i64, Work)> {
+    pub(crate) fn unstopped(&self) -> Vec<(Handle, Seq, Work)> {
         let running = self.running.iter().filter(|job| !job.asked_to_stop);
         let running = running.map(|job| &job.assignment).chain(&self.awaiting);
         let with_session = running.filter(|one| one.spec.work.has_session());
         with_session
-            .map(|one| (one.handle, one.first.0, one.spec.work.clone()))
+            .map(|one| (one.handle, one.first, one.spec.work.clone()))
             .collect()
     }
 
@@ -140,6 +140,8 @@ impl Executors {
         self.old.clear();
         self.running
             .retain(|job| job.assignment.spec.work != Work::Noop);
+        // What an earlier owner has asked for, the next one asks for again.
+        (self.running.iter_mut()).for_each(|job| job.asked_to_stop = false);
         self.outbox.append(&mut self.unacknowledged);
         self.outbox.append(&mut self.silent);
         // What never began, a new owner is not told.

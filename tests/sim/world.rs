@@ -150,6 +150,11 @@ impl<'a> World<'a> {
                 95..=96 => self.others_act(),
                 97..=98 if !self.may(Fault::Crashes) => {}
                 97..=98 => {
+                    if self.rng.percent(20) {
+                        // It may be durable when nobody has been asked to stop yet.
+                        self.operator_pauses(&mut events);
+                        self.feed(std::mem::take(&mut events));
+                    }
                     self.crash();
                     events.clear();
                 }
@@ -223,10 +228,11 @@ impl<'a> World<'a> {
         let outside = Outside {
             now: self.now,
             running: self.executors.occupied(),
-            unstopped: self.executors.unstopped(),
             streams: &self.callers.streams,
         };
         self.journal.oracle.settled(&outside);
+        let unstopped = self.executors.unstopped();
+        self.journal.oracle.nothing_goes_on_unasked(&unstopped);
     }
 
     fn executors_report(&mut self, events: &mut Vec<Event>) {

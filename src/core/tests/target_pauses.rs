@@ -144,7 +144,8 @@ fn a_pause_outlives_its_owner_and_stops_what_survivors_report() {
     w.submit(s, vec![free(); 4]);
     let survivor = w.assignment(s, 1).clone();
     cancel_running(&mut w, Some("app"));
-    (w.running.clear(), w.stops.clear());
+    w.running.clear();
+    w.stops.clear();
     w.take_over();
     let status = w.status();
     assert_eq!(

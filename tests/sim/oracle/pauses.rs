@@ -1,8 +1,8 @@
 //! Pauses of targets: nothing starts where one is in force by the journal, and what runs under one
-//! that stops it is told to stop.
+//! that stops it is asked to stop.
 
-use super::{Oracle, rows::Rows, settled::Outside};
-use rallypoint::core::{PauseChange, PauseMode, Work};
+use super::{Oracle, rows::Rows};
+use rallypoint::core::{Handle, PauseChange, PauseMode, Seq, Work};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The pauses in force, by target; `None`: of everything.
@@ -32,12 +32,17 @@ impl Oracle {
         pauses.any(|target| work.is_of(target.as_deref()))
     }
 
-    /// Everybody has reported, so whoever runs where a pause stops it has been told to stop.
-    pub(super) fn what_is_to_stop_was_told(&self, outside: &Outside<'_>) {
+    /// Everybody has reported what runs, and was answered: whoever goes on where a pause stops it
+    /// has been asked to stop. `unstopped`: those who have not.
+    pub(crate) fn nothing_goes_on_unasked(&self, unstopped: &[(Handle, Seq, Work)]) {
         for (target, mode) in &self.pauses {
-            for (handle, seq, work) in &outside.unstopped {
+            for (handle, seq, work) in unstopped {
                 let stops = *mode == PauseMode::CancelRunning && work.is_of(target.as_deref());
-                assert!(!stops, "{handle}/{seq} goes on under a pause that stops it");
+                assert!(
+                    !stops,
+                    "{handle}/{} goes on under a pause that stops it",
+                    seq.0
+                );
             }
         }
     }

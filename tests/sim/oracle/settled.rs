@@ -17,8 +17,6 @@ pub(crate) struct Outside<'a> {
     pub now: Time,
     /// Attempts that executors run or have to report.
     pub running: Vec<(Handle, i64)>,
-    /// Attempts that run and were not told to stop.
-    pub unstopped: Vec<(Handle, i64, Work)>,
     /// Streams that are open.
     pub streams: &'a [Handle],
 }
@@ -48,7 +46,6 @@ impl Oracle {
             }
         }
         self.no_slot_is_idle(outside);
-        self.what_is_to_stop_was_told(outside);
     }
 
     /// A scheduler that nobody uses is released as it asked for, not before its time, and not while

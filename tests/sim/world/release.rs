@@ -20,7 +20,11 @@ impl World<'_> {
         for action in release.actions {
             self.journal.oracle.acts(self.now, batch, &action);
             match action {
-                Action::Reply(CLEARED, _) => self.survivors = None,
+                Action::Reply(CLEARED, _) => {
+                    self.survivors = None;
+                    let unstopped = self.executors.unstopped();
+                    self.journal.oracle.nothing_goes_on_unasked(&unstopped);
+                }
                 Action::Reply(ticket, reply) => self.answer(ticket, &reply),
                 Action::Dispatch(assignment) => {
                     let state = self.journal.oracle.executors_then(batch).clone();
