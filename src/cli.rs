@@ -1,31 +1,40 @@
 //! The command line: one file per command in `cli/`.
 //!
-//! Data goes to stdout, progress and errors to stderr. Exit codes: 0 success, 1 failure, 2 wrong
-//! usage, 3 a task did not succeed. A command translates and prints; it decides nothing that the
-//! server should decide.
+//! Data goes to stdout, progress and errors to stderr. A command translates and prints; it decides
+//! nothing that the server should decide. `docs/cli.md` has every verb, what it prints as JSON and
+//! the exit codes, and tests hold it to that.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod async_done;
 mod cancel;
 mod check_config;
+mod completions;
+mod confirm;
 mod connect;
 mod declare_dead;
 mod demo;
 mod enum_text;
 mod error;
 mod exec;
+mod exit;
 mod explain;
 mod gantt;
+mod get;
 mod health;
+mod json;
+mod listing;
 mod log;
+mod man;
 mod migrate;
 mod output;
+mod pause;
 mod postgres_url;
 mod prepare_target;
 mod progress;
 mod release;
 mod serve;
+mod settings;
 mod signals;
 mod status;
 mod submit_calls;
@@ -33,25 +42,34 @@ mod table;
 mod target_pause;
 mod task_name;
 mod time_text;
+mod update;
+mod wait;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use connect::Server;
 use error::CliError;
+use output::Output;
+use signals::Signals;
 use std::process::ExitCode;
 
 /// Coordinates parallel work on Postgres: tasks in orders, and an event as each is done.
 #[derive(Parser, Debug)]
-#[command(name = "rallypoint", version, about, max_term_width = 100, after_help = AFTER_HELP)]
+#[command(name = "rallypoint", version, about, max_term_width = 100, after_help = after_help())]
 struct Cli {
     #[command(flatten)]
     server: Server,
+    #[command(flatten)]
+    output: Output,
     #[command(subcommand)]
     command: Subcommands,
 }
 
-const AFTER_HELP: &str = "\
-Exit codes: 0 success, 1 failure, 2 wrong usage, 3 a task did not succeed.
-Start with `rallypoint demo`, which needs only the Postgres programs on this machine.";
+fn after_help() -> String {
+    format!(
+        "{}\nStart with `rallypoint demo`, which needs only the Postgres programs on this machine.",
+        exit::table()
+    )
+}
 
 #[derive(Subcommand, Debug)]
 enum Subcommands {
@@ -60,15 +78,26 @@ enum Subcommands {
     /// Watch a private server run ten tasks in five orders
     Demo(demo::Demo),
     /// Run SQL statements as tasks, in orders, and wait for all of them
-    Exec(exec::Exec),
+    Exec(Box<exec::Exec>),
+    /// Follow the tasks of a scheduler until all have ended
+    #[command(visible_alias = "attach")]
+    Wait(wait::Wait),
     /// Show what the service is doing: replicas, slots, targets, backlog, journal
     Status(status::Status),
     /// List the tasks of a scheduler: order, outcome, attempts, times, errors
     Log(log::Log),
+    /// Show a scheduler or a task in full
+    Get(get::Get),
     /// Say why a task is not running: everything that keeps it from starting, and its place
     Explain(explain::Explain),
     /// Cancel one task
     Cancel(cancel::Cancel),
+    /// Start no more tasks of a scheduler; running ones go on
+    Pause(pause::Pause),
+    /// Lift a pause, and with --ignore-failures a halt
+    Resume(pause::Resume),
+    /// Change settings of a scheduler
+    Update(update::Update),
     /// Release a scheduler: it takes no more tasks; the rest finish or are cancelled
     Release(release::Release),
     /// Keep everything from starting on a target, or on all of them, until resume-target
@@ -85,11 +114,19 @@ enum Subcommands {
     PrepareTarget(prepare_target::PrepareTarget),
     /// Ask a server whether it is ready (for health checks)
     Health(health::Health),
+    /// Print what a shell needs to complete this command line
+    Completions(completions::Completions),
+    /// Print manual pages
+    Man(man::Manual),
 }
 
 /// Parses the command line, runs the command and reports its error.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return refuse(error),
+    };
+    cli.output.begin();
     let runtime = match tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -97,41 +134,71 @@ pub fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return CliError::new("cannot start").why(error).report(),
     };
-    let result = runtime.block_on(run(cli));
+    let result = runtime.block_on(run(&cli.server, cli.command));
     runtime.shutdown_timeout(std::time::Duration::from_secs(1));
     result.unwrap_or_else(|error| error.report())
 }
 
-async fn run(Cli { server, command }: Cli) -> Result<ExitCode, CliError> {
-    match command {
-        Subcommands::Serve(command) => command.run().await,
-        Subcommands::Demo(command) => command.run().await,
-        Subcommands::Exec(command) => command.run(&server).await,
-        Subcommands::Status(command) => command.run(&server).await,
-        Subcommands::Log(command) => command.run(&server).await,
-        Subcommands::Explain(command) => command.run(&server).await,
-        Subcommands::Cancel(command) => command.run(&server).await,
-        Subcommands::Release(command) => command.run(&server).await,
-        Subcommands::PauseTarget(command) => command.run(&server).await,
-        Subcommands::ResumeTarget(command) => command.run(&server).await,
-        Subcommands::DeclareDead(command) => command.run(&server).await,
-        Subcommands::Migrate(command) => command.run().await,
-        Subcommands::CheckConfig(command) => command.run(),
-        Subcommands::PrepareTarget(command) => command.run().await,
-        Subcommands::Health(command) => command.run(&server).await,
+/// Shows help, or what is wrong with the command line: in the form that it asks for.
+fn refuse(error: clap::Error) -> ExitCode {
+    if !error.use_stderr() || !Output::is_json_wanted(std::env::args()) {
+        error.exit();
+    }
+    Output::begin_json();
+    let text = error.to_string();
+    let (what, rest) = text.split_once('\n').unwrap_or((&text, ""));
+    let what = what.trim_start_matches("error: ");
+    let lines = rest.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.fold(CliError::usage(what), CliError::why).report()
+}
+
+/// Runs a command. What only asks and prints ends at once when a signal asks for it; it may be
+/// repeated.
+async fn run(server: &Server, command: Subcommands) -> Result<ExitCode, CliError> {
+    if command.ends_in_order() {
+        return command.run(server).await;
+    }
+    let mut signals = Signals::new()?;
+    tokio::select! {
+        ended = command.run(server) => ended,
+        exit = signals.next() => Ok(exit.into()),
     }
 }
 
-/// Exit code of a run in which a task did not succeed.
-const TASK_FAILED: u8 = 3;
+impl Subcommands {
+    /// It hears signals by itself.
+    fn ends_in_order(&self) -> bool {
+        use Subcommands::{Demo, Exec, Serve, Wait};
+        matches!(self, Serve(_) | Demo(_) | Exec(_) | Wait(_))
+    }
+
+    async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
+        match self {
+            Subcommands::Serve(command) => command.run().await,
+            Subcommands::Demo(command) => command.run().await,
+            Subcommands::Exec(command) => command.run(server).await,
+            Subcommands::Wait(command) => command.run(server).await,
+            Subcommands::Status(command) => command.run(server).await,
+            Subcommands::Log(command) => command.run(server).await,
+            Subcommands::Get(command) => command.run(server).await,
+            Subcommands::Explain(command) => command.run(server).await,
+            Subcommands::Cancel(command) => command.run(server).await,
+            Subcommands::Pause(command) => command.run(server).await,
+            Subcommands::Resume(command) => command.run(server).await,
+            Subcommands::Update(command) => command.run(server).await,
+            Subcommands::Release(command) => command.run(server).await,
+            Subcommands::PauseTarget(command) => command.run(server).await,
+            Subcommands::ResumeTarget(command) => command.run(server).await,
+            Subcommands::DeclareDead(command) => command.run(server).await,
+            Subcommands::Migrate(command) => command.run().await,
+            Subcommands::CheckConfig(command) => command.run(),
+            Subcommands::PrepareTarget(command) => command.run().await,
+            Subcommands::Health(command) => command.run(server).await,
+            Subcommands::Completions(command) => command.run(Cli::command()),
+            Subcommands::Man(command) => command.run(Cli::command()),
+        }
+    }
+}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-}
+mod tests;

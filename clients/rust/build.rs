@@ -31,6 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let generator = tonic_prost_build::configure()
         .bytes(".rallypoint.v1")
         .build_server(server);
-    generator.compile_fds(api)?;
+    let mut messages = prost_build::Config::new();
+    messages.enable_type_names();
+    generator.compile_fds_with_config(api, messages)?;
     Ok(())
 }

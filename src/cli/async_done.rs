@@ -1,4 +1,4 @@
-//! One AsyncDone as a line for people and as JSON for programs.
+//! One AsyncDone as a line for people.
 
 use super::{
     enum_text,
@@ -6,8 +6,8 @@ use super::{
     table::plain,
     time_text,
 };
-use rallypoint_client::api::{AsyncDone, Outcome, TaskError, TaskResult};
-use serde_json::{Value, json};
+use rallypoint_client::api::{AsyncDone, Outcome, TaskResult};
+use serde_json::Value;
 
 /// Microseconds from start to outcome; 0: never started.
 pub(super) fn run_time_us(done: &AsyncDone) -> i64 {
@@ -64,46 +64,6 @@ fn remark(done: &AsyncDone, statement: &str) -> String {
         ),
         None => format!("{attempt}{}", plain(statement)),
     }
-}
-
-pub(super) fn to_json(done: &AsyncDone) -> Value {
-    json!({
-        "done_no": done.done_no,
-        "seq": done.seq,
-        "order": done.effective_order,
-        "outcome": enum_text::outcome(done.outcome()),
-        "attempt": done.attempt,
-        "started_at": time_text::rfc3339(done.started_us),
-        "ended_at": time_text::rfc3339(done.ended_us),
-        "duration_s": time_text::seconds(run_time_us(done)),
-        "error": done.error.as_ref().map(error),
-        "result": done.result.as_ref().map(result),
-        "result_omitted": done.result_omitted,
-        "notices": done.notices,
-        "replica": done.replica,
-        "slot": done.slot,
-        "backend_pid": done.backend_pid,
-    })
-}
-
-fn error(error: &TaskError) -> Value {
-    json!({
-        "code": error.code,
-        "message": error.message,
-        "detail": error.detail,
-        "hint": error.hint,
-        "context": error.context,
-        "constraint": error.constraint,
-        "position": error.position,
-    })
-}
-
-fn result(result: &TaskResult) -> Value {
-    json!({
-        "rows_affected": result.rows_affected,
-        "rows": rows(result),
-        "truncated": result.truncated,
-    })
 }
 
 /// The rows of the result; null when none were requested.

@@ -3,6 +3,7 @@
 use super::{error::CliError, output};
 use crate::server::{ConfigFile, DEFAULT_SESSION_IDLE, Target};
 use clap::Args;
+use serde_json::json;
 use std::{collections::BTreeSet, path::PathBuf, process::ExitCode};
 
 /// Arguments of `check-config`.
@@ -26,8 +27,9 @@ impl CheckConfig {
         };
         let targets = read(&file)?;
         let names: Vec<&str> = targets.iter().map(|target| &*target.name).collect();
-        let (path, names) = (file.path.display(), names.join(", "));
-        output::line(format!("{path} is good: {names}"));
+        let path = file.path.display().to_string();
+        let text = format!("{path} is good: {}", names.join(", "));
+        output::document(json!({ "file": path, "targets": names }), text);
         Ok(ExitCode::SUCCESS)
     }
 }

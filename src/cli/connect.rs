@@ -2,10 +2,15 @@
 //!
 //! Connecting is tried once: a person who mistyped an address must not wait.
 
-use super::error::CliError;
+use super::{error::CliError, time_text};
 use clap::Args;
 use rallypoint_client::Client;
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
+
+/// How long a server may take to accept a connection, unless the command line says otherwise.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long it may take to answer a call, repetitions included.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Which server to talk to.
 #[derive(Args, Clone, Debug)]
@@ -21,6 +26,25 @@ pub(super) struct Server {
         value_name = "URL"
     )]
     pub address: String,
+    /// How long the server may take to accept the connection [default: 5s]
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Connection",
+        value_parser = time_text::parse,
+        value_name = "TIME"
+    )]
+    connect_timeout: Option<Duration>,
+    /// How long it may take to answer a call [default: 30s, of health 5s]; waiting for tasks is not
+    /// limited
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Connection",
+        value_parser = time_text::parse,
+        value_name = "TIME"
+    )]
+    request_timeout: Option<Duration>,
 }
 
 impl Server {
@@ -28,15 +52,28 @@ impl Server {
     pub(super) fn at(address: SocketAddr) -> Server {
         Server {
             address: format!("http://{address}"),
+            connect_timeout: None,
+            request_timeout: None,
         }
+    }
+
+    /// How long it may take to answer.
+    pub(super) fn request_timeout(&self, default: Duration) -> Duration {
+        self.request_timeout.unwrap_or(default)
+    }
+
+    /// Connects, and says nothing of the caller.
+    pub(super) async fn connect(&self) -> rallypoint_client::Result<Client> {
+        let timeout = self.connect_timeout.unwrap_or(CONNECT_TIMEOUT);
+        let client = Client::connect_within(&self.address, timeout).await?;
+        Ok(client.with_time_limit(Some(self.request_timeout(REQUEST_TIMEOUT))))
     }
 
     /// Connects. The caller in the log is the account that runs this command.
     pub(super) async fn client(&self) -> Result<Client, CliError> {
         let what = || format!("cannot reach the server at {}", self.address);
-        let client = Client::connect(&self.address)
-            .await
-            .map_err(|error| CliError::call(what(), &error))?;
+        let connected = self.connect().await;
+        let client = connected.map_err(|error| CliError::call(what(), &error))?;
         let account = std::env::var("USER")
             .or_else(|_| std::env::var("LOGNAME"))
             .unwrap_or_default();

@@ -2,6 +2,7 @@
 //! to have ended.
 
 use super::{
+    confirm::Confirm,
     connect::Server,
     error::CliError,
     output::{self, RED},
@@ -9,8 +10,7 @@ use super::{
     time_text,
 };
 use clap::Args;
-use rallypoint_client::api::{DeclareDeadRequest, PendingFence};
-use serde_json::{Value, json};
+use rallypoint_client::api::{DeclareDeadRequest, DeclareDeadResponse, PendingFence};
 use std::process::ExitCode;
 
 /// Arguments of `declare-dead`.
@@ -29,12 +29,19 @@ pub(super) struct DeclareDead {
     /// How it is known that they have ended, for the record
     #[arg(long, value_name = "TEXT")]
     reason: String,
+    #[command(flatten)]
+    confirm: Confirm,
 }
 
 impl DeclareDead {
     /// Declares them dead, and fails when the end of none is awaited.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let what = format!("cannot declare the sessions on {} dead", self.target);
+        let question = format!(
+            "Tasks whose sessions on {} are awaited start again. Has it ended, all that ran there?",
+            self.target
+        );
+        self.confirm.ask(&question).await?;
         let request = DeclareDeadRequest {
             target: self.target.clone(),
             replica: self.replica,
@@ -46,7 +53,9 @@ impl DeclareDead {
             let nothing = format!("the end of no session on {} is awaited", self.target);
             return Err(CliError::new(nothing).next("`rallypoint status` lists what waits"));
         }
-        output::line(format!("declared dead: {sessions} sessions"));
+        output::answer(&DeclareDeadResponse { sessions }, |_| {
+            output::line(format!("declared dead: {sessions} sessions"))
+        });
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -72,15 +81,4 @@ pub(super) fn print(fences: &[PendingFence]) {
         ]);
     }
     table.print();
-}
-
-pub(super) fn to_json(fences: &[PendingFence]) -> Value {
-    let fence = |fence: &PendingFence| {
-        json!({
-            "target": fence.target, "replica": fence.replica, "backend_pid": fence.backend_pid,
-            "since": time_text::rfc3339(time_text::micros(fence.since.as_ref())),
-            "why": fence.why,
-        })
-    };
-    fences.iter().map(fence).collect()
 }

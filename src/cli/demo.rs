@@ -3,6 +3,7 @@
 //! It starts a server in this process on a private Postgres, talks to it over gRPC as any caller
 //! would, and judges the run by the execution log. It leaves nothing behind.
 
+mod json;
 mod progress;
 mod tasks;
 mod verdict;
@@ -11,8 +12,10 @@ use super::{
     async_done,
     connect::Server,
     error::CliError,
+    exit::Exit,
     health, log,
-    output::{self, BOLD, DIM, Output},
+    output::{self, BOLD, DIM},
+    signals::Signals,
     submit_calls::submit,
 };
 use crate::{
@@ -50,19 +53,27 @@ pub(super) struct Demo {
         value_name = "FACTOR"
     )]
     scale: f64,
-    #[command(flatten)]
-    output: Output,
 }
 
 impl Demo {
     /// Runs the tasks and judges the run.
     pub(super) async fn run(self) -> Result<ExitCode, CliError> {
-        let host = Host::start().await?;
-        let judged = self.series(&host.server).await;
-        host.stop().await?;
+        let mut signals = Signals::new()?;
+        let host = tokio::select! {
+            host = Host::start() => host?,
+            exit = signals.next() => return Err(interrupted(exit)),
+        };
+        let judged = tokio::select! {
+            judged = self.series(&host.server) => judged,
+            exit = signals.next() => Err(interrupted(exit)),
+        };
+        tokio::select! {
+            stopped = host.stop() => stopped?,
+            exit = signals.next() => exit.now(),
+        }
         let verdict = judged?;
-        if self.output.json() {
-            output::json(&verdict.to_json());
+        if output::is_json() {
+            output::line(verdict.to_json().to_string());
         } else {
             verdict.print();
             hints();
@@ -104,9 +115,13 @@ impl Demo {
             .await
             .map_err(broken)?;
         lines.finish();
-        let (log, _) = log::read(&scheduler, ListTasksRequest::default(), tasks.len()).await?;
-        Ok(Verdict::new(log, tasks::expected(&tasks)))
+        let log = log::read(&scheduler, ListTasksRequest::default(), tasks.len()).await?;
+        Ok(Verdict::new(log.tasks, tasks::expected(&tasks)))
     }
+}
+
+fn interrupted(exit: Exit) -> CliError {
+    CliError::interrupted("the demo was interrupted", exit)
 }
 
 fn broken(error: Error) -> CliError {

@@ -2,12 +2,10 @@
 //!
 //! Every command ends in one of these or in an exit code; nothing else prints errors.
 
-use super::output;
+use super::{exit::Exit, output};
 use rallypoint_client::Error;
+use serde_json::{Value, json};
 use std::{fmt::Display, process::ExitCode};
-
-/// Exit code of a command line that makes no sense.
-const WRONG_USAGE: u8 = 2;
 
 /// What went wrong, why, and the next step.
 #[derive(Debug)]
@@ -15,7 +13,18 @@ pub(super) struct CliError {
     what: String,
     why: Vec<String>,
     next: Option<String>,
-    code: ExitCode,
+    /// Set when a call has failed.
+    call: Option<Box<FailedCall>>,
+    exit: Exit,
+}
+
+/// What programs need to know of a failed call.
+#[derive(Debug)]
+struct FailedCall {
+    /// The reason of the service, such as `HANDLE_NOT_FOUND`, else the code of gRPC.
+    reason: String,
+    /// Fields at fault.
+    fields: Vec<String>,
 }
 
 impl CliError {
@@ -25,14 +34,23 @@ impl CliError {
             what: what.into(),
             why: Vec::new(),
             next: None,
-            code: ExitCode::FAILURE,
+            call: None,
+            exit: Exit::Failure,
         }
     }
 
     /// `what` is wrong with the command line.
     pub(super) fn usage(what: impl Into<String>) -> CliError {
         CliError {
-            code: ExitCode::from(WRONG_USAGE),
+            exit: Exit::WrongUsage,
+            ..CliError::new(what)
+        }
+    }
+
+    /// A signal has ended the command.
+    pub(super) fn interrupted(what: impl Into<String>, exit: Exit) -> CliError {
+        CliError {
+            exit,
             ..CliError::new(what)
         }
     }
@@ -56,6 +74,11 @@ impl CliError {
             .clone()
             .unwrap_or_else(|| format!("{:?}", error.code));
         let mut cli_error = CliError::new(what).why(format!("{} ({label})", error.message));
+        let fields = error.violations.iter().map(|(field, _)| field.clone());
+        cli_error.call = Some(Box::new(FailedCall {
+            reason: label,
+            fields: fields.collect(),
+        }));
         // With a single fault, the message names it already.
         let faults = error
             .violations
@@ -72,6 +95,14 @@ impl CliError {
 
     /// Prints the error on stderr and returns the exit code.
     pub(super) fn report(self) -> ExitCode {
+        match output::is_json() {
+            true => output::fault(self.to_json().to_string()),
+            false => self.print(),
+        }
+        self.exit.into()
+    }
+
+    fn print(&self) {
         output::note(format!("error: {}", self.what));
         for why in &self.why {
             output::note(format!("  why:  {}", why.replace('\n', "\n        ")));
@@ -79,7 +110,17 @@ impl CliError {
         if let Some(next) = &self.next {
             output::note(format!("  next: {next}"));
         }
-        self.code
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "error": self.what,
+            "why": self.why,
+            "next": self.next,
+            "reason": self.call.as_ref().map(|call| &call.reason),
+            "fields": self.call.as_ref().map_or(&[][..], |call| &call.fields),
+            "exit_code": self.exit.number(),
+        })
     }
 }
 

@@ -6,37 +6,35 @@
 
 mod fault;
 mod file;
+mod follow;
 mod lone_statement;
 mod pipeline;
-mod printer;
+pub(super) mod printer;
 mod sql_file;
 mod sql_script;
 mod sql_token;
 mod task_option;
+mod task_options;
+mod unique_json;
 
 use super::{
-    connect::Server,
-    enum_text::FailurePolicy,
-    error::CliError,
-    output::{self, Output},
-    progress::{Bars, Console},
-    signals::{INTERRUPTED, Signals},
-    submit_calls::submit,
-    time_text,
+    connect::Server, enum_text::FailurePolicy, error::CliError, output, progress::Bars,
+    settings::Settings, signals::Signals, submit_calls::submit,
 };
 use clap::Args;
+use file::Format;
+use follow::{Ending, cancel, detach, follow};
 use printer::Printer;
 use rallypoint_client::{
-    Error, Scheduler,
-    api::{End, OnFailure, ReleaseMode, RetryPolicy, SchedulerSettings, TaskOptions, end},
+    Scheduler,
+    api::{OnFailure, SchedulerSettings},
 };
 use std::{
     path::{Path, PathBuf},
-    pin::pin,
     process::ExitCode,
-    time::Duration,
 };
-use task_option::{Described, How};
+use task_option::Described;
+use task_options::TaskArguments;
 
 const AFTER_LONG_HELP: &str = "\
 A .sql file is split into statements as psql splits it, a task each, and still runs in psql. They
@@ -53,7 +51,7 @@ Refused with their line: psql's own commands but `\\set ON_ERROR_STOP on`, and C
 stdout. Variables of psql (`:name`) are left as they are, as in psql without them.
 
 A table of tasks, statements of several lines included, comes as JSON lines, whose fields are
-statement, order, labels and the names above:
+statement, order, params, labels and the names above:
   psql -AtXc \"select json_build_object('order', step, 'statement', sql) from todo\" |
     rallypoint exec -f -";
 
@@ -64,46 +62,39 @@ pub(super) struct Exec {
     /// SQL statements, a task each, or one file that ends in .sql (--help says what it may hold)
     #[arg(required_unless_present = "file", value_name = "SQL")]
     statements: Vec<String>,
-    /// A file of `order, statement` lines or JSON lines (`-`: stdin); # begins a comment, an empty
-    /// order means none
+    /// A file of tasks (`-`: stdin)
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
+    /// What the file holds: SQL, or lines of `order, statement` or JSON, where # begins a comment
+    /// and an empty order means none [default: sql if it ends in .sql]
+    #[arg(
+        long,
+        requires = "file",
+        value_enum,
+        hide_possible_values = true,
+        value_name = "sql|lines"
+    )]
+    format: Option<Format>,
     /// Show the tasks in their orders, with what is said of them, and run nothing
     #[arg(long)]
     explain: bool,
+    /// Print the handle and return once the tasks are submitted; `wait` follows them
+    #[arg(long)]
+    detach: bool,
+    /// Leave the scheduler open, until `release` or its idle timeout: failed tasks can be retried,
+    /// others submitted, a halt lifted
+    #[arg(long)]
+    keep: bool,
+    /// Print only the events of tasks that did not succeed
+    #[arg(short, long)]
+    quiet: bool,
     /// Order of the statements given as arguments [default: none]
     #[arg(long, value_name = "N")]
     order: Option<i64>,
-    /// Most tasks running at a time [default: as many as there are slots]
-    #[arg(long, value_name = "N")]
-    max_parallelism: Option<i32>,
-    /// What a failure does to the orders after it [default: halt for a .sql file, else continue]
-    #[arg(long, value_enum)]
-    on_failure: Option<FailurePolicy>,
-    /// Name of the target database [default: app]
-    #[arg(
-        long,
-        value_name = "NAME",
-        hide_default_value = true,
-        default_value = ""
-    )]
-    target: String,
-    /// Time limit of one attempt, like 30s or 5m
-    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
-    timeout: Option<Duration>,
-    /// Further attempts after a failed one
-    #[arg(
-        long,
-        default_value_t = 0,
-        value_name = "N",
-        value_parser = clap::value_parser!(i32).range(0..1000)
-    )]
-    retries: i32,
-    /// Rows of each result to store and print
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    result_rows: i32,
     #[command(flatten)]
-    output: Output,
+    tasks: TaskArguments,
+    #[command(flatten)]
+    settings: Settings,
 }
 
 impl Exec {
@@ -117,33 +108,39 @@ impl Exec {
         let bars = Bars::new(tasks.iter().map(|task| task.order));
         let scheduler = tokio::select! {
             opened = self.open(server) => opened?,
-            () = signals.next() => return Ok(ExitCode::from(INTERRUPTED)),
+            exit = signals.next() => return Ok(exit.into()),
         };
         bars.console()
             .say(format!("scheduler {}", scheduler.handle()));
-        let mut printer = Printer::new(tasks.clone(), bars, self.output);
+        let mut printer = Printer::new(scheduler.handle(), tasks.clone(), bars, self.quiet);
         let tasks = tasks.into_iter().map(Described::into_task).collect();
         let submitted = tokio::select! {
             submitted = submit(&scheduler, tasks) => Some(submitted),
-            () = signals.next() => None,
+            _ = signals.next() => None,
         };
-        if let Some(Err(error)) = submitted {
-            let cancelled = cancel(&scheduler, &printer.console(), &mut signals).await;
-            return Err(match cancelled {
-                Ok(()) => error,
-                Err(_) => error
-                    .why("what has been submitted could not be cancelled")
-                    .next(format!(
-                        "run `rallypoint release {} --cancel`",
-                        scheduler.handle()
-                    )),
-            });
+        match submitted {
+            Some(Ok(())) if self.detach => {
+                detach(&scheduler, self.ending()).await?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            Some(Ok(())) => {}
+            Some(Err(error)) => {
+                let cancelled = cancel(&scheduler, &printer.console(), &mut signals).await;
+                return Err(not_submitted(error, cancelled, &scheduler));
+            }
+            None => cancel(&scheduler, &printer.console(), &mut signals).await?,
         }
-        if submitted.is_none() {
-            cancel(&scheduler, &printer.console(), &mut signals).await?;
-        }
-        follow(&scheduler, &mut printer, &mut signals, submitted.is_none()).await?;
+        let interrupted = submitted.is_none();
+        let ending = self.ending();
+        follow(&scheduler, &mut printer, &mut signals, interrupted, ending).await?;
         Ok(printer.verdict())
+    }
+
+    fn ending(&self) -> Ending {
+        match self.keep {
+            true => Ending::Keep,
+            false => Ending::Release,
+        }
     }
 
     async fn open(&self, server: &Server) -> Result<Scheduler, CliError> {
@@ -154,29 +151,23 @@ impl Exec {
     /// The tasks in ascending order: when they need several calls, a later call must not have a
     /// lower order.
     fn tasks(&self) -> Result<Vec<Described>, CliError> {
-        let how = self.how();
+        let how = self.tasks.how()?;
         let mut tasks = match self.sql_file() {
             Some(path) => {
-                if self.statements.len() + usize::from(self.file.is_some()) > 1
-                    || self.order.is_some()
-                {
-                    let what = format!("{} is a file of SQL, which stands alone", path.display());
-                    return Err(CliError::usage(what).next(
-                        "give other statements to a command of their own, orders by `-- @order N`",
-                    ));
-                }
-                file::read(path, &how)?
+                self.stands_alone(path)?;
+                file::read(path, &how, Format::Sql)?
             }
             None => {
                 let arguments = self.statements.iter().map(|text| Described {
                     order: self.order,
                     statement: text.clone(),
+                    params: self.tasks.params(),
                     how: how.clone(),
                     ..Described::default()
                 });
                 let mut tasks: Vec<Described> = arguments.collect();
                 if let Some(path) = &self.file {
-                    tasks.extend(file::read(path, &how)?);
+                    tasks.extend(file::read(path, &how, Format::Lines)?);
                 }
                 tasks
             }
@@ -189,11 +180,28 @@ impl Exec {
         Ok(tasks)
     }
 
+    /// A file of SQL says all of its tasks.
+    fn stands_alone(&self, path: &Path) -> Result<(), CliError> {
+        let others = self.statements.len() + usize::from(self.file.is_some()) > 1;
+        if !others && self.order.is_none() && self.tasks.params().is_empty() {
+            return Ok(());
+        }
+        let what = format!("{} is a file of SQL, which stands alone", path.display());
+        Err(CliError::usage(what)
+            .next("give other statements to a command of their own, orders by `-- @order N`"))
+    }
+
     /// The file of SQL that is named, as an argument or by --file.
     fn sql_file(&self) -> Option<&Path> {
-        let arguments = self.statements.iter().map(Path::new);
-        let mut paths = arguments.chain(self.file.as_deref());
-        paths.find(|path| file::is_sql(path))
+        let named = self.file.as_deref();
+        match self.format {
+            Some(Format::Sql) => named,
+            Some(Format::Lines) => None,
+            None => {
+                let arguments = self.statements.iter().map(Path::new);
+                arguments.chain(named).find(|path| file::is_sql(path))
+            }
+        }
     }
 
     fn on_failure(&self) -> FailurePolicy {
@@ -201,16 +209,16 @@ impl Exec {
             Some(_) => FailurePolicy::Halt,
             None => FailurePolicy::Continue,
         };
-        self.on_failure.unwrap_or(default)
+        self.settings.on_failure.unwrap_or(default)
     }
 
     fn explained(&self, tasks: &[Described]) -> ExitCode {
-        match self.output.json() {
+        match output::is_json() {
             true => {
                 tasks
                     .iter()
                     .map(pipeline::json)
-                    .for_each(|task| output::json(&task));
+                    .for_each(|task| output::line(task.to_string()));
                 if self.on_failure() == FailurePolicy::Halt {
                     // The lines are of tasks, and this is of the whole.
                     output::note("run them with `exec -f FILE --on-failure halt`");
@@ -224,101 +232,31 @@ impl Exec {
     }
 
     fn settings(&self) -> SchedulerSettings {
+        let file = self.sql_file().or(self.file.as_deref());
+        let name = file.and_then(Path::file_name).filter(|name| *name != "-");
+        let name = name.map(|name| name.to_string_lossy().into_owned());
+        let mut settings = self.settings.clone();
+        let name = name.unwrap_or_else(|| "rallypoint exec".to_owned());
+        settings.display_name.get_or_insert(name);
         SchedulerSettings {
-            display_name: "rallypoint exec".to_owned(),
-            max_parallelism: self.max_parallelism,
             on_failure: OnFailure::from(self.on_failure()).into(),
-            ..SchedulerSettings::default()
-        }
-    }
-
-    /// How tasks run that say nothing themselves.
-    fn how(&self) -> How {
-        How {
-            target: self.target.clone(),
-            options: TaskOptions {
-                timeout: self.timeout.and_then(|timeout| timeout.try_into().ok()),
-                retry: Some(RetryPolicy {
-                    max_attempts: Some(self.retries + 1),
-                    ..RetryPolicy::default()
-                }),
-                result_rows: Some(self.result_rows),
-                ..TaskOptions::default()
-            },
+            ..settings.into_api().0
         }
     }
 }
 
-/// Prints events until every task has ended, then releases the scheduler; also after a halt or on a
-/// signal. `interrupted`: there has been one.
-async fn follow(
+fn not_submitted(
+    error: CliError,
+    cancelled: Result<(), CliError>,
     scheduler: &Scheduler,
-    printer: &mut Printer,
-    signals: &mut Signals,
-    mut interrupted: bool,
-) -> Result<(), CliError> {
-    let console = printer.console();
-    let mut printing = pin!(print_all(scheduler, printer));
-    loop {
-        tokio::select! {
-            printed = &mut printing => return printed,
-            () = signals.next() => {
-                if interrupted {
-                    std::process::exit(INTERRUPTED.into());
-                }
-                interrupted = true;
-                cancel(scheduler, &console, signals).await?;
-            }
-        }
+) -> CliError {
+    match cancelled {
+        Ok(()) => error,
+        Err(_) => error
+            .why("what has been submitted could not be cancelled")
+            .next(format!(
+                "run `rallypoint release {} --cancel`",
+                scheduler.handle()
+            )),
     }
-}
-
-/// Cancels what is left. A signal meanwhile exits at once: the server may not answer.
-async fn cancel(
-    scheduler: &Scheduler,
-    console: &Console,
-    signals: &mut Signals,
-) -> Result<(), CliError> {
-    console.say("cancelling (a signal exits at once) …");
-    tokio::select! {
-        released = release(scheduler, ReleaseMode::Cancel, false) => released,
-        () = signals.next() => std::process::exit(INTERRUPTED.into()),
-    }
-}
-
-async fn print_all(scheduler: &Scheduler, printer: &mut Printer) -> Result<(), CliError> {
-    let end = print_events(scheduler, printer, 0).await?;
-    if end.reason() == end::Reason::Halted {
-        printer.console().say(format!(
-            "halted by a failure: {} blocked tasks are cancelled",
-            end.blocked
-        ));
-    }
-    release(scheduler, ReleaseMode::Finish, true).await?;
-    let seen = printer.seen();
-    print_events(scheduler, printer, seen).await.map(drop)
-}
-
-/// Prints the events after `after`. Returns why the stream ended.
-async fn print_events(
-    scheduler: &Scheduler,
-    printer: &mut Printer,
-    after: i64,
-) -> Result<End, CliError> {
-    let mut events = scheduler.synchronize(after, None).await.map_err(broken)?;
-    while let Some(done) = events.next().await.map_err(broken)? {
-        done.iter().for_each(|done| printer.event(done));
-    }
-    Ok(events.end().cloned().unwrap_or_default())
-}
-
-async fn release(scheduler: &Scheduler, mode: ReleaseMode, wait: bool) -> Result<(), CliError> {
-    let released = scheduler.release(mode, wait).await;
-    released
-        .map(drop)
-        .map_err(|error| CliError::call(format!("cannot release {}", scheduler.handle()), &error))
-}
-
-fn broken(error: Error) -> CliError {
-    CliError::call("the stream of events broke", &error)
 }

@@ -3,7 +3,8 @@
 
 use super::{connect::Server, error::CliError, output};
 use clap::Args;
-use rallypoint_client::{Client, Error};
+use rallypoint_client::Error;
+use serde_json::json;
 use std::{process::ExitCode, time::Duration};
 use tokio::time::timeout;
 use tonic::Status;
@@ -11,7 +12,7 @@ use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
 
-/// How long the server may take to answer.
+/// How long the server may take to answer, unless the command line says otherwise.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Arguments of `health`.
@@ -28,7 +29,7 @@ impl Health {
         let answer = serving(server, self.service).await;
         let what = || format!("cannot ask the server at {} for its health", server.address);
         if answer.map_err(|error| CliError::call(what(), &error))? {
-            output::line("serving");
+            output::document(json!({ "status": "SERVING" }), "serving");
             return Ok(ExitCode::SUCCESS);
         }
         Err(CliError::new("the server is up but not serving")
@@ -39,13 +40,14 @@ impl Health {
 /// Whether the server serves. Asked once, because a health check is about this moment.
 pub(super) async fn serving(server: &Server, service: String) -> Result<bool, Error> {
     let asked = async {
-        let channel = Client::connect(&server.address).await?.channel();
+        let channel = server.connect().await?.channel();
         let answer = HealthClient::new(channel)
             .check(HealthCheckRequest { service })
             .await?;
         Ok::<_, Error>(answer)
     };
-    let late = |_| Status::deadline_exceeded("no answer within 5 s");
-    let answer = timeout(ANSWER_TIMEOUT, asked).await.map_err(late)??;
+    let limit = server.request_timeout(ANSWER_TIMEOUT);
+    let late = |_| Status::deadline_exceeded(format!("no answer within {limit:?}"));
+    let answer = timeout(limit, asked).await.map_err(late)??;
     Ok(answer.into_inner().status() == ServingStatus::Serving)
 }

@@ -5,16 +5,15 @@ use super::{
     connect::Server,
     enum_text,
     error::CliError,
-    output::{self, Output},
+    output,
     table::{Table, plain},
     time_text,
 };
 use clap::{Args, ValueEnum};
 use rallypoint_client::{
     Scheduler,
-    api::{ListTasksRequest, TaskState, TaskView, task::Kind},
+    api::{ListTasksRequest, ListTasksResponse, TaskState, TaskView},
 };
-use serde_json::{Value, json};
 use std::process::ExitCode;
 
 /// Tasks per page.
@@ -34,8 +33,6 @@ pub(super) struct Log {
     /// Number of tasks, the newest ones
     #[arg(long, default_value_t = 1000, value_name = "N")]
     limit: usize,
-    #[command(flatten)]
-    output: Output,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -50,18 +47,10 @@ enum State {
 impl Log {
     /// Reads the tasks and prints them, oldest first.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
-        let (tasks, more) = read(
-            &server.client().await?.scheduler(&self.handle),
-            self.query(),
-            self.limit,
-        )
-        .await?;
-        if self.output.json() {
-            output::json(&tasks.iter().map(to_json).collect::<Vec<_>>().into());
-        } else {
-            print(&tasks);
-        }
-        if more {
+        let scheduler = server.client().await?.scheduler(&self.handle);
+        let log = read(&scheduler, self.query(), self.limit).await?;
+        output::answer(&log, |log| print(&log.tasks));
+        if !log.next_page_token.is_empty() {
             output::note("older tasks are not shown: see --limit");
         }
         Ok(ExitCode::SUCCESS)
@@ -84,12 +73,12 @@ impl Log {
     }
 }
 
-/// The newest `limit` tasks, oldest first, and whether there are older ones.
+/// The newest `limit` tasks, oldest first, with a token when there are older ones.
 pub(super) async fn read(
     scheduler: &Scheduler,
     mut query: ListTasksRequest,
     limit: usize,
-) -> Result<(Vec<TaskView>, bool), CliError> {
+) -> Result<ListTasksResponse, CliError> {
     let mut tasks = Vec::new();
     loop {
         query.page_size = i32::try_from(limit - tasks.len())
@@ -110,7 +99,10 @@ pub(super) async fn read(
     }
     tasks.truncate(limit);
     tasks.reverse();
-    Ok((tasks, !query.page_token.is_empty()))
+    Ok(ListTasksResponse {
+        tasks,
+        next_page_token: query.page_token,
+    })
 }
 
 /// Prints the tasks as a table. Times are relative to the first submission, which is printed above.
@@ -178,29 +170,4 @@ fn remark(task: &TaskView) -> String {
         (None, 0) => String::new(),
         (None, next) => format!("next at {}", time_text::time(next)),
     }
-}
-
-/// One task as JSON.
-pub(super) fn to_json(task: &TaskView) -> Value {
-    let (started, _) = span(task);
-    let submitted = task.task.clone().unwrap_or_default();
-    let (kind, target) = match &submitted.kind {
-        Some(Kind::Sql(sql)) => ("sql", sql.target.as_str()),
-        Some(Kind::Noop(_)) => ("noop", ""),
-        None => ("", ""),
-    };
-    json!({
-        "seq": task.id.as_ref().map_or(0, |id| id.seq),
-        "kind": kind,
-        "target": target,
-        "order": submitted.order,
-        "effective_order": task.effective_order,
-        "state": enum_text::state(task),
-        "attempt": task.attempt,
-        "submitted_at": time_text::rfc3339(time_text::micros(task.submitted_at.as_ref())),
-        "started_at": time_text::rfc3339(started),
-        "next_at": time_text::rfc3339(time_text::micros(task.next_attempt_at.as_ref())),
-        "labels": submitted.options.unwrap_or_default().labels,
-        "done": task.done.as_ref().map(async_done::to_json),
-    })
 }

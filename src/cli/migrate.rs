@@ -7,6 +7,7 @@ use crate::{
     journal::{Journal, JournalConfig},
 };
 use clap::Args;
+use serde_json::json;
 use std::process::ExitCode;
 
 /// Arguments of `migrate`.
@@ -43,7 +44,7 @@ impl Migrate {
                        or may create schemas in it and owns what stands there",
             )
         })?;
-        output::line("the schema is up to date");
+        output::document(json!({ "up_to_date": true }), "the schema is up to date");
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,16 +1,43 @@
 //! Data on stdout: tables for people or JSON for programs; in colour only on a terminal. Remarks on
 //! stderr. Nothing else in `cli` writes there, because `eprintln!` panics when nobody reads it.
 
-use clap::{Args, ValueEnum};
-use serde_json::Value;
-use std::io::{self, IsTerminal, Write};
+use super::json;
+use clap::{Args, ColorChoice, ValueEnum};
+use prost::{Message, Name};
+use serde_json::{Value, json};
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::OnceLock,
+};
 
 /// How to print.
 #[derive(Args, Clone, Copy, Debug)]
+#[command(next_help_heading = "Output")]
 pub(super) struct Output {
-    /// Print a table or JSON
-    #[arg(short = 'o', long = "output", value_enum, default_value_t = Format::Table)]
-    format: Format,
+    /// Print tables for people, or JSON
+    #[arg(
+        short = 'o',
+        long = "output",
+        global = true,
+        value_enum,
+        default_value_t = Format::Table,
+        hide_possible_values = true,
+        value_name = "table|json"
+    )]
+    output_format: Format,
+    /// The same as --output json
+    #[arg(long = "json", global = true)]
+    output_json: bool,
+    /// Colours: auto means on a terminal, unless NO_COLOR is set
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        default_value_t = ColorChoice::Auto,
+        hide_possible_values = true,
+        value_name = "auto|always|never"
+    )]
+    color: ColorChoice,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -19,10 +46,73 @@ enum Format {
     Json,
 }
 
+/// As the command line says; set once, before anything is printed.
+static OUTPUT: OnceLock<Output> = OnceLock::new();
+
 impl Output {
-    /// Whether to print JSON.
-    pub(super) fn json(self) -> bool {
-        self.format == Format::Json
+    /// Has everything printed so from now on.
+    pub(super) fn begin(self) {
+        OUTPUT.get_or_init(|| self);
+        let bars = self.is_coloured(io::stderr().is_terminal());
+        console::set_colors_enabled_stderr(bars);
+    }
+
+    /// Has everything printed as JSON, though the command line cannot be read.
+    pub(super) fn begin_json() {
+        let output = Output {
+            output_format: Format::Json,
+            output_json: true,
+            color: ColorChoice::Auto,
+        };
+        output.begin();
+    }
+
+    /// Whether a command line that is wrong asks for JSON all the same.
+    pub(super) fn is_json_wanted(arguments: impl Iterator<Item = String>) -> bool {
+        let wanted = ["--json", "-ojson", "-o=json", "--output=json"];
+        let mut before = String::new();
+        for argument in arguments {
+            let named = argument == "json" && ["-o", "--output"].contains(&before.as_str());
+            if named || wanted.contains(&argument.as_str()) {
+                return true;
+            }
+            before = argument;
+        }
+        false
+    }
+
+    fn is_json(self) -> bool {
+        self.output_json || self.output_format == Format::Json
+    }
+
+    fn is_coloured(self, is_terminal: bool) -> bool {
+        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        match self.color {
+            ColorChoice::Always => true,
+            ColorChoice::Never => false,
+            ColorChoice::Auto => is_terminal && !unwanted,
+        }
+    }
+}
+
+/// Whether to print JSON.
+pub(super) fn is_json() -> bool {
+    OUTPUT.get().is_some_and(|output| output.is_json())
+}
+
+/// Prints an answer of the service: as it is for programs, and as `text` does for people.
+pub(super) fn answer<M: Message + Name>(message: &M, text: impl FnOnce(&M)) {
+    match is_json() {
+        true => line(json::of(message).to_string()),
+        false => text(message),
+    }
+}
+
+/// Prints what a command has found out by itself, in the same way.
+pub(super) fn document(value: Value, text: impl AsRef<str>) {
+    match is_json() {
+        true => line(value.to_string()),
+        false => line(text),
     }
 }
 
@@ -38,14 +128,19 @@ pub(super) fn is_read(text: impl AsRef<str>) -> bool {
     writeln!(io::stdout().lock(), "{}", text.as_ref()).is_ok()
 }
 
-/// Writes a line on stderr, for people. Nobody need read it: a closed stderr ends no command.
+/// Says something on stderr, for people; with JSON in an object.
 pub(super) fn note(text: impl AsRef<str>) {
-    writeln!(io::stderr().lock(), "{}", text.as_ref()).ok();
+    let text = text.as_ref();
+    match is_json() {
+        true if text.trim().is_empty() => {}
+        true => fault(json!({ "note": text }).to_string()),
+        false => fault(text),
+    }
 }
 
-/// Writes one JSON value as one line.
-pub(super) fn json(value: &Value) {
-    line(value.to_string());
+/// Writes a line on stderr as it is. Nobody need read it: a closed stderr ends no command.
+pub(super) fn fault(text: impl AsRef<str>) {
+    writeln!(io::stderr().lock(), "{}", text.as_ref()).ok();
 }
 
 /// Columns of the terminal; `None`: stdout is not a terminal and nothing is cut.
@@ -69,14 +164,15 @@ pub(super) fn cut(text: &str, width: usize) -> String {
         .collect()
 }
 
-/// Stdout is a terminal and NO_COLOR is not set.
-pub(super) fn colour() -> bool {
-    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+/// Whether stdout is written in colours.
+fn is_coloured() -> bool {
+    let output = OUTPUT.get();
+    output.is_some_and(|output| output.is_coloured(io::stdout().is_terminal()))
 }
 
 /// The text in an ANSI style, if colour is used.
 pub(super) fn paint(text: &str, style: &str) -> String {
-    if colour() {
+    if is_coloured() {
         format!("\x1b[{style}m{text}\x1b[0m")
     } else {
         text.to_owned()

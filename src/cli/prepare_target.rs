@@ -4,6 +4,7 @@
 use super::{error::CliError, output, postgres_url};
 use crate::server::target_setup;
 use clap::Args;
+use serde_json::json;
 use std::process::ExitCode;
 
 /// Arguments of `prepare-target`.
@@ -32,7 +33,8 @@ impl PrepareTarget {
         let url = match (self.print, self.url) {
             (false, Some(url)) => url,
             _ => {
-                output::line(target_setup::statements(&self.logins));
+                let statements = target_setup::statements(&self.logins);
+                output::document(json!({ "statements": statements }), &statements);
                 return Ok(ExitCode::SUCCESS);
             }
         };
@@ -50,7 +52,8 @@ impl PrepareTarget {
                  database; or have an administrator run what --print prints",
             )
         })?;
-        output::line("the target is ready for EXACTLY_ONCE tasks");
+        let text = "the target is ready for EXACTLY_ONCE tasks";
+        output::document(json!({ "prepared": true }), text);
         Ok(ExitCode::SUCCESS)
     }
 }

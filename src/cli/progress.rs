@@ -54,6 +54,13 @@ impl Bars {
         bars
     }
 
+    /// One bar for so many tasks, whose orders are not known.
+    pub(super) fn of_all(total: u64) -> Bars {
+        let mut bars = Bars::new(std::iter::empty());
+        bars.all = Some(bars.bar("all tasks", total));
+        bars
+    }
+
     /// Counts a task that has ended.
     pub(super) fn done(&mut self, order: Option<i64>, good: bool) {
         let count = self.orders.entry(order).or_default();

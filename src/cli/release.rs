@@ -1,8 +1,8 @@
 //! `release HANDLE`: releases a scheduler.
 
-use super::{connect::Server, error::CliError, output};
+use super::{confirm::Confirm, connect::Server, error::CliError, output};
 use clap::Args;
-use rallypoint_client::api::ReleaseMode;
+use rallypoint_client::{Scheduler, api::ReleaseMode};
 use std::process::ExitCode;
 
 /// Arguments of `release`.
@@ -16,33 +16,53 @@ pub(super) struct Release {
     /// Return only once every task has ended
     #[arg(long)]
     wait: bool,
+    #[command(flatten)]
+    confirm: Confirm,
 }
 
 impl Release {
     /// Releases it and prints the number of unfinished tasks.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
-        let mode = if self.cancel {
-            ReleaseMode::Cancel
-        } else {
-            ReleaseMode::Finish
+        let mode = match self.cancel {
+            true => ReleaseMode::Cancel,
+            false => ReleaseMode::Finish,
         };
         let what = format!("cannot release {}", self.handle);
-        let answer = server
-            .client()
-            .await?
-            .scheduler(self.handle)
-            .release(mode, self.wait)
-            .await;
-        let answer = answer.map_err(|error| CliError::call(what, &error))?;
-        let before = if answer.already_released {
-            " (had been released before)"
-        } else {
-            ""
+        let scheduler = server.client().await?.scheduler(&self.handle);
+        if self.cancel && self.confirm.is_needed() {
+            let question = unfinished(&scheduler).await?;
+            self.confirm.ask(&question).await?;
+        }
+        let scheduler = match self.wait {
+            true => scheduler.with_time_limit(None),
+            false => scheduler,
         };
-        output::line(format!(
-            "released{before}, {} tasks unfinished",
-            answer.pending
-        ));
+        let answer = scheduler.release(mode, self.wait).await;
+        let answer = answer.map_err(|error| CliError::call(what, &error))?;
+        output::answer(&answer, |answer| {
+            let before = match answer.already_released {
+                true => " (had been released before)",
+                false => "",
+            };
+            output::line(format!(
+                "released{before}, {} tasks unfinished",
+                answer.pending
+            ));
+        });
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// What a cancellation is about to end.
+async fn unfinished(scheduler: &Scheduler) -> Result<String, CliError> {
+    let described = scheduler.describe().await;
+    let it = described.map_err(|error| {
+        CliError::call(format!("cannot look at {}", scheduler.handle()), &error)
+    })?;
+    Ok(format!(
+        "This cancels {} waiting and stops {} running tasks of {}. Go on?",
+        it.blocked + it.queued + it.retrying,
+        it.running,
+        scheduler.handle()
+    ))
 }

@@ -6,12 +6,7 @@ mod peers;
 mod quotas;
 mod targets;
 
-use super::{
-    check_config,
-    error::CliError,
-    output, postgres_url,
-    signals::{INTERRUPTED, Signals},
-};
+use super::{check_config, error::CliError, output, postgres_url, signals::Signals};
 use crate::server::{Config, ConfigFile, DEFAULT_SESSION_IDLE, DEFAULT_SHUTDOWN_GRACE};
 use clap::{Args, ValueEnum};
 use peers::Peers;
@@ -254,7 +249,6 @@ async fn stop(mut signals: Signals) {
     signals.next().await;
     output::note("stopping (repeat the signal to exit at once) …");
     tokio::spawn(async move {
-        signals.next().await;
-        std::process::exit(INTERRUPTED.into());
+        signals.next().await.now();
     });
 }

@@ -1,10 +1,7 @@
 //! SIGTERM and SIGINT: both ask a command to end in order.
 
-use super::error::CliError;
+use super::{error::CliError, exit::Exit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-
-/// Exit code of a command that a signal has ended.
-pub(super) const INTERRUPTED: u8 = 130;
 
 /// From its making on, these signals no longer end the process by themselves.
 pub(super) struct Signals {
@@ -22,11 +19,11 @@ impl Signals {
         })
     }
 
-    /// Resolves at the next signal.
-    pub(super) async fn next(&mut self) {
+    /// Resolves at the next signal, to the exit code of a command that it ends.
+    pub(super) async fn next(&mut self) -> Exit {
         tokio::select! {
-            _ = self.terminate.recv() => (),
-            _ = self.interrupt.recv() => (),
+            _ = self.terminate.recv() => Exit::Terminated,
+            _ = self.interrupt.recv() => Exit::Interrupted,
         }
     }
 }

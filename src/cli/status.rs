@@ -4,16 +4,15 @@ use super::{
     connect::Server,
     declare_dead, enum_text,
     error::CliError,
-    output::{self, BOLD, Output, RED},
+    output::{self, BOLD, RED},
     table::Table,
     target_pause, time_text,
 };
 use clap::Args;
 use rallypoint_client::{
-    Error,
+    Client, Error,
     api::{DayPin, Execution, GetStatusResponse, day_pin::Reason},
 };
-use serde_json::{Value, json};
 use std::{
     io::{self, IsTerminal},
     process::ExitCode,
@@ -29,51 +28,56 @@ pub(super) struct Status {
     /// What runs on each slot
     #[arg(long)]
     executions: bool,
-    /// Print the executions whenever they change, until Ctrl-C
+    /// Again and again, until Ctrl-C: once a second, the executions whenever they change
     #[arg(long)]
     watch: bool,
-    #[command(flatten)]
-    output: Output,
 }
 
 impl Status {
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let client = server.client().await?;
-        if self.watch {
-            let mut stream = client
-                .watch_executions(WATCH_INTERVAL)
-                .await
-                .map_err(refused)?;
-            while let Some(message) = stream
-                .message()
-                .await
-                .map_err(|status| refused(status.into()))?
-            {
-                self.executions(&message.executions);
+        match (self.executions, self.watch) {
+            (false, false) => output::answer(&client.status().await.map_err(refused)?, print),
+            (true, false) => {
+                let executions = client.executions().await.map_err(refused)?;
+                output::answer(&executions, |answer| print_executions(&answer.executions));
             }
-        } else if self.executions {
-            self.executions(&client.executions().await.map_err(refused)?);
-        } else {
-            let status = client.status().await.map_err(refused)?;
-            if self.output.json() {
-                output::json(&to_json(&status))
-            } else {
-                print(&status)
-            }
+            (false, true) => watch_status(&client).await?,
+            (true, true) => watch_executions(&client).await?,
         }
         Ok(ExitCode::SUCCESS)
     }
+}
 
-    fn executions(&self, executions: &[Execution]) {
-        if self.output.json() {
-            return output::json(&executions.iter().map(execution).collect::<Vec<_>>().into());
-        }
-        if self.watch && io::stdout().is_terminal() {
-            output::line(
-                "\x1b[2J\x1b[H".to_owned() + &output::paint("executions (Ctrl-C ends)", BOLD),
-            );
-        }
-        print_executions(executions);
+async fn watch_status(client: &Client) -> Result<(), CliError> {
+    let mut ticks = tokio::time::interval(WATCH_INTERVAL);
+    loop {
+        ticks.tick().await;
+        let status = client.status().await.map_err(refused)?;
+        output::answer(&status, |status| {
+            begin_screen();
+            print(status);
+        });
+    }
+}
+
+async fn watch_executions(client: &Client) -> Result<(), CliError> {
+    let stream = client.watch_executions(WATCH_INTERVAL).await;
+    let mut stream = stream.map_err(refused)?;
+    let broken = |status: tonic::Status| refused(status.into());
+    while let Some(message) = stream.message().await.map_err(broken)? {
+        output::answer(&message, |message| {
+            begin_screen();
+            print_executions(&message.executions);
+        });
+    }
+    Ok(())
+}
+
+/// Clears a terminal; elsewhere one update follows the other.
+fn begin_screen() {
+    if io::stdout().is_terminal() {
+        output::line("\x1b[2J\x1b[H".to_owned() + &output::paint("Ctrl-C ends", BOLD));
     }
 }
 
@@ -243,73 +247,4 @@ fn print_executions(executions: &[Execution]) {
         ]);
     }
     table.print();
-}
-
-fn execution(execution: &Execution) -> Value {
-    let idle = execution.handle.is_empty();
-    json!({
-        "replica": execution.replica,
-        "kind": execution.kind,
-        "slot": execution.slot,
-        "backend_pid": execution.backend_pid,
-        "idle": idle,
-        "handle": execution.handle,
-        "seq": execution.seq,
-        "order": execution.effective_order,
-        "attempt": execution.attempt,
-        "namespace": execution.namespace,
-        "caller": execution.caller,
-        "started_at": time_text::rfc3339(time_text::micros(execution.started_at.as_ref())),
-        "elapsed_ms": time_text::duration_us(execution.elapsed.as_ref()) / 1000,
-    })
-}
-
-fn to_json(status: &GetStatusResponse) -> Value {
-    let backlog = status.backlog.unwrap_or_default();
-    let journal = status.journal.clone().unwrap_or_default();
-    let replicas = status.replicas.iter().map(|replica| {
-        json!({
-            "name": replica.name, "owner": replica.owner, "epoch": replica.epoch,
-            "started_at": time_text::rfc3339(time_text::micros(replica.started_at.as_ref())),
-            "seen_at": time_text::rfc3339(time_text::micros(replica.seen_at.as_ref())),
-        })
-    });
-    let slots = status.slots.iter().map(|slot| {
-        json!({
-            "kind": slot.kind, "total": slot.total, "busy": slot.busy, "reserved": slot.reserved,
-        })
-    });
-    let targets = status.targets.iter().map(|target| {
-        json!({
-            "name": target.name, "replica": target.replica, "available": target.available,
-            "error": target.error, "sessions": target.sessions,
-            "unavailable_since":
-                time_text::rfc3339(time_text::micros(target.unavailable_since.as_ref())),
-        })
-    });
-    let unreadable = status
-        .unreadable_schedulers
-        .iter()
-        .map(|one| json!({ "handle": one.handle, "namespace": one.namespace, "why": one.why }));
-    json!({
-        "version": status.version,
-        "replicas": replicas.collect::<Vec<_>>(),
-        "slots": slots.collect::<Vec<_>>(),
-        "targets": targets.collect::<Vec<_>>(),
-        "backlog": {
-            "schedulers": backlog.schedulers, "blocked": backlog.blocked, "queued": backlog.queued,
-            "running": backlog.running, "retrying": backlog.retrying,
-            "oldest_queued_at": time_text::rfc3339(time_text::micros(backlog.oldest_queued_at.as_ref())),
-        },
-        "journal": {
-            "batch_no": journal.batch_no, "last_durable_ms": time_text::duration_us(journal.last_durable_age.as_ref()) / 1000,
-            "available": journal.available, "error": journal.error,
-            "oldest_day": journal.oldest_day, "retention_days": journal.retention_days,
-            "pinned": journal.pin.as_ref().map(pinned),
-        },
-        "paused_targets": target_pause::to_json(&status.paused_targets),
-        "pending_fences": declare_dead::to_json(&status.pending_fences),
-        "unreadable": unreadable.collect::<Vec<_>>(),
-        "unreachable": status.unreachable,
-    })
 }

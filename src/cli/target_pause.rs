@@ -13,7 +13,6 @@ use rallypoint_client::api::{
     PauseMode, PauseTargetRequest, PausedTarget, ResumeTargetRequest, TargetPause, TaskId,
     pause_target_request::Scope as PauseScope, resume_target_request::Scope as ResumeScope,
 };
-use serde_json::{Value, json};
 use std::process::ExitCode;
 
 /// A target, or all of them.
@@ -74,12 +73,15 @@ impl Pause {
         let answer = server.client().await?.pause_target(request).await;
         let answer =
             answer.map_err(|error| CliError::call(format!("cannot pause {name}"), &error))?;
-        let before = match answer.already_paused {
-            true => " (had been paused before)",
-            false => "",
-        };
-        output::line(format!("{name}: paused{before}"));
-        still_running(&answer.paused.unwrap_or_default(), &answer.running);
+        output::answer(&answer, |answer| {
+            let before = match answer.already_paused {
+                true => " (had been paused before)",
+                false => "",
+            };
+            output::line(format!("{name}: paused{before}"));
+            let paused = answer.paused.clone().unwrap_or_default();
+            still_running(&paused, &answer.running);
+        });
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -96,12 +98,14 @@ impl Resume {
         let answer = server.client().await?.resume_target(request).await;
         let answer =
             answer.map_err(|error| CliError::call(format!("cannot resume {name}"), &error))?;
-        let before = match answer.already_resumed {
-            true => " (was not paused)",
-            false => "",
-        };
-        output::line(format!("{name}: resumed{before}"));
-        print(&answer.still_paused);
+        output::answer(&answer, |answer| {
+            let before = match answer.already_resumed {
+                true => " (was not paused)",
+                false => "",
+            };
+            output::line(format!("{name}: resumed{before}"));
+            print(&answer.still_paused);
+        });
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -142,19 +146,6 @@ pub(super) fn print(paused: &[PausedTarget]) {
         ]);
     }
     table.print();
-}
-
-pub(super) fn to_json(paused: &[PausedTarget]) -> Value {
-    let to_json = |one: &PausedTarget| {
-        let pause = one.pause.clone().unwrap_or_default();
-        json!({
-            "target": target(&pause), "paused_by": pause.paused_by, "reason": pause.reason,
-            "cancel_running": pause.mode() == PauseMode::CancelRunning,
-            "since": time_text::rfc3339(time_text::micros(pause.since.as_ref())),
-            "running": one.running, "in_doubt": one.in_doubt,
-        })
-    };
-    paused.iter().map(to_json).collect()
 }
 
 fn target(pause: &TargetPause) -> &str {

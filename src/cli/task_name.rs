@@ -1,7 +1,10 @@
-//! A task on the command line: `HANDLE/SEQ`.
+//! A task on the command line: `HANDLE SEQ`, or `HANDLE/SEQ` in one word.
 
-use std::str::FromStr;
+use super::error::CliError;
+use clap::Args;
+use std::{fmt, str::FromStr};
 
+/// A task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TaskName {
     pub(super) handle: String,
@@ -20,5 +23,27 @@ impl FromStr for TaskName {
             handle: handle.to_owned(),
             seq,
         })
+    }
+}
+
+impl fmt::Display for TaskName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.handle, self.seq)
+    }
+}
+
+/// The words that name a task.
+#[derive(Args, Debug)]
+pub(super) struct TaskWords {
+    /// The task: handle of its scheduler and its number; HANDLE/SEQ does as well
+    #[arg(num_args = 1..=2, required = true, value_names = ["HANDLE", "SEQ"])]
+    task: Vec<String>,
+}
+
+impl TaskWords {
+    /// The task that they name.
+    pub(super) fn task(&self) -> Result<TaskName, CliError> {
+        let task = self.task.join("/").parse();
+        task.map_err(|wrong: String| CliError::usage(wrong).next("write HANDLE SEQ, or HANDLE/SEQ"))
     }
 }

@@ -4,6 +4,7 @@
 mod endings;
 mod sql_file;
 mod usage;
+mod verbs;
 
 use crate::harness::{process::PROGRAM, standalone::Standalone};
 use serde_json::Value;
@@ -29,7 +30,7 @@ fn exec_prints_every_event_and_exits_0_when_all_succeeded() {
     );
     assert!(
         done.iter()
-            .all(|done| done["outcome"] == "succeeded" && done["order"] == 100)
+            .all(|done| done["outcome"] == "OUTCOME_SUCCEEDED" && done["order"] == 100)
     );
 }
 
@@ -46,7 +47,7 @@ fn exec_exits_3_when_a_task_did_not_succeed_and_the_next_order_runs() {
     assert_eq!(done[0]["error"]["code"], "22012");
     assert_eq!(
         (&done[1]["order"], &done[1]["outcome"]),
-        (&200.into(), &"succeeded".into())
+        (&200.into(), &"OUTCOME_SUCCEEDED".into())
     );
 }
 
@@ -59,7 +60,7 @@ fn a_halt_cancels_what_it_blocks_and_exec_ends() {
         &["-o", "json", "--on-failure", "halt"],
     );
     assert_eq!(code(&output), 3, "{}", text(&output.stderr));
-    assert_eq!(lines(&output)[1]["outcome"], "cancelled");
+    assert_eq!(lines(&output)[1]["outcome"], "OUTCOME_CANCELLED");
 }
 
 #[test]
@@ -73,10 +74,12 @@ fn the_log_shows_every_task_of_a_scheduler() {
         .expect("exec names its scheduler");
     let log: Value =
         serde_json::from_slice(&server.run(&["log", handle, "-o", "json"]).stdout).unwrap();
+    let task = &log["tasks"][0];
     assert_eq!(
-        (&log[0]["state"], &log[0]["order"]),
-        (&"succeeded".into(), &7.into())
+        (&task["state"], &task["order"]),
+        (&"TASK_STATE_DONE".into(), &7.into())
     );
+    assert_eq!(task["done"]["outcome"], "OUTCOME_SUCCEEDED");
     let table = text(&server.run(&["log", handle]).stdout);
     assert!(
         table.contains("succeeded") && table.contains("TASK"),
@@ -112,9 +115,9 @@ fn status_names_replica_slots_target_and_journal() {
         serde_json::from_slice(&server.run(&["status", "--executions", "-o", "json"]).stdout)
             .unwrap();
     assert!(
-        executions
+        executions["executions"]
             .as_array()
-            .is_some_and(|slots| slots.iter().any(|slot| slot["idle"] == true))
+            .is_some_and(|slots| slots.iter().any(|slot| slot["handle"] == ""))
     );
 }
 
@@ -171,6 +174,7 @@ fn run(arguments: &[&str]) -> Output {
         .expect("the program runs")
 }
 
+/// Runs a file of tasks that stands on stdin.
 fn exec_file(server: &Standalone, file: &str, arguments: &[&str]) -> Output {
     let mut child = Command::new(PROGRAM)
         .args(["--server", &server.url, "exec", "-f", "-"])

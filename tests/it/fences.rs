@@ -70,7 +70,7 @@ impl Scene {
                 .client
                 .executions()
                 .await
-                .is_ok_and(|rows| rows.iter().any(sleeps))
+                .is_ok_and(|rows| rows.executions.iter().any(sleeps))
             {
                 sleep(Duration::from_millis(20)).await;
             }

@@ -98,6 +98,7 @@ impl Scene {
                     .executions()
                     .await
                     .expect("executions")
+                    .executions
                     .into_iter()
                     .filter(|row| row.seq > 0)
                 {

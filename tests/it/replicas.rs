@@ -50,7 +50,7 @@ async fn any_replica_takes_any_call() {
         let targets = status.targets.iter();
         let of_targets: BTreeSet<&str> = targets.map(|target| &*target.replica).collect();
         assert_eq!(of_targets, BTreeSet::from(["r0", "r1", "r2"]), "{status:?}");
-        let rows = client.executions().await.expect("executions");
+        let rows = client.executions().await.expect("executions").executions;
         for name in ["r0", "r1", "r2"] {
             assert_eq!(
                 rows.iter().filter(|row| row.replica == name).count(),

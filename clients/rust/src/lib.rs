@@ -69,6 +69,7 @@ const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Client {
     servers: Servers,
     retry_timeout: Duration,
+    time_limit: Option<Duration>,
     caller: Option<MetadataValue<Ascii>>,
     namespace: Option<MetadataValue<Ascii>>,
 }
@@ -79,7 +80,12 @@ impl Client {
     ///
     /// Fails when an address is malformed or none answers. It does not wait for a server to start.
     pub async fn connect(address: &str) -> Result<Client> {
-        Ok(Client::of(Servers::connect(address).await?))
+        Client::connect_within(address, servers::CONNECT_TIMEOUT).await
+    }
+
+    /// As [`Client::connect`], and each server has this time to accept the connection.
+    pub async fn connect_within(address: &str, timeout: Duration) -> Result<Client> {
+        Ok(Client::of(Servers::connect(address, timeout).await?))
     }
 
     /// As [`Client::connect`], but connects at the first call. Fails only on a malformed address.
@@ -91,6 +97,7 @@ impl Client {
         Client {
             servers,
             retry_timeout: DEFAULT_RETRY_TIMEOUT,
+            time_limit: None,
             caller: None,
             namespace: None,
         }
@@ -103,6 +110,12 @@ impl Client {
             retry_timeout,
             ..self
         }
+    }
+
+    /// Sets how long a call may take in all, its repetitions included, and opening a stream.
+    /// Default: as long as the server is there and does not answer.
+    pub fn with_time_limit(self, time_limit: Option<Duration>) -> Client {
+        Client { time_limit, ..self }
     }
 
     /// Sets the name of the caller, which the log shows. Fails unless it is printable ASCII.
@@ -183,11 +196,9 @@ impl Client {
     }
 
     /// What runs on each slot of each replica.
-    pub async fn executions(&self) -> Result<Vec<api::Execution>> {
+    pub async fn executions(&self) -> Result<api::ListExecutionsResponse> {
         let path = "/rallypoint.v1.StatusService/ListExecutions".to_owned();
-        let response: api::ListExecutionsResponse =
-            self.call(path, api::ListExecutionsRequest {}).await?;
-        Ok(response.executions)
+        self.call(path, api::ListExecutionsRequest {}).await
     }
 
     /// What runs on each slot, sent again after every change, at most once per `interval` (100 ms
@@ -229,13 +240,11 @@ impl Client {
     ) -> Result<(Pick, Streaming<api::SynchronizationResponse>)> {
         let (pick, channel) = self.servers.pick();
         let mut client = api::scheduler_service_client::SchedulerServiceClient::new(channel);
-        let opened = client.synchronization(self.request(request)).await;
-        Ok((
-            pick,
-            opened
-                .map_err(|status| self.failed(pick, status))?
-                .into_inner(),
-        ))
+        let opened = async {
+            let opened = client.synchronization(self.request(request)).await;
+            opened.map_err(|status| self.failed(pick, status))
+        };
+        Ok((pick, self.in_time(opened).await?.into_inner()))
     }
 
     /// The error of a failed call. When another server may answer, the next one is used, and
@@ -248,8 +257,10 @@ impl Client {
         error
     }
 
+    /// For how long a call is repeated, so that it still ends with the error that it met.
     pub(crate) fn retry_timeout(&self) -> Duration {
         self.retry_timeout
+            .min(self.time_limit.unwrap_or(Duration::MAX))
     }
 
     async fn call<T, R>(&self, path: String, request: T) -> Result<R>
@@ -260,16 +271,29 @@ impl Client {
         let path = PathAndQuery::try_from(path)
             .map_err(|error| Error::from(Status::internal(error.to_string())))?;
         let request = Arc::new(request);
-        let mut backoff: Option<Backoff> = None;
-        loop {
-            match self.attempt(path.clone(), request.clone()).await {
-                Ok(response) => return Ok(response),
-                Err(error) => {
-                    let backoff = backoff.get_or_insert_with(|| Backoff::new(self.retry_timeout));
-                    backoff.wait(error).await?;
+        let answered = async {
+            let mut backoff: Option<Backoff> = None;
+            loop {
+                match self.attempt(path.clone(), request.clone()).await {
+                    Ok(response) => return Ok(response),
+                    Err(error) => {
+                        let backoff =
+                            backoff.get_or_insert_with(|| Backoff::new(self.retry_timeout()));
+                        backoff.wait(error).await?;
+                    }
                 }
             }
-        }
+        };
+        self.in_time(answered).await
+    }
+
+    /// What is called, unless the time limit passes: then its outcome is unknown.
+    async fn in_time<T>(&self, called: impl Future<Output = Result<T>>) -> Result<T> {
+        let Some(limit) = self.time_limit else {
+            return called.await;
+        };
+        let late = |_| Status::deadline_exceeded(format!("no answer within {limit:?}"));
+        tokio::time::timeout(limit, called).await.map_err(late)?
     }
 
     async fn attempt<T, R>(&self, path: PathAndQuery, request: Arc<T>) -> Result<R>

@@ -30,6 +30,15 @@ impl Scheduler {
         }
     }
 
+    /// Sets how long a call about this scheduler may take, as [`Client::with_time_limit`] does for
+    /// all.
+    pub fn with_time_limit(self, time_limit: Option<Duration>) -> Scheduler {
+        Scheduler {
+            client: self.client.with_time_limit(time_limit),
+            ..self
+        }
+    }
+
     /// Submits 1 to 10 000 tasks, 4 MiB in all: all or nothing, durable when it returns.
     ///
     /// Fails with `ORDER_CLOSED` when a task comes too late for its order, `HANDLE_RELEASED` after

@@ -11,7 +11,8 @@ use std::{
 };
 use tonic::transport::{Channel, Endpoint};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long connecting to one server may take, unless the caller says otherwise.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const KEEPALIVE: Duration = Duration::from_secs(20);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// With several servers, one that does not answer is given up sooner.
@@ -31,9 +32,9 @@ pub(crate) struct Servers {
 pub(crate) struct Pick(usize);
 
 impl Servers {
-    /// Connects to the first of `addresses` (separated by commas) that answers.
-    pub(crate) async fn connect(addresses: &str) -> Result<Servers> {
-        let endpoints = endpoints(addresses)?;
+    /// Connects to the first of `addresses` (separated by commas) that answers `within` this time.
+    pub(crate) async fn connect(addresses: &str, within: Duration) -> Result<Servers> {
+        let endpoints = endpoints(addresses, within)?;
         let mut failure = None;
         for (index, endpoint) in endpoints.iter().enumerate() {
             match endpoint.connect().await {
@@ -54,7 +55,7 @@ impl Servers {
 
     /// As [`Servers::connect`], but connects at the first call.
     pub(crate) fn connect_lazy(addresses: &str) -> Result<Servers> {
-        let channels = endpoints(addresses)?
+        let channels = endpoints(addresses, CONNECT_TIMEOUT)?
             .iter()
             .map(Endpoint::connect_lazy)
             .collect();
@@ -82,7 +83,7 @@ impl Servers {
     }
 }
 
-fn endpoints(addresses: &str) -> Result<Vec<Endpoint>> {
+fn endpoints(addresses: &str, within: Duration) -> Result<Vec<Endpoint>> {
     let addresses: Vec<&str> = addresses
         .split(',')
         .map(str::trim)
@@ -93,7 +94,7 @@ fn endpoints(addresses: &str) -> Result<Vec<Endpoint>> {
     }
     addresses
         .iter()
-        .map(|address| endpoint(address, addresses.len() > 1))
+        .map(|address| endpoint(address, addresses.len() > 1, within))
         .collect()
 }
 
@@ -101,7 +102,7 @@ fn no_address() -> Error {
     tonic::Status::invalid_argument("no address of a server").into()
 }
 
-fn endpoint(address: &str, has_others: bool) -> Result<Endpoint> {
+fn endpoint(address: &str, has_others: bool, within: Duration) -> Result<Endpoint> {
     let url = if address.contains("://") {
         address.to_owned()
     } else {
@@ -113,7 +114,7 @@ fn endpoint(address: &str, has_others: bool) -> Result<Endpoint> {
         (KEEPALIVE, KEEPALIVE_TIMEOUT)
     };
     Ok(Endpoint::from_shared(url)?
-        .connect_timeout(CONNECT_TIMEOUT)
+        .connect_timeout(within)
         .tcp_nodelay(true)
         .tcp_keepalive(Some(KEEPALIVE))
         .http2_keep_alive_interval(interval)

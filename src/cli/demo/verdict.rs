@@ -1,6 +1,7 @@
 //! What the demo proves, read from the log and nothing else: no two orders overlapped, every task
 //! succeeded, and how long it took.
 
+use super::json;
 use crate::cli::{
     async_done,
     gantt::{self, Span},
@@ -146,7 +147,7 @@ impl Verdict {
             "overhead_percent": self.overhead_percent(),
             "overlaps": self.overlaps(),
             "failed": self.failed(),
-            "tasks": self.tasks.iter().map(log::to_json).collect::<Vec<_>>(),
+            "tasks": self.tasks.iter().map(json::task).collect::<Vec<_>>(),
         })
     }
 }

@@ -7,10 +7,19 @@ use super::{
     fault::Fault,
     sql_file,
     task_option::{self, Described, How},
+    unique_json::Unique,
 };
 use crate::cli::error::CliError;
-use serde_json::{Map, Value};
+use clap::ValueEnum;
+use serde_json::Value;
 use std::{io::Read, path::Path};
+
+/// What a file of tasks holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    Sql,
+    Lines,
+}
 
 /// Whether a file of this name holds SQL.
 pub(super) fn is_sql(path: &Path) -> bool {
@@ -20,7 +29,7 @@ pub(super) fn is_sql(path: &Path) -> bool {
 }
 
 /// Reads a file, or stdin for `-`. `how`: how tasks run of which it says nothing.
-pub(super) fn read(path: &Path, how: &How) -> Result<Vec<Described>, CliError> {
+pub(super) fn read(path: &Path, how: &How, format: Format) -> Result<Vec<Described>, CliError> {
     let name = if path.as_os_str() == "-" {
         "stdin".to_owned()
     } else {
@@ -34,9 +43,9 @@ pub(super) fn read(path: &Path, how: &How) -> Result<Vec<Described>, CliError> {
         _ => std::fs::read(path),
     };
     let bytes = bytes.map_err(|error| CliError::new(format!("cannot read {name}")).why(error))?;
-    let tasks = text(&bytes).and_then(|text| match is_sql(path) {
-        true => sql_file::parse(text, how),
-        false => parse(text, how),
+    let tasks = text(&bytes).and_then(|text| match format {
+        Format::Sql => sql_file::parse(text, how),
+        Format::Lines => parse(text, how),
     });
     tasks.map_err(|fault| fault.of(&name))
 }
@@ -105,8 +114,8 @@ fn object(line: &str, how: &How) -> Result<Described, Wrong> {
         let next = r#"write `{"order": 100, "statement": "select 1"}`, an object a line"#;
         (format!("not a task in JSON: {why}"), next)
     };
-    let fields: Map<String, Value> =
-        serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+    let Unique(object) = serde_json::from_str(line).map_err(|error| wrong(error.to_string()))?;
+    let fields = object.as_object().cloned().unwrap_or_default();
     let mut task = Described {
         how: how.clone(),
         ..Described::default()
@@ -134,16 +143,26 @@ fn field(task: &mut Described, name: &str, value: &Value) -> Result<(), String> 
                 task_option::label(&mut task.how, key, value)?;
             }
         }
-        ("statement" | "labels", _) => return Err("it has another type".to_owned()),
+        ("params", Value::Array(values)) => task.params = values.iter().map(param).collect(),
+        ("statement" | "labels" | "params", _) => return Err("it has another type".to_owned()),
         _ => task_option::set(&mut task.how, name, &text).ok_or_else(|| {
             let known: Vec<_> = task_option::names().collect();
             format!(
-                "it is unknown; known are order, statement, labels, {}",
+                "it is unknown; known are order, statement, params, labels, {}",
                 known.join(", ")
             )
         })??,
     }
     Ok(())
+}
+
+/// The value of a parameter as Postgres reads it.
+fn param(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
 }
 
 #[cfg(test)]
@@ -199,6 +218,14 @@ mod tests {
     }
 
     #[test]
+    fn parameters_are_text_or_null() {
+        let tasks = tasks(r#"{"statement": "a", "params": ["x", 1, true, null, {"a": [2]}]}"#);
+        let params = ["x", "1", "true", "", r#"{"a":[2]}"#];
+        let params = params.map(|text| (!text.is_empty()).then(|| text.to_owned()));
+        assert_eq!(tasks[0].params, params);
+    }
+
+    #[test]
     fn a_bad_line_is_named() {
         assert_eq!(fault("100, select 1\nselect 1").line, 2);
         assert_eq!(fault("\n\n100,").line, 3);
@@ -220,6 +247,15 @@ mod tests {
             ),
             (r#"{"statement": "a", "timeout": "soon"}"#, "like 30s"),
             (r#"{"statement": "a""#, "EOF"),
+            (
+                r#"{"statement": "a", "order": 1, "order": 2}"#,
+                "`order` stands twice",
+            ),
+            (
+                r#"{"statement": "a", "labels": {"k": "1", "k": "2"}}"#,
+                "`k` stands twice",
+            ),
+            (r#"{"statement": "a", "params": "1"}"#, "another type"),
         ];
         for (text, why) in all {
             let fault = fault(text);

@@ -63,6 +63,9 @@ pub(super) fn json(task: &Described) -> Value {
     let mut fields: Map<String, Value> = options.collect();
     fields.insert("order".to_owned(), task.order.into());
     fields.insert("statement".to_owned(), task.statement.as_str().into());
+    if !task.params.is_empty() {
+        fields.insert("params".to_owned(), json!(task.params));
+    }
     let labels = task_option::labels(&task.how);
     if !labels.is_empty() {
         fields.insert("labels".to_owned(), json!(labels));

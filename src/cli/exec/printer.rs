@@ -4,20 +4,30 @@
 
 use super::task_option::Described;
 use crate::cli::{
-    TASK_FAILED, async_done,
-    output::{self, Output},
+    async_done,
+    error::CliError,
+    exit::Exit,
+    json, output,
     progress::{Bars, Console},
 };
-use rallypoint_client::api::{AsyncDone, Outcome};
+use rallypoint_client::{
+    Error, Scheduler,
+    api::{AsyncDone, End, Outcome, until},
+};
 use serde_json::json;
 use std::process::ExitCode;
 
 /// Prints the events of a run, and counts them.
-pub(super) struct Printer {
-    /// By their numbers.
+pub(in crate::cli) struct Printer {
+    handle: String,
+    /// By their numbers, as far as they are known here.
     tasks: Vec<Described>,
+    /// How many there are.
+    total: usize,
     bars: Bars,
-    output: Output,
+    /// Only those that did not succeed are printed.
+    quiet: bool,
+    counted: usize,
     succeeded: usize,
     seen: i64,
     /// Nobody has closed the pipe that stdout is.
@@ -25,18 +35,31 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    pub(super) fn new(tasks: Vec<Described>, bars: Bars, output: Output) -> Printer {
+    /// For tasks that are known here.
+    pub(super) fn new(handle: &str, tasks: Vec<Described>, bars: Bars, quiet: bool) -> Printer {
         Printer {
+            total: tasks.len(),
             tasks,
+            ..Printer::of(handle, 0, bars, quiet)
+        }
+    }
+
+    /// For `total` tasks of which nothing else is known.
+    pub(in crate::cli) fn of(handle: &str, total: usize, bars: Bars, quiet: bool) -> Printer {
+        Printer {
+            handle: handle.to_owned(),
+            tasks: Vec::new(),
+            total,
             bars,
-            output,
+            quiet,
+            counted: 0,
             succeeded: 0,
             seen: 0,
             is_read: true,
         }
     }
 
-    pub(super) fn console(&self) -> Console {
+    pub(in crate::cli) fn console(&self) -> Console {
         self.bars.console()
     }
 
@@ -45,12 +68,38 @@ impl Printer {
         self.seen
     }
 
-    pub(super) fn event(&mut self, done: &AsyncDone) {
+    /// Prints the events after `after`. Returns why the stream ended.
+    pub(in crate::cli) async fn print_events(
+        &mut self,
+        scheduler: &Scheduler,
+        after: i64,
+        until: Option<until::Kind>,
+    ) -> Result<End, CliError> {
+        let mut events = scheduler.synchronize(after, until).await.map_err(broken)?;
+        while let Some(done) = events.next().await.map_err(broken)? {
+            done.iter().for_each(|done| self.event(done));
+        }
+        Ok(events.end().cloned().unwrap_or_default())
+    }
+
+    /// Says that tasks wait behind a failure, and what can be done.
+    pub(in crate::cli) fn say_halted(&self, handle: &str, blocked: i64) {
+        self.console().say(format!(
+            "halted by a failure: {blocked} blocked tasks wait; \
+             `rallypoint resume {handle} --ignore-failures` has them start"
+        ));
+    }
+
+    fn event(&mut self, done: &AsyncDone) {
         let good = done.outcome() == Outcome::Succeeded;
+        self.counted += 1;
         self.succeeded += usize::from(good);
         self.seen = done.done_no;
         self.bars.done(done.effective_order, good);
-        let lines = match self.output.json() {
+        if good && self.quiet {
+            return;
+        }
+        let lines = match output::is_json() {
             true => vec![self.json(done)],
             false => self.lines(done),
         };
@@ -64,8 +113,9 @@ impl Printer {
     }
 
     fn json(&self, done: &AsyncDone) -> String {
-        let mut event = async_done::to_json(done);
+        let mut event = json::of(done);
         let task = self.task(done);
+        event["handle"] = json!(self.handle);
         event["name"] = json!(task.and_then(Described::name));
         event["line"] = json!(task.and_then(|task| line(task, done)));
         event.to_string()
@@ -79,27 +129,41 @@ impl Printer {
             Some(line) => format!("line {line}: {title}"),
             None => title,
         };
-        let mut lines = vec![async_done::line(done, self.tasks.len(), &title)];
+        let mut lines = vec![async_done::line(done, self.total, &title)];
         let rows = done.result.as_ref().map(async_done::rows);
         let rows = rows.iter().filter_map(|rows| rows.as_array()).flatten();
         lines.extend(rows.map(|row| format!("      {row}")));
         if done.result_omitted {
-            lines.push("      (large result left out; GetTask returns it)".to_owned());
+            let get = format!("rallypoint get {}/{}", self.handle, done.seq);
+            lines.push(format!("      (large result left out: `{get}`)"));
         }
         lines
     }
 
-    /// Says how many tasks have succeeded, and makes it the exit code.
+    /// Says how many of all tasks have succeeded, and makes it the exit code.
     pub(super) fn verdict(self) -> ExitCode {
-        let all = self.tasks.len();
+        let all = self.total;
+        self.verdict_of(all, "tasks")
+    }
+
+    /// Says how many of those that were printed have succeeded, and makes it the exit code.
+    pub(in crate::cli) fn verdict_of_seen(self) -> ExitCode {
+        let all = self.counted;
+        self.verdict_of(all, "ended tasks")
+    }
+
+    fn verdict_of(self, all: usize, what: &str) -> ExitCode {
         self.bars
-            .finish(format!("{} of {all} tasks succeeded", self.succeeded));
-        if self.succeeded == all {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::from(TASK_FAILED)
+            .finish(format!("{} of {all} {what} succeeded", self.succeeded));
+        match self.succeeded == all {
+            true => Exit::Success.into(),
+            false => Exit::TaskFailed.into(),
         }
     }
+}
+
+fn broken(error: Error) -> CliError {
+    CliError::call("the stream of events broke", &error)
 }
 
 /// The line on which an error is, if Postgres says where, else that on which the task begins.

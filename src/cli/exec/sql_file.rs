@@ -283,6 +283,7 @@ impl Reader<'_> {
             line: Some(line),
             order,
             statement: statement.to_owned(),
+            params: Vec::new(),
             is_verbatim: true,
             how: ahead.map_or_else(|| self.defaults.clone(), |ahead| ahead.how),
         });

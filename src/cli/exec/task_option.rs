@@ -4,7 +4,8 @@
 
 use crate::{cli::time_text, core::model::limits::MAX_ORDER};
 use rallypoint_client::api::{
-    Delivery, Isolation, SessionOptions, SqlTask, Task, TaskOptions, task::Kind,
+    Delivery, Isolation, SessionOptions, SqlTask, SqlValue, Task, TaskOptions,
+    sql_value::Kind as Value, task::Kind,
 };
 use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
@@ -15,6 +16,8 @@ pub(super) struct Described {
     pub line: Option<usize>,
     pub order: Option<i64>,
     pub statement: String,
+    /// Values of its parameters; `None`: NULL.
+    pub params: Vec<Option<String>>,
     /// The statement stands in the file as it is, line by line.
     pub is_verbatim: bool,
     pub how: How,
@@ -44,10 +47,14 @@ impl Described {
     }
 
     pub(super) fn into_task(self) -> Task {
+        let value = |text: Option<String>| SqlValue {
+            kind: Some(text.map_or(Value::Null(0), Value::Text)),
+        };
+        let params = self.params.into_iter().map(value);
         let sql = SqlTask {
             statement: self.statement,
+            params: params.collect(),
             target: self.how.target,
-            ..SqlTask::default()
         };
         Task {
             kind: Some(Kind::Sql(sql)),

@@ -57,16 +57,16 @@ fn a_signal_has_exec_cancel_its_tasks_and_tell_how_they_ended() {
 fn a_signal_ends_exec_though_its_tasks_wait_for_room() {
     let server = Standalone::with(&["--max-queued-tasks", "1"].map(Path::new));
     let (first, _said, handle) = exec(&server, &["select pg_sleep(600)"]);
-    let tasks = |handle: &str| text(&server.run(&["log", handle, "-o", "json"]).stdout);
+    let is_empty = |handle: &str| text(&server.run(&["log", handle]).stdout).trim() == "no tasks";
     let begun = Instant::now();
-    while tasks(&handle).trim() == "[]" {
+    while is_empty(&handle) {
         let waited = begun.elapsed();
         assert!(waited < Duration::from_secs(60), "it is never submitted");
     }
     let (second, _said, handle) = exec(&server, &["select 1"]);
     interrupt(&second);
     assert_eq!(code(&second.wait_with_output().expect("it ends")), 3);
-    assert_eq!(tasks(&handle).trim(), "[]", "it has been submitted");
+    assert!(is_empty(&handle), "it has been submitted");
     interrupt(&first);
     assert_eq!(code(&first.wait_with_output().expect("it ends")), 3);
 }
@@ -143,5 +143,72 @@ fn health_does_not_wait_for_ever() {
     let address = silent.local_addr().expect("an address").to_string();
     let output = run(&["--server", &address, "health"]);
     assert_eq!(code(&output), 1);
-    assert!(text(&output.stderr).contains("within 5 s"));
+    assert!(text(&output.stderr).contains("within 5s"));
+}
+
+#[test]
+fn a_signal_ends_wait_and_the_tasks_go_on() {
+    let server = Standalone::start();
+    let detached = ["exec", "--detach", "select pg_sleep(600)"];
+    let handle = text(&server.run(&detached).stdout).trim().to_owned();
+    for (signal, expected) in [(Signal::SIGINT, 130), (Signal::SIGTERM, 143)] {
+        let waiting = ["wait", &handle];
+        let releasing = ["release", &handle, "--wait"];
+        for verb in [waiting.as_slice(), releasing.as_slice()] {
+            let child = begin(&server, verb);
+            // Until then the signal would find a process that has not begun to listen.
+            thread::sleep(Duration::from_secs(1));
+            let pid = Pid::from_raw(child.id().try_into().expect("a pid"));
+            kill(pid, signal).expect("our own child");
+            let output = child.wait_with_output().expect("it ends");
+            assert_eq!(
+                code(&output),
+                expected,
+                "{verb:?}: {}",
+                text(&output.stderr)
+            );
+        }
+    }
+    let running = text(&server.run(&["log", &handle]).stdout);
+    assert!(running.contains("running"), "{running}");
+    let cancelled = server.run(&["release", &handle, "--cancel", "--wait"]);
+    assert_eq!(code(&cancelled), 0, "{}", text(&cancelled.stderr));
+    assert_eq!(code(&server.run(&["wait", &handle])), 3);
+}
+
+fn begin(server: &Standalone, arguments: &[&str]) -> Child {
+    let mut command = Command::new(PROGRAM);
+    command.args(["--server", &server.url]).args(arguments);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the program starts")
+}
+
+#[test]
+fn a_demo_that_is_interrupted_leaves_nothing_behind() {
+    let child = Command::new(PROGRAM)
+        .args(["demo", "--scale", "10"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.expect("the program starts");
+    let said = BufReader::new(child.stderr.take().expect("stderr is piped"));
+    let mut lines = said.lines().map(|line| line.expect("text"));
+    assert!(lines.any(|line| line.starts_with("Ten tasks")));
+    let folder = std::env::temp_dir().join(format!("rallypoint-demo-{}", child.id()));
+    assert!(folder.exists());
+    interrupt(&child);
+    let status = child.wait().expect("it ends");
+    assert_eq!((status.code(), folder.exists()), (Some(130), false));
+}
+
+#[test]
+fn a_call_that_is_not_answered_ends_after_the_request_timeout() {
+    let server = Standalone::start();
+    server.freeze();
+    let begun = Instant::now();
+    let output = server.run(&["--request-timeout", "1s", "status"]);
+    server.thaw();
+    assert_eq!(code(&output), 1);
+    assert!(text(&output.stderr).contains("no answer within 1s"));
+    assert!(begun.elapsed() < Duration::from_secs(10));
 }

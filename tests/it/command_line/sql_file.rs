@@ -134,7 +134,8 @@ fn a_file_without_orders_stops_at_a_failure_as_psql_does() {
         .into_iter()
         .map(|done| done["outcome"].clone())
         .collect();
-    assert_eq!(outcomes, ["succeeded", "succeeded", "failed", "cancelled"]);
+    let expected = ["SUCCEEDED", "SUCCEEDED", "FAILED", "CANCELLED"];
+    assert_eq!(outcomes, expected.map(|word| format!("OUTCOME_{word}")));
     assert_eq!(contents(&by_exec), contents(&by_psql));
     let goes_on = server.run(&["exec", "--on-failure", "continue", path(&file.path)]);
     assert_eq!(code(&goes_on), 3, "{}", text(&goes_on.stderr));
@@ -176,6 +177,26 @@ fn a_table_of_tasks_is_submitted_from_psql() {
     let exec = super::exec_file(&server, &text(&rows.stdout), &["-o", "json"]);
     assert_eq!(code(&exec), 0, "{}", text(&exec.stderr));
     assert_eq!(contents(&name).1["done"], "{\"n\": 1}\n{\"n\": 2}\n");
+}
+
+#[test]
+fn sql_and_parameters_come_from_stdin() {
+    let (server, name) = server();
+    let sql = "create table t (n int, text text);\ninsert into t\nvalues (1, 'a;b');";
+    let exec = super::exec_file(&server, sql, &["--format", "sql"]);
+    assert_eq!(code(&exec), 0, "{}", text(&exec.stderr));
+    let object = r#"{"statement": "insert into t values ($1, $2)", "params": [2, null]}"#;
+    assert_eq!(code(&super::exec_file(&server, object, &[])), 0);
+    let insert = "insert into t select $1::int, $2";
+    let params = ["exec", "--param", "3", "--param", "-x", insert];
+    assert_eq!(code(&server.run(&params)), 0);
+    let rows = contents(&name).1["t"].trim().replace('\n', "; ");
+    let expected = r#"{"n": 1, "text": "a;b"}; {"n": 2, "text": null}; {"n": 3, "text": "-x"}"#;
+    assert_eq!(rows, expected);
+    let twice = r#"{"statement": "select 1", "order": 1, "order": 2}"#;
+    let refused = super::exec_file(&server, twice, &[]);
+    assert_eq!(code(&refused), 1);
+    assert!(text(&refused.stderr).contains("stdin, line 1: not a task in JSON: `order` stands"));
 }
 
 #[test]

@@ -68,7 +68,7 @@ impl Cluster {
         let known = Mutex::new(BTreeSet::new());
         let wait = async {
             loop {
-                let rows = client.executions().await.expect("executions");
+                let rows = client.executions().await.expect("executions").executions;
                 let names: BTreeSet<String> = rows.into_iter().map(|row| row.replica).collect();
                 let all = names.len() >= count;
                 *known.lock().expect("names") = names;

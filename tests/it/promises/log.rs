@@ -107,12 +107,12 @@ async fn list_executions_has_a_row_for_every_slot_idle_ones_included() {
     let gate = server.gate().await;
     scheduler.submit([gate.task().order(7)]).await;
     scheduler.until(|now| now.running == 1).await;
-    let mut rows = server.client.executions().await.expect("rows");
+    let mut rows = server.client.executions().await.expect("rows").executions;
     while rows
         .iter()
         .all(|row| row.handle.is_empty() || row.backend_pid == 0)
     {
-        rows = server.client.executions().await.expect("rows");
+        rows = server.client.executions().await.expect("rows").executions;
     }
     let sql: Vec<_> = rows.iter().filter(|row| row.kind == "sql/app").collect();
     let busy: Vec<_> = sql.iter().filter(|row| !row.handle.is_empty()).collect();

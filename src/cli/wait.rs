@@ -1,0 +1,86 @@
+//! `wait HANDLE`: follows the tasks of a scheduler, whoever submitted them, until all have ended.
+//!
+//! It only looks: a signal ends it and nothing else.
+
+use super::{
+    connect::Server, error::CliError, exec::printer::Printer, exit::Exit, progress::Bars,
+    signals::Signals,
+};
+use clap::Args;
+use rallypoint_client::{
+    Scheduler,
+    api::{End, end::Reason, until::Kind},
+};
+use std::process::ExitCode;
+
+/// Arguments of `wait`.
+#[derive(Args, Debug)]
+pub(super) struct Wait {
+    /// The scheduler
+    handle: String,
+    /// Only until this order and all lower ones have ended
+    #[arg(long, value_name = "N", conflicts_with = "first_failure")]
+    order: Option<i64>,
+    /// Only until a task has failed
+    #[arg(long)]
+    first_failure: bool,
+    /// Events up to this number are neither printed nor counted
+    #[arg(long, default_value_t = 0, value_name = "DONE_NO")]
+    after: i64,
+    /// Print only the events of tasks that did not succeed
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl Wait {
+    /// Prints events until the end, and makes of them the exit code that `exec` has.
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
+        let mut signals = Signals::new()?;
+        tokio::select! {
+            ended = self.follow(server) => ended,
+            exit = signals.next() => {
+                let what = "the tasks go on without being followed";
+                Err(CliError::interrupted(what, exit)
+                    .next(format!("`rallypoint wait {}` follows them again", self.handle)))
+            }
+        }
+    }
+
+    async fn follow(&self, server: &Server) -> Result<ExitCode, CliError> {
+        let scheduler = server.client().await?.scheduler(&self.handle);
+        let mut printer = self.printer(&scheduler).await?;
+        let end = printer
+            .print_events(&scheduler, self.after, self.until())
+            .await?;
+        if end.reason() == Reason::Halted {
+            printer.say_halted(&self.handle, end.blocked);
+        }
+        Ok(verdict(printer, &end))
+    }
+
+    async fn printer(&self, scheduler: &Scheduler) -> Result<Printer, CliError> {
+        let what = format!("cannot look at {}", self.handle);
+        let described = scheduler.describe().await;
+        let described = described.map_err(|error| CliError::call(what, &error))?;
+        let total = described.submitted.max(0);
+        let bars = Bars::of_all((total - self.after).max(0) as u64);
+        Ok(Printer::of(&self.handle, total as usize, bars, self.quiet))
+    }
+
+    fn until(&self) -> Option<Kind> {
+        match self.order {
+            Some(order) => Some(Kind::Order(order)),
+            None if self.first_failure => Some(Kind::FirstFailure(Default::default())),
+            None => None,
+        }
+    }
+}
+
+/// A halt is a failure, also when that is not among the events that were asked for.
+fn verdict(printer: Printer, end: &End) -> ExitCode {
+    let seen = printer.verdict_of_seen();
+    match end.reason() {
+        Reason::Halted => Exit::TaskFailed.into(),
+        _ => seen,
+    }
+}
