@@ -25,6 +25,8 @@ struct FailedCall {
     reason: String,
     /// Fields at fault.
     fields: Vec<String>,
+    /// It may have had an effect.
+    is_unknown: bool,
 }
 
 impl CliError {
@@ -78,6 +80,7 @@ impl CliError {
         cli_error.call = Some(Box::new(FailedCall {
             reason: label,
             fields: fields.collect(),
+            is_unknown: error.is_unknown(),
         }));
         // With a single fault, the message names it already.
         let faults = error
@@ -113,12 +116,14 @@ impl CliError {
     }
 
     fn to_json(&self) -> Value {
+        let is_unknown = self.call.as_ref().is_some_and(|call| call.is_unknown);
         json!({
             "error": self.what,
             "why": self.why,
             "next": self.next,
             "reason": self.call.as_ref().map(|call| &call.reason),
             "fields": self.call.as_ref().map_or(&[][..], |call| &call.fields),
+            "effect": if is_unknown { "unknown" } else { "none" },
             "exit_code": self.exit.number(),
         })
     }

@@ -30,7 +30,7 @@ fn exec_prints_every_event_and_exits_0_when_all_succeeded() {
     );
     assert!(
         done.iter()
-            .all(|done| done["outcome"] == "OUTCOME_SUCCEEDED" && done["order"] == 100)
+            .all(|done| done["outcome"] == "OUTCOME_SUCCEEDED" && done["effective_order"] == 100)
     );
 }
 
@@ -46,7 +46,7 @@ fn exec_exits_3_when_a_task_did_not_succeed_and_the_next_order_runs() {
     let done = lines(&output);
     assert_eq!(done[0]["error"]["code"], "22012");
     assert_eq!(
-        (&done[1]["order"], &done[1]["outcome"]),
+        (&done[1]["effective_order"], &done[1]["outcome"]),
         (&200.into(), &"OUTCOME_SUCCEEDED".into())
     );
 }
@@ -76,7 +76,7 @@ fn the_log_shows_every_task_of_a_scheduler() {
         serde_json::from_slice(&server.run(&["log", handle, "-o", "json"]).stdout).unwrap();
     let task = &log["tasks"][0];
     assert_eq!(
-        (&task["state"], &task["order"]),
+        (&task["state"], &task["effective_order"]),
         (&"TASK_STATE_DONE".into(), &7.into())
     );
     assert_eq!(task["done"]["outcome"], "OUTCOME_SUCCEEDED");

@@ -212,3 +212,14 @@ fn a_call_that_is_not_answered_ends_after_the_request_timeout() {
     assert!(text(&output.stderr).contains("no answer within 1s"));
     assert!(begun.elapsed() < Duration::from_secs(10));
 }
+
+#[test]
+fn a_closed_pipe_ends_a_verb_quietly() {
+    let server = Standalone::start();
+    for verb in [["status", "--watch"], ["status", "--executions"]] {
+        let mut child = begin(&server, &verb);
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!((code(&output), text(&output.stderr)), (0, String::new()));
+    }
+}

@@ -259,3 +259,14 @@ fn without_a_server_every_verb_that_needs_one_says_so() {
         notes_are_json(&output, 1);
     }
 }
+
+#[test]
+fn colours_are_for_terminals_unless_they_are_asked_for() {
+    let server = Standalone::start();
+    let is_coloured = |options: &[&str]| {
+        let output = server.run(&[options, &["status"]].concat());
+        text(&output.stdout).contains('\x1b')
+    };
+    assert!(is_coloured(&["--color", "always"]));
+    assert!(!is_coloured(&["--color", "never"]) && !is_coloured(&[]));
+}

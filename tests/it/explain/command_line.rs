@@ -33,7 +33,7 @@ async fn the_command_says_what_the_server_says() {
     assert_eq!(blockers[0]["paused"], json!({}));
     assert_eq!(
         blockers[1]["lower_order"],
-        json!({ "order": 1, "unfinished": 1, "tasks": [1] })
+        json!({ "order": 1, "unfinished": 1, "seqs": [1] })
     );
     assert_eq!(answer["place"]["in_lower_orders"], 1);
     let for_people = run(&server.url, &[&format!("{handle}/2")]).await;
