@@ -70,7 +70,7 @@ impl Wait {
     fn until(&self) -> Option<Kind> {
         match self.order {
             Some(order) => Some(Kind::Order(order)),
-            None if self.first_failure => Some(Kind::FirstFailure(Default::default())),
+            None if self.first_failure => Some(Kind::FirstFailure(())),
             None => None,
         }
     }
