@@ -274,8 +274,9 @@ async fn the_command_line_pauses_shows_and_resumes() {
     );
     let status = said(&run(url, &["status", "-o", "json"]).await);
     let status: Value = serde_json::from_str(&status).expect("JSON");
-    assert_eq!(status["paused_targets"][0]["target"], "app");
-    assert_eq!(status["paused_targets"][0]["cancel_running"], false);
+    let pause = &status["paused_targets"][0]["pause"];
+    assert_eq!(pause["target"], "app");
+    assert_eq!(pause["mode"], "PAUSE_MODE_DRAIN");
     let all = [
         "pause-target",
         "--all",

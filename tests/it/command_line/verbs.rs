@@ -128,8 +128,16 @@ const CALLS: &[(&str, i32, Form)] = &[
         0,
         Message("ReleaseSchedulerResponse"),
     ),
-    ("pause-target --all --reason test", 0, Message("PauseTargetResponse")),
-    ("resume-target --all --reason test", 0, Message("ResumeTargetResponse")),
+    (
+        "pause-target --all --reason test",
+        0,
+        Message("PauseTargetResponse"),
+    ),
+    (
+        "resume-target --all --reason test",
+        0,
+        Message("ResumeTargetResponse"),
+    ),
     ("declare-dead app --reason test", 1, Nothing),
     ("health", 0, Fields(&["status"])),
     ("migrate --database URL", 0, Fields(&["up_to_date"])),
