@@ -39,6 +39,7 @@ pub use read::events::Events;
 pub use read::recovered::{Recovered, Unreadable};
 pub use read::recovery::recover;
 pub use read::retention_pin::RetentionPin;
+pub use read::retries::{EndFilter, EndedTask};
 pub use read::schedulers::Reader;
 pub use read::status::{JournalStatus, ReplicaRow};
 pub use read::tasks::{StoredTask, TaskPage};

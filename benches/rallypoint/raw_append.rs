@@ -110,6 +110,7 @@ fn submission(handle: Handle, at: Time, from: u64, count: u64, done: u64) -> Sub
             }],
             bodies: Packed::new(bodies.iter().map(|body| &body[..])),
             params: Packed::default(),
+            retries: None,
         }),
         resolved: vec![(None, spec)],
     }
@@ -120,6 +121,7 @@ fn completion(handle: Handle, at: Time, from: u64, count: u64, per_call: u64) ->
         first: Seq((from + call * per_call) as i64 + 1),
         count: per_call.min(count - call * per_call) as u32,
         order: None,
+        retry_of: None,
         outcome: Outcome::Succeeded,
         attempt: Attempt(1),
         started: Some(Time(at.0 + from as i64)),

@@ -85,6 +85,8 @@ pub enum Verb {
     },
     /// Submit tasks.
     Submit(Arc<Submit>),
+    /// What a submit under this request id was answered.
+    Submitted(Request),
     /// Open a stream of its events.
     Watch {
         /// Last event already seen.
@@ -131,7 +133,11 @@ impl Verb {
     pub(crate) fn is_read(&self) -> bool {
         matches!(
             self,
-            Verb::Describe | Verb::Locate(_) | Verb::Explain(_) | Verb::Select { .. }
+            Verb::Describe
+                | Verb::Submitted(_)
+                | Verb::Locate(_)
+                | Verb::Explain(_)
+                | Verb::Select { .. }
         )
     }
 
@@ -161,6 +167,27 @@ pub struct Submit {
     pub bodies: Packed,
     /// One per task, JSON arrays of text or null; empty when no task has any.
     pub params: Packed,
+    /// They are copies of tasks that have ended: RetryTask and RetryFailed.
+    pub retries: Option<Retries>,
+}
+
+/// Of which tasks those of a call are copies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retries {
+    /// Where the journal was searched for earlier retries of these tasks: up to this task.
+    pub searched: Seq,
+    /// One per task, by ascending number.
+    pub of: Vec<RetryOf>,
+}
+
+/// Of which task another one is a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryOf {
+    /// That task.
+    pub seq: Seq,
+    /// The failure that the copy stands for: the event of that task, or, if that one was itself a
+    /// copy and cancelled, of the one before it. `None`: nothing has failed.
+    pub failure: Option<DoneNo>,
 }
 
 /// A change of settings, by field mask.

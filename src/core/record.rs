@@ -98,6 +98,12 @@ pub enum AttemptEvent {
         /// Why.
         error: Arc<TaskError>,
     },
+    /// Not of an attempt: the task has ended, and a caller had it submitted once more. Its attempt
+    /// number is 0.
+    Retried {
+        /// Number of the copy.
+        retry: Seq,
+    },
 }
 
 impl AttemptEvent {
@@ -109,6 +115,7 @@ impl AttemptEvent {
             AttemptEvent::Lost { .. } => 3,
             AttemptEvent::Failed { .. } => 4,
             AttemptEvent::HandedBack => 5,
+            AttemptEvent::Retried { .. } => 6,
         }
     }
 }

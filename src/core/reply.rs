@@ -12,13 +12,18 @@ use std::{sync::Arc, time::Duration};
 pub enum Reply {
     /// Open, Update, Pause, Resume, Describe.
     Scheduler(Box<SchedulerView>),
-    /// Submit.
+    /// Submit, Submitted.
     Submitted {
         /// Number of the first task.
         first_seq: Seq,
         /// How many.
         count: u32,
         /// Last event before these tasks.
+        done_no: DoneNo,
+    },
+    /// Submitted: no call is remembered under this request id.
+    NotSubmitted {
+        /// The last event.
         done_no: DoneNo,
     },
     /// Watch.
@@ -115,6 +120,15 @@ pub enum Reject {
     },
     /// No such task in this scheduler.
     UnknownTask,
+    /// The task has a retry already.
+    Retried {
+        /// Its number.
+        seq: Seq,
+        /// That of its retry.
+        retry: Seq,
+    },
+    /// There may be retries behind those that the caller has found: search again.
+    RetriesUnknown,
     /// The database refused to store it.
     JournalRejected,
 }
@@ -207,6 +221,8 @@ pub struct Done {
     pub count: u32,
     /// Their effective order.
     pub order: Option<Order>,
+    /// The task of which it is a copy; then it is one task.
+    pub retry_of: Option<Seq>,
     /// How they ended.
     pub outcome: Outcome,
     /// The last attempt.

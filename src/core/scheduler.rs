@@ -3,6 +3,7 @@
 pub(crate) mod body_sizes;
 pub(crate) mod contribution;
 pub(crate) mod deadlines;
+pub(crate) mod halting;
 pub(crate) mod in_flight;
 pub(crate) mod ledger;
 pub(crate) mod queue;
@@ -10,8 +11,8 @@ pub(crate) mod starts_and_ends;
 pub(crate) mod unfinished;
 
 use super::{
-    CancelRest, Checkpoint, Counts, DoneNo, Handle, Order, Progress, ReleaseMode, SchedulerImage,
-    SchedulerState, SchedulerView, Seq, Time,
+    CancelRest, Checkpoint, Counts, DoneNo, Handle, Order, Progress, ReleaseMode, RetryOf,
+    SchedulerImage, SchedulerState, SchedulerView, Seq, Time,
     fairness::{fair_share::FairShare, slot_kinds::KindId},
 };
 use contribution::Contribution;
@@ -32,6 +33,10 @@ pub(crate) struct Scheduler {
     pub running: Assignments,
     /// Attempts of tasks that have begun more than their first one.
     pub histories: BTreeMap<Seq, History>,
+    /// Unfinished tasks that are copies of others.
+    pub copies: BTreeMap<Seq, RetryOf>,
+    /// There may be retries up to this task that the shard does not remember.
+    pub forgotten_retries: Seq,
     pub share: FairShare,
     pub streams: u32,
     pub last_activity: Time,
@@ -73,6 +78,8 @@ impl Scheduler {
             queue,
             running: Assignments::default(),
             histories: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            forgotten_retries: checkpoint.highest_seq,
             share,
             streams: 0,
             last_activity: now,

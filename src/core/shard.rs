@@ -23,6 +23,7 @@ pub(crate) mod open_scheduler;
 pub(crate) mod recovered;
 pub(crate) mod report_verdict;
 pub(crate) mod restore;
+pub(crate) mod retry_task;
 pub(crate) mod schedulers;
 pub(crate) mod streams;
 pub(crate) mod submit;
@@ -45,6 +46,7 @@ use in_doubt::InDoubt;
 use incremental::Incremental;
 use interning::Interner;
 use lifecycle::Releaser;
+use retry_task::LatestRetries;
 use schedulers::Schedulers;
 use std::{
     cmp::Reverse,
@@ -66,6 +68,7 @@ pub struct Shard {
     pub(crate) memory: RequestMemory,
     /// Calls that may be repeated.
     pub(crate) accepted: AcceptedCalls,
+    pub(crate) retried: LatestRetries,
     /// What schedulers have in common.
     pub(crate) interner: Interner,
     /// Sums over all schedulers.
@@ -217,6 +220,7 @@ impl Shard {
         match verb {
             Verb::Open { .. } => unreachable!("handled above"),
             Verb::Submit(submit) => self.submit(turn, handle, submit),
+            Verb::Submitted(request) => self.submitted(turn.now, handle, *request),
             Verb::Watch {
                 after,
                 until,

@@ -22,6 +22,7 @@ mod orders;
 mod parallelism;
 mod quotas;
 mod recovery;
+mod retried_tasks;
 mod retries;
 mod target_pauses;
 mod time_limits;

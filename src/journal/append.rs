@@ -186,6 +186,15 @@ impl Rowsets {
             attempts: !records.attempts.is_empty(),
             schedulers: !records.schedulers.is_empty(),
             pauses: !records.pauses.is_empty(),
+            retries: records
+                .submissions
+                .iter()
+                .any(|call| call.submit.retries.is_some())
+                || records
+                    .completions
+                    .iter()
+                    .flat_map(|row| &row.done)
+                    .any(|done| done.retry_of.is_some()),
         };
         let mut arguments = PgArguments::default();
         arguments.add(batch.shard.0)?;
@@ -193,22 +202,24 @@ impl Rowsets {
         arguments.add(batch.no.0)?;
         arguments.add(Date(days.partition_of(batch.day)))?;
         if shape.submissions != Rows::None {
-            self.submissions.bind(shape.submissions, &mut arguments)?;
+            self.submissions
+                .bind(shape.submissions, shape.retries, &mut arguments)?;
         }
         if shape.completions != Rows::None {
-            self.completions.bind(shape.completions, &mut arguments)?;
+            self.completions
+                .bind(shape.completions, shape.retries, &mut arguments)?;
         }
         if shape.attempts {
             self.attempts.fill(&records.attempts);
-            self.attempts.bind(Rows::Many, &mut arguments)?;
+            self.attempts.bind(Rows::Many, false, &mut arguments)?;
         }
         if shape.schedulers {
             self.schedulers.fill(&records.schedulers, days)?;
-            self.schedulers.bind(Rows::Many, &mut arguments)?;
+            self.schedulers.bind(Rows::Many, false, &mut arguments)?;
         }
         if shape.pauses {
             self.pauses.fill(&records.pauses);
-            self.pauses.bind(Rows::Many, &mut arguments)?;
+            self.pauses.bind(Rows::Many, false, &mut arguments)?;
         }
         Ok((shape, arguments))
     }

@@ -60,6 +60,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         include_str!("../../migrations/0012_comments.sql"),
     ),
     (
+        13,
+        "retries",
+        include_str!("../../migrations/0013_retries.sql"),
+    ),
+    (
         14,
         "target_pauses",
         include_str!("../../migrations/0014_target_pauses.sql"),
@@ -219,6 +224,7 @@ mod tests {
                 "628de51025b62dee",
                 "a112a3c09d151409",
                 "dcbc0679ab7881c1",
+                "c78dd6f7468f594c",
                 "1a7609093a46b1a4"
             ]
         );

@@ -7,6 +7,7 @@ pub(crate) mod outcomes;
 pub(crate) mod recovered;
 pub(crate) mod recovery;
 pub(crate) mod retention_pin;
+pub(crate) mod retries;
 pub(crate) mod schedulers;
 pub(crate) mod status;
 mod target_pauses;

@@ -10,7 +10,7 @@ pub(crate) mod violations;
 
 use crate::{
     coordinator::CallError,
-    core::{Handle, Reject, Reply, model::limits::CALL_BYTES},
+    core::{Handle, Reject, Reply, TaskId, model::limits::CALL_BYTES},
     journal::JournalError,
 };
 use reason::Reason;
@@ -77,17 +77,19 @@ fn not_carried_out(error: CallError, rejected: impl FnOnce(Reject) -> Status) ->
         }
         CallError::Truncated { oldest } => truncated("after", oldest.0),
         CallError::Unreadable => unreadable(),
-        CallError::Overloaded { retry_after, limit } => {
-            let mut details = info(Reason::Overloaded, &[("limit", limit.into())]);
-            details.set_retry_info(Some(retry_after));
-            details.add_quota_failure_violation("server", limit);
-            Status::with_error_details(
-                Code::Unavailable,
-                "too many calls are waiting on this server; call again",
-                details,
-            )
-        }
+        CallError::Overloaded { retry_after, limit } => call_overloaded(limit, retry_after),
     }
+}
+
+fn call_overloaded(limit: &'static str, retry_after: Duration) -> Status {
+    let mut details = info(Reason::Overloaded, &[("limit", limit.into())]);
+    details.set_retry_info(Some(retry_after));
+    details.add_quota_failure_violation("server", limit);
+    Status::with_error_details(
+        Code::Unavailable,
+        "too many calls are waiting on this server; call again",
+        details,
+    )
 }
 
 /// Another replica owns the shard, or none does. The call had no effect.
@@ -145,6 +147,7 @@ pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
             )
         }
         Reject::UnknownTask => task_not_found(),
+        Reject::Retried { .. } | Reject::RetriesUnknown => retried_meanwhile(),
         Reject::JournalRejected => journal_rejected(),
     }
 }
@@ -187,9 +190,22 @@ pub(super) fn task_not_found() -> Status {
     )
 }
 
+/// A task that cannot be retried as it is.
+pub(super) fn not_retriable(reason: Reason, task: TaskId, description: &str) -> Status {
+    let mut details = info(reason, &[]);
+    details.add_precondition_failure_violation(reason.as_str_name(), task.to_string(), description);
+    Status::with_error_details(Code::FailedPrecondition, description, details)
+}
+
+/// Others retry tasks of the same scheduler, and were ahead each time. The call had no effect.
+pub(super) fn retried_meanwhile() -> Status {
+    call_overloaded("retries_of_a_scheduler", OWNER_RETRY_DELAY)
+}
+
 pub(super) fn released(handle: Handle) -> Status {
     let mut details = info(Reason::HandleReleased, &[]);
-    let description = "released schedulers take no tasks and no changes";
+    let description =
+        "released schedulers take no tasks and no changes: open another one with GetScheduler";
     details.add_precondition_failure_violation(
         Reason::HandleReleased.as_str_name(),
         handle.to_string(),

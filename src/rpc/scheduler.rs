@@ -8,6 +8,7 @@ mod explain;
 mod lifecycle;
 mod listing;
 mod resumable_stream;
+mod retry;
 mod submit;
 mod synchronize;
 mod tasks;
@@ -147,6 +148,20 @@ impl SchedulerService for Schedulers {
         &self,
         request: Request<api::CancelTaskRequest>,
     ) -> Answer<api::CancelTaskResponse> {
+        self.answer(request).await
+    }
+
+    async fn retry_task(
+        &self,
+        request: Request<api::RetryTaskRequest>,
+    ) -> Answer<api::RetryTaskResponse> {
+        self.answer(request).await
+    }
+
+    async fn retry_failed(
+        &self,
+        request: Request<api::RetryFailedRequest>,
+    ) -> Answer<api::RetryFailedResponse> {
         self.answer(request).await
     }
 

@@ -6,6 +6,7 @@ mod hash;
 mod options;
 mod paging;
 mod resume_token;
+mod retry;
 mod scalar;
 mod session;
 mod settings;
@@ -14,6 +15,7 @@ mod submit;
 mod tests;
 
 pub(super) use paging::{ListSchedulers, ListTasks};
+pub(super) use retry::RetryFailed;
 pub(super) use submit::exec_async;
 
 use super::errors::{

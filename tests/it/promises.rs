@@ -12,5 +12,6 @@ mod quotas;
 mod refused;
 mod release;
 mod retention;
+mod retries;
 mod submitted;
 mod turnaround;

@@ -3,6 +3,7 @@
 //! `checks`.
 
 mod questions;
+mod retries;
 mod settings;
 
 use crate::{fixtures::Fixtures, rng::Rng, tables::Tables};
@@ -14,6 +15,7 @@ use rallypoint::{
         Run, Seq, ShardId, Submit, Ticket, Time, Until, Verb,
     },
 };
+use retries::Search;
 use rustc_hash::{FxHashMap, FxHashSet};
 use settings::{settings, update};
 use std::sync::Arc;
@@ -52,6 +54,8 @@ pub(crate) struct Callers {
     /// Requests that were definitely refused.
     pub refused: Vec<(Handle, Request)>,
     pub streams: Vec<Handle>,
+    /// What was found to retry, perhaps long ago.
+    searches: Vec<Search>,
 }
 
 impl Callers {
@@ -68,6 +72,7 @@ impl Callers {
             accepted: FxHashMap::default(),
             refused: Vec::new(),
             streams: Vec::new(),
+            searches: Vec::new(),
         }
     }
 
@@ -93,7 +98,11 @@ impl Callers {
         let tables = journal.iter().find(|tables| tables.handle() == handle);
         let poisoned = faults && rng.percent(2);
         let verb = match rng.below(100) {
-            0..=54 => self.submit(now, tables, poisoned, fixtures, rng),
+            0..=9 => match self.retry(handle, tables, poisoned, fixtures, rng) {
+                Some(retry) => retry,
+                None => self.submit(now, tables, poisoned, fixtures, rng),
+            },
+            10..=54 => self.submit(now, tables, poisoned, fixtures, rng),
             55..=64 => Verb::Cancel(place(
                 tables,
                 rng.below(tables.map_or(1, |t| t.highest() as u64 + 1)) as i64,
@@ -320,6 +329,7 @@ impl Callers {
             runs,
             bodies: fixtures.bodies(count, poisoned, rng),
             params: Packed::default(),
+            retries: None,
         }))
     }
 

@@ -94,6 +94,7 @@ impl Contention<'_> {
             }],
             bodies: Packed::new(bodies),
             params: Packed::default(),
+            retries: None,
         };
         self.call(handle, Verb::Submit(Arc::new(submit)));
     }

@@ -219,6 +219,9 @@ fn poisoned(records: &Records) -> bool {
             AttemptEvent::Lost { error, .. } => {
                 error.as_ref().is_some_and(|error| bad(&error.message))
             }
-            AttemptEvent::Start | AttemptEvent::CancelRequested | AttemptEvent::HandedBack => false,
+            AttemptEvent::Start
+            | AttemptEvent::CancelRequested
+            | AttemptEvent::HandedBack
+            | AttemptEvent::Retried { .. } => false,
         })
 }

@@ -151,9 +151,10 @@ impl Oracle {
         self.in_doubt = true;
         self.rate_used.clear();
         self.settled_at = Time(0);
-        self.schedulers
-            .iter_mut()
-            .for_each(|scheduler| scheduler.used = (now, now));
+        for scheduler in &mut self.schedulers {
+            scheduler.used = (now, now);
+            scheduler.recovered = scheduler.highest();
+        }
     }
 
     /// Calls that were accepted since then may be repeated: for fifteen minutes of the time that

@@ -6,7 +6,8 @@ use crate::{
     tables::{Call, Tables},
 };
 use rallypoint::core::{
-    DoneNo, RecoveredOutcome, RecoveredRequest, RecoveredRun, RecoveredScheduler, Seq, Time,
+    DoneNo, RecoveredOutcome, RecoveredRequest, RecoveredRun, RecoveredScheduler, RetryOf, Seq,
+    Time,
 };
 
 pub(crate) fn recover(journal: &Journal, since: Time) -> Vec<RecoveredScheduler> {
@@ -36,6 +37,7 @@ impl Tables {
             image: self.image.clone(),
             runs: self.runs(),
             outcomes: self.outcomes(),
+            copies: self.copies(),
             // They may come in any sequence.
             attempts: attempts.cloned().collect(),
             requests: requests.collect(),
@@ -69,6 +71,14 @@ impl Tables {
             }
         }
         runs
+    }
+
+    /// Those that are open by the checkpoint, and their neighbours.
+    fn copies(&self) -> Vec<(Seq, RetryOf)> {
+        let seqs = (1..).map(Seq);
+        let tasks = seqs.zip(&self.tasks);
+        let copies = tasks.filter_map(|(seq, task)| Some((seq, task.retry_of?)));
+        copies.collect()
     }
 
     fn outcomes(&self) -> Vec<RecoveredOutcome> {

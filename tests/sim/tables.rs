@@ -4,8 +4,8 @@
 //! Rows are checked as they are written: numbers without a gap, one outcome per task, no key twice.
 
 use rallypoint::core::{
-    AttemptRecord, CompletionRecord, Delivery, Handle, Outcome, Request, SchedulerImage,
-    SchedulerState, Seq, SubmissionRecord, Time,
+    AttemptEvent, AttemptRecord, CompletionRecord, Delivery, Handle, Outcome, Request, RetryOf,
+    SchedulerImage, SchedulerState, Seq, SubmissionRecord, Time,
 };
 use std::sync::Arc;
 
@@ -34,6 +34,8 @@ pub(crate) struct Task {
     pub at_most_once: bool,
     pub exactly_once: bool,
     pub ended: Option<(Outcome, i64)>,
+    pub retry_of: Option<RetryOf>,
+    pub retried: bool,
     /// Highest attempt handed to an executor.
     pub attempt: i32,
     /// That one never began.
@@ -127,11 +129,24 @@ impl Tables {
                     at_most_once,
                     exactly_once,
                     ended: None,
+                    retry_of: None,
+                    retried: false,
                     attempt: 0,
                     never_began: false,
                     begun: 0,
                 });
             }
+        }
+        let retries = record.submit.retries.iter();
+        let of: Vec<RetryOf> = retries.flat_map(|retries| retries.of.clone()).collect();
+        for (seq, of) in (record.first_seq.0..).map(Seq).zip(of) {
+            let ended = self.task(of.seq).ended.map(|(outcome, _)| outcome);
+            assert!(
+                ended.is_some_and(|outcome| outcome != Outcome::Succeeded),
+                "{} is retried, and did not end in vain",
+                of.seq.0
+            );
+            self.task_mut(seq).retry_of = Some(of);
         }
         let count = (self.highest() + 1 - record.first_seq.0) as u32;
         self.calls.push(Call { record, count, row });
@@ -163,6 +178,11 @@ impl Tables {
                     done.outcome != Outcome::Succeeded || task.begun > 0,
                     "a task succeeded that never began"
                 );
+                assert_eq!(
+                    task.retry_of.map(|of| of.seq),
+                    done.retry_of,
+                    "an event tells of which task its own is a copy"
+                );
                 task.ended = Some((done.outcome, done_no));
                 if let Some(order) = task.order {
                     self.count_order(order, -1);
@@ -182,6 +202,9 @@ impl Tables {
             !self.attempts.iter().any(same),
             "the key of an attempt is given twice: {record:?}"
         );
+        if let AttemptEvent::Retried { .. } = record.what {
+            self.task_mut(record.seq).retried = true;
+        }
         self.attempts.push(record);
     }
 

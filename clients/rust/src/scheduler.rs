@@ -150,6 +150,35 @@ impl Scheduler {
             .await
     }
 
+    /// Submits a copy of the task with number `seq`, which has ended other than succeeded. A task
+    /// has one retry at most, so calling this again answers with the same one.
+    ///
+    /// Fails with `TASK_UNFINISHED`, `TASK_SUCCEEDED`, and `HANDLE_RELEASED` after a release.
+    pub async fn retry(&self, seq: i64) -> Result<api::RetryTaskResponse> {
+        let request = api::RetryTaskRequest {
+            id: Some(self.task_id(seq)),
+        };
+        self.client.scheduler_call("RetryTask", request).await
+    }
+
+    /// Retries the failed tasks that have no retry yet, about a thousand of them: go on with the
+    /// `next_page_token` of the answer until that is empty. Without a filter: all that failed.
+    ///
+    /// Fails with `HANDLE_RELEASED` after a release.
+    pub async fn retry_failed(
+        &self,
+        filter: Option<api::TaskFilter>,
+        page_token: String,
+    ) -> Result<api::RetryFailedResponse> {
+        let request = api::RetryFailedRequest {
+            handle: self.handle.clone(),
+            request_id: request_id(),
+            filter,
+            page_token,
+        };
+        self.client.scheduler_call("RetryFailed", request).await
+    }
+
     /// The task with number `seq`, with its body and its full result.
     pub async fn task(&self, seq: i64) -> Result<api::TaskView> {
         let request = api::GetTaskRequest {

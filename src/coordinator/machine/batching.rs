@@ -210,6 +210,7 @@ mod tests {
             runs: vec![run],
             bodies: Packed::new([b"a".as_slice(); 3]),
             params: Packed::default(),
+            retries: None,
         };
         let submits = asks(2, call(1, Verb::Submit(Arc::new(submit))));
         machine.step(NOW, [durable(1), submits]);

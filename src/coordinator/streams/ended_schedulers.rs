@@ -93,6 +93,7 @@ impl EndedSchedulers {
                 seqs: Vec::new(),
                 next: None,
             }),
+            Verb::Submitted(_) => Ok(Reply::NotSubmitted { done_no }),
             Verb::Open { .. } | Verb::Watch { .. } => {
                 Err(CallError::Rejected(Reject::UnknownHandle))
             }

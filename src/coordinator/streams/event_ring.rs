@@ -128,6 +128,7 @@ pub(super) mod fixtures {
             first: Seq(first),
             count,
             order: None,
+            retry_of: None,
             outcome: Outcome::Succeeded,
             attempt: Attempt(1),
             started: None,

@@ -58,6 +58,8 @@ pub struct Limits {
     pub unfinished_orders: usize,
     /// Request ids remembered.
     pub requests: usize,
+    /// Retries remembered; of earlier ones the journal knows.
+    pub retries: usize,
     /// Schedulers in memory that are over; the journal answers for the others.
     pub ended_schedulers: usize,
     /// Failed tasks named in a halt.
@@ -102,6 +104,7 @@ impl Limits {
         streams: 100_000,
         unfinished_orders: 1_000_000,
         requests: 1_000_000,
+        retries: 100_000,
         ended_schedulers: 10_000,
         halt_failed: 100,
         listing_steps: 10_000,

@@ -1,7 +1,7 @@
 //! What a caller sets on a scheduler, and what the service stores about it: the whole image of its
 //! row in the journal.
 
-use crate::core::{Day, DoneNo, Handle, Namespace, Order, Seq, TaskOptions, Time};
+use crate::core::{Day, DoneNo, Halt, Handle, Namespace, Order, Seq, TaskOptions, Time};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use uuid::Uuid;
@@ -106,15 +106,6 @@ pub enum SchedulerState {
     Releasing = 2,
     /// Released, every task ended.
     Released = 3,
-}
-
-/// Why later orders are blocked.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Halt {
-    /// The order in which tasks failed.
-    pub order: Order,
-    /// The failed tasks, the first hundred.
-    pub failed: Vec<Seq>,
 }
 
 /// An incremental effect: one durable intention, carried out in slices.

@@ -7,22 +7,23 @@
 //!
 //! In, for each scheduler that is not over: its row (settings, state, release mode, pause, halt,
 //! cancellation under way), highest task and event numbers, whether it is quiesced; its unfinished
-//! tasks with order, spec, state and attempts, and the total deadlines noted for them; the number
-//! of unfinished tasks by order and the oldest day of submission. In, for the shard: quotas by
-//! namespace, sums over all schedulers, pauses of targets, and the requests that are still
-//! remembered (the newest ones, as many as the limit says: one more may be remembered until the
-//! next call).
+//! tasks with order, spec, state and attempts, of which others they are copies, and the total
+//! deadlines noted for them; the number of unfinished tasks by order and the oldest day of
+//! submission. In, for the shard: quotas by namespace, sums over all schedulers, pauses of targets,
+//! and the requests that are still remembered (the newest ones, as many as the limit says: one more
+//! may be remembered until the next call).
 //!
 //! Out, because a recovery may change it: schedulers that are over (the journal answers for them)
 //! and checkpoints; slots, virtual times and fair shares; timers, pauses between slices and what
-//! waits for a slice; streams, idle clocks and the used part of a submit rate; how much finished
-//! work a recovery would read; submission times within a day, which spans do not keep; attempts
-//! that run without a row in the journal, whose tasks count as waiting; whether an attempt is in
-//! doubt; deadlines that have passed, whose tasks are about to end; and `cancel_rest` of a
-//! scheduler released with CANCEL, which a recovery intends anew.
+//! waits for a slice; the latest retries (the journal knows all of them); streams, idle clocks and
+//! the used part of a submit rate; how much finished work a recovery would read; submission times
+//! within a day, which spans do not keep; attempts that run without a row in the journal, whose
+//! tasks count as waiting; whether an attempt is in doubt; deadlines that have passed, whose tasks
+//! are about to end; and `cancel_rest` of a scheduler released with CANCEL, which a recovery
+//! intends anew.
 
 use crate::core::{
-    Attempt, DoneNo, Handle, Namespace, Order, ReleaseMode, Request, SchedulerImage,
+    Attempt, DoneNo, Handle, Namespace, Order, ReleaseMode, Request, RetryOf, SchedulerImage,
     SchedulerState, Seq, Shard, Spec, TargetPause, Time,
     model::time::Day,
     scheduler::{Scheduler, queue::span::Span},
@@ -67,6 +68,8 @@ pub struct SchedulerDigest {
     pub unfinished: Vec<(Seq, Seq)>,
     /// Day on which the oldest of them was submitted.
     pub first_day: Option<Day>,
+    /// Those that are copies of others.
+    pub copies: BTreeMap<Seq, RetryOf>,
     /// How many there are of each order.
     pub by_order: BTreeMap<Option<Order>, i64>,
     /// The same tasks as queue and running assignments know them, joined where they are alike.
@@ -215,6 +218,7 @@ impl Scheduler {
             quiesced: self.quiesced,
             unfinished: self.ledger.ranges.ranges(),
             first_day: self.ledger.ranges.first_day(),
+            copies: self.copies.clone(),
             by_order: self.queue.unfinished_by_order(),
             tasks: self.task_digests(now),
             deadlines: self.deadline_digests(now),

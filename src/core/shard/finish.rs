@@ -3,9 +3,9 @@
 //! It gives the event its number, opens the barrier, and applies the failure rule.
 
 use crate::core::{
-    Attempt, Done, DoneNo, Halt, Handle, OnFailure, Order, Outcome, ReleaseMode, SchedulerState,
+    Attempt, Done, DoneNo, Handle, OnFailure, Outcome, ReleaseMode, RetryOf, SchedulerState, Seq,
     Shard, TaskError, TaskResult, Time, Turn,
-    scheduler::{Scheduler, queue::span::Span},
+    scheduler::{Scheduler, halting::EndedTasks, queue::span::Span},
 };
 use bytes::Bytes;
 use std::sync::Arc;
@@ -55,6 +55,7 @@ impl Ending {
             first: span.first,
             count: span.count,
             order: span.order,
+            retry_of: None,
             outcome: self.outcome,
             attempt: self.attempt,
             started: self.started,
@@ -76,6 +77,7 @@ impl Shard {
         scheduler.done_no.0 += i64::from(span.count);
         scheduler.queue.finished(span);
         scheduler.forget_histories(span);
+        let copies = scheduler.take_copies(span);
         let usage = scheduler.ledger.end(span);
         self.quotas.ended(scheduler.share.namespace, usage);
         self.fair.slots.remove_users(span.kind, span.count);
@@ -85,42 +87,54 @@ impl Shard {
             Some(_) => turn.out.unwritten.ended(handle, span.order),
             None => turn.out.unwritten.hold(handle),
         }
-        let failed = ending.outcome.is_failure();
-        let done = ending.of(span);
-        let rows = turn.out.push_done(handle, done_no, done);
+        let outcome = ending.outcome;
+        let rows = push_done(turn, handle, done_no, ending.of(span), &copies);
         self.add_uncovered(handle, span.count, rows);
-        if let (true, Some(order)) = (failed, span.order) {
-            self.apply_failure_rule(turn, handle, order, span);
+        if let Some(order) = span.order {
+            let ended = EndedTasks {
+                span,
+                order,
+                event: done_no,
+                copies: &copies,
+            };
+            self.apply_failure_rule(turn, handle, outcome, &ended);
         }
         self.end_if_done(turn, handle);
         self.checkpoint_if_due(turn, handle);
         self.note_idle(turn.now, handle);
     }
 
-    fn apply_failure_rule(&mut self, turn: &mut Turn, handle: Handle, order: Order, span: &Span) {
+    /// What the end of tasks with an order does to later orders.
+    fn apply_failure_rule(
+        &mut self,
+        turn: &mut Turn,
+        handle: Handle,
+        outcome: Outcome,
+        ended: &EndedTasks<'_>,
+    ) {
         let most = self.limits.halt_failed;
         let scheduler = self.schedulers.expect_mut(handle);
-        match scheduler.image.settings.on_failure {
-            OnFailure::Continue => return,
-            OnFailure::Halt => {
-                let halt = scheduler.image.halt.get_or_insert_with(|| Halt {
-                    order,
-                    failed: Vec::new(),
-                });
-                halt.order = halt.order.min(order);
-                let room = most.saturating_sub(halt.failed.len());
-                let failed = (0..span.count).map(|at| span.first.plus(at));
-                halt.failed.extend(failed.take(room));
-                if scheduler.image.release_mode == Some(ReleaseMode::Finish) {
-                    self.begin_cancel(handle, Some(order));
-                }
+        let changes_halt = match (outcome, scheduler.image.settings.on_failure) {
+            (Outcome::Succeeded, _) => scheduler.make_good(ended),
+            (Outcome::Cancelled, _) => false,
+            (_, OnFailure::Halt) => {
+                scheduler.count_failures(ended, most);
+                true
             }
-            OnFailure::CancelRest if scheduler.queue.goes_above(order) => {
-                self.begin_cancel(handle, Some(order))
-            }
-            OnFailure::CancelRest => return,
+            (_, OnFailure::Continue | OnFailure::CancelRest) => scheduler.stop_counting(ended),
+        };
+        let is_cancelled = outcome.is_failure()
+            && match scheduler.image.settings.on_failure {
+                OnFailure::Continue => false,
+                OnFailure::Halt => scheduler.image.release_mode == Some(ReleaseMode::Finish),
+                OnFailure::CancelRest => scheduler.queue.goes_above(ended.order),
+            };
+        if is_cancelled {
+            self.begin_cancel(handle, Some(ended.order));
         }
-        self.record(turn, handle);
+        if changes_halt || is_cancelled {
+            self.record(turn, handle);
+        }
     }
 
     /// A released scheduler ends with its last task.
@@ -147,4 +161,36 @@ impl Scheduler {
             self.histories.remove(&seq);
         }
     }
+}
+
+/// Appends the events of tasks that ended alike; those of copies say so, one by one. Returns how
+/// many rows that adds.
+fn push_done(
+    turn: &mut Turn,
+    handle: Handle,
+    first: DoneNo,
+    done: Done,
+    copies: &[(Seq, RetryOf)],
+) -> u32 {
+    let mut rows = 0;
+    let mut push = |from: i64, until: i64, retry_of: Option<Seq>| {
+        let done_no = DoneNo(first.0 + from - done.first.0);
+        let part = Done {
+            first: Seq(from),
+            count: (until - from) as u32,
+            retry_of,
+            ..done.clone()
+        };
+        if until > from {
+            rows += turn.out.push_done(handle, done_no, part);
+        }
+    };
+    let mut next = done.first.0;
+    for (seq, of) in copies {
+        push(next, seq.0, None);
+        push(seq.0, seq.0 + 1, Some(of.seq));
+        next = seq.0 + 1;
+    }
+    push(next, done.first.0 + i64::from(done.count), None);
+    rows
 }

@@ -2,7 +2,7 @@
 //! never bodies.
 
 use crate::core::{
-    AttemptRecord, DoneNo, Order, Outcome, Request, SchedulerImage, Seq, Spec, Time, Work,
+    AttemptRecord, DoneNo, Order, Outcome, Request, RetryOf, SchedulerImage, Seq, Spec, Time, Work,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -16,6 +16,8 @@ pub struct RecoveredScheduler {
     pub runs: Vec<RecoveredRun>,
     /// Every outcome after the checkpoint's `done_no`, ascending.
     pub outcomes: Vec<RecoveredOutcome>,
+    /// The copies among the tasks in `runs`, in any sequence.
+    pub copies: Vec<(Seq, RetryOf)>,
     /// Attempts of the tasks in `runs`, in any sequence.
     pub attempts: Vec<AttemptRecord>,
     /// Requests that may be repeated ([`crate::core::RequestMemory`]).

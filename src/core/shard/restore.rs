@@ -4,14 +4,20 @@
 use super::idempotency::Accepted;
 use crate::core::{
     Attempt, AttemptEvent, AttemptRecord, Handle, InDoubtWindow, RecoveredRequest, RecoveredRun,
-    RecoveredScheduler, ReleaseMode, RequestMemory, SchedulerState, Seq, Shard, TargetPause, Time,
+    RecoveredScheduler, ReleaseMode, RequestMemory, RetryOf, SchedulerState, Seq, Shard,
+    TargetPause, Time,
     fairness::{
         fair_share::{Fair, FairShare},
         quota::Usage,
         slot_kinds::{KindId, NamespaceId},
     },
     model::limits::Limits,
-    scheduler::{Scheduler, in_flight::History, queue::span::Span, unfinished::Unfinished},
+    scheduler::{
+        Scheduler,
+        in_flight::{History, InFlight},
+        queue::span::Span,
+        unfinished::Unfinished,
+    },
 };
 use std::collections::BTreeMap;
 
@@ -70,6 +76,7 @@ impl Shard {
             image,
             runs,
             outcomes,
+            copies,
             attempts,
             ..
         } = recovered;
@@ -78,8 +85,7 @@ impl Shard {
         let namespace = self.fair.namespace(&image.namespace);
         if image.state == SchedulerState::Released {
             // The journal answers for it; only its calls may be repeated.
-            self.forget_open(&image, namespace);
-            return;
+            return self.forget_open(&image, namespace);
         }
         if let Some(request) = image.request {
             self.opened.insert(namespace, request.id, handle);
@@ -101,14 +107,13 @@ impl Shard {
             open.remove(outcome.first, outcome.first.plus(last));
             scheduler.done_no.0 = scheduler.done_no.0.max(outcome.done_no.0 + i64::from(last));
         }
+        scheduler.restore_copies(copies, &open);
         let usage = self.restore_runs(now, &mut scheduler, &runs, &open, &pasts(attempts));
         self.quotas.queued(namespace, usage);
         self.restore_intentions(now, &mut scheduler, window);
-        let in_doubt = scheduler.running.by_first.values();
-        in_doubt.for_each(|flight| {
-            self.in_doubt
-                .add(flight.span.kind, handle, flight.span.first);
-        });
+        for InFlight { span, .. } in scheduler.running.by_first.values() {
+            self.in_doubt.add(span.kind, handle, span.first);
+        }
         let cancelling = scheduler.image.cancel_rest.is_some();
         self.schedulers.insert(scheduler);
         if cancelling {
@@ -161,6 +166,13 @@ impl Shard {
 }
 
 impl Scheduler {
+    /// Which unfinished tasks are copies. The retries of others are for the journal to say.
+    fn restore_copies(&mut self, copies: Vec<(Seq, RetryOf)>, open: &Unfinished) {
+        let is_open = |(seq, _): &(Seq, RetryOf)| !open.within(*seq, *seq).is_empty();
+        self.copies.extend(copies.into_iter().filter(is_open));
+        self.forgotten_retries = self.highest_seq;
+    }
+
     /// Takes unfinished tasks in again, as their recorded attempts say.
     fn restore_span(&mut self, now: Time, fair: &mut Fair, span: Span, past: Option<&Past>) {
         let Some(past) = past else {
@@ -224,6 +236,8 @@ fn pasts(mut attempts: Vec<AttemptRecord>) -> BTreeMap<Seq, Past> {
             AttemptEvent::Start => past.open = Some(record.attempt),
             AttemptEvent::CancelRequested => past.cancel = true,
             AttemptEvent::HandedBack => past.close(record.attempt, None),
+            // It has ended.
+            AttemptEvent::Retried { .. } => {}
             AttemptEvent::Lost { next_at, .. } => {
                 past.history.losses += 1;
                 past.close(record.attempt, Some(next_at));

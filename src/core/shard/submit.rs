@@ -27,10 +27,11 @@ impl Shard {
         handle: Handle,
         verb: &Verb,
     ) -> Option<Reply> {
-        let Verb::Submit(submit) = verb else {
-            return None;
+        let request = match verb {
+            Verb::Submit(submit) => submit.request?,
+            Verb::Submitted(request) => *request,
+            _ => return None,
         };
-        let request = submit.request?;
         let namespace = self.fair.namespace(&caller.namespace);
         let accepted = self
             .accepted
@@ -57,7 +58,9 @@ impl Shard {
         if scheduler.image.state != SchedulerState::Open {
             return Reply::Rejected(Reject::Released);
         }
-        let resolved = match resolve(scheduler, submit) {
+        let may_retry = |retries| self.may_retry(handle, retries);
+        let resolved = submit.retries.as_ref().map_or(Ok(()), may_retry);
+        let resolved = match resolved.and_then(|()| resolve(scheduler, submit)) {
             Ok(resolved) => resolved,
             Err(reject) => return Reply::Rejected(reject),
         };
@@ -70,6 +73,16 @@ impl Shard {
             count: new.count,
             done_no: new.done_no,
         }
+    }
+
+    /// What a submit under this request id was answered.
+    pub(crate) fn submitted(&self, now: Time, handle: Handle, request: Request) -> Reply {
+        let since = self.memory.since(now);
+        let accepted = self.accepted.get(handle, request.id, since);
+        let done_no = self.schedulers.expect(handle).done_no;
+        accepted.map_or(Reply::NotSubmitted { done_no }, |accepted| {
+            repeat(accepted, request)
+        })
     }
 
     /// Whether the limits admit a call.
@@ -147,6 +160,7 @@ impl Shard {
                 count,
             });
         }
+        self.note_retries(turn, handle, first_seq, submit);
         turn.out.unwritten.submitted(handle, first_seq);
         turn.out.records.submissions.push(SubmissionRecord {
             handle,
@@ -198,13 +212,18 @@ fn repeat(accepted: &Accepted, request: Request) -> Reply {
 }
 
 /// The order and options in force for each run, or why the call is refused. A call is judged as a
-/// whole, against the order that is current before it.
+/// whole, against the order that is current before it. The copies of a retry have the options of
+/// the tasks they repeat, defaults of that time included.
 fn resolve(
     scheduler: &Scheduler,
     submit: &Submit,
 ) -> Result<Vec<(Option<Order>, Arc<Spec>)>, Reject> {
     let current = scheduler.queue.current_order();
     let settings = &scheduler.image.settings;
+    if submit.retries.is_some() {
+        let copy = |run: &Run| (scheduler.order_of_retry(run.order), run.spec.clone());
+        return Ok(submit.runs.iter().map(copy).collect());
+    }
     let mut index = 0;
     let mut resolved = Vec::with_capacity(submit.runs.len());
     for run in &submit.runs {

@@ -3,9 +3,9 @@
 
 use super::world::{World, free, on_failure, order, plain, slots, sql};
 use crate::core::{
-    Ahead, Blocker, Delivery, Explanation, Halt, Handle, OnFailure, Order, Reject, ReleaseMode,
-    Reply, Report, Seq, Settings, Share, TaskOptions, TaskRef, TaskState, Verb, Work,
-    model::limits::Limits, scheduler::queue::step_counter::steps_of,
+    Ahead, Blocker, Delivery, DoneNo, Explanation, Halt, HaltFailures, Handle, OnFailure, Order,
+    Reject, ReleaseMode, Reply, Report, Seq, Settings, Share, TaskOptions, TaskRef, TaskState,
+    Verb, Work, model::limits::Limits, scheduler::queue::step_counter::steps_of,
 };
 use std::time::Duration;
 
@@ -108,6 +108,10 @@ fn a_pause_a_halt_and_a_full_limit_are_named_in_this_order() {
     let halted = Blocker::Halted(Halt {
         order: Order(1),
         failed: vec![Seq(1)],
+        failures: Some(Box::new(HaltFailures {
+            since: DoneNo(1),
+            by_order: [(Order(1), 1)].into(),
+        })),
     });
     let limit = Blocker::Limit {
         max: 1,

@@ -1,6 +1,9 @@
 //! Rows of `attempt`: one per record.
 
-use super::{columns::columns, error_bytes::put_error};
+use super::{
+    columns::{OrNull, columns},
+    error_bytes::put_error,
+};
 use crate::core::{AttemptEvent, AttemptRecord, TaskError, Time};
 use crate::journal::encoding::{Blobs, Stamp};
 use bytes::Bytes;
@@ -16,6 +19,7 @@ columns! {
         at: Vec<Stamp>,
         next_at: Vec<Option<Stamp>>,
         error: Blobs,
+        retry: OrNull,
     }
 }
 
@@ -30,6 +34,11 @@ impl Attempts {
             self.kind.push(record.what.number());
             self.at.push(Stamp(record.at));
             self.next_at.push(next_at.map(Stamp));
+            let retry = match record.what {
+                AttemptEvent::Retried { retry } => retry.0,
+                _ => -1,
+            };
+            self.retry.0.push(retry);
             self.error.row(error.map(|error| {
                 let mut bytes = Vec::new();
                 put_error(error, &mut bytes);
@@ -41,9 +50,10 @@ impl Attempts {
 
 fn details(what: &AttemptEvent) -> (Option<Time>, Option<&TaskError>) {
     match what {
-        AttemptEvent::Start | AttemptEvent::CancelRequested | AttemptEvent::HandedBack => {
-            (None, None)
-        }
+        AttemptEvent::Start
+        | AttemptEvent::CancelRequested
+        | AttemptEvent::HandedBack
+        | AttemptEvent::Retried { .. } => (None, None),
         AttemptEvent::Lost { next_at, error } => (Some(*next_at), error.as_deref()),
         AttemptEvent::Failed { next_at, error } => (Some(*next_at), Some(error)),
     }

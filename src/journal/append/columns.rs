@@ -25,6 +25,8 @@ pub(super) struct Column {
     /// What its value is cast to, as `::type`, or nothing.
     pub cast: &'static str,
     pub form: Form,
+    /// Null in nearly all batches: only statements of the other shapes have it.
+    pub rare: bool,
 }
 
 /// How the statement for many rows finds the value of each row.
@@ -70,6 +72,7 @@ impl Column {
             sql_type: V::TYPE,
             cast: V::CAST,
             form: V::FORM,
+            rare: false,
         }
     }
 
@@ -80,7 +83,13 @@ impl Column {
             sql_type: T::NAME,
             cast: "",
             form: Form::Array { length },
+            rare: false,
         }
+    }
+
+    /// The same column, which few batches have.
+    pub(super) const fn rare(self) -> Self {
+        Column { rare: true, ..self }
     }
 }
 
@@ -159,18 +168,21 @@ impl Values for Lengths {
 }
 
 /// Declares the columns of a table: `struct Name of "table" { column: Values, … }`, then for each
-/// length a list of arrays, `per length { column: element, … }`.
+/// length a list of arrays, `per length { column: element, … }`, and last those arrays that few
+/// batches have, `rare per length { … }`.
 macro_rules! columns {
     (
         $(#[$meta:meta])*
         $vis:vis struct $name:ident of $table:literal { $($column:ident: $values:ty,)* }
         $(per $length:ident { $($array:ident: $element:ty,)* })*
+        $(rare per $rare_length:ident { $($rare:ident: $rare_element:ty,)* })?
     ) => {
         $(#[$meta])*
         #[derive(Default)]
         $vis struct $name {
             $($column: $values,)*
             $($($array: $crate::journal::append::flat_arrays::Ragged<$element>,)*)*
+            $($($rare: $crate::journal::append::flat_arrays::Ragged<$rare_element>,)*)?
         }
 
         impl $name {
@@ -185,18 +197,27 @@ macro_rules! columns {
                             stringify!($array),
                             stringify!($length)
                         ),)*)*
+                        $($($crate::journal::append::columns::Column::array::<$rare_element>(
+                            stringify!($rare),
+                            stringify!($rare_length)
+                        ).rare(),)*)?
                     ],
                 };
 
-            /// Binds a parameter or two for each column of [`Self::TABLE`].
+            /// Binds a parameter or two for each column of [`Self::TABLE`], rare ones if the
+            /// statement has them.
             pub(super) fn bind(
                 &self,
                 rows: $crate::journal::append::row_count::Rows,
+                rare: bool,
                 arguments: &mut ::sqlx::postgres::PgArguments,
             ) -> Result<(), ::sqlx::error::BoxDynError> {
                 use $crate::journal::append::columns::Values;
                 $(Values::bind(&self.$column, rows, arguments)?;)*
                 $($(self.$array.bind(rows, arguments)?;)*)*
+                if rare {
+                    $($(self.$rare.bind(rows, arguments)?;)*)?
+                }
                 Ok(())
             }
 
@@ -205,6 +226,7 @@ macro_rules! columns {
                 use $crate::journal::append::columns::Values;
                 $(Values::clear(&mut self.$column);)*
                 $($(self.$array.clear();)*)*
+                $($(self.$rare.clear();)*)?
             }
         }
     };

@@ -44,6 +44,9 @@ columns! {
         truncated: i16,
         diagnostics_ends: i32,
     }
+    rare per count {
+        retry_of: i64,
+    }
 }
 
 /// A batch's rows, kept between batches for their memory.
@@ -102,6 +105,9 @@ impl Completions {
         self.columns
             .task_order
             .repeat(done.order.map_or(-1, |order| order.0), done.count);
+        self.columns
+            .retry_of
+            .repeat(done.retry_of.map_or(0, |task| task.0), done.count);
         self.columns.outcome.repeat(done.outcome as i16, done.count);
         self.columns.attempt.repeat(done.attempt.0, done.count);
         self.columns
@@ -177,6 +183,7 @@ impl Completions {
             .push(seqs.iter().copied().max().unwrap_or_default());
         self.columns.seq.end_row(!ascending);
         self.columns.task_order.end_row_unless(-1);
+        self.columns.retry_of.end_row_unless(0);
         self.columns.outcome.end_row_unless(1);
         self.columns.attempt.end_row_unless(1);
         let (started, ended) = (self.columns.started.row()[0], self.columns.ended.row()[0]);
@@ -197,8 +204,13 @@ impl Completions {
     }
 
     /// Binds the parameters of the insert.
-    pub(super) fn bind(&self, rows: Rows, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
-        self.columns.bind(rows, arguments)
+    pub(super) fn bind(
+        &self,
+        rows: Rows,
+        retries: bool,
+        arguments: &mut PgArguments,
+    ) -> Result<(), BoxDynError> {
+        self.columns.bind(rows, retries, arguments)
     }
 
     pub(super) fn clear(&mut self) {

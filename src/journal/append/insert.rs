@@ -7,7 +7,7 @@
 //! shard and the day, or no row at all when the batch must not be written.
 
 use super::{
-    columns::{Form, Table},
+    columns::{Column, Form, Table},
     row_count::Rows,
 };
 use crate::journal::day_partitions;
@@ -25,9 +25,9 @@ struct Parts {
 }
 
 impl Table {
-    /// The insert for `rows` (not none), whose parameters follow `before` others; and how many
-    /// parameters there are then.
-    pub(super) fn insert(&self, rows: Rows, before: usize) -> (String, usize) {
+    /// The insert for `rows` (not none), perhaps with the rare columns, whose parameters follow
+    /// `before` others; and how many parameters there are then.
+    pub(super) fn insert(&self, rows: Rows, rare: bool, before: usize) -> (String, usize) {
         let mut parts = Parts {
             parameters: before,
             ..Parts::default()
@@ -37,8 +37,8 @@ impl Table {
             parts.add("day", "g.day".to_owned());
         }
         let source = match rows {
-            Rows::One => self.one(&mut parts),
-            _ => self.many(&mut parts),
+            Rows::One => self.one(rare, &mut parts),
+            _ => self.many(rare, &mut parts),
         };
         let (names, values) = (parts.names.join(", "), parts.values.join(",\n    "));
         let sql = format!(
@@ -48,8 +48,13 @@ impl Table {
         (sql, parts.parameters)
     }
 
-    fn one(&self, parts: &mut Parts) -> String {
-        for column in self.columns {
+    fn columns(&self, rare: bool) -> impl Iterator<Item = &'static Column> {
+        let columns = self.columns.iter();
+        columns.filter(move |column| rare || !column.rare)
+    }
+
+    fn one(&self, rare: bool, parts: &mut Parts) -> String {
+        for column in self.columns(rare) {
             let value = match column.form {
                 Form::Length => continue,
                 Form::PickedOrNull => {
@@ -62,8 +67,8 @@ impl Table {
         String::new()
     }
 
-    fn many(&self, parts: &mut Parts) -> String {
-        for column in self.columns {
+    fn many(&self, rare: bool, parts: &mut Parts) -> String {
+        for column in self.columns(rare) {
             let (name, cast) = (column.name, column.cast);
             let array = format!("{}::{}[]", parts.parameter(), column.sql_type);
             let value = match column.form {
@@ -116,7 +121,6 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::append::columns::Column;
 
     const TABLE: Table = Table {
         name: "batch",
@@ -124,12 +128,13 @@ mod tests {
             Column::of::<Vec<i32>>("count"),
             Column::of::<Vec<Option<i64>>>("at"),
             Column::array::<i16>("kind", "count"),
+            Column::array::<i64>("epoch", "count").rare(),
         ],
     };
 
     #[test]
     fn a_single_row_is_inserted_as_plain_values() {
-        let (sql, parameters) = TABLE.insert(Rows::One, 4);
+        let (sql, parameters) = TABLE.insert(Rows::One, false, 4);
         let words: Vec<&str> = sql.split_whitespace().collect();
         assert_eq!(
             words.join(" "),
@@ -140,7 +145,7 @@ mod tests {
 
     #[test]
     fn many_rows_are_picked_unnested_and_cut_from_arrays() {
-        let (sql, parameters) = TABLE.insert(Rows::Many, 4);
+        let (sql, parameters) = TABLE.insert(Rows::Many, false, 4);
         let words: Vec<&str> = sql.split_whitespace().collect();
         assert_eq!(
             words.join(" "),
@@ -153,5 +158,13 @@ mod tests {
              ) as u"
         );
         assert_eq!(parameters, 8);
+    }
+    #[test]
+    fn a_rare_column_is_left_out_unless_it_is_asked_for() {
+        let (sql, parameters) = TABLE.insert(Rows::One, true, 4);
+        assert!(sql.contains("(shard, count, at, kind, epoch)"), "{sql}");
+        assert_eq!(parameters, 8);
+        let (_, parameters) = TABLE.insert(Rows::Many, true, 4);
+        assert_eq!(parameters, 10);
     }
 }

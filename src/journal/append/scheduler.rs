@@ -8,7 +8,7 @@ use crate::core::{Handle, ReleaseMode, SchedulerImage, Seq};
 use crate::journal::{
     day_partitions::Days,
     encoding::{Blobs, Date, Stamp},
-    rows::settings,
+    rows::{halt_failures, settings},
 };
 use bytes::Bytes;
 use serde::Serialize;
@@ -24,6 +24,7 @@ set settings = excluded.settings,
     release_mode = excluded.release_mode,
     paused = excluded.paused,
     halt = excluded.halt,
+    halt_failures = excluded.halt_failures,
     cancel_rest = excluded.cancel_rest,
     released_at = excluded.released_at,
     -- an image without a checkpoint keeps the last one
@@ -52,6 +53,7 @@ columns! {
         release_mode: Vec<Option<i16>>,
         paused: Vec<bool>,
         halt: Blobs,
+        halt_failures: Blobs,
         cancel_rest: Blobs,
         opened_at: Vec<Stamp>,
         released_at: Vec<Option<Stamp>>,
@@ -105,6 +107,9 @@ impl Schedulers {
                 .push(image.release_mode.map(release_mode_number));
             self.paused.push(image.paused);
             self.halt.row(image.halt.as_ref().map(json).transpose()?);
+            let failures = image.halt.as_ref().and_then(halt_failures::of);
+            self.halt_failures
+                .row(failures.as_ref().map(json).transpose()?);
             self.cancel_rest
                 .row(image.cancel_rest.as_ref().map(json).transpose()?);
             self.opened_at.push(Stamp(image.opened_at));

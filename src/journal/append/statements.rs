@@ -14,7 +14,7 @@ use super::{
 };
 use std::sync::LazyLock;
 
-/// Which tables a batch has rows for, and whether many.
+/// Which tables a batch has rows for, whether many, and whether any is of a retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shape {
     pub submissions: Rows,
@@ -22,6 +22,7 @@ pub(super) struct Shape {
     pub attempts: bool,
     pub schedulers: bool,
     pub pauses: bool,
+    pub retries: bool,
 }
 
 const FENCE: &str = "-- append
@@ -39,7 +40,7 @@ insert into batch (shard, batch_no, epoch, at)
 select g.shard, $3, $2, now()
 from g";
 
-const SHAPES: usize = 72;
+const SHAPES: usize = 144;
 /// Parameters of the fence.
 const FENCE_PARAMETERS: usize = 4;
 
@@ -57,9 +58,11 @@ impl Shape {
     }
 
     fn number(self) -> usize {
-        let tables = usize::from(self.attempts)
-            + 2 * usize::from(self.schedulers)
-            + 4 * usize::from(self.pauses);
+        let flags = [self.attempts, self.schedulers, self.pauses, self.retries];
+        let tables: usize = (0..)
+            .zip(flags)
+            .map(|(bit, flag)| usize::from(flag) << bit)
+            .sum();
         self.submissions as usize + 3 * (self.completions as usize + 3 * tables)
     }
 
@@ -72,6 +75,7 @@ impl Shape {
             attempts: tables & 1 != 0,
             schedulers: tables & 2 != 0,
             pauses: tables & 4 != 0,
+            retries: tables & 8 != 0,
         }
     }
 
@@ -93,7 +97,7 @@ impl Shape {
         let mut parameters = FENCE_PARAMETERS;
         for (name, table, rows, on_conflict) in inserts {
             if rows != Rows::None {
-                let (insert, count) = table.insert(rows, parameters);
+                let (insert, count) = table.insert(rows, self.retries, parameters);
                 statement.push_str(&format!(",\n{name} as ({insert}{on_conflict}\n)"));
                 parameters = count;
             }

@@ -5,7 +5,7 @@ use super::{
     columns::{Lengths, OrNull, Table, columns},
     row_count::Rows,
 };
-use crate::core::{Spec, SubmissionRecord, Work};
+use crate::core::{RetryOf, Spec, SubmissionRecord, Work};
 use crate::journal::encoding::{Blobs, Stamp};
 use bytes::Bytes;
 use sqlx::{error::BoxDynError, postgres::PgArguments};
@@ -43,6 +43,10 @@ columns! {
         request_ids: Uuid,
         request_hashes: i64,
         done_nos: i64,
+    }
+    rare per count {
+        retry_of: i64,
+        retried_failure: i64,
     }
 }
 
@@ -129,6 +133,10 @@ impl Submissions {
         if count == 0
             || submit.bodies.len() != count as usize
             || !(submit.params.is_empty() || submit.params.len() == count as usize)
+            || submit
+                .retries
+                .as_ref()
+                .is_some_and(|retries| retries.of.len() != count as usize)
         {
             return Err(format!(
                 "{}: {count} tasks with {} bodies",
@@ -137,11 +145,25 @@ impl Submissions {
             )
             .into());
         }
+        self.add_retries(record, count);
         self.add_bytes(record, count);
         self.add_request(record, count);
         self.row.tasks += count;
         self.row.calls += 1;
         Ok(())
+    }
+
+    fn add_retries(&mut self, record: &SubmissionRecord, count: u32) {
+        let Some(retries) = &record.submit.retries else {
+            self.columns.retry_of.repeat(0, count);
+            return self.columns.retried_failure.repeat(0, count);
+        };
+        let failure = |of: &RetryOf| of.failure.map_or(0, |event| event.0);
+        let tasks = retries.of.iter().map(|of| of.seq.0);
+        self.columns.retry_of.extend(tasks);
+        self.columns
+            .retried_failure
+            .extend(retries.of.iter().map(failure));
     }
 
     fn add_bytes(&mut self, record: &SubmissionRecord, count: u32) {
@@ -216,6 +238,8 @@ impl Submissions {
         self.columns.request_ids.end_row(self.row.any_request);
         self.columns.request_hashes.end_row(self.row.any_request);
         self.columns.done_nos.end_row(self.row.any_request);
+        self.columns.retry_of.end_row_unless(0);
+        self.columns.retried_failure.end_row_unless(0);
         Ok(())
     }
 
@@ -224,8 +248,13 @@ impl Submissions {
     }
 
     /// Binds the parameters of the insert.
-    pub(super) fn bind(&self, rows: Rows, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
-        self.columns.bind(rows, arguments)
+    pub(super) fn bind(
+        &self,
+        rows: Rows,
+        retries: bool,
+        arguments: &mut PgArguments,
+    ) -> Result<(), BoxDynError> {
+        self.columns.bind(rows, retries, arguments)
     }
 
     pub(super) fn clear(&mut self) {

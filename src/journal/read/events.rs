@@ -46,6 +46,7 @@ macro_rules! cut_columns {
         c.backend_pid[s.skipped + 1 : s.skipped + t.taken] as backend_pid,
         c.rows_affected[s.skipped + 1 : s.skipped + t.taken] as rows_affected,
         c.truncated[s.skipped + 1 : s.skipped + t.taken] as truncated,
+        c.retry_of[s.skipped + 1 : s.skipped + t.taken] as retry_of,
         p.error_ends, substr(c.errors, b.error + 1, p.error_ends[t.taken]) as errors,
         p.result_ends, substr(c.results, b.result + 1, p.result_ends[t.taken]) as results,
         p.diagnostics_ends,
@@ -58,7 +59,8 @@ macro_rules! bytes {
     () => {
         "coalesce(octet_length(c.errors), 0) + coalesce(octet_length(c.results), 0)
         + coalesce(octet_length(c.diagnostics), 0)
-        + c.count * 8 * num_nonnulls(c.seq, c.task_order, c.started, c.ended, c.rows_affected)
+        + c.count * 8 * num_nonnulls(c.seq, c.task_order, c.started, c.ended, c.rows_affected,
+            c.retry_of)
         + c.count * 4 * num_nonnulls(c.attempt, c.slot, c.backend_pid, c.error_ends, c.result_ends,
             c.diagnostics_ends)
         + c.count * 2 * num_nonnulls(c.outcome, c.truncated)"

@@ -56,6 +56,7 @@ impl Schedulers {
             image,
             runs: Vec::new(),
             outcomes: Vec::new(),
+            copies: Vec::new(),
             attempts: Vec::new(),
             requests: Vec::new(),
         });

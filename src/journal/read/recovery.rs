@@ -16,7 +16,7 @@ use crate::journal::{
     encoding::{Date, Stamp},
     migrations,
     rows::{
-        attempt::AttemptRow,
+        attempt::{AttemptRow, attempt_columns},
         from_row,
         submission::{Specs, SubmissionRow, submission_columns},
     },
@@ -166,11 +166,8 @@ impl Recovery {
         ));
         let mut rows = query.bind(shard.0).fetch(connection);
         while let Some(row) = rows.try_next().await? {
-            let runs = row.runs(&mut self.specs);
-            self.read.add(row.handle, |one| {
-                one.runs.extend(runs?);
-                Ok(())
-            })?;
+            let specs = &mut self.specs;
+            self.read.add(row.handle, |one| row.add_to(one, specs))?;
         }
         Ok(())
     }
@@ -221,15 +218,17 @@ impl Recovery {
         connection: &mut BoundedConnection,
         shard: ShardId,
     ) -> Result<(), JournalError> {
-        let query = sqlx::query_as::<_, AttemptRow>(
+        let query = sqlx::query_as::<_, AttemptRow>(concat!(
             "-- recover_attempts
-             select a.handle, a.seq, a.attempt, a.kind, a.at, a.next_at, a.error
-             from scheduler r
+             select ",
+            attempt_columns!(),
+            " from scheduler r
              cross join lateral
                      unnest(r.unfinished + int8multirange(int8range(r.highest_seq + 1, null))) as part
              cross join lateral (
-                 select a.handle, a.seq, a.attempt, a.kind, a.at, a.next_at, a.error
-                 from attempt a
+                 select ",
+            attempt_columns!(),
+            " from attempt a
                  where a.shard = $1
                      and a.handle = r.handle
                      and a.day >= r.first_day
@@ -238,8 +237,8 @@ impl Recovery {
                  offset 0
              ) a
              where r.shard = $1 and r.state <> 3 and not r.resting
-             order by a.handle, a.seq, a.attempt, a.kind",
-        );
+             order by a.handle, a.seq, a.attempt, a.kind"
+        ));
         let mut rows = query.bind(shard.0).fetch(connection);
         while let Some(row) = rows.try_next().await? {
             let (handle, record) = (row.handle, row.record());

@@ -10,7 +10,7 @@ use crate::journal::{
     encoding::{Date, Stamp},
     error::connection_lost,
     pool::Pool,
-    rows::{from_row, settings},
+    rows::{from_row, halt_failures, settings},
 };
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use uuid::Uuid;
 macro_rules! scheduler_columns {
     () => {
         "r.handle, r.namespace, r.caller, r.request_id, r.request_hash, r.settings, r.state,
-        r.release_mode, r.paused, r.halt,
+        r.release_mode, r.paused, r.halt, r.halt_failures,
         r.cancel_rest, r.opened_at, r.released_at, r.first_day, r.resting, r.highest_seq, r.done_no,
         array(select lower(part) from unnest(r.unfinished) as part) as unfinished_from,
         array(select upper(part) - 1 from unnest(r.unfinished) as part) as unfinished_to"
@@ -50,6 +50,7 @@ pub(crate) struct SchedulerRow {
     release_mode: Option<i16>,
     paused: bool,
     halt: Option<Vec<u8>>,
+    halt_failures: Option<Vec<u8>>,
     cancel_rest: Option<Vec<u8>>,
     opened_at: Stamp,
     released_at: Option<Stamp>,
@@ -72,6 +73,7 @@ from_row!(SchedulerRow {
     release_mode,
     paused,
     halt,
+    halt_failures,
     cancel_rest,
     opened_at,
     released_at,
@@ -264,7 +266,8 @@ impl SchedulerRow {
             halt: self
                 .halt
                 .map(|halt| json(&halt).ok_or_else(|| corrupt("halt")))
-                .transpose()?,
+                .transpose()?
+                .map(|halt| halt_failures::with(halt, self.halt_failures.as_deref())),
             cancel_rest: self
                 .cancel_rest
                 .map(|rest| json(&rest).ok_or_else(|| corrupt("cancel_rest")))

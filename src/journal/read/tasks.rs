@@ -1,10 +1,10 @@
 //! Reads tasks for handlers of RPCs: one with everything about it, or a page of them, newest first.
 
-use crate::core::{AttemptRecord, Done, DoneNo, Handle, Order, Seq, Spec, Time};
+use crate::core::{AttemptRecord, Done, DoneNo, Handle, Order, RetryOf, Seq, Spec, Time};
 use crate::journal::{
     Body, JournalError, Reader,
     rows::{
-        attempt::AttemptRow,
+        attempt::{AttemptRow, attempt_columns},
         submission::{Specs, SubmissionRow, submission_columns},
     },
 };
@@ -30,6 +30,10 @@ pub struct StoredTask {
     /// Work and options, with defaults filled in.
     pub spec: Arc<Spec>,
     pub submitted_at: Time,
+    /// The task of which it is a copy.
+    pub retry_of: Option<RetryOf>,
+    /// Its retry, once it has ended and has one.
+    pub retried_as: Option<Seq>,
     /// Its AsyncDone event, once it has ended.
     pub done: Option<(DoneNo, Done)>,
     /// Only when a single task is read.
@@ -67,6 +71,8 @@ impl Reader {
         task.body = self.bodies(handle, seq, seq, 1).await?.pop();
         task.done = self.outcomes(handle, &[seq]).await?.remove(&seq);
         task.attempts = self.attempts(handle, seq).await?;
+        self.note_retries(handle, std::slice::from_mut(&mut task))
+            .await?;
         Ok(Some(task))
     }
 
@@ -165,6 +171,7 @@ impl Reader {
         for task in &mut page.tasks {
             task.done = outcomes.remove(&task.seq);
         }
+        self.note_retries(handle, &mut page.tasks).await?;
         Ok(page)
     }
 
@@ -302,14 +309,15 @@ impl Reader {
     async fn attempts(&self, handle: Handle, seq: Seq) -> Result<Vec<AttemptRecord>, JournalError> {
         let rows = self
             .read(|| {
-                sqlx::query_as::<_, AttemptRow>(
+                sqlx::query_as::<_, AttemptRow>(concat!(
                     "-- attempts
-                     select handle, seq, attempt, kind, at, next_at, error
-                     from attempt
-                     where shard = $1 and handle = $2 and seq = $3
-                     order by attempt desc, kind desc
-                     limit $4",
-                )
+                     select ",
+                    attempt_columns!(),
+                    " from attempt a
+                     where a.shard = $1 and a.handle = $2 and a.seq = $3
+                     order by a.attempt desc, a.kind desc
+                     limit $4"
+                ))
                 .bind(self.shard.0)
                 .bind(handle.uuid())
                 .bind(seq.0)
@@ -333,6 +341,8 @@ fn stored(row: &SubmissionRow, seq: Seq, specs: &mut Specs) -> Result<StoredTask
         effective: row.effective(index),
         spec: row.task_spec(index, specs)?,
         submitted_at: row.task_time(index)?,
+        retry_of: row.retry_of(index),
+        retried_as: None,
         done: None,
         body: None,
         attempts: Vec::new(),

@@ -5,6 +5,14 @@ use crate::journal::{JournalError, append::take_error, encoding::Stamp, rows::fr
 use std::sync::Arc;
 use uuid::Uuid;
 
+/// The columns of an [`AttemptRow`], of a table called `a`.
+macro_rules! attempt_columns {
+    () => {
+        "a.handle, a.seq, a.attempt, a.kind, a.at, a.next_at, a.error, a.retry"
+    };
+}
+pub(crate) use attempt_columns;
+
 /// A whole row.
 #[derive(Debug)]
 pub(crate) struct AttemptRow {
@@ -15,6 +23,7 @@ pub(crate) struct AttemptRow {
     at: Stamp,
     next_at: Option<Stamp>,
     error: Option<Vec<u8>>,
+    retry: Option<i64>,
 }
 
 from_row!(AttemptRow {
@@ -24,11 +33,12 @@ from_row!(AttemptRow {
     kind,
     at,
     next_at,
-    error
+    error,
+    retry
 });
 
 /// The last kind that this version knows.
-const LAST_KIND: i16 = 5;
+const LAST_KIND: i16 = 6;
 
 impl AttemptRow {
     /// `None`: of a kind that only a newer version knows, which has said that older ones may go on.
@@ -53,6 +63,9 @@ impl AttemptRow {
             (1, ..) => AttemptEvent::Start,
             (2, ..) => AttemptEvent::CancelRequested,
             (5, ..) => AttemptEvent::HandedBack,
+            (6, ..) => AttemptEvent::Retried {
+                retry: self.retry.map(Seq).ok_or_else(corrupt)?,
+            },
             (3, Some(next_at), error) => AttemptEvent::Lost { next_at, error },
             (4, Some(next_at), Some(error)) => AttemptEvent::Failed { next_at, error },
             _ => return Err(corrupt()),

@@ -11,7 +11,8 @@ macro_rules! completion_columns {
     () => {
         "c.handle, c.first_done_no, c.count, c.min_seq, c.started_at, c.ended_at, c.seq,
         c.task_order, c.outcome, c.attempt, c.started, c.ended, c.slot, c.backend_pid, c.error_ends, c.errors,
-        c.rows_affected, c.result_ends, c.results, c.truncated, c.diagnostics_ends, c.diagnostics"
+        c.rows_affected, c.result_ends, c.results, c.truncated, c.diagnostics_ends, c.diagnostics,
+        c.retry_of"
     };
 }
 pub(crate) use completion_columns;
@@ -51,6 +52,7 @@ pub(crate) struct CompletionRow {
     truncated: Option<Vec<i16>>,
     diagnostics_ends: Option<Vec<i32>>,
     diagnostics: Option<Vec<u8>>,
+    retry_of: Option<Vec<i64>>,
 }
 
 from_row!(CompletionRow {
@@ -75,7 +77,8 @@ from_row!(CompletionRow {
     results,
     truncated,
     diagnostics_ends,
-    diagnostics
+    diagnostics,
+    retry_of
 });
 
 impl CompletionRow {
@@ -111,6 +114,7 @@ impl CompletionRow {
             order: at(&self.task_order, index)
                 .filter(|order| *order >= 0)
                 .map(Order),
+            retry_of: at(&self.retry_of, index).filter(|task| *task > 0).map(Seq),
             outcome,
             attempt: Attempt(at(&self.attempt, index).unwrap_or(1)),
             started,

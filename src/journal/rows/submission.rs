@@ -1,7 +1,8 @@
 //! Decodes a row of `submission`. A null array means the default for every task.
 
 use crate::core::{
-    DoneNo, Order, RecoveredRequest, RecoveredRun, Request, Seq, Spec, Time, blocks,
+    DoneNo, Order, RecoveredRequest, RecoveredRun, RecoveredScheduler, Request, RetryOf, Seq, Spec,
+    Time, blocks,
 };
 use crate::journal::{JournalError, encoding::Stamp, rows::from_row};
 use std::{collections::HashMap, sync::Arc};
@@ -11,7 +12,8 @@ use uuid::Uuid;
 macro_rules! submission_columns {
     () => {
         "s.handle, s.first_seq, s.count, s.submitted_at, s.asked_order, s.effective_order, s.spec,
-        s.specs, s.call_counts, s.call_times, s.request_ids, s.request_hashes, s.done_nos"
+        s.specs, s.call_counts, s.call_times, s.request_ids, s.request_hashes, s.done_nos,
+        s.retry_of, s.retried_failure"
     };
 }
 pub(crate) use submission_columns;
@@ -32,6 +34,8 @@ pub(crate) struct SubmissionRow {
     request_ids: Option<Vec<Uuid>>,
     request_hashes: Option<Vec<i64>>,
     done_nos: Option<Vec<i64>>,
+    retry_of: Option<Vec<i64>>,
+    retried_failure: Option<Vec<i64>>,
     /// Selected only for [`SubmissionRow::runs`].
     body_ends: Option<Vec<i32>>,
     params_ends: Option<Vec<i32>>,
@@ -39,7 +43,8 @@ pub(crate) struct SubmissionRow {
 
 from_row!(SubmissionRow {
     handle, first_seq, count, submitted_at, asked_order, effective_order, spec, specs,
-    call_counts, call_times, request_ids, request_hashes, done_nos
+    call_counts, call_times, request_ids, request_hashes, done_nos, retry_of,
+    retried_failure
 } else default { body_ends, params_ends });
 
 /// One call of a row: its number and first task (both from 0), the number of its tasks, and its
@@ -70,8 +75,19 @@ impl Specs {
 }
 
 impl SubmissionRow {
+    /// Adds the tasks to what is recovered of their scheduler.
+    pub(crate) fn add_to(
+        &self,
+        recovered: &mut RecoveredScheduler,
+        specs: &mut Specs,
+    ) -> Result<(), JournalError> {
+        recovered.runs.extend(self.runs(specs)?);
+        recovered.copies.extend(self.copies());
+        Ok(())
+    }
+
     /// The tasks as runs of equal order, spec and time.
-    pub(crate) fn runs(&self, specs: &mut Specs) -> Result<Vec<RecoveredRun>, JournalError> {
+    fn runs(&self, specs: &mut Specs) -> Result<Vec<RecoveredRun>, JournalError> {
         let dictionary = specs.parse(&self.specs)?;
         let mut runs: Vec<RecoveredRun> = Vec::new();
         for call in self.calls()? {
@@ -143,6 +159,27 @@ impl SubmissionRow {
                 })
             });
         Ok(requests.collect())
+    }
+
+    /// The task that the one at `index` is a copy of, if it is one.
+    pub(crate) fn retry_of(&self, index: usize) -> Option<RetryOf> {
+        let seq = *self.retry_of.as_ref()?.get(index)?;
+        if seq == 0 {
+            return None;
+        }
+        let failures = self.retried_failure.as_ref();
+        let failure = failures.and_then(|failures| failures.get(index));
+        Some(RetryOf {
+            seq: Seq(seq),
+            failure: failure.filter(|event| **event > 0).copied().map(DoneNo),
+        })
+    }
+
+    /// The copies in this row.
+    fn copies(&self) -> impl Iterator<Item = (Seq, RetryOf)> {
+        let count = self.retry_of.as_ref().map_or(0, Vec::len);
+        let copy = |index| Some((Seq(self.first_seq + index as i64), self.retry_of(index)?));
+        (0..count).filter_map(copy)
     }
 
     /// Work and options of the task at `index` (from 0).

@@ -5,7 +5,7 @@ mod sentences;
 
 pub(crate) use sentences::{running, summary};
 
-use super::{target_pause, timestamp};
+use super::{scheduler, target_pause, timestamp};
 use crate::{
     core::{Ahead, Blocker, Explanation, TaskState, Time, Work},
     journal::PendingFence,
@@ -114,6 +114,7 @@ fn kind(blocker: &Blocker, work: &Work) -> Kind {
         Blocker::Halted(ref halt) => Kind::Halted(to::Halted {
             order: halt.order.0,
             failed_seqs: halt.failed.iter().map(|seq| seq.0).collect(),
+            failures: scheduler::failures(halt),
         }),
         Blocker::LowerOrder {
             current,

@@ -46,5 +46,12 @@ pub(crate) fn halt(halt: &Halt) -> api::Halt {
     api::Halt {
         order: halt.order.0,
         failed_seqs: halt.failed.iter().map(|seq| seq.0).collect(),
+        failures: failures(halt),
     }
+}
+
+/// How many failures a halt waits for.
+pub(super) fn failures(halt: &Halt) -> Option<i64> {
+    let failures = halt.failures.as_ref()?;
+    Some(failures.by_order.values().sum())
 }

@@ -45,6 +45,7 @@ pub(crate) fn event(done_no: DoneNo, done: &Done, index: u32, whole: bool) -> ap
         slot: done.slot as i32,
         backend_pid: done.backend_pid,
         notices: known.notices,
+        retry_of: done.retry_of.map(|task| task.0),
     }
 }
 
@@ -84,6 +85,8 @@ pub(crate) fn task_view(
         started_at: started.map(timestamp),
         next_attempt_at: next.map(timestamp),
         done,
+        retry_of: task.retry_of.map(|of| of.seq.0),
+        retried_as: task.retried_as.map(|retry| retry.0),
     }
 }
 

@@ -220,7 +220,7 @@ impl Schedulers {
     /// The states of the unfinished among `tasks`; those that ended since they were read get their
     /// outcome. The core is asked even when there are none: it checks that the caller may see the
     /// scheduler.
-    async fn states(
+    pub(super) async fn states(
         &self,
         caller: &Caller,
         handle: Handle,

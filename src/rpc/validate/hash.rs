@@ -58,7 +58,14 @@ impl PayloadHash {
         self.labels(&labels);
     }
 
-    pub(super) fn finish(self) -> i64 {
+    pub(super) fn filter(&mut self, filter: &api::TaskFilter) {
+        let mut rest = filter.clone();
+        let labels = std::mem::take(&mut rest.labels);
+        self.bytes(&rest.encode_to_vec());
+        self.labels(&labels);
+    }
+
+    pub(super) fn finish(&self) -> i64 {
         (self.0 ^ (self.0 >> 32)).wrapping_mul(FACTOR) as i64
     }
 

@@ -50,7 +50,7 @@ pub(crate) struct ListTasks {
 pub(crate) struct PageToken(u64);
 
 impl PageToken {
-    fn new(rpc: &str, namespace: &Namespace, query: &[i64], handle: &str) -> Self {
+    pub(super) fn new(rpc: &str, namespace: &Namespace, query: &[i64], handle: &str) -> Self {
         let mut hash = PayloadHash::new(rpc);
         hash.bytes(namespace.0.as_bytes());
         hash.bytes(handle.as_bytes());
@@ -63,7 +63,7 @@ impl PageToken {
         format!("{:016x}{last:032x}", self.0)
     }
 
-    fn read(self, v: &mut Violations, text: &str) -> Option<u128> {
+    pub(super) fn read(self, v: &mut Violations, text: &str) -> Option<u128> {
         if text.is_empty() {
             return None;
         }

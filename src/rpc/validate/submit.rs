@@ -55,6 +55,7 @@ pub(crate) fn exec_async(
         runs,
         bodies,
         params,
+        retries: None,
     })?;
     submit.request = id.map(|id| Request {
         id,

@@ -18,6 +18,7 @@ pub(super) async fn errors(
     handle: &str,
 ) -> Vec<(&'static str, Status)> {
     let mut errors = errors_of_commands(client, namespace, handle).await;
+    errors.extend(errors_of_retries(client, namespace, handle).await);
     errors.extend(errors_of_reads(client, namespace, handle).await);
     errors
 }
@@ -75,6 +76,28 @@ async fn errors_of_commands(
         (
             TASK_HANDLE,
             error(client.cancel_task(from(namespace, cancel)).await),
+        ),
+    ]
+}
+
+async fn errors_of_retries(
+    client: &mut Schedulers,
+    namespace: &'static str,
+    handle: &str,
+) -> Vec<(&'static str, Status)> {
+    let retry = api::RetryTaskRequest { id: first(handle) };
+    let retry_failed = api::RetryFailedRequest {
+        handle: handle.to_owned(),
+        ..Default::default()
+    };
+    vec![
+        (
+            TASK_HANDLE,
+            error(client.retry_task(from(namespace, retry)).await),
+        ),
+        (
+            HANDLE,
+            error(client.retry_failed(from(namespace, retry_failed)).await),
         ),
     ]
 }

@@ -47,6 +47,7 @@ async fn several_reasons_are_given_at_once_in_the_order_in_which_they_must_go() 
     let halted = Kind::Halted(Halted {
         order: 100,
         failed_seqs: vec![1],
+        failures: Some(1),
     });
     let lower = Kind::LowerOrder(LowerOrder {
         order: 100,

@@ -107,6 +107,13 @@ impl Work {
         self.with(|options| options.delivery = api::Delivery::AtMostOnce.into())
     }
 
+    /// With this label besides others.
+    pub fn label(self, key: &str, value: &str) -> Work {
+        self.with(|options| {
+            options.labels.insert(key.to_owned(), value.to_owned());
+        })
+    }
+
     /// What its session begins with.
     pub fn session(self, session: api::SessionOptions) -> Work {
         self.with(|options| options.session = Some(session))

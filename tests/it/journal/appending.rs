@@ -87,49 +87,68 @@ async fn a_lost_connection_leaves_a_batch_unknown_and_the_next_append_connects()
     owned.write(Records::default()).await;
 }
 
+/// Rows for the tables that the bits of `shape` name; the highest one: of retries.
+fn records_of(shape: u32, now: Time) -> Records {
+    let (a, mut records) = (handle(), Records::default());
+    if shape & 1 > 0 {
+        records.submissions = vec![plain(a, 1, 1, None, now)];
+    }
+    let is_retry = shape & 32 > 0;
+    for submission in records.submissions.iter_mut().filter(|_| is_retry) {
+        let of = vec![RetryOf {
+            seq: Seq(9),
+            failure: Some(DoneNo(7)),
+        }];
+        let searched = Seq(9);
+        Arc::make_mut(&mut submission.submit).retries = Some(Retries { searched, of });
+    }
+    if shape & 2 > 0 {
+        let retry_of = is_retry.then_some(Seq(9));
+        let done = Done {
+            retry_of,
+            ..done(1, 1, now)
+        };
+        records.completions = vec![completion(a, 1, vec![done])];
+    }
+    if shape & 4 > 0 {
+        let (seq, attempt) = (Seq(1), Attempt(1));
+        records.attempts = vec![AttemptRecord {
+            handle: a,
+            seq,
+            attempt,
+            what: AttemptEvent::Start,
+            at: now,
+        }];
+    }
+    if shape & 8 > 0 {
+        records.schedulers = images([image(a, now)]);
+    }
+    if shape & 16 > 0 {
+        let change = PauseChange {
+            target: None,
+            mode: None,
+            by: "operator".into(),
+            reason: "why".into(),
+        };
+        records.pauses = vec![PauseRecord { change, at: now }];
+    }
+    records
+}
+
 #[tokio::test]
 async fn every_shape_of_the_writer_prepares_and_runs() {
     let mut owned = Owned::new().await;
     let now = owned.now;
     let mut connection = owned.psql().await;
-    assert_eq!(statements().count(), 72);
+    assert_eq!(statements().count(), 144);
     for statement in statements() {
         (&mut connection)
             .prepare(sqlx::SqlStr::from_static(statement))
             .await
             .unwrap();
     }
-    for shape in 0..32 {
-        let (a, mut records) = (handle(), Records::default());
-        if shape & 1 > 0 {
-            records.submissions = vec![plain(a, 1, 1, None, now)];
-        }
-        if shape & 2 > 0 {
-            records.completions = vec![completion(a, 1, vec![done(1, 1, now)])];
-        }
-        if shape & 4 > 0 {
-            let (seq, attempt) = (Seq(1), Attempt(1));
-            records.attempts = vec![AttemptRecord {
-                handle: a,
-                seq,
-                attempt,
-                what: AttemptEvent::Start,
-                at: now,
-            }];
-        }
-        if shape & 8 > 0 {
-            records.schedulers = images([image(a, now)]);
-        }
-        if shape & 16 > 0 {
-            let change = PauseChange {
-                target: None,
-                mode: None,
-                by: "operator".into(),
-                reason: "why".into(),
-            };
-            records.pauses = vec![PauseRecord { change, at: now }];
-        }
-        owned.write(records).await;
+    for shape in 0..64 {
+        owned.write(records_of(shape, now)).await;
     }
     let tables = [
         "submission",
@@ -144,7 +163,7 @@ async fn every_shape_of_the_writer_prepares_and_runs() {
             .fetch_one(&mut connection)
             .await
             .unwrap();
-        assert_eq!(rows, 16, "{table}");
+        assert_eq!(rows, 32, "{table}");
     }
 }
 

@@ -75,6 +75,7 @@ async fn a_scheduler_is_shown_in_words_with_what_it_has_done() {
     image.halt = Some(Halt {
         order: Order(7),
         failed: vec![Seq(1)],
+        failures: None,
     });
     image.settings = Arc::default();
     scene.owned.write_images([image.clone()]).await;

@@ -104,6 +104,7 @@ pub(super) fn call(
             runs: runs.iter().map(run).collect(),
             bodies: Packed::new(bodies.iter().map(String::as_bytes)),
             params: Packed::default(),
+            retries: None,
         }),
         resolved: runs
             .iter()
@@ -128,6 +129,7 @@ pub(super) fn done(first: i64, count: u32, at: Time) -> Done {
         first: Seq(first),
         count,
         order: None,
+        retry_of: None,
         outcome: Outcome::Succeeded,
         attempt: Attempt(1),
         started: Some(at),

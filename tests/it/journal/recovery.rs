@@ -256,6 +256,10 @@ fn released_long_ago(handle: Handle, now: Time) -> SchedulerImage {
         halt: Some(Halt {
             order: Order(1),
             failed: vec![Seq(4)],
+            failures: Some(Box::new(HaltFailures {
+                since: DoneNo(2),
+                by_order: [(Order(1), 1)].into(),
+            })),
         }),
         cancel_rest: Some(CancelRest {
             above: None,

@@ -11,7 +11,7 @@ use rallypoint::core::{
     SchedulerImage, SchedulerState, Seq, Settings, SettingsField, Time, Update, Verb,
     model::limits::Limit,
 };
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 const RELEASED: Expected = Expected::Rejected(Reject::Released);
 
@@ -40,6 +40,7 @@ impl Oracle {
             Verb::Open { .. } => unreachable!("handled above"),
             Verb::Update(_) | Verb::Pause | Verb::Resume { .. } if over => RELEASED,
             Verb::Submit(submit) => self.submit(between, handle, submit, rows),
+            Verb::Submitted(request) => self.submitted(between, handle, *request),
             Verb::Watch { after, .. } => {
                 self.schedulers[at].watched = true;
                 self.watch(at, *after)
@@ -49,12 +50,8 @@ impl Oracle {
                 self.schedulers[at].update(update);
                 self.view(at, rows)
             }
-            Verb::Pause => {
-                self.schedulers[at].paused = true;
-                self.view(at, rows)
-            }
-            Verb::Resume { ignore_failures } => {
-                self.schedulers[at].resume(*ignore_failures);
+            Verb::Pause | Verb::Resume { .. } => {
+                self.schedulers[at].pause_or_resume(verb);
                 self.view(at, rows)
             }
             Verb::Cancel(place) => self.cancel(between, handle, place.seq, rows),
@@ -118,6 +115,8 @@ impl Oracle {
             paused: false,
             halt: None,
             halt_names: self.limits.halt_failed,
+            holding: BTreeMap::new(),
+            recovered: 0,
             cancelling: None,
             tasks: Vec::new(),
             done_no: 0,
@@ -283,17 +282,24 @@ impl Scheduler {
     fn used_by(&mut self, verb: &Verb, (asked, decided): (Time, Time)) {
         let looks = matches!(
             verb,
-            Verb::Describe | Verb::Locate(_) | Verb::Explain(_) | Verb::Select { .. }
+            Verb::Describe
+                | Verb::Submitted(_)
+                | Verb::Locate(_)
+                | Verb::Explain(_)
+                | Verb::Select { .. }
         );
         if !looks {
             self.used = (self.used.0.max(asked), self.used.1.max(decided));
         }
     }
 
-    fn resume(&mut self, ignore_failures: bool) {
-        self.paused = false;
-        if ignore_failures {
-            self.halt = None;
+    fn pause_or_resume(&mut self, verb: &Verb) {
+        self.paused = matches!(verb, Verb::Pause);
+        if let Verb::Resume {
+            ignore_failures: true,
+        } = verb
+        {
+            self.lift_halt();
         }
     }
 

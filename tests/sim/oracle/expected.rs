@@ -15,6 +15,7 @@ pub(super) enum Expected {
     Rejected(Reject),
     Limited(Limit),
     Submitted(Seq, u32, DoneNo),
+    NotSubmitted,
     /// Opened now or before under this handle.
     Opened(Handle),
     /// A scheduler as it stands.
@@ -68,6 +69,7 @@ impl Expected {
                     done_no,
                 },
             ) => (first, tasks, after) == (first_seq, count, done_no),
+            (Expected::NotSubmitted, Reply::NotSubmitted { .. }) => true,
             (Expected::Opened(handle), Reply::Scheduler(view)) => view.image.handle == *handle,
             (Expected::View(wanted), Reply::Scheduler(view)) => {
                 wanted.check(view);
@@ -237,6 +239,7 @@ impl std::fmt::Display for Expected {
             Expected::Submitted(first, count, done_no) => {
                 write!(f, "{count} tasks from {first:?} on after {done_no:?}")
             }
+            Expected::NotSubmitted => write!(f, "not submitted"),
             Expected::Opened(handle) => write!(f, "scheduler {handle}"),
             Expected::View(view) => write!(f, "a view of {}", view.image.handle),
             Expected::Released {

@@ -3,10 +3,10 @@
 //! made.
 
 use rallypoint::core::{
-    Delivery, Done, Halt, Handle, Namespace, OnFailure, Outcome, ReleaseMode, Request,
-    SchedulerState, Seq, Settings, Spec, Time,
+    Delivery, Done, DoneNo, Halt, HaltFailures, Handle, Namespace, OnFailure, Order, Outcome,
+    ReleaseMode, Request, SchedulerState, Seq, Settings, Spec, Time,
 };
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 #[derive(Clone, Debug)]
 pub(super) struct Scheduler {
@@ -20,6 +20,11 @@ pub(super) struct Scheduler {
     pub halt: Option<Halt>,
     /// Failed tasks that a halt names.
     pub halt_names: usize,
+    /// The tasks whose failures the halt waits for, with their orders. Of one that was retried in
+    /// vain, its retry.
+    pub holding: BTreeMap<i64, i64>,
+    /// Tasks up to this one were there when the present core was built.
+    pub recovered: i64,
     /// Orders above this one, and tasks up to that one, are being cancelled.
     pub cancelling: Option<(Option<i64>, i64)>,
     /// By number, from 1.
@@ -37,6 +42,10 @@ pub(super) struct Task {
     pub spec: Arc<Spec>,
     pub submitted_at: Time,
     pub ended: Option<Outcome>,
+    /// The task of which it is a copy.
+    pub retry_of: Option<i64>,
+    /// Its retry.
+    pub retried_as: Option<i64>,
     pub failures: u32,
     pub losses: u32,
     /// Attempts up to this one have ended without an outcome.
@@ -111,39 +120,127 @@ impl Scheduler {
             let task = task.unwrap_or_else(|| panic!("{name} ends and was never submitted"));
             assert!(task.ended.is_none(), "{name} ends twice");
             assert_eq!(task.order, order, "{name} ends in another order");
+            let retry_of = done.retry_of.map(|of| of.0);
+            assert_eq!(task.retry_of, retry_of, "{name} ends as a copy of another");
             task.ended = Some(done.outcome);
             task.running = None;
         }
+        let first_event = DoneNo(self.done_no + 1);
         self.done_no += i64::from(done.count);
-        let failed = [Outcome::Failed, Outcome::TimedOut, Outcome::Exhausted];
-        if let (true, Some(order)) = (failed.contains(&done.outcome), order) {
-            self.apply_failure_rule(order, done);
+        if let Some(order) = order {
+            match done.outcome {
+                Outcome::Succeeded => self.make_good(done),
+                Outcome::Failed | Outcome::TimedOut | Outcome::Exhausted => {
+                    self.apply_failure_rule(order, first_event, done);
+                }
+                Outcome::Cancelled => {}
+            }
         }
         self.close_if_ended();
     }
 
     /// CONTINUE does nothing, HALT blocks the later orders, CANCEL_REST cancels them. After a
     /// release with FINISH what a halt blocks is cancelled.
-    fn apply_failure_rule(&mut self, order: i64, done: &Done) {
+    fn apply_failure_rule(&mut self, order: i64, event: DoneNo, done: &Done) {
+        let seqs = (0..done.count).map(|at| done.first.0 + i64::from(at));
         match self.settings.on_failure {
-            OnFailure::Continue => {}
-            OnFailure::CancelRest => self.cancel_above(Some(order)),
+            OnFailure::Continue | OnFailure::CancelRest => {
+                let counted = seqs.filter(|seq| self.held_by(*seq).is_some()).count();
+                if let Some(halt) = self.halt.as_mut().filter(|_| counted < done.count as usize) {
+                    halt.failures = None;
+                    self.holding.clear();
+                }
+                if self.settings.on_failure == OnFailure::CancelRest {
+                    self.cancel_above(Some(order));
+                }
+            }
             OnFailure::Halt => {
-                let halt = self.halt.get_or_insert_with(|| Halt {
-                    order: rallypoint::core::Order(order),
-                    failed: Vec::new(),
-                });
-                halt.order.0 = halt.order.0.min(order);
-                for at in 0..done.count {
-                    if halt.failed.len() < self.halt_names {
-                        halt.failed.push(done.first.plus(at));
-                    }
+                for seq in seqs {
+                    self.halted_by(seq, order, event);
                 }
                 if self.release_mode == Some(ReleaseMode::Finish) {
                     self.cancel_above(Some(order));
                 }
             }
         }
+    }
+
+    /// A task failed. A retry takes the place of the task it was to make good.
+    fn halted_by(&mut self, seq: i64, order: i64, event: DoneNo) {
+        let before = self.held_by(seq);
+        let names = self.halt_names;
+        let halt = self.halt.get_or_insert_with(|| Halt {
+            order: Order(order),
+            failed: Vec::new(),
+            failures: Some(Box::new(HaltFailures {
+                since: event,
+                ..HaltFailures::default()
+            })),
+        });
+        halt.order.0 = halt.order.0.min(order);
+        match before {
+            Some(before) => {
+                self.holding.remove(&before);
+                let named = halt.failed.iter_mut().find(|named| named.0 == before);
+                named.into_iter().for_each(|named| named.0 = seq);
+            }
+            None if halt.failed.len() < names => halt.failed.push(Seq(seq)),
+            None => {}
+        }
+        if halt.failures.is_some() {
+            self.holding.insert(seq, order);
+        }
+        self.count_failures();
+    }
+
+    /// Retries succeeded: a halt waits no more for what they were to make good, and is lifted by
+    /// the last one.
+    fn make_good(&mut self, done: &Done) {
+        for seq in (0..done.count).map(|at| done.first.0 + i64::from(at)) {
+            let Some(before) = self.held_by(seq) else {
+                continue;
+            };
+            self.holding.remove(&before);
+            if self.holding.is_empty() {
+                self.halt = None;
+            } else if let Some(halt) = &mut self.halt {
+                halt.failed.retain(|named| named.0 != before);
+            }
+            self.count_failures();
+        }
+    }
+
+    fn count_failures(&mut self) {
+        let Some(halt) = &mut self.halt else { return };
+        let Some(failures) = &mut halt.failures else {
+            return;
+        };
+        failures.by_order.clear();
+        for order in self.holding.values() {
+            *failures.by_order.entry(Order(*order)).or_default() += 1;
+        }
+        if let Some(lowest) = self.holding.values().min() {
+            halt.order.0 = *lowest;
+        }
+    }
+
+    /// The task for which the halt waits and which this one is to make good: the one it repeats, or
+    /// what a cancelled retry before it repeated.
+    fn held_by(&self, seq: i64) -> Option<i64> {
+        let mut of = self.tasks[seq as usize - 1].retry_of?;
+        loop {
+            if self.holding.contains_key(&of) {
+                return Some(of);
+            }
+            let task = &self.tasks[of as usize - 1];
+            let in_vain = task.ended == Some(Outcome::Cancelled) || task.order.is_none();
+            of = task.retry_of.filter(|_| in_vain)?;
+        }
+    }
+
+    pub(crate) fn lift_halt(&mut self) {
+        self.halt = None;
+        self.holding.clear();
     }
 
     /// Everything submitted so far above this order (`None`: everything) is to be cancelled. A
@@ -183,6 +280,24 @@ impl Scheduler {
 }
 
 impl Task {
+    pub(crate) fn new(order: Option<i64>, spec: &Arc<Spec>, submitted_at: Time) -> Self {
+        Task {
+            order,
+            spec: spec.clone(),
+            submitted_at,
+            ended: None,
+            retry_of: None,
+            retried_as: None,
+            failures: 0,
+            losses: 0,
+            spent: 0,
+            next_at: Time(0),
+            stopping: false,
+            doomed: false,
+            running: None,
+        }
+    }
+
     pub(crate) fn at_most_once(&self) -> bool {
         self.spec.options.delivery == Some(Delivery::AtMostOnce)
     }

@@ -56,7 +56,7 @@ impl Oracle {
                 self.uncaused_done(handle, done, decided);
             };
             check_end(&name, done, &verdict, late, attempt);
-            return self.schedulers[at].end(done);
+            return self.ended_alike(at, done, rows);
         }
         let row = rows.ended_attempt(handle, first, attempt);
         if let Some(row) = row {
@@ -78,6 +78,29 @@ impl Oracle {
         let scheduler = &mut self.schedulers[at];
         scheduler.used.0 = scheduler.used.0.max(if surely { asked } else { Time(0) });
         self.not_running(handle, first, attempt);
+    }
+
+    /// Tasks that ran as one and ended alike. The events of copies among them come one by one.
+    fn ended_alike(&mut self, at: usize, first: &Done, rows: &mut Rows<'_>) {
+        let running = |oracle: &Self, seq| oracle.schedulers[at].task(seq)?.running;
+        let (handle, together) = (self.schedulers[at].handle, running(self, first.first));
+        let (mut next, mut done) = (first.first, first);
+        loop {
+            assert_eq!(
+                done.first, next,
+                "{handle}: events of tasks that ran as one"
+            );
+            next = done.first.plus(done.count);
+            self.schedulers[at].end(done);
+            if together.is_none() || running(self, next) != together {
+                return;
+            }
+            let Some(other) = rows.next_done(handle) else {
+                panic!("{handle}/{}: its event is missing", next.0);
+            };
+            assert_eq!(other.outcome, done.outcome, "{handle}/{}", next.0);
+            done = other;
+        }
     }
 
     fn not_running(&mut self, handle: Handle, first: Seq, attempt: i32) {

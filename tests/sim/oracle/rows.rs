@@ -105,6 +105,18 @@ impl<'a> Rows<'a> {
         Some(self.attempts.remove(at))
     }
 
+    /// The retry that is noted at a task.
+    pub(crate) fn retried(&mut self, handle: Handle, seq: Seq) -> Option<Seq> {
+        let retry = |row: &&AttemptRecord| match row.what {
+            AttemptEvent::Retried { retry } if row.handle == handle && row.seq == seq => {
+                Some(retry)
+            }
+            _ => None,
+        };
+        let at = self.attempts.iter().position(|row| retry(row).is_some())?;
+        retry(&self.attempts.remove(at))
+    }
+
     /// The tasks of a scheduler whose attempts are to be stopped, `None`: all of them.
     pub(crate) fn stopped(&mut self, handle: Handle, seq: Option<Seq>) -> Vec<Seq> {
         let asks_to_stop = |row: &&AttemptRecord| {

@@ -8,8 +8,9 @@ use super::{
     rows::Rows,
 };
 use rallypoint::core::{
-    DoneNo, Handle, LateOrder, Order, Reject, Request, RetryPolicy, SchedulerState, Seq, Settings,
-    Spec, SubmissionRecord, Submit, TaskOptions, Time, model::limits::Limit,
+    DoneNo, Handle, LateOrder, Order, Reject, Request, Retries, RetryOf, RetryPolicy,
+    SchedulerState, Seq, Settings, Spec, SubmissionRecord, Submit, TaskOptions, Time,
+    model::limits::Limit,
 };
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -43,6 +44,12 @@ impl Oracle {
         if scheduler.state != SchedulerState::Open {
             return Expected::Rejected(Reject::Released);
         }
+        if let Some(retries) = &submit.retries
+            && let Some(reject) = retried(scheduler, retries)
+        {
+            assert!(row.is_none(), "{handle}: a task is retried twice");
+            return Expected::Rejected(reject);
+        }
         // What is known of earlier attempts may have come before a refused call, or after it.
         let unclear = row.is_none() && self.in_doubt && rows.left(handle) > 0;
         let resolved = match resolve(scheduler, submit) {
@@ -60,7 +67,35 @@ impl Oracle {
             assert!(may_wait, "{handle}: a call that may be accepted is refused");
             return Expected::Limited(Limit::SubmitRate);
         };
+        for (of, retry) in of(submit).zip(row.first_seq.0..) {
+            let noted = rows.retried(handle, of.seq).map(|retry| retry.0);
+            assert_eq!(noted, Some(retry), "{handle}/{}: its retry", of.seq.0);
+            let task = self.schedulers[at].task_mut(of.seq);
+            task.expect("it has ended").retried_as = Some(retry);
+        }
         self.accept(at, between, submit, row, &resolved)
+    }
+
+    /// What an earlier call with this id was answered.
+    pub(super) fn submitted(
+        &self,
+        (asked, decided): (Time, Time),
+        handle: Handle,
+        request: Request,
+    ) -> Expected {
+        let mut calls = self.calls.iter().rev();
+        let call = calls.find(|call| call.handle == handle && call.request.id == request.id);
+        let Some(call) = call.filter(|call| call.at >= self.requests_since(asked)) else {
+            return Expected::NotSubmitted;
+        };
+        let (first_seq, count, done_no) = call.answer;
+        match () {
+            () if call.at < self.requests_since(decided) => Expected::Unjudged,
+            () if call.request.hash == request.hash => {
+                Expected::Submitted(first_seq, count, done_no)
+            }
+            () => Expected::Rejected(Reject::RequestIdReused),
+        }
     }
 
     /// As long as a request id is remembered, it gets the same answer, with another payload an
@@ -118,20 +153,12 @@ impl Oracle {
             let written = (written.0.map(|order| order.0), &written.1);
             assert_eq!(written, (*order, spec), "{handle}/{seq}: order and options");
             seq += i64::from(run.count);
-            let task = Task {
-                order: *order,
-                spec: spec.clone(),
-                submitted_at: row.submitted_at,
-                ended: None,
-                failures: 0,
-                losses: 0,
-                spent: 0,
-                next_at: Time(0),
-                stopping: false,
-                doomed: false,
-                running: None,
-            };
+            let task = Task::new(*order, spec, row.submitted_at);
             (0..run.count).for_each(|_| scheduler.tasks.push(task.clone()));
+        }
+        for (of, seq) in of(submit).zip(first.0..) {
+            let copy = scheduler.task_mut(Seq(seq));
+            copy.expect("just submitted").retry_of = Some(of.seq.0);
         }
         let count = (seq - first.0) as u32;
         let namespace = scheduler.namespace.clone();
@@ -191,6 +218,25 @@ impl Oracle {
     }
 }
 
+/// Of which tasks those of a call are copies.
+fn of(submit: &Submit) -> impl Iterator<Item = RetryOf> {
+    let retries = submit.retries.iter();
+    retries.flat_map(|retries| retries.of.iter().copied())
+}
+
+/// Why a retry is refused: one of the tasks has a retry that the core was told of, or may have one
+/// that the caller did not search for and the core was not told of.
+fn retried(scheduler: &Scheduler, retries: &Retries) -> Option<Reject> {
+    for of in &retries.of {
+        let retry = scheduler.task(of.seq).and_then(|task| task.retried_as);
+        if let Some(retry) = retry.filter(|retry| *retry > scheduler.recovered) {
+            let (seq, retry) = (of.seq, Seq(retry));
+            return Some(Reject::Retried { seq, retry });
+        }
+    }
+    (retries.searched.0 < scheduler.recovered).then_some(Reject::RetriesUnknown)
+}
+
 /// Distinct unfinished orders once a call is accepted.
 fn unfinished_orders(scheduler: &Scheduler, resolved: &[(Option<i64>, Arc<Spec>)]) -> usize {
     let present = scheduler.unfinished().filter_map(|task| task.order);
@@ -206,6 +252,18 @@ fn resolve(
 ) -> Result<Vec<(Option<i64>, Arc<Spec>)>, Reject> {
     let (current, mut index) = (scheduler.current_order(), 0);
     let mut resolved = Vec::new();
+    if submit.retries.is_some() {
+        for run in &submit.runs {
+            let order = run.order.map(|order| order.0);
+            let halted = scheduler.halt.as_ref().map(|halt| halt.order.0);
+            let is_open = |order: &i64| {
+                current.is_none_or(|current| *order >= current)
+                    || halted.is_some_and(|halted| *order >= halted)
+            };
+            resolved.push((order.filter(is_open), run.spec.clone()));
+        }
+        return Ok(resolved);
+    }
     for run in &submit.runs {
         let mut order = run.order.map(|order| order.0);
         if let (Some(late), Some(current)) = (order, current)

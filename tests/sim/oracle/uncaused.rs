@@ -47,6 +47,9 @@ impl Oracle {
         let name = format_args!("{}/{} attempt {}", row.handle, row.seq.0, row.attempt.0);
         match &row.what {
             AttemptEvent::Start => {}
+            AttemptEvent::Retried { .. } => {
+                panic!("{name}: it is retried, and nobody asked for it")
+            }
             AttemptEvent::CancelRequested => panic!("{name} is stopped, and nobody asked for it"),
             AttemptEvent::Failed { .. } => panic!("{name} failed, and nobody reported it"),
             AttemptEvent::HandedBack | AttemptEvent::Lost { error: None, .. } => {

@@ -2,7 +2,8 @@
 
 use crate::core::{
     AttemptRecord, DoneNo, Handle, Outcome, PauseRecord, Records, RecoveredOutcome,
-    RecoveredRequest, RecoveredRun, RecoveredScheduler, SchedulerImage, Seq, TargetPause, TaskRef,
+    RecoveredRequest, RecoveredRun, RecoveredScheduler, RetryOf, SchedulerImage, Seq, TargetPause,
+    TaskRef,
 };
 use std::collections::BTreeMap;
 
@@ -21,6 +22,7 @@ pub(crate) struct Remembered {
 struct One {
     image: Option<SchedulerImage>,
     runs: Vec<RecoveredRun>,
+    copies: Vec<(Seq, RetryOf)>,
     requests: Vec<RecoveredRequest>,
     outcomes: Vec<RecoveredOutcome>,
     attempts: Vec<AttemptRecord>,
@@ -56,6 +58,10 @@ impl Remembered {
                 });
                 first = first.plus(run.count);
             }
+            let retries = submission.submit.retries.iter();
+            let of = retries.flat_map(|retries| &retries.of);
+            let seqs = (submission.first_seq.0..).map(Seq);
+            one.copies.extend(seqs.zip(of.copied()));
             one.requests
                 .extend(submission.submit.request.map(|request| RecoveredRequest {
                     request,
@@ -145,11 +151,12 @@ impl Remembered {
             let image = one.image.clone()?;
             let after = image.checkpoint.done_no;
             if image.checkpoint.quiesced {
-                let (runs, outcomes, attempts) = Default::default();
+                let (runs, outcomes, copies, attempts) = Default::default();
                 return Some(RecoveredScheduler {
                     image,
                     runs,
                     outcomes,
+                    copies,
                     attempts,
                     requests: one.requests.clone(),
                 });
@@ -168,6 +175,7 @@ impl Remembered {
                 image,
                 runs,
                 outcomes,
+                copies: one.copies.clone(),
                 attempts,
                 requests,
             })

@@ -96,6 +96,7 @@ pub(crate) fn submission(
         runs,
         bodies: Packed::new((0..count).map(|_| &b"select"[..])),
         params: Packed::default(),
+        retries: None,
     }
 }
 

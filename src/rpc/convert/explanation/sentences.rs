@@ -185,12 +185,19 @@ fn cancellation(one: &Cancellation) -> String {
     }
 }
 
-fn halted(Halted { order, failed_seqs }: &Halted) -> String {
-    let all = failed_seqs.len() as i64;
+fn halted(halted: &Halted) -> String {
+    let Halted {
+        order, failed_seqs, ..
+    } = halted;
+    let all = halted.failures.unwrap_or(failed_seqs.len() as i64);
     let (number, named) = (count(all, "task"), named(failed_seqs, all));
+    let retries = match halted.failures {
+        Some(_) => "retries that succeed (RetryFailed), or ",
+        None => "",
+    };
     format!(
-        "orders above {order} are halted since {number} failed: {named}; until ResumeScheduler \
-         with ignore_failures"
+        "orders above {order} are halted since {number} failed: {named}; until {retries}\
+         ResumeScheduler with ignore_failures"
     )
 }
 

@@ -6,7 +6,7 @@ use rallypoint_client::api::{self, task::Kind};
 use std::fmt;
 
 /// Every unary call, and those with a stream of answers.
-pub(super) const CALLS: [&str; 16] = [
+pub(super) const CALLS: [&str; 18] = [
     "SchedulerService/GetScheduler",
     "SchedulerService/ExecAsync",
     "SchedulerService/ReleaseScheduler",
@@ -16,6 +16,8 @@ pub(super) const CALLS: [&str; 16] = [
     "SchedulerService/PauseScheduler",
     "SchedulerService/ResumeScheduler",
     "SchedulerService/CancelTask",
+    "SchedulerService/RetryTask",
+    "SchedulerService/RetryFailed",
     "SchedulerService/GetTask",
     "SchedulerService/ExplainTask",
     "SchedulerService/ListTasks",
@@ -124,8 +126,9 @@ impl Requests {
                 order: None,
             }
             .encode_to_vec(),
+            "RetryFailed" => self.retry_failed(handle).encode_to_vec(),
             // The same field holds the name of the task in all of them.
-            "CancelTask" | "GetTask" | "ExplainTask" => api::GetTaskRequest {
+            "CancelTask" | "RetryTask" | "GetTask" | "ExplainTask" => api::GetTaskRequest {
                 id: self.0.percent(90).then(|| api::TaskId {
                     handle,
                     seq: self.0.below(6) as i64 - 1,
@@ -134,6 +137,18 @@ impl Requests {
             .encode_to_vec(),
             // The first field is the handle, and there is none in those of the status.
             _ => api::DescribeSchedulerRequest { handle }.encode_to_vec(),
+        }
+    }
+
+    fn retry_failed(&mut self, handle: String) -> api::RetryFailedRequest {
+        api::RetryFailedRequest {
+            handle,
+            request_id: self.request_id(),
+            filter: self.0.percent(50).then(|| api::TaskFilter {
+                outcomes: vec![self.0.below(8) as i32],
+                ..Default::default()
+            }),
+            page_token: self.page_token(),
         }
     }
 

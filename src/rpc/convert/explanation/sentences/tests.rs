@@ -18,6 +18,27 @@ fn in_five_minutes() -> Option<prost_types::Timestamp> {
 }
 
 #[test]
+fn a_halt_says_what_lifts_it() {
+    let halted = |failures| {
+        Kind::Halted(Halted {
+            order: 5,
+            failed_seqs: vec![17],
+            failures,
+        })
+    };
+    says(
+        halted(None),
+        "orders above 5 are halted since 1 task failed: 17; until ResumeScheduler with \
+         ignore_failures",
+    );
+    says(
+        halted(Some(2)),
+        "orders above 5 are halted since 2 tasks failed: 17, …; until retries that succeed \
+         (RetryFailed), or ResumeScheduler with ignore_failures",
+    );
+}
+
+#[test]
 fn what_a_scheduler_has_in_the_way_reads_as_a_sentence() {
     let cancelled = |covered, above| {
         Kind::Cancellation(Cancellation {
@@ -34,12 +55,6 @@ fn what_a_scheduler_has_in_the_way_reads_as_a_sentence() {
     says(
         cancelled(false, Some(5)),
         "the tasks of orders above 5 that were submitted before it are being cancelled first",
-    );
-    let (order, failed_seqs) = (5, vec![17]);
-    says(
-        Kind::Halted(Halted { order, failed_seqs }),
-        "orders above 5 are halted since 1 task failed: 17; until ResumeScheduler with \
-         ignore_failures",
     );
     let lower = |unfinished, seqs: &[i64]| {
         Kind::LowerOrder(LowerOrder {

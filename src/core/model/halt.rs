@@ -1,0 +1,28 @@
+//! Why later orders are blocked, and which failures keep them so.
+
+use crate::core::{DoneNo, Order, Seq};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Why later orders are blocked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Halt {
+    /// The order in which tasks failed; of several the lowest one.
+    pub order: Order,
+    /// The failed tasks, the first hundred.
+    pub failed: Vec<Seq>,
+    /// How many failures there are, none of which has a retry that succeeded. `None`: a failure was
+    /// not counted, so retries do not lift this halt. In the journal a column of its own, which an
+    /// older version leaves alone.
+    #[serde(skip)]
+    pub failures: Option<Box<HaltFailures>>,
+}
+
+/// The failures that a halt waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HaltFailures {
+    /// The event of the first one: tasks that failed before it are none of them.
+    pub since: DoneNo,
+    /// How many there are of each order; never 0.
+    pub by_order: BTreeMap<Order, i64>,
+}
