@@ -33,6 +33,7 @@ mod postgres_url;
 mod prepare_target;
 mod progress;
 mod release;
+mod retry;
 mod serve;
 mod settings;
 mod signals;
@@ -90,6 +91,8 @@ enum Subcommands {
     Get(get::Get),
     /// Say why a task is not running: everything that keeps it from starting, and its place
     Explain(explain::Explain),
+    /// Submit tasks once more that have ended in vain: some, or all that failed
+    Retry(retry::Retry),
     /// Cancel one task
     Cancel(cancel::Cancel),
     /// Start no more tasks of a scheduler; running ones go on
@@ -182,6 +185,7 @@ impl Subcommands {
             Subcommands::Log(command) => command.run(server).await,
             Subcommands::Get(command) => command.run(server).await,
             Subcommands::Explain(command) => command.run(server).await,
+            Subcommands::Retry(command) => command.run(server).await,
             Subcommands::Cancel(command) => command.run(server).await,
             Subcommands::Pause(command) => command.run(server).await,
             Subcommands::Resume(command) => command.run(server).await,

@@ -160,6 +160,14 @@ fn since(zero: i64, us: i64) -> String {
 }
 
 fn remark(task: &TaskView) -> String {
+    let of = task.retry_of.map(|of| format!("retry of {of}"));
+    let as_ = task.retried_as.map(|retry| format!("retried as {retry}"));
+    let said = Some(ending(task)).filter(|said| !said.is_empty());
+    let parts: Vec<String> = [of, as_, said].into_iter().flatten().collect();
+    parts.join("; ")
+}
+
+fn ending(task: &TaskView) -> String {
     if let Some(error) = task.done.as_ref().and_then(|done| done.error.as_ref()) {
         return format!("{} {}", error.code, plain(&error.message));
     }

@@ -2,6 +2,7 @@
 //! parsed.
 
 mod endings;
+mod retry;
 mod sql_file;
 mod usage;
 mod verbs;

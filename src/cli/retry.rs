@@ -1,0 +1,131 @@
+//! `retry HANDLE SEQ…` and `retry HANDLE --failed`: submits tasks once more that ended in vain.
+
+use super::{connect::Server, error::CliError, output};
+use clap::{Args, ValueEnum};
+use rallypoint_client::{Scheduler, api};
+use std::process::ExitCode;
+
+/// Arguments of `retry`.
+#[derive(Args, Debug)]
+pub(super) struct Retry {
+    /// The scheduler
+    handle: String,
+    /// Numbers of tasks
+    #[arg(required_unless_present = "failed")]
+    #[arg(conflicts_with_all = ["failed", "order", "outcome", "code", "label"])]
+    seq: Vec<i64>,
+    /// All that failed, timed out or were exhausted and have no retry yet
+    #[arg(long)]
+    failed: bool,
+    #[command(flatten)]
+    filter: Filter,
+}
+
+/// Which of the failed tasks.
+#[derive(Args, Debug)]
+struct Filter {
+    /// Only those of this order
+    #[arg(long, requires = "failed", value_name = "N")]
+    order: Option<i64>,
+    /// Only those that ended so
+    #[arg(long, requires = "failed", value_delimiter = ',')]
+    outcome: Vec<Ended>,
+    /// Only those with this SQLSTATE, or reason of the service
+    #[arg(long, requires = "failed", value_delimiter = ',')]
+    code: Vec<String>,
+    /// Only those with this label
+    #[arg(long, requires = "failed", value_name = "KEY=VALUE", value_parser = label)]
+    label: Vec<(String, String)>,
+}
+
+/// How a task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Ended {
+    Failed,
+    TimedOut,
+    Exhausted,
+    Cancelled,
+}
+
+impl Retry {
+    /// Retries the tasks, and prints each with its retry.
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
+        let scheduler = server.client().await?.scheduler(self.handle.clone());
+        match self.failed {
+            true => self.all_failed(&scheduler).await?,
+            false => self.named(&scheduler).await?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn named(&self, scheduler: &Scheduler) -> Result<(), CliError> {
+        for seq in &self.seq {
+            let what = format!("cannot retry task {}/{seq}", self.handle);
+            let answer = scheduler.retry(*seq).await;
+            let answer = answer.map_err(|error| CliError::call(what, &error))?;
+            let before = if answer.already_retried {
+                " before"
+            } else {
+                ""
+            };
+            output::answer(&answer, |answer| {
+                let retry = answer.seq;
+                output::line(format!("task {seq} was retried{before} as task {retry}"));
+            });
+        }
+        Ok(())
+    }
+
+    async fn all_failed(&self, scheduler: &Scheduler) -> Result<(), CliError> {
+        let (mut page_token, mut count) = (String::new(), 0);
+        loop {
+            let filter = Some(self.filter.to_api());
+            let answer = scheduler.retry_failed(filter, page_token).await;
+            let what = format!("cannot retry the failed tasks of {}", self.handle);
+            let answer = answer.map_err(|error| {
+                let done = (count > 0).then(|| format!("{count} tasks were retried before"));
+                let error = CliError::call(what, &error);
+                done.into_iter().fold(error, CliError::why)
+            })?;
+            output::answer(&answer, |answer| {
+                let first = answer.first_seq.unwrap_or_default();
+                for (seq, retry) in answer.retried.iter().zip(first..) {
+                    output::line(format!("task {seq} was retried as task {retry}"));
+                }
+            });
+            count += answer.retried.len();
+            page_token = answer.next_page_token;
+            if page_token.is_empty() {
+                break;
+            }
+        }
+        if !output::is_json() {
+            let tasks = if count == 1 { "task" } else { "tasks" };
+            output::note(format!("{count} {tasks} retried"));
+        }
+        Ok(())
+    }
+}
+
+impl Filter {
+    fn to_api(&self) -> api::TaskFilter {
+        let outcome = |ended: &Ended| match ended {
+            Ended::Failed => api::Outcome::Failed,
+            Ended::TimedOut => api::Outcome::TimedOut,
+            Ended::Exhausted => api::Outcome::Exhausted,
+            Ended::Cancelled => api::Outcome::Cancelled,
+        };
+        let numbers = self.outcome.iter().map(|ended| outcome(ended).into());
+        api::TaskFilter {
+            effective_order: self.order,
+            outcomes: numbers.collect(),
+            error_codes: self.code.clone(),
+            labels: self.label.iter().cloned().collect(),
+        }
+    }
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("write it as KEY=VALUE")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
