@@ -69,6 +69,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "target_pauses",
         include_str!("../../migrations/0014_target_pauses.sql"),
     ),
+    (
+        16,
+        "requests_epoch",
+        include_str!("../../migrations/0016_requests_epoch.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -225,7 +230,8 @@ mod tests {
                 "a112a3c09d151409",
                 "dcbc0679ab7881c1",
                 "c78dd6f7468f594c",
-                "1a7609093a46b1a4"
+                "1a7609093a46b1a4",
+                "1286df032da5e3cd"
             ]
         );
     }

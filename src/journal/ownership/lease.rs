@@ -4,7 +4,7 @@
 //! lease is over is not asked of the database's clock: who says so has watched it, and names the
 //! lease that it has watched.
 
-use crate::core::{BatchNo, Epoch, ShardId, Time};
+use crate::core::{BatchNo, Epoch, ShardId, Time, model::limits::REQUEST_MEMORY};
 use crate::journal::{
     Journal, JournalError, Replica, bounded_connection::BoundedConnection, encoding::Stamp,
     migrations,
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 const TAKE_OVER: &str = "-- take_over
 with free as materialized (
-    select s.shard
+    select s.shard, now() - $9 * interval '1 microsecond' as usually_since
     from shard s
     join lease l on l.shard = s.shard
     where s.shard = $1
@@ -53,8 +53,15 @@ leased as (
     set owner = $2,
         owner_id = $3,
         lease_until = now() + $4 * interval '1 microsecond',
-        handover_to = null
+        handover_to = null,
+        -- a program of before leaves it as some owner before it wrote it
+        requests_since = case
+            when l.requests_epoch = begun.epoch - 1 then l.requests_since
+            else free.usually_since
+        end,
+        requests_epoch = begun.epoch
     from free
+    cross join begun
     where l.shard = $1 and l.shard = free.shard
     returning l.lease_until, l.requests_since
 )
@@ -72,7 +79,8 @@ pub struct Ownership {
     pub now: Time,
     /// Others may take the shard over after this.
     pub lease_until: Time,
-    /// The owner before remembered the calls that were accepted since then.
+    /// The owner before remembered the calls that were accepted since then; what is usual if it was
+    /// of a version that does not write it down.
     pub requests_since: Time,
 }
 
@@ -208,7 +216,8 @@ async fn take(
         .bind(claim.kind)
         .bind(claim.epoch.0)
         .bind(claim.owner)
-        .bind(claim.lease_until.map(Stamp));
+        .bind(claim.lease_until.map(Stamp))
+        .bind(REQUEST_MEMORY.as_micros() as i64);
     Ok(query.fetch_optional(connection).await?)
 }
 

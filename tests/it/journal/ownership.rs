@@ -82,6 +82,35 @@ async fn a_lease_goes_to_who_has_watched_it_unless_it_was_renewed_and_the_old_ow
 }
 
 #[tokio::test]
+async fn since_when_calls_may_be_repeated_is_taken_from_the_owner_before_and_from_no_other() {
+    const MEMORY: Duration = Duration::from_secs(15 * 60);
+    let owned = Owned::new().await;
+    let one = owned.replica.clone();
+    let mut psql = owned.psql().await;
+    let long_ago = owned.now - Duration::from_secs(3 * 24 * 3600);
+    let mut heart = owned.journal.heartbeat(one.clone(), Duration::from_secs(5));
+    heart.requests_since = Some(long_ago);
+    heart.renew(Some(owned.epoch)).await.unwrap();
+    let second = take_over(&owned.journal, &one).await;
+    assert_eq!(second.requests_since, long_ago);
+    // An owner that ends before its first heartbeat passes on what it was given.
+    let third = take_over(&owned.journal, &one).await;
+    assert_eq!(third.requests_since, long_ago);
+
+    // A version that does not know of it owned the shard in between.
+    psql.execute("update shard set epoch = epoch + 1")
+        .await
+        .unwrap();
+    let fifth = take_over(&owned.journal, &one).await;
+    assert_eq!(fifth.epoch, Epoch(third.epoch.0 + 2));
+    let usual = fifth.requests_since;
+    assert!(usual >= owned.now - MEMORY, "{usual:?}");
+    assert!(usual <= fifth.now - MEMORY, "{usual:?}");
+    let sixth = take_over(&owned.journal, &one).await;
+    assert_eq!(sixth.requests_since, usual);
+}
+
+#[tokio::test]
 async fn a_heartbeat_leaves_the_row_alone_that_every_batch_locks() {
     let owned = Owned::new().await;
     let version = "select (ctid::text || xmin::text || xmax::text) from shard";
