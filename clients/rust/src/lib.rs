@@ -247,12 +247,11 @@ impl Client {
         Ok((pick, self.in_time(opened).await?.into_inner()))
     }
 
-    /// The error of a failed call. When another server may answer, the next one is used, and
-    /// without a delay.
+    /// The error of a failed call. When another server may answer, the next one is asked at once.
     pub(crate) fn failed(&self, pick: Pick, status: Status) -> Error {
         let mut error = Error::from(status);
         if error.is_of_the_server() && self.servers.switch_from(pick) {
-            error.retry_after = None;
+            error.retry_after = Some(Duration::ZERO);
         }
         error
     }
