@@ -7,6 +7,7 @@
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod async_done;
+mod attempts;
 mod cancel;
 mod check_config;
 mod completions;
@@ -19,12 +20,13 @@ mod error;
 mod exec;
 mod exit;
 mod explain;
+mod filter;
 mod gantt;
 mod get;
 mod health;
 mod json;
+mod list;
 mod listing;
-mod log;
 mod man;
 mod migrate;
 mod output;
@@ -42,6 +44,7 @@ mod submit_calls;
 mod table;
 mod target_pause;
 mod task_name;
+mod tasks;
 mod time_text;
 mod update;
 mod wait;
@@ -85,8 +88,12 @@ enum Subcommands {
     Wait(wait::Wait),
     /// Show what the service is doing: replicas, slots, targets, backlog, journal
     Status(status::Status),
+    /// List schedulers: state, counts, labels
+    List(list::List),
     /// List the tasks of a scheduler: order, outcome, attempts, times, errors
-    Log(log::Log),
+    Tasks(tasks::Tasks),
+    /// List the attempts of a task: times, where each ran, errors
+    Attempts(attempts::Attempts),
     /// Show a scheduler or a task in full
     Get(get::Get),
     /// Say why a task is not running: everything that keeps it from starting, and its place
@@ -182,7 +189,9 @@ impl Subcommands {
             Subcommands::Exec(command) => command.run(server).await,
             Subcommands::Wait(command) => command.run(server).await,
             Subcommands::Status(command) => command.run(server).await,
-            Subcommands::Log(command) => command.run(server).await,
+            Subcommands::List(command) => command.run(server).await,
+            Subcommands::Tasks(command) => command.run(server).await,
+            Subcommands::Attempts(command) => command.run(server).await,
             Subcommands::Get(command) => command.run(server).await,
             Subcommands::Explain(command) => command.run(server).await,
             Subcommands::Retry(command) => command.run(server).await,

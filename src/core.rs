@@ -23,6 +23,7 @@ pub use action::*;
 pub use command::*;
 pub use explanation::*;
 pub use model::completion::*;
+pub use model::filter::*;
 pub use model::halt::*;
 pub use model::ids::*;
 pub use model::request_memory::RequestMemory;

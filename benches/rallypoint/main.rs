@@ -14,6 +14,7 @@ mod environment;
 mod fairness;
 mod fill;
 mod latency;
+mod lists;
 mod load;
 mod machine;
 mod null_server;

@@ -4,7 +4,7 @@
 
 use crate::{
     environment::Environment,
-    fill, load,
+    fill, lists, load,
     report::{Report, median},
 };
 use anyhow::{Context, Result, ensure};
@@ -14,9 +14,9 @@ use rallypoint::{
 };
 use rallypoint_client::{
     Client, Scheduler,
-    api::{ListTasksRequest, SchedulerSettings, Task, TaskState, until::Kind},
+    api::{ListTasksRequest, SchedulerSettings, Task, TaskFilter, TaskState, until::Kind},
 };
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use uuid::Uuid;
 
 const PER_CALL: u64 = 100;
@@ -32,6 +32,8 @@ const MANY: i64 = 1_000_000;
 /// An order that only the oldest of these calls have, although it lies within the range of orders
 /// of all of them.
 const RARE: i64 = MANY + 5;
+/// Schedulers among which schedulers are listed: one for so many tasks.
+const TASKS_PER_SCHEDULER: u64 = 100;
 /// Repetitions of each read.
 const PAGES: usize = 20;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -40,11 +42,9 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
     let environment = Environment::new().await?;
     let database = environment.database("bench").await?;
     let server = environment.server(&database).await?;
-    let scheduler = Client::connect(&server.address)
-        .await?
-        .open(SchedulerSettings::default())
-        .await?;
-    finish(&scheduler, total).await?;
+    let client = Client::connect(&server.address).await?;
+    let scheduler = client.open(SchedulerSettings::default()).await?;
+    let half = finish(&scheduler, total).await?;
     environment.checkpoint().await?;
     let reader = environment.journal(&database).await?.reader();
     let handle = Handle::from_uuid(Uuid::parse_str(scheduler.handle())?);
@@ -57,6 +57,9 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
     }
     let mut also = vec![("last_events_per_s", median(&mixed))];
     also.extend(first_pages(&scheduler, total).await?);
+    also.extend(lists::of_tasks(&scheduler, half).await?);
+    let schedulers = (total / TASKS_PER_SCHEDULER) as usize;
+    also.extend(lists::of_schedulers(&client, schedulers).await?);
     let (figure, baseline) = (median(&rates), median(&raw));
     Ok(Report {
         name: "replay",
@@ -72,16 +75,18 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
         ran: format!(
             "the first {count} events of a scheduler from the journal over gRPC, each checked to \
              be in order, and the last ones; and lists and tasks of its {total} finished ones: \
-             half without order, a quarter in calls of one order, a quarter in calls of many"
+             half without order, a quarter in calls of one order, a quarter in calls of many, with a \
+             label, and a few that were cancelled; and lists of {schedulers} schedulers"
         ),
     })
 }
 
-/// Runs `total` tasks to their end.
-async fn finish(scheduler: &Scheduler, total: u64) -> Result<()> {
+/// Runs `total` tasks, and a few rare ones, to their end. Returns when half of them had ended.
+async fn finish(scheduler: &Scheduler, total: u64) -> Result<SystemTime> {
     let (half, most) = (total / 2, total / 4 * 3);
     fill::fill_with(scheduler, 0, half, PER_CALL, CALLERS, load::task).await?;
     done(scheduler, half).await?;
+    let half_ended = SystemTime::now();
     // Paused, so that no order begins: then tasks of lower orders would be late.
     scheduler.pause().await?;
     fill::fill_with(scheduler, half, most, PER_CALL, CALLERS, of_one_order).await?;
@@ -95,9 +100,11 @@ async fn finish(scheduler: &Scheduler, total: u64) -> Result<()> {
         of_many_orders_and_the_rare_one,
     )
     .await?;
+    lists::submit_rare(scheduler).await?;
     fill::fill_with(scheduler, oldest, total, PER_CALL, CALLERS, of_many_orders).await?;
     scheduler.resume(false).await?;
-    done(scheduler, total).await
+    done(scheduler, total).await?;
+    Ok(half_ended)
 }
 
 /// Waits until so many tasks are done.
@@ -124,7 +131,7 @@ fn of_many_orders(number: u64) -> Task {
     let order = MANY + (number / 10 % 10) as i64;
     Task {
         order: Some(if order == RARE { MANY } else { order }),
-        ..load::task(number)
+        ..lists::common(load::task(number))
     }
 }
 
@@ -226,9 +233,16 @@ async fn page_times(
 ) -> Result<Vec<f64>> {
     let mut times = Vec::new();
     for _ in 0..PAGES {
+        let states = [state]
+            .into_iter()
+            .filter(|state| *state != TaskState::Unspecified);
+        let filter = TaskFilter {
+            states: states.map(i32::from).collect(),
+            effective_order: order,
+            ..Default::default()
+        };
         let request = ListTasksRequest {
-            state: state.into(),
-            order,
+            filter: Some(filter),
             ..Default::default()
         };
         let start = Instant::now();

@@ -13,7 +13,7 @@ use super::{
     connect::Server,
     error::CliError,
     exit::Exit,
-    health, log,
+    health,
     output::{self, BOLD, DIM},
     signals::Signals,
     submit_calls::submit,
@@ -115,7 +115,7 @@ impl Demo {
             .await
             .map_err(broken)?;
         lines.finish();
-        let log = log::read(&scheduler, ListTasksRequest::default(), tasks.len()).await?;
+        let log = super::tasks::read(&scheduler, ListTasksRequest::default(), tasks.len()).await?;
         Ok(Verdict::new(log.tasks, tasks::expected(&tasks)))
     }
 }

@@ -1,6 +1,8 @@
 //! The enumerations of the API in the words of the command line.
 
-use rallypoint_client::api::{OnFailure, Outcome, TaskState, TaskView};
+use rallypoint_client::api::{
+    AttemptState, OnFailure, Outcome, Scheduler, SchedulerState, TaskState, TaskView,
+};
 
 /// How a task ended.
 pub(super) fn outcome(outcome: Outcome) -> &'static str {
@@ -31,6 +33,39 @@ pub(super) fn task_state(state: TaskState) -> &'static str {
         TaskState::Running => "running",
         TaskState::Retrying => "retrying",
         TaskState::Unspecified => "-",
+    }
+}
+
+/// Where an attempt stands, or how it ended.
+pub(super) fn attempt_state(state: AttemptState) -> &'static str {
+    match state {
+        AttemptState::Running => "running",
+        AttemptState::Succeeded => "succeeded",
+        AttemptState::Failed => "failed",
+        AttemptState::TimedOut => "timed out",
+        AttemptState::Cancelled => "cancelled",
+        AttemptState::Lost => "lost",
+        AttemptState::HandedBack => "handed back",
+        AttemptState::Unspecified => "-",
+    }
+}
+
+/// The state of a scheduler, with what holds it up.
+pub(super) fn scheduler(scheduler: &Scheduler) -> &'static str {
+    match scheduler.state() {
+        SchedulerState::Open if scheduler.paused => "paused",
+        SchedulerState::Open if scheduler.halt.is_some() => "halted",
+        state => scheduler_state(state),
+    }
+}
+
+/// The state of a scheduler.
+pub(super) fn scheduler_state(state: SchedulerState) -> &'static str {
+    match state {
+        SchedulerState::Open => "open",
+        SchedulerState::Releasing => "releasing",
+        SchedulerState::Released => "released",
+        SchedulerState::Unspecified => "-",
     }
 }
 

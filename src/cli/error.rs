@@ -160,7 +160,9 @@ fn remedy(error: &Error) -> Option<&'static str> {
         Some("HANDLE_NOT_FOUND" | "ID_MALFORMED") => {
             Some("check the handle: `rallypoint exec` prints it when it opens a scheduler")
         }
-        Some("TASK_NOT_FOUND") => Some("`rallypoint log HANDLE` lists the tasks of the scheduler"),
+        Some("TASK_NOT_FOUND") => {
+            Some("`rallypoint tasks HANDLE` lists the tasks of the scheduler")
+        }
         Some("TARGET_UNKNOWN") => Some(
             "`rallypoint status` lists the targets; `rallypoint serve --target NAME=URL` adds one",
         ),

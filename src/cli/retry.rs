@@ -121,6 +121,7 @@ impl Filter {
             outcomes: numbers.collect(),
             error_codes: self.code.clone(),
             labels: self.label.iter().cloned().collect(),
+            ..api::TaskFilter::default()
         }
     }
 }

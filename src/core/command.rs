@@ -115,12 +115,12 @@ pub enum Verb {
     Locate(Vec<TaskRef>),
     /// Why a task does not run.
     Explain(TaskRef),
-    /// The newest tasks of a phase.
+    /// The newest tasks of some phases.
     Select {
         /// Older than this one.
         before: Seq,
-        /// Of which phase.
-        phase: Phase,
+        /// Of which phases, each once.
+        phases: Vec<Phase>,
         /// Only of this effective order. Not known of tasks that are done: not for them.
         order: Option<Order>,
         /// At most so many.

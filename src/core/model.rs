@@ -2,6 +2,7 @@
 
 pub(crate) mod completion;
 pub mod diagnostics;
+pub(crate) mod filter;
 pub(crate) mod halt;
 pub(crate) mod ids;
 pub mod limits;

@@ -5,6 +5,7 @@ use super::{
     Attempt, Done, DoneNo, Handle, Order, PauseChange, SchedulerImage, Seq, Spec, Submit,
     TaskError, Time,
 };
+use bytes::Bytes;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The records of one batch, by table.
@@ -72,6 +73,21 @@ pub struct AttemptRecord {
     pub what: AttemptEvent,
     /// When.
     pub at: Time,
+    /// Where it ran, when it is over and did.
+    pub ran: Option<Ran>,
+}
+
+/// When and where an attempt ran that is over.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ran {
+    /// When it started.
+    pub started: Time,
+    /// Which slot ran it.
+    pub slot: u32,
+    /// Which backend of the target; 0: none.
+    pub backend_pid: i32,
+    /// What else is known of it: [`super::model::diagnostics::Diagnostics`] as JSON.
+    pub diagnostics: Bytes,
 }
 
 /// What happened to an attempt.

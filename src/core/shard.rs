@@ -238,10 +238,10 @@ impl Shard {
             Verb::Explain(task) => self.explain(turn.now, handle, *task),
             Verb::Select {
                 before,
-                phase,
+                phases,
                 order,
                 limit,
-            } => self.select(handle, *before, *phase, *order, *limit),
+            } => self.select(handle, *before, phases, *order, *limit),
         }
     }
 

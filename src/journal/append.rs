@@ -13,6 +13,7 @@ mod error_bytes;
 mod error_class;
 mod flat_arrays;
 mod insert;
+mod label;
 mod row_count;
 mod scheduler;
 mod statements;
@@ -58,6 +59,7 @@ struct Rowsets {
     completions: completion::Completions,
     attempts: attempt::Attempts,
     schedulers: scheduler::Schedulers,
+    scheduler_labels: label::SchedulerLabels,
     pauses: target_pause::TargetPauses,
 }
 
@@ -172,6 +174,7 @@ impl Rowsets {
         self.completions.clear();
         self.attempts.clear();
         self.schedulers.clear();
+        self.scheduler_labels.clear();
         self.pauses.clear();
         encoded
     }
@@ -185,6 +188,7 @@ impl Rowsets {
             completions: self.completions.rows(),
             attempts: !records.attempts.is_empty(),
             schedulers: !records.schedulers.is_empty(),
+            labels: !self.submissions.labels.is_empty(),
             pauses: !records.pauses.is_empty(),
             retries: records
                 .submissions
@@ -216,6 +220,14 @@ impl Rowsets {
         if shape.schedulers {
             self.schedulers.fill(&records.schedulers, days)?;
             self.schedulers.bind(Rows::Many, false, &mut arguments)?;
+            self.scheduler_labels.fill(&records.schedulers);
+            self.scheduler_labels
+                .bind(Rows::Many, false, &mut arguments)?;
+        }
+        if shape.labels {
+            self.submissions
+                .labels
+                .bind(Rows::Many, false, &mut arguments)?;
         }
         if shape.pauses {
             self.pauses.fill(&records.pauses);

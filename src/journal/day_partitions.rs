@@ -8,7 +8,7 @@ use crate::core::Day;
 use jiff::{ToSpan, civil};
 
 /// Tables with a partition for each day.
-pub(super) const TABLES: [&str; 3] = ["submission", "completion", "attempt"];
+pub(super) const TABLES: [&str; 4] = ["submission", "completion", "attempt", "task_label"];
 
 /// For how many days after its beginning a day may still be made, one of them for clocks that
 /// differ.
@@ -26,10 +26,10 @@ impl Days {
              select to_date(right(c.relname, 10), 'YYYY_MM_DD') as day
              from pg_inherits i
              join pg_class c on c.oid = i.inhrelid
-             where i.inhparent = any (array['submission', 'completion', 'attempt']::regclass[])
+             where i.inhparent = any (array['submission', 'completion', 'attempt', 'task_label']::regclass[])
                  and not i.inhdetachpending
              group by day
-             having count(*) = 3
+             having count(*) = 4
              order by day",
         )
         .fetch_all(connection)

@@ -74,6 +74,12 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "requests_epoch",
         include_str!("../../migrations/0016_requests_epoch.sql"),
     ),
+    (17, "lists", include_str!("../../migrations/0017_lists.sql")),
+    (
+        18,
+        "attempts",
+        include_str!("../../migrations/0018_attempts.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -231,7 +237,9 @@ mod tests {
                 "dcbc0679ab7881c1",
                 "c78dd6f7468f594c",
                 "1a7609093a46b1a4",
-                "1286df032da5e3cd"
+                "1286df032da5e3cd",
+                "5b9b71e127242b53",
+                "a3971afaadca6fae"
             ]
         );
     }

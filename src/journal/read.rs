@@ -2,13 +2,27 @@
 
 pub(crate) mod bodies;
 pub(crate) mod body_chunks;
+pub(crate) mod ended_tasks;
 pub(crate) mod events;
 pub(crate) mod outcomes;
 pub(crate) mod recovered;
 pub(crate) mod recovery;
 pub(crate) mod retention_pin;
 pub(crate) mod retries;
+pub(crate) mod scheduler_pages;
 pub(crate) mod schedulers;
 pub(crate) mod status;
 mod target_pauses;
+pub(crate) mod task_pages;
+pub(crate) mod task_search;
 pub(crate) mod tasks;
+
+/// Statements of lists that find what is rare by an index, for a test to explain.
+pub fn indexed_statements() -> [&'static str; 4] {
+    [
+        task_pages::SUBMISSIONS_LABELLED,
+        ended_tasks::LOOK_BACK_BY_OUTCOME,
+        scheduler_pages::SCHEDULERS_LABELLED,
+        scheduler_pages::SCHEDULERS_IN_STATES,
+    ]
+}

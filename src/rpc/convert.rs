@@ -1,5 +1,6 @@
 //! Converts core types to API messages. Total: every value of the core has an API form.
 
+mod attempt;
 pub(super) mod explanation;
 mod options;
 mod scheduler;
@@ -7,9 +8,10 @@ pub(crate) mod stream;
 mod target_pause;
 mod task;
 
+pub(super) use attempt::attempts;
 pub(super) use scheduler::{halt, scheduler, stored_scheduler};
 pub(super) use target_pause::{paused_target, target_pause};
-pub(super) use task::{event, state, task_view};
+pub(super) use task::{event, task_view};
 
 use crate::core::Time;
 use prost_types::Timestamp;

@@ -3,6 +3,7 @@
 //! and `listing`. A handler may be dropped at any await: the command has been queued or not, and
 //! nothing else is held.
 
+mod attempts;
 mod calls;
 mod explain;
 mod lifecycle;
@@ -11,6 +12,7 @@ mod resumable_stream;
 mod retry;
 mod submit;
 mod synchronize;
+mod task_list;
 mod tasks;
 
 use super::{
@@ -183,6 +185,13 @@ impl SchedulerService for Schedulers {
         &self,
         request: Request<api::ListTasksRequest>,
     ) -> Answer<api::ListTasksResponse> {
+        self.answer(request).await
+    }
+
+    async fn list_attempts(
+        &self,
+        request: Request<api::ListAttemptsRequest>,
+    ) -> Answer<api::ListAttemptsResponse> {
         self.answer(request).await
     }
 }

@@ -2,6 +2,7 @@
 //! parsed.
 
 mod endings;
+mod lists;
 mod retry;
 mod sql_file;
 mod usage;
@@ -74,14 +75,14 @@ fn the_log_shows_every_task_of_a_scheduler() {
         .find_map(|line| line.strip_prefix("scheduler "))
         .expect("exec names its scheduler");
     let log: Value =
-        serde_json::from_slice(&server.run(&["log", handle, "-o", "json"]).stdout).unwrap();
+        serde_json::from_slice(&server.run(&["tasks", handle, "-o", "json"]).stdout).unwrap();
     let task = &log["tasks"][0];
     assert_eq!(
         (&task["state"], &task["effective_order"]),
         (&"TASK_STATE_DONE".into(), &7.into())
     );
     assert_eq!(task["done"]["outcome"], "OUTCOME_SUCCEEDED");
-    let table = text(&server.run(&["log", handle]).stdout);
+    let table = text(&server.run(&["tasks", handle]).stdout);
     assert!(
         table.contains("succeeded") && table.contains("TASK"),
         "{table}"
@@ -159,7 +160,7 @@ fn an_error_says_what_why_and_what_next() {
 #[test]
 fn an_unknown_handle_is_named_as_such() {
     let server = Standalone::start();
-    let output = server.run(&["log", "01890000-0000-7000-8000-000000000000"]);
+    let output = server.run(&["tasks", "01890000-0000-7000-8000-000000000000"]);
     assert_eq!(code(&output), 1);
     assert!(
         text(&output.stderr).contains("HANDLE_NOT_FOUND"),

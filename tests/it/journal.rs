@@ -5,6 +5,7 @@ mod appending;
 mod bodies;
 mod clocks;
 mod events;
+mod listing;
 mod log;
 mod log_documents;
 mod log_search;

@@ -1,5 +1,6 @@
 //! What the README promises, one file for each subject.
 
+mod attempts;
 mod calls;
 mod clocks;
 mod limits;
@@ -13,5 +14,6 @@ mod refused;
 mod release;
 mod retention;
 mod retries;
+mod scheduler_lists;
 mod submitted;
 mod turnaround;

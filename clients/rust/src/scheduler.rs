@@ -205,6 +205,19 @@ impl Scheduler {
         self.client.scheduler_call("ListTasks", request).await
     }
 
+    /// One page of the attempts of a task, the first one first. Its name is filled in.
+    pub async fn attempts(
+        &self,
+        seq: i64,
+        request: api::ListAttemptsRequest,
+    ) -> Result<api::ListAttemptsResponse> {
+        let request = api::ListAttemptsRequest {
+            id: Some(self.task_id(seq)),
+            ..request
+        };
+        self.client.scheduler_call("ListAttempts", request).await
+    }
+
     fn task_id(&self, seq: i64) -> api::TaskId {
         api::TaskId {
             handle: self.handle.clone(),

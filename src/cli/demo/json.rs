@@ -3,7 +3,7 @@
 use crate::cli::{
     async_done::{rows, run_time_us},
     enum_text,
-    log::span,
+    tasks::span,
     time_text,
 };
 use rallypoint_client::api::{AsyncDone, TaskError, TaskResult, TaskView, task::Kind};

@@ -5,9 +5,8 @@ use super::json;
 use crate::cli::{
     async_done,
     gantt::{self, Span},
-    log,
     output::{self, BOLD, DIM, GREEN, RED},
-    time_text,
+    tasks, time_text,
 };
 use rallypoint_client::api::{Outcome, TaskView};
 use serde_json::{Value, json};
@@ -44,7 +43,7 @@ impl Verdict {
     fn total_us(&self) -> i64 {
         self.tasks
             .iter()
-            .map(|task| log::span(task).1)
+            .map(|task| tasks::span(task).1)
             .max()
             .unwrap_or(0)
             - self.zero_us
@@ -61,7 +60,7 @@ impl Verdict {
 
     /// Pairs of tasks of different orders that ran at the same time.
     fn overlaps(&self) -> usize {
-        let run = |task: &TaskView| (task.effective_order, log::span(task));
+        let run = |task: &TaskView| (task.effective_order, tasks::span(task));
         let runs: Vec<_> = self.tasks.iter().map(run).collect();
         let overlap = |(a, (a_start, a_end)): &(Option<i64>, (i64, i64)),
                        (b, (b_start, b_end)): &(Option<i64>, (i64, i64))| {
@@ -81,7 +80,7 @@ impl Verdict {
         gantt::print(&self.spans());
         output::line("");
         output::line(output::paint("Execution log, as stored in Postgres", BOLD));
-        log::print(&self.tasks);
+        tasks::print(&self.tasks);
         output::line("");
         output::line(self.sentence());
         output::line(output::paint(
@@ -94,7 +93,7 @@ impl Verdict {
         let mut orders: Vec<_> = self.tasks.iter().map(|task| task.effective_order).collect();
         orders.dedup();
         let span = |task: &TaskView| {
-            let (start, end) = log::span(task);
+            let (start, end) = tasks::span(task);
             let seq = task.id.as_ref().map_or(0, |id| id.seq);
             Span {
                 label: format!(

@@ -80,10 +80,10 @@ impl EndedSchedulers {
             Verb::Locate(tasks) => Ok(Reply::Located(vec![None; tasks.len()])),
             Verb::Select {
                 before,
-                phase: Phase::Done,
+                phases,
                 limit,
                 ..
-            } => {
+            } if phases.contains(&Phase::Done) => {
                 let newest_first = (1..=highest.0.min(before.0 - 1)).rev();
                 let seqs: Vec<Seq> = newest_first.take(*limit).map(Seq).collect();
                 let next = seqs.last().copied().filter(|last| last.0 > 1);

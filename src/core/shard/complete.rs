@@ -6,8 +6,8 @@
 
 use super::{finish::Ending, report_verdict::Verdict};
 use crate::core::{
-    Action, AttemptEvent, AttemptRecord, Completion, Delivery, Handle, Outcome, Report, Seq, Shard,
-    TaskError, Time, Turn, Unreported, Unresolved, scheduler::in_flight::InFlight,
+    Action, AttemptEvent, AttemptRecord, Completion, Delivery, Handle, Outcome, Ran, Report, Seq,
+    Shard, TaskError, Time, Turn, Unreported, Unresolved, scheduler::in_flight::InFlight,
 };
 use std::sync::Arc;
 
@@ -24,9 +24,9 @@ impl Shard {
         let Some(flight) = current else {
             return;
         };
-        // Its marker knows when it ran.
-        let since = flight.resolving.map_or(flight.since, |_| Time(0));
         let (resolving, has_session) = (flight.resolving, flight.span.spec.work.has_session());
+        // Its marker knows when it ran.
+        let since = resolving.map_or(flight.since, |_| Time(0));
         let report = match (resolving, &completion.report) {
             (Some(Unreported::NotBegun), Report::Lost) => &Report::NotStarted,
             (_, report) => report,
@@ -61,13 +61,13 @@ impl Shard {
                 self.finish(turn, handle, &flight.span, ending);
             }
             Verdict::Retry { at, what } => {
-                record_attempt(turn, handle, &flight, what);
+                record_attempt(turn, handle, &flight, what, ran(completion, started));
                 scheduler.queue.put_back_delayed(at, flight.span);
             }
             Verdict::Again => {
-                let began = matches!(report, Report::Stopped);
+                let began = *report == Report::Stopped;
                 if began || flight.recorded {
-                    record_attempt(turn, handle, &flight, AttemptEvent::HandedBack);
+                    record_attempt(turn, handle, &flight, AttemptEvent::HandedBack, None);
                 }
                 scheduler.hand_back(flight, began);
             }
@@ -115,7 +115,7 @@ impl Shard {
         }
         flight.cancel = true;
         let attempt = flight.attempt;
-        record_attempt(turn, handle, flight, AttemptEvent::CancelRequested);
+        record_attempt(turn, handle, flight, AttemptEvent::CancelRequested, None);
         turn.out.actions.push(Action::Stop {
             handle,
             first,
@@ -148,12 +148,29 @@ fn ending(
     }
 }
 
-fn record_attempt(turn: &mut Turn, handle: Handle, flight: &InFlight, what: AttemptEvent) {
+/// Where the attempt ran that a completion reports.
+fn ran(completion: &Completion, started: Time) -> Option<Ran> {
+    Some(Ran {
+        started,
+        slot: completion.slot,
+        backend_pid: completion.backend_pid,
+        diagnostics: completion.diagnostics.clone(),
+    })
+}
+
+fn record_attempt(
+    turn: &mut Turn,
+    handle: Handle,
+    flight: &InFlight,
+    what: AttemptEvent,
+    ran: Option<Ran>,
+) {
     turn.out.records.attempts.push(AttemptRecord {
         handle,
         seq: flight.span.first,
         attempt: flight.attempt,
         what,
         at: turn.now,
+        ran,
     });
 }

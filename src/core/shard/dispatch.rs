@@ -208,5 +208,6 @@ fn start_record(handle: Handle, span: &Span, attempt: Attempt, at: Time) -> Atte
         attempt,
         what: AttemptEvent::Start,
         at,
+        ran: None,
     }
 }

@@ -200,6 +200,7 @@ impl Shard {
                 attempt: *attempt,
                 what,
                 at: now,
+                ran: None,
             });
         }
         scheduler.queue.put_back(flight.span);

@@ -27,19 +27,19 @@ impl Shard {
         Reply::Located(places.iter().map(state_of).collect())
     }
 
-    /// The newest tasks before `before` that are of a phase.
+    /// The newest tasks before `before` that are of one of these phases.
     pub(crate) fn select(
         &mut self,
         handle: Handle,
         before: Seq,
-        phase: Phase,
+        phases: &[Phase],
         order: Option<Order>,
         limit: usize,
     ) -> Reply {
         let steps = self.limits.listing_steps;
         let scheduler = self.schedulers.expect_mut(handle);
         let newest = Seq(before.0.min(scheduler.highest_seq.0 + 1) - 1);
-        let ranges = match (phase, order) {
+        let ranges = phases.iter().map(|phase| match (phase, order) {
             (Phase::Done, _) => minus(
                 Box::new([FoundRange::new(Seq(1), newest)].into_iter()),
                 scheduler.unfinished(newest),
@@ -49,9 +49,9 @@ impl Shard {
                     .map(|phase| scheduler.of_phase(phase, None, newest));
                 minus(scheduler.unfinished(newest), merged(others.into()))
             }
-            _ => scheduler.of_phase(phase, order, newest),
-        };
-        found(ranges, limit, steps)
+            _ => scheduler.of_phase(*phase, order, newest),
+        });
+        found(merged(ranges.collect()), limit, steps)
     }
 }
 

@@ -55,6 +55,7 @@ impl Shard {
                 attempt: Attempt(0),
                 what: AttemptEvent::Retried { retry },
                 at: turn.now,
+                ran: None,
             });
             self.schedulers.expect_mut(handle).copies.insert(retry, *of);
             self.retried.by_task.insert((handle, of.seq), retry);

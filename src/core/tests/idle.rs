@@ -57,7 +57,7 @@ fn who_only_looks_does_not_keep_a_scheduler_from_being_idle() {
     let s = w.open(ten_seconds);
     let look = Verb::Select {
         before: Seq(i64::MAX),
-        phase: Phase::Queued,
+        phases: vec![Phase::Queued],
         order: None,
         limit: 10,
     };

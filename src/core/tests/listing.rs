@@ -51,7 +51,7 @@ fn select(
         s,
         Verb::Select {
             before: Seq(before),
-            phase,
+            phases: vec![phase],
             order: order.map(Order),
             limit: 3,
         },

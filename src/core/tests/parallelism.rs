@@ -76,7 +76,7 @@ fn tasks_of_a_paused_scheduler_are_blocked_and_wait_for_no_slot() {
             s,
             Verb::Select {
                 before,
-                phase,
+                phases: vec![phase],
                 order,
                 limit,
             },

@@ -20,6 +20,10 @@ columns! {
         next_at: Vec<Option<Stamp>>,
         error: Blobs,
         retry: OrNull,
+        started_at: Vec<Option<Stamp>>,
+        slot: Vec<Option<i32>>,
+        backend_pid: Vec<Option<i32>>,
+        diagnostics: Blobs,
     }
 }
 
@@ -44,6 +48,12 @@ impl Attempts {
                 put_error(error, &mut bytes);
                 Bytes::from(bytes)
             }));
+            let ran = record.ran.as_ref();
+            self.started_at.push(ran.map(|ran| Stamp(ran.started)));
+            self.slot.push(ran.map(|ran| ran.slot as i32));
+            self.backend_pid.push(ran.map(|ran| ran.backend_pid));
+            let said = ran.map(|ran| ran.diagnostics.clone());
+            self.diagnostics.row(said.filter(|said| !said.is_empty()));
         }
     }
 }

@@ -7,6 +7,7 @@
 use super::{
     attempt::Attempts,
     completion::Completions,
+    label::{self, SchedulerLabels, TaskLabels},
     row_count::Rows,
     scheduler::{ON_CONFLICT, Schedulers},
     submission::Submissions,
@@ -21,6 +22,8 @@ pub(super) struct Shape {
     pub completions: Rows,
     pub attempts: bool,
     pub schedulers: bool,
+    /// Of tasks. Those of schedulers come with them.
+    pub labels: bool,
     pub pauses: bool,
     pub retries: bool,
 }
@@ -40,7 +43,7 @@ insert into batch (shard, batch_no, epoch, at)
 select g.shard, $3, $2, now()
 from g";
 
-const SHAPES: usize = 144;
+const SHAPES: usize = 288;
 /// Parameters of the fence.
 const FENCE_PARAMETERS: usize = 4;
 
@@ -58,7 +61,13 @@ impl Shape {
     }
 
     fn number(self) -> usize {
-        let flags = [self.attempts, self.schedulers, self.pauses, self.retries];
+        let flags = [
+            self.attempts,
+            self.schedulers,
+            self.labels,
+            self.pauses,
+            self.retries,
+        ];
         let tables: usize = (0..)
             .zip(flags)
             .map(|(bit, flag)| usize::from(flag) << bit)
@@ -74,8 +83,9 @@ impl Shape {
             completions,
             attempts: tables & 1 != 0,
             schedulers: tables & 2 != 0,
-            pauses: tables & 4 != 0,
-            retries: tables & 8 != 0,
+            labels: tables & 4 != 0,
+            pauses: tables & 8 != 0,
+            retries: tables & 16 != 0,
         }
     }
 
@@ -91,6 +101,13 @@ impl Shape {
                 many(self.schedulers),
                 ON_CONFLICT,
             ),
+            (
+                "found_by",
+                SchedulerLabels::TABLE,
+                many(self.schedulers),
+                label::ON_CONFLICT,
+            ),
+            ("labelled", TaskLabels::TABLE, many(self.labels), ""),
             ("paused", TargetPauses::TABLE, many(self.pauses), ""),
         ];
         let mut statement = String::from(FENCE);

@@ -3,18 +3,21 @@
 
 use super::{
     columns::{Lengths, OrNull, Table, columns},
+    label::TaskLabels,
     row_count::Rows,
 };
 use crate::core::{RetryOf, Spec, SubmissionRecord, Work};
 use crate::journal::encoding::{Blobs, Stamp};
 use bytes::Bytes;
 use sqlx::{error::BoxDynError, postgres::PgArguments};
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 use uuid::Uuid;
 
 /// Bytes of bodies in one row, unless a single call has more: reading a body unpacks those before
 /// it.
 const MAX_ROW_BYTES: usize = 1 << 20;
+/// Specs that are compared with a new one before it is looked up.
+const NEIGHBOURS: usize = 8;
 
 columns! {
     struct Columns of "submission" {
@@ -57,6 +60,8 @@ pub(super) struct Submissions {
     /// Indexes of the records, ordered by scheduler.
     order: Vec<u32>,
     row: OpenRow,
+    /// Rows of `task_label`.
+    pub(super) labels: TaskLabels,
 }
 
 /// The state of the row that is being filled.
@@ -69,6 +74,8 @@ struct OpenRow {
     any_params: bool,
     any_request: bool,
     specs: Vec<Arc<Spec>>,
+    /// The same as they are stored, with their indexes.
+    stored: HashMap<Vec<u8>, i32>,
 }
 
 impl Submissions {
@@ -126,7 +133,7 @@ impl Submissions {
                 .effective_order
                 .repeat(effective.map_or(-1, |order| order.0), run.count);
             self.columns.kind.repeat(kind_number(&spec.work), run.count);
-            let index = self.row.spec_index(spec);
+            let index = self.row.spec_index(spec)?;
             self.columns.spec.repeat(index, run.count);
         }
         let count = self.columns.asked_order.row().len() as u32 - self.row.tasks;
@@ -207,9 +214,7 @@ impl Submissions {
         }
         self.columns.count.push(self.row.tasks as i32);
         self.columns.calls.0.push(self.row.calls);
-        self.columns
-            .specs
-            .row(Some(Bytes::from(serde_json::to_vec(&self.row.specs)?)));
+        self.columns.specs.row(Some(self.row.dictionary()));
         self.columns.bodies.end_row(true);
         self.columns.params.end_row(self.row.any_params);
         let orders = || {
@@ -240,6 +245,11 @@ impl Submissions {
         self.columns.done_nos.end_row(self.row.any_request);
         self.columns.retry_of.end_row_unless(0);
         self.columns.retried_failure.end_row_unless(0);
+        let (handle, first_seq) = (&self.columns.handle, &self.columns.first_seq);
+        if let (Some(handle), Some(first_seq)) = (handle.last(), first_seq.last()) {
+            let specs = &self.row.specs;
+            self.labels.add(*handle, *first_seq, self.row.tasks, specs);
+        }
         Ok(())
     }
 
@@ -259,20 +269,38 @@ impl Submissions {
 
     pub(super) fn clear(&mut self) {
         self.columns.clear();
+        self.labels.clear();
         self.row = OpenRow::default();
     }
 }
 
 impl OpenRow {
     /// Index of `spec` in the row's dictionary.
-    fn spec_index(&mut self, spec: &Arc<Spec>) -> i32 {
+    fn spec_index(&mut self, spec: &Arc<Spec>) -> Result<i32, BoxDynError> {
         let same = |known: &Arc<Spec>| Arc::ptr_eq(known, spec) || known == spec;
-        // The last one first: neighbours mostly have equal specs.
-        let index = self.specs.iter().rposition(same).unwrap_or_else(|| {
+        // The last ones first: neighbours mostly have equal specs. With labels of their own all
+        // tasks may have different ones.
+        let first = self.specs.len().saturating_sub(NEIGHBOURS);
+        if let Some(index) = self.specs[first..].iter().rposition(same) {
+            return Ok((first + index) as i32);
+        }
+        let next = self.specs.len() as i32;
+        let index = *self.stored.entry(serde_json::to_vec(spec)?).or_insert(next);
+        if index == next {
             self.specs.push(spec.clone());
-            self.specs.len() - 1
-        });
-        index as i32
+        }
+        Ok(index)
+    }
+
+    /// The specs as a JSON array.
+    fn dictionary(&mut self) -> Bytes {
+        let mut stored: Vec<(Vec<u8>, i32)> = self.stored.drain().collect();
+        stored.sort_unstable_by_key(|(_, index)| *index);
+        let stored: Vec<Vec<u8>> = stored.into_iter().map(|(json, _)| json).collect();
+        let mut array = stored.join(&b","[..]);
+        array.insert(0, b'[');
+        array.push(b']');
+        array.into()
     }
 }
 

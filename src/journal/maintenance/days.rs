@@ -139,6 +139,10 @@ impl Maintenance {
                     self.move_needed_attempts(&mut connection, day, current)
                         .await?
                 }
+                "task_label" => {
+                    self.move_needed_labels(&mut connection, day, current)
+                        .await?
+                }
                 _ => {}
             }
             partition::remove(&mut connection, table, &name_of(table, day)?).await?;

@@ -50,6 +50,11 @@ impl Maintenance {
                          )
                      order by r.released_at
                      limit $3
+                 ),
+                 unlabelled as (
+                     delete from scheduler_label l
+                     using old
+                     where l.shard = $1 and l.handle = old.handle
                  )
                  delete from scheduler r
                  using old

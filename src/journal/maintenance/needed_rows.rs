@@ -226,4 +226,35 @@ impl Maintenance {
         .await?;
         Ok(())
     }
+
+    /// Moves the labels of `day` whose tasks have been moved to a later day to the day `to`.
+    pub(super) async fn move_needed_labels(
+        &self,
+        connection: &mut BoundedConnection,
+        day: Day,
+        to: Day,
+    ) -> Result<(), JournalError> {
+        sqlx::query(
+            "-- move_labels
+             update task_label l
+             set day = $3
+             where l.shard = $1
+                 and l.day = $2
+                 and exists (
+                     select
+                     from submission s
+                     where s.shard = $1
+                         and s.handle = l.handle
+                         and s.first_seq = l.first_seq
+                         and s.day > $2
+                     offset 0
+                 )",
+        )
+        .bind(self.shard.0)
+        .bind(Date(day))
+        .bind(Date(to))
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
 }

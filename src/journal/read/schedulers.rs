@@ -128,63 +128,6 @@ impl Reader {
         row.map(SchedulerRow::image).transpose()
     }
 
-    /// Schedulers of a namespace, newest first, older than `before`, of one state or all. One that
-    /// cannot be read is left out.
-    pub async fn schedulers(
-        &self,
-        namespace: &Namespace,
-        mut before: Option<Handle>,
-        state: Option<SchedulerState>,
-        limit: u32,
-    ) -> Result<Vec<SchedulerImage>, JournalError> {
-        let mut images = Vec::new();
-        loop {
-            let missing = limit - images.len() as u32;
-            let rows = self.rows(namespace, before, state, missing).await?;
-            let last = (rows.len() as u32) < missing;
-            for row in rows {
-                before = Some(Handle::from_uuid(row.handle));
-                match row.image() {
-                    Err(JournalError::Corrupt(why)) => tracing::warn!(why, "left out of a list"),
-                    image => images.push(image?),
-                }
-            }
-            if last || images.len() as u32 == limit {
-                return Ok(images);
-            }
-        }
-    }
-
-    async fn rows(
-        &self,
-        namespace: &Namespace,
-        before: Option<Handle>,
-        state: Option<SchedulerState>,
-        limit: u32,
-    ) -> Result<Vec<SchedulerRow>, JournalError> {
-        self.read(|| {
-            sqlx::query_as::<_, SchedulerRow>(concat!(
-                "-- schedulers
-                 select ",
-                scheduler_columns!(),
-                " from scheduler r
-                 where r.shard = $1
-                     and r.namespace = $2
-                     and r.handle < $3
-                     and ($4::int2 is null or r.state = $4)
-                 order by r.handle desc
-                 limit $5"
-            ))
-            .bind(self.shard.0)
-            .bind(namespace.0.as_bytes())
-            .bind(before.map_or(Uuid::max(), |handle| handle.uuid()))
-            .bind(state.map(|state| state as i16))
-            .bind(i64::from(limit))
-            .fetch_all(&self.pool)
-        })
-        .await
-    }
-
     /// The scheduler that the newest call with this id opened. Whether the call may still be
     /// repeated is the core's to say.
     pub async fn find_request(

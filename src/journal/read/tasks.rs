@@ -1,6 +1,6 @@
-//! Reads tasks for handlers of RPCs: one with everything about it, or a page of them, newest first.
+//! Reads a task for handlers of RPCs, with everything about it.
 
-use crate::core::{AttemptRecord, Done, DoneNo, Handle, Order, RetryOf, Seq, Spec, Time};
+use crate::core::{Attempt, AttemptRecord, Done, DoneNo, Handle, Order, RetryOf, Seq, Spec, Time};
 use crate::journal::{
     Body, JournalError, Reader,
     rows::{
@@ -9,15 +9,6 @@ use crate::journal::{
     },
 };
 use std::sync::Arc;
-
-/// Rows searched for one page.
-const MAX_ROWS: i64 = 1_000;
-/// Rows of the first read: few, because a row may hold thousands of tasks.
-const FIRST_ROWS: i64 = 4;
-/// Rows of a later read.
-const MAX_ROWS_AT_ONCE: i64 = 256;
-/// Attempts read of one task.
-const MAX_ATTEMPTS: i64 = 1_000;
 
 /// A task as the journal knows it. Only the core knows whether it runs or waits.
 #[derive(Clone, Debug)]
@@ -38,17 +29,6 @@ pub struct StoredTask {
     pub done: Option<(DoneNo, Done)>,
     /// Only when a single task is read.
     pub body: Option<Body>,
-    /// By time; only when a single task is read.
-    pub attempts: Vec<AttemptRecord>,
-}
-
-/// A page of tasks, newest first.
-#[derive(Clone, Debug, Default)]
-pub struct TaskPage {
-    /// Perhaps none, although there are more pages.
-    pub tasks: Vec<StoredTask>,
-    /// `before` of the next page; `None`: this is the last one.
-    pub next: Option<Seq>,
 }
 
 impl Reader {
@@ -62,85 +42,20 @@ impl Reader {
         Ok(row.map(|row| row.effective((seq.0 - row.first_seq) as usize)))
     }
 
-    /// One task with body, outcome and attempts.
+    /// One task with body and outcome.
     pub async fn task(&self, handle: Handle, seq: Seq) -> Result<Option<StoredTask>, JournalError> {
         let Some(row) = self.submission_of(handle, seq).await? else {
             return Ok(None);
         };
-        let mut task = stored(&row, seq, &mut Specs::default())?;
+        let index = (seq.0 - row.first_seq) as usize;
+        let at = row.task_time(index)?;
+        let dictionary = row.dictionary(&mut Specs::default())?;
+        let mut task = stored(&row, index, at, row.spec(index, &dictionary)?);
         task.body = self.bodies(handle, seq, seq, 1).await?.pop();
         task.done = self.outcomes(handle, &[seq]).await?.remove(&seq);
-        task.attempts = self.attempts(handle, seq).await?;
         self.note_retries(handle, std::slice::from_mut(&mut task))
             .await?;
         Ok(Some(task))
-    }
-
-    /// At most `limit` tasks before `before` (`None`: from the newest), of one effective order or
-    /// of all, newest first.
-    pub async fn tasks(
-        &self,
-        handle: Handle,
-        before: Option<Seq>,
-        order: Option<Order>,
-        limit: usize,
-    ) -> Result<TaskPage, JournalError> {
-        let mut before = before.unwrap_or(Seq(i64::MAX));
-        let mut specs = Specs::default();
-        let mut page = TaskPage::default();
-        let (mut searched, mut step) = (0, FIRST_ROWS);
-        while searched < MAX_ROWS {
-            let rows = match order {
-                None => self.submissions(handle, before, step).await?,
-                Some(order) => {
-                    self.submissions_of_order(handle, before, order, step)
-                        .await?
-                }
-            };
-            for row in &rows {
-                let last = (row.first_seq + i64::from(row.count)).min(before.0) - 1;
-                for seq in (row.first_seq..=last).rev() {
-                    if page.tasks.len() == limit {
-                        page.next = Some(Seq(seq + 1));
-                        return self.with_outcomes(handle, page).await;
-                    }
-                    if order.is_none() || row.effective((seq - row.first_seq) as usize) == order {
-                        page.tasks.push(stored(row, Seq(seq), &mut specs)?);
-                    }
-                }
-            }
-            page.next = rows
-                .last()
-                .filter(|row| row.first_seq > 1)
-                .map(|row| Seq(row.first_seq));
-            if rows.len() < step as usize {
-                page.next = None;
-                break;
-            }
-            before = page.next.unwrap_or_default();
-            searched += step;
-            step = (step * 4).min(MAX_ROWS_AT_ONCE);
-        }
-        self.with_outcomes(handle, page).await
-    }
-
-    /// These tasks, which must be given newest first; those whose rows are gone are left out.
-    pub async fn tasks_of(
-        &self,
-        handle: Handle,
-        seqs: &[Seq],
-    ) -> Result<Vec<StoredTask>, JournalError> {
-        let rows = self.submissions_of(handle, seqs).await?;
-        let mut specs = Specs::default();
-        let mut page = TaskPage::default();
-        for seq in seqs {
-            let at = rows.partition_point(|row| row.first_seq <= seq.0);
-            let row = at.checked_sub(1).map(|at| &rows[at]);
-            if let Some(row) = row.filter(|row| seq.0 < row.first_seq + i64::from(row.count)) {
-                page.tasks.push(stored(row, *seq, &mut specs)?);
-            }
-        }
-        Ok(self.with_outcomes(handle, page).await?.tasks)
     }
 
     /// The oldest task that still has a row.
@@ -161,20 +76,6 @@ impl Reader {
         Ok(oldest.map(Seq))
     }
 
-    async fn with_outcomes(
-        &self,
-        handle: Handle,
-        mut page: TaskPage,
-    ) -> Result<TaskPage, JournalError> {
-        let seqs: Vec<Seq> = page.tasks.iter().map(|task| task.seq).collect();
-        let mut outcomes = self.outcomes(handle, &seqs).await?;
-        for task in &mut page.tasks {
-            task.done = outcomes.remove(&task.seq);
-        }
-        self.note_retries(handle, &mut page.tasks).await?;
-        Ok(page)
-    }
-
     /// The row that holds a task.
     async fn submission_of(
         &self,
@@ -190,7 +91,7 @@ impl Reader {
     }
 
     /// Rows that begin before `before`, newest first.
-    async fn submissions(
+    pub(super) async fn submissions(
         &self,
         handle: Handle,
         before: Seq,
@@ -215,136 +116,68 @@ impl Reader {
         .await
     }
 
-    /// Rows that begin before `before` and have tasks of `order`, newest first.
-    async fn submissions_of_order(
+    /// What is recorded of the attempts of a task after the attempt `after`, of at most `limit`
+    /// attempts, by number.
+    pub async fn attempts(
         &self,
         handle: Handle,
-        before: Seq,
-        order: Order,
-        limit: i64,
-    ) -> Result<Vec<SubmissionRow>, JournalError> {
-        self.read(|| {
-            sqlx::query_as::<_, SubmissionRow>(concat!(
-                "-- submissions_of_order
-                 select s.*
-                 from (
-                     (
-                         select ",
-                submission_columns!(),
-                " from submission s
-                         where s.shard = $1
-                             and s.handle = $2
-                             and s.first_seq < $3
-                             and s.lowest_order = $5
-                             and s.lowest_order = s.highest_order
-                         order by s.first_seq desc
-                         limit $4
-                     )
-                     union all
-                     (
-                         select ",
-                submission_columns!(),
-                " from submission s
-                         where s.shard = $1
-                             and s.handle = $2
-                             and s.first_seq < $3
-                             and s.lowest_order < s.highest_order
-                             and s.lowest_order <= $5
-                             and s.highest_order >= $5
-                             and $5 = any (coalesce(s.effective_order, s.asked_order))
-                         order by s.first_seq desc
-                         limit $4
-                     )
-                 ) s
-                 order by s.first_seq desc
-                 limit $4"
-            ))
-            .bind(self.shard.0)
-            .bind(handle.uuid())
-            .bind(before.0)
-            .bind(limit)
-            .bind(order.0)
-            .fetch_all(&self.pool)
-        })
-        .await
-    }
-
-    /// The rows that hold these tasks, oldest first.
-    async fn submissions_of(
-        &self,
-        handle: Handle,
-        seqs: &[Seq],
-    ) -> Result<Vec<SubmissionRow>, JournalError> {
-        let seqs: Vec<i64> = seqs.iter().map(|seq| seq.0).collect();
-        self.read(|| {
-            sqlx::query_as::<_, SubmissionRow>(concat!(
-                "-- submissions_of
-                 with rows as materialized (
-                     select distinct (
-                         select max(b.first_seq)
-                         from submission b
-                         where b.shard = $1 and b.handle = $2 and b.first_seq <= w.seq
-                     ) as first_seq
-                     from unnest($3::int8[]) as w (seq)
-                 )
-                 select s.*
-                 from rows
-                 cross join lateral (
-                     select ",
-                submission_columns!(),
-                " from submission s
-                     where s.shard = $1 and s.handle = $2 and s.first_seq = rows.first_seq
-                     offset 0
-                 ) s
-                 order by s.first_seq"
-            ))
-            .bind(self.shard.0)
-            .bind(handle.uuid())
-            .bind(&seqs)
-            .fetch_all(&self.pool)
-        })
-        .await
-    }
-
-    async fn attempts(&self, handle: Handle, seq: Seq) -> Result<Vec<AttemptRecord>, JournalError> {
+        seq: Seq,
+        after: Attempt,
+        limit: usize,
+    ) -> Result<Vec<AttemptRecord>, JournalError> {
+        // By number, not by time: a later owner's clock may have been behind.
         let rows = self
             .read(|| {
                 sqlx::query_as::<_, AttemptRow>(concat!(
                     "-- attempts
                      select ",
                     attempt_columns!(),
-                    " from attempt a
-                     where a.shard = $1 and a.handle = $2 and a.seq = $3
-                     order by a.attempt desc, a.kind desc
-                     limit $4"
+                    ", a.started_at, a.slot, a.backend_pid, a.diagnostics
+                     from attempt a
+                     where a.shard = $1
+                         and a.handle = $2
+                         and a.seq = $3
+                         and a.attempt > $4
+                         and a.attempt <= (
+                             select max(n.attempt)
+                             from (
+                                 select distinct n.attempt
+                                 from attempt n
+                                 where n.shard = $1
+                                     and n.handle = $2
+                                     and n.seq = $3
+                                     and n.attempt > $4
+                                 order by n.attempt
+                                 limit $5
+                             ) n
+                         )
+                     order by a.attempt, a.kind"
                 ))
                 .bind(self.shard.0)
                 .bind(handle.uuid())
                 .bind(seq.0)
-                .bind(MAX_ATTEMPTS)
+                .bind(after.0)
+                .bind(limit as i64)
                 .fetch_all(&self.pool)
             })
             .await?;
-        // By number, not by time: a later owner's clock may have been behind.
         rows.into_iter()
-            .rev()
             .filter_map(|row| row.record().transpose())
             .collect()
     }
 }
 
-fn stored(row: &SubmissionRow, seq: Seq, specs: &mut Specs) -> Result<StoredTask, JournalError> {
-    let index = (seq.0 - row.first_seq) as usize;
-    Ok(StoredTask {
-        seq,
+/// The task at `index` (from 0) of a row, submitted at `at`.
+pub(super) fn stored(row: &SubmissionRow, index: usize, at: Time, spec: &Arc<Spec>) -> StoredTask {
+    StoredTask {
+        seq: Seq(row.first_seq + index as i64),
         order: row.asked(index),
         effective: row.effective(index),
-        spec: row.task_spec(index, specs)?,
-        submitted_at: row.task_time(index)?,
+        spec: spec.clone(),
+        submitted_at: at,
         retry_of: row.retry_of(index),
         retried_as: None,
         done: None,
         body: None,
-        attempts: Vec::new(),
-    })
+    }
 }

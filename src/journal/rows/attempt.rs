@@ -1,6 +1,6 @@
 //! Decodes a row of `attempt`.
 
-use crate::core::{Attempt, AttemptEvent, AttemptRecord, Handle, Seq};
+use crate::core::{Attempt, AttemptEvent, AttemptRecord, Handle, Ran, Seq};
 use crate::journal::{JournalError, append::take_error, encoding::Stamp, rows::from_row};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -24,18 +24,16 @@ pub(crate) struct AttemptRow {
     next_at: Option<Stamp>,
     error: Option<Vec<u8>>,
     retry: Option<i64>,
+    /// Where it ran: no recovery asks for it.
+    started_at: Option<Stamp>,
+    slot: Option<i32>,
+    backend_pid: Option<i32>,
+    diagnostics: Option<Vec<u8>>,
 }
 
 from_row!(AttemptRow {
-    handle,
-    seq,
-    attempt,
-    kind,
-    at,
-    next_at,
-    error,
-    retry
-});
+    handle, seq, attempt, kind, at, next_at, error, retry
+} else default { started_at, slot, backend_pid, diagnostics });
 
 /// The last kind that this version knows.
 const LAST_KIND: i16 = 6;
@@ -70,12 +68,20 @@ impl AttemptRow {
             (4, Some(next_at), Some(error)) => AttemptEvent::Failed { next_at, error },
             _ => return Err(corrupt()),
         };
+        let (slot, backend_pid) = (self.slot, self.backend_pid);
+        let ran = self.started_at.map(|started| Ran {
+            started: started.0,
+            slot: slot.unwrap_or_default() as u32,
+            backend_pid: backend_pid.unwrap_or_default(),
+            diagnostics: self.diagnostics.unwrap_or_default().into(),
+        });
         Ok(Some(AttemptRecord {
             handle: Handle::from_uuid(self.handle),
             seq: Seq(self.seq),
             attempt: Attempt(self.attempt),
             what,
             at: self.at.0,
+            ran,
         }))
     }
 }

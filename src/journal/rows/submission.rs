@@ -182,14 +182,18 @@ impl SubmissionRow {
         (0..count).filter_map(copy)
     }
 
-    /// Work and options of the task at `index` (from 0).
-    pub(crate) fn task_spec(
-        &self,
-        index: usize,
-        specs: &mut Specs,
-    ) -> Result<Arc<Spec>, JournalError> {
-        let dictionary = specs.parse(&self.specs)?;
-        Ok(self.spec(index, &dictionary)?.clone())
+    /// Work and options of its tasks, for [`Self::spec`].
+    pub(crate) fn dictionary(&self, specs: &mut Specs) -> Result<Arc<[Arc<Spec>]>, JournalError> {
+        specs.parse(&self.specs)
+    }
+
+    /// When each task was submitted.
+    pub(crate) fn times(&self) -> Result<Vec<Time>, JournalError> {
+        let calls = self.calls()?;
+        let times = calls
+            .iter()
+            .map(|call| std::iter::repeat_n(call.at, call.count));
+        Ok(times.flatten().collect())
     }
 
     /// When the task at `index` was submitted.
@@ -218,7 +222,8 @@ impl SubmissionRow {
         )
     }
 
-    fn spec<'a>(
+    /// Work and options of the task at `index` (from 0).
+    pub(crate) fn spec<'a>(
         &self,
         index: usize,
         dictionary: &'a [Arc<Spec>],

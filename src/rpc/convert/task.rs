@@ -4,16 +4,17 @@ use super::{options, timestamp};
 use crate::{
     coordinator::EVENT_RESULT_BYTES,
     core::{
-        Attempt, Done, DoneNo, Handle, Outcome, TaskResult, TaskState, Time, Work,
+        Attempt, Done, DoneNo, Handle, Outcome, TaskError, TaskResult, TaskState, Time, Work,
         model::diagnostics::Diagnostics,
     },
     journal::{Body, StoredTask},
 };
 use prost_types::NullValue;
 use rallypoint_client::api::{self, sql_value::Kind as Value, task::Kind};
+use std::mem;
 
 /// State of an unfinished task according to the core, and its attempts begun.
-type Unfinished = Option<(TaskState, Attempt)>;
+pub(super) type Unfinished = Option<(TaskState, Attempt)>;
 
 /// The event of the `index`th task covered by `done`, whose first event has number `done_no`. With
 /// `whole`, the result is included whatever its size.
@@ -21,39 +22,45 @@ pub(crate) fn event(done_no: DoneNo, done: &Done, index: u32, whole: bool) -> ap
     let result = done.result.as_deref();
     let omitted =
         !whole && result.is_some_and(|result| result.rows_json.len() > EVENT_RESULT_BYTES);
-    let known = diagnostics(done);
+    let mut known = diagnostics(&done.diagnostics);
+    let (replica, notices) = (mem::take(&mut known.replica), mem::take(&mut known.notices));
     api::AsyncDone {
         done_no: done_no.0 + i64::from(index),
         seq: done.first.plus(index).0,
         effective_order: done.order.map(|order| order.0),
         outcome: outcome(done.outcome).into(),
-        error: done.error.as_ref().map(|e| api::TaskError {
-            code: e.code.clone(),
-            message: e.message.clone(),
-            detail: known.detail.unwrap_or_default(),
-            hint: known.hint.unwrap_or_default(),
-            context: known.context.unwrap_or_default(),
-            constraint: known.constraint.unwrap_or_default(),
-            position: known.position.map(|position| position as i32),
-        }),
+        error: done.error.as_ref().map(|e| error(e, known)),
         attempt: done.attempt.0,
         started_us: done.started.map_or(0, |time| time.0),
         ended_us: done.ended.0,
         result: result.filter(|_| !omitted).map(task_result),
         result_omitted: omitted,
-        replica: known.replica,
+        replica,
         slot: done.slot as i32,
         backend_pid: done.backend_pid,
-        notices: known.notices,
+        notices,
         retry_of: done.retry_of.map(|task| task.0),
     }
 }
 
+/// An error, with what else the target said of it.
+pub(super) fn error(error: &TaskError, known: Diagnostics) -> api::TaskError {
+    api::TaskError {
+        code: error.code.clone(),
+        message: error.message.clone(),
+        detail: known.detail.unwrap_or_default(),
+        hint: known.hint.unwrap_or_default(),
+        context: known.context.unwrap_or_default(),
+        constraint: known.constraint.unwrap_or_default(),
+        position: known.position.map(|position| position as i32),
+    }
+}
+
 /// What a version of this program cannot read it leaves out.
-fn diagnostics(done: &Done) -> Diagnostics {
-    match done.diagnostics.is_empty() {
+pub(super) fn diagnostics(json: &[u8]) -> Diagnostics {
+    match json.is_empty() {
         true => Diagnostics::default(),
-        false => serde_json::from_slice(&done.diagnostics).unwrap_or_default(),
+        false => serde_json::from_slice(json).unwrap_or_default(),
     }
 }
 

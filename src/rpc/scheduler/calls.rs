@@ -61,6 +61,7 @@ unary! {
     get_task(GetTaskRequest) -> GetTaskResponse = task;
     explain_task(ExplainTaskRequest) -> ExplainTaskResponse = explain;
     list_tasks(ListTasksRequest) -> ListTasksResponse = tasks;
+    list_attempts(ListAttemptsRequest) -> ListAttemptsResponse = attempts;
 }
 
 #[cfg(test)]

@@ -9,11 +9,16 @@ use crate::{
 use futures_util::{StreamExt, stream};
 use prost::Message;
 use rallypoint_client::api;
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tonic::Status;
 
 /// Size at which a page ends.
 pub(super) const MAX_PAGE_BYTES: usize = 1 << 20;
+/// Time after which a page ends that has found little.
+pub(super) const MAX_PAGE_TIME: Duration = Duration::from_millis(40);
 /// Schedulers described concurrently.
 const MAX_CONCURRENT_READS: usize = 32;
 
@@ -23,33 +28,36 @@ impl Schedulers {
         caller: Caller,
         request: Arc<api::ListSchedulersRequest>,
     ) -> Result<api::ListSchedulersResponse, Status> {
+        let begun = Instant::now();
         let query = ListSchedulers::new(&request, &caller.namespace)?;
-        let images = self
-            .reader
-            .schedulers(
-                &caller.namespace,
-                query.before,
-                query.state,
-                query.size as u32 + 1,
-            )
-            .await;
-        let images = images.map_err(errors::journal)?;
-        let found = images.len();
         let mut page = api::ListSchedulersResponse::default();
-        let mut last = None;
-        let mut bytes = 0;
-        let mut described = stream::iter(images.into_iter().take(query.size))
-            .map(|image| self.with_counts(&caller, image))
-            .buffered(MAX_CONCURRENT_READS);
-        while let Some((handle, scheduler)) = described.next().await {
-            last = Some(handle);
-            bytes += scheduler.encoded_len();
-            page.schedulers.push(scheduler);
-            if bytes > MAX_PAGE_BYTES {
-                break;
+        let (mut before, mut bytes, mut more) = (query.before, 0, true);
+        while more
+            && page.schedulers.len() < query.size
+            && bytes <= MAX_PAGE_BYTES
+            && (before == query.before || begun.elapsed() <= MAX_PAGE_TIME)
+        {
+            let left = query.size - page.schedulers.len();
+            let found = self
+                .reader
+                .schedulers(&caller.namespace, &query.filter, before, left)
+                .await
+                .map_err(errors::journal)?;
+            more = found.next.is_some();
+            before = found.next.or(before);
+            let mut described = stream::iter(found.images)
+                .map(|image| self.with_counts(&caller, image))
+                .buffered(MAX_CONCURRENT_READS);
+            while let Some((handle, scheduler)) = described.next().await {
+                bytes += scheduler.encoded_len();
+                page.schedulers.push(scheduler);
+                if bytes > MAX_PAGE_BYTES {
+                    (before, more) = (Some(handle), true);
+                    break;
+                }
             }
         }
-        if let Some(last) = last.filter(|_| page.schedulers.len() < found) {
+        if let Some(last) = before.filter(|_| more) {
             page.next_page_token = query.token.after(last.uuid().as_u128());
         }
         Ok(page)

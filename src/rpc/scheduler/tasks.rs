@@ -1,31 +1,20 @@
-//! Single tasks: cancel, show, list. Ended tasks are in the journal; the core knows the state of
+//! Single tasks: cancel, show. Ended tasks are in the journal; the core knows the state of
 //! the others. The journal is read first, because the order of a task tells the core where to
 //! search. When the core no longer holds a task, its outcome is durable, so the journal has it by
 //! then.
 
-use super::{Schedulers, listing::MAX_PAGE_BYTES};
+use super::Schedulers;
 use crate::{
-    core::{
-        Attempt, Caller, Cancelling, Handle, Phase, Reply, Seq, TaskId, TaskRef, TaskState, Verb,
-    },
-    journal::{StoredTask, TaskPage},
-    rpc::{
-        convert, errors,
-        validate::{self, ListTasks},
-    },
+    core::{Attempt, Caller, Cancelling, Handle, Reply, Seq, TaskId, TaskRef, TaskState, Verb},
+    journal::StoredTask,
+    rpc::{convert, errors, validate},
 };
-use prost::Message;
 use rallypoint_client::api;
 use std::{collections::HashMap, sync::Arc};
 use tonic::Status;
 
 /// States of unfinished tasks.
-type States = HashMap<Seq, (TaskState, Attempt)>;
-
-/// Reads of the journal for one page of a filtered list.
-const MAX_READS_PER_PAGE: usize = 8;
-/// Tasks per such read.
-const TASKS_PER_READ: usize = 1_000;
+pub(super) type States = HashMap<Seq, (TaskState, Attempt)>;
 
 impl Schedulers {
     pub(super) async fn cancel(
@@ -113,110 +102,6 @@ impl Schedulers {
         ))
     }
 
-    pub(super) async fn tasks(
-        &self,
-        caller: Caller,
-        request: Arc<api::ListTasksRequest>,
-    ) -> Result<api::ListTasksResponse, Status> {
-        let query = ListTasks::new(&request, &caller.namespace)?;
-        let mut list = api::ListTasksResponse::default();
-        let mut before = query.before;
-        let mut bytes = 0;
-        for _ in 0..MAX_READS_PER_PAGE {
-            let (page, states) = self
-                .page(&caller, before, &query, query.size - list.tasks.len())
-                .await?;
-            before = page.next;
-            for task in &page.tasks {
-                let state_and_attempt = states.get(&task.seq).copied();
-                if query
-                    .state
-                    .is_some_and(|state| state != convert::state(task, state_and_attempt))
-                {
-                    continue;
-                }
-                let view = without_rows(convert::task_view(
-                    query.handle,
-                    task,
-                    state_and_attempt,
-                    true,
-                ));
-                bytes += view.encoded_len();
-                list.tasks.push(view);
-                if list.tasks.len() == query.size || bytes > MAX_PAGE_BYTES {
-                    before = Some(task.seq).filter(|seq| seq.0 > 1);
-                    break;
-                }
-            }
-            if before.is_none() || list.tasks.len() == query.size || bytes > MAX_PAGE_BYTES {
-                break;
-            }
-        }
-        list.next_page_token = before
-            .map(|seq| query.token.after(seq.0 as u128))
-            .unwrap_or_default();
-        Ok(list)
-    }
-
-    /// About `limit` tasks of the journal, with the states of the unfinished ones. Tasks of one
-    /// phase are selected by the core, which knows the unfinished ones and therefore the others.
-    /// Only the ended tasks of one order are searched among all tasks of the order.
-    async fn page(
-        &self,
-        caller: &Caller,
-        before: Option<Seq>,
-        query: &ListTasks,
-        limit: usize,
-    ) -> Result<(TaskPage, States), Status> {
-        let mut page = match query.state.and_then(phase) {
-            Some(phase) if phase != Phase::Done || query.order.is_none() => {
-                self.select(caller, before, query, phase, limit).await?
-            }
-            filtered_here => {
-                let limit = if filtered_here.is_some() {
-                    TASKS_PER_READ
-                } else {
-                    limit
-                };
-                self.reader
-                    .tasks(query.handle, before, query.order, limit)
-                    .await
-                    .map_err(errors::journal)?
-            }
-        };
-        let states = self.states(caller, query.handle, &mut page.tasks).await?;
-        Ok((page, states))
-    }
-
-    /// The newest tasks of a phase.
-    async fn select(
-        &self,
-        caller: &Caller,
-        before: Option<Seq>,
-        query: &ListTasks,
-        phase: Phase,
-        limit: usize,
-    ) -> Result<TaskPage, Status> {
-        let verb = Verb::Select {
-            before: before.unwrap_or(Seq(i64::MAX)),
-            phase,
-            order: query.order,
-            limit,
-        };
-        let (seqs, next) = match self.ask(caller.clone(), query.handle, verb).await? {
-            Reply::Selected { seqs, next } => (seqs, next),
-            other => return Err(errors::mismatched_reply(&other)),
-        };
-        let tasks = self
-            .reader
-            .tasks_of(query.handle, &seqs)
-            .await
-            .map_err(errors::journal)?;
-        // Missing rows are past their retention, and so is everything older.
-        let next = next.filter(|_| tasks.len() == seqs.len());
-        Ok(TaskPage { tasks, next })
-    }
-
     /// The states of the unfinished among `tasks`; those that ended since they were read get their
     /// outcome. The core is asked even when there are none: it checks that the caller may see the
     /// scheduler.
@@ -261,27 +146,4 @@ impl Schedulers {
             .filter_map(|(task, state_and_attempt)| Some((task.seq, state_and_attempt?)))
             .collect())
     }
-}
-
-fn phase(state: api::TaskState) -> Option<Phase> {
-    match state {
-        api::TaskState::Blocked => Some(Phase::Blocked),
-        api::TaskState::Queued => Some(Phase::Queued),
-        api::TaskState::Running => Some(Phase::Running),
-        api::TaskState::Retrying => Some(Phase::Retrying),
-        api::TaskState::Done => Some(Phase::Done),
-        api::TaskState::Unspecified => None,
-    }
-}
-
-/// Lists leave out the rows of results; GetTask has them.
-fn without_rows(mut view: api::TaskView) -> api::TaskView {
-    if let Some(done) = &mut view.done
-        && let Some(result) = &mut done.result
-        && !result.rows_json.is_empty()
-    {
-        result.rows_json = Default::default();
-        done.result_omitted = true;
-    }
-    view
 }

@@ -58,7 +58,14 @@ impl PayloadHash {
         self.labels(&labels);
     }
 
-    pub(super) fn filter(&mut self, filter: &api::TaskFilter) {
+    pub(super) fn task_filter(&mut self, filter: &api::TaskFilter) {
+        let mut rest = filter.clone();
+        let labels = std::mem::take(&mut rest.labels);
+        self.bytes(&rest.encode_to_vec());
+        self.labels(&labels);
+    }
+
+    pub(super) fn scheduler_filter(&mut self, filter: &api::SchedulerFilter) {
         let mut rest = filter.clone();
         let labels = std::mem::take(&mut rest.labels);
         self.bytes(&rest.encode_to_vec());

@@ -2,9 +2,9 @@
 //! valid for that query in that namespace only. It grants no access: rows are always read within
 //! the caller's namespace.
 
-use super::{hash::PayloadHash, scalar};
+use super::{filter, hash::PayloadHash, scalar};
 use crate::{
-    core::{Handle, Namespace, Order, SchedulerState, Seq},
+    core::{Attempt, Handle, Namespace, SchedulerFilter, TaskFilter, TaskId},
     rpc::errors::{
         reason::Reason,
         violations::{Path, Violations},
@@ -23,8 +23,8 @@ pub(crate) struct ListSchedulers {
     pub size: usize,
     /// Only rows older than this one.
     pub before: Option<Handle>,
-    /// Only rows in this state.
-    pub state: Option<SchedulerState>,
+    /// Which of them.
+    pub filter: SchedulerFilter,
     /// Makes the token of the next page.
     pub token: PageToken,
 }
@@ -35,12 +35,22 @@ pub(crate) struct ListTasks {
     pub handle: Handle,
     /// Rows per page.
     pub size: usize,
-    /// Only rows older than this one.
-    pub before: Option<Seq>,
-    /// Only rows in this state.
-    pub state: Option<api::TaskState>,
-    /// Only tasks of this effective order.
-    pub order: Option<Order>,
+    /// Only tasks, or events, with lower numbers.
+    pub before: Option<i64>,
+    /// Which of them.
+    pub filter: TaskFilter,
+    /// Makes the token of the next page.
+    pub token: PageToken,
+}
+
+/// A validated ListAttemptsRequest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListAttempts {
+    pub id: TaskId,
+    /// Attempts per page.
+    pub size: usize,
+    /// Only later attempts than this one.
+    pub after: Attempt,
     /// Makes the token of the next page.
     pub token: PageToken,
 }
@@ -50,11 +60,9 @@ pub(crate) struct ListTasks {
 pub(crate) struct PageToken(u64);
 
 impl PageToken {
-    pub(super) fn new(rpc: &str, namespace: &Namespace, query: &[i64], handle: &str) -> Self {
-        let mut hash = PayloadHash::new(rpc);
+    pub(super) fn new(hash: PayloadHash, namespace: &Namespace) -> Self {
+        let mut hash = hash;
         hash.bytes(namespace.0.as_bytes());
-        hash.bytes(handle.as_bytes());
-        query.iter().for_each(|part| hash.number(*part));
         PageToken(hash.finish() as u64)
     }
 
@@ -94,20 +102,19 @@ impl ListSchedulers {
     ) -> Result<Self, Violations> {
         let mut v = Violations::default();
         let size = size(&mut v, request.page_size);
-        let state = match scalar::enumeration(&mut v, Path::Root.field("state"), request.state) {
-            Some(api::SchedulerState::Open) => Some(SchedulerState::Open),
-            Some(api::SchedulerState::Releasing) => Some(SchedulerState::Releasing),
-            Some(api::SchedulerState::Released) => Some(SchedulerState::Released),
-            Some(api::SchedulerState::Unspecified) | None => None,
-        };
-        let token = PageToken::new("ListSchedulers", namespace, &[i64::from(request.state)], "");
+        let none = api::SchedulerFilter::default();
+        let asked = request.filter.as_ref().unwrap_or(&none);
+        let filter = filter::schedulers(&mut v, Path::Root.field("filter"), asked);
+        let mut hash = PayloadHash::new("ListSchedulers");
+        hash.scheduler_filter(asked);
+        let token = PageToken::new(hash, namespace);
         let before = token
             .read(&mut v, &request.page_token)
             .map(|last| Handle::from_uuid(Uuid::from_u128(last)));
         v.into_result(ListSchedulers {
             size,
             before,
-            state,
+            filter,
             token,
         })
     }
@@ -122,22 +129,42 @@ impl ListTasks {
         let mut v = Violations::default();
         let handle = scalar::handle(&mut v, Path::Root.field("handle"), &request.handle);
         let size = size(&mut v, request.page_size);
-        let state = scalar::enumeration(&mut v, Path::Root.field("state"), request.state)
-            .filter(|state| *state != api::TaskState::Unspecified);
-        let order = request
-            .order
-            .map(|order| scalar::order(&mut v, Path::Root.field("order"), order));
-        let query = [i64::from(request.state), request.order.unwrap_or(-1)];
-        let token = PageToken::new("ListTasks", namespace, &query, &request.handle);
-        let before = token
-            .read(&mut v, &request.page_token)
-            .map(|last| Seq(last as i64));
+        let none = api::TaskFilter::default();
+        let asked = request.filter.as_ref().unwrap_or(&none);
+        let filter = filter::tasks(&mut v, Path::Root.field("filter"), asked);
+        let mut hash = PayloadHash::new("ListTasks");
+        hash.bytes(request.handle.as_bytes());
+        hash.task_filter(asked);
+        let token = PageToken::new(hash, namespace);
+        let before = token.read(&mut v, &request.page_token);
         v.into_result(ListTasks {
             handle,
             size,
-            before,
-            state,
-            order,
+            before: before.map(|last| last as i64),
+            filter,
+            token,
+        })
+    }
+}
+
+impl ListAttempts {
+    /// Validates a request of a caller in `namespace`.
+    pub(crate) fn new(
+        request: &api::ListAttemptsRequest,
+        namespace: &Namespace,
+    ) -> Result<Self, Violations> {
+        let id = super::task_id(request.id.as_ref())?;
+        let mut v = Violations::default();
+        let size = size(&mut v, request.page_size);
+        let mut hash = PayloadHash::new("ListAttempts");
+        hash.bytes(id.handle.to_string().as_bytes());
+        hash.number(id.seq.0);
+        let token = PageToken::new(hash, namespace);
+        let after = token.read(&mut v, &request.page_token).unwrap_or(0);
+        v.into_result(ListAttempts {
+            id,
+            size,
+            after: Attempt(after as i32),
             token,
         })
     }

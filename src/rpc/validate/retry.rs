@@ -55,9 +55,22 @@ impl RetryFailed {
             codes: codes(&mut v, path.field("error_codes"), &asked.error_codes),
         };
         let labels = scalar::labels(&mut v, path.field("labels"), &asked.labels);
+        for (field, is_set) in [
+            ("states", !asked.states.is_empty()),
+            ("submitted_from", asked.submitted_from.is_some()),
+            ("submitted_before", asked.submitted_before.is_some()),
+            ("ended_from", asked.ended_from.is_some()),
+            ("ended_before", asked.ended_before.is_some()),
+        ] {
+            if is_set {
+                let message = "RetryFailed knows no such condition: leave it out";
+                v.add(path.field(field), Reason::FilterInvalid, message);
+            }
+        }
         let mut hash = PayloadHash::new("RetryFailed");
-        hash.filter(asked);
-        let token = PageToken::new("RetryFailed", namespace, &[hash.finish()], &request.handle);
+        hash.bytes(request.handle.as_bytes());
+        hash.task_filter(asked);
+        let token = PageToken::new(hash.clone(), namespace);
         let page = token.read(&mut v, &request.page_token);
         hash.bytes(request.page_token.as_bytes());
         v.into_result(RetryFailed {

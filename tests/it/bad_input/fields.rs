@@ -128,12 +128,15 @@ async fn wrong_pages_and_intervals_are_named() {
         invalid("page_token", "PAGE_TOKEN_INVALID")
     );
     let page = api::ListSchedulersRequest {
-        state: 17,
+        filter: Some(api::SchedulerFilter {
+            states: vec![1, 17],
+            ..Default::default()
+        }),
         ..Default::default()
     };
     assert_eq!(
         answer(client.list_schedulers(page).await),
-        invalid("state", "ENUM_UNKNOWN")
+        invalid("filter.states[1]", "ENUM_UNKNOWN")
     );
     let watch = api::WatchExecutionsRequest {
         interval: Some(prost_types::Duration::default()),

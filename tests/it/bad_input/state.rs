@@ -283,8 +283,13 @@ async fn a_task_and_its_list_show_the_same() {
         handle: handle.clone(),
         page_size: 1,
         page_token: page_token.into(),
-        state: state.into(),
-        order: None,
+        filter: Some(api::TaskFilter {
+            states: match state {
+                api::TaskState::Unspecified => Vec::new(),
+                state => vec![state.into()],
+            },
+            ..Default::default()
+        }),
     };
     for (state, seq) in [
         (api::TaskState::Done, 1),

@@ -57,7 +57,7 @@ fn a_signal_has_exec_cancel_its_tasks_and_tell_how_they_ended() {
 fn a_signal_ends_exec_though_its_tasks_wait_for_room() {
     let server = Standalone::with(&["--max-queued-tasks", "1"].map(Path::new));
     let (first, _said, handle) = exec(&server, &["select pg_sleep(600)"]);
-    let is_empty = |handle: &str| text(&server.run(&["log", handle]).stdout).trim() == "no tasks";
+    let is_empty = |handle: &str| text(&server.run(&["tasks", handle]).stdout).trim() == "no tasks";
     let begun = Instant::now();
     while is_empty(&handle) {
         let waited = begun.elapsed();
@@ -169,7 +169,7 @@ fn a_signal_ends_wait_and_the_tasks_go_on() {
             );
         }
     }
-    let running = text(&server.run(&["log", &handle]).stdout);
+    let running = text(&server.run(&["tasks", &handle]).stdout);
     assert!(running.contains("running"), "{running}");
     let cancelled = server.run(&["release", &handle, "--cancel", "--wait"]);
     assert_eq!(code(&cancelled), 0, "{}", text(&cancelled.stderr));

@@ -140,7 +140,7 @@ impl Work {
         vec![self; count]
     }
 
-    fn with(mut self, set: impl FnOnce(&mut api::TaskOptions)) -> Work {
+    pub fn with(mut self, set: impl FnOnce(&mut api::TaskOptions)) -> Work {
         set(self.0.options.get_or_insert_default());
         self
     }

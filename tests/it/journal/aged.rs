@@ -17,7 +17,7 @@ pub(super) async fn make_day(owned: &Owned, days: i32) {
     let day = format!("(now() at time zone 'utc')::date - {days}");
     let make = format!(
         "do $$ declare t text; begin
-            foreach t in array array['submission', 'completion', 'attempt'] loop
+            foreach t in array array['submission', 'completion', 'attempt', 'task_label'] loop
                 execute format('create table %s partition of %s for values from (%L) to (%L)',
                     t || to_char({day}, '_YYYY_MM_DD'), t, {day}, {day} + 1);
             end loop;
@@ -74,5 +74,5 @@ pub(super) fn checkpoint(
 /// The number of partitions of days that are over their retention or close to it.
 pub(super) const OLD_DAYS: &str = "select count(*) from pg_class
     where relkind = 'r'
-      and relname ~ '^(submission|completion|attempt)_\\d'
+      and relname ~ '^(submission|completion|attempt|task_label)_\\d'
       and right(relname, 10) < to_char(now() - interval '25 days', 'YYYY_MM_DD')";

@@ -87,11 +87,23 @@ async fn a_lost_connection_leaves_a_batch_unknown_and_the_next_append_connects()
     owned.write(Records::default()).await;
 }
 
-/// Rows for the tables that the bits of `shape` name; the highest one: of retries.
+fn started(handle: Handle, at: Time) -> AttemptRecord {
+    AttemptRecord {
+        handle,
+        seq: Seq(1),
+        attempt: Attempt(1),
+        what: AttemptEvent::Start,
+        at,
+        ran: None,
+    }
+}
+
+/// Rows for the tables that the bits of `shape` name; the highest ones: of retries, of labels.
 fn records_of(shape: u32, now: Time) -> Records {
     let (a, mut records) = (handle(), Records::default());
     if shape & 1 > 0 {
-        records.submissions = vec![plain(a, 1, 1, None, now)];
+        let spec = if shape & 64 > 0 { noop() } else { sql() };
+        records.submissions = vec![call(a, 1, now, None, &[(1, None, None, spec)])];
     }
     let is_retry = shape & 32 > 0;
     for submission in records.submissions.iter_mut().filter(|_| is_retry) {
@@ -111,14 +123,7 @@ fn records_of(shape: u32, now: Time) -> Records {
         records.completions = vec![completion(a, 1, vec![done])];
     }
     if shape & 4 > 0 {
-        let (seq, attempt) = (Seq(1), Attempt(1));
-        records.attempts = vec![AttemptRecord {
-            handle: a,
-            seq,
-            attempt,
-            what: AttemptEvent::Start,
-            at: now,
-        }];
+        records.attempts = vec![started(a, now)];
     }
     if shape & 8 > 0 {
         records.schedulers = images([image(a, now)]);
@@ -140,30 +145,31 @@ async fn every_shape_of_the_writer_prepares_and_runs() {
     let mut owned = Owned::new().await;
     let now = owned.now;
     let mut connection = owned.psql().await;
-    assert_eq!(statements().count(), 144);
+    assert_eq!(statements().count(), 288);
     for statement in statements() {
         (&mut connection)
             .prepare(sqlx::SqlStr::from_static(statement))
             .await
             .unwrap();
     }
-    for shape in 0..64 {
+    for shape in 0..128 {
         owned.write(records_of(shape, now)).await;
     }
-    let tables = [
-        "submission",
-        "completion",
-        "attempt",
-        "scheduler",
-        "target_pause",
-    ];
-    for table in tables {
+    for (table, expected) in [
+        ("submission", 64),
+        ("completion", 64),
+        ("attempt", 64),
+        ("scheduler", 64),
+        ("scheduler_label", 64),
+        ("target_pause", 64),
+        ("task_label", 32),
+    ] {
         let count = format!("select count(*) from {table}");
         let rows: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(count))
             .fetch_one(&mut connection)
             .await
             .unwrap();
-        assert_eq!(rows, 32, "{table}");
+        assert_eq!(rows, expected, "{table}");
     }
 }
 

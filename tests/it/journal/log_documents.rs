@@ -67,6 +67,7 @@ async fn write_history(owned: &mut Owned) {
         attempt: Attempt(1),
         what,
         at: now,
+        ran: None,
     };
     let lost = AttemptEvent::Lost {
         next_at: now,

@@ -195,6 +195,7 @@ async fn the_steps_of_an_attempt_are_shown_in_words() {
         attempt: Attempt(what.number() as i32),
         what,
         at: now,
+        ran: None,
     });
     owned
         .write(Records {

@@ -18,7 +18,9 @@ async fn a_task_is_read_with_everything_about_it() {
     assert_eq!(task.done, Some((DoneNo(4), scene.done[3].clone())));
     assert_eq!(task.body.unwrap().body, "body 4");
     let task = reader.task(scene.handle, Seq(6)).await.unwrap().unwrap();
-    assert_eq!((task.done, task.attempts.len()), (None, 1));
+    assert_eq!(task.done, None);
+    let all = reader.attempts(scene.handle, Seq(6), Attempt(0), 9);
+    assert_eq!(all.await.unwrap().len(), 1);
     assert_eq!(task.submitted_at, scene.now + Duration::from_micros(70));
     for (handle, seq) in [
         (scene.handle, 0),
@@ -34,13 +36,18 @@ async fn a_task_is_read_with_everything_about_it() {
 async fn tasks_are_listed_in_pages_newest_first() {
     let scene = scene().await;
     let reader = scene.owned.journal.reader();
+    let search = |order| {
+        let filter = TaskFilter {
+            order,
+            ..TaskFilter::default()
+        };
+        reader.search(scene.handle, filter)
+    };
+    let all = search(None).await.unwrap();
     for limit in 1..8 {
-        let (mut seqs, mut before) = (Vec::new(), None);
-        loop {
-            let page = reader
-                .tasks(scene.handle, before, None, limit)
-                .await
-                .unwrap();
+        let (mut seqs, mut before) = (Vec::new(), Some(Seq(i64::MAX)));
+        while let Some(next) = before {
+            let page = reader.tasks(&all, next, limit).await.unwrap();
             assert!(page.tasks.len() <= limit);
             assert!(
                 page.tasks
@@ -49,16 +56,11 @@ async fn tasks_are_listed_in_pages_newest_first() {
             );
             seqs.extend(page.tasks.iter().map(|task| task.seq.0));
             before = page.next;
-            if before.is_none() {
-                break;
-            }
         }
         assert_eq!(seqs, [6, 5, 4, 3, 2, 1], "pages of {limit}");
     }
-    let page = reader
-        .tasks(scene.handle, None, Some(Order(7)), 9)
-        .await
-        .unwrap();
+    let of_order = search(Some(Order(7))).await.unwrap();
+    let page = reader.tasks(&of_order, Seq(i64::MAX), 9).await.unwrap();
     assert_eq!(
         page.tasks.iter().map(|task| task.seq.0).collect::<Vec<_>>(),
         [4, 3]
@@ -82,24 +84,25 @@ async fn schedulers_are_listed_newest_first_page_by_page() {
         .await;
     let released = read_again(released);
     let reader = owned.journal.reader();
-    let list = async |namespace: &str, before, state| {
+    let list = async |namespace: &str, before, states: &[SchedulerState]| {
+        let filter = SchedulerFilter {
+            states: states.to_vec(),
+            ..SchedulerFilter::default()
+        };
         let namespace = Namespace(namespace.into());
-        reader
-            .schedulers(&namespace, before, state, 3)
-            .await
-            .unwrap()
+        let page = reader.schedulers(&namespace, &filter, before, 3).await;
+        page.unwrap()
     };
-    let page = list("default", None, None).await;
-    assert_eq!(
-        page.iter().map(|image| image.handle).collect::<Vec<_>>(),
-        handles[..3]
-    );
-    let page = list("default", Some(handles[2]), None).await;
+    let page = list("default", None, &[]).await;
+    let listed: Vec<Handle> = page.images.iter().map(|image| image.handle).collect();
+    assert_eq!((&listed[..], page.next), (&handles[..3], Some(handles[2])));
+    let page = list("default", page.next, &[]).await;
     let oldest = read_again(images[&handles[4]].clone());
-    assert_eq!(page, [released.clone(), oldest]);
-    let page = list("default", None, Some(SchedulerState::Released)).await;
-    assert_eq!(page, [released]);
-    assert!(list("other", None, None).await.is_empty());
+    assert_eq!(page.images, [released.clone(), oldest]);
+    assert_eq!(page.next, None);
+    let page = list("default", None, &[SchedulerState::Released]).await;
+    assert_eq!((page.images, page.next), (vec![released], None));
+    assert!(list("other", None, &[]).await.images.is_empty());
 }
 
 #[tokio::test]

@@ -114,6 +114,7 @@ fn attempts(handle: Handle, now: Time) -> Vec<AttemptRecord> {
         attempt: Attempt(attempt),
         what,
         at: now,
+        ran: None,
     };
     let error = Arc::new(TaskError {
         code: "40001".into(),
@@ -324,7 +325,7 @@ async fn a_call_that_may_be_repeated_is_found_on_the_day_before_when_its_own_was
     owned.write_images([image(a, now)]).await;
     let remove = "do $$ declare p text; begin
             for p in select inhrelid::regclass::text from pg_inherits
-                where inhparent = any (array['submission', 'completion', 'attempt']::regclass[])
+                where inhparent = any (array['submission', 'completion', 'attempt', 'task_label']::regclass[])
                     and right(inhrelid::regclass::text, 10) >= to_char(now(), 'YYYY_MM_DD') loop
                 execute 'drop table ' || p;
             end loop;

@@ -51,7 +51,7 @@ async fn a_day_that_a_checkpoint_needs_stays_until_it_is_written_anew() {
         maintenance.stale_checkpoints(&calendar, 10).await.unwrap(),
         []
     );
-    assert_eq!(maintenance.drop_days(&calendar).await.unwrap(), 3);
+    assert_eq!(maintenance.drop_days(&calendar).await.unwrap(), 4);
     assert_eq!(owned.journal.reader().status().await.unwrap().pin, None);
 }
 

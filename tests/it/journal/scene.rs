@@ -83,6 +83,7 @@ pub(super) async fn scene() -> Scene {
         attempt: Attempt(1),
         what: AttemptEvent::Start,
         at: now,
+        ran: None,
     }];
     owned
         .write(Records {

@@ -128,7 +128,7 @@ async fn events_after(scheduler: &Conversation, after: i64) -> rallypoint_client
 fn age(days: i32) -> String {
     format!(
         "do $$ declare t text; d date := (now() at time zone 'utc')::date - {days}; begin
-            foreach t in array array['submission', 'completion', 'attempt'] loop
+            foreach t in array array['submission', 'completion', 'attempt', 'task_label'] loop
                 execute format('create table %s partition of %s for values from (%L) to (%L)',
                     t || to_char(d, '_YYYY_MM_DD'), t, d, d + 1);
                 execute format('update %s set day = %L', t, d);

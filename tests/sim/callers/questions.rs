@@ -12,14 +12,15 @@ pub(super) fn select(tables: Option<&Tables>, rng: &mut Rng) -> Verb {
         Phase::Done,
     ];
     let highest = tables.map_or(0, Tables::highest) as u64;
-    let phase = *rng.one_of(&phases);
+    let first = rng.place(phases.len());
+    let phases = phases[first..(first + 1 + rng.place(2)).min(phases.len())].to_vec();
     let order = rng
         .percent(30)
         .then(|| Order(1 + rng.below(4) as i64))
-        .filter(|_| phase != Phase::Done && phase != Phase::Blocked);
+        .filter(|_| !phases.contains(&Phase::Done) && !phases.contains(&Phase::Blocked));
     Verb::Select {
         before: Seq(1 + rng.below(highest + 2) as i64),
-        phase,
+        phases,
         order,
         limit: 1 + rng.place(6),
     }

@@ -33,7 +33,7 @@ pub(super) enum Expected {
     Explained(Vec<Phase>),
     Selected {
         before: Seq,
-        phase: Phase,
+        phases: Vec<Phase>,
         limit: usize,
         /// Newest first: those of the order that is asked for.
         tasks: Phases,
@@ -99,12 +99,12 @@ impl Expected {
             (
                 Expected::Selected {
                     before,
-                    phase,
+                    phases,
                     limit,
                     tasks,
                 },
                 Reply::Selected { seqs, next },
-            ) => return selected(*before, (*phase, *limit), tasks, seqs, *next),
+            ) => return selected(*before, (phases, *limit), tasks, seqs, *next),
             (Expected::OrForgotten(_), Reply::Rejected(Reject::UnknownHandle)) => true,
             (Expected::OrForgotten(wanted), reply) => return wanted.check(reply),
             _ => false,
@@ -155,7 +155,7 @@ fn located<T>(phases: &[Vec<Phase>], found: &[Option<(TaskState, T)>]) -> bool {
 /// where it looked.
 fn selected(
     before: Seq,
-    (phase, limit): (Phase, usize),
+    (wanted, limit): (&[Phase], usize),
     tasks: &Phases,
     seqs: &[Seq],
     next: Option<Seq>,
@@ -168,18 +168,21 @@ fn selected(
     let looked_to = next.unwrap_or(Seq(1));
     for seq in seqs {
         assert!(*seq < before, "a list begins behind its start");
-        let fits = |(of, phases): &(Seq, Vec<Phase>)| of == seq && phases.contains(&phase);
+        let fits = |(of, phases): &(Seq, Vec<Phase>)| {
+            of == seq && phases.iter().any(|phase| wanted.contains(phase))
+        };
         assert!(
             tasks.iter().any(fits),
-            "task {} is listed as {phase:?} and is not: {tasks:?}",
+            "task {} is listed as {wanted:?} and is not: {tasks:?}",
             seq.0
         );
     }
     for (seq, phases) in tasks {
-        let surely = phases.as_slice() == [phase] && *seq < before && *seq >= looked_to;
+        let surely = phases.iter().all(|phase| wanted.contains(phase));
+        let surely = surely && *seq < before && *seq >= looked_to;
         assert!(
             !surely || seqs.contains(seq),
-            "task {} is {phase:?} and is not listed",
+            "task {} is {wanted:?} and is not listed",
             seq.0
         );
     }
@@ -251,7 +254,9 @@ impl std::fmt::Display for Expected {
             Expected::Cancelling(wanted) => write!(f, "{wanted:?}"),
             Expected::Located(phases) => write!(f, "{phases:?}"),
             Expected::Explained(phases) => write!(f, "explained as one of {phases:?}"),
-            Expected::Selected { phase, tasks, .. } => write!(f, "the {phase:?} of {tasks:?}"),
+            Expected::Selected { phases, tasks, .. } => {
+                write!(f, "the {phases:?} of {tasks:?}")
+            }
             Expected::OrForgotten(wanted) => write!(f, "{wanted}, or forgotten"),
         }
     }

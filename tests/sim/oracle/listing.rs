@@ -7,24 +7,24 @@ impl Oracle {
     pub(super) fn select(&self, at: usize, verb: &Verb, between: (Time, Time)) -> Expected {
         let Verb::Select {
             before,
-            phase,
+            phases,
             order,
             limit,
-        } = *verb
+        } = verb
         else {
             return Expected::Unjudged;
         };
         let scheduler = &self.schedulers[at];
         let asked_for = |seq: &i64| {
             let of = order_of(scheduler.tasks[*seq as usize - 1].order);
-            phase == Phase::Done || order.is_none() || of == order
+            phases.contains(&Phase::Done) || order.is_none() || of == *order
         };
         let tasks = (1..=scheduler.highest()).rev().filter(asked_for);
         let tasks = tasks.map(|seq| (Seq(seq), self.phases(scheduler, Seq(seq), between)));
         Expected::Selected {
-            before,
-            phase,
-            limit,
+            before: *before,
+            phases: phases.clone(),
+            limit: *limit,
             tasks: tasks.collect(),
         }
     }

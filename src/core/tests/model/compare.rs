@@ -90,8 +90,10 @@ fn compare_states(w: &mut World, s: Handle, model: &Model) {
     ] {
         for order in [None, model.current().map(Order), Some(Order(3))] {
             if wanted != Phase::Done || order.is_none() {
-                compare_selection(w, s, model, wanted, order);
+                compare_selection(w, s, model, &[wanted], order);
             }
+            let waiting = [Phase::Queued, Phase::Blocked, Phase::Retrying];
+            compare_selection(w, s, model, &waiting, order);
         }
     }
 }
@@ -135,9 +137,16 @@ fn phase_of(model: &Model, task: &Task) -> Phase {
     }
 }
 
-fn compare_selection(w: &mut World, s: Handle, model: &Model, phase: Phase, order: Option<Order>) {
+fn compare_selection(
+    w: &mut World,
+    s: Handle,
+    model: &Model,
+    phases: &[Phase],
+    order: Option<Order>,
+) {
     let is = |task: &Task| {
-        phase_of(model, task) == phase && (order.is_none() || task.order.map(Order) == order)
+        phases.contains(&phase_of(model, task))
+            && (order.is_none() || task.order.map(Order) == order)
     };
     let tasks = model.tasks.iter().enumerate().rev();
     let all = tasks
@@ -153,14 +162,14 @@ fn compare_selection(w: &mut World, s: Handle, model: &Model, phase: Phase, orde
     for (before, limit, expected) in [(Seq(i64::MAX), 1_000, all), (before, limit, some)] {
         let select = Verb::Select {
             before,
-            phase,
+            phases: phases.to_vec(),
             order,
             limit,
         };
         let Reply::Selected { seqs, next } = w.call(s, select) else {
             panic!("selected")
         };
-        assert_eq!(seqs, expected, "{phase:?} {order:?}");
+        assert_eq!(seqs, expected, "{phases:?} {order:?}");
         let last = expected.last().copied();
         let more = last.filter(|last| expected.len() == limit && last.0 > 1);
         assert_eq!(next, more);

@@ -4,10 +4,7 @@ use super::{
     super::{ListSchedulers, ListTasks},
     fixtures::{faults, good_handle, one},
 };
-use crate::{
-    core::{Namespace, Seq},
-    rpc::errors::reason::Reason,
-};
+use crate::{core::Namespace, rpc::errors::reason::Reason};
 use rallypoint_client::api;
 
 #[test]
@@ -17,8 +14,13 @@ fn pages_are_bounded_and_tokens_are_valid_for_their_query_only() {
         handle: good_handle(),
         page_size,
         page_token: page_token.into(),
-        state,
-        order: None,
+        filter: Some(api::TaskFilter {
+            states: Vec::from_iter((state != 0).then_some(state)),
+            labels: [("a", "b"), ("c", "d")]
+                .map(|(k, v)| (k.into(), v.into()))
+                .into(),
+            ..Default::default()
+        }),
     };
     for size in [-1, 1001, 1_000_000_000] {
         assert_eq!(
@@ -28,7 +30,7 @@ fn pages_are_bounded_and_tokens_are_valid_for_their_query_only() {
     }
     assert_eq!(
         faults(ListTasks::new(&request(0, "", 6), &namespace)),
-        one("state", Reason::EnumUnknown)
+        one("filter.states[0]", Reason::EnumUnknown)
     );
     let first = ListTasks::new(&request(0, "", 5), &namespace).expect("good");
     let token = first.token.after(77);
@@ -37,7 +39,7 @@ fn pages_are_bounded_and_tokens_are_valid_for_their_query_only() {
         ListTasks::new(&request(0, &token, 5), &namespace)
             .expect("good")
             .before,
-        Some(Seq(77))
+        Some(77)
     );
     let wrong = [
         ListTasks::new(&request(0, &token, 4), &namespace),

@@ -6,7 +6,7 @@ use rallypoint_client::api::{self, task::Kind};
 use std::fmt;
 
 /// Every unary call, and those with a stream of answers.
-pub(super) const CALLS: [&str; 18] = [
+pub(super) const CALLS: [&str; 19] = [
     "SchedulerService/GetScheduler",
     "SchedulerService/ExecAsync",
     "SchedulerService/ReleaseScheduler",
@@ -21,6 +21,7 @@ pub(super) const CALLS: [&str; 18] = [
     "SchedulerService/GetTask",
     "SchedulerService/ExplainTask",
     "SchedulerService/ListTasks",
+    "SchedulerService/ListAttempts",
     "SchedulerService/Synchronization",
     "StatusService/GetStatus",
     "StatusService/ListExecutions",
@@ -115,28 +116,32 @@ impl Requests {
             "ListSchedulers" => api::ListSchedulersRequest {
                 page_size: self.0.below(6) as i32 - 1,
                 page_token: self.page_token(),
-                state: self.0.below(9) as i32,
+                filter: self.0.percent(50).then(|| self.scheduler_filter()),
             }
             .encode_to_vec(),
             "ListTasks" => api::ListTasksRequest {
                 handle,
                 page_size: self.0.below(6) as i32 - 1,
                 page_token: self.page_token(),
-                state: self.0.below(9) as i32,
-                order: None,
+                filter: self.0.percent(50).then(|| self.task_filter()),
             }
             .encode_to_vec(),
             "RetryFailed" => self.retry_failed(handle).encode_to_vec(),
             // The same field holds the name of the task in all of them.
-            "CancelTask" | "RetryTask" | "GetTask" | "ExplainTask" => api::GetTaskRequest {
-                id: self.0.percent(90).then(|| api::TaskId {
-                    handle,
-                    seq: self.0.below(6) as i64 - 1,
-                }),
+            "CancelTask" | "RetryTask" | "GetTask" | "ExplainTask" | "ListAttempts" => {
+                self.of_task(handle).encode_to_vec()
             }
-            .encode_to_vec(),
             // The first field is the handle, and there is none in those of the status.
             _ => api::DescribeSchedulerRequest { handle }.encode_to_vec(),
+        }
+    }
+
+    fn of_task(&mut self, handle: String) -> api::GetTaskRequest {
+        api::GetTaskRequest {
+            id: self.0.percent(90).then(|| api::TaskId {
+                handle,
+                seq: self.0.below(6) as i64 - 1,
+            }),
         }
     }
 
@@ -149,6 +154,21 @@ impl Requests {
                 ..Default::default()
             }),
             page_token: self.page_token(),
+        }
+    }
+
+    fn scheduler_filter(&mut self) -> api::SchedulerFilter {
+        api::SchedulerFilter {
+            states: vec![self.0.below(9) as i32],
+            ..Default::default()
+        }
+    }
+
+    fn task_filter(&mut self) -> api::TaskFilter {
+        api::TaskFilter {
+            states: vec![self.0.below(9) as i32],
+            outcomes: (0..self.0.below(3) as i32).collect(),
+            ..Default::default()
         }
     }
 

@@ -1,75 +1,51 @@
-//! `log HANDLE`: the history of a scheduler, task by task.
+//! `tasks HANDLE`: the tasks of a scheduler, which are its log.
 
 use super::{
     async_done,
     connect::Server,
     enum_text,
     error::CliError,
+    filter::TaskConditions,
     output,
     table::{Table, plain},
     time_text,
 };
-use clap::{Args, ValueEnum};
+use clap::Args;
 use rallypoint_client::{
     Scheduler,
-    api::{ListTasksRequest, ListTasksResponse, TaskState, TaskView},
+    api::{ListTasksRequest, ListTasksResponse, TaskView},
 };
 use std::process::ExitCode;
 
 /// Tasks per page.
 const PAGE_SIZE: i32 = 1000;
 
-/// Arguments of `log`.
+/// Arguments of `tasks`.
 #[derive(Args, Debug)]
-pub(super) struct Log {
+pub(super) struct Tasks {
     /// The scheduler
     handle: String,
-    /// Only tasks in this state
-    #[arg(long, value_enum)]
-    state: Option<State>,
-    /// Only tasks of this order
-    #[arg(long, value_name = "N")]
-    order: Option<i64>,
+    #[command(flatten)]
+    conditions: TaskConditions,
     /// Number of tasks, the newest ones
     #[arg(long, default_value_t = 1000, value_name = "N")]
     limit: usize,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum State {
-    Blocked,
-    Queued,
-    Running,
-    Retrying,
-    Done,
-}
-
-impl Log {
+impl Tasks {
     /// Reads the tasks and prints them, oldest first.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let scheduler = server.client().await?.scheduler(&self.handle);
-        let log = read(&scheduler, self.query(), self.limit).await?;
-        output::answer(&log, |log| print(&log.tasks));
-        if !log.next_page_token.is_empty() {
+        let query = ListTasksRequest {
+            filter: Some(self.conditions.filter()),
+            ..ListTasksRequest::default()
+        };
+        let list = read(&scheduler, query, self.limit).await?;
+        output::answer(&list, |list| print(&list.tasks));
+        if !list.next_page_token.is_empty() {
             output::note("older tasks are not shown: see --limit");
         }
         Ok(ExitCode::SUCCESS)
-    }
-
-    fn query(&self) -> ListTasksRequest {
-        let state = match self.state {
-            None => TaskState::Unspecified,
-            Some(State::Blocked) => TaskState::Blocked,
-            Some(State::Queued) => TaskState::Queued,
-            Some(State::Running) => TaskState::Running,
-            Some(State::Retrying) => TaskState::Retrying,
-            Some(State::Done) => TaskState::Done,
-        };
-        ListTasksRequest {
-            order: self.order,
-            state: state.into(),
-            ..ListTasksRequest::default()
-        }
     }
 }
 
@@ -87,7 +63,7 @@ pub(super) async fn read(
         let page = scheduler.tasks(query.clone()).await;
         let page = page.map_err(|error| {
             CliError::call(
-                format!("cannot read the log of {}", scheduler.handle()),
+                format!("cannot list the tasks of {}", scheduler.handle()),
                 &error,
             )
         })?;

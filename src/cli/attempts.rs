@@ -1,0 +1,90 @@
+//! `attempts HANDLE SEQ`: the attempts of a task.
+
+use super::{
+    connect::Server,
+    enum_text,
+    error::CliError,
+    output,
+    table::{Table, plain},
+    time_text,
+};
+use clap::Args;
+use rallypoint_client::api::{Attempt, ListAttemptsRequest, ListAttemptsResponse};
+use std::process::ExitCode;
+
+/// Arguments of `attempts`.
+#[derive(Args, Debug)]
+pub(super) struct Attempts {
+    /// The scheduler
+    handle: String,
+    /// Number of the task
+    seq: i64,
+}
+
+impl Attempts {
+    /// Reads the attempts and prints them, the first one first.
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
+        let list = self.read(server).await?;
+        output::answer(&list, |list| print(&list.attempts));
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn read(&self, server: &Server) -> Result<ListAttemptsResponse, CliError> {
+        let scheduler = server.client().await?.scheduler(&self.handle);
+        let mut request = ListAttemptsRequest {
+            page_size: 1000,
+            ..Default::default()
+        };
+        let mut list = ListAttemptsResponse::default();
+        loop {
+            let page = scheduler.attempts(self.seq, request.clone()).await;
+            let page = page.map_err(|error| {
+                let what = format!("cannot list the attempts of {}/{}", self.handle, self.seq);
+                CliError::call(what, &error)
+            })?;
+            list.attempts.extend(page.attempts);
+            request.page_token = page.next_page_token;
+            if request.page_token.is_empty() {
+                return Ok(list);
+            }
+        }
+    }
+}
+
+fn print(attempts: &[Attempt]) {
+    if attempts.is_empty() {
+        return output::line("no attempts");
+    }
+    let mut table = Table::new(&[
+        ">attempt", "state", "started", ">took", "replica", ">slot", ">backend", "remark",
+    ]);
+    for attempt in attempts {
+        let started = time_text::micros(attempt.started_at.as_ref());
+        let ended = time_text::micros(attempt.ended_at.as_ref());
+        let next = time_text::micros(attempt.next_attempt_at.as_ref());
+        let remark = match &attempt.error {
+            Some(error) => format!("{} {}", error.code, plain(&error.message)),
+            None if next > 0 => format!("next at {}", time_text::time(next)),
+            None if attempt.cancel_requested => "being stopped".to_owned(),
+            None => String::new(),
+        };
+        let some = |number: i32| match number {
+            0 => "-".to_owned(),
+            number => number.to_string(),
+        };
+        table.row([
+            attempt.attempt.to_string(),
+            enum_text::attempt_state(attempt.state()).to_owned(),
+            time_text::time(started),
+            match started > 0 && ended > 0 {
+                true => time_text::duration(ended - started),
+                false => "-".to_owned(),
+            },
+            attempt.replica.clone(),
+            some(attempt.slot),
+            some(attempt.backend_pid),
+            remark,
+        ]);
+    }
+    table.print();
+}

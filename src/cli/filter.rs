@@ -1,0 +1,172 @@
+//! Which tasks or schedulers a command is about, as options.
+
+use super::time_text;
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+use rallypoint_client::api;
+use std::{collections::HashMap, str::FromStr};
+
+/// Conditions on tasks.
+#[derive(Args, Clone, Debug, Default)]
+pub(super) struct TaskConditions {
+    /// Only tasks in this state (repeatable)
+    #[arg(long = "state", value_enum, value_delimiter = ',')]
+    states: Vec<State>,
+    /// Only tasks that ended so, the last ones first (repeatable)
+    #[arg(long = "outcome", value_enum, value_delimiter = ',')]
+    outcomes: Vec<Outcome>,
+    /// Only tasks that ended with this SQLSTATE or reason (repeatable)
+    #[arg(long = "error-code", value_name = "CODE", value_delimiter = ',')]
+    error_codes: Vec<String>,
+    /// Only tasks of this order
+    #[arg(long, value_name = "N")]
+    order: Option<i64>,
+    /// Only tasks with this label (repeatable: with all of them)
+    #[arg(long = "label", value_name = "KEY=VALUE")]
+    labels: Vec<Label>,
+    /// Only tasks submitted since: `1h`, `30m` ago, or a time like 2026-03-01T12:00:00Z
+    #[arg(long, value_name = "TIME")]
+    since: Option<Since>,
+    /// Only tasks that ended since, the last ones first
+    #[arg(long, value_name = "TIME")]
+    ended_since: Option<Since>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum State {
+    Blocked,
+    Queued,
+    Running,
+    Retrying,
+    Done,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Outcome {
+    Succeeded,
+    Failed,
+    Cancelled,
+    TimedOut,
+    Exhausted,
+}
+
+/// `KEY=VALUE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Label {
+    key: String,
+    value: String,
+}
+
+/// A time, or how long ago it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Since(Timestamp);
+
+impl TaskConditions {
+    /// As the API has them.
+    pub(super) fn filter(&self) -> api::TaskFilter {
+        api::TaskFilter {
+            states: self.states.iter().map(|state| state.number()).collect(),
+            outcomes: self.outcomes.iter().map(|one| one.number()).collect(),
+            error_codes: self.error_codes.clone(),
+            effective_order: self.order,
+            labels: labels(&self.labels),
+            submitted_from: self.since.map(Since::timestamp),
+            ended_from: self.ended_since.map(Since::timestamp),
+            ..api::TaskFilter::default()
+        }
+    }
+}
+
+impl State {
+    fn number(self) -> i32 {
+        let state = match self {
+            State::Blocked => api::TaskState::Blocked,
+            State::Queued => api::TaskState::Queued,
+            State::Running => api::TaskState::Running,
+            State::Retrying => api::TaskState::Retrying,
+            State::Done => api::TaskState::Done,
+        };
+        state.into()
+    }
+}
+
+impl Outcome {
+    fn number(self) -> i32 {
+        let outcome = match self {
+            Outcome::Succeeded => api::Outcome::Succeeded,
+            Outcome::Failed => api::Outcome::Failed,
+            Outcome::Cancelled => api::Outcome::Cancelled,
+            Outcome::TimedOut => api::Outcome::TimedOut,
+            Outcome::Exhausted => api::Outcome::Exhausted,
+        };
+        outcome.into()
+    }
+}
+
+/// Labels as the API has them.
+pub(super) fn labels(labels: &[Label]) -> HashMap<String, String> {
+    let pair = |label: &Label| (label.key.clone(), label.value.clone());
+    labels.iter().map(pair).collect()
+}
+
+impl FromStr for Label {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+        let (key, value) = pair.ok_or("write it as KEY=VALUE")?;
+        Ok(Label {
+            key: key.to_owned(),
+            value: value.to_owned(),
+        })
+    }
+}
+
+impl Since {
+    pub(super) fn timestamp(self) -> prost_types::Timestamp {
+        prost_types::Timestamp {
+            seconds: self.0.as_second(),
+            nanos: self.0.subsec_nanosecond(),
+        }
+    }
+}
+
+impl FromStr for Since {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let ago = || {
+            Timestamp::now()
+                .checked_sub(time_text::parse(text).ok()?)
+                .ok()
+        };
+        let time = text.parse().ok().or_else(ago);
+        let time = time.filter(|time| *time >= Timestamp::UNIX_EPOCH);
+        time.map(Since)
+            .ok_or_else(|| "write it like 1h, 30m or 2026-03-01T12:00:00Z".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_given_as_such_or_as_how_long_ago_it_was() {
+        let time: Since = "2026-03-01T12:00:00Z".parse().expect("a time");
+        assert_eq!(time.timestamp().seconds, 1_772_366_400);
+        let ago: Since = "1h".parse().expect("an age");
+        let passed = Timestamp::now().as_second() - ago.timestamp().seconds;
+        assert!((3600..3610).contains(&passed), "{passed}");
+        for wrong in ["", "yesterday", "-1h", "100 years"] {
+            assert!(wrong.parse::<Since>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_label_is_a_key_and_a_value() {
+        let label: Label = "a=b=c".parse().expect("a label");
+        assert_eq!((label.key.as_str(), label.value.as_str()), ("a", "b=c"));
+        assert!("a".parse::<Label>().is_err() && "=b".parse::<Label>().is_err());
+    }
+}

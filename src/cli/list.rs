@@ -1,0 +1,134 @@
+//! `list`: the schedulers of the namespace.
+
+use super::{
+    connect::Server,
+    enum_text,
+    error::CliError,
+    filter::{self, Label, Since},
+    output,
+    table::Table,
+    time_text,
+};
+use clap::{Args, ValueEnum};
+use rallypoint_client::api::{self, Scheduler};
+use std::{collections::BTreeMap, process::ExitCode};
+
+/// Schedulers per page.
+const PAGE_SIZE: i32 = 1000;
+
+/// Arguments of `list`.
+#[derive(Args, Debug)]
+pub(super) struct List {
+    /// Only schedulers in this state (repeatable)
+    #[arg(long = "state", value_enum, value_delimiter = ',')]
+    states: Vec<State>,
+    /// Only schedulers with this label (repeatable: with all of them)
+    #[arg(long = "label", value_name = "KEY=VALUE")]
+    labels: Vec<Label>,
+    /// Only schedulers with this display name
+    #[arg(long, value_name = "NAME")]
+    display_name: Option<String>,
+    /// Only schedulers opened since: `1h`, `30m` ago, or a time like 2026-03-01T12:00:00Z
+    #[arg(long, value_name = "TIME")]
+    since: Option<Since>,
+    /// Number of schedulers, the newest ones
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    limit: usize,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum State {
+    Open,
+    Releasing,
+    Released,
+}
+
+impl List {
+    /// Reads the schedulers and prints them, newest first.
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
+        let list = self.read(server).await?;
+        output::answer(&list, |list| print(&list.schedulers));
+        if !list.next_page_token.is_empty() {
+            output::note("older schedulers are not shown: see --limit");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// The newest `limit` schedulers, with a token when there are older ones.
+    async fn read(&self, server: &Server) -> Result<api::ListSchedulersResponse, CliError> {
+        let client = server.client().await?;
+        let mut request = api::ListSchedulersRequest {
+            filter: Some(self.filter()),
+            ..Default::default()
+        };
+        let mut schedulers = Vec::new();
+        loop {
+            let left = i32::try_from(self.limit - schedulers.len()).unwrap_or(PAGE_SIZE);
+            request.page_size = left.clamp(1, PAGE_SIZE);
+            let page = client.schedulers(request.clone()).await;
+            let page = page.map_err(|error| CliError::call("cannot list schedulers", &error))?;
+            schedulers.extend(page.schedulers);
+            request.page_token = page.next_page_token;
+            if request.page_token.is_empty() || schedulers.len() >= self.limit {
+                schedulers.truncate(self.limit);
+                return Ok(api::ListSchedulersResponse {
+                    schedulers,
+                    next_page_token: request.page_token,
+                });
+            }
+        }
+    }
+
+    fn filter(&self) -> api::SchedulerFilter {
+        let state = |state: &State| match state {
+            State::Open => api::SchedulerState::Open.into(),
+            State::Releasing => api::SchedulerState::Releasing.into(),
+            State::Released => api::SchedulerState::Released.into(),
+        };
+        api::SchedulerFilter {
+            states: self.states.iter().map(state).collect(),
+            labels: filter::labels(&self.labels),
+            display_name: self.display_name.clone().unwrap_or_default(),
+            opened_from: self.since.map(Since::timestamp),
+            ..Default::default()
+        }
+    }
+}
+
+fn print(schedulers: &[Scheduler]) {
+    if schedulers.is_empty() {
+        return output::line("no schedulers");
+    }
+    let mut table = Table::new(&[
+        "scheduler",
+        "state",
+        "opened",
+        ">tasks",
+        ">done",
+        ">running",
+        ">waiting",
+        "name",
+        "labels",
+    ]);
+    for scheduler in schedulers {
+        let settings = scheduler.settings.clone().unwrap_or_default();
+        let labels: BTreeMap<_, _> = settings.labels.iter().collect();
+        let labels: Vec<_> = labels
+            .iter()
+            .map(|(key, value)| format!("{key}={value}"))
+            .collect();
+        let waiting = scheduler.blocked + scheduler.queued + scheduler.retrying;
+        table.row([
+            scheduler.handle.clone(),
+            enum_text::scheduler(scheduler).to_owned(),
+            time_text::time(time_text::micros(scheduler.opened_at.as_ref())),
+            scheduler.submitted.to_string(),
+            scheduler.done.to_string(),
+            scheduler.running.to_string(),
+            waiting.to_string(),
+            settings.display_name,
+            labels.join(" "),
+        ]);
+    }
+    table.print();
+}

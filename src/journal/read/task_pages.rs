@@ -1,0 +1,311 @@
+//! Reads pages of tasks, the newest submission first.
+
+use super::{
+    task_search::{TaskRows, TaskSearch},
+    tasks::{StoredTask, stored},
+};
+use crate::core::{Handle, Order, Seq};
+use crate::journal::{
+    JournalError, Reader,
+    rows::{
+        label::ANY,
+        submission::{Specs, SubmissionRow, submission_columns},
+    },
+};
+
+/// Rows searched for one page.
+const MAX_ROWS: i64 = 1_000;
+/// Rows of the first read: few, because a row may hold thousands of tasks.
+const FIRST_ROWS: i64 = 4;
+/// Rows of a later read.
+const MAX_ROWS_AT_ONCE: i64 = 256;
+
+/// A page of tasks, newest first.
+#[derive(Clone, Debug, Default)]
+pub struct TaskPage {
+    /// Perhaps none, although there are more pages.
+    pub tasks: Vec<StoredTask>,
+    /// `before` of the next page; `None`: this is the last one.
+    pub next: Option<Seq>,
+}
+
+impl Reader {
+    /// At most `limit` tasks before `before` that were submitted as the search asks, newest first.
+    pub async fn tasks(
+        &self,
+        search: &TaskSearch,
+        before: Seq,
+        limit: usize,
+    ) -> Result<TaskPage, JournalError> {
+        let page = self.submitted(search, before, limit).await?;
+        self.with_outcomes(search.handle, page).await
+    }
+
+    /// The same, without outcomes.
+    pub(super) async fn submitted(
+        &self,
+        search: &TaskSearch,
+        before: Seq,
+        limit: usize,
+    ) -> Result<TaskPage, JournalError> {
+        let mut before = before.min(search.below_seq());
+        let mut specs = Specs::default();
+        let mut page = TaskPage::default();
+        let (mut searched, mut step) = (0, FIRST_ROWS);
+        while searched < MAX_ROWS {
+            let rows = self.rows_before(search, before, step).await?;
+            for row in &rows {
+                if unpack(row, search, before, limit, &mut specs, &mut page)? {
+                    return Ok(page);
+                }
+            }
+            page.next = rows
+                .last()
+                .filter(|row| row.first_seq > search.seqs.start)
+                .map(|row| Seq(row.first_seq));
+            if rows.len() < step as usize {
+                page.next = None;
+            }
+            let Some(next) = page.next else {
+                break;
+            };
+            before = next;
+            searched += step;
+            step = (step * 4).min(MAX_ROWS_AT_ONCE);
+        }
+        Ok(page)
+    }
+
+    /// These tasks, which must be given newest first; those whose rows are gone are left out.
+    pub async fn tasks_of(
+        &self,
+        handle: Handle,
+        seqs: &[Seq],
+    ) -> Result<Vec<StoredTask>, JournalError> {
+        let rows = self.submissions_of(handle, seqs).await?;
+        let mut specs = Specs::default();
+        let known = |row: &SubmissionRow| Ok((row.times()?, row.dictionary(&mut specs)?));
+        let known: Vec<_> = rows
+            .iter()
+            .map(known)
+            .collect::<Result<_, JournalError>>()?;
+        let mut page = TaskPage::default();
+        for seq in seqs {
+            let at = rows.partition_point(|row| row.first_seq <= seq.0);
+            let Some(at) = at.checked_sub(1) else {
+                continue;
+            };
+            let index = (seq.0 - rows[at].first_seq) as usize;
+            let (times, dictionary) = &known[at];
+            if let Some(time) = times.get(index) {
+                let spec = rows[at].spec(index, dictionary)?;
+                page.tasks.push(stored(&rows[at], index, *time, spec));
+            }
+        }
+        Ok(self.with_outcomes(handle, page).await?.tasks)
+    }
+
+    pub(super) async fn with_outcomes(
+        &self,
+        handle: Handle,
+        mut page: TaskPage,
+    ) -> Result<TaskPage, JournalError> {
+        let seqs: Vec<Seq> = page.tasks.iter().map(|task| task.seq).collect();
+        let mut outcomes = self.outcomes(handle, &seqs).await?;
+        for task in &mut page.tasks {
+            task.done = outcomes.remove(&task.seq);
+        }
+        self.note_retries(handle, &mut page.tasks).await?;
+        Ok(page)
+    }
+
+    /// Rows in which to look, newest first.
+    async fn rows_before(
+        &self,
+        search: &TaskSearch,
+        before: Seq,
+        limit: i64,
+    ) -> Result<Vec<SubmissionRow>, JournalError> {
+        let handle = search.handle;
+        match &search.rows {
+            TaskRows::All => self.submissions(handle, before, limit).await,
+            TaskRows::OfOrder(order) => {
+                self.submissions_of_order(handle, before, *order, limit)
+                    .await
+            }
+            TaskRows::Labelled { label, .. } => {
+                self.submissions_labelled(handle, before, label, limit)
+                    .await
+            }
+        }
+    }
+
+    /// Rows that begin before `before` and have tasks of `order`, newest first.
+    async fn submissions_of_order(
+        &self,
+        handle: Handle,
+        before: Seq,
+        order: Order,
+        limit: i64,
+    ) -> Result<Vec<SubmissionRow>, JournalError> {
+        self.read(|| {
+            sqlx::query_as::<_, SubmissionRow>(concat!(
+                "-- submissions_of_order
+                 select s.*
+                 from (
+                     (
+                         select ",
+                submission_columns!(),
+                " from submission s
+                         where s.shard = $1
+                             and s.handle = $2
+                             and s.first_seq < $3
+                             and s.lowest_order = $5
+                             and s.lowest_order = s.highest_order
+                         order by s.first_seq desc
+                         limit $4
+                     )
+                     union all
+                     (
+                         select ",
+                submission_columns!(),
+                " from submission s
+                         where s.shard = $1
+                             and s.handle = $2
+                             and s.first_seq < $3
+                             and s.lowest_order < s.highest_order
+                             and s.lowest_order <= $5
+                             and s.highest_order >= $5
+                             and $5 = any (coalesce(s.effective_order, s.asked_order))
+                         order by s.first_seq desc
+                         limit $4
+                     )
+                 ) s
+                 order by s.first_seq desc
+                 limit $4"
+            ))
+            .bind(self.shard.0)
+            .bind(handle.uuid())
+            .bind(before.0)
+            .bind(limit)
+            .bind(order.0)
+            .fetch_all(&self.pool)
+        })
+        .await
+    }
+
+    /// The rows that hold these tasks, oldest first.
+    async fn submissions_of(
+        &self,
+        handle: Handle,
+        seqs: &[Seq],
+    ) -> Result<Vec<SubmissionRow>, JournalError> {
+        let seqs: Vec<i64> = seqs.iter().map(|seq| seq.0).collect();
+        self.read(|| {
+            sqlx::query_as::<_, SubmissionRow>(concat!(
+                "-- submissions_of
+                 with rows as materialized (
+                     select distinct (
+                         select max(b.first_seq)
+                         from submission b
+                         where b.shard = $1 and b.handle = $2 and b.first_seq <= w.seq
+                     ) as first_seq
+                     from unnest($3::int8[]) as w (seq)
+                 )
+                 select s.*
+                 from rows
+                 cross join lateral (
+                     select ",
+                submission_columns!(),
+                " from submission s
+                     where s.shard = $1 and s.handle = $2 and s.first_seq = rows.first_seq
+                     offset 0
+                 ) s
+                 order by s.first_seq"
+            ))
+            .bind(self.shard.0)
+            .bind(handle.uuid())
+            .bind(&seqs)
+            .fetch_all(&self.pool)
+        })
+        .await
+    }
+
+    /// Rows that begin before `before` and may have tasks with a label, newest first.
+    async fn submissions_labelled(
+        &self,
+        handle: Handle,
+        before: Seq,
+        label: &[u8],
+        limit: i64,
+    ) -> Result<Vec<SubmissionRow>, JournalError> {
+        self.read(|| {
+            sqlx::query_as::<_, SubmissionRow>(SUBMISSIONS_LABELLED)
+                .bind(self.shard.0)
+                .bind(handle.uuid())
+                .bind(before.0)
+                .bind(limit)
+                .bind(vec![label, ANY])
+                .fetch_all(&self.pool)
+        })
+        .await
+    }
+}
+
+/// Rows that may have tasks with one of the labels `$5`, newest first.
+pub(super) const SUBMISSIONS_LABELLED: &str = concat!(
+    "-- submissions_labelled
+                 with rows as materialized (
+                     select distinct l.first_seq
+                     from unnest($5::bytea[]) as w (label)
+                     cross join lateral (
+                         select l.first_seq
+                         from task_label l
+                         where l.shard = $1
+                             and l.handle = $2
+                             and l.label = w.label
+                             and l.first_seq < $3
+                         order by l.first_seq desc
+                         limit $4
+                     ) l
+                     order by l.first_seq desc
+                     limit $4
+                 )
+                 select s.*
+                 from rows
+                 cross join lateral (
+                     select ",
+    submission_columns!(),
+    " from submission s
+                     where s.shard = $1 and s.handle = $2 and s.first_seq = rows.first_seq
+                     offset 0
+                 ) s
+                 order by s.first_seq desc"
+);
+
+/// Adds the tasks of a row below `before` that the filter admits, newest first. True: the page is
+/// full.
+fn unpack(
+    row: &SubmissionRow,
+    search: &TaskSearch,
+    before: Seq,
+    limit: usize,
+    specs: &mut Specs,
+    page: &mut TaskPage,
+) -> Result<bool, JournalError> {
+    let (times, dictionary) = (row.times()?, row.dictionary(specs)?);
+    let below = (before.0 - row.first_seq).clamp(0, times.len() as i64) as usize;
+    for index in (0..below).rev() {
+        let spec = row.spec(index, &dictionary)?;
+        let order = row.effective(index);
+        if !search.filter.admits_submission(order, spec, times[index]) {
+            continue;
+        }
+        if page.tasks.len() == limit {
+            page.next = Some(Seq(row.first_seq + index as i64 + 1));
+            return Ok(true);
+        }
+        page.tasks.push(stored(row, index, times[index], spec));
+    }
+    Ok(false)
+}

@@ -1,0 +1,46 @@
+//! ListAttempts: earlier attempts and the last one are in the journal; the core knows the one that
+//! runs.
+
+use super::Schedulers;
+use crate::{
+    core::Caller,
+    rpc::{convert, errors, validate::ListAttempts},
+};
+use rallypoint_client::api;
+use std::{slice, sync::Arc};
+use tonic::Status;
+
+impl Schedulers {
+    pub(super) async fn attempts(
+        &self,
+        caller: Caller,
+        request: Arc<api::ListAttemptsRequest>,
+    ) -> Result<api::ListAttemptsResponse, Status> {
+        let query = ListAttempts::new(&request, &caller.namespace)?;
+        let id = query.id;
+        let task = self.reader.tasks_of(id.handle, &[id.seq]).await;
+        let Some(mut task) = task.map_err(errors::journal)?.pop() else {
+            return Err(self.why_missing(caller, id).await?);
+        };
+        let states = self
+            .states(&caller, id.handle, slice::from_mut(&mut task))
+            .await?;
+        // One more, to see whether there are more.
+        let records = self
+            .reader
+            .attempts(id.handle, id.seq, query.after, query.size + 1)
+            .await
+            .map_err(errors::journal)?;
+        let attempts = convert::attempts(&records, &task, states.get(&id.seq).copied());
+        let after = attempts.range(query.after.0 + 1..);
+        let mut list = api::ListAttemptsResponse::default();
+        for (number, attempt) in after {
+            if list.attempts.len() == query.size {
+                list.next_page_token = query.token.after((*number - 1) as u128);
+                break;
+            }
+            list.attempts.push(attempt.clone());
+        }
+        Ok(list)
+    }
+}

@@ -1,0 +1,88 @@
+//! `list`, `tasks` and `attempts`: what they show, and how they end.
+
+use super::{code, exec_file, text};
+use crate::harness::standalone::Standalone;
+use serde_json::Value;
+
+/// What a command lists, which must succeed.
+fn shown(server: &Standalone, arguments: &[&str]) -> Vec<Value> {
+    let output = server.run(&[arguments, &["--json"]].concat());
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+    let list: Value = serde_json::from_slice(&output.stdout).expect("a list");
+    let lists = ["schedulers", "tasks", "attempts"].iter();
+    let list = lists.filter_map(|name| list[name].as_array()).next();
+    list.expect("one of the lists").clone()
+}
+
+fn seqs(tasks: &[Value]) -> Vec<i64> {
+    let number = |task: &Value| task["id"]["seq"].as_i64().expect("a number");
+    tasks.iter().map(number).collect()
+}
+
+#[test]
+fn what_was_run_is_listed_by_what_is_known_of_it() {
+    let server = Standalone::start();
+    let file = "100, select 1\n100, select 1/0\n200, select 2\n";
+    let output = exec_file(&server, file, &[]);
+    assert_eq!(code(&output), 3, "{}", text(&output.stderr));
+    let released = ["list", "--state", "released", "--since", "1h"];
+    let schedulers = shown(&server, &released);
+    let handle = schedulers[0]["handle"].as_str().expect("a handle");
+    assert_eq!((schedulers.len(), &schedulers[0]["done"]), (1, &3.into()));
+    for nothing in [
+        ["--state", "open,releasing"],
+        ["--label", "team=a"],
+        ["--display-name", "nobody"],
+        ["--since", "9000-01-01T00:00:00Z"],
+    ] {
+        let none = shown(&server, &[&["list"], &nothing[..]].concat());
+        assert_eq!(none.len(), 0, "{nothing:?}");
+    }
+    let table = server.run(&["list"]);
+    assert!(text(&table.stdout).contains(handle), "{table:?}");
+    let tasks = |conditions: &[&str]| {
+        let command = [&["tasks", handle], conditions].concat();
+        seqs(&shown(&server, &command))
+    };
+    assert_eq!(tasks(&[]), [1, 2, 3]);
+    assert_eq!(tasks(&["--outcome", "failed"]), [2]);
+    assert_eq!(
+        tasks(&["--outcome", "failed,timed-out", "--order", "200"]),
+        [0; 0]
+    );
+    assert_eq!(tasks(&["--error-code", "22012"]), [2]);
+    assert_eq!(tasks(&["--order", "200", "--state", "done"]), [3]);
+    assert_eq!(tasks(&["--label", "team=a"]), [0; 0]);
+    assert_eq!(tasks(&["--since", "1h", "--ended-since", "1h"]).len(), 3);
+    let attempts = shown(&server, &["attempts", handle, "2"]);
+    assert_eq!(attempts.len(), 1);
+    assert_eq!(attempts[0]["state"], "ATTEMPT_STATE_FAILED");
+    assert_eq!(attempts[0]["error"]["code"], "22012");
+    let table = server.run(&["attempts", handle, "2"]);
+    assert!(
+        text(&table.stdout).contains("division by zero"),
+        "{table:?}"
+    );
+}
+
+#[test]
+fn conditions_that_make_no_sense_are_refused() {
+    let server = Standalone::start();
+    let handle = "01890000-0000-7000-8000-000000000000";
+    for (command, status, word) in [
+        (&["list", "--state", "sleeping"][..], 2, "--state"),
+        (&["list", "--label", "team"], 2, "KEY=VALUE"),
+        (&["list", "--since", "yesterday"], 2, "--since"),
+        (&["tasks", handle, "--outcome", "well"], 2, "--outcome"),
+        (&["tasks", handle, "--order=-1"], 1, "effective_order"),
+        (&["tasks", handle], 1, "HANDLE_NOT_FOUND"),
+        (&["attempts", handle], 2, "SEQ"),
+        (&["attempts", handle, "0"], 1, "id.seq"),
+        (&["attempts", handle, "1"], 1, "HANDLE_NOT_FOUND"),
+    ] {
+        let output = server.run(command);
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), status, "{command:?}: {said}");
+        assert!(said.contains(word), "{command:?}: {said}");
+    }
+}
