@@ -19,12 +19,14 @@ select
     a.attempt,
     case a.kind
         when 1 then 'started' when 2 then 'cancel requested' when 3 then 'lost' when 4 then 'failed' when 5 then 'handed back'
+        when 6 then 'retried'
         else a.kind::text
     end as event,
     a.at,
     a.next_at,
     rallypoint_log.readable(substring(a.error from 2 for get_byte(a.error, 0))) as error_code,
     rallypoint_log.readable(substring(a.error from 2 + get_byte(a.error, 0))) as error_message,
+    a.retry,
     a.started_at,
     rallypoint_log.as_json(a.diagnostics) ->> 'replica' as replica,
     a.slot,

@@ -239,7 +239,7 @@ mod tests {
                 "1a7609093a46b1a4",
                 "1286df032da5e3cd",
                 "5b9b71e127242b53",
-                "a3971afaadca6fae"
+                "dc43e8614910e607"
             ]
         );
     }
