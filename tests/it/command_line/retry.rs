@@ -51,8 +51,8 @@ async fn retry_names_each_task_with_its_retry() {
                  task 6 was retried as task 9\n";
     assert_eq!(text(&rest.stdout), shown);
     assert!(text(&rest.stderr).contains("3 tasks retried"));
-    let log = text(&server.run(&["log", handle]).stdout);
-    assert!(log.contains("retry of 3; retried as 8"), "{log}");
+    let tasks = text(&server.run(&["tasks", handle]).stdout);
+    assert!(tasks.contains("retry of 3; retried as 8"), "{tasks}");
 }
 
 #[tokio::test]

@@ -116,6 +116,8 @@ const CALLS: &[(&str, i32, Form)] = &[
     ("get HANDLE", 0, Message("DescribeSchedulerResponse")),
     ("get HANDLE 1", 0, Message("GetTaskResponse")),
     ("explain HANDLE 2", 0, Message("ExplainTaskResponse")),
+    ("retry HANDLE --failed", 0, Message("RetryFailedResponse")),
+    ("retry HANDLE 1", 0, Message("RetryTaskResponse")),
     ("cancel HANDLE 2", 0, Message("CancelTaskResponse")),
     ("pause HANDLE", 0, Message("PauseSchedulerResponse")),
     (
