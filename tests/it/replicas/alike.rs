@@ -16,7 +16,7 @@ use std::time::Duration;
 const SEED: u64 = 11;
 /// Pairs of schedulers, and requests to each pair.
 const PAIRS: u64 = 8;
-const REQUESTS: usize = 60;
+const REQUESTS: usize = 5 * CALLS.len();
 /// How often a request is repeated while a replica says that it cannot be answered now.
 const TRIES: usize = 20;
 
