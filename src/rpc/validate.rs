@@ -39,6 +39,8 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 const WATCH_INTERVALS: RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(60);
 const DEFAULT_TARGET: &str = "app";
+/// How many names an error lists.
+const NAMES_SHOWN: usize = 20;
 
 /// The configured targets, each with the roles that tasks may name there.
 #[derive(Clone, Debug, Default)]
@@ -103,12 +105,21 @@ impl Targets {
         self.roles().values().any(|roles| roles.contains(role))
     }
 
-    /// What to say about a name that is not here.
-    fn unknown(&self) -> String {
-        match self.roles().is_empty() {
-            true => "this server has no targets".into(),
-            false => "no such target on this server (empty: `app`)".into(),
+    /// What to say about `name`, which is not one of them.
+    fn unknown(&self, name: &str) -> String {
+        let roles = self.roles();
+        if roles.is_empty() {
+            return "this server has no targets".into();
         }
+        let asked = match name {
+            "" => "set it: the default, `app`, is not on this server",
+            _ => "no such target on this server",
+        };
+        let mut names: Vec<&str> = roles.keys().take(NAMES_SHOWN).map(|name| &**name).collect();
+        if roles.len() > NAMES_SHOWN {
+            names.push("…");
+        }
+        format!("{asked}, which has: {}", names.join(", "))
     }
 }
 

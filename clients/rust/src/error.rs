@@ -118,7 +118,11 @@ impl From<tonic::transport::Error> for Error {
         let mut message = error.to_string();
         let mut source = std::error::Error::source(&error);
         while let Some(cause) = source {
-            message = format!("{message}: {cause}");
+            let cause_text = cause.to_string();
+            // Some wrappers say only what their cause says.
+            if !message.ends_with(&cause_text) {
+                message = format!("{message}: {cause_text}");
+            }
             source = cause.source();
         }
         Error {

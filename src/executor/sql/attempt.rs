@@ -156,6 +156,17 @@ async fn watch(
         error = passed(limit) => Interruption::Limit(error),
         () = target.admin.vanished(session) => return (None, None),
     };
+    let interruption = match interruption {
+        Interruption::Limit(mut error) => tokio::select! {
+            biased;
+            answered = &mut text => return (Some(answered), Some(Interruption::Limit(error))),
+            blocked = target.admin.lock_wait(session) => {
+                error.message.extend(blocked.map(|blocked| format!(", {blocked}")));
+                Interruption::Limit(error)
+            }
+        },
+        stop => stop,
+    };
     tokio::select! {
         biased;
         answered = &mut text => (Some(answered), Some(interruption)),

@@ -146,6 +146,11 @@ impl Admin {
         }
     }
 
+    /// Who keeps a session waiting for a lock, as far as the server says it in time.
+    pub(crate) async fn lock_wait(&self, session: &Session) -> Option<String> {
+        session_waits::who_blocks(&self.wait_of(session).await.ok()?)
+    }
+
     /// Asks until it is known whether the backend is still there. The register shows meanwhile what
     /// is in the way, and an operator may decide it there.
     async fn until_answered(&self, act: Act, session: &Session) -> bool {

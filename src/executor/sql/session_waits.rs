@@ -15,6 +15,7 @@ use crate::{
     },
 };
 use serde::Deserialize;
+use std::time::Duration;
 
 /// How far a chain of those who wait for each other is followed.
 const DEPTH: u32 = 4;
@@ -147,6 +148,30 @@ fn blocking(other: Other) -> BlockingSession {
     }
 }
 
+/// Who is in the way of the session, in words; `None`: it does not wait for another one.
+pub(super) fn who_blocks(wait: &SessionWait) -> Option<String> {
+    let other = wait.blocked_by.first()?;
+    if other.pid == 0 {
+        return Some("waiting for a lock that a prepared transaction holds".into());
+    }
+    let mut said = format!("waiting for a lock behind session {}", other.pid);
+    if !other.user.is_empty() {
+        said += &format!(" of {}", other.user);
+    }
+    if !other.application.is_empty() {
+        said += &format!(" ({})", other.application);
+    }
+    match (&other.state, other.transaction_us.map(u64::try_from)) {
+        (Some(state), Some(Ok(age))) => {
+            let age = Duration::from_secs(age / 1_000_000);
+            said += &format!(", which is {state}, in a transaction for {age:?}");
+        }
+        (Some(state), _) => said += &format!(", which is {state}"),
+        (None, _) => {}
+    }
+    Some(said)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,6 +196,26 @@ mod tests {
                     "wait_event": null, "transaction_us": null}}]}}"#
         );
         read(&vec![Some(json)], &session())
+    }
+
+    #[test]
+    fn the_nearest_session_in_the_way_is_named() {
+        let mut wait = said("500", true).expect("readable").expect("it is there");
+        let prepared = "waiting for a lock that a prepared transaction holds";
+        assert_eq!(who_blocks(&wait).as_deref(), Some(prepared));
+        wait.blocked_by[0] = BlockingSession {
+            pid: 7,
+            user: "bob".into(),
+            application: "psql".into(),
+            state: Some("idle in transaction".into()),
+            transaction_us: Some(125_000_001),
+            ..wait.blocked_by[0].clone()
+        };
+        let psql = "waiting for a lock behind session 7 of bob (psql), which is idle in transaction, \
+                    in a transaction for 125s";
+        assert_eq!(who_blocks(&wait).as_deref(), Some(psql));
+        wait.blocked_by.clear();
+        assert_eq!(who_blocks(&wait), None);
     }
 
     #[test]

@@ -112,7 +112,7 @@ fn work(v: &mut Violations, path: Path<'_>, task: &api::Task, targets: &Targets)
             None => v.add(
                 path.field("sql").field("target"),
                 Reason::TargetUnknown,
-                targets.unknown(),
+                targets.unknown(&sql.target),
             ),
         },
         None => v.add(

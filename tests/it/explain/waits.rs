@@ -210,3 +210,17 @@ async fn a_target_that_does_not_answer_is_no_error() {
     postgres.restart().expect("started again");
     scheduler.all_done().await;
 }
+
+#[tokio::test]
+async fn a_task_that_timed_out_behind_a_lock_says_who_held_it() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let mut gate = Gate::close(&server.app).await;
+    let pid = gate.pid().await;
+    scheduler.submit([gate.task().timeout(300)]).await;
+    let done = scheduler.all_done().await;
+    let error = done[0].error.as_ref().expect("it has failed");
+    assert_eq!(error.code, "TIMEOUT");
+    let said = format!("waiting for a lock behind session {pid} of {TARGET}");
+    assert!(error.message.contains(&said), "{}", error.message);
+}
