@@ -68,5 +68,5 @@ fn remark(done: &AsyncDone, statement: &str) -> String {
 
 /// The rows of the result; null when none were requested.
 pub(super) fn rows(result: &TaskResult) -> Value {
-    serde_json::from_slice(&result.rows_json).unwrap_or(Value::Null)
+    serde_json::from_str(&result.rows_json).unwrap_or(Value::Null)
 }

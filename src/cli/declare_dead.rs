@@ -10,7 +10,9 @@ use super::{
     time_text,
 };
 use clap::Args;
-use rallypoint_client::api::{DeclareDeadRequest, DeclareDeadResponse, PendingFence};
+use rallypoint_client::api::{
+    DeclareDeadRequest, DeclareDeadResponse, PendingFence, declare_dead_request::Scope,
+};
 use std::process::ExitCode;
 
 /// Arguments of `declare-dead`.
@@ -18,14 +20,17 @@ use std::process::ExitCode;
 pub(super) struct DeclareDead {
     /// The target, as `status` names it under FENCE_PENDING
     target: String,
-    /// Only sessions of this replica [default: of all]
+    /// The replica that had opened them
     #[arg(
         long,
-        default_value = "",
-        hide_default_value = true,
+        required_unless_present = "all_replicas",
+        conflicts_with = "all_replicas",
         value_name = "NAME"
     )]
-    replica: String,
+    replica: Option<String>,
+    /// Whichever replica had opened them
+    #[arg(long)]
+    all_replicas: bool,
     /// How it is known that they have ended, for the record
     #[arg(long, value_name = "TEXT")]
     reason: String,
@@ -44,7 +49,7 @@ impl DeclareDead {
         self.confirm.ask(&question).await?;
         let request = DeclareDeadRequest {
             target: self.target.clone(),
-            replica: self.replica,
+            scope: Some(self.replica.map_or(Scope::AllReplicas(()), Scope::Replica)),
             reason: self.reason,
         };
         let answer = server.client().await?.declare_dead(request).await;

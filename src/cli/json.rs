@@ -1,18 +1,11 @@
 //! The one JSON form of the command line: messages of the API in protobuf's JSON mapping, with the
 //! names of the proto files and numbers as numbers (`docs/cli.md`).
-//!
-//! What the mapping says of bytes would hide rows of a result in base64; they are JSON already and
-//! stand as such.
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use prost::{Message, Name};
 use prost_reflect::{DescriptorPool, DynamicMessage, SerializeOptions};
 use rallypoint_client::api::DESCRIPTOR;
 use serde_json::{Value, value::Serializer};
 use std::sync::LazyLock;
-
-/// The field of bytes that hold JSON.
-const ROWS: &str = "rows_json";
 
 static MESSAGES: LazyLock<DescriptorPool> =
     LazyLock::new(|| DescriptorPool::decode(DESCRIPTOR).expect("descriptors of our own making"));
@@ -26,9 +19,7 @@ pub(super) fn of<M: Message + Name>(message: &M) -> Value {
         .stringify_64_bit_integers(false)
         .skip_default_fields(false);
     let json = dynamic.serialize_with_options(Serializer, &options);
-    let mut json = json.expect("every message has its JSON");
-    unpack_rows(&mut json);
-    json
+    json.expect("every message has its JSON")
 }
 
 /// A message with the names of its fields.
@@ -40,32 +31,10 @@ pub(super) fn described<M: Message + Name>(message: &M) -> DynamicMessage {
     described
 }
 
-fn unpack_rows(json: &mut Value) {
-    match json {
-        Value::Array(values) => values.iter_mut().for_each(unpack_rows),
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                match (name.as_str(), &*value) {
-                    (ROWS, Value::String(bytes)) => *value = rows(bytes),
-                    _ => unpack_rows(value),
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
-/// The rows; null when none were requested.
-fn rows(bytes: &str) -> Value {
-    let json = STANDARD.decode(bytes).ok();
-    json.and_then(|json| serde_json::from_slice(&json).ok())
-        .unwrap_or(Value::Null)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rallypoint_client::api::{AsyncDone, ListTasksResponse, Outcome, TaskResult, TaskView};
+    use rallypoint_client::api::{AsyncDone, Outcome};
     use serde_json::json;
 
     #[test]
@@ -83,29 +52,5 @@ mod tests {
             (&json!(0), &json!(""))
         );
         assert_eq!(json.get("error"), None, "{json}");
-    }
-
-    #[test]
-    fn rows_of_a_result_are_json() {
-        let result = TaskResult {
-            rows_json: r#"[{"a": 1}]"#.into(),
-            ..TaskResult::default()
-        };
-        let done = AsyncDone {
-            result: Some(result),
-            ..AsyncDone::default()
-        };
-        let task = TaskView {
-            done: Some(done),
-            ..TaskView::default()
-        };
-        let tasks = ListTasksResponse {
-            tasks: vec![task],
-            ..ListTasksResponse::default()
-        };
-        let json = of(&tasks);
-        let result = &json["tasks"][0]["done"]["result"];
-        assert_eq!(result["rows_json"], json!([{ "a": 1 }]), "{json}");
-        assert_eq!(of(&TaskResult::default())["rows_json"], Value::Null);
     }
 }

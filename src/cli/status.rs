@@ -160,6 +160,10 @@ fn unreadable(status: &GetStatusResponse) {
         table.row([one.handle.clone(), one.namespace.clone(), one.why.clone()]);
     }
     table.print();
+    let more = status.unreadable - status.unreadable_schedulers.len() as i64;
+    if more > 0 {
+        output::line(format!("and {more} more"));
+    }
 }
 
 fn section(table: Table) {

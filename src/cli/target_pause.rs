@@ -66,7 +66,7 @@ impl Pause {
         };
         let target = self.scope.target.map(PauseScope::Target);
         let request = PauseTargetRequest {
-            scope: Some(target.unwrap_or(PauseScope::All(true))),
+            scope: Some(target.unwrap_or(PauseScope::All(()))),
             mode: mode.into(),
             reason: self.reason,
         };
@@ -92,7 +92,7 @@ impl Resume {
         let name = self.scope.name().to_owned();
         let target = self.scope.target.map(ResumeScope::Target);
         let request = ResumeTargetRequest {
-            scope: Some(target.unwrap_or(ResumeScope::All(true))),
+            scope: Some(target.unwrap_or(ResumeScope::All(()))),
             reason: self.reason,
         };
         let answer = server.client().await?.resume_target(request).await;

@@ -22,8 +22,9 @@ use crate::{
     journal::Reader,
 };
 use rallypoint_client::api::{
-    self, operator_service_client::OperatorServiceClient, operator_service_server::OperatorService,
-    pause_target_request::Scope as PauseScope, resume_target_request::Scope as ResumeScope,
+    self, declare_dead_request::Scope as DeadScope, operator_service_client::OperatorServiceClient,
+    operator_service_server::OperatorService, pause_target_request::Scope as PauseScope,
+    resume_target_request::Scope as ResumeScope,
 };
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -61,21 +62,36 @@ impl OperatorService for Operators {
         let caller = self.auth.caller(&request)?;
         let api::DeclareDeadRequest {
             target,
-            replica,
+            scope,
             reason,
         } = request.into_inner();
         let mut violations = Violations::default();
-        check(&mut violations, "target", &target, 1);
-        check(&mut violations, "replica", &replica, 0);
-        check(&mut violations, "reason", &reason, 1);
+        check(&mut violations, "target", &target);
+        check(&mut violations, "reason", &reason);
+        let replica = match scope {
+            Some(DeadScope::Replica(name)) => {
+                check(&mut violations, "replica", &name);
+                Some(name)
+            }
+            Some(DeadScope::AllReplicas(())) => None,
+            None => {
+                missing(
+                    &mut violations,
+                    "replica",
+                    "name a replica, or set `all_replicas`",
+                );
+                None
+            }
+        };
         violations.into_result(())?;
+        let replica = replica.as_deref();
         let declared = self
             .reader
-            .declare_dead(&target, &replica, &caller.name, &reason);
+            .declare_dead(&target, replica, &caller.name, &reason);
         let sessions = declared.await.map_err(errors::journal)?;
         tracing::warn!(
             target,
-            replica,
+            replica = replica.unwrap_or("(all)"),
             reason,
             caller = %caller.name,
             sessions,
@@ -177,8 +193,8 @@ impl Unary<Operators> for api::PauseTargetRequest {
         };
         let scope = match &self.scope {
             Some(PauseScope::Target(target)) => Scope::Target(target.clone()),
-            Some(PauseScope::All(true)) => Scope::All,
-            Some(PauseScope::All(false)) | None => Scope::Missing,
+            Some(PauseScope::All(())) => Scope::All,
+            None => Scope::Missing,
         };
         let asked = (scope, Some(mode), self.reason.as_str());
         let answer = here
@@ -215,8 +231,8 @@ impl Unary<Operators> for api::ResumeTargetRequest {
     ) -> Result<Self::Response, Status> {
         let scope = match &self.scope {
             Some(ResumeScope::Target(target)) => Scope::Target(target.clone()),
-            Some(ResumeScope::All(true)) => Scope::All,
-            Some(ResumeScope::All(false)) | None => Scope::Missing,
+            Some(ResumeScope::All(())) => Scope::All,
+            None => Scope::Missing,
         };
         let asked = (scope, None, self.reason.as_str());
         let change = change(Violations::default(), asked, &caller)?;
@@ -246,17 +262,15 @@ fn change(
     let target = match scope {
         Scope::All => None,
         Scope::Target(target) => {
-            check(&mut violations, "target", &target, 1);
+            check(&mut violations, "target", &target);
             Some(target.into())
         }
         Scope::Missing => {
-            let message = "name a target, or set `all`";
-            let field = Path::Root.field("target");
-            violations.add(field, Reason::ScopeMissing, message);
+            missing(&mut violations, "target", "name a target, or set `all`");
             None
         }
     };
-    check(&mut violations, "reason", reason, 1);
+    check(&mut violations, "reason", reason);
     violations.into_result(())?;
     Ok(PauseChange {
         target,
@@ -266,9 +280,13 @@ fn change(
     })
 }
 
-fn check(violations: &mut Violations, field: &'static str, text: &str, least: usize) {
-    if !(least..=MAX_TEXT_BYTES).contains(&text.len()) || text.contains('\0') {
-        let message = format!("{least} to {MAX_TEXT_BYTES} bytes without NUL are needed");
+fn missing(violations: &mut Violations, field: &'static str, message: &'static str) {
+    violations.add(Path::Root.field(field), Reason::ScopeMissing, message);
+}
+
+fn check(violations: &mut Violations, field: &'static str, text: &str) {
+    if !(1..=MAX_TEXT_BYTES).contains(&text.len()) || text.contains('\0') {
+        let message = format!("1 to {MAX_TEXT_BYTES} bytes without NUL are needed");
         violations.add(Path::Root.field(field), Reason::TextOutOfRange, message);
     }
 }

@@ -5,7 +5,7 @@ pub(crate) mod executions;
 pub(crate) mod readiness;
 
 use super::{
-    convert::{duration, paused_target, timestamp},
+    convert::{duration, explanation::pending_fence, paused_target, timestamp},
     errors,
     forwarding::route::{Destination, Route},
     validate,
@@ -26,6 +26,8 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
 
+/// Schedulers set aside that one answer names.
+const UNREADABLE_SHOWN: usize = 100;
 /// How long a part of the service may take to answer.
 const PART_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -131,7 +133,9 @@ impl Statuses {
             namespace: one.namespace.0.to_string(),
             why: one.why.clone(),
         };
-        status.unreadable_schedulers = replica.unreadable.iter().map(set_aside).collect();
+        let shown = replica.unreadable.iter().take(UNREADABLE_SHOWN);
+        status.unreadable_schedulers = shown.map(set_aside).collect();
+        status.unreadable = replica.unreadable.len() as i64;
         health(&mut status, replica);
         status
     }
@@ -216,14 +220,7 @@ fn journal(status: &mut api::GetStatusResponse, journal: &journal::JournalStatus
         seen_at: Some(timestamp(row.seen_at)),
     };
     status.replicas = journal.replicas.iter().map(replica).collect();
-    let fence = |fence: &journal::PendingFence| api::PendingFence {
-        target: fence.target.clone(),
-        replica: fence.replica.clone(),
-        backend_pid: fence.backend_pid,
-        since: Some(timestamp(fence.since)),
-        why: fence.why.clone(),
-    };
-    status.pending_fences = journal.pending_fences.iter().map(fence).collect();
+    status.pending_fences = journal.pending_fences.iter().map(pending_fence).collect();
 }
 
 fn pin(pin: &journal::RetentionPin) -> api::DayPin {

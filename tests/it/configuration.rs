@@ -60,7 +60,8 @@ fn setting(server: &Standalone, name: &str) -> String {
     let output = server.run(&[&arguments, &[&*statement][..]].concat());
     let line = String::from_utf8_lossy(&output.stdout).into_owned();
     let done: Value = serde_json::from_str(&line).expect("an event");
-    let rows = &done["result"]["rows_json"];
+    let rows = done["result"]["rows_json"].as_str().unwrap_or("null");
+    let rows: Value = serde_json::from_str(rows).expect("JSON");
     rows[0]["v"]
         .as_str()
         .unwrap_or_else(|| panic!("{done}"))

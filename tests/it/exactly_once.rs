@@ -266,7 +266,7 @@ async fn parameters_and_rows_are_as_of_any_other_task() {
     let done = scene.done(insert).await;
     assert_eq!(ending(&done), (Outcome::Succeeded, ""), "{done:?}");
     let result = done.result.expect("a result");
-    let rows = String::from_utf8_lossy(&result.rows_json).into_owned();
+    let rows = result.rows_json.clone();
     assert_eq!(
         rows,
         r#"[{"entry":7,"said":"it's"},{"entry":8,"said":"it's"}]"#

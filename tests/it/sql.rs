@@ -148,7 +148,7 @@ async fn options_of_a_scheduler_hold_for_its_tasks_unless_they_say_otherwise() {
     let server = Server::start().await;
     let session = |read_only, role: &str| api::SessionOptions {
         read_only: Some(read_only),
-        role: role.into(),
+        role: Some(role.to_owned()).filter(|role| !role.is_empty()),
         ..Default::default()
     };
     let default_options = api::TaskOptions {

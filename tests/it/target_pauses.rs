@@ -33,7 +33,7 @@ async fn pause(
 ) -> Result<PauseTargetResponse, Error> {
     let named = target.map(|name| PauseScope::Target(name.into()));
     let request = PauseTargetRequest {
-        scope: Some(named.unwrap_or(PauseScope::All(true))),
+        scope: Some(named.unwrap_or(PauseScope::All(()))),
         mode: mode.into(),
         reason: REASON.into(),
     };
@@ -48,7 +48,7 @@ async fn drain(client: &Client, target: Option<&str>) -> PauseTargetResponse {
 async fn resume(client: &Client, target: Option<&str>) -> ResumeTargetResponse {
     let named = target.map(|name| ResumeScope::Target(name.into()));
     let request = ResumeTargetRequest {
-        scope: Some(named.unwrap_or(ResumeScope::All(true))),
+        scope: Some(named.unwrap_or(ResumeScope::All(()))),
         reason: "it is done".into(),
     };
     client.resume_target(request).await.expect("resumed")
@@ -216,10 +216,11 @@ async fn a_pause_of_nothing_is_refused_with_what_is_wrong() {
         reason: REASON.into(),
         mode: PauseMode::Drain.into(),
     };
-    for scope in [None, Some(PauseScope::All(false))] {
-        let missing = PauseTargetRequest { scope, ..request() };
-        assert_eq!(refused(missing).await, "SCOPE_MISSING");
-    }
+    let missing = PauseTargetRequest {
+        scope: None,
+        ..request()
+    };
+    assert_eq!(refused(missing).await, "SCOPE_MISSING");
     let unknown = PauseTargetRequest {
         scope: Some(PauseScope::Target("apq".into())),
         ..request()

@@ -46,7 +46,7 @@ fn done(done: &AsyncDone) -> Value {
         "duration_s": time_text::seconds(run_time_us(done)),
         "error": done.error.as_ref().map(error),
         "result": done.result.as_ref().map(result),
-        "result_omitted": done.result_omitted,
+        "result_omitted": done.rows_omitted,
         "notices": done.notices,
         "replica": done.replica,
         "slot": done.slot,

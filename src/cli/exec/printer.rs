@@ -133,9 +133,9 @@ impl Printer {
         let rows = done.result.as_ref().map(async_done::rows);
         let rows = rows.iter().filter_map(|rows| rows.as_array()).flatten();
         lines.extend(rows.map(|row| format!("      {row}")));
-        if done.result_omitted {
+        if done.rows_omitted {
             let get = format!("rallypoint get {}/{}", self.handle, done.seq);
-            lines.push(format!("      (large result left out: `{get}`)"));
+            lines.push(format!("      (large rows left out: `{get}`)"));
         }
         lines
     }

@@ -2,7 +2,10 @@
 //!
 //! One list of names for both, in which an unknown one is an error that shows the list.
 
-use crate::{cli::time_text, core::model::limits::MAX_ORDER};
+use crate::{
+    cli::time_text,
+    core::{NO_ROLE, model::limits::MAX_ORDER},
+};
 use rallypoint_client::api::{
     Delivery, Isolation, SessionOptions, SqlTask, SqlValue, Task, TaskOptions,
     sql_value::Kind as Value, task::Kind,
@@ -172,8 +175,15 @@ const KNOWN: &[Known] = &[
     Known {
         name: "role",
         what: "NAME",
-        take: |how, text| filled(text).map(|name| session(how).role = name),
-        show: |how| filled(&begins_with(how)?.role).ok(),
+        take: |how, text| {
+            let name = filled(text)?;
+            session(how).role = Some(if name == NO_ROLE { String::new() } else { name });
+            Ok(())
+        },
+        show: |how| match begins_with(how)?.role.as_deref()? {
+            "" => Some(NO_ROLE.to_owned()),
+            name => Some(name.to_owned()),
+        },
     },
 ];
 

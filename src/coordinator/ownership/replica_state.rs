@@ -35,8 +35,8 @@ struct State {
     /// Until when, by the clock of this machine, nobody else can own the shard. `None`: it cannot
     /// be renewed either.
     lease_until: Option<Instant>,
-    /// Schedulers that the last recovery set aside.
-    unreadable: Vec<Unreadable>,
+    /// Schedulers that the last recovery set aside, by handle.
+    unreadable: Arc<[Unreadable]>,
     /// For how long calls may be repeated; `None`: the journal is not read yet.
     memory: Option<RequestMemory>,
 }
@@ -61,7 +61,7 @@ pub struct ReplicaStatus {
     pub epoch: Epoch,
     pub role: Role,
     /// Schedulers that cannot be served, because their rows make no sense to this version.
-    pub unreadable: Vec<Unreadable>,
+    pub unreadable: Arc<[Unreadable]>,
 }
 
 impl ReplicaState {
@@ -104,7 +104,7 @@ impl ReplicaState {
         let mut state = self.lock();
         if !state.role.is_owner() {
             state.owner_since = epoch;
-            state.unreadable.clear();
+            state.unreadable = Arc::default();
             state.memory = None;
         }
         state.epoch = epoch;
@@ -137,7 +137,7 @@ impl ReplicaState {
     /// The journal was read under the present ownership, and these schedulers cannot be served.
     pub(crate) fn set_recovered(&self, memory: RequestMemory, unreadable: Vec<Unreadable>) {
         let mut state = self.lock();
-        (state.memory, state.unreadable) = (Some(memory), unreadable);
+        (state.memory, state.unreadable) = (Some(memory), unreadable.into());
     }
 
     /// Calls that were accepted since then may be repeated; `None`: the journal is not read yet.
@@ -147,9 +147,9 @@ impl ReplicaState {
 
     /// Whether a scheduler of this namespace was set aside.
     pub(crate) fn is_unreadable(&self, namespace: &Namespace, handle: Handle) -> bool {
-        let state = self.lock();
-        let mut unreadable = state.unreadable.iter();
-        unreadable.any(|one| one.handle == handle && one.namespace == *namespace)
+        let unreadable = &self.lock().unreadable;
+        let place = unreadable.binary_search_by_key(&handle, |one| one.handle);
+        place.is_ok_and(|place| unreadable[place].namespace == *namespace)
     }
 
     /// Whether this call has opened such a one and may be repeated.

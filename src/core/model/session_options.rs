@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
+/// The role of who has none but that of the login, as Postgres calls it: no role has this name.
+pub const NO_ROLE: &str = "none";
+
 /// What the session of an SQL task begins with. `None` or empty: not said here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -19,7 +22,7 @@ pub struct SessionOptions {
     /// After what the server ends a statement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub statement_timeout: Option<Duration>,
-    /// The role that is set.
+    /// The role that is set, or [`NO_ROLE`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
 }

@@ -4,7 +4,7 @@
 
 use super::{error::Failure, statement::Conditions, target_session};
 use crate::{
-    core::{Assignment, SessionOptions, SessionReset, TaskId},
+    core::{Assignment, NO_ROLE, SessionOptions, SessionReset, TaskId},
     executor::{config::TargetConfig, pg_client::Login},
 };
 use std::{
@@ -76,7 +76,8 @@ impl Settings {
         let options = &assignment.spec.options;
         let session = options.session.or(&self.defaults);
         let role = session.role.as_ref();
-        if let Some(role) = role.filter(|role| !self.roles.contains(*role)) {
+        let is_allowed = |role: &str| role == NO_ROLE || self.roles.contains(role);
+        if let Some(role) = role.filter(|role| !is_allowed(role)) {
             let message = format!(
                 "the role {role} is not among the `roles` that the configuration of this replica \
                  allows on the target {}",

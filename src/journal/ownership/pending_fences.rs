@@ -117,7 +117,7 @@ impl Reader {
     pub async fn declare_dead(
         &self,
         target: &str,
-        replica: &str,
+        replica: Option<&str>,
         declared_by: &str,
         reason: &str,
     ) -> Result<u64, JournalError> {
@@ -132,7 +132,7 @@ impl Reader {
                              and s.target = $2
                              and s.pending_since is not null
                              and not s.declared_dead
-                             and ($3 = '' or s.replica::text = $3 or exists (
+                             and ($3 is null or s.replica::text = $3 or exists (
                                  select
                                  from replica r
                                  where r.shard = s.shard and r.replica = s.replica and r.name = $3

@@ -81,14 +81,14 @@ pub(crate) fn with_outages(kind: Kind, found: &api::ListExecutionsResponse) -> K
 }
 
 /// A session of a lost host whose end is awaited.
-pub(crate) fn pending_fence(fence: &PendingFence) -> Kind {
-    Kind::FencePending(to::FencePending {
+pub(crate) fn pending_fence(fence: &PendingFence) -> api::PendingFence {
+    api::PendingFence {
         target: fence.target.clone(),
         replica: fence.replica.clone(),
         backend_pid: fence.backend_pid,
         since: Some(timestamp(fence.since)),
         why: fence.why.clone(),
-    })
+    }
 }
 
 fn place(ahead: Ahead) -> api::QueuePlace {
@@ -111,11 +111,7 @@ fn kind(blocker: &Blocker, work: &Work) -> Kind {
             released: release.is_some(),
         }),
         Blocker::Paused => Kind::Paused(to::Paused {}),
-        Blocker::Halted(ref halt) => Kind::Halted(to::Halted {
-            order: halt.order.0,
-            failed_seqs: halt.failed.iter().map(|seq| seq.0).collect(),
-            failures: scheduler::failures(halt),
-        }),
+        Blocker::Halted(ref halt) => Kind::Halted(scheduler::halt(halt)),
         Blocker::LowerOrder {
             current,
             unfinished,

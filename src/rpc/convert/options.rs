@@ -2,7 +2,7 @@
 
 use super::duration;
 use crate::core::{
-    Delivery, Isolation, LateOrder, OnFailure, ReleaseMode, RetryPolicy, SessionOptions,
+    Delivery, Isolation, LateOrder, NO_ROLE, OnFailure, ReleaseMode, RetryPolicy, SessionOptions,
     SessionReset, Settings, TaskOptions,
 };
 use rallypoint_client::api;
@@ -79,7 +79,10 @@ fn session(options: &SessionOptions) -> api::SessionOptions {
         .into(),
         search_path: options.search_path.clone(),
         statement_timeout: options.statement_timeout.map(duration),
-        role: options.role.clone().unwrap_or_default(),
+        role: options.role.as_ref().map(|role| match role.as_str() {
+            NO_ROLE => String::new(),
+            name => name.to_owned(),
+        }),
     }
 }
 

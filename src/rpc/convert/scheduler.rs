@@ -43,15 +43,10 @@ pub(crate) fn stored_scheduler(image: &SchedulerImage) -> api::Scheduler {
 
 /// Why later orders are blocked.
 pub(crate) fn halt(halt: &Halt) -> api::Halt {
+    let failures = halt.failures.as_ref();
     api::Halt {
         order: halt.order.0,
         failed_seqs: halt.failed.iter().map(|seq| seq.0).collect(),
-        failures: failures(halt),
+        failures: failures.map(|failures| failures.by_order.values().sum()),
     }
-}
-
-/// How many failures a halt waits for.
-pub(super) fn failures(halt: &Halt) -> Option<i64> {
-    let failures = halt.failures.as_ref()?;
-    Some(failures.by_order.values().sum())
 }

@@ -33,8 +33,8 @@ pub(crate) fn event(done_no: DoneNo, done: &Done, index: u32, whole: bool) -> ap
         attempt: done.attempt.0,
         started_us: done.started.map_or(0, |time| time.0),
         ended_us: done.ended.0,
-        result: result.filter(|_| !omitted).map(task_result),
-        result_omitted: omitted,
+        result: result.map(|result| task_result(result, !omitted)),
+        rows_omitted: omitted,
         replica,
         slot: done.slot as i32,
         backend_pid: done.backend_pid,
@@ -153,15 +153,17 @@ fn outcome(outcome: Outcome) -> api::Outcome {
     }
 }
 
-fn task_result(result: &TaskResult) -> api::TaskResult {
+fn task_result(result: &TaskResult, with_rows: bool) -> api::TaskResult {
     let TaskResult {
         rows_affected,
         rows_json,
         truncated,
     } = result;
+    let rows = if with_rows { &rows_json[..] } else { &[] };
     api::TaskResult {
         rows_affected: *rows_affected,
-        rows_json: rows_json.clone(),
+        // The executor writes it, and takes nothing from a target that is not UTF-8.
+        rows_json: String::from_utf8_lossy(rows).into_owned(),
         truncated: *truncated,
     }
 }

@@ -19,6 +19,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 use tonic::Status;
 
+/// Sessions of lost hosts that one answer names.
+const FENCES_SHOWN: usize = 10;
 /// How long the journal may take to say whose end is awaited.
 const FENCES_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -124,9 +126,9 @@ impl Schedulers {
         }
         if let Ok(Ok(fences)) = timeout(FENCES_TIMEOUT, self.reader.pending_fences()).await {
             let on_target = fences.iter().filter(|fence| *fence.target == **target);
-            answer
-                .blockers
-                .extend(on_target.map(|fence| blocker(explanation::pending_fence(fence), now)));
+            let pending = on_target.map(explanation::pending_fence).take(FENCES_SHOWN);
+            let blockers = pending.map(|fence| blocker(Kind::FencePending(fence), now));
+            answer.blockers.extend(blockers);
         }
     }
 }

@@ -204,7 +204,7 @@ fn without_rows(mut view: api::TaskView) -> api::TaskView {
         && !result.rows_json.is_empty()
     {
         result.rows_json = Default::default();
-        done.result_omitted = true;
+        done.rows_omitted = true;
     }
     view
 }

@@ -3,7 +3,7 @@
 use super::scalar;
 use crate::{
     core::{
-        Isolation, SessionOptions,
+        Isolation, NO_ROLE, SessionOptions,
         model::limits::{NAME_BYTES, SCHEMAS, STATEMENT_TIMEOUT},
     },
     rpc::errors::{
@@ -22,8 +22,9 @@ pub(super) fn session_options(
     allows: &dyn Fn(&str) -> bool,
 ) -> SessionOptions {
     search_path(v, path.field("search_path"), &options.search_path);
-    let role = Some(options.role.clone()).filter(|role| !role.is_empty());
-    if role.as_deref().is_some_and(|role| !allows(role)) {
+    let role = options.role.as_deref();
+    let role = role.map(|name| if name.is_empty() { NO_ROLE } else { name });
+    if role.is_some_and(|role| role != NO_ROLE && !allows(role)) {
         v.add(
             path.field("role"),
             Reason::RoleNotAllowed,
@@ -36,7 +37,7 @@ pub(super) fn session_options(
         isolation: isolation(v, path.field("isolation"), options.isolation),
         search_path: options.search_path.clone(),
         statement_timeout: statement_timeout(v, path, options),
-        role,
+        role: role.map(str::to_owned),
     }
 }
 

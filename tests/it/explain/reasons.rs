@@ -8,8 +8,8 @@ use crate::harness::{
     work::{failing, noop, sleep, sql},
 };
 use rallypoint_client::api::{
-    OnFailure, Outcome, SchedulerSettings, TaskState,
-    blocker::{Halted, Kind, Limit, LowerOrder, Paused, Share, SlotsBusy},
+    Halt, OnFailure, Outcome, SchedulerSettings, TaskState,
+    blocker::{Kind, Limit, LowerOrder, Paused, Share, SlotsBusy},
 };
 
 fn at_most(max: i32) -> SchedulerSettings {
@@ -44,7 +44,7 @@ async fn several_reasons_are_given_at_once_in_the_order_in_which_they_must_go() 
     gate.reached_by(2).await;
     scheduler.scheduler.pause().await.expect("paused");
     let answer = explain(&scheduler, 4).await;
-    let halted = Kind::Halted(Halted {
+    let halted = Kind::Halted(Halt {
         order: 100,
         failed_seqs: vec![1],
         failures: Some(1),

@@ -7,10 +7,10 @@ mod tests;
 use crate::core::Time;
 use jiff::{SignedDuration, Timestamp};
 use rallypoint_client::api::{
-    self, TargetPause,
+    self, Halt, PendingFence, TargetPause,
     blocker::{
-        Cancellation, FencePending, Halted, Kind, Limit, LowerOrder, NextAttempt, NoExecutor,
-        NotBefore, Session, Share, SlotsBusy, TargetAway, target_away::Outage,
+        Cancellation, Kind, Limit, LowerOrder, NextAttempt, NoExecutor, NotBefore, Session, Share,
+        SlotsBusy, TargetAway, target_away::Outage,
     },
 };
 
@@ -185,8 +185,8 @@ fn cancellation(one: &Cancellation) -> String {
     }
 }
 
-fn halted(halted: &Halted) -> String {
-    let Halted {
+fn halted(halted: &Halt) -> String {
+    let Halt {
         order, failed_seqs, ..
     } = halted;
     let all = halted.failures.unwrap_or(failed_seqs.len() as i64);
@@ -259,7 +259,7 @@ fn share(one: &Share) -> String {
     )
 }
 
-fn fence(one: &FencePending) -> String {
+fn fence(one: &PendingFence) -> String {
     let since = one
         .since
         .as_ref()

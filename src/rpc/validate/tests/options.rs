@@ -1,7 +1,10 @@
 //! Options of tasks, which are also the default options of schedulers.
 
 use super::fixtures::{exec, faults, labels, nanos, noop, one, open, seconds, with};
-use crate::rpc::errors::reason::Reason;
+use crate::{
+    core::{NO_ROLE, SessionOptions},
+    rpc::errors::reason::Reason,
+};
 use rallypoint_client::api;
 
 fn options(change: impl FnOnce(&mut api::TaskOptions)) -> api::TaskOptions {
@@ -148,13 +151,36 @@ fn wrong_options_of_a_session_are_named() {
     }
     let wrong = session(|s| s.search_path = vec!["public".into(); 65]);
     assert_refused(wrong, "session.search_path", Reason::SearchPathInvalid);
-    let wrong = session(|s| s.role = "writer".into());
+    let wrong = session(|s| s.role = Some("writer".into()));
     assert_refused(wrong, "session.role", Reason::RoleNotAllowed);
 }
 
 #[test]
+fn an_empty_role_is_none_and_not_that_of_the_defaults() {
+    let none = session(|s| s.role = Some(String::new()));
+    let default = session(|s| s.role = Some("reader".into()));
+    let [none, default] = [none, default].map(|options| {
+        let sql = api::SqlTask {
+            statement: "select 1".into(),
+            target: "reports".into(),
+            ..Default::default()
+        };
+        let task = api::Task {
+            kind: Some(api::task::Kind::Sql(sql)),
+            options: Some(options),
+            ..Default::default()
+        };
+        let (_, submit) = exec(vec![task]).expect("allowed");
+        submit.runs[0].spec.options.session.clone()
+    });
+    let role = |options: SessionOptions| options.or(&default).role;
+    assert_eq!(role(none).as_deref(), Some(NO_ROLE));
+    assert_eq!(role(SessionOptions::default()).as_deref(), Some("reader"));
+}
+
+#[test]
 fn a_role_is_taken_on_the_targets_where_the_operator_allows_it() {
-    let reader = session(|s| s.role = "reader".into());
+    let reader = session(|s| s.role = Some("reader".into()));
     let on = |target: &str| {
         let sql = api::SqlTask {
             statement: "select 1".into(),

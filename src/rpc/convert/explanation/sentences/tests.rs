@@ -20,7 +20,7 @@ fn in_five_minutes() -> Option<prost_types::Timestamp> {
 #[test]
 fn a_halt_says_what_lifts_it() {
     let halted = |failures| {
-        Kind::Halted(Halted {
+        Kind::Halted(Halt {
             order: 5,
             failed_seqs: vec![17],
             failures,
@@ -155,7 +155,7 @@ fn what_slots_have_in_the_way_reads_as_a_sentence() {
         Kind::TargetAway(away),
         "sql/app cannot be reached from replica b since 2027-01-15T08:05:00Z (refused)",
     );
-    let fence = FencePending {
+    let fence = PendingFence {
         target: "app".into(),
         replica: "b".into(),
         backend_pid: 7,
