@@ -28,9 +28,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             .extern_path(".rallypoint.v1", "crate::api")
             .compile_fds(peer)?;
     }
-    let generator = tonic_prost_build::configure()
+    let mut generator = tonic_prost_build::configure()
         .bytes(".rallypoint.v1")
         .build_server(server);
+    if server {
+        generator = generator.codec_path("crate::strict_codec::StrictCodec");
+    }
     let mut messages = prost_build::Config::new();
     messages.enable_type_names();
     generator.compile_fds_with_config(api, messages)?;

@@ -42,6 +42,8 @@ mod error;
 mod scheduler;
 mod servers;
 mod stream;
+#[cfg(feature = "server")]
+pub mod strict_codec;
 
 pub use error::{Error, Result};
 pub use scheduler::Scheduler;

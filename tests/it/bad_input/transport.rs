@@ -2,11 +2,12 @@
 //! deadlines that have passed.
 
 use super::{
-    answer,
+    Answer, answer, answer_of,
     live::{channel, noop, opened, schedulers, sql, still_answers},
     refusal,
 };
 use bytes::{Buf, BufMut, Bytes};
+use prost::Message;
 use rallypoint_client::api;
 use std::time::Duration;
 use tonic::{
@@ -128,12 +129,31 @@ async fn unknown_methods_and_services_are_unimplemented() {
 }
 
 #[tokio::test]
-async fn unknown_fields_are_ignored() {
-    let mut message = vec![0xf8, 0x7f, 1];
-    message.extend([0x9a, 0x3f, 3, b'a', b'b', b'c']);
-    raw("/rallypoint.v1.SchedulerService/GetScheduler", message)
+async fn a_field_that_the_server_does_not_know_is_refused_and_named() {
+    let mut client = schedulers().await;
+    let handle = opened(&mut client, Default::default()).await;
+    let call = api::ExecAsyncRequest {
+        handle: handle.clone(),
+        tasks: vec![noop(None)],
+        ..Default::default()
+    };
+    let mut message = call.encode_to_vec();
+    // Field 2047, a varint.
+    message.extend([0xf8, 0x7f, 1]);
+    let path = "/rallypoint.v1.SchedulerService/ExecAsync";
+    let refused = raw(path, message).await.expect_err("it is not known");
+    let expected = Answer {
+        fields: vec!["2047".into()],
+        ..refusal(Code::InvalidArgument, "FIELD_UNKNOWN")
+    };
+    assert_eq!(answer_of(&refused), expected);
+    let scheduler = api::DescribeSchedulerRequest { handle };
+    let described = client
+        .describe_scheduler(scheduler)
         .await
-        .expect("it opens a scheduler");
+        .expect("it is there");
+    let submitted = described.into_inner().scheduler.map(|it| it.submitted);
+    assert_eq!(submitted, Some(0));
 }
 
 #[tokio::test]
