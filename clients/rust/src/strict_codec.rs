@@ -62,8 +62,8 @@ impl<R: Message + Name + Default + 'static> Decoder for StrictDecoder<R> {
         let bytes = buffer.copy_to_bytes(buffer.remaining());
         let message = R::decode(bytes.clone());
         let message = message.map_err(|error| Status::internal(error.to_string()))?;
-        // Nearly every encoder writes what this one would; of what it does not the fields are looked
-        // at one by one.
+        // Nearly every encoder writes what this one would; what others write is looked at field by
+        // field.
         if R::NAME.ends_with("Request")
             && message.encoded_len() != bytes.len()
             && let Some(message) = MESSAGES.get_message_by_name(&R::full_name())
