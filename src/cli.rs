@@ -100,7 +100,7 @@ enum Subcommands {
     Explain(explain::Explain),
     /// Submit tasks once more that have ended in vain: some, or all that failed
     Retry(retry::Retry),
-    /// Cancel one task
+    /// Cancel one task, or all that have not ended and meet conditions
     Cancel(cancel::Cancel),
     /// Start no more tasks of a scheduler; running ones go on
     Pause(pause::Pause),

@@ -46,5 +46,6 @@ pub use read::scheduler_pages::SchedulerPage;
 pub use read::schedulers::Reader;
 pub use read::status::{JournalStatus, ReplicaRow};
 pub use read::task_pages::TaskPage;
+pub use read::task_ranges::RangePage;
 pub use read::task_search::TaskSearch;
 pub use read::tasks::StoredTask;

@@ -9,31 +9,55 @@ use std::{collections::HashMap, str::FromStr};
 /// Conditions on tasks.
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct TaskConditions {
-    /// Only tasks in this state (repeatable)
-    #[arg(long = "state", value_enum, value_delimiter = ',')]
-    states: Vec<State>,
-    /// Only tasks that ended so, the last ones first (repeatable)
-    #[arg(long = "outcome", value_enum, value_delimiter = ',')]
-    outcomes: Vec<Outcome>,
-    /// Only tasks that ended with this SQLSTATE or reason (repeatable)
-    #[arg(long = "error-code", value_name = "CODE", value_delimiter = ',')]
-    error_codes: Vec<String>,
+    #[command(flatten)]
+    submitted: AsSubmitted,
+    #[command(flatten)]
+    now: AsOfNow,
+    #[command(flatten)]
+    ended: AsEnded,
+    /// Only tasks that ended since, the last ones first
+    #[arg(long, value_name = "TIME")]
+    ended_since: Option<Since>,
+}
+
+/// Conditions on what tasks were submitted with.
+#[derive(Args, Clone, Debug, Default)]
+pub(super) struct AsSubmitted {
     /// Only tasks of this order
     #[arg(long, value_name = "N")]
     order: Option<i64>,
     /// Only tasks with this label (repeatable: with all of them)
     #[arg(long = "label", value_name = "KEY=VALUE")]
     labels: Vec<Label>,
+}
+
+/// Conditions on where tasks stand, and since when.
+#[derive(Args, Clone, Debug, Default)]
+pub(super) struct AsOfNow {
+    /// Only tasks in this state (repeatable)
+    #[arg(long = "state", value_enum, value_delimiter = ',')]
+    states: Vec<State>,
     /// Only tasks submitted since: `1h`, `30m` ago, or a time like 2026-03-01T12:00:00Z
     #[arg(long, value_name = "TIME")]
     since: Option<Since>,
-    /// Only tasks that ended since, the last ones first
-    #[arg(long, value_name = "TIME")]
-    ended_since: Option<Since>,
+}
+
+/// Conditions on how tasks ended.
+#[derive(Args, Clone, Debug, Default)]
+pub(super) struct AsEnded {
+    /// Only tasks that ended so, the last ones first (repeatable)
+    #[arg(long = "outcome", value_enum, value_delimiter = ',')]
+    outcomes: Vec<Outcome>,
+    /// Only tasks that ended with this SQLSTATE or reason (repeatable)
+    #[arg(long = "error-code", visible_alias = "code")]
+    #[arg(value_name = "CODE", value_delimiter = ',')]
+    error_codes: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum State {
+    /// Blocked, queued or retrying
+    Waiting,
     Blocked,
     Queued,
     Running,
@@ -64,29 +88,50 @@ pub(super) struct Since(Timestamp);
 impl TaskConditions {
     /// As the API has them.
     pub(super) fn filter(&self) -> api::TaskFilter {
-        api::TaskFilter {
-            states: self.states.iter().map(|state| state.number()).collect(),
-            outcomes: self.outcomes.iter().map(|one| one.number()).collect(),
-            error_codes: self.error_codes.clone(),
-            effective_order: self.order,
-            labels: labels(&self.labels),
-            submitted_from: self.since.map(Since::timestamp),
+        let mut filter = api::TaskFilter {
             ended_from: self.ended_since.map(Since::timestamp),
             ..api::TaskFilter::default()
-        }
+        };
+        self.submitted.add_to(&mut filter);
+        self.now.add_to(&mut filter);
+        self.ended.add_to(&mut filter);
+        filter
+    }
+}
+
+impl AsSubmitted {
+    pub(super) fn add_to(&self, filter: &mut api::TaskFilter) {
+        filter.effective_order = self.order;
+        filter.labels = labels(&self.labels);
+    }
+}
+
+impl AsOfNow {
+    pub(super) fn add_to(&self, filter: &mut api::TaskFilter) {
+        let states = self.states.iter().flat_map(|state| state.meaning());
+        filter.states = states.map(|state| i32::from(*state)).collect();
+        filter.submitted_from = self.since.map(Since::timestamp);
+    }
+}
+
+impl AsEnded {
+    pub(super) fn add_to(&self, filter: &mut api::TaskFilter) {
+        filter.outcomes = self.outcomes.iter().map(|one| one.number()).collect();
+        filter.error_codes = self.error_codes.clone();
     }
 }
 
 impl State {
-    fn number(self) -> i32 {
-        let state = match self {
-            State::Blocked => api::TaskState::Blocked,
-            State::Queued => api::TaskState::Queued,
-            State::Running => api::TaskState::Running,
-            State::Retrying => api::TaskState::Retrying,
-            State::Done => api::TaskState::Done,
-        };
-        state.into()
+    fn meaning(self) -> &'static [api::TaskState] {
+        use api::TaskState::{Blocked, Done, Queued, Retrying, Running};
+        match self {
+            State::Waiting => &[Blocked, Queued, Retrying],
+            State::Blocked => &[Blocked],
+            State::Queued => &[Queued],
+            State::Running => &[Running],
+            State::Retrying => &[Retrying],
+            State::Done => &[Done],
+        }
     }
 }
 

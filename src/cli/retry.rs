@@ -1,7 +1,12 @@
 //! `retry HANDLE SEQ…` and `retry HANDLE --failed`: submits tasks once more that ended in vain.
 
-use super::{connect::Server, error::CliError, output};
-use clap::{Args, ValueEnum};
+use super::{
+    connect::Server,
+    error::CliError,
+    filter::{AsEnded, AsSubmitted},
+    output,
+};
+use clap::Args;
 use rallypoint_client::{Scheduler, api};
 use std::process::ExitCode;
 
@@ -12,39 +17,15 @@ pub(super) struct Retry {
     handle: String,
     /// Numbers of tasks
     #[arg(required_unless_present = "failed")]
-    #[arg(conflicts_with_all = ["failed", "order", "outcome", "code", "label"])]
+    #[arg(conflicts_with_all = ["failed", "AsSubmitted", "AsEnded"])]
     seq: Vec<i64>,
     /// All that failed, timed out or were exhausted and have no retry yet
     #[arg(long)]
     failed: bool,
     #[command(flatten)]
-    filter: Filter,
-}
-
-/// Which of the failed tasks.
-#[derive(Args, Debug)]
-struct Filter {
-    /// Only those of this order
-    #[arg(long, requires = "failed", value_name = "N")]
-    order: Option<i64>,
-    /// Only those that ended so
-    #[arg(long, requires = "failed", value_delimiter = ',')]
-    outcome: Vec<Ended>,
-    /// Only those with this SQLSTATE, or reason of the service
-    #[arg(long, requires = "failed", value_delimiter = ',')]
-    code: Vec<String>,
-    /// Only those with this label
-    #[arg(long, requires = "failed", value_name = "KEY=VALUE", value_parser = label)]
-    label: Vec<(String, String)>,
-}
-
-/// How a task ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Ended {
-    Failed,
-    TimedOut,
-    Exhausted,
-    Cancelled,
+    submitted: AsSubmitted,
+    #[command(flatten)]
+    ended: AsEnded,
 }
 
 impl Retry {
@@ -78,9 +59,12 @@ impl Retry {
 
     async fn all_failed(&self, scheduler: &Scheduler) -> Result<(), CliError> {
         let (mut page_token, mut count) = (String::new(), 0);
+        let mut filter = api::TaskFilter::default();
+        self.submitted.add_to(&mut filter);
+        self.ended.add_to(&mut filter);
         loop {
-            let filter = Some(self.filter.to_api());
-            let answer = scheduler.retry_failed(filter, page_token).await;
+            let answer = scheduler.retry_failed(Some(filter.clone()), page_token);
+            let answer = answer.await;
             let what = format!("cannot retry the failed tasks of {}", self.handle);
             let answer = answer.map_err(|error| {
                 let done = (count > 0).then(|| format!("{count} tasks were retried before"));
@@ -105,28 +89,4 @@ impl Retry {
         }
         Ok(())
     }
-}
-
-impl Filter {
-    fn to_api(&self) -> api::TaskFilter {
-        let outcome = |ended: &Ended| match ended {
-            Ended::Failed => api::Outcome::Failed,
-            Ended::TimedOut => api::Outcome::TimedOut,
-            Ended::Exhausted => api::Outcome::Exhausted,
-            Ended::Cancelled => api::Outcome::Cancelled,
-        };
-        let numbers = self.outcome.iter().map(|ended| outcome(ended).into());
-        api::TaskFilter {
-            effective_order: self.order,
-            outcomes: numbers.collect(),
-            error_codes: self.code.clone(),
-            labels: self.label.iter().cloned().collect(),
-            ..api::TaskFilter::default()
-        }
-    }
-}
-
-fn label(text: &str) -> Result<(String, String), String> {
-    let (key, value) = text.split_once('=').ok_or("write it as KEY=VALUE")?;
-    Ok((key.to_owned(), value.to_owned()))
 }

@@ -41,6 +41,12 @@ pub(super) struct TaskWords {
 }
 
 impl TaskWords {
+    /// The scheduler, when they name no task.
+    pub(super) fn scheduler(&self) -> Option<&str> {
+        let one = self.task.first().filter(|_| self.task.len() == 1)?;
+        (!one.contains('/')).then_some(one)
+    }
+
     /// The task that they name.
     pub(super) fn task(&self) -> Result<TaskName, CliError> {
         let task = self.task.join("/").parse();

@@ -107,8 +107,8 @@ pub enum Verb {
         /// Also lift a halt.
         ignore_failures: bool,
     },
-    /// Cancel one task.
-    Cancel(TaskRef),
+    /// Cancel unfinished tasks.
+    Cancel(Arc<Cancel>),
     /// Settings and counts.
     Describe,
     /// Where these unfinished tasks stand.
@@ -131,14 +131,15 @@ pub enum Verb {
 impl Verb {
     /// It only looks: a dashboard that shows every scheduler keeps none of them alive.
     pub(crate) fn is_read(&self) -> bool {
-        matches!(
-            self,
+        match self {
+            Verb::Cancel(cancel) => cancel.dry_run,
             Verb::Describe
-                | Verb::Submitted(_)
-                | Verb::Locate(_)
-                | Verb::Explain(_)
-                | Verb::Select { .. }
-        )
+            | Verb::Submitted(_)
+            | Verb::Locate(_)
+            | Verb::Explain(_)
+            | Verb::Select { .. } => true,
+            _ => false,
+        }
     }
 
     /// It says how tasks run from now on.
@@ -154,6 +155,57 @@ pub struct TaskRef {
     pub seq: Seq,
     /// The order in force for it.
     pub order: Option<Order>,
+}
+
+/// Consecutive tasks of one order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskRange {
+    /// The first of them.
+    pub first: Seq,
+    /// The last one.
+    pub last: Seq,
+    /// The order in force for them.
+    pub order: Option<Order>,
+}
+
+/// Tasks to cancel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cancel {
+    /// Among these, those that have not ended. No task is in two ranges, and there are no more
+    /// ranges and tasks than one command may be about: what it costs rises with the ranges.
+    pub tasks: Vec<TaskRange>,
+    /// Those that wait: they end.
+    pub waiting: bool,
+    /// Those that run: they are stopped.
+    pub running: bool,
+    /// Count them, and leave them as they are.
+    pub dry_run: bool,
+    /// What the caller asked for, in words; `None`: these very tasks.
+    pub filter: Option<Arc<str>>,
+}
+
+impl TaskRange {
+    /// One task.
+    pub fn one(task: TaskRef) -> Self {
+        TaskRange {
+            first: task.seq,
+            last: task.seq,
+            order: task.order,
+        }
+    }
+}
+
+impl Cancel {
+    /// Of one task, whether it waits or runs.
+    pub fn one(task: TaskRef) -> Self {
+        Cancel {
+            tasks: vec![TaskRange::one(task)],
+            waiting: true,
+            running: true,
+            dry_run: false,
+            filter: None,
+        }
+    }
 }
 
 /// Tasks to submit: all or nothing.

@@ -47,8 +47,13 @@ pub enum Reply {
         /// Last event given: with `pending`, the number of the event to wait for.
         done_no: DoneNo,
     },
-    /// Cancel.
-    Cancelling(Cancelling),
+    /// Cancel. What is in neither count had ended before, or was not asked for.
+    Cancelled {
+        /// Tasks that waited, and have ended as CANCELLED.
+        waiting: u32,
+        /// Tasks that run, and are being stopped.
+        running: u32,
+    },
     /// Locate: for each task, its state and attempts begun; `None`: it has ended, or never was at
     /// that place.
     Located(Vec<Option<(TaskState, Attempt)>>),
@@ -71,17 +76,6 @@ pub enum Reply {
     Cleared,
     /// No effect, and why.
     Rejected(Reject),
-}
-
-/// What a call to cancel a task finds and does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancelling {
-    /// It runs, and is being stopped.
-    Stopping,
-    /// It waited, and this call has ended it as CANCELLED.
-    Cancelled,
-    /// It had ended before: the journal knows how.
-    Ended,
 }
 
 /// Why a command had no effect.

@@ -4,7 +4,7 @@
 //! `apply` decides one command. `settle` does what waits for no command: due timers, one slice of
 //! each incremental effect, and handing out free slots; the loop calls it before it seals a batch.
 
-pub(crate) mod cancel_task;
+pub(crate) mod cancel_tasks;
 pub(crate) mod checkpoints;
 pub(crate) mod complete;
 pub(crate) mod digest;
@@ -232,7 +232,7 @@ impl Shard {
             Verb::Resume { ignore_failures } => {
                 self.set_paused(turn, handle, false, *ignore_failures)
             }
-            Verb::Cancel(place) => self.cancel(turn, handle, *place),
+            Verb::Cancel(cancel) => self.cancel(turn, caller, handle, cancel),
             Verb::Describe => Reply::Scheduler(Box::new(self.schedulers.expect_mut(handle).view())),
             Verb::Locate(places) => self.locate(handle, places),
             Verb::Explain(task) => self.explain(turn.now, handle, *task),

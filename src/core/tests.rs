@@ -5,6 +5,7 @@
 
 mod calls;
 mod cancel_rest;
+mod cancel_tasks;
 mod checkpoints;
 mod early;
 mod exactly_once;

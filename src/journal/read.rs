@@ -14,6 +14,7 @@ pub(crate) mod schedulers;
 pub(crate) mod status;
 mod target_pauses;
 pub(crate) mod task_pages;
+pub(crate) mod task_ranges;
 pub(crate) mod task_search;
 pub(crate) mod tasks;
 

@@ -5,6 +5,7 @@
 
 mod attempts;
 mod calls;
+mod cancel_tasks;
 mod explain;
 mod lifecycle;
 mod listing;
@@ -150,6 +151,13 @@ impl SchedulerService for Schedulers {
         &self,
         request: Request<api::CancelTaskRequest>,
     ) -> Answer<api::CancelTaskResponse> {
+        self.answer(request).await
+    }
+
+    async fn cancel_tasks(
+        &self,
+        request: Request<api::CancelTasksRequest>,
+    ) -> Answer<api::CancelTasksResponse> {
         self.answer(request).await
     }
 

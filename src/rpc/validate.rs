@@ -2,6 +2,7 @@
 //! no state, so what it refuses is wrong whatever the service is doing. Limits of the rules are in
 //! `core::model::limits`; nothing is defaulted silently.
 
+mod cancel;
 mod filter;
 mod hash;
 mod options;
@@ -15,6 +16,7 @@ mod submit;
 #[cfg(test)]
 mod tests;
 
+pub(super) use cancel::CancelTasks;
 pub(super) use paging::{ListAttempts, ListSchedulers, ListTasks};
 pub(super) use retry::RetryFailed;
 pub(super) use submit::exec_async;

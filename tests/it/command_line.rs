@@ -1,6 +1,7 @@
 //! The command line as people and scripts use it: exit codes, data on stdout, JSON that can be
 //! parsed.
 
+mod cancel;
 mod endings;
 mod lists;
 mod retry;

@@ -2,6 +2,7 @@
 
 mod attempts;
 mod calls;
+mod cancels;
 mod clocks;
 mod limits;
 mod listing;

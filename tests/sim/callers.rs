@@ -2,11 +2,13 @@
 //! same request id when nobody told them what became of it. What they are told is judged in
 //! `checks`.
 
+mod cancels;
 mod questions;
 mod retries;
 mod settings;
 
 use crate::{fixtures::Fixtures, rng::Rng, tables::Tables};
+use cancels::{cancel_one, cancel_some};
 use questions::{place, select};
 use rallypoint::{
     coordinator::machine::Envelope,
@@ -103,10 +105,8 @@ impl Callers {
                 None => self.submit(now, tables, poisoned, fixtures, rng),
             },
             10..=54 => self.submit(now, tables, poisoned, fixtures, rng),
-            55..=64 => Verb::Cancel(place(
-                tables,
-                rng.below(tables.map_or(1, |t| t.highest() as u64 + 1)) as i64,
-            )),
+            55..=59 => cancel_one(tables, rng),
+            60..=64 => cancel_some(tables, rng),
             65..=69 => Verb::Pause,
             70..=79 => Verb::Resume {
                 ignore_failures: rng.percent(50),

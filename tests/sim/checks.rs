@@ -11,7 +11,7 @@ use crate::{
 use rallypoint::{
     coordinator::machine::Release,
     core::{
-        Assignment, AttemptEvent, Cancelling, DoneNo, Handle, Outcome, Progress, Reject, Reply,
+        Assignment, AttemptEvent, Cancel, DoneNo, Handle, Outcome, Progress, Reject, Reply,
         Request, SchedulerState, Seq, Submit, Time, Until, Verb, Work,
     },
 };
@@ -178,11 +178,8 @@ pub(crate) fn answered(journal: &Journal, callers: &mut Callers, pending: &Pendi
             missing.for_each(|(place, _)| has_ended(tables(journal, handle), place.seq));
         }
         (Verb::Explain(of), Reply::Explained(None)) => has_ended(tables(journal, handle), of.seq),
-        (Verb::Cancel(place), Reply::Cancelling(found)) if *found != Cancelling::Stopping => {
-            let ended = tables(journal, handle).task(place.seq).ended;
-            let ended = ended
-                .map(|(outcome, _)| *found == Cancelling::Ended || outcome == Outcome::Cancelled);
-            assert!(ended == Some(true), "cancelled, and it is not");
+        (Verb::Cancel(cancel), Reply::Cancelled { waiting, running }) => {
+            cancelled(tables(journal, handle), cancel, (*waiting, *running));
         }
         _ => {}
     }
@@ -215,6 +212,29 @@ fn released_scheduler(tables: &Tables, pending: i64, done_no: DoneNo) {
         pending + done_no.0,
         tables.highest(),
         "a release waits for the wrong event"
+    );
+}
+
+/// As many tasks as the answer says have ended as cancelled, and what it does not count as stopped
+/// has ended one way or another.
+fn cancelled(tables: &Tables, cancel: &Cancel, (waiting, running): (u32, u32)) {
+    let seqs = cancel.tasks.iter().flat_map(|of| of.first.0..=of.last.0);
+    let ended: Vec<_> = seqs
+        .map(|seq| tables.task(Seq(seq)).ended.map(|(outcome, _)| outcome))
+        .collect();
+    if cancel.dry_run {
+        assert!((waiting + running) as usize <= ended.len());
+        return;
+    }
+    let cancelled = ended.iter().filter(|one| **one == Some(Outcome::Cancelled));
+    assert!(
+        waiting as usize <= cancelled.count(),
+        "cancelled, and it is not"
+    );
+    let left = ended.iter().filter(|one| one.is_none()).count();
+    assert!(
+        !cancel.waiting || !cancel.running || left <= running as usize,
+        "tasks that are cancelled go on"
     );
 }
 

@@ -6,6 +6,7 @@
 //! durable never happened.
 
 mod calls;
+mod cancels;
 mod dispatch;
 mod expected;
 mod listing;

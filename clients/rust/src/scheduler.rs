@@ -150,6 +150,22 @@ impl Scheduler {
             .await
     }
 
+    /// Cancels the unfinished tasks that meet the filter of the request, some thousand of them, or
+    /// with `dry_run` counts them: go on with the `next_page_token` of the answer until that is
+    /// empty. The `handle` of the request is filled in.
+    ///
+    /// Fails with `FILTER_INVALID` where the filter asks how tasks have ended, and without one.
+    pub async fn cancel_tasks(
+        &self,
+        request: api::CancelTasksRequest,
+    ) -> Result<api::CancelTasksResponse> {
+        let request = api::CancelTasksRequest {
+            handle: self.handle.clone(),
+            ..request
+        };
+        self.client.scheduler_call("CancelTasks", request).await
+    }
+
     /// Submits a copy of the task with number `seq`, which has ended other than succeeded. A task
     /// has one retry at most, so calling this again answers with the same one.
     ///

@@ -10,8 +10,8 @@ use crate::{
         call_error::CallError,
     },
     core::{
-        Cancelling, Counts, DoneNo, Handle, Namespace, Phase, Progress, Reject, Reply, Request,
-        SchedulerImage, SchedulerState, SchedulerView, Seq, Until, Verb,
+        Counts, DoneNo, Handle, Namespace, Phase, Progress, Reject, Reply, Request, SchedulerImage,
+        SchedulerState, SchedulerView, Seq, Until, Verb,
         model::limits::{LIMIT_WAIT, Limit},
     },
     journal::Reader,
@@ -63,18 +63,20 @@ impl EndedSchedulers {
         }
         let image = self.image(namespace, handle).await?;
         let (highest, done_no) = (image.checkpoint.highest_seq, image.checkpoint.done_no);
+        let is_there = |first: Seq, last: Seq| first.0 >= 1 && last <= highest;
         match verb {
             Verb::Release(_) => Ok(Reply::Released {
                 already: true,
                 pending: 0,
                 done_no,
             }),
-            Verb::Cancel(task) if task.seq.0 >= 1 && task.seq <= highest => {
-                Ok(Reply::Cancelling(Cancelling::Ended))
+            Verb::Cancel(cancel) if cancel.tasks.iter().all(|of| is_there(of.first, of.last)) => {
+                Ok(Reply::Cancelled {
+                    waiting: 0,
+                    running: 0,
+                })
             }
-            Verb::Explain(task) if task.seq.0 >= 1 && task.seq <= highest => {
-                Ok(Reply::Explained(None))
-            }
+            Verb::Explain(task) if is_there(task.seq, task.seq) => Ok(Reply::Explained(None)),
             Verb::Cancel(_) | Verb::Explain(_) => Err(CallError::Rejected(Reject::UnknownTask)),
             Verb::Describe => Ok(Reply::Scheduler(Box::new(view(image)))),
             Verb::Locate(tasks) => Ok(Reply::Located(vec![None; tasks.len()])),

@@ -66,4 +66,10 @@ impl Assignments {
         let (_, flight) = self.by_first.range(..=seq).next_back()?;
         (seq <= flight.span.last()).then_some(flight)
     }
+
+    /// The assignments that hold a task among `first..=last`, newest first.
+    pub(crate) fn among(&self, first: Seq, last: Seq) -> impl Iterator<Item = &InFlight> {
+        let all = self.by_first.range(..=last).rev().map(|(_, flight)| flight);
+        all.take_while(move |flight| flight.span.last() >= first)
+    }
 }

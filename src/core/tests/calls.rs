@@ -2,8 +2,8 @@
 
 use super::world::{World, free, order, plain, request};
 use crate::core::{
-    Caller, Command, DoneNo, Namespace, Order, Reject, ReleaseMode, Reply, Request, Settings,
-    Until, Verb,
+    Caller, Cancel, Command, DoneNo, Namespace, Order, Reject, ReleaseMode, Reply, Request,
+    Settings, Until, Verb,
     model::limits::{Limit, Limits},
 };
 use std::sync::Arc;
@@ -158,7 +158,7 @@ fn another_namespace_sees_what_is_not_there() {
         Verb::Describe,
         Verb::Pause,
         Verb::Release(ReleaseMode::Cancel),
-        Verb::Cancel(w.remembered.place(s, 1)),
+        Verb::Cancel(Arc::new(Cancel::one(w.remembered.place(s, 1)))),
     ] {
         assert!(matches!(
             w.call(s, verb),

@@ -1,9 +1,9 @@
 //! An exactly-once task that is lost may have committed: nothing follows, and no end of it is
 //! recorded, before its target has said whether it has.
 
-use super::world::{NONE, World, free, order, plain};
+use super::world::{Cancelling, NONE, World, free, order, plain};
 use crate::core::{
-    AttemptEvent, Cancelling, Delivery, Outcome, ReleaseMode, Report, TaskResult, Unreported, Verb,
+    AttemptEvent, Delivery, Outcome, ReleaseMode, Report, TaskResult, Unreported, Verb,
 };
 use std::{sync::Arc, time::Duration};
 

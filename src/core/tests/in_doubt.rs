@@ -1,7 +1,7 @@
 //! What may still run somewhere after a takeover waits until it is known; nothing else does.
 
-use super::world::{NONE, World, free, order, plain};
-use crate::core::{AttemptEvent, Cancelling, Delivery, Outcome, ReleaseMode, Report, Unreported};
+use super::world::{Cancelling, NONE, World, free, order, plain};
+use crate::core::{AttemptEvent, Delivery, Outcome, ReleaseMode, Report, Unreported};
 use std::time::Duration;
 
 #[test]

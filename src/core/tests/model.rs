@@ -6,11 +6,13 @@ mod rules;
 
 use super::world::{World, free, order, plain, slots, sql};
 use crate::core::{
-    Handle, LateOrder, OnFailure, Outcome, Reject, ReleaseMode, Reply, Report, Verb,
+    Cancel, Handle, LateOrder, OnFailure, Outcome, Reject, ReleaseMode, Reply, Report, TaskRange,
+    TaskRef, Verb,
 };
 use compare::compare;
 use proptest::prelude::*;
 use rules::{Model, State};
+use std::sync::Arc;
 
 /// What happens next. Numbers are picked modulo what there is.
 #[derive(Clone, Debug)]
@@ -19,6 +21,8 @@ enum Step {
     Report(usize, bool),
     Stop(usize),
     Cancel(i64),
+    /// First task, how many, and whether those that wait and those that run.
+    CancelSome(i64, usize, bool, bool),
     Pause,
     Resume(bool),
     Limit(Option<u32>),
@@ -34,6 +38,10 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(at, well)| Step::Report(at, well)),
         1 => any::<usize>().prop_map(Step::Stop),
         2 => (1..30i64).prop_map(Step::Cancel),
+        2 => (1..30i64, 0..12usize, any::<bool>(), any::<bool>())
+            .prop_map(|(first, count, waiting, running)| {
+                Step::CancelSome(first, count, waiting, running)
+            }),
         1 => Just(Step::Pause),
         2 => any::<bool>().prop_map(Step::Resume),
         1 => prop::option::of(1..5u32).prop_map(Step::Limit),
@@ -48,6 +56,9 @@ fn apply(w: &mut World, s: Handle, model: &mut Model, step: &Step) {
         Step::Submit(orders) => submit(w, s, model, orders),
         Step::Report(at, _) | Step::Stop(at) => report(w, s, model, *at, step),
         Step::Cancel(seq) => cancel(w, s, model, *seq),
+        Step::CancelSome(first, count, waiting, running) => {
+            cancel_some(w, s, model, (*first, *count), (*waiting, *running));
+        }
         Step::Pause => {
             w.call(s, Verb::Pause);
             model.paused = true;
@@ -100,7 +111,8 @@ fn submit(w: &mut World, s: Handle, model: &mut Model, orders: &[Option<i64>]) {
 }
 
 fn cancel(w: &mut World, s: Handle, model: &mut Model, seq: i64) {
-    let reply = w.call(s, Verb::Cancel(w.remembered.place(s, seq)));
+    let cancel = Cancel::one(w.remembered.place(s, seq));
+    let reply = w.call(s, Verb::Cancel(Arc::new(cancel)));
     let task = model.tasks.get_mut(seq as usize - 1);
     match task.map(|task| &mut task.state) {
         None => assert!(matches!(reply, Reply::Rejected(Reject::UnknownTask))),
@@ -108,6 +120,58 @@ fn cancel(w: &mut World, s: Handle, model: &mut Model, seq: i64) {
         Some(State::Waiting) => model.end(seq as usize - 1, Outcome::Cancelled),
         Some(State::Ended(_)) => {}
     }
+}
+
+/// Cancels what waits and what runs among some tasks, newest first, after a count that says how
+/// many these are.
+fn cancel_some(
+    w: &mut World,
+    s: Handle,
+    model: &mut Model,
+    (first, count): (i64, usize),
+    (waiting, running): (bool, bool),
+) {
+    let all = first..=model.tasks.len() as i64;
+    let seqs: Vec<i64> = all.rev().take(count).collect();
+    let places: Vec<_> = seqs.iter().map(|seq| w.remembered.place(s, *seq)).collect();
+    let of_one_range =
+        |one: &TaskRef, next: &TaskRef| (one.seq.0, one.order) == (next.seq.0 + 1, next.order);
+    let ranges = places.chunk_by(of_one_range).map(|part| TaskRange {
+        first: part[part.len() - 1].seq,
+        last: part[0].seq,
+        order: part[0].order,
+    });
+    let cancel = Cancel {
+        tasks: ranges.collect(),
+        waiting,
+        running,
+        dry_run: true,
+        filter: None,
+    };
+    let counted = w.cancel_tasks(s, cancel.clone());
+    let cancelled = w.cancel_tasks(
+        s,
+        Cancel {
+            dry_run: false,
+            ..cancel
+        },
+    );
+    assert_eq!(counted, cancelled);
+    let mut expected = (0, 0);
+    for seq in seqs.iter().map(|seq| *seq as usize - 1) {
+        match &mut model.tasks[seq].state {
+            State::Running { cancel } if running => {
+                *cancel = true;
+                expected.1 += 1;
+            }
+            State::Waiting if waiting => {
+                model.end(seq, Outcome::Cancelled);
+                expected.0 += 1;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(cancelled, expected);
 }
 
 fn report(w: &mut World, s: Handle, model: &mut Model, at: usize, step: &Step) {

@@ -1,7 +1,8 @@
 //! Attempts, retries and losses.
 
-use super::world::{NONE, World, error, free, order, plain};
-use crate::core::{AttemptEvent, Cancelling, Delivery, Outcome, Report, Verb};
+use super::world::{Cancelling, NONE, World, error, free, order, plain};
+use crate::core::{AttemptEvent, Cancel, Delivery, Outcome, Report, Verb};
+use std::sync::Arc;
 
 #[test]
 fn a_failed_attempt_is_repeated_after_its_backoff_up_to_max_attempts() {
@@ -189,7 +190,8 @@ fn an_unknown_task_cannot_be_cancelled() {
     let s = w.open(plain);
     w.submit(s, [free()]);
     for seq in [-1, 0, 2] {
-        let reply = w.call(s, Verb::Cancel(w.remembered.place(s, seq)));
+        let cancel = Cancel::one(w.remembered.place(s, seq));
+        let reply = w.call(s, Verb::Cancel(Arc::new(cancel)));
         assert!(
             matches!(
                 reply,

@@ -7,7 +7,7 @@ mod tasks;
 pub(crate) use tasks::*;
 
 use crate::core::{
-    Action, Assignment, Attempt, Caller, Cancelling, Command, Completion, CoreStatus, Handle,
+    Action, Assignment, Attempt, Caller, Cancel, Command, Completion, CoreStatus, Handle,
     Namespace, Outcome, Output, Progress, Reject, ReleaseMode, Reply, Report, Request,
     SchedulerView, Seq, Settings, SettingsField, Shard, ShardId, Ticket, Time, Update, Verb, Work,
     model::limits::Limits,
@@ -354,11 +354,33 @@ impl World {
     }
 
     pub(crate) fn cancel(&mut self, handle: Handle, seq: i64) -> Cancelling {
-        match self.call(handle, Verb::Cancel(self.remembered.place(handle, seq))) {
-            Reply::Cancelling(cancelling) => cancelling,
+        let cancel = Cancel::one(self.remembered.place(handle, seq));
+        match self.cancel_tasks(handle, cancel) {
+            (1, 0) => Cancelling::Cancelled,
+            (0, 1) => Cancelling::Stopping,
+            (0, 0) => Cancelling::Ended,
+            other => panic!("one task was counted as {other:?}"),
+        }
+    }
+
+    /// How many waited and how many ran.
+    pub(crate) fn cancel_tasks(&mut self, handle: Handle, cancel: Cancel) -> (u32, u32) {
+        match self.call(handle, Verb::Cancel(Arc::new(cancel))) {
+            Reply::Cancelled { waiting, running } => (waiting, running),
             other => panic!("a cancel was answered with {other:?}"),
         }
     }
+}
+
+/// What a call to cancel a task finds and does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cancelling {
+    /// It runs, and is being stopped.
+    Stopping,
+    /// It waited, and has ended as CANCELLED.
+    Cancelled,
+    /// It had ended before.
+    Ended,
 }
 
 fn view(reply: Reply) -> SchedulerView {

@@ -83,25 +83,10 @@ impl Reader {
         seqs: &[Seq],
     ) -> Result<Vec<StoredTask>, JournalError> {
         let rows = self.submissions_of(handle, seqs).await?;
-        let mut specs = Specs::default();
-        let known = |row: &SubmissionRow| Ok((row.times()?, row.dictionary(&mut specs)?));
-        let known: Vec<_> = rows
-            .iter()
-            .map(known)
-            .collect::<Result<_, JournalError>>()?;
-        let mut page = TaskPage::default();
-        for seq in seqs {
-            let at = rows.partition_point(|row| row.first_seq <= seq.0);
-            let Some(at) = at.checked_sub(1) else {
-                continue;
-            };
-            let index = (seq.0 - rows[at].first_seq) as usize;
-            let (times, dictionary) = &known[at];
-            if let Some(time) = times.get(index) {
-                let spec = rows[at].spec(index, dictionary)?;
-                page.tasks.push(stored(&rows[at], index, *time, spec));
-            }
-        }
+        let page = TaskPage {
+            tasks: tasks_in(&rows, seqs)?,
+            next: None,
+        };
         Ok(self.with_outcomes(handle, page).await?.tasks)
     }
 
@@ -308,4 +293,31 @@ fn unpack(
         page.tasks.push(stored(row, index, times[index], spec));
     }
     Ok(false)
+}
+
+/// These tasks, given newest first, as far as the rows, oldest first, hold them.
+pub(super) fn tasks_in(
+    rows: &[SubmissionRow],
+    seqs: &[Seq],
+) -> Result<Vec<StoredTask>, JournalError> {
+    let mut specs = Specs::default();
+    let known = |row: &SubmissionRow| Ok((row.times()?, row.dictionary(&mut specs)?));
+    let known: Vec<_> = rows
+        .iter()
+        .map(known)
+        .collect::<Result<_, JournalError>>()?;
+    let mut tasks = Vec::with_capacity(seqs.len());
+    for seq in seqs {
+        let at = rows.partition_point(|row| row.first_seq <= seq.0);
+        let Some(at) = at.checked_sub(1) else {
+            continue;
+        };
+        let index = (seq.0 - rows[at].first_seq) as usize;
+        let (times, dictionary) = &known[at];
+        if let Some(time) = times.get(index) {
+            let spec = rows[at].spec(index, dictionary)?;
+            tasks.push(stored(&rows[at], index, *time, spec));
+        }
+    }
+    Ok(tasks)
 }

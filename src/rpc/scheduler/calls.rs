@@ -56,6 +56,7 @@ unary! {
     pause_scheduler(PauseSchedulerRequest) -> PauseSchedulerResponse = pause;
     resume_scheduler(ResumeSchedulerRequest) -> ResumeSchedulerResponse = resume;
     cancel_task(CancelTaskRequest) -> CancelTaskResponse = cancel;
+    cancel_tasks(CancelTasksRequest) -> CancelTasksResponse = cancel_tasks;
     retry_task(RetryTaskRequest) -> RetryTaskResponse = retry;
     retry_failed(RetryFailedRequest) -> RetryFailedResponse = retry_failed, creates by request_id;
     get_task(GetTaskRequest) -> GetTaskResponse = task;

@@ -5,7 +5,7 @@
 
 use super::Schedulers;
 use crate::{
-    core::{Attempt, Caller, Cancelling, Handle, Reply, Seq, TaskId, TaskRef, TaskState, Verb},
+    core::{Attempt, Caller, Cancel, Handle, Reply, Seq, TaskId, TaskRef, TaskState, Verb},
     journal::StoredTask,
     rpc::{convert, errors, validate},
 };
@@ -35,20 +35,15 @@ impl Schedulers {
         else {
             return Err(self.why_missing(caller, id).await?);
         };
-        match self
-            .ask(
-                caller,
-                id.handle,
-                Verb::Cancel(TaskRef { seq: id.seq, order }),
-            )
-            .await?
-        {
-            Reply::Cancelling(Cancelling::Stopping) => Ok(api::CancelTaskResponse {
+        let place = TaskRef { seq: id.seq, order };
+        let verb = Verb::Cancel(Arc::new(Cancel::one(place)));
+        match self.ask(caller, id.handle, verb).await? {
+            Reply::Cancelled { running: 1.., .. } => Ok(api::CancelTaskResponse {
                 state: api::TaskState::Running.into(),
                 outcome: 0,
             }),
-            Reply::Cancelling(Cancelling::Cancelled) => Ok(done(api::Outcome::Cancelled.into())),
-            Reply::Cancelling(Cancelling::Ended) => {
+            Reply::Cancelled { waiting: 1.., .. } => Ok(done(api::Outcome::Cancelled.into())),
+            Reply::Cancelled { .. } => {
                 let outcomes = self
                     .reader
                     .outcomes(id.handle, &[id.seq])

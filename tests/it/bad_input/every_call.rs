@@ -18,6 +18,7 @@ pub(super) async fn errors(
     handle: &str,
 ) -> Vec<(&'static str, Status)> {
     let mut errors = errors_of_commands(client, namespace, handle).await;
+    errors.extend(errors_of_cancels(client, namespace, handle).await);
     errors.extend(errors_of_retries(client, namespace, handle).await);
     errors.extend(errors_of_reads(client, namespace, handle).await);
     errors
@@ -51,7 +52,6 @@ async fn errors_of_commands(
         handle: text(),
         ignore_failures: true,
     };
-    let cancel = api::CancelTaskRequest { id: first(handle) };
     vec![
         (
             HANDLE,
@@ -73,9 +73,28 @@ async fn errors_of_commands(
             HANDLE,
             error(client.resume_scheduler(from(namespace, resume)).await),
         ),
+    ]
+}
+
+async fn errors_of_cancels(
+    client: &mut Schedulers,
+    namespace: &'static str,
+    handle: &str,
+) -> Vec<(&'static str, Status)> {
+    let cancel = api::CancelTaskRequest { id: first(handle) };
+    let cancel_tasks = api::CancelTasksRequest {
+        handle: handle.to_owned(),
+        filter: Some(Default::default()),
+        ..Default::default()
+    };
+    vec![
         (
             TASK_HANDLE,
             error(client.cancel_task(from(namespace, cancel)).await),
+        ),
+        (
+            HANDLE,
+            error(client.cancel_tasks(from(namespace, cancel_tasks)).await),
         ),
     ]
 }

@@ -63,12 +63,14 @@ async fn what_cannot_be_retried_exits_1_and_a_wrong_command_line_2() {
     let succeeded = server.run(&["retry", handle, "4"]);
     assert_eq!(code(&succeeded), 1);
     assert!(text(&succeeded.stderr).contains("TASK_SUCCEEDED"));
+    let succeeded = server.run(&["retry", handle, "--failed", "--outcome", "succeeded"]);
+    assert_eq!(code(&succeeded), 1);
+    assert!(text(&succeeded.stderr).contains("FILTER_INVALID"));
     for wrong in [
         &["retry", handle][..],
         &["retry", handle, "1", "--failed"],
         &["retry", handle, "1", "--order", "2"],
         &["retry", handle, "--failed", "--label", "team"],
-        &["retry", handle, "--failed", "--outcome", "succeeded"],
     ] {
         let refused = server.run(wrong);
         assert_eq!(code(&refused), 2, "{wrong:?}: {}", text(&refused.stderr));

@@ -116,6 +116,12 @@ const CALLS: &[(&str, i32, Form)] = &[
     ("retry HANDLE --failed", 0, Message("RetryFailedResponse")),
     ("retry HANDLE 1", 0, Message("RetryTaskResponse")),
     ("cancel HANDLE 2", 0, Message("CancelTaskResponse")),
+    (
+        "cancel HANDLE --state waiting --dry-run",
+        0,
+        Message("CancelTasksResponse"),
+    ),
+    ("cancel HANDLE", 2, Nothing),
     ("pause HANDLE", 0, Message("PauseSchedulerResponse")),
     (
         "update HANDLE --weight 2",

@@ -7,9 +7,8 @@ use super::{
     rows::Rows,
 };
 use rallypoint::core::{
-    Caller, Cancelling, Checkpoint, DoneNo, Handle, Order, Outcome, Reject, ReleaseMode, Request,
-    SchedulerImage, SchedulerState, Seq, Settings, SettingsField, Time, Update, Verb,
-    model::limits::Limit,
+    Caller, Checkpoint, DoneNo, Handle, Order, Reject, ReleaseMode, Request, SchedulerImage,
+    SchedulerState, Settings, SettingsField, Time, Update, Verb, model::limits::Limit,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -54,7 +53,7 @@ impl Oracle {
                 self.schedulers[at].pause_or_resume(verb);
                 self.view(at, rows)
             }
-            Verb::Cancel(place) => self.cancel(between, handle, place.seq, rows),
+            Verb::Cancel(cancel) => self.cancel(between, handle, cancel, rows),
             Verb::Describe => self.view(at, rows),
             Verb::Locate(places) => {
                 let phases = |place: &rallypoint::core::TaskRef| {
@@ -188,55 +187,6 @@ impl Oracle {
         }
     }
 
-    /// A waiting task ends at once; a running one is asked to stop.
-    fn cancel(
-        &mut self,
-        (_, decided): (Time, Time),
-        handle: Handle,
-        seq: Seq,
-        rows: &mut Rows<'_>,
-    ) -> Expected {
-        let at = self.at(handle).expect("found before");
-        let Some(task) = self.schedulers[at].task(seq) else {
-            return Expected::Rejected(Reject::UnknownTask);
-        };
-        let (ended, stopping) = (task.ended.is_some(), task.stopping);
-        let (surely, waits) = (task.surely_runs(self.core), !self.may_run(task));
-        if ended {
-            return Expected::Cancelling(Cancelling::Ended);
-        }
-        if !rows.stopped(handle, Some(seq)).is_empty() {
-            assert!(!waits, "{handle}/{}: a waiting task is stopped", seq.0);
-            self.schedulers[at].task_mut(seq).expect("found").stopping = true;
-            return Expected::Cancelling(Cancelling::Stopping);
-        }
-        if !surely && !stopping && rows.ends(handle, seq, None) {
-            loop {
-                let done = rows.next_done(handle).expect("it is among them");
-                if done.first != seq {
-                    self.uncaused_done(handle, done, decided);
-                    continue;
-                }
-                let code = done.error.as_ref().map(|error| error.code.as_str());
-                assert_eq!(
-                    (done.outcome, code),
-                    (Outcome::Cancelled, Some("CANCELLED"))
-                );
-                self.schedulers[at].end(done);
-                return Expected::Cancelling(Cancelling::Cancelled);
-            }
-        }
-        assert!(!waits, "{handle}/{} is cancelled and goes on", seq.0);
-        let noop =
-            self.schedulers[at].tasks[seq.0 as usize - 1].spec.work == rallypoint::core::Work::Noop;
-        assert!(
-            !surely || stopping || noop,
-            "{handle}/{} is cancelled and not stopped",
-            seq.0
-        );
-        Expected::Unjudged
-    }
-
     pub(super) fn view(&self, at: usize, rows: &Rows<'_>) -> Expected {
         let scheduler = &self.schedulers[at];
         let unfinished = scheduler.highest() - scheduler.done_no;
@@ -280,14 +230,15 @@ impl Scheduler {
 
     /// Notes when a call used the scheduler; who only looks does not use it.
     fn used_by(&mut self, verb: &Verb, (asked, decided): (Time, Time)) {
-        let looks = matches!(
-            verb,
+        let looks = match verb {
+            Verb::Cancel(cancel) => cancel.dry_run,
             Verb::Describe
-                | Verb::Submitted(_)
-                | Verb::Locate(_)
-                | Verb::Explain(_)
-                | Verb::Select { .. }
-        );
+            | Verb::Submitted(_)
+            | Verb::Locate(_)
+            | Verb::Explain(_)
+            | Verb::Select { .. } => true,
+            _ => false,
+        };
         if !looks {
             self.used = (self.used.0.max(asked), self.used.1.max(decided));
         }

@@ -2,8 +2,8 @@
 //! decided.
 
 use rallypoint::core::{
-    Blocker, Cancelling, DoneNo, Explanation, Handle, Phase, Reject, Reply, SchedulerImage, Seq,
-    TaskState, model::limits::Limit,
+    Blocker, DoneNo, Explanation, Handle, Phase, Reject, Reply, SchedulerImage, Seq, TaskState,
+    model::limits::Limit,
 };
 
 /// Task numbers, each with the phases it may be in.
@@ -27,7 +27,8 @@ pub(super) enum Expected {
         /// So many events may have come before it besides.
         more: i64,
     },
-    Cancelling(Cancelling),
+    /// How many waited and how many ran.
+    Cancelled(u32, u32),
     Located(Vec<Vec<Phase>>),
     /// A task that may be in these phases.
     Explained(Vec<Phase>),
@@ -91,7 +92,9 @@ impl Expected {
                 let sum = pending + done_no == p + d.0;
                 already == a && sum && (*done_no..=done_no + more).contains(&d.0)
             }
-            (Expected::Cancelling(wanted), Reply::Cancelling(found)) => wanted == found,
+            (Expected::Cancelled(w, r), Reply::Cancelled { waiting, running }) => {
+                (w, r) == (waiting, running)
+            }
             (Expected::Located(phases), Reply::Located(found)) => located(phases, found),
             (Expected::Explained(phases), Reply::Explained(found)) => {
                 explained(phases, found.as_deref())
@@ -251,7 +254,9 @@ impl std::fmt::Display for Expected {
                 done_no,
                 ..
             } => write!(f, "released ({already}), {pending} after {done_no}"),
-            Expected::Cancelling(wanted) => write!(f, "{wanted:?}"),
+            Expected::Cancelled(waiting, running) => {
+                write!(f, "{waiting} tasks ended and {running} stopped")
+            }
             Expected::Located(phases) => write!(f, "{phases:?}"),
             Expected::Explained(phases) => write!(f, "explained as one of {phases:?}"),
             Expected::Selected { phases, tasks, .. } => {

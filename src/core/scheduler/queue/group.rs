@@ -80,9 +80,14 @@ impl Group {
 
     /// The spans that have a task above `seq`.
     pub(crate) fn spans_above(&self, seq: Seq) -> impl Iterator<Item = &Span> {
+        self.spans_among(seq.plus(1), Seq(i64::MAX))
+    }
+
+    /// The spans that have a task among `first..=last`.
+    pub(crate) fn spans_among(&self, first: Seq, last: Seq) -> impl Iterator<Item = &Span> {
         self.lanes
             .iter()
-            .flat_map(move |lane| lane.spans_above(seq))
+            .flat_map(move |lane| lane.spans_among(first, last))
     }
 
     /// The first `most` spans of each kind.

@@ -47,10 +47,10 @@ impl Lane {
         spans.map(move |span| FoundRange::new(span.first, span.last().min(newest)))
     }
 
-    /// Its spans that have a task above `seq`, newest first.
-    pub(crate) fn spans_above(&self, seq: Seq) -> impl Iterator<Item = &Span> {
-        let all = self.newest_spans(Seq(i64::MAX));
-        all.take_while(move |span| span.last() > seq)
+    /// Its spans that have a task among `first..=last`, newest first.
+    pub(crate) fn spans_among(&self, first: Seq, last: Seq) -> impl Iterator<Item = &Span> {
+        self.newest_spans(last)
+            .take_while(move |span| span.last() >= first)
     }
 
     /// Its spans that begin at `newest` or before, newest first.

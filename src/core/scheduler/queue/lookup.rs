@@ -82,6 +82,17 @@ impl Queue {
             .flat_map(move |group| group.newest(newest))
     }
 
+    /// How many of the tasks among `first..=last`, which are of this order, wait: delayed ones
+    /// included.
+    pub(crate) fn count_of(&self, order: Option<Order>, first: Seq, last: Seq) -> u32 {
+        let delayed = self.delayed.newest(last).map(|(_, delayed)| &delayed.span);
+        let delayed = delayed.take_while(|span| span.last() >= first);
+        let group = self.group_of(order).into_iter();
+        let waiting = group.flat_map(|group| group.spans_among(first, last));
+        let count = |span: &Span| span.parts(first, last).1;
+        delayed.map(count).sum::<u32>() + waiting.map(count).sum::<u32>()
+    }
+
     /// Delayed tasks up to `newest`, newest first; of those that are not `wanted` the places.
     pub(crate) fn newest_delayed(
         &self,

@@ -6,7 +6,7 @@ use rallypoint_client::api::{self, task::Kind};
 use std::fmt;
 
 /// Every unary call, and those with a stream of answers.
-pub(super) const CALLS: [&str; 19] = [
+pub(super) const CALLS: [&str; 20] = [
     "SchedulerService/GetScheduler",
     "SchedulerService/ExecAsync",
     "SchedulerService/ReleaseScheduler",
@@ -16,6 +16,7 @@ pub(super) const CALLS: [&str; 19] = [
     "SchedulerService/PauseScheduler",
     "SchedulerService/ResumeScheduler",
     "SchedulerService/CancelTask",
+    "SchedulerService/CancelTasks",
     "SchedulerService/RetryTask",
     "SchedulerService/RetryFailed",
     "SchedulerService/GetTask",
@@ -126,6 +127,7 @@ impl Requests {
                 filter: self.0.percent(50).then(|| self.task_filter()),
             }
             .encode_to_vec(),
+            "CancelTasks" => self.cancel_tasks(handle).encode_to_vec(),
             "RetryFailed" => self.retry_failed(handle).encode_to_vec(),
             // The same field holds the name of the task in all of them.
             "CancelTask" | "RetryTask" | "GetTask" | "ExplainTask" | "ListAttempts" => {
@@ -142,6 +144,19 @@ impl Requests {
                 handle,
                 seq: self.0.below(6) as i64 - 1,
             }),
+        }
+    }
+
+    fn cancel_tasks(&mut self, handle: String) -> api::CancelTasksRequest {
+        api::CancelTasksRequest {
+            handle,
+            filter: self.0.percent(80).then(|| api::TaskFilter {
+                states: vec![self.0.below(7) as i32],
+                ..Default::default()
+            }),
+            dry_run: self.0.percent(50),
+            last_seq: self.0.percent(30).then(|| self.0.below(6) as i64 - 1),
+            page_token: self.page_token(),
         }
     }
 

@@ -1,0 +1,140 @@
+//! What becomes of tasks that a caller cancels: those that wait end at once, those that run are
+//! asked to stop, as far as they are meant, and no other task is touched.
+
+use super::{Oracle, expected::Expected, rows::Rows};
+use rallypoint::core::{Cancel, Handle, Outcome, Reject, Seq, TaskRange, Time, Work};
+
+/// What a cancel is seen to have done to a task.
+enum Found {
+    /// It had ended before, or was not meant; one that is counted with an earlier task as well.
+    Nothing,
+    /// So many tasks end with it.
+    Ends(u32),
+    Stops,
+    /// Whether it ran is not known.
+    Unknown,
+}
+
+impl Oracle {
+    /// How many tasks wait and run among those of a call; each that does ends or is stopped.
+    pub(super) fn cancel(
+        &mut self,
+        (_, decided): (Time, Time),
+        handle: Handle,
+        cancel: &Cancel,
+        rows: &mut Rows<'_>,
+    ) -> Expected {
+        let at = self.at(handle).expect("found before");
+        let highest = self.schedulers[at].highest();
+        let unknown = |range: &TaskRange| range.first.0 < 1 || range.last.0 > highest;
+        if cancel.tasks.iter().any(unknown) {
+            return Expected::Rejected(Reject::UnknownTask);
+        }
+        let (mut waiting, mut running, mut known) = (0, 0, true);
+        for range in &cancel.tasks {
+            for seq in (range.first.0..=range.last.0).map(Seq) {
+                let found = match cancel.dry_run {
+                    true => self.count(at, seq, cancel, rows),
+                    false => self.cancel_one(decided, (handle, seq), (cancel, range), rows),
+                };
+                match found {
+                    Found::Nothing => {}
+                    Found::Ends(tasks) => waiting += tasks,
+                    Found::Stops => running += 1,
+                    Found::Unknown => known = false,
+                }
+            }
+        }
+        match known {
+            true => Expected::Cancelled(waiting, running),
+            false => Expected::Unjudged,
+        }
+    }
+
+    /// What a cancel would do to a task. Ends that are still to be explained may have come before.
+    fn count(&self, at: usize, seq: Seq, cancel: &Cancel, rows: &Rows<'_>) -> Found {
+        let scheduler = &self.schedulers[at];
+        let task = scheduler.task(seq).expect("it was submitted");
+        match () {
+            () if task.ended.is_some() => Found::Nothing,
+            () if rows.left(scheduler.handle) > 0 => Found::Unknown,
+            () if task.surely_runs(self.core) && cancel.running => Found::Stops,
+            () if task.surely_runs(self.core) => Found::Nothing,
+            () if self.may_run(task) => Found::Unknown,
+            () if cancel.waiting => Found::Ends(1),
+            () => Found::Nothing,
+        }
+    }
+
+    /// A waiting task ends at once; a running one is asked to stop.
+    fn cancel_one(
+        &mut self,
+        decided: Time,
+        (handle, seq): (Handle, Seq),
+        (cancel, range): (&Cancel, &TaskRange),
+        rows: &mut Rows<'_>,
+    ) -> Found {
+        let at = self.at(handle).expect("found before");
+        let task = self.schedulers[at].task(seq).expect("it was submitted");
+        let (ended, stopping) = (task.ended.is_some(), task.stopping);
+        let (surely, waits) = (task.surely_runs(self.core), !self.may_run(task));
+        let noop = task.spec.work == Work::Noop;
+        if ended {
+            return Found::Nothing;
+        }
+        if cancel.running && !rows.stopped(handle, Some(seq)).is_empty() {
+            assert!(!waits, "{handle}/{}: a waiting task is stopped", seq.0);
+            self.schedulers[at].task_mut(seq).expect("found").stopping = true;
+            return Found::Stops;
+        }
+        if cancel.waiting && !surely && !stopping && rows.ends(handle, seq, None) {
+            return self.ends(decided, (handle, seq), range, rows);
+        }
+        assert!(
+            !waits || !cancel.waiting,
+            "{handle}/{} is cancelled and goes on",
+            seq.0
+        );
+        assert!(
+            !surely || stopping || noop || !cancel.running,
+            "{handle}/{} is cancelled and not stopped",
+            seq.0
+        );
+        match (waits, surely) {
+            (true, _) => Found::Nothing,
+            (_, true) if !cancel.running => Found::Nothing,
+            _ => Found::Unknown,
+        }
+    }
+
+    /// The end of a task that was cancelled while it waited, perhaps with those behind it.
+    fn ends(
+        &mut self,
+        decided: Time,
+        (handle, seq): (Handle, Seq),
+        range: &TaskRange,
+        rows: &mut Rows<'_>,
+    ) -> Found {
+        loop {
+            let done = rows.next_done(handle).expect("it is among them");
+            if done.first != seq {
+                self.uncaused_done(handle, done, decided);
+                continue;
+            }
+            let code = done.error.as_ref().map(|error| error.code.as_str());
+            assert_eq!(
+                (done.outcome, code),
+                (Outcome::Cancelled, Some("CANCELLED"))
+            );
+            let last = done.first.plus(done.count - 1);
+            assert!(
+                last <= range.last,
+                "{handle}/{} is cancelled and was not meant",
+                last.0
+            );
+            let at = self.at(handle).expect("found before");
+            self.schedulers[at].end(done);
+            return Found::Ends(done.count);
+        }
+    }
+}
