@@ -8,6 +8,7 @@ mod aging;
 mod all;
 mod backlog;
 mod cancel;
+mod cancel_tasks;
 mod chart;
 mod churn;
 mod environment;
@@ -120,6 +121,8 @@ enum Name {
     Churn,
     /// 10 million queued tasks cancelled: when it is acknowledged, and what other callers notice
     Cancel,
+    /// A million queued tasks cancelled by a filter: the rate, and what other callers notice
+    CancelTasks,
     /// Backlogs that come due at once, and a takeover with many tasks in doubt: the longest wait of
     /// another caller, against its longest while nothing is due
     Stall,
@@ -205,6 +208,7 @@ impl Bench {
             }
             Name::Churn => churn::run(count(360_000)).await?.into(),
             Name::Cancel => cancel::run(most(10_000_000), runs).await?.into(),
+            Name::CancelTasks => cancel_tasks::run(most(1_000_000), runs).await?.into(),
             Name::Stall => stall::run(most(200_000), runs).await?.into(),
             Name::Replay => replay::run(most(10_000_000), runs).await?.into(),
             Name::Restart => restart::run(most(10_000_000), runs).await?.into(),
