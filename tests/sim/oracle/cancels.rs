@@ -87,7 +87,7 @@ impl Oracle {
             self.schedulers[at].task_mut(seq).expect("found").stopping = true;
             return Found::Stops;
         }
-        if cancel.waiting && !surely && !stopping && rows.ends(handle, seq, None) {
+        if cancel.waiting && !surely && !stopping && rows.cancels(handle, seq) {
             return self.ends(decided, (handle, seq), range, rows);
         }
         assert!(

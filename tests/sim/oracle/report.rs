@@ -47,7 +47,7 @@ impl Oracle {
         let verdict = judge(task, &completion.report);
         let late = (task.deadline() <= asked, task.deadline() <= decided);
         let name = format!("{handle}/{} attempt {attempt}", first.0);
-        if !other && rows.ends(handle, first, Some(attempt)) {
+        if !other && rows.ends(handle, first, attempt) {
             let done = loop {
                 let done = rows.next_done(handle).expect("it is among them");
                 if done.first == first && done.backend_pid != 0 {

@@ -2,8 +2,8 @@
 //! breaks a promise.
 
 use rallypoint::core::{
-    AttemptEvent, AttemptRecord, Done, DoneNo, Handle, PauseChange, PauseRecord, Records, Seq,
-    SubmissionRecord, Submit,
+    AttemptEvent, AttemptRecord, Done, DoneNo, Handle, Outcome, PauseChange, PauseRecord, Records,
+    Seq, SubmissionRecord, Submit,
 };
 
 #[derive(Default)]
@@ -30,12 +30,19 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Whether the end of this very task is among them: of an attempt that was reported, or without
-    /// a report.
-    pub(crate) fn ends(&self, handle: Handle, first: Seq, attempt: Option<i32>) -> bool {
+    /// Whether the end of this very task is among them, of an attempt that was reported.
+    pub(crate) fn ends(&self, handle: Handle, first: Seq, attempt: i32) -> bool {
         self.done.iter().any(|(of, done)| {
-            let reported = Some(done.attempt.0).filter(|_| done.backend_pid != 0);
-            *of == handle && done.first == first && reported == attempt
+            let reported = (done.backend_pid != 0).then_some(done.attempt.0);
+            *of == handle && done.first == first && reported == Some(attempt)
+        })
+    }
+
+    /// Whether a task that has not begun ends as cancelled, perhaps with those behind it.
+    pub(crate) fn cancels(&self, handle: Handle, first: Seq) -> bool {
+        self.done.iter().any(|(of, done)| {
+            let is_cancelled = done.outcome == Outcome::Cancelled && done.started.is_none();
+            *of == handle && done.first == first && is_cancelled
         })
     }
 
