@@ -171,8 +171,8 @@ pub struct TaskRange {
 /// Tasks to cancel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cancel {
-    /// Among these, those that have not ended. No task is in two ranges, and there are no more
-    /// ranges and tasks than one command may be about: what it costs rises with the ranges.
+    /// Among these, those that have not ended; no task is in two ranges. Each of them may become
+    /// an event in one batch, so the caller says how many.
     pub tasks: Vec<TaskRange>,
     /// Those that wait: they end.
     pub waiting: bool,

@@ -1,6 +1,6 @@
 //! CancelTasks. The core knows which tasks are unfinished and where they stand, the journal what
-//! they were submitted with: a page asks both, and has the core cancel what is left, in one command
-//! of bounded size.
+//! they were submitted with: a page asks both, and has the core cancel what is left, in commands of
+//! bounded size, between which it does what others ask for.
 
 use super::{Schedulers, listing::MAX_PAGE_TIME};
 use crate::{
@@ -14,8 +14,9 @@ use tonic::Status;
 
 /// Tasks that one page goes through.
 const TASKS_PER_PAGE: usize = 10_000;
-/// Ranges of tasks that one page cancels: others wait while the core does it.
-const RANGES_PER_PAGE: usize = 500;
+/// Tasks that one command cancels, as many as a slice of the core's own: each is an event to write,
+/// and others wait for that.
+const TASKS_PER_COMMAND: u32 = 500;
 
 impl Schedulers {
     pub(super) async fn cancel_tasks(
@@ -46,14 +47,39 @@ impl Schedulers {
         {
             page = self.unfinished(&caller, &query, &search, before).await?;
         }
-        let next_page = page.next.map(|next| query.next_page(next, last));
-        let (waiting, running) = self.cancel_ranges(caller, &query, page.ranges).await?;
-        Ok(api::CancelTasksResponse {
-            waiting: waiting.into(),
-            running: running.into(),
+        let mut answer = api::CancelTasksResponse {
             last_seq: last.0,
-            next_page_token: next_page.unwrap_or_default(),
-        })
+            ..Default::default()
+        };
+        let next = self.cancel_page(caller, &query, page, &mut answer).await?;
+        let next_page = next.map(|next| query.next_page(next, last));
+        answer.next_page_token = next_page.unwrap_or_default();
+        Ok(answer)
+    }
+
+    /// Cancels the tasks of a page. Returns before which task to look on. An error does not hide
+    /// what was done before it: the next page meets it again.
+    async fn cancel_page(
+        &self,
+        caller: Caller,
+        query: &CancelTasks,
+        page: RangePage,
+        answer: &mut api::CancelTasksResponse,
+    ) -> Result<Option<Seq>, Status> {
+        let mut done_to = None;
+        for tasks in commands(&page.ranges) {
+            let first = tasks.last().map(|range| range.first);
+            match self.cancel_ranges(caller.clone(), query, tasks).await {
+                Ok((waiting, running)) => {
+                    answer.waiting += i64::from(waiting);
+                    answer.running += i64::from(running);
+                    done_to = first;
+                }
+                Err(error) if done_to.is_none() => return Err(error),
+                Err(_) => return Ok(done_to),
+            }
+        }
+        Ok(page.next)
     }
 
     /// The number of the last task submitted.
@@ -81,10 +107,6 @@ impl Schedulers {
             }
             false => self.select_ranges(caller, query, search, before).await?,
         };
-        if page.ranges.len() > RANGES_PER_PAGE {
-            page.ranges.truncate(RANGES_PER_PAGE);
-            page.next = page.ranges.last().map(|range| range.first);
-        }
         page.next = page.next.filter(|next| *next > search.first_seq());
         Ok(page)
     }
@@ -123,9 +145,6 @@ impl Schedulers {
         query: &CancelTasks,
         tasks: Vec<TaskRange>,
     ) -> Result<(u32, u32), Status> {
-        if tasks.is_empty() {
-            return Ok((0, 0));
-        }
         let verb = Verb::Cancel(Arc::new(Cancel {
             tasks,
             waiting: query.phases.iter().any(|phase| *phase != Phase::Running),
@@ -151,5 +170,57 @@ fn note(caller: &Caller, query: &CancelTasks, last: Seq) {
             last_seq = last.0,
             "tasks are being cancelled by a filter"
         );
+    }
+}
+
+/// The tasks of ranges, newest first, cut into what one command cancels.
+fn commands(ranges: &[TaskRange]) -> Vec<Vec<TaskRange>> {
+    let mut commands: Vec<Vec<TaskRange>> = Vec::new();
+    let mut room = 0;
+    for range in ranges {
+        let mut last = range.last;
+        while last >= range.first {
+            if room == 0 {
+                commands.push(Vec::new());
+                room = TASKS_PER_COMMAND;
+            }
+            let first = range.first.max(Seq(last.0 + 1 - i64::from(room)));
+            room -= (last.0 + 1 - first.0) as u32;
+            let part = TaskRange {
+                first,
+                last,
+                ..*range
+            };
+            if let Some(command) = commands.last_mut() {
+                command.push(part);
+            }
+            last = Seq(first.0 - 1);
+        }
+    }
+    commands
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::Order;
+
+    #[test]
+    fn every_task_is_in_one_command_and_none_is_too_large() {
+        let range = |first, last, order| TaskRange {
+            first: Seq(first),
+            last: Seq(last),
+            order: Some(Order(order)),
+        };
+        let ranges = [range(2_000, 2_100, 3), range(500, 1_899, 2), range(7, 7, 1)];
+        let cut = commands(&ranges);
+        let expected = [
+            vec![range(2_000, 2_100, 3), range(1_501, 1_899, 2)],
+            vec![range(1_001, 1_500, 2)],
+            vec![range(501, 1_000, 2)],
+            vec![range(500, 500, 2), range(7, 7, 1)],
+        ];
+        assert_eq!(cut, expected);
+        assert!(commands(&[]).is_empty());
     }
 }

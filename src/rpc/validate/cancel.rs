@@ -10,8 +10,8 @@ use crate::{
 };
 use rallypoint_client::api;
 
-/// Characters of a filter that the log shows.
-const MAX_TEXT: usize = 200;
+/// Characters of a filter that the log shows: with each task.
+const MAX_TEXT: usize = 120;
 const UNFINISHED: [Phase; 4] = [
     Phase::Blocked,
     Phase::Queued,
