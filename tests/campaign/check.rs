@@ -1,6 +1,7 @@
 //! Checks a history against every promise. It knows nothing but the lines of the history.
 
 mod conversations;
+mod copies;
 mod crash;
 mod facts;
 mod marks;
@@ -8,6 +9,8 @@ mod moments;
 mod network;
 mod promises;
 mod request;
+mod retries;
+mod standstill;
 mod streams;
 mod submits;
 
@@ -48,6 +51,11 @@ impl Verdict {
         conversations::everything_is_well_in_the_end(facts, &mut verdict);
         conversations::servers_go_on(facts, &mut verdict);
         submits::no_call_is_given_up(facts, &mut verdict);
+        retries::acknowledged_retries_are_kept(facts, &mut verdict);
+        retries::a_task_has_one_retry(facts, &mut verdict);
+        retries::asking_again_answers_the_same(facts, &mut verdict);
+        retries::copies_come_from_calls(facts, &mut verdict);
+        retries::halts_end_with_their_failures(facts, &mut verdict);
         streams::streams_tell_what_the_log_tells(facts, &mut verdict);
         streams::all_means_all(facts, &mut verdict);
         marks::outcomes_agree_with_the_witnesses(facts, &mut verdict);

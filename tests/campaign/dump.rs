@@ -28,6 +28,8 @@ struct Row {
     started: Option<i64>,
     ended: Option<i64>,
     error: Option<String>,
+    retry_of: Option<i64>,
+    retried_as: Option<i64>,
 }
 
 rallypoint::from_row!(Row {
@@ -42,7 +44,9 @@ rallypoint::from_row!(Row {
     attempt,
     started,
     ended,
-    error
+    error,
+    retry_of,
+    retried_as
 });
 
 /// Waits until every scheduler has ended, and says whether they have. Stock clients leave some
@@ -166,11 +170,13 @@ fn dump_silenced(fixture: &Fixture) {
 
 async fn marks(fixture: &Fixture) -> sqlx::Result<Vec<Entry>> {
     let mut app = fixture.target.session().await?;
-    let marks = "select token, start, number, pid, server from witness order by number";
-    let marks: Vec<(i64, bool, i64, i32, i32)> = sqlx::query_as(marks).fetch_all(&mut app).await?;
-    let mark = |(token, start, number, pid, server)| {
+    let marks = "select token, seq, start, number, pid, server from witness order by number";
+    let marks: Vec<(i64, Option<i64>, bool, i64, i32, i32)> =
+        sqlx::query_as(marks).fetch_all(&mut app).await?;
+    let mark = |(token, seq, start, number, pid, server)| {
         Entry::Mark(Mark {
             token,
+            seq,
             start,
             number,
             pid,
@@ -182,6 +188,7 @@ async fn marks(fixture: &Fixture) -> sqlx::Result<Vec<Entry>> {
 
 async fn log_of(journal: &mut PgConnection, handle: &str) -> sqlx::Result<Vec<Row>> {
     let query = "select handle::text, seq, kind, task_order, done_no, attempt, error_code as error,
+            retry_of, retried_as,
             coalesce(substring(statement from 'values \\((\\d+),')::int8, 0) as token,
             (extract(epoch from submitted_at) * 1000000)::int8 as submitted,
             (extract(epoch from started_at) * 1000000)::int8 as started,
@@ -206,6 +213,7 @@ impl From<Row> for Logged {
             started: row.started.unwrap_or_default(),
             ended: row.ended.unwrap_or_default(),
             error: row.error.unwrap_or_default(),
+            retry_of: row.retry_of,
         });
         Logged {
             handle: row.handle,
@@ -213,6 +221,8 @@ impl From<Row> for Logged {
             token: row.token,
             kind: row.kind,
             submitted: row.submitted,
+            retry_of: row.retry_of,
+            retried_as: row.retried_as,
             done,
         }
     }

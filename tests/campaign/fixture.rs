@@ -125,13 +125,14 @@ fn clock(wanted: bool, folder: &Path, name: &str) -> Option<Clock> {
 /// between them, of which the recorder knows the time, take numbers from the same sequence.
 async fn witnesses(target: &Database) {
     let mut session = target.login(TARGET).await.expect("a session");
-    let tables = "create sequence witness_number;
+    let tables = r"create sequence witness_number;
         create table witness (
             token int8 not null,
             start boolean not null,
             number int8 not null default nextval('witness_number'),
             pid int4 not null default pg_backend_pid(),
-            server int4 not null default current_setting('campaign.server')::int4
+            server int4 not null default current_setting('campaign.server')::int4,
+            seq int8 default substring(current_query() from '/\*task=''[0-9a-f-]{36}%2F([0-9]+)''\*/$')::int8
         );
         create table moment (number int8 not null default nextval('witness_number'));";
     sqlx::raw_sql(tables)

@@ -7,6 +7,7 @@
 //! that faults may have set.
 
 use crate::{proxy::Purpose, stock_client::StockAnswer};
+use rallypoint_client::api;
 use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
@@ -38,6 +39,8 @@ pub(crate) enum Work {
     Marked,
     /// Marks its start, and fails.
     Failing,
+    /// As FAILING when it starts for the first time, as MARKED later.
+    FailingOnce,
     /// Marks its start, and runs into its time limit.
     Endless,
     /// Exactly once: both marks come with its commit.
@@ -67,6 +70,31 @@ pub(crate) struct Done {
     pub started: i64,
     pub ended: i64,
     pub error: String,
+    /// The task of which this one is a copy.
+    pub retry_of: Option<i64>,
+}
+
+/// A task and its retry, as the answer to a call names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Retried {
+    pub seq: i64,
+    pub copy: i64,
+    /// It had this retry before the call.
+    pub already: bool,
+}
+
+impl Retried {
+    /// What a page of RetryFailed says.
+    pub(crate) fn of(page: &api::RetryFailedResponse) -> Vec<Retried> {
+        let copies = page.first_seq.unwrap_or_default()..;
+        let pairs = page.retried.iter().zip(copies);
+        let retried = pairs.map(|(seq, copy)| Retried {
+            seq: *seq,
+            copy,
+            already: false,
+        });
+        retried.collect()
+    }
 }
 
 /// A row of the execution log.
@@ -77,6 +105,10 @@ pub(crate) struct Logged {
     pub token: i64,
     pub kind: String,
     pub submitted: i64,
+    /// The task of which this one is a copy.
+    pub retry_of: Option<i64>,
+    /// The copy of this one.
+    pub retried_as: Option<i64>,
     /// `None`: it has no outcome.
     pub done: Option<Done>,
 }
@@ -85,6 +117,8 @@ pub(crate) struct Logged {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Mark {
     pub token: i64,
+    /// The task that made it: a task and its retries have one token.
+    pub seq: Option<i64>,
     /// It marks the start, or the end.
     pub start: bool,
     /// In the order in which marks were made.
@@ -100,6 +134,8 @@ pub(crate) enum Entry {
     Opened {
         handle: String,
         limit: Option<i32>,
+        /// A failure halts it, and nothing but retries lifts the halt.
+        repaired: bool,
     },
     Submit {
         begun: i64,
@@ -121,6 +157,20 @@ pub(crate) enum Entry {
         handle: String,
         seq: i64,
         answer: Answer<i32>,
+    },
+    /// RetryTask, or a page of RetryFailed; calls with the same `request` are one.
+    Retry {
+        begun: i64,
+        ended: i64,
+        handle: String,
+        request: String,
+        /// The task to retry; `None`: those that failed.
+        seq: Option<i64>,
+        answer: Answer<Vec<Retried>>,
+    },
+    /// A halt is to be lifted though its failures are not repaired.
+    FailuresIgnored {
+        handle: String,
     },
     /// The outcome of a call through the Rust client.
     Caller {
@@ -236,6 +286,7 @@ impl Entry {
         match self {
             Entry::Submit { ended, .. }
             | Entry::Cancel { ended, .. }
+            | Entry::Retry { ended, .. }
             | Entry::Caller { ended, .. }
             | Entry::Release { ended, .. } => Some(*ended),
             Entry::Events { at, .. } | Entry::StreamEnd { at, .. } => Some(*at),

@@ -56,8 +56,8 @@ pub(crate) struct Load {
     pub given_up: AtomicU64,
     next_stream: AtomicU64,
     next_token: AtomicI64,
-    /// Some tasks run exactly once, which no older version knows.
-    exactly_once: bool,
+    /// All servers run this version: some tasks run exactly once, some are retried.
+    one_version: bool,
 }
 
 impl Load {
@@ -83,13 +83,13 @@ impl Load {
             given_up: AtomicU64::new(0),
             next_stream: AtomicU64::new(1),
             next_token: AtomicI64::new(1),
-            exactly_once: false,
+            one_version: false,
         }
     }
 
-    pub(crate) fn with_exactly_once(self) -> Load {
+    pub(crate) fn of_one_version(self) -> Load {
         Load {
-            exactly_once: true,
+            one_version: true,
             ..self
         }
     }

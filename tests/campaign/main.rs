@@ -101,7 +101,7 @@ async fn every_promise_is_kept_whatever_goes_wrong() {
     let program = Path::new(process::PROGRAM);
     let fixture = Fixture::start(replicas, minutes, clocks, &folder, history.clone(), program);
     let fixture = Arc::new(fixture.await);
-    let (_, settled) = run(&fixture, seed, Load::with_exactly_once, async |load| {
+    let (_, settled) = run(&fixture, seed, Load::of_one_version, async |load| {
         let faults = Faults {
             fixture: fixture.clone(),
             load: load.clone(),

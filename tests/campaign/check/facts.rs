@@ -1,6 +1,7 @@
 //! A history in order: by conversation, request, stream and task.
 
 use super::{
+    copies::{self, Retries},
     crash::Crash,
     moments::Moments,
     request::{Request, Try},
@@ -13,7 +14,7 @@ use crate::{
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// How long after its end a fault may still have an effect.
-const AFTERMATH_US: i64 = 4_000_000;
+pub(super) const AFTERMATH_US: i64 = 4_000_000;
 /// Faults in which a Postgres crashes, or may.
 const CRASHING: [&str; 4] = [
     "PostgresCrash",
@@ -58,6 +59,7 @@ pub(crate) struct Facts {
     pub requests: BTreeMap<String, Request>,
     pub reused: Vec<(String, String, Answer<(i64, i32)>)>,
     pub cancels: Vec<Cancel>,
+    pub retries: Retries,
     /// Calls through the Rust client: name, time and outcome.
     pub client_calls: Vec<(String, i64, Answer<()>)>,
     /// Calls through stock clients: the answer, and how often it was given.
@@ -100,16 +102,21 @@ impl Facts {
         let mut facts = Facts::default();
         entries.for_each(|entry| facts.take(entry));
         facts.received.sort_unstable();
+        facts.retries.copies =
+            copies::separated(&mut facts.log, &mut facts.marks, &mut facts.asked);
         facts
     }
 
     fn take(&mut self, entry: Entry) {
         self.last_answer = self.last_answer.max(entry.answered().unwrap_or(0));
+        self.retries.take(&entry);
         match entry {
             Entry::Opened { .. }
             | Entry::Submit { .. }
             | Entry::Reused { .. }
             | Entry::Cancel { .. }
+            | Entry::Retry { .. }
+            | Entry::FailuresIgnored { .. }
             | Entry::Caller { .. }
             | Entry::Release { .. }
             | Entry::FinalCall { .. }
@@ -136,7 +143,7 @@ impl Facts {
     /// A call and its answer.
     fn take_call(&mut self, entry: Entry) {
         match entry {
-            Entry::Opened { handle, limit } => _ = self.limits.insert(handle, limit),
+            Entry::Opened { handle, limit, .. } => _ = self.limits.insert(handle, limit),
             Entry::Submit {
                 begun,
                 ended,
@@ -281,27 +288,6 @@ impl Facts {
             Entry::Attempts { kind, count } => _ = self.attempts.insert(kind, count),
             other => unreachable!("no fault and no row: {other:?}"),
         }
-    }
-
-    /// The longest time without any event, from the beginning of a fault to a moment after its end.
-    pub(crate) fn silence(&self, fault: &Fault) -> i64 {
-        self.longest_pause(&self.received, fault)
-    }
-
-    /// The same without any batch.
-    pub(crate) fn standstill(&self, fault: &Fault) -> i64 {
-        self.longest_pause(&self.progress, fault)
-    }
-
-    /// The longest pause that overlaps a fault, or a moment after it: between two times, or from
-    /// the last of them to the last answer.
-    fn longest_pause(&self, times: &[i64], fault: &Fault) -> i64 {
-        let end = fault.ended + AFTERMATH_US;
-        let begins = [&i64::MIN].into_iter().chain(times);
-        let pauses = begins.zip(times.iter().chain([&self.last_answer]));
-        let overlapping = pauses.filter(|(from, to)| **to > fault.begun && **from < end);
-        let from_its_begin = overlapping.map(|(from, to)| to - from.max(&fault.begun));
-        from_its_begin.max().unwrap_or(0)
     }
 
     /// Up to here the time of the service is that of this machine.

@@ -27,8 +27,10 @@ pub(super) fn outcomes_agree_with_the_witnesses(facts: &Facts, verdict: &mut Ver
         let lost = done.outcome == Outcome::Exhausted as i32 && asked.at_most_once;
         let agrees = match (Outcome::try_from(done.outcome), asked.work) {
             (Ok(Outcome::Cancelled), _) => true,
-            (Ok(Outcome::Succeeded), Work::Marked | Work::Exact) => ran,
-            (Ok(Outcome::Failed), Work::Failing) => done.error == "22012" || environment,
+            (Ok(Outcome::Succeeded), Work::Marked | Work::FailingOnce | Work::Exact) => ran,
+            (Ok(Outcome::Failed), Work::Failing | Work::FailingOnce) => {
+                done.error == "22012" || environment
+            }
             (Ok(Outcome::TimedOut), Work::Endless) => true,
             _ => environment || lost,
         };
@@ -267,6 +269,7 @@ mod tests {
         let marks = (1..=tasks).map(|token| {
             let mark = |start, number| Mark {
                 token,
+                seq: None,
                 start,
                 number,
                 pid: token as i32,
@@ -303,6 +306,7 @@ mod tests {
         let mark = |number| {
             Entry::Mark(Mark {
                 token: 1,
+                seq: None,
                 start: true,
                 number,
                 pid: 1,

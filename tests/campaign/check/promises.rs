@@ -4,7 +4,7 @@
 use super::{Facts, Verdict, network};
 
 /// By name, as the checks name them, and which kinds of faults it takes to check one.
-const PROMISES: [(&str, fn(&str) -> bool); 30] = [
+const PROMISES: [(&str, fn(&str) -> bool); 35] = [
     ("an acknowledged submit is kept", any),
     ("a repeated submit is one", any),
     ("refused means that nothing was done", any),
@@ -12,6 +12,14 @@ const PROMISES: [(&str, fn(&str) -> bool); 30] = [
     ("calls through the Rust client never fail", any),
     ("stock clients see no fault of the server", any),
     ("nothing is accepted after a release", any),
+    ("an acknowledged retry is kept", is_of_one_version),
+    ("a task has at most one retry", is_of_one_version),
+    ("a repeated retry is one", is_of_one_version),
+    ("a copy is as its original", is_of_one_version),
+    (
+        "a halt ends when its failures are repaired",
+        is_of_one_version,
+    ),
     ("every task has exactly one outcome", any),
     ("events are numbered without a gap", any),
     ("orders never overlap in the log", any),

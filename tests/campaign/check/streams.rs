@@ -63,5 +63,15 @@ pub(super) fn all_means_all(facts: &Facts, verdict: &mut Verdict) {
                 format!("stream {id} of {} ended without {late:?}", stream.handle)
             });
         }
+        for (call, retried) in facts.retries.answered() {
+            if call.handle == stream.handle && call.ended < stream.begun {
+                let copy = facts.logged(&stream.handle, retried.copy);
+                let done = copy.and_then(|row| row.done.as_ref());
+                let reported = done.is_some_and(|done| done.done_no <= last);
+                verdict.expect("a stream until ALL tells of all", reported, || {
+                    format!("stream {id} of {} ended without {copy:?}", stream.handle)
+                });
+            }
+        }
     }
 }

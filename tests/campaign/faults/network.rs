@@ -139,7 +139,7 @@ impl Faults {
         let others = self.fixture.servers.iter();
         let ask = async |server: &Server| {
             let mut client = StatusServiceClient::connect(server.url()).await.ok()?;
-            let asked = client.list_executions(ListExecutionsRequest {});
+            let asked = client.list_executions(ListExecutionsRequest::default());
             timeout(ASK_TIMEOUT, asked).await.ok()?.ok()
         };
         for server in others.filter(|server| server.number != number) {

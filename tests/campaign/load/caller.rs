@@ -3,7 +3,7 @@
 
 use super::{Load, RETRY_TIMEOUT, answered, work};
 use crate::{
-    history::{Answer, Done, Entry, now},
+    history::{Answer, Done, Entry, Retried, now},
     rng::Rng,
 };
 use rallypoint_client::{
@@ -57,11 +57,15 @@ impl Caller {
         self.load.history.write(&Entry::Opened {
             handle: handle.clone(),
             limit,
+            repaired: false,
         });
         for _ in 0..2 + self.rng.below(5) {
             self.submit(&scheduler).await?;
             if self.rng.percent(60) {
                 self.listen(&scheduler).await?;
+            }
+            if self.load.one_version && self.rng.percent(30) {
+                self.retry_failed(&scheduler).await?;
             }
         }
         let begun = now();
@@ -83,7 +87,7 @@ impl Caller {
         let several = 0..1 + self.rng.below(25);
         let asked: Vec<_> = several
             .map(|_| {
-                let exact = self.load.exactly_once;
+                let exact = self.load.one_version;
                 work::asked(self.load.new_token(), order, exact, &mut self.rng)
             })
             .collect();
@@ -107,6 +111,27 @@ impl Caller {
             answer: answer.clone(),
         });
         answer.ok().map(drop)
+    }
+
+    async fn retry_failed(&mut self, scheduler: &Scheduler) -> Option<()> {
+        let mut page_token = String::new();
+        loop {
+            let begun = now();
+            let call = scheduler.retry_failed(None, page_token);
+            let page = self.record("RetryFailed", call).await;
+            self.load.history.write(&Entry::Retry {
+                begun,
+                ended: now(),
+                handle: scheduler.handle().to_owned(),
+                request: Uuid::now_v7().to_string(),
+                seq: None,
+                answer: page.clone().map(|page| Retried::of(&page)),
+            });
+            page_token = page.ok()?.next_page_token;
+            if page_token.is_empty() {
+                return Some(());
+            }
+        }
     }
 
     /// Reads events until all tasks have ended.

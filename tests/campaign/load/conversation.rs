@@ -2,6 +2,8 @@
 //! interfered with, listened to, released, and read once more. A call of unknown outcome is
 //! repeated.
 
+mod retries;
+
 use super::{Load, RETRY_TIMEOUT, listener::Listener, work};
 use crate::{
     history::{Answer, Asked, Entry, now},
@@ -20,6 +22,9 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 const LONG_STATEMENTS: usize = 2;
 /// Calls whose orders come too late, most of them.
 const LATE_PERCENT: u64 = 10;
+/// How often the failures of a halt are retried. Half of the times those that were cancelled count
+/// as failures, too, and faults may have some fail again.
+const MOST_REPAIRS: u32 = 30;
 
 pub(super) struct Conversation {
     load: Arc<Load>,
@@ -27,8 +32,10 @@ pub(super) struct Conversation {
     server: usize,
     pub(super) handle: String,
     joins: bool,
+    /// A failure halts it, and its failures are retried until they have succeeded.
+    repaired: bool,
     order: i64,
-    /// The number of the last task accepted.
+    /// The number of the last task accepted, or submitted by a retry.
     last: i64,
 }
 
@@ -49,6 +56,7 @@ impl Conversation {
             server,
             handle: String::new(),
             joins,
+            repaired: false,
             order: 100,
             last: 0,
         }
@@ -79,6 +87,12 @@ impl Conversation {
 
     async fn open(&mut self) -> Option<()> {
         let limit = self.rng.percent(70).then(|| 1 + self.rng.below(5) as i32);
+        let on_failure = match self.rng.below(10) {
+            0..=2 => api::OnFailure::Halt,
+            3..=4 => api::OnFailure::CancelRest,
+            _ => api::OnFailure::Continue,
+        };
+        self.repaired = self.load.one_version && on_failure == api::OnFailure::Halt;
         let settings = api::SchedulerSettings {
             max_parallelism: limit,
             late_order: if self.joins {
@@ -87,12 +101,7 @@ impl Conversation {
                 api::LateOrder::Reject
             }
             .into(),
-            on_failure: match self.rng.below(10) {
-                0..=1 => api::OnFailure::Halt,
-                2..=3 => api::OnFailure::CancelRest,
-                _ => api::OnFailure::Continue,
-            }
-            .into(),
+            on_failure: on_failure.into(),
             ..Default::default()
         };
         let request = api::GetSchedulerRequest {
@@ -110,6 +119,7 @@ impl Conversation {
                 self.load.history.write(&Entry::Opened {
                     handle: self.handle.clone(),
                     limit,
+                    repaired: self.repaired,
                 });
                 return Some(());
             }
@@ -147,7 +157,7 @@ impl Conversation {
             first = false;
             match answer {
                 Answer::Ok((seq, count)) => {
-                    self.last = seq + i64::from(count) - 1;
+                    self.last = self.last.max(seq + i64::from(count) - 1);
                     self.repeat(&submission).await;
                     return true;
                 }
@@ -198,13 +208,12 @@ impl Conversation {
                 _ if self.joins => Some(100 * (1 + self.rng.below(4) as i64)),
                 _ => Some(self.order + 100 * self.rng.below(2) as i64),
             };
-            let exact = self.load.exactly_once;
-            asked.push(work::asked(
-                self.load.new_token(),
-                order,
-                exact,
-                &mut self.rng,
-            ));
+            let (token, exact) = (self.load.new_token(), self.load.one_version);
+            let any = work::asked(token, order, exact, &mut self.rng);
+            asked.push(match self.repaired {
+                true => work::repairable(any),
+                false => any,
+            });
         }
         self.order += 100;
         let tasks = asked
@@ -253,6 +262,9 @@ impl Conversation {
             let seq = 1 + self.rng.below(self.last.max(1) as u64) as i64;
             self.cancel(seq).await;
         }
+        if self.load.one_version && self.rng.percent(40) {
+            self.retry_some().await;
+        }
         match self.rng.below(10) {
             0 => self.pause().await,
             1..=2 => self.wait_for_all().await,
@@ -297,15 +309,15 @@ impl Conversation {
             )
             .await;
         sleep(Duration::from_millis(self.rng.below(200))).await;
-        self.resume().await;
+        self.resume(!self.repaired).await;
     }
 
-    async fn resume(&mut self) {
+    async fn resume(&mut self, ignore_failures: bool) {
         let begun = Instant::now();
         while begun.elapsed() < RETRY_TIMEOUT {
             let request = api::ResumeSchedulerRequest {
                 handle: self.handle.clone(),
-                ignore_failures: true,
+                ignore_failures,
             };
             match self
                 .load
@@ -318,10 +330,18 @@ impl Conversation {
         }
     }
 
-    /// Listens until everything has ended, and lifts halts.
+    /// Listens until everything has ended, and sees to it that halts are lifted.
     async fn wait_for_all(&mut self) {
+        let mut repairs = 0;
         while let Some(Reason::Halted) = self.listener(0, Kind::All(())).listen().await {
-            self.resume().await;
+            if self.repaired && repairs < MOST_REPAIRS {
+                repairs += 1;
+                self.retry_failed().await;
+            } else {
+                let handle = self.handle.clone();
+                self.load.history.write(&Entry::FailuresIgnored { handle });
+                self.resume(true).await;
+            }
         }
     }
 

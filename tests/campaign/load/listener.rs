@@ -127,6 +127,7 @@ impl From<&api::AsyncDone> for Done {
                 .as_ref()
                 .map(|error| error.code.clone())
                 .unwrap_or_default(),
+            retry_of: done.retry_of,
         }
     }
 }

@@ -74,6 +74,7 @@ impl Colored {
         load.history.write(&Entry::Opened {
             handle: handle.clone(),
             limit: None,
+            repaired: false,
         });
         let mut conversation = Conversation::new(load.clone(), seed);
         conversation.handle = handle;

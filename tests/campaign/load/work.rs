@@ -31,6 +31,18 @@ pub(super) fn asked(token: i64, order: Option<i64>, exact: bool, rng: &mut Rng) 
     }
 }
 
+/// The same task, or one that does not fail again when it is retried.
+pub(super) fn repairable(asked: Asked) -> Asked {
+    match asked.work {
+        Work::Failing | Work::Endless => Asked {
+            work: Work::FailingOnce,
+            attempts: 1,
+            ..asked
+        },
+        _ => asked,
+    }
+}
+
 /// The task as a message to the service.
 pub(super) fn task(asked: &Asked, rng: &mut Rng) -> api::Task {
     let kind = match asked.work {
@@ -105,6 +117,11 @@ fn statement(asked: &Asked, rng: &mut Rng) -> String {
             format!("{}; {}", mark(true), mark(false))
         }
         Work::Failing => format!("{start}; select 1/0"),
+        // The retry of one that failed has its token, too.
+        Work::FailingOnce => format!(
+            "{start}; select 1/(count(*) - 1) from witness where token = {} and start; {end}",
+            asked.token
+        ),
         // By whichever clock: one that is set ends a sleep.
         Work::Endless => format!("{start}; do 'begin loop perform pg_sleep(60); end loop; end'"),
         Work::Noop | Work::Marked => match rng.below(10) {
