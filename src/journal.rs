@@ -48,4 +48,5 @@ pub use read::status::{JournalStatus, ReplicaRow};
 pub use read::task_pages::TaskPage;
 pub use read::task_ranges::RangePage;
 pub use read::task_search::TaskSearch;
+pub use read::task_summaries::TaskSummary;
 pub use read::tasks::StoredTask;

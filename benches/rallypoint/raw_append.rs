@@ -98,6 +98,7 @@ fn submission(handle: Handle, at: Time, from: u64, count: u64, done: u64) -> Sub
     });
     SubmissionRecord {
         handle,
+        caller: "bench".into(),
         first_seq: Seq(from as i64 + 1),
         submitted_at: at,
         done_no: DoneNo(done as i64),

@@ -1,8 +1,12 @@
 //! The enumerations of the API in the words of the command line.
 
 use rallypoint_client::api::{
-    AttemptState, OnFailure, Outcome, Scheduler, SchedulerState, TaskState, TaskView,
+    AttemptState, ExecutionState, OnFailure, Outcome, Scheduler, SchedulerState, TaskState,
+    TaskView,
 };
+
+/// What a server of an earlier version does not say.
+const UNKNOWN: &str = "unknown";
 
 /// How a task ended.
 pub(super) fn outcome(outcome: Outcome) -> &'static str {
@@ -32,7 +36,7 @@ pub(super) fn task_state(state: TaskState) -> &'static str {
         TaskState::Queued => "queued",
         TaskState::Running => "running",
         TaskState::Retrying => "retrying",
-        TaskState::Unspecified => "-",
+        TaskState::Unspecified => UNKNOWN,
     }
 }
 
@@ -48,6 +52,21 @@ pub(super) fn attempt_state(state: AttemptState) -> &'static str {
         AttemptState::HandedBack => "handed back",
         AttemptState::Unspecified => "-",
     }
+}
+
+/// What a slot does.
+pub(super) fn execution_state(state: ExecutionState) -> &'static str {
+    match state {
+        ExecutionState::Idle => "idle",
+        ExecutionState::Connecting => "connecting",
+        ExecutionState::Running => "running",
+        ExecutionState::Unspecified => UNKNOWN,
+    }
+}
+
+/// Who submitted a task.
+pub(super) fn submitted_by(caller: Option<&String>) -> String {
+    caller.map_or_else(|| UNKNOWN.to_owned(), String::clone)
 }
 
 /// The state of a scheduler, with what holds it up.

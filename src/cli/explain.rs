@@ -35,9 +35,15 @@ impl Explain {
 
 fn print(answer: &ExplainTaskResponse) {
     let task = answer.id.clone().unwrap_or_default();
-    let state = enum_text::task_state(answer.state());
+    let state = match &answer.done {
+        Some(done) => enum_text::outcome(done.outcome()),
+        None => enum_text::task_state(answer.state()),
+    };
     let head = format!("task {}/{}: {state}", task.handle, task.seq);
     output::line(output::paint(&head, BOLD));
+    let by = enum_text::submitted_by(answer.submitted_by.as_ref());
+    let submitted = format!("submitted by {by}  {}", plain(&answer.statement_preview));
+    output::line(submitted.trim_end());
     match &answer.running {
         Some(running) => output::line(plain(&running.text)),
         None if answer.blockers.is_empty() => output::line(plain(&answer.text)),

@@ -1,8 +1,10 @@
 //! `status`: what the service is doing, once or continuously.
 
+mod executions;
+
 use super::{
     connect::Server,
-    declare_dead, enum_text,
+    declare_dead,
     error::CliError,
     output::{self, BOLD, RED},
     table::Table,
@@ -11,7 +13,7 @@ use super::{
 use clap::Args;
 use rallypoint_client::{
     Client, Error,
-    api::{DayPin, Execution, GetStatusResponse, day_pin::Reason},
+    api::{DayPin, GetStatusResponse, PausedTarget, TargetStatus, day_pin::Reason},
 };
 use std::{
     io::{self, IsTerminal},
@@ -40,7 +42,9 @@ impl Status {
             (false, false) => output::answer(&client.status().await.map_err(refused)?, print),
             (true, false) => {
                 let executions = client.executions().await.map_err(refused)?;
-                output::answer(&executions, |answer| print_executions(&answer.executions));
+                output::answer(&executions, |answer| {
+                    executions::print(&answer.executions, 0)
+                });
             }
             (false, true) => watch_status(&client).await?,
             (true, true) => watch_executions(&client).await?,
@@ -68,7 +72,7 @@ async fn watch_executions(client: &Client) -> Result<(), CliError> {
     while let Some(message) = stream.message().await.map_err(broken)? {
         output::answer(&message, |message| {
             begin_screen();
-            print_executions(&message.executions);
+            executions::print(&message.executions, message.left_out);
         });
     }
     Ok(())
@@ -93,10 +97,10 @@ fn print(status: &GetStatusResponse) {
     for part in &status.unreachable {
         output::line(output::paint(&format!("not reached: {part}"), RED));
     }
+    target_pause::print(&status.paused_targets);
     replicas(status);
     slots(status);
     targets(status);
-    target_pause::print(&status.paused_targets);
     declare_dead::print(&status.pending_fences);
     unreadable(status);
     output::line("");
@@ -131,18 +135,28 @@ fn slots(status: &GetStatusResponse) {
 }
 
 fn targets(status: &GetStatusResponse) {
-    let mut table = Table::new(&["target", "replica", "available", ">sessions", "error"]);
+    let mut table = Table::new(&["target", "replica", "state", ">sessions", "error"]);
     for target in &status.targets {
-        let available = if target.available { "yes" } else { "no" };
         table.row([
             target.name.clone(),
             target.replica.clone(),
-            available.to_owned(),
+            target_state(target, &status.paused_targets).to_owned(),
             target.sessions.to_string(),
             target.error.clone(),
         ]);
     }
     section(table);
+}
+
+fn target_state(target: &TargetStatus, pauses: &[PausedTarget]) -> &'static str {
+    let mut pauses = pauses.iter().flat_map(|one| &one.pause);
+    let is_paused = pauses.any(|pause| pause.target.is_empty() || pause.target == target.name);
+    match (target.available, is_paused) {
+        (true, false) => "available",
+        (true, true) => "paused",
+        (false, false) => "away",
+        (false, true) => "away, paused",
+    }
 }
 
 fn unreadable(status: &GetStatusResponse) {
@@ -181,9 +195,13 @@ fn backlog(status: &GetStatusResponse) -> String {
     } else {
         format!(", the oldest submitted {}", time_text::ago(oldest))
     };
+    let schedulers = match backlog.schedulers {
+        1 => "1 scheduler".to_owned(),
+        several => format!("{several} schedulers"),
+    };
     format!(
-        "backlog  {} schedulers; {} blocked, {} queued, {} running, {} retrying{oldest}",
-        backlog.schedulers, backlog.blocked, backlog.queued, backlog.running, backlog.retrying
+        "backlog  {schedulers}; {} blocked, {} queued, {} running, {} retrying{oldest}",
+        backlog.blocked, backlog.queued, backlog.running, backlog.retrying
     )
 }
 
@@ -219,36 +237,4 @@ fn pinned(pin: &DayPin) -> String {
         ),
         Reason::Due | Reason::Unspecified => "it is dropped in the next round".to_owned(),
     }
-}
-
-fn print_executions(executions: &[Execution]) {
-    let mut table = Table::new(&[
-        "replica", "kind", ">slot", ">backend", "task", ">order", ">try", ">elapsed", "caller",
-    ]);
-    for execution in executions {
-        let idle = execution.handle.is_empty();
-        let busy = |text: String| if idle { "-".to_owned() } else { text };
-        table.row([
-            execution.replica.clone(),
-            execution.kind.clone(),
-            execution.slot.to_string(),
-            if execution.backend_pid == 0 {
-                "-".to_owned()
-            } else {
-                execution.backend_pid.to_string()
-            },
-            if idle {
-                "idle".to_owned()
-            } else {
-                format!("{}/{}", execution.handle, execution.seq)
-            },
-            enum_text::order(execution.effective_order),
-            busy(execution.attempt.to_string()),
-            busy(time_text::duration(time_text::duration_us(
-                execution.elapsed.as_ref(),
-            ))),
-            execution.caller.clone(),
-        ]);
-    }
-    table.print();
 }

@@ -95,7 +95,17 @@ pub(super) fn print(tasks: &[TaskView]) {
         output::DIM,
     ));
     let mut table = Table::new(&[
-        ">task", ">order", "state", ">try", ">queued", ">started", ">ended", ">took", "remark",
+        ">task",
+        ">order",
+        "state",
+        ">try",
+        ">queued",
+        ">started",
+        ">ended",
+        ">took",
+        "submitted by",
+        "remark",
+        "statement",
     ]);
     for task in tasks {
         let done = task.done.clone().unwrap_or_default();
@@ -113,7 +123,9 @@ pub(super) fn print(tasks: &[TaskView]) {
             } else {
                 "-".to_owned()
             },
+            enum_text::submitted_by(task.submitted_by.as_ref()),
             remark(task),
+            task.statement_preview.clone(),
         ]);
     }
     table.print();

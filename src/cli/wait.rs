@@ -3,15 +3,18 @@
 //! It only looks: a signal ends it and nothing else.
 
 use super::{
-    connect::Server, error::CliError, exec::printer::Printer, exit::Exit, progress::Bars,
-    signals::Signals,
+    connect::Server, error::CliError, exec::printer::Printer, exit::Exit, output, progress::Bars,
+    signals::Signals, tasks,
 };
 use clap::Args;
 use rallypoint_client::{
     Scheduler,
-    api::{End, end::Reason, until::Kind},
+    api::{End, ListTasksRequest, TaskView, end::Reason, until::Kind},
 };
-use std::process::ExitCode;
+use std::{collections::HashMap, process::ExitCode};
+
+/// Tasks whose statements are shown, the newest ones.
+const MOST_STATEMENTS: usize = 1_000;
 
 /// Arguments of `wait`.
 #[derive(Args, Debug)]
@@ -64,7 +67,11 @@ impl Wait {
         let described = described.map_err(|error| CliError::call(what, &error))?;
         let total = described.submitted.max(0);
         let bars = Bars::of_all((total - self.after).max(0) as u64);
-        Ok(Printer::of(&self.handle, total as usize, bars, self.quiet))
+        let printer = Printer::of(&self.handle, total as usize, bars, self.quiet);
+        Ok(match output::is_json() {
+            true => printer,
+            false => printer.with_statements(statements(scheduler).await?),
+        })
     }
 
     fn until(&self) -> Option<Kind> {
@@ -74,6 +81,13 @@ impl Wait {
             None => None,
         }
     }
+}
+
+/// How the statements of the newest tasks begin, by number.
+async fn statements(scheduler: &Scheduler) -> Result<HashMap<i64, String>, CliError> {
+    let list = tasks::read(scheduler, ListTasksRequest::default(), MOST_STATEMENTS).await?;
+    let statement = |task: TaskView| Some((task.id?.seq, task.statement_preview));
+    Ok(list.tasks.into_iter().filter_map(statement).collect())
 }
 
 /// A halt is a failure, also when that is not among the events that were asked for.

@@ -37,6 +37,8 @@ pub struct PauseRecord {
 pub struct SubmissionRecord {
     /// Its scheduler.
     pub handle: Handle,
+    /// Who made it, as the caller names itself.
+    pub caller: Arc<str>,
     /// Number of its first task.
     pub first_seq: Seq,
     /// When it was accepted.

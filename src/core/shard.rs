@@ -219,7 +219,7 @@ impl Shard {
         }
         match verb {
             Verb::Open { .. } => unreachable!("handled above"),
-            Verb::Submit(submit) => self.submit(turn, handle, submit),
+            Verb::Submit(submit) => self.submit(turn, caller, handle, submit),
             Verb::Submitted(request) => self.submitted(turn.now, handle, *request),
             Verb::Watch {
                 after,

@@ -80,6 +80,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "attempts",
         include_str!("../../migrations/0018_attempts.sql"),
     ),
+    (
+        20,
+        "who_and_what",
+        include_str!("../../migrations/0020_who_and_what.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -192,16 +197,16 @@ mod tests {
     fn the_index_of_wide_rows_the_log_and_the_statements_say_the_same_number() {
         let wide = concat!("where max_seq - min_seq > ", narrow_row!(), ";");
         assert!(text_of(1).contains(wide));
+        assert!(text_of(11).contains(concat!("c.max_seq - c.min_seq <= ", narrow_row!())));
         for searched in [
-            concat!("c.max_seq - c.min_seq <= ", narrow_row!()),
             concat!("o.row_max_seq - o.row_min_seq <= ", narrow_row!()),
             concat!("o.row_max_seq - o.row_min_seq > ", narrow_row!()),
             concat!(
-                "least(executions_of.last_seq, 1::int8 << 62) + ",
+                "least(executions_between.last_seq, 1::int8 << 62) + ",
                 narrow_row!()
             ),
         ] {
-            assert!(text_of(11).contains(searched), "{searched}");
+            assert!(text_of(20).contains(searched), "{searched}");
         }
     }
 
@@ -239,7 +244,8 @@ mod tests {
                 "1a7609093a46b1a4",
                 "1286df032da5e3cd",
                 "5b9b71e127242b53",
-                "dc43e8614910e607"
+                "dc43e8614910e607",
+                "300a9ceee3c0326b"
             ]
         );
     }

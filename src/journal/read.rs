@@ -16,6 +16,7 @@ mod target_pauses;
 pub(crate) mod task_pages;
 pub(crate) mod task_ranges;
 pub(crate) mod task_search;
+pub(crate) mod task_summaries;
 pub(crate) mod tasks;
 
 /// Statements of lists that find what is rare by an index, for a test to explain.

@@ -3,12 +3,13 @@
 
 pub(crate) mod executions;
 pub(crate) mod readiness;
+mod task_notes;
 
 use super::{
     convert::{duration, explanation::pending_fence, paused_target, timestamp},
     errors,
     forwarding::route::{Destination, Route},
-    validate,
+    validate::{self, ListExecutions},
 };
 use crate::{
     coordinator::{Coordinator, ReplicaStatus},
@@ -22,6 +23,7 @@ use rallypoint_client::api::{
     self, status_service_client::StatusServiceClient, status_service_server::StatusService,
 };
 use std::{pin::Pin, time::Duration};
+use task_notes::TaskNotes;
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
@@ -30,6 +32,8 @@ use tonic::{Request, Response, Status};
 const UNREADABLE_SHOWN: usize = 100;
 /// How long a part of the service may take to answer.
 const PART_TIMEOUT: Duration = Duration::from_secs(2);
+/// Slots in one message of WatchExecutions.
+const MAX_SLOTS: usize = 1_000;
 
 /// The service of this replica, or of its peer port.
 #[derive(Clone)]
@@ -72,9 +76,20 @@ impl StatusService for Statuses {
 
     async fn list_executions(
         &self,
-        _: Request<api::ListExecutionsRequest>,
+        request: Request<api::ListExecutionsRequest>,
     ) -> Result<Response<api::ListExecutionsResponse>, Status> {
-        Ok(Response::new(self.executions.of_all_replicas().await))
+        let query = ListExecutions::new(request.get_ref())?;
+        let mut list = self.executions.of_all_replicas().await;
+        let (all, after) = (list.executions.len(), query.after);
+        let page = list.executions.into_iter().skip(after).take(query.size);
+        list.executions = page.collect();
+        let next = after.saturating_add(list.executions.len());
+        if next < all {
+            list.next_page_token = query.token.after(next as u128);
+        }
+        let mut notes = TaskNotes::default();
+        self.note(&mut notes, &mut list).await;
+        Ok(Response::new(list))
     }
 
     async fn watch_executions(
@@ -84,9 +99,9 @@ impl StatusService for Statuses {
         let mut ticks = interval(validate::interval(request.get_ref())?);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let watch = Watch {
-            executions: self.executions.clone(),
-            stopping: self.stopping.clone(),
+            statuses: self.clone(),
             ticks,
+            notes: TaskNotes::default(),
             last: None,
             has_ended: false,
         };
@@ -101,6 +116,13 @@ impl StatusService for Statuses {
 }
 
 impl Statuses {
+    /// Adds what the journal says of the tasks that run; not for another replica, which does so.
+    async fn note(&self, notes: &mut TaskNotes, list: &mut api::ListExecutionsResponse) {
+        if self.route.is_some() && !notes.add_to(&self.reader, &mut list.executions).await {
+            list.unreachable.push("journal".into());
+        }
+    }
+
     /// The status with the targets of all replicas, which know of their own only.
     async fn with_targets(&self, mut status: api::GetStatusResponse) -> api::GetStatusResponse {
         let found = self.executions.of_all_replicas().await;
@@ -142,9 +164,9 @@ impl Statuses {
 }
 
 struct Watch {
-    executions: Executions,
-    stopping: CancellationToken,
+    statuses: Statuses,
     ticks: Interval,
+    notes: TaskNotes,
     /// The last rows sent, without elapsed times: those change all the time.
     last: Option<Vec<api::Execution>>,
     has_ended: bool,
@@ -155,12 +177,14 @@ impl Watch {
         while !self.has_ended {
             tokio::select! {
                 _ = self.ticks.tick() => {}
-                () = self.stopping.cancelled() => {
+                () = self.statuses.stopping.cancelled() => {
                     self.has_ended = true;
                     return Some(Err(errors::stopping()));
                 }
             }
-            let found = self.executions.of_all_replicas().await;
+            let mut found = self.statuses.executions.of_all_replicas().await;
+            let left_out = cut(&mut found.executions);
+            self.statuses.note(&mut self.notes, &mut found).await;
             let timeless = found
                 .executions
                 .iter()
@@ -176,11 +200,23 @@ impl Watch {
                     executions: found.executions,
                     unreachable: found.unreachable,
                     targets: found.targets,
+                    left_out,
                 }));
             }
         }
         None
     }
+}
+
+/// Leaves as many slots as a message may hold, those that run something first. Returns how many are
+/// left out.
+fn cut(slots: &mut Vec<api::Execution>) -> i64 {
+    let all = slots.len();
+    if all > MAX_SLOTS {
+        slots.sort_by_key(|slot| slot.handle.is_empty());
+        slots.truncate(MAX_SLOTS);
+    }
+    (all - slots.len()) as i64
 }
 
 fn core(status: &mut api::GetStatusResponse, core: &CoreStatus) {

@@ -17,7 +17,7 @@ mod submit;
 mod tests;
 
 pub(super) use cancel::CancelTasks;
-pub(super) use paging::{ListAttempts, ListSchedulers, ListTasks};
+pub(super) use paging::{ListAttempts, ListExecutions, ListSchedulers, ListTasks};
 pub(super) use retry::RetryFailed;
 pub(super) use submit::exec_async;
 

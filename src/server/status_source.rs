@@ -48,6 +48,7 @@ fn execution(row: ExecutionRow, now: Time, replica: &str) -> api::Execution {
         kind: row.work.to_string(),
         slot: row.slot as i32,
         backend_pid: row.backend_pid,
+        state: api::ExecutionState::Idle.into(),
         ..api::Execution::default()
     };
     let Some((assignment, started)) = row.running else {
@@ -62,6 +63,10 @@ fn execution(row: ExecutionRow, now: Time, replica: &str) -> api::Execution {
         started_at: Some(timestamp(started)),
         elapsed: Some(duration(now.since(started))),
         namespace: assignment.namespace.0.to_string(),
+        state: match row.backend_pid {
+            0 => api::ExecutionState::Connecting.into(),
+            _ => api::ExecutionState::Running.into(),
+        },
         ..idle
     }
 }

@@ -23,6 +23,7 @@ mod scene;
 mod sessions;
 mod silence;
 mod statements;
+mod who_and_what;
 
 use crate::harness::postgres;
 use rallypoint::{

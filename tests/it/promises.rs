@@ -18,3 +18,4 @@ mod retries;
 mod scheduler_lists;
 mod submitted;
 mod turnaround;
+mod who_and_what;

@@ -197,10 +197,23 @@ impl Client {
         self.call(path, request).await
     }
 
-    /// What runs on each slot of each replica.
+    /// What runs on each slot of each replica: all pages.
     pub async fn executions(&self) -> Result<api::ListExecutionsResponse> {
         let path = "/rallypoint.v1.StatusService/ListExecutions".to_owned();
-        self.call(path, api::ListExecutionsRequest {}).await
+        let mut request = api::ListExecutionsRequest::default();
+        let mut all = Vec::new();
+        loop {
+            let page: api::ListExecutionsResponse =
+                self.call(path.clone(), request.clone()).await?;
+            all.extend(page.executions);
+            request.page_token.clone_from(&page.next_page_token);
+            if request.page_token.is_empty() {
+                return Ok(api::ListExecutionsResponse {
+                    executions: all,
+                    ..page
+                });
+            }
+        }
     }
 
     /// What runs on each slot, sent again after every change, at most once per `interval` (100 ms

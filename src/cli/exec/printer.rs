@@ -15,13 +15,15 @@ use rallypoint_client::{
     api::{AsyncDone, End, Outcome, until},
 };
 use serde_json::json;
-use std::process::ExitCode;
+use std::{collections::HashMap, process::ExitCode};
 
 /// Prints the events of a run, and counts them.
 pub(in crate::cli) struct Printer {
     handle: String,
     /// By their numbers, as far as they are known here.
     tasks: Vec<Described>,
+    /// Of tasks that others have submitted: how their statements begin, as far as that is known.
+    statements: HashMap<i64, String>,
     /// How many there are.
     total: usize,
     bars: Bars,
@@ -49,6 +51,7 @@ impl Printer {
         Printer {
             handle: handle.to_owned(),
             tasks: Vec::new(),
+            statements: HashMap::new(),
             total,
             bars,
             quiet,
@@ -57,6 +60,11 @@ impl Printer {
             seen: 0,
             is_read: true,
         }
+    }
+
+    /// Statements of tasks that others have submitted, by number.
+    pub(in crate::cli) fn with_statements(self, statements: HashMap<i64, String>) -> Printer {
+        Printer { statements, ..self }
     }
 
     pub(in crate::cli) fn console(&self) -> Console {
@@ -123,7 +131,9 @@ impl Printer {
 
     fn lines(&self, done: &AsyncDone) -> Vec<String> {
         let task = self.task(done);
-        let title = task.map(Described::title).unwrap_or_default();
+        let title = task.map(Described::title);
+        let title = title.or_else(|| self.statements.get(&done.seq).cloned());
+        let title = title.unwrap_or_default();
         let at = task.and_then(|task| line(task, done));
         let title = match at.filter(|_| done.outcome() != Outcome::Succeeded) {
             Some(line) => format!("line {line}: {title}"),

@@ -43,6 +43,7 @@ impl Shard {
     pub(crate) fn submit(
         &mut self,
         turn: &mut Turn,
+        caller: &Caller,
         handle: Handle,
         submit: &Arc<Submit>,
     ) -> Reply {
@@ -67,7 +68,7 @@ impl Shard {
         if let Err(over) = self.admits(turn.now, scheduler, submit, &resolved) {
             return Shard::limit_reached(&scheduler.image.namespace, over);
         }
-        let new = self.accept(turn, handle, submit, resolved);
+        let new = self.accept(turn, caller, handle, submit, resolved);
         Reply::Submitted {
             first_seq: new.first_seq,
             count: new.count,
@@ -122,6 +123,7 @@ impl Shard {
     fn accept(
         &mut self,
         turn: &mut Turn,
+        caller: &Caller,
         handle: Handle,
         submit: &Arc<Submit>,
         resolved: Vec<(Option<Order>, Arc<Spec>)>,
@@ -148,22 +150,19 @@ impl Shard {
         self.quotas.queued(namespace, usage);
         self.quotas
             .submitted(turn.now, namespace, usage.tasks, &self.limits);
-        let count = usage.tasks as u32;
+        let new = NewTasks {
+            first_seq,
+            count: usage.tasks as u32,
+            done_no,
+        };
         if let Some(request) = submit.request {
-            self.accepted.insert(Accepted {
-                at: turn.now,
-                handle,
-                namespace,
-                request,
-                first_seq,
-                done_no,
-                count,
-            });
+            self.remember(turn.now, handle, request, &new);
         }
         self.note_retries(turn, handle, first_seq, submit);
         turn.out.unwritten.submitted(handle, first_seq);
         turn.out.records.submissions.push(SubmissionRecord {
             handle,
+            caller: caller.name.clone(),
             first_seq,
             submitted_at: turn.now,
             done_no,
@@ -172,11 +171,20 @@ impl Shard {
         });
         turn.progressed(handle);
         self.resume_if_quiesced(turn, handle);
-        NewTasks {
-            first_seq,
-            count,
-            done_no,
-        }
+        new
+    }
+
+    /// Remembers the answer to a call that may be repeated.
+    fn remember(&mut self, now: Time, handle: Handle, request: Request, new: &NewTasks) {
+        self.accepted.insert(Accepted {
+            at: now,
+            handle,
+            namespace: self.schedulers.expect(handle).share.namespace,
+            request,
+            first_seq: new.first_seq,
+            done_no: new.done_no,
+            count: new.count,
+        });
     }
 }
 

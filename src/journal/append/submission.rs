@@ -1,5 +1,6 @@
-//! Rows of `submission`: all calls of one scheduler in a batch become one row, unless it would grow
-//! too large to read single tasks from it.
+//! Rows of `submission`: all calls of one caller for one scheduler in a batch become one row,
+//! unless another caller's are between them or it would grow too large to read single tasks from
+//! it.
 
 use super::{
     columns::{Lengths, OrNull, Table, columns},
@@ -31,6 +32,7 @@ columns! {
         params: Blobs,
         lowest_order: OrNull,
         highest_order: OrNull,
+        caller: Blobs,
     }
     per count {
         asked_order: i64,
@@ -108,6 +110,7 @@ impl Submissions {
             .last()
             .map_or(0, |first| first + i64::from(self.row.tasks));
         previous.handle == record.handle
+            && previous.caller == record.caller
             && next == record.first_seq.0
             && self.row.body_bytes as usize + record.submit.bodies.bytes.len() <= MAX_ROW_BYTES
             && self.row.params_bytes as usize + record.submit.params.bytes.len() <= MAX_ROW_BYTES
@@ -118,6 +121,8 @@ impl Submissions {
         self.columns.handle.push(record.handle.uuid());
         self.columns.first_seq.push(record.first_seq.0);
         self.columns.submitted_at.push(Stamp(record.submitted_at));
+        let caller = Bytes::copy_from_slice(record.caller.as_bytes());
+        self.columns.caller.row(Some(caller));
     }
 
     fn add_call(&mut self, record: &SubmissionRecord) -> Result<(), BoxDynError> {

@@ -94,6 +94,8 @@ pub(crate) fn task_view(
         done,
         retry_of: task.retry_of.map(|of| of.seq.0),
         retried_as: task.retried_as.map(|retry| retry.0),
+        submitted_by: None,
+        statement_preview: String::new(),
     }
 }
 

@@ -49,7 +49,10 @@ impl Schedulers {
             Reply::Explained(None) => self.explain_ended(id.handle, id.seq, now).await?,
             other => return Err(errors::mismatched_reply(&other)),
         };
-        answer.text = explanation::summary(&answer);
+        let summary = self.summary(id).await?;
+        answer.submitted_by = summary.submitted_by;
+        answer.statement_preview = summary.statement_preview;
+        answer.text = explanation::summary(&answer, now);
         Ok(answer)
     }
 
@@ -72,6 +75,7 @@ impl Schedulers {
             outcome: done.outcome,
             attempt: done.attempt,
             as_of: Some(timestamp(now)),
+            done: Some(done),
             ..Default::default()
         })
     }

@@ -8,7 +8,7 @@ use super::{
     tasks::States,
 };
 use crate::{
-    core::{Caller, DoneNo, Phase, Reply, Seq, Verb},
+    core::{Caller, DoneNo, Handle, Phase, Reply, Seq, Verb},
     journal::{StoredTask, TaskSearch},
     rpc::{convert, errors, validate::ListTasks},
 };
@@ -67,7 +67,24 @@ impl Schedulers {
         list.next_page_token = before
             .map(|number| query.token.after(number as u128))
             .unwrap_or_default();
+        self.add_summaries(query.handle, &mut list.tasks).await?;
         Ok(list)
+    }
+
+    async fn add_summaries(
+        &self,
+        handle: Handle,
+        tasks: &mut [api::TaskView],
+    ) -> Result<(), Status> {
+        let number = |task: &api::TaskView| task.id.as_ref().map_or(0, |id| id.seq);
+        let seqs: Vec<Seq> = tasks.iter().map(|task| Seq(number(task))).collect();
+        let mut summaries = self.summaries(handle, &seqs).await?;
+        for task in tasks {
+            let summary = summaries.remove(&Seq(number(task))).unwrap_or_default();
+            task.submitted_by = summary.submitted_by;
+            task.statement_preview = summary.statement_preview;
+        }
+        Ok(())
     }
 
     /// The next tasks that the search admits.

@@ -6,7 +6,7 @@
 use super::Schedulers;
 use crate::{
     core::{Attempt, Caller, Cancel, Handle, Reply, Seq, TaskId, TaskRef, TaskState, Verb},
-    journal::StoredTask,
+    journal::{StoredTask, TaskSummary},
     rpc::{convert, errors, validate},
 };
 use rallypoint_client::api;
@@ -74,8 +74,28 @@ impl Schedulers {
             .states(&caller, id.handle, std::slice::from_mut(&mut task))
             .await?;
         let state = states.get(&id.seq).copied();
-        let task = Some(convert::task_view(id.handle, &task, state, true));
-        Ok(api::GetTaskResponse { task })
+        let mut view = convert::task_view(id.handle, &task, state, true);
+        view.submitted_by = self.summary(id).await?.submitted_by;
+        Ok(api::GetTaskResponse { task: Some(view) })
+    }
+
+    /// Who submitted a task, and how its statement begins.
+    pub(super) async fn summary(&self, id: TaskId) -> Result<TaskSummary, Status> {
+        let mut summaries = self.summaries(id.handle, &[id.seq]).await?;
+        Ok(summaries.remove(&id.seq).unwrap_or_default())
+    }
+
+    /// The same of several tasks of a scheduler.
+    pub(super) async fn summaries(
+        &self,
+        handle: Handle,
+        seqs: &[Seq],
+    ) -> Result<HashMap<Seq, TaskSummary>, Status> {
+        let ids = seqs.iter().map(|seq| TaskId { handle, seq: *seq });
+        let ids: Vec<TaskId> = ids.collect();
+        let found = self.reader.summaries(&ids).await;
+        let found = found.map_err(errors::journal)?.into_iter();
+        Ok(found.map(|(id, summary)| (id.seq, summary)).collect())
     }
 
     /// Why the journal has no row: the task never existed, or it is past its retention.

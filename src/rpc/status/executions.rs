@@ -13,7 +13,7 @@ use rallypoint_client::api::{
 };
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
-use tonic::{Response, transport::Channel};
+use tonic::{Response, Status, transport::Channel};
 
 /// How long another replica may take to answer.
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(1);
@@ -44,7 +44,8 @@ pub(crate) struct Executions {
 }
 
 impl Executions {
-    /// One row per slot, and per target and replica; replicas that do not answer are named.
+    /// One row per slot, by replica, kind and number, and per target and replica; replicas that do
+    /// not answer are named.
     pub(crate) async fn of_all_replicas(&self) -> api::ListExecutionsResponse {
         let mut found = api::ListExecutionsResponse {
             executions: (self.source.executions)(),
@@ -67,6 +68,10 @@ impl Executions {
                 None => found.unreachable.push(name),
             }
         }
+        found.executions.sort_by(|one, other| {
+            let place = |row: &api::Execution| (row.replica.clone(), row.kind.clone(), row.slot);
+            place(one).cmp(&place(other))
+        });
         found
     }
 
@@ -111,12 +116,23 @@ async fn explain_attempt(
 }
 
 async fn of_replica(channel: Option<Channel>) -> Option<api::ListExecutionsResponse> {
-    let mut client = StatusServiceClient::new(channel?);
-    let answer = timeout(
-        REPLICA_TIMEOUT,
-        client.list_executions(api::ListExecutionsRequest {}),
-    )
-    .await
-    .ok()?;
-    answer.ok().map(Response::into_inner)
+    let client = StatusServiceClient::new(channel?);
+    let all = timeout(REPLICA_TIMEOUT, all_pages(client)).await;
+    all.ok()?.ok()
+}
+
+async fn all_pages(
+    mut client: StatusServiceClient<Channel>,
+) -> Result<api::ListExecutionsResponse, Status> {
+    let mut all = api::ListExecutionsResponse::default();
+    let mut request = api::ListExecutionsRequest::default();
+    loop {
+        let page = client.list_executions(request.clone()).await?.into_inner();
+        all.executions.extend(page.executions);
+        all.targets = page.targets;
+        request.page_token = page.next_page_token;
+        if request.page_token.is_empty() {
+            return Ok(all);
+        }
+    }
 }

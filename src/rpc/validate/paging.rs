@@ -55,6 +55,17 @@ pub(crate) struct ListAttempts {
     pub token: PageToken,
 }
 
+/// A validated ListExecutionsRequest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ListExecutions {
+    /// Slots per page.
+    pub size: usize,
+    /// How many slots the pages before had.
+    pub after: usize,
+    /// Makes the token of the next page.
+    pub token: PageToken,
+}
+
 /// Makes and reads the page tokens of one query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageToken(u64);
@@ -170,6 +181,24 @@ impl ListAttempts {
     }
 }
 
+impl ListExecutions {
+    /// Validates a request. Operators see the slots of all namespaces.
+    pub(crate) fn new(request: &api::ListExecutionsRequest) -> Result<Self, Violations> {
+        let mut v = Violations::default();
+        let size = match request.page_size {
+            0 => MAX_PAGE_SIZE as usize,
+            asked => size(&mut v, asked),
+        };
+        let token = PageToken(PayloadHash::new("ListExecutions").finish() as u64);
+        let after = token.read(&mut v, &request.page_token).unwrap_or(0);
+        v.into_result(ListExecutions {
+            size,
+            after: usize::try_from(after).unwrap_or(usize::MAX),
+            token,
+        })
+    }
+}
+
 fn size(v: &mut Violations, size: i32) -> usize {
     match size {
         0 => DEFAULT_PAGE_SIZE,
@@ -178,7 +207,7 @@ fn size(v: &mut Violations, size: i32) -> usize {
             v.add(
                 Path::Root.field("page_size"),
                 Reason::PageSizeOutOfRange,
-                "must be 1 to 1000, or 0 for 100",
+                "must be 1 to 1000, or 0 for the default",
             );
             DEFAULT_PAGE_SIZE
         }

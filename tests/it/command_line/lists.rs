@@ -86,3 +86,52 @@ fn conditions_that_make_no_sense_are_refused() {
         assert!(said.contains(word), "{command:?}: {said}");
     }
 }
+
+#[test]
+fn tables_say_whose_tasks_are_and_what_they_are_to_do() {
+    let server = Standalone::start();
+    let kept = server.run(&["exec", "--keep", "select 1/0", "select 2"]);
+    assert_eq!(code(&kept), 3, "{}", text(&kept.stderr));
+    let schedulers = shown(&server, &["list", "--state", "open"]);
+    let handle = schedulers[0]["handle"].as_str().expect("a handle");
+    let paused = ["pause-target", "app", "--reason", "new disk"];
+    assert_eq!(code(&server.run(&paused)), 0);
+    for (arguments, parts) in [
+        (
+            &["tasks", handle][..],
+            &["SUBMITTED BY", "select 1/0", "22012"][..],
+        ),
+        (&["wait", handle], &["select 1/0", "select 2"]),
+        (
+            &["explain", handle, "1"],
+            &[
+                "/1: failed\nsubmitted by ",
+                "  select 1/0\nit failed, in attempt 1, ",
+                ": 22012 division by zero",
+            ],
+        ),
+        (
+            &["status", "--executions"],
+            &["STATE", "idle", "NAMESPACE", "STATEMENT"],
+        ),
+        (
+            &["status"],
+            &[
+                "paused: nothing starts there",
+                "new disk",
+                "backlog  1 scheduler;",
+            ],
+        ),
+    ] {
+        let output = server.run(arguments);
+        let said = text(&output.stdout);
+        for part in parts {
+            assert!(said.contains(part), "{arguments:?}, {part}: {said}");
+        }
+    }
+    let status = text(&server.run(&["status"]).stdout);
+    let is_paused = |line: &str| line.starts_with("app ") && line.contains("  paused  ");
+    assert!(status.lines().any(is_paused), "{status}");
+    let tasks = text(&server.run(&["tasks", handle]).stdout);
+    assert!(!tasks.contains("unknown"), "{tasks}");
+}

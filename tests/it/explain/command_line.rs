@@ -63,7 +63,9 @@ async fn of_a_running_task_the_command_says_who_is_in_the_way() {
     let lines: Vec<&str> = said.lines().collect();
     let in_the_way = format!("  1. session {pid} of");
     assert!(
-        lines[1].contains("it waits for the lock") && lines[2].starts_with(&in_the_way),
+        lines[1].ends_with("  select pg_advisory_xact_lock_shared(1)")
+            && lines[2].contains("it waits for the lock")
+            && lines[3].starts_with(&in_the_way),
         "{said}"
     );
     gate.open().await;

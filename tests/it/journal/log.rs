@@ -83,7 +83,7 @@ async fn the_log_has_a_row_for_every_task() {
         },
         LogRow {
             submitted_us: us + 70,
-            ..waiting(us, 6)
+            ..running(us, 6)
         },
     ];
     assert_eq!(rows, expected);
@@ -134,12 +134,10 @@ fn cancelled(us: i64, seq: i64) -> LogRow {
     })
 }
 
-fn waiting(us: i64, seq: i64) -> LogRow {
+fn running(us: i64, seq: i64) -> LogRow {
     LogRow {
-        started_us: None,
         ended_us: None,
         outcome: None,
-        attempt: None,
         slot: None,
         ..succeeded(us, seq, None)
     }

@@ -31,7 +31,7 @@ async fn the_examples_of_the_documents_run_as_they_stand() {
         .iter()
         .chain(&log)
         .partition(|example| example.starts_with(BY_SUPERUSER));
-    assert_eq!((roles.len(), asked.len()), (2, 6));
+    assert_eq!((roles.len(), asked.len()), (2, 7));
     for example in roles {
         psql(&postgres, SUPERUSER, example);
     }

@@ -175,8 +175,8 @@ const SEARCHES: [(&str, &str); 7] = [
         "seq % 131 = 1",
     ),
     (
-        "(select e.*, null::int8, null::int8 from rallypoint_log.schedulers r,
-            lateral rallypoint_log.executions_of(r.shard, r.handle, 1001, 11000, '-infinity') e)",
+        "(select e.* from rallypoint_log.schedulers r,
+            lateral rallypoint_log.executions_between(r.shard, r.handle, 1001, 11000, '-infinity') e)",
         "seq between 1001 and 11000",
     ),
 ];

@@ -96,6 +96,7 @@ pub(super) fn call(
     };
     SubmissionRecord {
         handle,
+        caller: "bob ü".into(),
         first_seq: Seq(first),
         submitted_at: at,
         done_no: DoneNo(first - 1),

@@ -5,7 +5,7 @@ use crate::harness::{
     server::{Server, Setup},
     work::{failing, noop, sleep, sql},
 };
-use rallypoint_client::api::{GetStatusResponse, ReleaseMode, SchedulerSettings};
+use rallypoint_client::api::{ExecutionState, GetStatusResponse, ReleaseMode, SchedulerSettings};
 use sqlx::Row;
 
 #[tokio::test]
@@ -128,6 +128,14 @@ async fn list_executions_has_a_row_for_every_slot_idle_ones_included() {
         (scheduler.handle(), 1, Some(7), 1)
     );
     assert_eq!(row.namespace, "default");
+    assert_eq!(
+        (row.submitted_by.as_deref(), row.state()),
+        (Some("auditor"), ExecutionState::Running)
+    );
+    let gate_statement = "select pg_advisory_xact_lock_shared(1)";
+    assert_eq!(row.statement_preview, gate_statement);
+    let idle = sql.iter().filter(|row| row.state() == ExecutionState::Idle);
+    assert_eq!(idle.count(), 2);
     assert_eq!(
         (
             row.caller.as_str(),

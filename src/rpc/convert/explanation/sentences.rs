@@ -18,24 +18,49 @@ use rallypoint_client::api::{
 const TASKS_NAMED: usize = 10;
 
 /// The whole answer as one text.
-pub(crate) fn summary(answer: &api::ExplainTaskResponse) -> String {
+pub(crate) fn summary(answer: &api::ExplainTaskResponse, now: Time) -> String {
+    if let Some(done) = &answer.done {
+        return ended(done, now);
+    }
     let texts = answer.blockers.iter().map(|blocker| blocker.text.as_str());
     let reasons = texts.collect::<Vec<_>>().join("; ");
     let place = answer.place.as_ref().and_then(ahead);
     let running = answer.running.as_ref().map_or("", |attempt| &attempt.text);
     match (answer.state(), reasons.is_empty(), place) {
-        (api::TaskState::Done, ..) => format!(
-            "it has ended: {}",
-            answer
-                .outcome()
-                .as_str_name()
-                .trim_start_matches("OUTCOME_")
-        ),
         (api::TaskState::Running, true, _) => running.into(),
         (api::TaskState::Running, false, _) => format!("{running}: {reasons}"),
         (_, true, _) => "nothing keeps it from starting: it is handed out next".into(),
         (_, false, None) => format!("it does not run: {reasons}"),
         (_, false, Some(place)) => format!("it does not run: {reasons}; {place}"),
+    }
+}
+
+/// How a task ended, when, where, and with what error.
+fn ended(done: &api::AsyncDone, now: Time) -> String {
+    let (start, end) = (Time(done.started_us), Time(done.ended_us));
+    let mut text = match done.outcome() {
+        api::Outcome::Succeeded => "it succeeded",
+        api::Outcome::Failed => "it failed",
+        api::Outcome::Cancelled => "it was cancelled",
+        api::Outcome::TimedOut => "it ran out of time",
+        api::Outcome::Exhausted => "it was given up, since it was lost too often",
+        api::Outcome::Unspecified => "it has ended in a way that this version does not know",
+    }
+    .to_owned();
+    match done.attempt {
+        0 => text += ", and never started",
+        number => text += &format!(", in attempt {number}"),
+    }
+    text += &format!(", {} ago", lasted(end, now));
+    if start.0 > 0 {
+        text += &format!(", after {}", lasted(start, end));
+    }
+    if !done.replica.is_empty() {
+        text += &format!(" on replica {}", done.replica);
+    }
+    match &done.error {
+        Some(error) => format!("{text}: {} {}", error.code, error.message.trim_end()),
+        None => text,
     }
 }
 

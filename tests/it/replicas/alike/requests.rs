@@ -128,12 +128,17 @@ impl Requests {
             }
             .encode_to_vec(),
             "CancelTasks" => self.cancel_tasks(handle).encode_to_vec(),
+            "ListExecutions" => api::ListExecutionsRequest {
+                page_size: self.0.below(6) as i32 - 1,
+                page_token: self.page_token(),
+            }
+            .encode_to_vec(),
             "RetryFailed" => self.retry_failed(handle).encode_to_vec(),
             // The same field holds the name of the task in all of them.
             "CancelTask" | "RetryTask" | "GetTask" | "ExplainTask" | "ListAttempts" => {
                 self.of_task(handle).encode_to_vec()
             }
-            // The first field is the handle, and there is none in those of the status.
+            // The first field is the handle, and there is none in that of the status.
             _ => api::DescribeSchedulerRequest { handle }.encode_to_vec(),
         }
     }

@@ -299,13 +299,70 @@ fn the_summary_says_everything_in_order() {
         answer.blockers.push(api::Blocker { text, kind: None });
     }
     assert_eq!(
-        summary(&answer),
+        summary(&answer, NOW),
         "it does not run: the scheduler is paused, until ResumeScheduler; no slots; at least \
          12 tasks of its scheduler come first"
     );
     answer.blockers.clear();
     assert_eq!(
-        summary(&answer),
+        summary(&answer, NOW),
         "nothing keeps it from starting: it is handed out next"
     );
+}
+
+#[test]
+fn of_a_task_that_ended_the_summary_says_how_and_when_and_where() {
+    let said = |outcome: api::Outcome, attempt, started_us, error: Option<&str>| {
+        let error = error.map(|code| api::TaskError {
+            code: code.into(),
+            message: "division by zero\n".into(),
+            ..Default::default()
+        });
+        let done = api::AsyncDone {
+            outcome: outcome.into(),
+            attempt,
+            started_us,
+            ended_us: NOW.0 - 5_000_000,
+            replica: if attempt > 0 {
+                "b".into()
+            } else {
+                String::new()
+            },
+            error,
+            ..Default::default()
+        };
+        let answer = api::ExplainTaskResponse {
+            state: api::TaskState::Done.into(),
+            done: Some(done),
+            ..Default::default()
+        };
+        summary(&answer, NOW)
+    };
+    use api::Outcome::{Cancelled, Exhausted, Failed, Succeeded, TimedOut};
+    let start = NOW.0 - 7_000_000;
+    for (text, expected) in [
+        (
+            said(Succeeded, 1, start, None),
+            "it succeeded, in attempt 1, 5s ago, after 2s on replica b",
+        ),
+        (
+            said(Failed, 2, start, Some("22012")),
+            "it failed, in attempt 2, 5s ago, after 2s on replica b: 22012 division by zero",
+        ),
+        (
+            said(Cancelled, 0, 0, None),
+            "it was cancelled, and never started, 5s ago",
+        ),
+        (
+            said(TimedOut, 0, 0, Some("DEADLINE")),
+            "it ran out of time, and never started, 5s ago: DEADLINE division by zero",
+        ),
+        (
+            said(Exhausted, 3, start, Some("LOST")),
+            "it was given up, since it was lost too often, in attempt 3, 5s ago, after 2s on \
+             replica b: LOST division by zero",
+        ),
+    ] {
+        assert_eq!(text, expected);
+    }
 }
