@@ -20,8 +20,8 @@ use super::{
 use crate::{
     clock::Clock,
     core::{
-        Caller, Command, CoreStatus, DoneNo, Epoch, Handle, Namespace, PauseAnswer, PauseChange,
-        Reject, Reply, Seq, ShardId, Until, Verb, model::limits::CALL_BYTES,
+        Caller, Command, CoreStatus, DoneNo, Epoch, Handle, Namespace, Naming, PauseAnswer,
+        PauseChange, Reject, Reply, Request, Seq, ShardId, Until, Verb, model::limits::CALL_BYTES,
     },
     hub::Hub,
     journal::{Journal, Reader},
@@ -90,7 +90,7 @@ impl Coordinator {
     ) -> Result<Reply, CallError> {
         let namespace = caller.namespace.clone();
         let retry = verb.clone();
-        self.check_opener(&namespace, &verb)?;
+        self.check_open(&namespace, &verb)?;
         let command = Command::Call {
             caller,
             handle,
@@ -224,17 +224,18 @@ impl Coordinator {
         }
     }
 
-    /// The core does not know either which calls have opened those that were set aside.
-    fn check_opener(&self, namespace: &Namespace, verb: &Verb) -> Result<(), CallError> {
-        let Verb::Open {
-            request: Some(request),
-            ..
-        } = verb
-        else {
+    /// The core does not know either which calls have opened those that were set aside, and which
+    /// names they have.
+    fn check_open(&self, namespace: &Namespace, verb: &Verb) -> Result<(), CallError> {
+        let Verb::Open(open) = verb else {
             return Ok(());
         };
-        let now = self.clock.now();
-        match self.state.opened_unreadable(namespace, request.id, now) {
+        let (state, now) = (&self.state, self.clock.now());
+        let has_opened = |request: &Request| state.opened_unreadable(namespace, request.id, now);
+        let has_name = |naming: &Naming| state.is_name_unreadable(namespace, &naming.name);
+        match open.request.as_ref().is_some_and(has_opened)
+            || open.naming.as_ref().is_some_and(has_name)
+        {
             true => Err(CallError::Unreadable),
             false => Ok(()),
         }

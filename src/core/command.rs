@@ -76,13 +76,8 @@ pub enum Unreported {
 /// What a caller asks about a scheduler.
 #[derive(Clone, Debug)]
 pub enum Verb {
-    /// Open it under this handle.
-    Open {
-        /// What the caller sets.
-        settings: Arc<Settings>,
-        /// Makes the call repeatable.
-        request: Option<Request>,
-    },
+    /// Open it under this handle, or find another one by its name.
+    Open(Open),
     /// Submit tasks.
     Submit(Arc<Submit>),
     /// What a submit under this request id was answered.
@@ -146,6 +141,26 @@ impl Verb {
     pub(crate) fn changes_settings(&self) -> bool {
         matches!(self, Verb::Update(_) | Verb::Pause | Verb::Resume { .. })
     }
+}
+
+/// A scheduler to open.
+#[derive(Clone, Debug, Default)]
+pub struct Open {
+    /// What the caller sets.
+    pub settings: Arc<Settings>,
+    /// The name under which it is found as long as it is open.
+    pub naming: Option<Naming>,
+    /// Makes the call repeatable.
+    pub request: Option<Request>,
+}
+
+/// A name that a scheduler is to have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Naming {
+    /// Of one open scheduler of the namespace at a time.
+    pub name: Arc<str>,
+    /// The one that has it is found; else it is in the way.
+    pub reuse: bool,
 }
 
 /// Where to look for a task: waiting tasks are stored by order.

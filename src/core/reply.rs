@@ -12,6 +12,8 @@ use std::{sync::Arc, time::Duration};
 pub enum Reply {
     /// Open, Update, Pause, Resume, Describe.
     Scheduler(Box<SchedulerView>),
+    /// Open: none was opened, since this one is open under the name.
+    Found(Box<SchedulerView>),
     /// Submit, Submitted.
     Submitted {
         /// Number of the first task.
@@ -96,6 +98,11 @@ pub enum Reject {
     },
     /// The request id was used with another payload.
     RequestIdReused,
+    /// An open scheduler has the name.
+    NameTaken {
+        /// Which.
+        holder: Handle,
+    },
     /// A limit is reached.
     LimitReached {
         /// Which.

@@ -24,6 +24,7 @@ pub(crate) mod recovered;
 pub(crate) mod report_verdict;
 pub(crate) mod restore;
 pub(crate) mod retry_task;
+pub(crate) mod scheduler_names;
 pub(crate) mod schedulers;
 pub(crate) mod streams;
 pub(crate) mod submit;
@@ -47,6 +48,7 @@ use incremental::Incremental;
 use interning::Interner;
 use lifecycle::Releaser;
 use retry_task::LatestRetries;
+use scheduler_names::SchedulerNames;
 use schedulers::Schedulers;
 use std::{
     cmp::Reverse,
@@ -64,6 +66,7 @@ pub struct Shard {
     pub(crate) fair: Fair,
     pub(crate) quotas: Quotas,
     pub(crate) opened: Opened,
+    pub(crate) names: SchedulerNames,
     /// For how long calls may be repeated.
     pub(crate) memory: RequestMemory,
     /// Calls that may be repeated.
@@ -200,8 +203,8 @@ impl Shard {
     }
 
     fn call(&mut self, turn: &mut Turn, caller: &Caller, handle: Handle, verb: &Verb) -> Reply {
-        if let Verb::Open { settings, request } = verb {
-            return self.open(turn, caller, handle, settings, *request);
+        if let Verb::Open(open) = verb {
+            return self.open(turn, caller, handle, open);
         }
         if !self.owns(&caller.namespace, handle) {
             return self
@@ -218,7 +221,7 @@ impl Shard {
             return Reply::Rejected(Reject::Released);
         }
         match verb {
-            Verb::Open { .. } => unreachable!("handled above"),
+            Verb::Open(_) => unreachable!("handled above"),
             Verb::Submit(submit) => self.submit(turn, caller, handle, submit),
             Verb::Submitted(request) => self.submitted(turn.now, handle, *request),
             Verb::Watch {

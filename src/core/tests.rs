@@ -25,6 +25,7 @@ mod quotas;
 mod recovery;
 mod retried_tasks;
 mod retries;
+mod scheduler_names;
 mod target_pauses;
 mod time_limits;
 pub(crate) mod world;

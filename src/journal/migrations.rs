@@ -81,6 +81,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         include_str!("../../migrations/0018_attempts.sql"),
     ),
     (
+        19,
+        "scheduler_names",
+        include_str!("../../migrations/0019_scheduler_names.sql"),
+    ),
+    (
         20,
         "who_and_what",
         include_str!("../../migrations/0020_who_and_what.sql"),
@@ -245,6 +250,7 @@ mod tests {
                 "1286df032da5e3cd",
                 "5b9b71e127242b53",
                 "dc43e8614910e607",
+                "13401a684692a06d",
                 "300a9ceee3c0326b"
             ]
         );

@@ -5,6 +5,7 @@
 
 mod limits;
 pub(crate) mod reason;
+mod schedulers;
 pub(crate) mod transport;
 pub(crate) mod violations;
 
@@ -26,7 +27,6 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Retry delay during a change of ownership, which is quick.
 const OWNER_RETRY_DELAY: Duration = Duration::from_millis(200);
 const SHUTDOWN: &str = "shutdown";
-const SCHEDULER: &str = "rallypoint.v1.Scheduler";
 
 /// The answer to a malformed request: every field at fault, as many as fit.
 impl From<Violations> for Status {
@@ -115,18 +115,15 @@ pub(super) fn owner_changed() -> Status {
 /// Why the core rejected a call about `handle`.
 pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
     match reject {
-        Reject::UnknownHandle => handle_not_found(),
-        Reject::Released => released(handle),
+        Reject::UnknownHandle => schedulers::not_found(),
+        Reject::Released => schedulers::released(handle),
         Reject::OrderClosed {
             index,
             order,
             current,
         } => order_closed(index, order.0, current.0, handle),
-        Reject::RequestIdReused => {
-            let details = info(Reason::RequestIdReused, &[]);
-            let message = "the request_id was used with another payload within the last 15 minutes";
-            Status::with_error_details(Code::AlreadyExists, message, details)
-        }
+        Reject::RequestIdReused => schedulers::request_id_reused(),
+        Reject::NameTaken { holder } => schedulers::name_taken(holder),
         Reject::LimitReached {
             limit,
             namespace,
@@ -173,15 +170,6 @@ pub(super) fn truncated(field: &str, oldest: i64) -> Status {
     )
 }
 
-/// The scheduler does not exist or belongs to another namespace: the same answer.
-pub(super) fn handle_not_found() -> Status {
-    Status::with_error_details(
-        Code::NotFound,
-        "no such scheduler",
-        info(Reason::HandleNotFound, &[]),
-    )
-}
-
 pub(super) fn task_not_found() -> Status {
     Status::with_error_details(
         Code::NotFound,
@@ -200,23 +188,6 @@ pub(super) fn not_retriable(reason: Reason, task: TaskId, description: &str) -> 
 /// Others retry tasks of the same scheduler, and were ahead each time. The call had no effect.
 pub(super) fn retried_meanwhile() -> Status {
     call_overloaded("retries_of_a_scheduler", OWNER_RETRY_DELAY)
-}
-
-pub(super) fn released(handle: Handle) -> Status {
-    let mut details = info(Reason::HandleReleased, &[]);
-    let description =
-        "released schedulers take no tasks and no changes: open another one with GetScheduler";
-    details.add_precondition_failure_violation(
-        Reason::HandleReleased.as_str_name(),
-        handle.to_string(),
-        description,
-    );
-    details.set_resource_info(SCHEDULER, handle.to_string(), "", description);
-    Status::with_error_details(
-        Code::FailedPrecondition,
-        "the scheduler is released",
-        details,
-    )
 }
 
 /// The call names a namespace, and metadata is not trusted.

@@ -26,7 +26,7 @@ use super::errors::{
     violations::{Path, Violations},
 };
 use crate::core::{
-    DoneNo, Handle, ReleaseMode, Request, Seq, Settings, TaskId, Until, Update, Work,
+    DoneNo, Handle, Naming, Open, ReleaseMode, Request, Seq, TaskId, Until, Update, Work,
 };
 use hash::PayloadHash;
 use rallypoint_client::api::{self, until::Kind};
@@ -137,26 +137,40 @@ pub(super) struct StreamQuery {
     pub last_seq: Option<Seq>,
 }
 
-/// Settings of GetScheduler, and its request id with the hash of the payload.
+/// What GetScheduler is to open; its request id has the hash of the payload.
 pub(super) fn get_scheduler(
     request: &api::GetSchedulerRequest,
     targets: &Targets,
-) -> Result<(Arc<Settings>, Option<Request>), Violations> {
+) -> Result<Open, Violations> {
     let mut v = Violations::default();
     let none = api::SchedulerSettings::default();
     let asked = request.settings.as_ref().unwrap_or(&none);
     let settings = settings::settings(&mut v, Path::Root.field("settings"), asked, targets);
     let id = scalar::request_id(&mut v, Path::Root.field("request_id"), &request.request_id);
+    let path = Path::Root.field("name");
+    let name = scalar::name(&mut v, path, &request.name);
+    if request.reuse && request.name.is_empty() {
+        let message = "`reuse` finds a scheduler by its name: give one";
+        v.add(path, Reason::TextOutOfRange, message);
+    }
     v.into_result(())?;
+    let reuse = request.reuse;
+    let naming = name.map(|name| Naming { name, reuse });
     let hash = |id| {
         let mut hash = PayloadHash::new("GetScheduler");
         hash.settings(asked);
+        hash.naming(naming.as_ref());
         Request {
             id,
             hash: hash.finish(),
         }
     };
-    Ok((Arc::new(settings), id.map(hash)))
+    let request = id.map(hash);
+    Ok(Open {
+        settings: Arc::new(settings),
+        naming,
+        request,
+    })
 }
 
 /// The handle of a request that has nothing else to validate.

@@ -8,6 +8,7 @@ mod limits;
 mod listing;
 mod log;
 mod memory;
+mod names;
 mod orders;
 mod outage;
 mod quotas;

@@ -2,12 +2,12 @@
 
 use crate::harness::{
     cluster::Cluster,
-    conversation::WAIT_TIMEOUT,
+    conversation::{Conversation, WAIT_TIMEOUT},
     postgres::connect,
     work::{noop, sql},
 };
 use rallypoint::postgres::{COORDINATION, SUPERUSER};
-use rallypoint_client::api::SchedulerSettings;
+use rallypoint_client::{Client, api::SchedulerSettings};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tonic::Code;
@@ -21,14 +21,19 @@ impl Cluster {
             .await
             .expect("meddled");
     }
+
+    async fn open_named(&self, client: &Client, name: &str) -> Conversation {
+        let opened = client.open_named(name, SchedulerSettings::default()).await;
+        self.conversation(client, opened.expect("opened").handle())
+    }
 }
 
 #[tokio::test]
 async fn a_scheduler_that_cannot_be_read_answers_data_loss_and_the_others_are_served() {
     let mut cluster = Cluster::start(1).await;
     let client = cluster.client(0);
-    let open = async || cluster.open(&client, SchedulerSettings::default()).await;
-    let (settings, rows, whole) = (open().await, open().await, open().await);
+    let open = async |name| cluster.open_named(&client, name).await;
+    let (settings, rows, whole) = (open("a").await, open("b").await, open("c").await);
     for scheduler in [&settings, &rows, &whole] {
         scheduler
             .submit([sql("select pg_sleep(600)").order(1), noop().order(2)])
@@ -46,11 +51,8 @@ async fn a_scheduler_that_cannot_be_read_answers_data_loss_and_the_others_are_se
     whole.submit([noop()]).await;
     whole.until(|now| now.done == 1).await;
     for lost in [&settings, &rows] {
-        let described = lost
-            .scheduler
-            .describe()
-            .await
-            .expect_err("it cannot be read");
+        let described = lost.scheduler.describe().await;
+        let described = described.expect_err("it cannot be read");
         assert_eq!(described.code, Code::DataLoss, "{described}");
         assert!(described.is("DATA_UNREADABLE"), "{described}");
         let submitted = lost
@@ -65,6 +67,7 @@ async fn a_scheduler_that_cannot_be_read_answers_data_loss_and_the_others_are_se
         };
         assert_eq!(ended.expect_err("nothing to read").code, Code::DataLoss);
     }
+    keep_their_names(&client).await;
     let status = client.status().await.expect("a status");
     let mut listed: Vec<&str> = status
         .unreadable_schedulers
@@ -83,6 +86,15 @@ async fn a_scheduler_that_cannot_be_read_answers_data_loss_and_the_others_are_se
         "{status:?}"
     );
     whole.cancel_everything().await;
+}
+
+/// Nobody else may be found or opened under the names of those that cannot be read.
+async fn keep_their_names(client: &Client) {
+    for name in ["a", "b"] {
+        let taken = client.reuse(name, SchedulerSettings::default()).await;
+        let taken = taken.expect_err("whoever has the name cannot be served");
+        assert!(taken.is("DATA_UNREADABLE"), "{taken}");
+    }
 }
 
 #[tokio::test]

@@ -13,13 +13,13 @@ use questions::{place, select};
 use rallypoint::{
     coordinator::machine::Envelope,
     core::{
-        Caller, Command, DoneNo, Handle, Namespace, Order, Packed, ReleaseMode, Reply, Request,
-        Run, Seq, ShardId, Submit, Ticket, Time, Until, Verb,
+        Caller, Command, DoneNo, Handle, Namespace, Open, Order, Packed, ReleaseMode, Reply,
+        Request, Run, Seq, ShardId, Submit, Ticket, Time, Until, Verb,
     },
 };
 use retries::Search;
 use rustc_hash::{FxHashMap, FxHashSet};
-use settings::{settings, update};
+use settings::{naming, settings, update};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -93,7 +93,8 @@ impl Callers {
         if !self.accepted_calls.is_empty() && rng.percent(3) {
             return Some(self.use_request_again(rng));
         }
-        if self.known.is_empty() || (self.known.len() < SCHEDULERS && rng.percent(10)) {
+        let few = self.known.len() < SCHEDULERS;
+        if self.known.is_empty() || rng.percent(if few { 10 } else { 1 }) {
             return Some(self.open(faults, rng));
         }
         let handle = *rng.one_of(&self.known);
@@ -178,7 +179,7 @@ impl Callers {
                 continue;
             };
             let repeatable = match &pending.verb {
-                Verb::Open { .. } => true,
+                Verb::Open(_) => true,
                 Verb::Submit(submit) => submit.request.is_some(),
                 Verb::Release(_) => true,
                 _ => false,
@@ -201,7 +202,7 @@ impl Callers {
     fn say_again(&mut self, rng: &mut Rng) -> Envelope {
         let at = rng.place(self.unknown.len());
         let mut pending = self.unknown.swap_remove(at);
-        if let Verb::Open { .. } = pending.verb {
+        if let Verb::Open(_) = pending.verb {
             pending.handle = self.new_handle(namespace_of(pending.handle), rng);
         }
         self.say(pending)
@@ -212,8 +213,8 @@ impl Callers {
         let mut pending = rng.one_of(&self.accepted_calls).clone();
         let other = rng.percent(50);
         match &mut pending.verb {
-            Verb::Open { request, .. } => {
-                let used = request.as_mut().filter(|_| other);
+            Verb::Open(open) => {
+                let used = open.request.as_mut().filter(|_| other);
                 used.into_iter().for_each(|request| request.hash = 2);
                 pending.handle = self.new_handle(namespace_of(pending.handle), rng);
             }
@@ -232,13 +233,20 @@ impl Callers {
             return;
         }
         let repeatable = match &pending.verb {
-            Verb::Open { .. } => true,
+            Verb::Open(_) => true,
             Verb::Submit(submit) => submit.request.is_some(),
             _ => false,
         };
         if repeatable && !pending.old {
             self.accepted_calls.truncate(ACCEPTED - 1);
             self.accepted_calls.insert(0, pending.clone());
+        }
+    }
+
+    /// A caller knows of a scheduler.
+    pub(crate) fn knows(&mut self, handle: Handle) {
+        if !self.known.contains(&handle) {
+            self.known.push(handle);
         }
     }
 
@@ -276,10 +284,11 @@ impl Callers {
 
     fn open(&mut self, faults: bool, rng: &mut Rng) -> Envelope {
         let poisoned = faults && rng.percent(2);
-        let verb = Verb::Open {
+        let verb = Verb::Open(Open {
             settings: settings(poisoned, rng),
+            naming: naming(rng),
             request: Some(request(rng)),
-        };
+        });
         let handle = self.new_handle(rng.place(2), rng);
         self.say(Pending {
             handle,

@@ -132,9 +132,7 @@ pub(crate) fn answered(journal: &Journal, callers: &mut Callers, pending: &Pendi
     let handle = pending.handle;
     callers.answered(pending, reply);
     match (&pending.verb, reply) {
-        (Verb::Open { request, .. }, Reply::Scheduler(view)) => {
-            opened(journal, callers, (*request, pending.old), view.image.handle);
-        }
+        (Verb::Open(open), reply) => opened(journal, callers, (open.request, pending.old), reply),
         (
             Verb::Submit(submit),
             Reply::Submitted {
@@ -189,18 +187,23 @@ fn opened(
     journal: &Journal,
     callers: &mut Callers,
     (request, old): (Option<Request>, bool),
-    opened: Handle,
+    reply: &Reply,
 ) {
+    let (Reply::Scheduler(view) | Reply::Found(view)) = reply else {
+        return;
+    };
+    let handle = view.image.handle;
+    tables(journal, handle);
+    callers.knows(handle);
+    if let Reply::Found(_) = reply {
+        return;
+    }
     let id = request.expect("callers name their calls").id;
-    tables(journal, opened);
-    let first = *callers.opened.entry(id).or_insert(opened);
+    let first = *callers.opened.entry(id).or_insert(handle);
     assert!(
-        old || first == opened,
+        old || first == handle,
         "a repeated call opened another scheduler"
     );
-    if !callers.known.contains(&opened) {
-        callers.known.push(opened);
-    }
 }
 
 fn released_scheduler(tables: &Tables, pending: i64, done_no: DoneNo) {

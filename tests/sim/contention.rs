@@ -6,8 +6,8 @@
 
 use crate::{fixtures::Fixtures, rng::Rng};
 use rallypoint::core::{
-    Action, Assignment, Caller, Command, Completion, Handle, Namespace, Output, Packed, Report,
-    Run, Settings, Shard, ShardId, Submit, Time, Verb, model::limits::Limits,
+    Action, Assignment, Caller, Command, Completion, Handle, Namespace, Open, Output, Packed,
+    Report, Run, Settings, Shard, ShardId, Submit, Time, Verb, model::limits::Limits,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -57,8 +57,11 @@ impl Contention<'_> {
                 weight,
                 ..Settings::default()
             });
-            let request = None;
-            self.call(handle, Verb::Open { settings, request });
+            let open = Open {
+                settings,
+                ..Open::default()
+            };
+            self.call(handle, Verb::Open(open));
         }
         let work = self.fixtures.targets[0].clone();
         self.apply(&Command::Slots {

@@ -6,12 +6,13 @@
 use crate::{fixtures::POISON, oracle::Oracle, register::Register, tables::Tables};
 use rallypoint::{
     core::{
-        AttemptEvent, Epoch, Handle, PauseRecord, Records, RequestMemory, TargetPause, Time,
+        AttemptEvent, Epoch, Handle, PauseRecord, Records, RequestMemory, SchedulerState,
+        TargetPause, Time,
         model::limits::{Limits, REQUEST_MEMORY},
     },
     journal::{Batch, Commit},
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) struct Journal {
     pub epoch: Epoch,
@@ -128,6 +129,7 @@ impl Journal {
         }
         self.batches.push(batch.epoch);
         self.write(&batch.records);
+        self.names_are_unique();
         if self.judges {
             self.oracle.durable(batch);
             for tables in &self.schedulers {
@@ -182,6 +184,20 @@ impl Journal {
         for (handle, image) in &records.schedulers {
             let tables = self.known(*handle);
             tables.image = image.after(&tables.image);
+        }
+    }
+
+    /// Whoever wrote them.
+    fn names_are_unique(&self) {
+        let images = self.schedulers.iter().map(|tables| &tables.image);
+        let open = images.filter(|image| image.state == SchedulerState::Open);
+        let mut named = BTreeSet::new();
+        for image in open.filter(|image| image.name.is_some()) {
+            assert!(
+                named.insert((&image.namespace.0, &image.name)),
+                "{} and another one are open under one name",
+                image.handle
+            );
         }
     }
 

@@ -75,7 +75,10 @@ impl Error {
             Some("CURSOR_TRUNCATED") => {
                 Some("Begin where the error says; older rows are past their retention.")
             }
-            Some("HANDLE_RELEASED") => Some("Open another scheduler."),
+            Some("HANDLE_RELEASED") => {
+                Some("Open another scheduler; release it when nothing is left to retry.")
+            }
+            Some("NAME_TAKEN") => Some("Reuse the scheduler that is open, or release it first."),
             Some("LIMIT_ZERO") => Some("To start no more tasks, pause the scheduler."),
             Some("ORDER_CLOSED") => {
                 Some("Use an order not below the current one, or open with late_order JOIN.")

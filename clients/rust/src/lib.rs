@@ -39,6 +39,7 @@ pub mod api;
 mod backoff;
 mod codec;
 mod error;
+mod open;
 mod scheduler;
 mod servers;
 mod stream;
@@ -135,18 +136,6 @@ impl Client {
             namespace: Some(metadata(namespace)?),
             ..self
         })
-    }
-
-    /// Opens a scheduler with these settings. Fails with `TOO_MANY_SCHEDULERS` over the limit of
-    /// the namespace.
-    pub async fn open(&self, settings: api::SchedulerSettings) -> Result<Scheduler> {
-        let request = api::GetSchedulerRequest {
-            settings: Some(settings),
-            request_id: request_id(),
-        };
-        let response: api::GetSchedulerResponse =
-            self.scheduler_call("GetScheduler", request).await?;
-        Ok(self.scheduler(response.scheduler.unwrap_or_default().handle))
     }
 
     /// The scheduler with a handle that is already known. Makes no call.

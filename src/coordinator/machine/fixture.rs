@@ -2,10 +2,9 @@
 
 use super::{Effect, Envelope, Event, Machine};
 use crate::core::{
-    Action, BatchNo, Caller, Command, Epoch, Handle, Namespace, Reply, RequestMemory, Settings,
+    Action, BatchNo, Caller, Command, Epoch, Handle, Namespace, Open, Reply, RequestMemory,
     ShardId, Ticket, Time, Verb, model::limits::Limits,
 };
-use std::sync::Arc;
 
 pub(super) const NOW: Time = Time(1_800_000_000_000_000);
 
@@ -38,11 +37,7 @@ pub(super) fn asks(ticket: u8, command: Command) -> Event {
 
 /// A caller opens the scheduler of this number, which leaves a record.
 pub(super) fn opens(number: u8) -> Event {
-    let verb = Verb::Open {
-        settings: Arc::new(Settings::default()),
-        request: None,
-    };
-    asks(number, call(number, verb))
+    asks(number, call(number, Verb::Open(Open::default())))
 }
 
 /// A caller's command about the scheduler of this number.

@@ -152,6 +152,13 @@ impl ReplicaState {
         place.is_ok_and(|place| unreadable[place].namespace == *namespace)
     }
 
+    /// Whether such a one has this name, as far as is known.
+    pub(crate) fn is_name_unreadable(&self, namespace: &Namespace, name: &str) -> bool {
+        let state = self.lock();
+        let mut unreadable = state.unreadable.iter();
+        unreadable.any(|one| one.name.as_deref() == Some(name) && one.namespace == *namespace)
+    }
+
     /// Whether this call has opened such a one and may be repeated.
     pub(crate) fn opened_unreadable(&self, namespace: &Namespace, id: Uuid, now: Time) -> bool {
         let state = self.lock();

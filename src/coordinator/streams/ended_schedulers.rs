@@ -58,8 +58,8 @@ impl EndedSchedulers {
         handle: Handle,
         verb: &Verb,
     ) -> Result<Reply, CallError> {
-        if let Verb::Open { request, .. } = verb {
-            return self.opened_before(namespace, *request).await;
+        if let Verb::Open(open) = verb {
+            return self.opened_before(namespace, open.request).await;
         }
         let image = self.image(namespace, handle).await?;
         let (highest, done_no) = (image.checkpoint.highest_seq, image.checkpoint.done_no);
@@ -96,9 +96,7 @@ impl EndedSchedulers {
                 next: None,
             }),
             Verb::Submitted(_) => Ok(Reply::NotSubmitted { done_no }),
-            Verb::Open { .. } | Verb::Watch { .. } => {
-                Err(CallError::Rejected(Reject::UnknownHandle))
-            }
+            Verb::Open(_) | Verb::Watch { .. } => Err(CallError::Rejected(Reject::UnknownHandle)),
             Verb::Submit(_) | Verb::Update(_) | Verb::Pause | Verb::Resume { .. } => {
                 Err(CallError::Rejected(Reject::Released))
             }

@@ -2,7 +2,7 @@
 //! them asks each part where it is known.
 
 use crate::core::{Done, Order, Outcome, Phase, SchedulerImage, SchedulerState, Spec, Time};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Conditions on a task. What is empty or `None` admits every task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct TaskFilter {
 pub struct SchedulerFilter {
     /// In one of these.
     pub states: Vec<SchedulerState>,
+    /// With this name.
+    pub name: Option<Arc<str>>,
     /// With this display name.
     pub display_name: Option<String>,
     /// All of these labels.
@@ -77,9 +79,10 @@ impl TaskFilter {
 impl SchedulerFilter {
     /// Whether a scheduler is meant.
     pub fn admits(&self, image: &SchedulerImage) -> bool {
-        let name = self.display_name.as_ref();
+        let display_name = self.display_name.as_ref();
         (self.states.is_empty() || self.states.contains(&image.state))
-            && name.is_none_or(|name| *name == image.settings.display_name)
+            && (self.name.is_none() || self.name == image.name)
+            && display_name.is_none_or(|name| *name == image.settings.display_name)
             && self.opened.contains(image.opened_at)
             && has_all(&image.settings.labels, &self.labels)
     }

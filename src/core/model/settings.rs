@@ -129,8 +129,10 @@ pub struct Request {
 /// A scheduler's row in the journal: always the whole image.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchedulerImage {
-    /// Its name.
+    /// What identifies it.
     pub handle: Handle,
+    /// The name by which it is found while it is open.
+    pub name: Option<Arc<str>>,
     /// Whose it is.
     pub namespace: Namespace,
     /// Who opened it.

@@ -9,9 +9,9 @@
 //! cancellation under way), highest task and event numbers, whether it is quiesced; its unfinished
 //! tasks with order, spec, state and attempts, of which others they are copies, and the total
 //! deadlines noted for them; the number of unfinished tasks by order and the oldest day of
-//! submission. In, for the shard: quotas by namespace, sums over all schedulers, pauses of targets,
-//! and the requests that are still remembered (the newest ones, as many as the limit says: one more
-//! may be remembered until the next call).
+//! submission. In, for the shard: quotas by namespace, sums over all schedulers, names of open
+//! schedulers, pauses of targets, and the requests that are still remembered (the newest ones, as
+//! many as the limit says: one more may be remembered until the next call).
 //!
 //! Out, because a recovery may change it: schedulers that are over (the journal answers for them)
 //! and checkpoints; slots, virtual times and fair shares; timers, pauses between slices and what
@@ -44,6 +44,8 @@ pub struct Digest {
     pub totals: (i64, i64),
     /// GetScheduler calls that may be repeated, of schedulers that are not over.
     pub opened: BTreeMap<(Namespace, Uuid), Handle>,
+    /// Open schedulers by name.
+    pub names: BTreeMap<(Namespace, Arc<str>), Handle>,
     /// How many there are of those that are over, by the minute since 1970 they were opened in.
     pub opened_and_over: BTreeMap<i64, usize>,
     /// ExecAsync calls that may be repeated, by handle, first task and time.
@@ -175,8 +177,11 @@ impl Shard {
                 let handle = self.opened.in_memory(namespace, request.id)?;
                 Some(((name(namespace), request.id), handle))
             });
+        let by_name = self.names.all();
+        let by_name = by_name.map(|(of, held, handle)| ((name(of), held.clone()), handle));
         Digest {
             opened: opened.collect(),
+            names: by_name.collect(),
             opened_and_over: self.opened_and_over(&over, since),
             schedulers: schedulers
                 .iter()

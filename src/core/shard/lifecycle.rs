@@ -39,6 +39,7 @@ impl Shard {
             );
             if !already {
                 self.quotas.closed(namespace);
+                self.names.free(namespace, &scheduler.image);
             }
             match (mode, halt) {
                 (ReleaseMode::Cancel, _) => self.cancel_everything(turn, handle),

@@ -1,12 +1,11 @@
-//! GetScheduler: opening a scheduler.
+//! GetScheduler: opening a scheduler, unless its call was made before or its name finds one.
 
 use crate::core::{
-    Caller, Handle, Reject, Reply, Request, SchedulerImage, SchedulerState, Settings, Shard, Time,
+    Caller, Handle, Open, Reject, Reply, Request, SchedulerImage, SchedulerState, Shard, Time,
     Turn,
     fairness::{fair_share::FairShare, slot_kinds::NamespaceId},
     scheduler::Scheduler,
 };
-use std::sync::Arc;
 
 impl Shard {
     pub(crate) fn open(
@@ -14,13 +13,17 @@ impl Shard {
         turn: &mut Turn,
         caller: &Caller,
         handle: Handle,
-        settings: &Arc<Settings>,
-        request: Option<Request>,
+        open: &Open,
     ) -> Reply {
         self.forget_requests(turn.now);
         let namespace = self.fair.namespace(&caller.namespace);
-        if let Some(request) = request
+        if let Some(request) = open.request
             && let Some(reply) = self.opened_before(turn.now, namespace, request)
+        {
+            return reply;
+        }
+        if let Some(naming) = &open.naming
+            && let Some(reply) = self.find_by_name(turn, namespace, naming)
         {
             return reply;
         }
@@ -30,7 +33,7 @@ impl Shard {
         if let Err(over) = self.quotas.may_open(namespace, &self.limits) {
             return Shard::limit_reached(&caller.namespace, over);
         }
-        let image = new_image(turn.now, caller, handle, settings, request);
+        let image = new_image(turn.now, caller, handle, open);
         self.create(turn, image);
         let scheduler = self.schedulers.expect(handle);
         Reply::Scheduler(Box::new(scheduler.view()))
@@ -62,6 +65,7 @@ impl Shard {
         if let Some(request) = image.request {
             self.opened.insert(namespace, request.id, handle);
         }
+        self.names.hold(namespace, &image);
         let image = self.interner.share(image);
         let share = FairShare::new(handle, namespace, image.settings.weight);
         self.schedulers
@@ -71,19 +75,14 @@ impl Shard {
     }
 }
 
-fn new_image(
-    now: Time,
-    caller: &Caller,
-    handle: Handle,
-    settings: &Arc<Settings>,
-    request: Option<Request>,
-) -> SchedulerImage {
+fn new_image(now: Time, caller: &Caller, handle: Handle, open: &Open) -> SchedulerImage {
     SchedulerImage {
         handle,
+        name: open.naming.as_ref().map(|naming| naming.name.clone()),
         namespace: caller.namespace.clone(),
         caller: caller.name.clone(),
-        request,
-        settings: settings.clone(),
+        request: open.request,
+        settings: open.settings.clone(),
         state: SchedulerState::Open,
         release_mode: None,
         paused: false,

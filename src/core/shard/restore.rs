@@ -90,6 +90,7 @@ impl Shard {
         if let Some(request) = image.request {
             self.opened.insert(namespace, request.id, handle);
         }
+        self.names.hold(namespace, &image);
         if image.state == SchedulerState::Open {
             self.quotas.opened(namespace);
         }

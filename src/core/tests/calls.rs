@@ -2,19 +2,18 @@
 
 use super::world::{World, free, order, plain, request};
 use crate::core::{
-    Caller, Cancel, Command, DoneNo, Namespace, Order, Reject, ReleaseMode, Reply, Request,
-    Settings, Until, Verb,
+    Caller, Cancel, Command, DoneNo, Namespace, Open, Order, Reject, ReleaseMode, Reply, Request,
+    Until, Verb,
     model::limits::{Limit, Limits},
 };
-use std::sync::Arc;
 
 fn open(handle: crate::core::Handle, request: Option<Request>) -> Command {
     World::say(
         handle,
-        Verb::Open {
-            settings: Arc::new(Settings::default()),
+        Verb::Open(Open {
             request,
-        },
+            ..Open::default()
+        }),
     )
 }
 

@@ -3,11 +3,11 @@
 
 use super::world::{Task, World, free, order, plain, request};
 use crate::core::{
-    Caller, Command, DoneNo, Handle, Namespace, OnFailure, Reject, ReleaseMode, Reply, Settings,
-    Until, Verb,
+    Caller, Command, DoneNo, Handle, Namespace, OnFailure, Open, Reject, ReleaseMode, Reply, Until,
+    Verb,
     model::limits::{Limit, Limits},
 };
-use std::{iter, sync::Arc, time::Duration};
+use std::{iter, time::Duration};
 
 /// The limit that a call ran into, its value and the seconds to wait.
 type Refused = Option<(Limit, i64, Option<f64>)>;
@@ -40,7 +40,7 @@ fn watch(w: &mut World, handle: Handle) -> Refused {
 }
 
 fn open(w: &mut World, namespace: &str) -> Refused {
-    let (handle, settings) = (w.new_handle(), Arc::new(Settings::default()));
+    let handle = w.new_handle();
     let caller = Caller {
         namespace: Namespace(namespace.into()),
         name: "test".into(),
@@ -48,10 +48,7 @@ fn open(w: &mut World, namespace: &str) -> Refused {
     match w.command(Command::Call {
         caller,
         handle,
-        verb: Verb::Open {
-            settings,
-            request: None,
-        },
+        verb: Verb::Open(Open::default()),
     }) {
         Some(Reply::Rejected(reject)) => refused::<()>(Err(reject)),
         _ => None,

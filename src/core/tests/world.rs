@@ -8,7 +8,7 @@ pub(crate) use tasks::*;
 
 use crate::core::{
     Action, Assignment, Attempt, Caller, Cancel, Command, Completion, CoreStatus, Handle,
-    Namespace, Outcome, Output, Progress, Reject, ReleaseMode, Reply, Report, Request,
+    Namespace, Open, Outcome, Output, Progress, Reject, ReleaseMode, Reply, Report, Request,
     SchedulerView, Seq, Settings, SettingsField, Shard, ShardId, Ticket, Time, Update, Verb, Work,
     model::limits::Limits,
 };
@@ -120,10 +120,10 @@ impl World {
         let handle = self.new_handle();
         let mut settings = Settings::default();
         set(&mut settings);
-        let verb = Verb::Open {
+        let verb = Verb::Open(Open {
             settings: Arc::new(settings),
-            request: None,
-        };
+            ..Open::default()
+        });
         let caller = Caller {
             namespace: Namespace(namespace.into()),
             name: "test".into(),

@@ -72,7 +72,9 @@ impl SchedulerLabels {
             let name = Some(&image.settings.display_name).filter(|name| !name.is_empty());
             let labels = image.settings.labels.iter();
             let labels = labels.map(|(key, value)| label::of(key, value));
-            for label in labels.chain(name.map(|name| label::of_name(name))) {
+            let labels = labels.chain(name.map(|name| label::of_display_name(name)));
+            let name = image.name.as_deref().map(label::of_name);
+            for label in labels.chain(name) {
                 let namespace = image.namespace.0.as_bytes().to_vec();
                 self.namespace.row(Some(namespace.into()));
                 self.label.row(Some(label));

@@ -44,6 +44,7 @@ columns! {
     /// The columns of a batch's rows.
     pub(super) struct Schedulers of "scheduler" {
         handle: Vec<Uuid>,
+        name: Blobs,
         namespace: Blobs,
         caller: Blobs,
         request_id: Vec<Option<Uuid>>,
@@ -92,6 +93,8 @@ impl Schedulers {
     ) -> Result<(), BoxDynError> {
         for image in images.values() {
             self.handle.push(image.handle.uuid());
+            let name = image.name.as_deref().map(str::as_bytes);
+            self.name.row(name.map(Bytes::copy_from_slice));
             self.namespace
                 .row(Some(Bytes::copy_from_slice(image.namespace.0.as_bytes())));
             self.caller

@@ -1,9 +1,14 @@
 //! What a recovery has read, scheduler by scheduler. One of which a row makes no sense to this
 //! version is set aside, so that it keeps nobody else from being recovered.
 
-use crate::core::{Handle, Namespace, RecoveredScheduler, SchedulerImage, TargetPause, Time};
+use crate::core::{
+    Handle, Namespace, RecoveredScheduler, SchedulerImage, SchedulerState, TargetPause, Time,
+};
 use crate::journal::JournalError;
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 use uuid::Uuid;
 
 /// What a new owner starts from.
@@ -25,7 +30,22 @@ pub struct Unreadable {
     pub namespace: Namespace,
     /// The id of the call that opened it, and when.
     pub opened: Option<(Uuid, Time)>,
+    /// Its name, unless it is released.
+    pub name: Option<Arc<str>>,
     pub why: String,
+}
+
+impl Unreadable {
+    fn of(image: &SchedulerImage) -> Unreadable {
+        let name = image.name.clone();
+        Unreadable {
+            handle: image.handle,
+            namespace: image.namespace.clone(),
+            opened: image.request.map(|request| (request.id, image.opened_at)),
+            name: name.filter(|_| image.state == SchedulerState::Open),
+            why: String::new(),
+        }
+    }
 }
 
 /// The schedulers read so far.
@@ -37,20 +57,20 @@ pub(super) struct Schedulers {
 }
 
 impl Schedulers {
-    /// Takes a scheduler in.
+    /// Takes a scheduler in, or sets it aside.
     pub(super) fn insert(
         &mut self,
-        handle: Uuid,
-        (namespace, opened): (Namespace, Option<(Uuid, Time)>),
+        aside: Unreadable,
         image: Result<SchedulerImage, JournalError>,
     ) -> Result<(), JournalError> {
         let image = match image {
             Err(JournalError::Corrupt(why)) => {
-                self.set_aside(handle, namespace, opened, why);
+                self.set_aside(aside, why);
                 return Ok(());
             }
             image => image?,
         };
+        let handle = image.handle.uuid();
         self.indexes.insert(handle, self.schedulers.len());
         self.schedulers.push(RecoveredScheduler {
             image,
@@ -75,10 +95,8 @@ impl Schedulers {
         let scheduler = &mut self.schedulers[*index];
         match add(scheduler) {
             Err(JournalError::Corrupt(why)) => {
-                let image = &scheduler.image;
-                let opened = image.request.map(|request| (request.id, image.opened_at));
-                let namespace = image.namespace.clone();
-                self.set_aside(handle, namespace, opened, why);
+                let aside = Unreadable::of(&scheduler.image);
+                self.set_aside(aside, why);
                 Ok(())
             }
             added => added,
@@ -96,19 +114,9 @@ impl Schedulers {
         }
     }
 
-    fn set_aside(
-        &mut self,
-        handle: Uuid,
-        namespace: Namespace,
-        opened: Option<(Uuid, Time)>,
-        why: String,
-    ) {
-        let unreadable = Unreadable {
-            handle: Handle::from_uuid(handle),
-            namespace,
-            opened,
-            why,
-        };
+    fn set_aside(&mut self, aside: Unreadable, why: String) {
+        let unreadable = Unreadable { why, ..aside };
+        let handle = unreadable.handle.uuid();
         self.unreadable.entry(handle).or_insert(unreadable);
     }
 }

@@ -106,8 +106,7 @@ impl Recovery {
         let query = query.bind(shard.0).bind(Stamp(since)).bind(most as i64);
         let mut rows = query.fetch(connection);
         while let Some(row) = rows.try_next().await? {
-            let (handle, opener) = (row.handle, (row.namespace(), row.opened()));
-            self.read.insert(handle, opener, row.image())?;
+            self.read.insert(row.set_aside(), row.image())?;
         }
         Ok(())
     }

@@ -60,11 +60,12 @@ impl Reader {
             .map_or(Uuid::max(), |at| of_time(at + HANDLE_AGE));
         let below = before.map_or(below, |before| below.min(before.uuid()));
         let rows = limit + 1;
-        let most = if filter.labels.is_empty() && filter.display_name.is_none() {
-            rows
-        } else {
-            rows.max(MAX_ROWS)
-        };
+        let most =
+            if filter.labels.is_empty() && filter.display_name.is_none() && filter.name.is_none() {
+                rows
+            } else {
+                rows.max(MAX_ROWS)
+            };
         let (handles, rows) = match self.rarest(namespace, filter, &states).await? {
             SchedulerRows::Labelled(label) => {
                 let handles = self.labelled(namespace, &label, from, below, most).await?;
@@ -93,8 +94,9 @@ impl Reader {
             .labels
             .iter()
             .map(|(key, value)| label::of(key, value));
-        let name = filter.display_name.as_deref().map(label::of_name);
-        let labels: Vec<Bytes> = labels.chain(name).collect();
+        let display_name = filter.display_name.as_deref().map(label::of_display_name);
+        let name = filter.name.as_deref().map(label::of_name);
+        let labels: Vec<Bytes> = labels.chain(display_name).chain(name).collect();
         let mut rarest = SchedulerRows::InStates;
         if labels.is_empty() {
             return Ok(rarest);

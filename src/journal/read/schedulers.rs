@@ -3,13 +3,14 @@
 
 use crate::core::{
     Checkpoint, DoneNo, Handle, Namespace, ReleaseMode, Request, SchedulerImage, SchedulerState,
-    Seq, ShardId, Time,
+    Seq, ShardId,
 };
 use crate::journal::{
     JournalError,
     encoding::{Date, Stamp},
     error::connection_lost,
     pool::Pool,
+    read::recovered::Unreadable,
     rows::{from_row, halt_failures, settings},
 };
 use serde::de::DeserializeOwned;
@@ -19,7 +20,7 @@ use uuid::Uuid;
 /// The columns of a [`SchedulerRow`], of a table called `r`.
 macro_rules! scheduler_columns {
     () => {
-        "r.handle, r.namespace, r.caller, r.request_id, r.request_hash, r.settings, r.state,
+        "r.handle, r.name, r.namespace, r.caller, r.request_id, r.request_hash, r.settings, r.state,
         r.release_mode, r.paused, r.halt, r.halt_failures,
         r.cancel_rest, r.opened_at, r.released_at, r.first_day, r.resting, r.highest_seq, r.done_no,
         array(select lower(part) from unnest(r.unfinished) as part) as unfinished_from,
@@ -41,6 +42,7 @@ pub struct Reader {
 #[derive(Debug)]
 pub(crate) struct SchedulerRow {
     pub handle: Uuid,
+    name: Option<Vec<u8>>,
     namespace: Vec<u8>,
     caller: Vec<u8>,
     request_id: Option<Uuid>,
@@ -64,6 +66,7 @@ pub(crate) struct SchedulerRow {
 
 from_row!(SchedulerRow {
     handle,
+    name,
     namespace,
     caller,
     request_id,
@@ -159,14 +162,17 @@ impl Reader {
 }
 
 impl SchedulerRow {
-    /// Whose it is, whatever else can be read.
-    pub(crate) fn namespace(&self) -> Namespace {
-        Namespace(text(&self.namespace))
-    }
-
-    /// The id of the call that opened it, and when.
-    pub(crate) fn opened(&self) -> Option<(Uuid, Time)> {
-        Some((self.request_id?, self.opened_at.0))
+    /// What is said of it when the rest cannot be read.
+    pub(crate) fn set_aside(&self) -> Unreadable {
+        let released = [SchedulerState::Releasing, SchedulerState::Released];
+        let is_open = released.iter().all(|state| *state as i16 != self.state);
+        Unreadable {
+            handle: Handle::from_uuid(self.handle),
+            namespace: Namespace(text(&self.namespace)),
+            opened: self.request_id.map(|id| (id, self.opened_at.0)),
+            name: self.name.as_deref().filter(|_| is_open).map(text),
+            why: String::new(),
+        }
     }
 
     /// As the core wrote it.
@@ -194,6 +200,7 @@ impl SchedulerRow {
             .map(|(from, to)| (Seq(*from), Seq(*to)));
         Ok(SchedulerImage {
             handle: Handle::from_uuid(self.handle),
+            name: self.name.as_deref().map(text),
             namespace: Namespace(text(&self.namespace)),
             caller: text(&self.caller),
             request: self

@@ -11,6 +11,11 @@ pub(crate) fn of(key: &str, value: &str) -> Bytes {
 }
 
 /// A display name, as the value of no key: a label's key is never empty.
-pub(crate) fn of_name(name: &str) -> Bytes {
+pub(crate) fn of_display_name(name: &str) -> Bytes {
     of("", name)
+}
+
+/// A name, as the value of a space: a label's key holds none.
+pub(crate) fn of_name(name: &str) -> Bytes {
+    of(" ", name)
 }

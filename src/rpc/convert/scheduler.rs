@@ -22,6 +22,7 @@ pub(crate) fn scheduler(view: &SchedulerView) -> api::Scheduler {
 pub(crate) fn stored_scheduler(image: &SchedulerImage) -> api::Scheduler {
     api::Scheduler {
         handle: image.handle.to_string(),
+        name: image.name.as_deref().unwrap_or_default().to_owned(),
         namespace: image.namespace.0.to_string(),
         caller: image.caller.to_string(),
         settings: Some(options::settings(&image.settings)),

@@ -19,11 +19,17 @@ impl Schedulers {
         caller: Caller,
         request: Arc<api::GetSchedulerRequest>,
     ) -> Result<api::GetSchedulerResponse, Status> {
-        let (settings, request) = validate::get_scheduler(&request, &self.targets)?;
+        let open = validate::get_scheduler(&request, &self.targets)?;
         let handle = self.coordinator.new_handle();
-        let verb = Verb::Open { settings, request };
-        let scheduler = Some(self.scheduler(caller, handle, verb).await?);
-        Ok(api::GetSchedulerResponse { scheduler })
+        let (view, reused) = match self.ask(caller, handle, Verb::Open(open)).await? {
+            Reply::Scheduler(view) => (view, false),
+            Reply::Found(view) => (view, true),
+            other => return Err(errors::mismatched_reply(&other)),
+        };
+        Ok(api::GetSchedulerResponse {
+            scheduler: Some(convert::scheduler(&view)),
+            reused,
+        })
     }
 
     pub(super) async fn describe(

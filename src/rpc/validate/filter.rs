@@ -42,6 +42,7 @@ pub(super) fn schedulers(
 ) -> SchedulerFilter {
     let name = &asked.display_name;
     SchedulerFilter {
+        name: scalar::name(v, path.field("name"), &asked.name),
         states: each(v, path.field("states"), &asked.states, scheduler_state),
         display_name: Some(name).filter(|name| !name.is_empty()).cloned(),
         labels: scalar::labels(v, path.field("labels"), &asked.labels),

@@ -3,6 +3,7 @@
 //! entries or the version of a library. It is not cryptographic: a caller who constructs a
 //! collision deceives only itself.
 
+use crate::core::Naming;
 use prost::Message;
 use rallypoint_client::api;
 use std::collections::HashMap;
@@ -45,6 +46,13 @@ impl PayloadHash {
         self.bytes(&rest.encode_to_vec());
         self.labels(&labels);
         self.options(options.as_ref());
+    }
+
+    pub(super) fn naming(&mut self, naming: Option<&Naming>) {
+        if let Some(Naming { name, reuse }) = naming {
+            self.bytes(name.as_bytes());
+            self.number((*reuse).into());
+        }
     }
 
     pub(super) fn options(&mut self, options: Option<&api::TaskOptions>) {

@@ -12,10 +12,13 @@ use crate::{
 use std::{
     collections::{BTreeMap, HashMap},
     ops::RangeInclusive,
+    sync::Arc,
     time::Duration,
 };
 use uuid::Uuid;
 
+/// Of a name, and of a display name.
+pub(super) const MAX_NAME_BYTES: usize = 255;
 const MAX_LABELS: usize = 64;
 const MAX_LABEL_KEY_BYTES: usize = 63;
 const MAX_LABEL_VALUE_BYTES: usize = 255;
@@ -43,6 +46,22 @@ pub(super) fn request_id(v: &mut Violations, path: Path<'_>, text: &str) -> Opti
         );
     }
     id
+}
+
+/// A name of a scheduler; empty: none. Names are printable ASCII, so that names that look the same
+/// are the same, and no handles, so that one word may stand for either.
+pub(super) fn name(v: &mut Violations, path: Path<'_>, text: &str) -> Option<Arc<str>> {
+    if text.len() > MAX_NAME_BYTES {
+        let message = format!("at most {MAX_NAME_BYTES} bytes");
+        v.add(path, Reason::NameTooLong, message);
+    } else if !text.bytes().all(|b| b.is_ascii_graphic()) {
+        let message = "a name is printable ASCII characters without spaces";
+        v.add(path, Reason::NameInvalid, message);
+    } else if text.parse::<Handle>().is_ok() {
+        let message = "this is the form of a handle, which the service gives";
+        v.add(path, Reason::NameInvalid, message);
+    }
+    (!text.is_empty()).then(|| text.into())
 }
 
 pub(super) fn seq(v: &mut Violations, path: Path<'_>, seq: i64) -> Seq {

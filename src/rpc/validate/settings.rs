@@ -1,7 +1,10 @@
 //! `SchedulerSettings` and the mask of UpdateScheduler. Fields outside the mask are ignored, valid
 //! or not.
 
-use super::{Targets, options, scalar};
+use super::{
+    Targets, options,
+    scalar::{self, MAX_NAME_BYTES},
+};
 use crate::{
     core::{LateOrder, OnFailure, ReleaseMode, SessionReset, Settings, SettingsField},
     rpc::errors::{
@@ -12,7 +15,6 @@ use crate::{
 use rallypoint_client::api;
 use std::{ops::RangeInclusive, time::Duration};
 
-const MAX_NAME_BYTES: usize = 255;
 const WEIGHT: RangeInclusive<f64> = 0.01..=1000.0;
 const IDLE_TIMEOUT: RangeInclusive<Duration> =
     Duration::from_secs(1)..=Duration::from_secs(366 * 86_400);

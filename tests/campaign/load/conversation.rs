@@ -107,6 +107,7 @@ impl Conversation {
         let request = api::GetSchedulerRequest {
             settings: Some(settings),
             request_id: Uuid::now_v7().to_string(),
+            ..Default::default()
         };
         let begun = Instant::now();
         while begun.elapsed() < RETRY_TIMEOUT {

@@ -141,6 +141,7 @@ async fn a_request_id_is_good_for_one_payload() {
             ..Default::default()
         }),
         request_id: "f47ac10b-58cc-4372-a567-0e02b2c3d480".into(),
+        ..Default::default()
     };
     let first = client
         .get_scheduler(open(1.0))

@@ -60,13 +60,13 @@ async fn a_scheduler_is_shown_in_words_with_what_it_has_done() {
     let shown =
         "select concat_ws('|', namespace, caller, display_name, state, release_mode, paused,
             halted_by_order, submitted, ended, opened_at is not null, released_at is not null,
-            max_parallelism, settings ->> 'weight')
+            max_parallelism, settings ->> 'weight', name)
         from rallypoint_log.schedulers
         order by handle";
     let caller = "default|alice \\000 \\303\\274|nul \u{fffd} too";
     assert_eq!(
         scene.owned.texts(shown).await,
-        [format!("{caller}|open|f|6|5|t|f|3|1.0")]
+        [format!("{caller}|open|f|6|5|t|f|3|1.0|nightly")]
     );
     let mut image = image(scene.handle, scene.now);
     image.state = SchedulerState::Releasing;
@@ -82,7 +82,7 @@ async fn a_scheduler_is_shown_in_words_with_what_it_has_done() {
     let caller = "default|alice \\000 \\303\\274";
     assert_eq!(
         scene.owned.texts(shown).await,
-        [format!("{caller}|releasing|finish|t|7|6|5|t|f|1.0")]
+        [format!("{caller}|releasing|finish|t|7|6|5|t|f|1.0|nightly")]
     );
     image.state = SchedulerState::Released;
     image.release_mode = Some(ReleaseMode::Cancel);
@@ -95,7 +95,7 @@ async fn a_scheduler_is_shown_in_words_with_what_it_has_done() {
     scene.owned.write_images([image]).await;
     assert_eq!(
         scene.owned.texts(shown).await,
-        [format!("{caller}|released|cancel|f|60|60|t|t|1.0")]
+        [format!("{caller}|released|cancel|f|60|60|t|t|1.0|nightly")]
     );
 }
 

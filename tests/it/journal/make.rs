@@ -31,6 +31,7 @@ pub(super) fn noop() -> Arc<Spec> {
 pub(super) fn image(handle: Handle, at: Time) -> SchedulerImage {
     SchedulerImage {
         handle,
+        name: Some("nightly".into()),
         namespace: Namespace("default".into()),
         caller: "alice \0 ü".into(),
         request: Some(Request {

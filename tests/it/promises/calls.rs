@@ -76,6 +76,7 @@ async fn a_repeated_open_gives_the_same_scheduler() {
     let request = GetSchedulerRequest {
         settings: Some(SchedulerSettings::default()),
         request_id: Uuid::now_v7().to_string(),
+        ..Default::default()
     };
     let mut handles = Vec::new();
     for _ in 0..3 {
@@ -107,6 +108,7 @@ async fn calls_can_be_repeated_when_their_scheduler_has_ended_and_left_memory() 
     let open = GetSchedulerRequest {
         settings: Some(SchedulerSettings::default()),
         request_id: Uuid::now_v7().to_string(),
+        ..Default::default()
     };
     let handle = open_raw(&server, &open).await.expect("opened").handle;
     let request = submit(&handle, [noop()]);

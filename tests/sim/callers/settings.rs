@@ -2,7 +2,7 @@
 
 use crate::{fixtures::POISON, rng::Rng};
 use rallypoint::core::{
-    Delivery, LateOrder, OnFailure, ReleaseMode, RetryPolicy, SessionReset, Settings,
+    Delivery, LateOrder, Naming, OnFailure, ReleaseMode, RetryPolicy, SessionReset, Settings,
     SettingsField, TaskOptions, Update, Verb,
 };
 use std::{sync::Arc, time::Duration};
@@ -42,6 +42,15 @@ pub(super) fn settings(poisoned: bool, rng: &mut Rng) -> Arc<Settings> {
         },
         idle_timeout,
         ..Settings::default()
+    })
+}
+
+/// A name that others may want, too.
+pub(super) fn naming(rng: &mut Rng) -> Option<Naming> {
+    let name = (*rng.one_of(&[Some("a"), Some("b"), None]))?;
+    Some(Naming {
+        name: name.into(),
+        reuse: rng.percent(60),
     })
 }
 

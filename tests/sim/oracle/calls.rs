@@ -7,8 +7,8 @@ use super::{
     rows::Rows,
 };
 use rallypoint::core::{
-    Caller, Checkpoint, DoneNo, Handle, Order, Reject, ReleaseMode, Request, SchedulerImage,
-    SchedulerState, Settings, SettingsField, Time, Update, Verb, model::limits::Limit,
+    Caller, Checkpoint, DoneNo, Handle, Open, Order, Reject, ReleaseMode, Request, SchedulerImage,
+    SchedulerState, SettingsField, Time, Update, Verb, model::limits::Limit,
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,8 +23,8 @@ impl Oracle {
         verb: &Verb,
         rows: &mut Rows<'_>,
     ) -> Expected {
-        if let Verb::Open { settings, request } = verb {
-            return self.open(between, (caller, handle), (settings, *request), rows);
+        if let Verb::Open(open) = verb {
+            return self.open(between, (caller, handle), open, rows);
         }
         let Some(at) = self.at(handle) else {
             return Expected::Rejected(Reject::UnknownHandle);
@@ -36,7 +36,7 @@ impl Oracle {
         let before = over.then(|| self.schedulers[at].clone());
         self.schedulers[at].used_by(verb, between);
         let expected = match verb {
-            Verb::Open { .. } => unreachable!("handled above"),
+            Verb::Open(_) => unreachable!("handled above"),
             Verb::Update(_) | Verb::Pause | Verb::Resume { .. } if over => RELEASED,
             Verb::Submit(submit) => self.submit(between, handle, submit, rows),
             Verb::Submitted(request) => self.submitted(between, handle, *request),
@@ -78,9 +78,10 @@ impl Oracle {
         &mut self,
         (asked, decided): (Time, Time),
         (caller, handle): (&Caller, Handle),
-        (settings, request): (&Arc<Settings>, Option<Request>),
+        open: &Open,
         rows: &Rows<'_>,
     ) -> Expected {
+        let request = open.request;
         let same = |opened: &&(rallypoint::core::Namespace, Request, Handle, Time)| {
             opened.0 == caller.namespace
                 && request.is_some_and(|request| request.id == opened.1.id)
@@ -94,10 +95,17 @@ impl Oracle {
                 () => self.reopened(request.is_some_and(|call| call.hash == first.hash), *opened),
             };
         }
-        let open = self.schedulers.iter().filter(|other| {
+        let is_open = |other: &Scheduler| {
             other.namespace == caller.namespace && other.state == SchedulerState::Open
-        });
-        if open.count() >= self.limits.open_schedulers {
+        };
+        let wanted = open.naming.as_ref().map(|naming| &naming.name);
+        let is_it = |other: &Scheduler| wanted.is_some() && other.name.as_ref() == wanted;
+        let mut holders = self.schedulers.iter();
+        if let Some(at) = holders.position(|other| is_open(other) && is_it(other)) {
+            return self.found((asked, decided), at, open, rows);
+        }
+        let others = self.schedulers.iter().filter(|other| is_open(other));
+        if others.count() >= self.limits.open_schedulers {
             return Expected::Limited(Limit::OpenSchedulers);
         }
         if let Some(request) = request {
@@ -107,8 +115,9 @@ impl Oracle {
         self.schedulers.push(Scheduler {
             handle,
             namespace: caller.namespace.clone(),
+            name: wanted.cloned(),
             request,
-            settings: (**settings).clone(),
+            settings: (*open.settings).clone(),
             state: SchedulerState::Open,
             release_mode: None,
             paused: false,
@@ -123,6 +132,25 @@ impl Oracle {
             used: (asked, decided),
         });
         self.view(self.schedulers.len() - 1, &Rows::default())
+    }
+
+    /// An open scheduler has the name: it is in the way, or used.
+    fn found(
+        &mut self,
+        (asked, decided): (Time, Time),
+        at: usize,
+        open: &Open,
+        rows: &Rows<'_>,
+    ) -> Expected {
+        let holder = self.schedulers[at].handle;
+        if !open.naming.as_ref().is_some_and(|naming| naming.reuse) {
+            return Expected::Rejected(Reject::NameTaken { holder });
+        }
+        self.schedulers[at].used_by(&Verb::Open(open.clone()), (asked, decided));
+        match self.view(at, rows) {
+            Expected::View(view) => Expected::Found(view),
+            other => other,
+        }
     }
 
     /// The answer to a repeated call. Of a scheduler that is over the journal may have to say it.
@@ -258,6 +286,7 @@ impl Scheduler {
     pub(super) fn image(&self) -> SchedulerImage {
         SchedulerImage {
             handle: self.handle,
+            name: self.name.clone(),
             namespace: self.namespace.clone(),
             caller: "".into(),
             request: self.request,

@@ -20,6 +20,8 @@ pub(super) enum Expected {
     Opened(Handle),
     /// A scheduler as it stands.
     View(Box<View>),
+    /// One that was found by its name, as it stands.
+    Found(Box<View>),
     Released {
         already: bool,
         pending: i64,
@@ -72,7 +74,8 @@ impl Expected {
             ) => (first, tasks, after) == (first_seq, count, done_no),
             (Expected::NotSubmitted, Reply::NotSubmitted { .. }) => true,
             (Expected::Opened(handle), Reply::Scheduler(view)) => view.image.handle == *handle,
-            (Expected::View(wanted), Reply::Scheduler(view)) => {
+            (Expected::View(wanted), Reply::Scheduler(view))
+            | (Expected::Found(wanted), Reply::Found(view)) => {
                 wanted.check(view);
                 true
             }
@@ -227,6 +230,7 @@ pub(super) fn same_image(wanted: &SchedulerImage, image: &SchedulerImage) {
     assert_eq!(wanted.settings, image.settings, "{handle}: its settings");
     assert_eq!(wanted.request, image.request, "{handle}: its request");
     assert_eq!(wanted.namespace, image.namespace, "{handle}: its namespace");
+    assert_eq!(wanted.name, image.name, "{handle}: its name");
     assert_eq!(wanted.halt, image.halt, "{handle}: its halt");
     let lifecycle = |image: &SchedulerImage| (image.state, image.release_mode, image.paused);
     assert_eq!(
@@ -248,6 +252,7 @@ impl std::fmt::Display for Expected {
             Expected::NotSubmitted => write!(f, "not submitted"),
             Expected::Opened(handle) => write!(f, "scheduler {handle}"),
             Expected::View(view) => write!(f, "a view of {}", view.image.handle),
+            Expected::Found(view) => write!(f, "{} by its name", view.image.handle),
             Expected::Released {
                 already,
                 pending,

@@ -12,6 +12,7 @@ use std::{collections::BTreeMap, sync::Arc};
 pub(super) struct Scheduler {
     pub handle: Handle,
     pub namespace: Namespace,
+    pub name: Option<Arc<str>>,
     pub request: Option<Request>,
     pub settings: Settings,
     pub state: SchedulerState,

@@ -2,7 +2,7 @@
 
 use super::super::{Targets, Violations, exec_async, get_scheduler};
 use crate::{
-    core::{Handle, Request, Settings, ShardId, Submit},
+    core::{Handle, Open, ShardId, Submit},
     rpc::errors::reason::Reason,
 };
 use rallypoint_client::api;
@@ -65,9 +65,7 @@ pub(super) fn exec(tasks: Vec<api::Task>) -> Result<(Handle, Arc<Submit>), Viola
     exec_async(&request, &targets())
 }
 
-pub(super) fn open(
-    settings: api::SchedulerSettings,
-) -> Result<(Arc<Settings>, Option<Request>), Violations> {
+pub(super) fn open(settings: api::SchedulerSettings) -> Result<Open, Violations> {
     let request = api::GetSchedulerRequest {
         settings: Some(settings),
         ..Default::default()

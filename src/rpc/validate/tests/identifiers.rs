@@ -7,6 +7,9 @@ use super::{
 use crate::{core::Namespace, rpc::errors::reason::Reason};
 use rallypoint_client::api;
 
+/// Of a call without settings.
+const HASH_BEFORE_THERE_WERE_NAMES: i64 = 5883154880613696888;
+
 #[test]
 fn a_malformed_handle_is_refused_everywhere() {
     let good = good_handle();
@@ -97,8 +100,8 @@ fn a_request_id_is_the_same_however_its_uuid_is_written() {
             request_id: text.into(),
             ..Default::default()
         };
-        let (_, request) = get_scheduler(&request, &targets()).expect("a UUID");
-        request.expect("it has an id")
+        let open = get_scheduler(&request, &targets()).expect("a UUID");
+        open.request.expect("it has an id")
     };
     let usual = id("f47ac10b-58cc-4372-a567-0e02b2c3d479");
     for text in [
@@ -108,6 +111,57 @@ fn a_request_id_is_the_same_however_its_uuid_is_written() {
     ] {
         assert_eq!(id(text), usual, "{text}");
     }
+}
+
+fn named(name: &str, reuse: bool) -> api::GetSchedulerRequest {
+    api::GetSchedulerRequest {
+        request_id: "f47ac10b-58cc-4372-a567-0e02b2c3d479".into(),
+        name: name.into(),
+        reuse,
+        ..Default::default()
+    }
+}
+
+#[test]
+fn a_name_is_printable_ascii_and_no_handle() {
+    let longest = "x".repeat(255);
+    for good in ["nightly", "etl/2026-11-23#1", &longest] {
+        let open = get_scheduler(&named(good, true), &targets()).expect("a name");
+        let naming = open.naming.expect("it has a name");
+        assert_eq!((&*naming.name, naming.reuse), (good, true));
+    }
+    let handle = good_handle();
+    let long = longest + "x";
+    for (wrong, reason) in [
+        (&*long, Reason::NameTooLong),
+        ("two words", Reason::NameInvalid),
+        ("nächtlich", Reason::NameInvalid),
+        ("line\n", Reason::NameInvalid),
+        (&handle, Reason::NameInvalid),
+    ] {
+        let refused = get_scheduler(&named(wrong, false), &targets());
+        assert_eq!(faults(refused), one("name", reason), "{wrong}");
+    }
+    let nameless = get_scheduler(&named("", true), &targets());
+    assert_eq!(faults(nameless), one("name", Reason::TextOutOfRange));
+    let nobody = get_scheduler(&named("", false), &targets()).expect("no name is needed");
+    assert_eq!(nobody.naming, None);
+}
+
+#[test]
+fn name_and_reuse_are_part_of_the_payload_and_none_leaves_it_as_it_was() {
+    let hash = |request: api::GetSchedulerRequest| {
+        let open = get_scheduler(&request, &targets()).expect("right");
+        open.request.expect("it has an id").hash
+    };
+    let all = [
+        hash(named("", false)),
+        hash(named("a", false)),
+        hash(named("a", true)),
+        hash(named("b", true)),
+    ];
+    assert!((1..4).all(|at| !all[..at].contains(&all[at])), "{all:?}");
+    assert_eq!(all[0], HASH_BEFORE_THERE_WERE_NAMES);
 }
 
 #[test]

@@ -85,11 +85,7 @@ impl Requests {
     fn message(&mut self, call: &str) -> Vec<u8> {
         let handle = self.handle();
         match call.rsplit('/').next().unwrap_or_default() {
-            "GetScheduler" => api::GetSchedulerRequest {
-                settings: self.0.percent(70).then(|| self.settings()),
-                request_id: self.request_id(),
-            }
-            .encode_to_vec(),
+            "GetScheduler" => self.get_scheduler().encode_to_vec(),
             "ExecAsync" => api::ExecAsyncRequest {
                 handle,
                 request_id: self.request_id(),
@@ -143,6 +139,26 @@ impl Requests {
         }
     }
 
+    fn get_scheduler(&mut self) -> api::GetSchedulerRequest {
+        let name = *self.0.one_of(&["", "", "alike", "two words"]);
+        let settings = self.0.percent(70).then(|| self.settings());
+        if name == "alike" {
+            // The first that is asked opens it, which alone is remembered, and the second finds it.
+            return api::GetSchedulerRequest {
+                settings,
+                name: name.into(),
+                reuse: true,
+                ..Default::default()
+            };
+        }
+        api::GetSchedulerRequest {
+            settings,
+            request_id: self.request_id(),
+            name: name.into(),
+            reuse: self.0.percent(20),
+        }
+    }
+
     fn of_task(&mut self, handle: String) -> api::GetTaskRequest {
         api::GetTaskRequest {
             id: self.0.percent(90).then(|| api::TaskId {
@@ -180,6 +196,7 @@ impl Requests {
     fn scheduler_filter(&mut self) -> api::SchedulerFilter {
         api::SchedulerFilter {
             states: vec![self.0.below(9) as i32],
+            name: (*self.0.one_of(&["", "a", "two words"])).into(),
             ..Default::default()
         }
     }

@@ -1,0 +1,92 @@
+//! Opening schedulers, and finding them by their names.
+
+use crate::{Client, Scheduler, api, error::Result, request_id};
+use tonic::{Code, Status};
+
+impl Client {
+    /// Opens a scheduler with these settings. Fails with `TOO_MANY_SCHEDULERS` over the limit of
+    /// the namespace.
+    pub async fn open(&self, settings: api::SchedulerSettings) -> Result<Scheduler> {
+        let (opened, _) = self.get("", false, settings).await?;
+        Ok(self.scheduler(opened.handle))
+    }
+
+    /// As [`Client::open`], under a name by which [`Client::reuse`] finds it until its release.
+    /// Fails with `NAME_TAKEN` while another one of the namespace is open under this name.
+    pub async fn open_named(
+        &self,
+        name: &str,
+        settings: api::SchedulerSettings,
+    ) -> Result<Scheduler> {
+        let (opened, _) = self.get(name, false, settings).await?;
+        Ok(self.scheduler(opened.handle))
+    }
+
+    /// The scheduler that is open under this name, or else a new one with these settings. Of any
+    /// number of callers at the same time one opens it. Returns it with the settings in force, and
+    /// whether it was open before.
+    pub async fn reuse(
+        &self,
+        name: &str,
+        settings: api::SchedulerSettings,
+    ) -> Result<(api::Scheduler, bool)> {
+        self.get(name, true, settings).await
+    }
+
+    async fn get(
+        &self,
+        name: &str,
+        reuse: bool,
+        settings: api::SchedulerSettings,
+    ) -> Result<(api::Scheduler, bool)> {
+        let request = api::GetSchedulerRequest {
+            settings: Some(settings),
+            request_id: request_id(),
+            name: name.to_owned(),
+            reuse,
+        };
+        let response: api::GetSchedulerResponse =
+            self.scheduler_call("GetScheduler", request).await?;
+        let scheduler = response.scheduler.unwrap_or_default();
+        if scheduler.name != name {
+            // Nobody would find it.
+            let unnamed = self.scheduler(scheduler.handle);
+            unnamed.release(api::ReleaseMode::Cancel, false).await?;
+            let why = "the service is of an earlier version, which gives schedulers no names";
+            return Err(Status::unimplemented(why).into());
+        }
+        Ok((scheduler, response.reused))
+    }
+
+    /// The scheduler opened last under this name, open or not.
+    pub async fn find(&self, name: &str) -> Result<Option<Scheduler>> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let filter = api::SchedulerFilter {
+            name: name.to_owned(),
+            ..Default::default()
+        };
+        let mut request = api::ListSchedulersRequest {
+            page_size: 1,
+            filter: Some(filter),
+            ..Default::default()
+        };
+        loop {
+            let page = match self.schedulers(request.clone()).await {
+                // No scheduler has what cannot be a name.
+                Err(error) if error.code == Code::InvalidArgument => return Ok(None),
+                page => page?,
+            };
+            if let Some(found) = page.schedulers.into_iter().next() {
+                // An earlier version knows no names, and lists whatever there is.
+                let is_named = found.name == name;
+                return Ok(is_named.then(|| self.scheduler(found.handle)));
+            }
+            if page.next_page_token.is_empty() {
+                return Ok(None);
+            }
+            request.page_token = page.next_page_token;
+        }
+    }
+}
