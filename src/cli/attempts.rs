@@ -15,7 +15,7 @@ use std::process::ExitCode;
 /// Arguments of `attempts`.
 #[derive(Args, Debug)]
 pub(super) struct Attempts {
-    /// The scheduler
+    /// The scheduler: its handle or its name
     handle: String,
     /// Number of the task
     seq: i64,
@@ -30,7 +30,7 @@ impl Attempts {
     }
 
     async fn read(&self, server: &Server) -> Result<ListAttemptsResponse, CliError> {
-        let scheduler = server.client().await?.scheduler(&self.handle);
+        let scheduler = server.scheduler(&self.handle).await?;
         let mut request = ListAttemptsRequest {
             page_size: 1000,
             ..Default::default()

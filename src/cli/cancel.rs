@@ -70,7 +70,7 @@ impl Cancel {
     async fn cancel_one(&self, server: &Server) -> Result<(), CliError> {
         let task = self.task.task()?;
         let what = format!("cannot cancel task {task}");
-        let scheduler = server.client().await?.scheduler(task.handle);
+        let scheduler = server.scheduler(&task.handle).await?;
         let answer = scheduler.cancel(task.seq).await;
         let answer = answer.map_err(|error| CliError::call(what, &error))?;
         output::answer(&answer, |answer| {

@@ -3,8 +3,9 @@
 //! Connecting is tried once: a person who mistyped an address must not wait.
 
 use super::{error::CliError, time_text};
+use crate::core::Handle;
 use clap::Args;
-use rallypoint_client::Client;
+use rallypoint_client::{Client, Scheduler};
 use std::{net::SocketAddr, time::Duration};
 
 /// How long a server may take to accept a connection, unless the command line says otherwise.
@@ -83,5 +84,18 @@ impl Server {
             client.clone().with_caller(&account)
         };
         Ok(named.unwrap_or(client))
+    }
+
+    /// Connects, and finds a scheduler by its handle, or by its name: the one opened last under it.
+    /// Of what is neither, the server says that it is no handle.
+    pub(super) async fn scheduler(&self, word: &str) -> Result<Scheduler, CliError> {
+        let client = self.client().await?;
+        if word.parse::<Handle>().is_ok() {
+            return Ok(client.scheduler(word));
+        }
+        let found = client.find(word).await;
+        let found = found
+            .map_err(|error| CliError::call(format!("cannot look for scheduler {word}"), &error))?;
+        Ok(found.unwrap_or_else(|| client.scheduler(word)))
     }
 }

@@ -29,7 +29,7 @@ use rallypoint_client::{
     DoneStream, Error, Scheduler,
     api::{ListTasksRequest, ReleaseMode, SchedulerSettings},
 };
-use std::{net::Ipv4Addr, path::PathBuf, process::ExitCode, time::Duration};
+use std::{net::Ipv4Addr, ops::ControlFlow, path::PathBuf, process::ExitCode, time::Duration};
 use tasks::Sleep;
 use tokio::{net::TcpListener, task::JoinHandle, time};
 use tokio_util::sync::CancellationToken;
@@ -101,7 +101,8 @@ impl Demo {
             "Ten tasks in five orders, all submitted at once (scheduler {}):",
             scheduler.handle()
         ));
-        submit(&scheduler, tasks.iter().map(Sleep::task).collect()).await?;
+        let all = tasks.iter().map(Sleep::task).collect();
+        submit(&scheduler, all, |_| ControlFlow::Continue(())).await?;
         let mut lines = Lines::new(&tasks);
         watch(
             scheduler.synchronize(0, None).await.map_err(broken)?,

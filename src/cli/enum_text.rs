@@ -104,6 +104,27 @@ pub enum FailurePolicy {
     CancelRest,
 }
 
+impl FailurePolicy {
+    /// As the command line has it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            FailurePolicy::Continue => "continue",
+            FailurePolicy::Halt => "halt",
+            FailurePolicy::CancelRest => "cancel-rest",
+        }
+    }
+}
+
+impl From<OnFailure> for FailurePolicy {
+    fn from(on_failure: OnFailure) -> FailurePolicy {
+        match on_failure {
+            OnFailure::Continue | OnFailure::Unspecified => FailurePolicy::Continue,
+            OnFailure::Halt => FailurePolicy::Halt,
+            OnFailure::CancelRest => FailurePolicy::CancelRest,
+        }
+    }
+}
+
 impl From<FailurePolicy> for OnFailure {
     fn from(policy: FailurePolicy) -> OnFailure {
         match policy {

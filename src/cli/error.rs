@@ -158,7 +158,10 @@ fn remedy(error: &Error) -> Option<&'static str> {
     match error.reason.as_deref() {
         _ if error.transport => Some("start a server with `rallypoint serve`, or set --server URL"),
         Some("HANDLE_NOT_FOUND" | "ID_MALFORMED") => {
-            Some("check the handle: `rallypoint exec` prints it when it opens a scheduler")
+            Some("check the handle or the name: `rallypoint list` shows both")
+        }
+        Some("HANDLE_RELEASED") => {
+            Some("`rallypoint exec` opens another scheduler; --keep leaves it open for retries")
         }
         Some("TASK_NOT_FOUND") => {
             Some("`rallypoint tasks HANDLE` lists the tasks of the scheduler")

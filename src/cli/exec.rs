@@ -8,8 +8,10 @@ mod fault;
 mod file;
 mod follow;
 mod lone_statement;
+mod own_tasks;
 mod pipeline;
 pub(super) mod printer;
+mod run;
 mod sql_file;
 mod sql_script;
 mod sql_token;
@@ -19,16 +21,15 @@ mod unique_json;
 
 use super::{
     connect::Server, enum_text::FailurePolicy, error::CliError, output, progress::Bars,
-    settings::Settings, signals::Signals, submit_calls::submit,
+    settings::Settings, signals::Signals,
 };
 use clap::Args;
 use file::Format;
-use follow::{Ending, cancel, detach, follow};
+use follow::{detach, follow};
+use own_tasks::OwnTasks;
 use printer::Printer;
-use rallypoint_client::{
-    Scheduler,
-    api::{OnFailure, SchedulerSettings},
-};
+use rallypoint_client::api::{self, OnFailure, SchedulerSettings};
+use run::{Ending, Run};
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
@@ -85,6 +86,11 @@ pub(super) struct Exec {
     /// others submitted, a halt lifted
     #[arg(long)]
     keep: bool,
+    /// Submit to the scheduler that is open under this name, or open one. It is left open, as by
+    /// --keep, so that other runs can join it: of this one only its own tasks are followed, and
+    /// cancelled by Ctrl-C. One that is open already keeps its settings
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// Print only the events of tasks that did not succeed
     #[arg(short, long)]
     quiet: bool,
@@ -106,46 +112,89 @@ impl Exec {
         }
         let mut signals = Signals::new()?;
         let bars = Bars::new(tasks.iter().map(|task| task.order));
-        let scheduler = tokio::select! {
+        let console = bars.console();
+        let mut run = tokio::select! {
             opened = self.open(server) => opened?,
             exit = signals.next() => return Ok(exit.into()),
         };
-        bars.console()
-            .say(format!("scheduler {}", scheduler.handle()));
-        let mut printer = Printer::new(scheduler.handle(), tasks.clone(), bars, self.quiet);
+        let handle = run.scheduler.handle().to_owned();
+        console.say(format!("scheduler {handle}"));
+        let described = tasks.clone();
         let tasks = tasks.into_iter().map(Described::into_task).collect();
-        let submitted = tokio::select! {
-            submitted = submit(&scheduler, tasks) => Some(submitted),
-            _ = signals.next() => None,
+        let submitted = match run.submit(tasks, &console, &mut signals).await {
+            Ok(submitted) => submitted,
+            Err(error) => {
+                let cancelled = run.cancel(&console, &mut signals).await;
+                return Err(not_submitted(error, cancelled, &run));
+            }
         };
-        match submitted {
-            Some(Ok(())) if self.detach => {
-                detach(&scheduler, self.ending()).await?;
-                return Ok(ExitCode::SUCCESS);
-            }
-            Some(Ok(())) => {}
-            Some(Err(error)) => {
-                let cancelled = cancel(&scheduler, &printer.console(), &mut signals).await;
-                return Err(not_submitted(error, cancelled, &scheduler));
-            }
-            None => cancel(&scheduler, &printer.console(), &mut signals).await?,
+        if submitted && self.detach {
+            detach(&run).await?;
+            return Ok(ExitCode::SUCCESS);
         }
-        let interrupted = submitted.is_none();
-        let ending = self.ending();
-        follow(&scheduler, &mut printer, &mut signals, interrupted, ending).await?;
+        if !submitted {
+            run.cancel(&console, &mut signals).await?;
+        }
+        let printer = Printer::new(&handle, described, bars, self.quiet);
+        let mut printer = printer.only(run.own.clone());
+        follow(&run, &mut printer, &mut signals, !submitted).await?;
         Ok(printer.verdict())
     }
 
-    fn ending(&self) -> Ending {
-        match self.keep {
-            true => Ending::Keep,
-            false => Ending::Release,
+    /// The scheduler that is open under the name, or a new one.
+    async fn open(&self, server: &Server) -> Result<Run, CliError> {
+        let client = server.client().await?;
+        let cannot = |error| CliError::call("cannot open a scheduler", &error);
+        let Some(name) = &self.name else {
+            let scheduler = client.open(self.settings()).await.map_err(cannot)?;
+            let ending = match self.keep {
+                true => Ending::Keep,
+                false => Ending::Release,
+            };
+            return Ok(Run {
+                scheduler,
+                ending,
+                own: None,
+            });
+        };
+        let reused = client.reuse(name, self.settings()).await;
+        let (found, was_open) = reused.map_err(cannot)?;
+        if was_open {
+            self.joins(name, &found)?;
         }
+        Ok(Run {
+            scheduler: client.scheduler(found.handle),
+            ending: Ending::Keep,
+            own: Some(OwnTasks::default()),
+        })
     }
 
-    async fn open(&self, server: &Server) -> Result<Scheduler, CliError> {
-        let opened = server.client().await?.open(self.settings()).await;
-        opened.map_err(|error| CliError::call("cannot open a scheduler", &error))
+    /// Others have said what a failure does in the scheduler that was found: no task of this run is
+    /// to start behind one if it was not to.
+    fn joins(&self, name: &str, found: &api::Scheduler) -> Result<(), CliError> {
+        let settings = found.settings.clone().unwrap_or_default();
+        let (wanted, present) = (
+            self.on_failure(),
+            FailurePolicy::from(settings.on_failure()),
+        );
+        if wanted != present {
+            let (wanted, present) = (wanted.name(), present.name());
+            let what = format!("scheduler {name} is open, with --on-failure {present}");
+            let next = format!(
+                "say `--on-failure {present}`, or `rallypoint update {name} --on-failure {wanted}`"
+            );
+            return Err(CliError::new(what)
+                .why(format!("this run wants {wanted}, and settings are its own"))
+                .next(next));
+        }
+        let (_, named) = self.settings.clone().into_api();
+        if !named.is_empty() {
+            output::note(format!(
+                "scheduler {name} was open: what is said here of its settings does not count; \
+                 `rallypoint update {name}` changes them"
+            ));
+        }
+        Ok(())
     }
 
     /// The tasks in ascending order: when they need several calls, a later call must not have a
@@ -245,18 +294,11 @@ impl Exec {
     }
 }
 
-fn not_submitted(
-    error: CliError,
-    cancelled: Result<(), CliError>,
-    scheduler: &Scheduler,
-) -> CliError {
+fn not_submitted(error: CliError, cancelled: Result<(), CliError>, run: &Run) -> CliError {
     match cancelled {
         Ok(()) => error,
         Err(_) => error
             .why("what has been submitted could not be cancelled")
-            .next(format!(
-                "run `rallypoint release {} --cancel`",
-                scheduler.handle()
-            )),
+            .next(run.cancel_by_hand()),
     }
 }

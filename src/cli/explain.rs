@@ -25,7 +25,7 @@ impl Explain {
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let task = self.task.task()?;
         let what = format!("cannot explain task {task}");
-        let scheduler = server.client().await?.scheduler(task.handle);
+        let scheduler = server.scheduler(&task.handle).await?;
         let answer = scheduler.explain(task.seq).await;
         let answer = answer.map_err(|error| CliError::call(what, &error))?;
         output::answer(&answer, print);

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 /// Arguments of `get`.
 #[derive(Args, Debug)]
 pub(super) struct Get {
-    /// The scheduler; HANDLE/SEQ is a task of it
+    /// The scheduler: its handle or its name; HANDLE/SEQ is a task of it
     handle: String,
     /// The number of a task
     seq: Option<i64>,
@@ -24,7 +24,7 @@ impl Get {
             (None, Ok(task)) => (task.handle, Some(task.seq)),
             (seq, _) => (self.handle, seq),
         };
-        let scheduler = server.client().await?.scheduler(handle);
+        let scheduler = server.scheduler(&handle).await?;
         match seq {
             Some(seq) => task(&scheduler, seq).await?,
             None => describe(&scheduler).await?,

@@ -25,8 +25,11 @@ pub(super) struct List {
     /// Only schedulers with this label (repeatable: with all of them)
     #[arg(long = "label", value_name = "KEY=VALUE")]
     labels: Vec<Label>,
-    /// Only schedulers with this display name
+    /// Only schedulers opened under this name, of which one at most is open
     #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Only schedulers with this display name
+    #[arg(long, value_name = "TEXT")]
     display_name: Option<String>,
     /// Only schedulers opened since: `1h`, `30m` ago, or a time like 2026-03-01T12:00:00Z
     #[arg(long, value_name = "TIME")]
@@ -88,6 +91,7 @@ impl List {
         api::SchedulerFilter {
             states: self.states.iter().map(state).collect(),
             labels: filter::labels(&self.labels),
+            name: self.name.clone().unwrap_or_default(),
             display_name: self.display_name.clone().unwrap_or_default(),
             opened_from: self.since.map(Since::timestamp),
             ..Default::default()
@@ -108,6 +112,7 @@ fn print(schedulers: &[Scheduler]) {
         ">running",
         ">waiting",
         "name",
+        "display name",
         "labels",
     ]);
     for scheduler in schedulers {
@@ -126,6 +131,7 @@ fn print(schedulers: &[Scheduler]) {
             scheduler.done.to_string(),
             scheduler.running.to_string(),
             waiting.to_string(),
+            scheduler.name.clone(),
             settings.display_name,
             labels.join(" "),
         ]);

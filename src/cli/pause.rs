@@ -8,14 +8,14 @@ use std::process::ExitCode;
 /// Arguments of `pause`.
 #[derive(Args, Debug)]
 pub(super) struct Pause {
-    /// The scheduler
+    /// The scheduler: its handle or its name
     handle: String,
 }
 
 /// Arguments of `resume`.
 #[derive(Args, Debug)]
 pub(super) struct Resume {
-    /// The scheduler
+    /// The scheduler: its handle or its name
     handle: String,
     /// Also lift a halt: the orders after the failure start as if nothing had failed
     #[arg(long)]
@@ -25,7 +25,7 @@ pub(super) struct Resume {
 impl Pause {
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let what = format!("cannot pause {}", self.handle);
-        let paused = server.client().await?.scheduler(self.handle).pause().await;
+        let paused = server.scheduler(&self.handle).await?.pause().await;
         let scheduler = paused.map_err(|error| CliError::call(what, &error))?;
         let text = match scheduler.running {
             0 => "paused: nothing starts until `resume`".to_owned(),
@@ -44,7 +44,7 @@ impl Pause {
 impl Resume {
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let what = format!("cannot resume {}", self.handle);
-        let scheduler = server.client().await?.scheduler(&self.handle);
+        let scheduler = server.scheduler(&self.handle).await?;
         let resumed = scheduler.resume(self.ignore_failures).await;
         let scheduler = resumed.map_err(|error| CliError::call(what, &error))?;
         let text = match &scheduler.halt {

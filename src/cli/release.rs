@@ -8,7 +8,7 @@ use std::process::ExitCode;
 /// Arguments of `release`.
 #[derive(Args, Debug)]
 pub(super) struct Release {
-    /// The scheduler
+    /// The scheduler: its handle or its name
     handle: String,
     /// Cancel unfinished tasks instead of letting them finish
     #[arg(long)]
@@ -28,7 +28,7 @@ impl Release {
             false => ReleaseMode::Finish,
         };
         let what = format!("cannot release {}", self.handle);
-        let scheduler = server.client().await?.scheduler(&self.handle);
+        let scheduler = server.scheduler(&self.handle).await?;
         if self.cancel && self.confirm.is_needed() {
             let question = unfinished(&scheduler).await?;
             self.confirm.ask(&question).await?;

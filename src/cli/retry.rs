@@ -13,7 +13,7 @@ use std::process::ExitCode;
 /// Arguments of `retry`.
 #[derive(Args, Debug)]
 pub(super) struct Retry {
-    /// The scheduler
+    /// The scheduler: its handle or its name
     handle: String,
     /// Numbers of tasks
     #[arg(required_unless_present = "failed")]
@@ -31,7 +31,7 @@ pub(super) struct Retry {
 impl Retry {
     /// Retries the tasks, and prints each with its retry.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
-        let scheduler = server.client().await?.scheduler(self.handle.clone());
+        let scheduler = server.scheduler(&self.handle).await?;
         match self.failed {
             true => self.all_failed(&scheduler).await?,
             false => self.named(&scheduler).await?,

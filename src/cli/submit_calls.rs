@@ -3,23 +3,31 @@
 use super::error::CliError;
 use crate::core::model::limits;
 use prost::Message;
-use rallypoint_client::{Scheduler, api::Task};
-use std::time::Duration;
+use rallypoint_client::{
+    Scheduler,
+    api::{ExecAsyncResponse, Task},
+};
+use std::{ops::ControlFlow, time::Duration};
 
 /// Bytes of tasks per call, which leaves space for the rest of the message.
 const CALL_BYTES: usize = limits::CALL_BYTES - (64 << 10);
 /// How long a call is repeated: a full queue has room again only when tasks have ended.
 const SUBMIT_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Submits tasks in as many calls as they need. The tasks must be in ascending order, since a later
-/// call must not have a lower order than an earlier one.
-pub(super) async fn submit(scheduler: &Scheduler, tasks: Vec<Task>) -> Result<(), CliError> {
+/// Submits tasks in as many calls as they need, as long as `submitted` says to go on. The tasks
+/// must be in ascending order, since a later call must not have a lower order than an earlier one.
+pub(super) async fn submit(
+    scheduler: &Scheduler,
+    tasks: Vec<Task>,
+    mut submitted: impl FnMut(&ExecAsyncResponse) -> ControlFlow<()>,
+) -> Result<(), CliError> {
     let scheduler = scheduler.clone().with_retry_timeout(SUBMIT_TIMEOUT);
     for call in calls(tasks) {
-        scheduler
-            .exec(call)
-            .await
-            .map_err(|error| CliError::call("cannot submit the tasks", &error))?;
+        let answer = scheduler.exec(call).await;
+        let answer = answer.map_err(|error| CliError::call("cannot submit the tasks", &error))?;
+        if submitted(&answer).is_break() {
+            break;
+        }
     }
     Ok(())
 }

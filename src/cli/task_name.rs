@@ -35,7 +35,7 @@ impl fmt::Display for TaskName {
 /// The words that name a task.
 #[derive(Args, Debug)]
 pub(super) struct TaskWords {
-    /// The task: handle of its scheduler and its number; HANDLE/SEQ does as well
+    /// The task: handle or name of its scheduler, and its number; HANDLE/SEQ does as well
     #[arg(num_args = 1..=2, required = true, value_names = ["HANDLE", "SEQ"])]
     task: Vec<String>,
 }

@@ -23,7 +23,7 @@ const PAGE_SIZE: i32 = 1000;
 /// Arguments of `tasks`.
 #[derive(Args, Debug)]
 pub(super) struct Tasks {
-    /// The scheduler
+    /// The scheduler: its handle or its name
     handle: String,
     #[command(flatten)]
     conditions: TaskConditions,
@@ -35,7 +35,7 @@ pub(super) struct Tasks {
 impl Tasks {
     /// Reads the tasks and prints them, oldest first.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
-        let scheduler = server.client().await?.scheduler(&self.handle);
+        let scheduler = server.scheduler(&self.handle).await?;
         let query = ListTasksRequest {
             filter: Some(self.conditions.filter()),
             ..ListTasksRequest::default()

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 #[derive(Args, Debug)]
 #[command(after_help = "Settings that are not named stay; --label replaces all labels.")]
 pub(super) struct Update {
-    /// The scheduler
+    /// The scheduler: its handle or its name
     handle: String,
     #[command(flatten)]
     settings: Settings,
@@ -24,7 +24,7 @@ impl Update {
                 .next("name one or more: `rallypoint update --help` lists them"));
         }
         let what = format!("cannot update {}", self.handle);
-        let scheduler = server.client().await?.scheduler(self.handle);
+        let scheduler = server.scheduler(&self.handle).await?;
         let updated = scheduler.update(settings, &mask).await;
         let scheduler = updated.map_err(|error| CliError::call(what, &error))?;
         let surplus = match scheduler.surplus {

@@ -19,7 +19,7 @@ const MOST_STATEMENTS: usize = 1_000;
 /// Arguments of `wait`.
 #[derive(Args, Debug)]
 pub(super) struct Wait {
-    /// The scheduler
+    /// The scheduler: its handle or its name
     handle: String,
     /// Only until this order and all lower ones have ended
     #[arg(long, value_name = "N", conflicts_with = "first_failure")]
@@ -50,7 +50,7 @@ impl Wait {
     }
 
     async fn follow(&self, server: &Server) -> Result<ExitCode, CliError> {
-        let scheduler = server.client().await?.scheduler(&self.handle);
+        let scheduler = server.scheduler(&self.handle).await?;
         let mut printer = self.printer(&scheduler).await?;
         let end = printer
             .print_events(&scheduler, self.after, self.until())
@@ -67,7 +67,7 @@ impl Wait {
         let described = described.map_err(|error| CliError::call(what, &error))?;
         let total = described.submitted.max(0);
         let bars = Bars::of_all((total - self.after).max(0) as u64);
-        let printer = Printer::of(&self.handle, total as usize, bars, self.quiet);
+        let printer = Printer::of(scheduler.handle(), total as usize, bars, self.quiet);
         Ok(match output::is_json() {
             true => printer,
             false => printer.with_statements(statements(scheduler).await?),

@@ -4,6 +4,7 @@
 mod cancel;
 mod endings;
 mod lists;
+mod names;
 mod retry;
 mod sql_file;
 mod usage;

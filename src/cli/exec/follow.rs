@@ -2,32 +2,25 @@
 //!
 //! The first signal cancels what is left and keeps reading; the second one exits at once.
 
-use super::printer::Printer;
-use crate::cli::{error::CliError, output, progress::Console, signals::Signals};
-use rallypoint_client::{
-    Scheduler,
-    api::{DescribeSchedulerResponse, ReleaseMode, end::Reason},
+use super::{
+    own_tasks::OwnTasks,
+    printer::Printer,
+    run::{Ending, Run},
 };
+use crate::cli::{error::CliError, output, signals::Signals};
+use rallypoint_client::api::{DescribeSchedulerResponse, ReleaseMode, end::Reason};
 use std::pin::pin;
-
-/// What becomes of the scheduler when its tasks have ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    Release,
-    Keep,
-}
 
 /// Prints events until every task has ended, also after a halt or on a signal. `interrupted`: there
 /// has been one.
 pub(super) async fn follow(
-    scheduler: &Scheduler,
+    run: &Run,
     printer: &mut Printer,
     signals: &mut Signals,
     mut interrupted: bool,
-    ending: Ending,
 ) -> Result<(), CliError> {
     let console = printer.console();
-    let mut printing = pin!(print_all(scheduler, printer, ending));
+    let mut printing = pin!(print_all(run, printer));
     loop {
         tokio::select! {
             printed = &mut printing => return printed,
@@ -36,34 +29,20 @@ pub(super) async fn follow(
                     exit.now();
                 }
                 interrupted = true;
-                cancel(scheduler, &console, signals).await?;
+                run.cancel(&console, signals).await?;
             }
         }
     }
 }
 
-/// Cancels what is left. A signal meanwhile exits at once: the server may not answer.
-pub(super) async fn cancel(
-    scheduler: &Scheduler,
-    console: &Console,
-    signals: &mut Signals,
-) -> Result<(), CliError> {
-    console.say("cancelling (a signal exits at once) …");
-    tokio::select! {
-        released = release(scheduler, ReleaseMode::Cancel, false) => released,
-        exit = signals.next() => exit.now(),
-    }
-}
-
 /// Leaves the tasks to themselves, and says by which handle they are found again.
-pub(super) async fn detach(scheduler: &Scheduler, ending: Ending) -> Result<(), CliError> {
-    if ending == Ending::Release {
-        release(scheduler, ReleaseMode::Finish, false).await?;
+pub(super) async fn detach(run: &Run) -> Result<(), CliError> {
+    if run.ending == Ending::Release {
+        run.release(ReleaseMode::Finish, false).await?;
     }
-    let described = scheduler.describe().await;
-    let described = described.map_err(|error| {
-        CliError::call(format!("cannot look at {}", scheduler.handle()), &error)
-    })?;
+    let described = run.scheduler.describe().await;
+    let what = || format!("cannot look at {}", run.scheduler.handle());
+    let described = described.map_err(|error| CliError::call(what(), &error))?;
     let scheduler = Some(described);
     output::answer(&DescribeSchedulerResponse { scheduler }, |answer| {
         answer
@@ -74,21 +53,18 @@ pub(super) async fn detach(scheduler: &Scheduler, ending: Ending) -> Result<(), 
     Ok(())
 }
 
-async fn print_all(
-    scheduler: &Scheduler,
-    printer: &mut Printer,
-    ending: Ending,
-) -> Result<(), CliError> {
-    let end = printer.print_events(scheduler, 0, None).await?;
+async fn print_all(run: &Run, printer: &mut Printer) -> Result<(), CliError> {
+    let (scheduler, handle) = (&run.scheduler, run.scheduler.handle());
+    let after = run.own.as_ref().map_or(0, OwnTasks::after);
+    let end = printer.print_events(scheduler, after, None).await?;
     let halted = end.reason() == Reason::Halted;
     let console = printer.console();
-    if ending == Ending::Keep {
+    if run.ending == Ending::Keep {
         if halted {
-            printer.say_halted(scheduler.handle(), end.blocked);
+            printer.say_halted(handle, end.blocked);
         }
         console.say(format!(
-            "the scheduler stays open until `rallypoint release {}`",
-            scheduler.handle()
+            "the scheduler stays open until `rallypoint release {handle}`"
         ));
         return Ok(());
     }
@@ -98,18 +74,7 @@ async fn print_all(
             end.blocked
         ));
     }
-    release(scheduler, ReleaseMode::Finish, true).await?;
+    run.release(ReleaseMode::Finish, true).await?;
     let seen = printer.seen();
     printer.print_events(scheduler, seen, None).await.map(drop)
-}
-
-async fn release(scheduler: &Scheduler, mode: ReleaseMode, wait: bool) -> Result<(), CliError> {
-    let scheduler = match wait {
-        true => scheduler.clone().with_time_limit(None),
-        false => scheduler.clone(),
-    };
-    let released = scheduler.release(mode, wait).await;
-    released
-        .map(drop)
-        .map_err(|error| CliError::call(format!("cannot release {}", scheduler.handle()), &error))
 }

@@ -2,7 +2,7 @@
 //!
 //! An event names the line of the file that it is about, as a compiler would.
 
-use super::task_option::Described;
+use super::{own_tasks::OwnTasks, task_option::Described};
 use crate::cli::{
     async_done,
     error::CliError,
@@ -24,6 +24,8 @@ pub(in crate::cli) struct Printer {
     tasks: Vec<Described>,
     /// Of tasks that others have submitted: how their statements begin, as far as that is known.
     statements: HashMap<i64, String>,
+    /// Only these count, and have the places of `tasks`; `None`: all.
+    own: Option<OwnTasks>,
     /// How many there are.
     total: usize,
     bars: Bars,
@@ -46,12 +48,18 @@ impl Printer {
         }
     }
 
+    /// Only these tasks are printed and counted: others belong to somebody else.
+    pub(super) fn only(self, own: Option<OwnTasks>) -> Printer {
+        Printer { own, ..self }
+    }
+
     /// For `total` tasks of which nothing else is known.
     pub(in crate::cli) fn of(handle: &str, total: usize, bars: Bars, quiet: bool) -> Printer {
         Printer {
             handle: handle.to_owned(),
             tasks: Vec::new(),
             statements: HashMap::new(),
+            own: None,
             total,
             bars,
             quiet,
@@ -76,7 +84,8 @@ impl Printer {
         self.seen
     }
 
-    /// Prints the events after `after`. Returns why the stream ended.
+    /// Prints the events after `after`, until the goal is met, or all tasks have ended that alone
+    /// count. Returns why the stream ended.
     pub(in crate::cli) async fn print_events(
         &mut self,
         scheduler: &Scheduler,
@@ -84,7 +93,9 @@ impl Printer {
         until: Option<until::Kind>,
     ) -> Result<End, CliError> {
         let mut events = scheduler.synchronize(after, until).await.map_err(broken)?;
-        while let Some(done) = events.next().await.map_err(broken)? {
+        while !self.has_seen_its_own()
+            && let Some(done) = events.next().await.map_err(broken)?
+        {
             done.iter().for_each(|done| self.event(done));
         }
         Ok(events.end().cloned().unwrap_or_default())
@@ -98,11 +109,20 @@ impl Printer {
         ));
     }
 
+    fn has_seen_its_own(&self) -> bool {
+        let own = self.own.as_ref();
+        own.is_some_and(|own| own.count() == self.counted)
+    }
+
     fn event(&mut self, done: &AsyncDone) {
+        self.seen = done.done_no;
+        let own = self.own.as_ref();
+        if own.is_some_and(|own| own.place(done.seq).is_none()) {
+            return;
+        }
         let good = done.outcome() == Outcome::Succeeded;
         self.counted += 1;
         self.succeeded += usize::from(good);
-        self.seen = done.done_no;
         self.bars.done(done.effective_order, good);
         if good && self.quiet {
             return;
@@ -116,8 +136,11 @@ impl Printer {
     }
 
     fn task(&self, done: &AsyncDone) -> Option<&Described> {
-        let index = usize::try_from(done.seq - 1).ok()?;
-        self.tasks.get(index)
+        let place = match &self.own {
+            Some(own) => own.place(done.seq)?,
+            None => usize::try_from(done.seq - 1).ok()?,
+        };
+        self.tasks.get(place)
     }
 
     fn json(&self, done: &AsyncDone) -> String {

@@ -1,0 +1,115 @@
+//! The scheduler of a run of `exec`, and which of its tasks are those of the run.
+//!
+//! A scheduler of its own is released with the run and cancelled as a whole. One that was asked for
+//! by name may have tasks of others: the run follows and cancels its own tasks only.
+
+use super::own_tasks::OwnTasks;
+use crate::cli::{error::CliError, progress::Console, signals::Signals, submit_calls::submit};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use rallypoint_client::{
+    Scheduler,
+    api::{ReleaseMode, Task},
+};
+use std::{cell::Cell, ops::ControlFlow, pin::pin};
+
+/// Tasks that are cancelled at a time.
+const MAX_CONCURRENT_CANCELS: usize = 16;
+
+/// What becomes of the scheduler when the tasks have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Release,
+    Keep,
+}
+
+pub(super) struct Run {
+    pub(super) scheduler: Scheduler,
+    pub(super) ending: Ending,
+    /// `None`: the scheduler has no others.
+    pub(super) own: Option<OwnTasks>,
+}
+
+impl Run {
+    /// Submits the tasks. Returns whether all were submitted: a signal ends it, and what was
+    /// submitted is still to be cancelled.
+    pub(super) async fn submit(
+        &mut self,
+        tasks: Vec<Task>,
+        console: &Console,
+        signals: &mut Signals,
+    ) -> Result<bool, CliError> {
+        let (is_shared, is_stopped) = (self.own.is_some(), Cell::new(false));
+        let own = &mut self.own;
+        let mut submitting = pin!(submit(&self.scheduler, tasks, |call| {
+            if let Some(own) = own {
+                own.add(call);
+            }
+            match is_stopped.get() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            }
+        }));
+        tokio::select! {
+            submitted = &mut submitting => return submitted.map(|()| true),
+            _ = signals.next() => {}
+        }
+        if is_shared {
+            // What the call under way submits can only be cancelled by its numbers.
+            console.say("waiting for the call under way (a signal exits at once) …");
+            is_stopped.set(true);
+            tokio::select! {
+                submitted = submitting => submitted?,
+                exit = signals.next() => exit.now(),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Cancels what is left. A signal meanwhile exits at once: the server may not answer.
+    pub(super) async fn cancel(
+        &self,
+        console: &Console,
+        signals: &mut Signals,
+    ) -> Result<(), CliError> {
+        console.say("cancelling (a signal exits at once) …");
+        let cancelling = async {
+            match &self.own {
+                None => self.release(ReleaseMode::Cancel, false).await,
+                Some(own) => self.cancel_own(own).await,
+            }
+        };
+        tokio::select! {
+            cancelled = cancelling => cancelled,
+            exit = signals.next() => exit.now(),
+        }
+    }
+
+    pub(super) async fn release(&self, mode: ReleaseMode, wait: bool) -> Result<(), CliError> {
+        let scheduler = match wait {
+            true => self.scheduler.clone().with_time_limit(None),
+            false => self.scheduler.clone(),
+        };
+        let released = scheduler.release(mode, wait).await;
+        let what = || format!("cannot release {}", scheduler.handle());
+        released
+            .map(drop)
+            .map_err(|error| CliError::call(what(), &error))
+    }
+
+    /// The last ones first, so that none of a later order starts meanwhile.
+    async fn cancel_own(&self, own: &OwnTasks) -> Result<(), CliError> {
+        let cancels = own.numbers().rev().map(|seq| self.scheduler.cancel(seq));
+        let cancels = stream::iter(cancels).buffered(MAX_CONCURRENT_CANCELS);
+        let cancelled = cancels.map_ok(drop).try_collect::<()>().await;
+        cancelled.map_err(|error| CliError::call("cannot cancel the tasks", &error))
+    }
+
+    /// How to cancel what this run could not.
+    pub(super) fn cancel_by_hand(&self) -> String {
+        let handle = self.scheduler.handle();
+        match self.own {
+            None => format!("run `rallypoint release {handle} --cancel`"),
+            Some(_) => format!("see `rallypoint tasks {handle}`, and cancel them one by one"),
+        }
+    }
+}
