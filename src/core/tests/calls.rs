@@ -6,6 +6,7 @@ use crate::core::{
     Until, Verb,
     model::limits::{Limit, Limits},
 };
+use std::sync::Arc;
 
 fn open(handle: crate::core::Handle, request: Option<Request>) -> Command {
     World::say(
