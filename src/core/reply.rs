@@ -22,6 +22,8 @@ pub enum Reply {
         count: u32,
         /// Last event before these tasks.
         done_no: DoneNo,
+        /// An earlier call under the same request id brought them.
+        repeated: bool,
     },
     /// Submitted: no call is remembered under this request id.
     NotSubmitted {

@@ -139,6 +139,7 @@ pub(crate) fn answered(journal: &Journal, callers: &mut Callers, pending: &Pendi
                 first_seq,
                 count,
                 done_no,
+                ..
             },
         ) => {
             assert!(!pending.poisoned, "a poisoned call is accepted");

@@ -95,11 +95,12 @@ impl EndedSchedulers {
                 seqs: Vec::new(),
                 next: None,
             }),
-            Verb::Submitted(_) => Ok(Reply::NotSubmitted { done_no }),
             Verb::Open(_) | Verb::Watch { .. } => Err(CallError::Rejected(Reject::UnknownHandle)),
-            Verb::Submit(_) | Verb::Update(_) | Verb::Pause | Verb::Resume { .. } => {
-                Err(CallError::Rejected(Reject::Released))
-            }
+            Verb::Submit(_)
+            | Verb::Submitted(_)
+            | Verb::Update(_)
+            | Verb::Pause
+            | Verb::Resume { .. } => Err(CallError::Rejected(Reject::Released)),
         }
     }
 

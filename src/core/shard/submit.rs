@@ -73,17 +73,23 @@ impl Shard {
             first_seq: new.first_seq,
             count: new.count,
             done_no: new.done_no,
+            repeated: false,
         }
     }
 
     /// What a submit under this request id was answered.
     pub(crate) fn submitted(&self, now: Time, handle: Handle, request: Request) -> Reply {
         let since = self.memory.since(now);
-        let accepted = self.accepted.get(handle, request.id, since);
-        let done_no = self.schedulers.expect(handle).done_no;
-        accepted.map_or(Reply::NotSubmitted { done_no }, |accepted| {
-            repeat(accepted, request)
-        })
+        let scheduler = self.schedulers.expect(handle);
+        match self.accepted.get(handle, request.id, since) {
+            Some(accepted) => repeat(accepted, request),
+            None if scheduler.image.state != SchedulerState::Open => {
+                Reply::Rejected(Reject::Released)
+            }
+            None => Reply::NotSubmitted {
+                done_no: scheduler.done_no,
+            },
+        }
     }
 
     /// Whether the limits admit a call.
@@ -216,6 +222,7 @@ fn repeat(accepted: &Accepted, request: Request) -> Reply {
         first_seq: accepted.first_seq,
         count: accepted.count,
         done_no: accepted.done_no,
+        repeated: true,
     }
 }
 

@@ -23,6 +23,7 @@ impl Schedulers {
                 first_seq,
                 count,
                 done_no,
+                ..
             } => Ok(api::ExecAsyncResponse {
                 first_seq: first_seq.0,
                 count: count as i32,

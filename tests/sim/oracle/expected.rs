@@ -14,7 +14,8 @@ pub(super) enum Expected {
     Unjudged,
     Rejected(Reject),
     Limited(Limit),
-    Submitted(Seq, u32, DoneNo),
+    /// With whether the call is repeated.
+    Submitted((Seq, u32, DoneNo), bool),
     NotSubmitted,
     /// Opened now or before under this handle.
     Opened(Handle),
@@ -65,13 +66,14 @@ impl Expected {
                 wanted == limit
             }
             (
-                Expected::Submitted(first, tasks, after),
+                Expected::Submitted(wanted, again),
                 Reply::Submitted {
                     first_seq,
                     count,
                     done_no,
+                    repeated,
                 },
-            ) => (first, tasks, after) == (first_seq, count, done_no),
+            ) => (wanted, again) == (&(*first_seq, *count, *done_no), repeated),
             (Expected::NotSubmitted, Reply::NotSubmitted { .. }) => true,
             (Expected::Opened(handle), Reply::Scheduler(view)) => view.image.handle == *handle,
             (Expected::View(wanted), Reply::Scheduler(view))
@@ -246,7 +248,7 @@ impl std::fmt::Display for Expected {
             Expected::Unjudged => write!(f, "anything"),
             Expected::Rejected(reject) => write!(f, "{reject:?}"),
             Expected::Limited(limit) => write!(f, "limited by {limit:?}"),
-            Expected::Submitted(first, count, done_no) => {
+            Expected::Submitted((first, count, done_no), _) => {
                 write!(f, "{count} tasks from {first:?} on after {done_no:?}")
             }
             Expected::NotSubmitted => write!(f, "not submitted"),

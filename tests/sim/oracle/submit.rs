@@ -86,14 +86,16 @@ impl Oracle {
         let mut calls = self.calls.iter().rev();
         let call = calls.find(|call| call.handle == handle && call.request.id == request.id);
         let Some(call) = call.filter(|call| call.at >= self.requests_since(asked)) else {
-            return Expected::NotSubmitted;
+            let scheduler = self.at(handle).map(|at| &self.schedulers[at]);
+            let open = scheduler.is_some_and(|one| one.state == SchedulerState::Open);
+            return match open {
+                true => Expected::NotSubmitted,
+                false => Expected::Rejected(Reject::Released),
+            };
         };
-        let (first_seq, count, done_no) = call.answer;
         match () {
             () if call.at < self.requests_since(decided) => Expected::Unjudged,
-            () if call.request.hash == request.hash => {
-                Expected::Submitted(first_seq, count, done_no)
-            }
+            () if call.request.hash == request.hash => Expected::Submitted(call.answer, true),
             () => Expected::Rejected(Reject::RequestIdReused),
         }
     }
@@ -115,9 +117,8 @@ impl Oracle {
         if call.at < self.requests_since(decided) {
             return (!rows.accepts(handle, submit)).then_some(Expected::Unjudged);
         }
-        let (first_seq, count, done_no) = call.answer;
         Some(if call.request.hash == request.hash {
-            Expected::Submitted(first_seq, count, done_no)
+            Expected::Submitted(call.answer, true)
         } else {
             Expected::Rejected(Reject::RequestIdReused)
         })
@@ -172,7 +173,7 @@ impl Oracle {
             });
         }
         self.use_rate(&namespace, row.submitted_at, count);
-        Expected::Submitted(answer.0, answer.1, answer.2)
+        Expected::Submitted(answer, false)
     }
 
     /// No more tasks a second than the rate allows, a second's worth at once; a larger call is
