@@ -225,6 +225,7 @@ with running as (
     select a.shard, a.handle, a.seq, max(a.attempt) as attempt, max(a.at) filter (where a.kind = 1) as started_at, max(a.day) as day
     from attempt a
     join scheduler r on r.shard = a.shard and r.handle = a.handle and r.state <> 3
+    where a.kind <> 6
     group by a.shard, a.handle, a.seq
     having max(a.attempt) filter (where a.kind = 1) > coalesce(max(a.attempt) filter (where a.kind in (3, 4, 5)), 0)
 ),

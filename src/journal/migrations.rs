@@ -90,6 +90,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "who_and_what",
         include_str!("../../migrations/0020_who_and_what.sql"),
     ),
+    (
+        23,
+        "retries by number",
+        include_str!("../../migrations/0023_retries_by_number.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -251,7 +256,8 @@ mod tests {
                 "5b9b71e127242b53",
                 "dc43e8614910e607",
                 "13401a684692a06d",
-                "300a9ceee3c0326b"
+                "300a9ceee3c0326b",
+                "90cfb2cb04104ac6"
             ]
         );
     }
