@@ -295,13 +295,18 @@ impl Shard {
 
     /// Writes the scheduler's row with this batch.
     pub(crate) fn record(&mut self, turn: &mut Turn, handle: Handle) {
-        let image = &self.schedulers.expect_mut(handle).image;
-        let image = turn
+        let scheduler = self.schedulers.expect_mut(handle);
+        let image = &scheduler.image;
+        let mut image = turn
             .out
             .records
             .schedulers
             .get(&handle)
             .map_or_else(|| image.clone(), |older| image.after(older));
+        let halt = image.halt.as_mut();
+        if let Some(failures) = halt.and_then(|halt| halt.failures.as_mut()) {
+            failures.until = scheduler.done_no;
+        }
         turn.out.records.schedulers.insert(handle, image);
         turn.out.touched.insert(handle);
         turn.out.unwritten.hold(handle);

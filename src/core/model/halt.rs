@@ -25,4 +25,8 @@ pub struct HaltFailures {
     pub since: DoneNo,
     /// How many there are of each order; never 0.
     pub by_order: BTreeMap<Order, i64>,
+    /// In the journal: the last event before the row was written. A failure that came later, or a
+    /// checkpoint, is that of an older version, which does not count. In memory 0.
+    #[serde(default)]
+    pub until: DoneNo,
 }

@@ -28,10 +28,7 @@ impl Scheduler {
                 ..HaltFailures::default()
             })),
         });
-        for (seq, of) in &stand_ins {
-            let named = halt.failed.iter_mut().find(|named| **named == of.seq);
-            named.into_iter().for_each(|named| *named = *seq);
-        }
+        rename(halt, &stand_ins);
         let place = |seq: &Seq| stand_ins.binary_search_by_key(seq, |(copy, _)| *copy);
         let is_new = |seq: &Seq| place(seq).is_err();
         let seqs = (0..failed.span.count).map(|at| failed.span.first.plus(at));
@@ -45,11 +42,17 @@ impl Scheduler {
     }
 
     /// They failed, and that blocks nothing: from now on it cannot be told from its number which
-    /// failure a halt counts, so retries do not lift it. Returns whether that changes a halt.
+    /// failure a halt counts, so retries do not lift it, unless all of these were retries of what
+    /// it counts. Returns whether that changes a halt.
     pub(crate) fn stop_counting(&mut self, failed: &EndedTasks<'_>) -> bool {
-        let new = failed.span.count as usize > self.stand_ins(failed.copies).len();
-        let halt = self.image.halt.as_mut().filter(|_| new);
-        halt.and_then(|halt| halt.failures.take()).is_some()
+        let stand_ins = self.stand_ins(failed.copies);
+        let Some(halt) = self.image.halt.as_mut() else {
+            return false;
+        };
+        rename(halt, &stand_ins);
+        let is_new = failed.span.count as usize > stand_ins.len();
+        let stops = is_new && halt.failures.take().is_some();
+        stops || !stand_ins.is_empty()
     }
 
     /// They succeeded: the failures that copies among them stand for are made good. The last one
@@ -113,5 +116,13 @@ impl Scheduler {
             copies.push((seq, of));
         }
         copies
+    }
+}
+
+/// Each of these copies takes the place of the task that it repeats.
+fn rename(halt: &mut Halt, copies: &[(Seq, RetryOf)]) {
+    for (seq, of) in copies {
+        let named = halt.failed.iter_mut().find(|named| **named == of.seq);
+        named.into_iter().for_each(|named| *named = *seq);
     }
 }

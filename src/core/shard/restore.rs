@@ -3,9 +3,9 @@
 
 use super::idempotency::Accepted;
 use crate::core::{
-    Attempt, AttemptEvent, AttemptRecord, Handle, InDoubtWindow, RecoveredRequest, RecoveredRun,
-    RecoveredScheduler, ReleaseMode, RequestMemory, RetryOf, SchedulerState, Seq, Shard,
-    TargetPause, Time,
+    Attempt, AttemptEvent, AttemptRecord, Handle, InDoubtWindow, RecoveredOutcome,
+    RecoveredRequest, RecoveredRun, RecoveredScheduler, ReleaseMode, RequestMemory, RetryOf,
+    SchedulerState, Seq, Shard, TargetPause, Time,
     fairness::{
         fair_share::{Fair, FairShare},
         quota::Usage,
@@ -98,6 +98,7 @@ impl Shard {
         let mut open = Unfinished::since(day, &image.checkpoint.unfinished);
         let share = FairShare::new(handle, namespace, image.settings.weight);
         let mut scheduler = Scheduler::new(image, share, now);
+        scheduler.restore_halt(&runs, &outcomes);
         let last = runs.iter().map(|run| run.first.plus(run.count - 1)).max();
         if let Some(last) = last.filter(|last| *last > scheduler.highest_seq) {
             open.add(scheduler.highest_seq.plus(1), last, day);
@@ -167,6 +168,26 @@ impl Shard {
 }
 
 impl Scheduler {
+    /// What a halt counts, unless an older version, which does not, may have seen a failure since.
+    fn restore_halt(&mut self, runs: &[RecoveredRun], outcomes: &[RecoveredOutcome]) {
+        let checkpointed = self.done_no;
+        let Some(halt) = &mut self.image.halt else {
+            return;
+        };
+        let Some(failures) = &mut halt.failures else {
+            return;
+        };
+        let until = std::mem::take(&mut failures.until);
+        let is_uncounted = |ended: &RecoveredOutcome| {
+            let counted = (until.0 + 1 - ended.done_no.0).clamp(0, ended.count.into());
+            let (first, end) = (ended.first.0 + counted, ended.first.plus(ended.count).0);
+            ended.outcome.is_failure() && have_orders(runs, first, end)
+        };
+        if checkpointed > until || outcomes.iter().any(is_uncounted) {
+            halt.failures = None;
+        }
+    }
+
     /// Which unfinished tasks are copies. The retries of others are for the journal to say.
     fn restore_copies(&mut self, copies: Vec<(Seq, RetryOf)>, open: &Unfinished) {
         let is_open = |(seq, _): &(Seq, RetryOf)| !open.within(*seq, *seq).is_empty();
@@ -223,6 +244,13 @@ fn span_of(run: &RecoveredRun, kind: KindId, first: Seq, last: Seq) -> Span {
         spec: run.spec.clone(),
         submitted_at: run.submitted_at,
     }
+}
+
+/// Whether one of the tasks from `first` to before `end` has an order.
+fn have_orders(runs: &[RecoveredRun], first: i64, end: i64) -> bool {
+    let from = runs.partition_point(|run| run.first.plus(run.count).0 <= first);
+    let mut of = runs[from..].iter().take_while(|run| run.first.0 < end);
+    first < end && of.any(|run| run.order.is_some())
 }
 
 /// What the attempts of each task say, one after the other: the time of a record may be that of

@@ -111,6 +111,7 @@ fn a_pause_a_halt_and_a_full_limit_are_named_in_this_order() {
         failures: Some(Box::new(HaltFailures {
             since: DoneNo(1),
             by_order: [(Order(1), 1)].into(),
+            ..HaltFailures::default()
         })),
     });
     let limit = Blocker::Limit {

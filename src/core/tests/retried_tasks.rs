@@ -1,9 +1,11 @@
 //! RetryTask and RetryFailed: copies of tasks that have ended.
 
-use super::world::{NONE, Task, World, free, on_failure, order, plain, request, submission};
+mod halts;
+
+use super::world::{Task, World, free, order, plain, request, submission};
 use crate::core::{
-    DoneNo, Handle, OnFailure, Order, Outcome, Reject, ReleaseMode, Reply, Request, Retries,
-    RetryOf, Seq, Settings, SettingsField, Update, Verb, model::limits::Limits,
+    DoneNo, Handle, Order, Outcome, Reject, ReleaseMode, Reply, Request, Retries, RetryOf, Seq,
+    Settings, SettingsField, Update, Verb, model::limits::Limits,
 };
 use std::sync::Arc;
 
@@ -50,133 +52,6 @@ fn retried(seq: i64, retry: i64) -> Reject {
         seq: Seq(seq),
         retry: Seq(retry),
     }
-}
-
-#[test]
-fn a_halt_waits_for_a_successful_retry_of_each_failure() {
-    let mut w = World::new(100);
-    let s = w.open(on_failure(OnFailure::Halt));
-    w.submit(s, [order(1), order(1), order(1), order(2)]);
-    [1, 2, 3].into_iter().for_each(|seq| w.fail(s, seq));
-    assert_eq!(w.retry(s, &[(1, 1), (3, 3)], order(1)), Ok(5));
-    assert_eq!(
-        w.running(s),
-        [5, 6],
-        "in their order, although 2 is current"
-    );
-    w.succeed(s, [5]);
-    assert_eq!(w.halted_by(s), Some((1, vec![2, 3])));
-    w.crash();
-    w.succeed(s, [6]);
-    assert_eq!(w.halted_by(s), Some((1, vec![2])));
-    assert_eq!(w.running(s), NONE);
-    assert_eq!(w.retry(s, &[(2, 2)], order(1)), Ok(7));
-    w.succeed(s, [7]);
-    assert_eq!(w.halted_by(s), None);
-    assert_eq!(w.running(s), [4]);
-}
-
-#[test]
-fn a_retry_that_fails_takes_the_place_of_its_task() {
-    let mut w = World::new(100);
-    let s = w.open(on_failure(OnFailure::Halt));
-    w.submit(s, [order(1), order(2)]);
-    w.fail(s, 1);
-    w.retry(s, &[(1, 1)], order(1)).expect("accepted");
-    w.fail(s, 3);
-    assert_eq!(w.halted_by(s), Some((1, vec![3])));
-    w.retry(s, &[(3, 2)], order(1)).expect("accepted");
-    w.crash();
-    w.succeed(s, [4]);
-    assert_eq!((w.halted_by(s), w.running(s)), (None, vec![2]));
-}
-
-#[test]
-fn a_cancelled_retry_makes_nothing_good_and_its_own_retry_does() {
-    let mut w = World::new(0);
-    let s = w.open(on_failure(OnFailure::Halt));
-    w.set_slots(1);
-    w.submit(s, [order(1), order(2)]);
-    w.fail(s, 1);
-    w.call(s, Verb::Pause);
-    w.retry(s, &[(1, 1)], order(1)).expect("accepted");
-    w.cancel(s, 3);
-    assert_eq!(w.halted_by(s), Some((1, vec![1])));
-    w.call(
-        s,
-        Verb::Resume {
-            ignore_failures: false,
-        },
-    );
-    w.retry(s, &[(3, 1)], order(1)).expect("accepted");
-    w.succeed(s, [4]);
-    assert_eq!((w.halted_by(s), w.running(s)), (None, vec![2]));
-}
-
-#[test]
-fn a_retry_of_a_cancelled_task_lifts_no_halt() {
-    let mut w = World::new(100);
-    let s = w.open(on_failure(OnFailure::Halt));
-    w.submit(s, [order(1), order(1), order(2)]);
-    w.cancel(s, 2);
-    w.fail(s, 2);
-    w.fail(s, 1);
-    w.retry(s, &[(2, 0)], order(1)).expect("accepted");
-    w.succeed(s, [4]);
-    assert_eq!(w.halted_by(s), Some((1, vec![1])));
-}
-
-#[test]
-fn a_failure_from_before_the_halt_is_none_of_those_it_waits_for() {
-    let mut w = World::new(100);
-    let s = w.open(plain);
-    w.submit(s, [order(1), order(1), order(2)]);
-    w.fail(s, 1);
-    let settings = Settings {
-        on_failure: OnFailure::Halt,
-        ..Settings::default()
-    };
-    let fields = vec![SettingsField::OnFailure];
-    w.call(s, Verb::Update(Arc::new(Update { settings, fields })));
-    w.fail(s, 2);
-    w.retry(s, &[(1, 1)], order(1)).expect("accepted");
-    w.succeed(s, [4]);
-    assert_eq!(w.halted_by(s), Some((1, vec![2])));
-}
-
-#[test]
-fn a_failure_that_was_not_counted_leaves_the_halt_to_resume() {
-    let mut w = World::new(100);
-    let s = w.open(on_failure(OnFailure::Halt));
-    w.submit(s, [order(1), order(1), order(2)]);
-    w.fail(s, 1);
-    let (settings, fields) = (Settings::default(), vec![SettingsField::OnFailure]);
-    w.call(s, Verb::Update(Arc::new(Update { settings, fields })));
-    w.fail(s, 2);
-    w.retry(s, &[(1, 1), (2, 2)], order(1)).expect("accepted");
-    w.succeed(s, [4, 5]);
-    assert_eq!(w.halted_by(s), Some((1, vec![1])));
-    assert_eq!(w.running(s), NONE);
-}
-
-#[test]
-fn of_two_halted_orders_the_lower_one_opens_first() {
-    let mut w = World::new(100);
-    let s = w.open(on_failure(OnFailure::Halt));
-    w.submit(s, [order(100)]);
-    w.fail(s, 1);
-    w.submit(s, [order(50), order(60), order(200)]);
-    w.fail(s, 2);
-    w.retry(s, &[(1, 1)], order(100)).expect("accepted");
-    w.retry(s, &[(2, 2)], order(50)).expect("accepted");
-    assert_eq!(w.running(s), [6]);
-    w.succeed(s, [6]);
-    assert_eq!(w.halted_by(s), Some((100, vec![1])));
-    assert_eq!(w.running(s), [3]);
-    w.succeed(s, [3]);
-    assert_eq!(w.running(s), [5]);
-    w.succeed(s, [5]);
-    assert_eq!((w.halted_by(s), w.running(s)), (None, vec![4]));
 }
 
 #[test]
@@ -280,6 +155,7 @@ fn a_repeated_retry_is_answered_as_before_also_when_it_asks_for_less() {
         Reply::Submitted {
             first_seq: Seq(2),
             count: 1,
+            repeated: true,
             ..
         }
     ));
@@ -327,6 +203,9 @@ fn a_released_scheduler_takes_no_retries() {
     w.release(s, ReleaseMode::Finish);
     assert_eq!(w.retry(s, &[(1, 1)], order(1)), Err(Reject::Released));
     assert_eq!(w.outcome(s, 1), Some(Outcome::Failed));
+    let asked = request(7, 1).expect("a request");
+    let reply = w.call(s, Verb::Submitted(asked));
+    assert!(matches!(reply, Reply::Rejected(Reject::Released)));
 }
 
 #[test]

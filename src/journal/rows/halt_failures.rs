@@ -42,6 +42,7 @@ mod tests {
             failures: Some(Box::new(HaltFailures {
                 since: DoneNo(7),
                 by_order: [(Order(100), 1)].into(),
+                until: DoneNo(9),
             })),
         };
         let stored = serde_json::to_vec(&of(&halt)).expect("JSON");

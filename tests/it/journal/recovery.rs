@@ -260,6 +260,7 @@ fn released_long_ago(handle: Handle, now: Time) -> SchedulerImage {
             failures: Some(Box::new(HaltFailures {
                 since: DoneNo(2),
                 by_order: [(Order(1), 1)].into(),
+                until: DoneNo(2),
             })),
         }),
         cancel_rest: Some(CancelRest {

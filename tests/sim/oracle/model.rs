@@ -146,7 +146,13 @@ impl Scheduler {
         let seqs = (0..done.count).map(|at| done.first.0 + i64::from(at));
         match self.settings.on_failure {
             OnFailure::Continue | OnFailure::CancelRest => {
-                let counted = seqs.filter(|seq| self.held_by(*seq).is_some()).count();
+                let before: Vec<_> = seqs.map(|seq| (seq, self.held_by(seq))).collect();
+                let mut counted = 0;
+                for (seq, before) in before {
+                    let Some(before) = before else { continue };
+                    self.replace(before, seq, order);
+                    counted += 1;
+                }
                 if let Some(halt) = self.halt.as_mut().filter(|_| counted < done.count as usize) {
                     halt.failures = None;
                     self.holding.clear();
@@ -180,17 +186,23 @@ impl Scheduler {
         });
         halt.order.0 = halt.order.0.min(order);
         match before {
-            Some(before) => {
-                self.holding.remove(&before);
-                let named = halt.failed.iter_mut().find(|named| named.0 == before);
-                named.into_iter().for_each(|named| named.0 = seq);
-            }
+            Some(before) => return self.replace(before, seq, order),
             None if halt.failed.len() < names => halt.failed.push(Seq(seq)),
             None => {}
         }
         if halt.failures.is_some() {
             self.holding.insert(seq, order);
         }
+        self.count_failures();
+    }
+
+    /// A retry failed: the halt waits for it in the place of an earlier task.
+    fn replace(&mut self, before: i64, seq: i64, order: i64) {
+        self.holding.remove(&before);
+        self.holding.insert(seq, order);
+        let named = self.halt.iter_mut().flat_map(|halt| &mut halt.failed);
+        let named = named.filter(|named| named.0 == before);
+        named.for_each(|named| named.0 = seq);
         self.count_failures();
     }
 

@@ -1,7 +1,7 @@
 //! What the journal would remember, as the tests need it: records in, [`RecoveredScheduler`]s out.
 
 use crate::core::{
-    AttemptRecord, DoneNo, Handle, Outcome, PauseRecord, Records, RecoveredOutcome,
+    AttemptRecord, DoneNo, Halt, Handle, Outcome, PauseRecord, Records, RecoveredOutcome,
     RecoveredRequest, RecoveredRun, RecoveredScheduler, RetryOf, SchedulerImage, Seq, TargetPause,
     TaskRef,
 };
@@ -134,6 +134,13 @@ impl Remembered {
             .image
             .as_ref()
             .expect("it was opened")
+    }
+
+    /// An older version writes the row of a scheduler: it leaves alone what a halt counts.
+    pub(crate) fn with_halt(&mut self, handle: Handle, halt: Option<Halt>) {
+        let one = self.schedulers.get_mut(&handle);
+        let image = one.and_then(|one| one.image.as_mut());
+        image.expect("it was opened").halt = halt;
     }
 
     /// The pauses in force that recovery would read.

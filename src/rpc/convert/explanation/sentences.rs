@@ -215,13 +215,17 @@ fn halted(halted: &Halt) -> String {
         order, failed_seqs, ..
     } = halted;
     let all = halted.failures.unwrap_or(failed_seqs.len() as i64);
-    let (number, named) = (count(all, "task"), named(failed_seqs, all));
+    let number = count(all, "task");
+    let named = match failed_seqs.is_empty() {
+        true => String::new(),
+        false => format!(": {}", named(failed_seqs, all)),
+    };
     let retries = match halted.failures {
         Some(_) => "retries that succeed (RetryFailed), or ",
         None => "",
     };
     format!(
-        "orders above {order} are halted since {number} failed: {named}; until {retries}\
+        "orders above {order} are halted since {number} failed{named}; until {retries}\
          ResumeScheduler with ignore_failures"
     )
 }

@@ -36,6 +36,16 @@ fn a_halt_says_what_lifts_it() {
         "orders above 5 are halted since 2 tasks failed: 17, …; until retries that succeed \
          (RetryFailed), or ResumeScheduler with ignore_failures",
     );
+    let unnamed = Halt {
+        order: 5,
+        failed_seqs: Vec::new(),
+        failures: Some(50),
+    };
+    says(
+        Kind::Halted(unnamed),
+        "orders above 5 are halted since 50 tasks failed; until retries that succeed \
+         (RetryFailed), or ResumeScheduler with ignore_failures",
+    );
 }
 
 #[test]
