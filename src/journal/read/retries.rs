@@ -20,6 +20,8 @@ const ALL_ROWS: i64 = 1_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndedTask {
     pub seq: Seq,
+    /// The order in force.
+    pub order: Option<Order>,
     /// Its event.
     pub done_no: DoneNo,
     pub outcome: Outcome,
@@ -139,17 +141,23 @@ join fitting f on f.place = any (r.places)
 order by f.place";
 
 impl Reader {
-    /// The last task that has a row.
+    /// The last task whose submission can be read, or could be before its retention: whatever came
+    /// before it is searched with it.
     pub async fn last_submitted(&self, handle: Handle) -> Result<Seq, JournalError> {
         let last: Option<i64> = self
             .read(|| {
                 sqlx::query_scalar(
                     "-- last_submitted
-                     select first_seq + count - 1
-                     from submission
-                     where shard = $1 and handle = $2
-                     order by first_seq desc
-                     limit 1",
+                     select greatest(r.highest_seq, s.last)
+                     from scheduler r
+                     left join lateral (
+                         select s.first_seq + s.count - 1 as last
+                         from submission s
+                         where s.shard = $1 and s.handle = $2
+                         order by s.first_seq desc
+                         limit 1
+                     ) s on true
+                     where r.shard = $1 and r.handle = $2",
                 )
                 .bind(self.shard.0)
                 .bind(handle.uuid())
@@ -334,6 +342,7 @@ impl EndRow {
         }
         Ok(Some(EndedTask {
             seq: Seq(at(&self.seq).unwrap_or(self.min_seq + index as i64)),
+            order,
             done_no: DoneNo(self.first_done_no + index as i64),
             outcome,
         }))

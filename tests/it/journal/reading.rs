@@ -6,6 +6,23 @@ use std::{collections::BTreeMap, time::Duration};
 use uuid::Uuid;
 
 #[tokio::test]
+async fn the_last_task_is_known_when_its_row_is_past_the_retention() {
+    let mut owned = Owned::new().await;
+    let (handle, now) = (handle(), owned.now);
+    let mut quiesced = image(handle, now);
+    quiesced.checkpoint.highest_seq = Seq(7);
+    owned.write_images([quiesced]).await;
+    let last = |owned: &Owned| {
+        let reader = owned.journal.reader();
+        async move { reader.last_submitted(handle).await.unwrap() }
+    };
+    assert_eq!(last(&owned).await, Seq(7));
+    let later = records(vec![plain(handle, 8, 3, None, now)], vec![]);
+    owned.write(later).await;
+    assert_eq!(last(&owned).await, Seq(10));
+}
+
+#[tokio::test]
 async fn a_task_is_read_with_everything_about_it() {
     let scene = scene().await;
     let reader = scene.owned.journal.reader();
