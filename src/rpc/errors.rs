@@ -5,6 +5,7 @@
 
 mod limits;
 pub(crate) mod reason;
+mod retries;
 mod schedulers;
 pub(crate) mod transport;
 pub(crate) mod violations;
@@ -15,6 +16,7 @@ use crate::{
     journal::JournalError,
 };
 use reason::Reason;
+pub(super) use retries::{not_retriable, retried_meanwhile};
 use std::{collections::HashMap, time::Duration};
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, FieldViolation, StatusExt};
@@ -170,24 +172,17 @@ pub(super) fn truncated(field: &str, oldest: i64) -> Status {
     )
 }
 
+/// So is a task, or what became of it.
+pub(super) fn past_retention(task: TaskId) -> Status {
+    truncated("id.seq", task.seq.0.saturating_add(1))
+}
+
 pub(super) fn task_not_found() -> Status {
     Status::with_error_details(
         Code::NotFound,
         "no such task",
         info(Reason::TaskNotFound, &[]),
     )
-}
-
-/// A task that cannot be retried as it is.
-pub(super) fn not_retriable(reason: Reason, task: TaskId, description: &str) -> Status {
-    let mut details = info(reason, &[]);
-    details.add_precondition_failure_violation(reason.as_str_name(), task.to_string(), description);
-    Status::with_error_details(Code::FailedPrecondition, description, details)
-}
-
-/// Others retry tasks of the same scheduler, and were ahead each time. The call had no effect.
-pub(super) fn retried_meanwhile() -> Status {
-    call_overloaded("retries_of_a_scheduler", OWNER_RETRY_DELAY)
 }
 
 /// The call names a namespace, and metadata is not trusted.

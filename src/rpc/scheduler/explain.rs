@@ -4,7 +4,7 @@
 
 use super::Schedulers;
 use crate::{
-    core::{Attempt, Caller, Handle, Reply, Seq, TaskId, TaskRef, Time, Verb, Work},
+    core::{Attempt, Caller, Reply, TaskId, TaskRef, Time, Verb, Work},
     rpc::{
         convert::{
             self,
@@ -46,7 +46,7 @@ impl Schedulers {
                     .await;
                 answer
             }
-            Reply::Explained(None) => self.explain_ended(id.handle, id.seq, now).await?,
+            Reply::Explained(None) => self.explain_ended(id, now).await?,
             other => return Err(errors::mismatched_reply(&other)),
         };
         let summary = self.summary(id).await?;
@@ -58,18 +58,18 @@ impl Schedulers {
 
     async fn explain_ended(
         &self,
-        handle: Handle,
-        seq: Seq,
+        id: TaskId,
         now: Time,
     ) -> Result<api::ExplainTaskResponse, Status> {
-        let outcomes = self.reader.outcomes(handle, &[seq]).await;
+        let outcomes = self.reader.outcomes(id.handle, &[id.seq]).await;
         let mut outcomes = outcomes.map_err(errors::journal)?;
-        let (done_no, event) = outcomes.remove(&seq).ok_or_else(errors::task_not_found)?;
+        let past_retention = || errors::past_retention(id);
+        let (done_no, event) = outcomes.remove(&id.seq).ok_or_else(past_retention)?;
         let done = convert::event(done_no, &event, 0, false);
         Ok(api::ExplainTaskResponse {
             id: Some(api::TaskId {
-                handle: handle.to_string(),
-                seq: seq.0,
+                handle: id.handle.to_string(),
+                seq: id.seq.0,
             }),
             state: api::TaskState::Done.into(),
             outcome: done.outcome,

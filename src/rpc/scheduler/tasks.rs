@@ -49,7 +49,8 @@ impl Schedulers {
                     .outcomes(id.handle, &[id.seq])
                     .await
                     .map_err(errors::journal)?;
-                let (done_no, event) = outcomes.get(&id.seq).ok_or_else(errors::task_not_found)?;
+                let past_retention = || errors::past_retention(id);
+                let (done_no, event) = outcomes.get(&id.seq).ok_or_else(past_retention)?;
                 Ok(done(convert::event(*done_no, event, 0, false).outcome))
             }
             other => Err(errors::mismatched_reply(&other)),
@@ -74,6 +75,10 @@ impl Schedulers {
             .states(&caller, id.handle, std::slice::from_mut(&mut task))
             .await?;
         let state = states.get(&id.seq).copied();
+        if state.is_none() && task.done.is_none() {
+            // Outcomes may go before the tasks.
+            return Err(errors::past_retention(id));
+        }
         let mut view = convert::task_view(id.handle, &task, state, true);
         view.submitted_by = self.summary(id).await?.submitted_by;
         Ok(api::GetTaskResponse { task: Some(view) })
