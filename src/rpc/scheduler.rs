@@ -11,6 +11,7 @@ mod lifecycle;
 mod listing;
 mod resumable_stream;
 mod retry;
+mod retry_failed;
 mod submit;
 mod synchronize;
 mod task_list;

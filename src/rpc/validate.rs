@@ -18,7 +18,7 @@ mod tests;
 
 pub(super) use cancel::CancelTasks;
 pub(super) use paging::{ListAttempts, ListExecutions, ListSchedulers, ListTasks};
-pub(super) use retry::RetryFailed;
+pub(super) use retry::{RetryFailed, RetryFailedPage};
 pub(super) use submit::exec_async;
 
 use super::errors::{
@@ -89,6 +89,13 @@ impl Targets {
     /// Whether `name` is one of them.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.roles().contains_key(name)
+    }
+
+    /// What to say if there is no target `name` any more.
+    pub(crate) fn check(&self, name: &str) -> Result<(), String> {
+        self.has(name)
+            .then_some(())
+            .ok_or_else(|| self.unknown(name))
     }
 
     /// Whether tasks of this kind may name the role.

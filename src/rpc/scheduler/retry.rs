@@ -1,47 +1,54 @@
-//! RetryTask and RetryFailed: tasks that have ended are submitted once more, as copies. The journal
-//! has them, and knows which have a retry already; the core knows the retries that came since it
-//! was searched, and has it searched again.
+//! RetryTask, and what it shares with RetryFailed: tasks that have ended are submitted once more,
+//! as copies. The journal has them, and knows which have a retry already; the core knows the
+//! retries that came since it was searched, and has it searched again.
 
 use super::Schedulers;
 use crate::{
     coordinator::CallError,
     core::{
         Caller, DoneNo, Handle, Outcome, Packed, Reject, Reply, Request, Retries, RetryOf, Run,
-        Seq, Submit, TaskId, Verb, model::limits::CALL_BYTES,
+        Seq, Submit, TaskId, Verb, Work, model::limits::CALL_BYTES,
     },
-    journal::{Body, EndedTask, StoredTask},
+    journal::{Body, StoredTask},
     rpc::{
-        errors::{self, reason::Reason},
-        validate::{self, RetryFailed},
+        errors::{
+            self,
+            reason::Reason,
+            violations::{Path, Violations},
+        },
+        validate,
     },
 };
 use rallypoint_client::api;
 use std::{collections::HashMap, sync::Arc};
 use tonic::Status;
 
-/// Tasks that one call retries at most.
-const TASKS_PER_CALL: usize = 1_000;
 /// How often the journal is searched for one call, while other callers are ahead.
-const MAX_SEARCHES: usize = 8;
+pub(super) const MAX_SEARCHES: usize = 8;
 
 /// A task to retry.
-struct Retriable {
-    task: StoredTask,
+pub(super) struct Retriable {
+    pub task: StoredTask,
     body: Body,
     of: RetryOf,
 }
 
-/// What the journal was found to hold for one call.
-struct Found {
-    tasks: Vec<Retriable>,
-    /// Where to search on: after this event.
-    next: Option<DoneNo>,
+/// Copies that were submitted.
+pub(super) struct Copies {
+    pub first_seq: Seq,
+    pub count: u32,
+    pub done_no: DoneNo,
 }
 
-/// Copies that were submitted.
-struct Copies {
-    first_seq: Seq,
-    done_no: DoneNo,
+/// What becomes of a call that submits copies.
+pub(super) enum Submitted {
+    Accepted(Copies),
+    /// By an earlier call under the same request id: they may be copies of other tasks.
+    Before(Copies),
+    /// Others have retries meanwhile, or may have: search again.
+    Overtaken,
+    /// No limit will ever admit so many at once.
+    TooMany(Status),
 }
 
 impl Schedulers {
@@ -64,15 +71,20 @@ impl Schedulers {
             let of = vec![(id.seq, retry_of(&task))];
             let tasks = self.with_bodies(id.handle, vec![task], of).await?;
             if tasks.is_empty() {
-                return Err(errors::truncated("id.seq", id.seq.0 + 1));
+                return Err(errors::past_retention(id));
             }
-            let submit = submit(tasks, searched, None);
-            if let Some(copy) = self.submit_copies(&caller, id.handle, submit).await? {
-                return Ok(api::RetryTaskResponse {
-                    seq: copy.first_seq.0,
-                    already_retried: false,
-                    done_no: Some(copy.done_no.0),
-                });
+            self.check_targets(&tasks, Path::Root.field("id"))?;
+            let submit = submit(&tasks, searched, None);
+            match self.submit_copies(&caller, id.handle, submit).await? {
+                Submitted::Accepted(copy) | Submitted::Before(copy) => {
+                    return Ok(api::RetryTaskResponse {
+                        seq: copy.first_seq.0,
+                        already_retried: false,
+                        done_no: Some(copy.done_no.0),
+                    });
+                }
+                Submitted::Overtaken => {}
+                Submitted::TooMany(error) => return Err(error),
             }
         }
         Err(errors::retried_meanwhile())
@@ -85,9 +97,10 @@ impl Schedulers {
         if tasks.is_empty() {
             return Err(self.why_missing(caller.clone(), id).await?);
         }
-        self.states(caller, id.handle, &mut tasks).await?;
+        let states = self.states(caller, id.handle, &mut tasks).await?;
         let task = tasks.remove(0);
         match task.done.as_ref().map(|(_, done)| done.outcome) {
+            None if !states.contains_key(&id.seq) => Err(errors::past_retention(id)),
             None => Err(errors::not_retriable(
                 Reason::TaskUnfinished,
                 id,
@@ -102,115 +115,8 @@ impl Schedulers {
         }
     }
 
-    pub(super) async fn retry_failed(
-        &self,
-        caller: Caller,
-        request: Arc<api::RetryFailedRequest>,
-    ) -> Result<api::RetryFailedResponse, Status> {
-        let query = RetryFailed::new(&request, &caller.namespace)?;
-        let (handle, request) = (query.handle, query.request);
-        let verb = Verb::Submitted(request);
-        let last = match self.ask(caller.clone(), handle, verb).await? {
-            // Retries that fail while one page follows the other are not among them.
-            Reply::NotSubmitted { done_no } => query.last.unwrap_or(done_no),
-            Reply::Submitted {
-                first_seq,
-                count,
-                done_no,
-            } => {
-                let copies = Copies { first_seq, done_no };
-                return self.retried_before(&query, copies, count).await;
-            }
-            other => return Err(errors::mismatched_reply(&other)),
-        };
-        for _ in 0..MAX_SEARCHES {
-            let searched = self.last_submitted(handle).await?;
-            let Found { mut tasks, next } = self.search(&query, last).await?;
-            let next = next.map(|event| query.next_page(event, last));
-            let next_page_token = next.unwrap_or_default();
-            if tasks.is_empty() {
-                return Ok(api::RetryFailedResponse {
-                    next_page_token,
-                    ..Default::default()
-                });
-            }
-            tasks.sort_unstable_by_key(|one| one.task.seq);
-            let retried = tasks.iter().map(|one| one.task.seq.0).collect();
-            let submit = submit(tasks, searched, Some(request));
-            if let Some(copies) = self.submit_copies(&caller, handle, submit).await? {
-                return Ok(api::RetryFailedResponse {
-                    retried,
-                    first_seq: Some(copies.first_seq.0),
-                    done_no: Some(copies.done_no.0),
-                    next_page_token,
-                });
-            }
-        }
-        Err(errors::retried_meanwhile())
-    }
-
-    /// The answer to a repeated call: the same tasks, and where to search on after them.
-    async fn retried_before(
-        &self,
-        query: &RetryFailed,
-        copies: Copies,
-        count: u32,
-    ) -> Result<api::RetryFailedResponse, Status> {
-        let newest_first = (0..count).rev().map(|at| copies.first_seq.plus(at));
-        let seqs: Vec<Seq> = newest_first.collect();
-        let tasks = self.reader.tasks_of(query.handle, &seqs).await;
-        let tasks = tasks.map_err(errors::journal)?;
-        let of = tasks.iter().rev().filter_map(|task| task.retry_of);
-        let retried: Vec<Seq> = of.map(|of| of.seq).collect();
-        let outcomes = self.reader.outcomes(query.handle, &retried).await;
-        let outcomes = outcomes.map_err(errors::journal)?;
-        let event = outcomes.values().map(|(event, _)| *event).max();
-        let last = query.last.unwrap_or(copies.done_no);
-        let next = event.map(|event| query.next_page(event, last));
-        Ok(api::RetryFailedResponse {
-            retried: retried.iter().map(|seq| seq.0).collect(),
-            first_seq: Some(copies.first_seq.0),
-            done_no: Some(copies.done_no.0),
-            next_page_token: next.unwrap_or_default(),
-        })
-    }
-
-    /// The next tasks that fit the filter and have no retry, up to the event `last`.
-    async fn search(&self, query: &RetryFailed, last: DoneNo) -> Result<Found, Status> {
-        let events = (query.after, last);
-        let ended = self
-            .reader
-            .ended(query.handle, events, &query.ends, TASKS_PER_CALL);
-        let (ended, mut next) = ended.await.map_err(errors::journal)?;
-        let mut newest_first: Vec<Seq> = ended.iter().map(|one| one.seq).collect();
-        newest_first.sort_unstable_by(|one, other| other.cmp(one));
-        let stored = self.reader.tasks_of(query.handle, &newest_first).await;
-        let stored = stored.map_err(errors::journal)?;
-        let by_seq = stored.into_iter().map(|task| (task.seq, task));
-        let mut by_seq: HashMap<Seq, StoredTask> = by_seq.collect();
-        let mut tasks = Vec::new();
-        let mut of = Vec::new();
-        // By event, as they will be searched on.
-        for EndedTask { seq, .. } in &ended {
-            let task = by_seq.remove(seq).filter(|task| task.retried_as.is_none());
-            if let Some(task) = task.filter(|task| query.has_labels(&task.spec.options.labels)) {
-                of.push((*seq, retry_of(&task)));
-                tasks.push(task);
-            }
-        }
-        let wanted = tasks.len();
-        let tasks = self.with_bodies(query.handle, tasks, of).await?;
-        if tasks.len() < wanted
-            && let Some(last) = tasks.last()
-        {
-            let events = ended.iter().filter(|one| one.seq == last.task.seq);
-            next = events.map(|one| one.done_no).next();
-        }
-        Ok(Found { tasks, next })
-    }
-
     /// As many of these tasks as a call may have bytes, in this order, with their bodies.
-    async fn with_bodies(
+    pub(super) async fn with_bodies(
         &self,
         handle: Handle,
         tasks: Vec<StoredTask>,
@@ -231,25 +137,67 @@ impl Schedulers {
         Ok(tasks.into_iter().zip(of).filter_map(retriable).collect())
     }
 
-    /// Submits copies; `None`: others have retries meanwhile, or may have.
-    async fn submit_copies(
+    /// Targets that these tasks ran on and that are no more: a copy would wait for them for ever.
+    pub(super) fn check_targets(
+        &self,
+        tasks: &[Retriable],
+        field: Path<'_>,
+    ) -> Result<(), Violations> {
+        let mut v = Violations::default();
+        for Retriable { task, .. } in tasks {
+            if let Work::Sql { target } = &task.spec.work
+                && let Err(message) = self.targets.check(target)
+            {
+                let message = format!("task {} ran on {target}: {message}", task.seq.0);
+                v.add(field, Reason::TargetUnknown, message);
+            }
+        }
+        v.into_result(())
+    }
+
+    pub(super) async fn submit_copies(
         &self,
         caller: &Caller,
         handle: Handle,
         submit: Submit,
-    ) -> Result<Option<Copies>, Status> {
+    ) -> Result<Submitted, Status> {
         let verb = Verb::Submit(Arc::new(submit));
         match self.coordinator.call(caller.clone(), handle, verb).await {
             Ok(Reply::Submitted {
-                first_seq, done_no, ..
-            }) => Ok(Some(Copies { first_seq, done_no })),
+                first_seq,
+                count,
+                done_no,
+                repeated,
+            }) => {
+                let copies = Copies {
+                    first_seq,
+                    count,
+                    done_no,
+                };
+                Ok(match repeated {
+                    true => Submitted::Before(copies),
+                    false => Submitted::Accepted(copies),
+                })
+            }
             Ok(other) => Err(errors::mismatched_reply(&other)),
-            Err(CallError::Rejected(Reject::Retried { .. } | Reject::RetriesUnknown)) => Ok(None),
-            Err(error) => Err(errors::call(error, handle)),
+            Err(CallError::Rejected(Reject::Retried { .. } | Reject::RetriesUnknown)) => {
+                Ok(Submitted::Overtaken)
+            }
+            Err(error) => {
+                let is_never = matches!(
+                    &error,
+                    CallError::Rejected(Reject::LimitReached { wait: None, .. })
+                );
+                let error = errors::call(error, handle);
+                match is_never {
+                    true => Ok(Submitted::TooMany(error)),
+                    false => Err(error),
+                }
+            }
         }
     }
 
-    async fn last_submitted(&self, handle: Handle) -> Result<Seq, Status> {
+    pub(super) async fn last_submitted(&self, handle: Handle) -> Result<Seq, Status> {
         let last = self.reader.last_submitted(handle).await;
         last.map_err(errors::journal)
     }
@@ -257,7 +205,7 @@ impl Schedulers {
 
 /// What the copy of a task stands for: its failure, or, if it is itself a copy that was cancelled,
 /// what that stood for. A failure without an order halts nothing.
-fn retry_of(task: &StoredTask) -> RetryOf {
+pub(super) fn retry_of(task: &StoredTask) -> RetryOf {
     let done = task.done.as_ref();
     let failed = done.filter(|(_, done)| done.outcome.is_failure() && done.order.is_some());
     let before = task.retry_of.and_then(|of| of.failure);
@@ -267,8 +215,10 @@ fn retry_of(task: &StoredTask) -> RetryOf {
     }
 }
 
-/// The copies of tasks, given by ascending number, as one call.
-fn submit(tasks: Vec<Retriable>, searched: Seq, request: Option<Request>) -> Submit {
+/// The copies of tasks as one call, by the numbers of the tasks.
+pub(super) fn submit(tasks: &[Retriable], searched: Seq, request: Option<Request>) -> Submit {
+    let mut tasks: Vec<&Retriable> = tasks.iter().collect();
+    tasks.sort_unstable_by_key(|one| one.task.seq);
     let mut runs: Vec<Run> = Vec::new();
     for Retriable { task, .. } in &tasks {
         // A copy that ran after its order had passed has no effective one.
@@ -282,7 +232,7 @@ fn submit(tasks: Vec<Retriable>, searched: Seq, request: Option<Request>) -> Sub
             }),
         }
     }
-    let params = |one: &Retriable| one.body.params.clone().unwrap_or_default();
+    let params = |one: &&Retriable| one.body.params.clone().unwrap_or_default();
     let all_params: Vec<_> = tasks.iter().map(params).collect();
     let params = match all_params.iter().all(|params| params.is_empty()) {
         true => Packed::default(),

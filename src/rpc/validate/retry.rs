@@ -25,12 +25,24 @@ pub(crate) struct RetryFailed {
     pub request: Request,
     pub ends: EndFilter,
     labels: BTreeMap<String, String>,
-    /// Only tasks whose events come after this one.
-    pub after: DoneNo,
-    /// Up to this one; `None`: to the last one there is, as this is the first page.
-    pub last: Option<DoneNo>,
+    /// `None`: the first page.
+    pub page: Option<RetryFailedPage>,
     token: PageToken,
 }
+
+/// Where a page begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RetryFailedPage {
+    /// After the task with this event.
+    pub after: DoneNo,
+    /// Tasks whose events come after this one are on no page.
+    pub last: DoneNo,
+    /// The events of the tasks ascend from page to page.
+    pub ascends: bool,
+}
+
+/// Of the number in a page token: [`RetryFailedPage::ascends`].
+const ASCENDS: u128 = 1 << 127;
 
 impl RetryFailed {
     /// Validates a request of a caller in `namespace`.
@@ -70,7 +82,10 @@ impl RetryFailed {
         let mut hash = PayloadHash::new("RetryFailed");
         hash.bytes(request.handle.as_bytes());
         hash.task_filter(asked);
-        let token = PageToken::new(hash.clone(), namespace);
+        // Older versions give the pages another sequence.
+        let mut by_order = hash.clone();
+        by_order.number(1);
+        let token = PageToken::new(by_order, namespace);
         let page = token.read(&mut v, &request.page_token);
         hash.bytes(request.page_token.as_bytes());
         v.into_result(RetryFailed {
@@ -81,16 +96,30 @@ impl RetryFailed {
             },
             ends,
             labels,
-            after: DoneNo(page.unwrap_or_default() as i64),
-            last: page.map(|page| DoneNo((page >> 64) as i64)),
+            page: page.map(|page| RetryFailedPage {
+                after: DoneNo(page as i64),
+                last: DoneNo(((page & !ASCENDS) >> 64) as i64),
+                ascends: page & ASCENDS != 0,
+            }),
             token,
         })
     }
 
-    /// The token of the page that begins after an event, and ends with `last`.
-    pub(crate) fn next_page(&self, after: DoneNo, last: DoneNo) -> String {
-        let (after, last) = (after.0 as u64, last.0 as u64);
-        self.token.after(u128::from(last) << 64 | u128::from(after))
+    /// This page; `last`: the last event there is, if it is the first one.
+    pub(crate) fn page_after(&self, last: DoneNo) -> RetryFailedPage {
+        self.page.unwrap_or(RetryFailedPage {
+            after: DoneNo(0),
+            last,
+            ascends: false,
+        })
+    }
+
+    /// The token of a page.
+    pub(crate) fn token(&self, page: RetryFailedPage) -> String {
+        let (after, last) = (page.after.0 as u64, page.last.0 as u64);
+        let ascends = if page.ascends { ASCENDS } else { 0 };
+        self.token
+            .after(ascends | u128::from(last) << 64 | u128::from(after))
     }
 
     /// Whether a task with these labels is meant.

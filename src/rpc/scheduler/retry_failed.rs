@@ -1,0 +1,254 @@
+//! RetryFailed: the tasks that failed are retried page by page, those of lower orders first. The
+//! copies of a page run while the next one is asked for: a lower order on a later page would come
+//! too late for its barrier.
+
+use super::{
+    Schedulers,
+    retry::{Copies, MAX_SEARCHES, Retriable, Submitted, retry_of, submit},
+};
+use crate::{
+    core::{Caller, DoneNo, Order, Reply, Seq, Verb},
+    journal::{EndedTask, StoredTask},
+    rpc::{
+        errors::{self, violations::Path},
+        validate::{RetryFailed, RetryFailedPage},
+    },
+};
+use rallypoint_client::api;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+use tonic::Status;
+
+/// Tasks that one call retries at most.
+const TASKS_PER_CALL: usize = 1_000;
+/// Tasks that are taken from the journal in one read.
+const TASKS_PER_READ: usize = 100_000;
+
+/// The tasks of one call.
+struct Found {
+    /// By position.
+    tasks: Vec<Retriable>,
+    /// The page that follows.
+    next: Option<RetryFailedPage>,
+}
+
+/// Tasks that ended as wanted, retried or not.
+struct Ended {
+    /// By position.
+    tasks: Vec<EndedTask>,
+    next: Option<RetryFailedPage>,
+}
+
+/// Where a task comes: by its order, and without one last, since nothing waits for it; then by its
+/// event.
+type Position = (bool, Option<Order>, DoneNo);
+
+fn position(order: Option<Order>, event: DoneNo) -> Position {
+    (order.is_none(), order, event)
+}
+
+impl Schedulers {
+    pub(super) async fn retry_failed(
+        &self,
+        caller: Caller,
+        request: Arc<api::RetryFailedRequest>,
+    ) -> Result<api::RetryFailedResponse, Status> {
+        let query = RetryFailed::new(&request, &caller.namespace)?;
+        let (handle, request) = (query.handle, query.request);
+        let last = match self.submitted_before(&caller, &query).await? {
+            // Retries that fail while one page follows the other are not among them.
+            Err(last) => query.page.map_or(last, |page| page.last),
+            Ok(copies) => return self.retried_before(&query, copies).await,
+        };
+        for _ in 0..MAX_SEARCHES {
+            let searched = self.last_submitted(handle).await?;
+            let mut found = self.search(&query, last).await?;
+            self.check_targets(&found.tasks, Path::Root.field("filter"))?;
+            loop {
+                if found.tasks.is_empty() {
+                    // They may have their retries by a call under the same request id.
+                    return match self.submitted_before(&caller, &query).await? {
+                        Err(_) => Ok(found.answer(&query, None)),
+                        Ok(copies) => self.retried_before(&query, copies).await,
+                    };
+                }
+                let submit = submit(&found.tasks, searched, Some(request));
+                match self.submit_copies(&caller, handle, submit).await? {
+                    Submitted::Accepted(copies) => return Ok(found.answer(&query, Some(copies))),
+                    Submitted::Before(copies) => return self.retried_before(&query, copies).await,
+                    Submitted::Overtaken => break,
+                    Submitted::TooMany(error) if found.tasks.len() == 1 => return Err(error),
+                    Submitted::TooMany(_) => found.halve(query.page_after(last)),
+                }
+            }
+        }
+        Err(errors::retried_meanwhile())
+    }
+
+    /// The copies that an earlier call under the request id submitted, or the last event when there
+    /// was none.
+    async fn submitted_before(
+        &self,
+        caller: &Caller,
+        query: &RetryFailed,
+    ) -> Result<Result<Copies, DoneNo>, Status> {
+        let verb = Verb::Submitted(query.request);
+        match self.ask(caller.clone(), query.handle, verb).await? {
+            Reply::NotSubmitted { done_no } => Ok(Err(done_no)),
+            Reply::Submitted {
+                first_seq,
+                count,
+                done_no,
+                ..
+            } => Ok(Ok(Copies {
+                first_seq,
+                count,
+                done_no,
+            })),
+            other => Err(errors::mismatched_reply(&other)),
+        }
+    }
+
+    /// The answer to a repeated call: the same tasks, and the page after them.
+    async fn retried_before(
+        &self,
+        query: &RetryFailed,
+        copies: Copies,
+    ) -> Result<api::RetryFailedResponse, Status> {
+        let newest_first = (0..copies.count).rev().map(|at| copies.first_seq.plus(at));
+        let seqs: Vec<Seq> = newest_first.collect();
+        let tasks = self.reader.tasks_of(query.handle, &seqs).await;
+        let tasks = tasks.map_err(errors::journal)?;
+        let of = tasks.iter().rev().filter_map(|task| task.retry_of);
+        let retried: Vec<Seq> = of.map(|of| of.seq).collect();
+        let outcomes = self.reader.outcomes(query.handle, &retried).await;
+        let outcomes = outcomes.map_err(errors::journal)?;
+        let positions = outcomes.values();
+        let positions = positions.map(|(event, done)| position(done.order, *event));
+        let page = query.page_after(copies.done_no);
+        let next = positions.max().map(|(.., event)| RetryFailedPage {
+            after: event,
+            ..page
+        });
+        Ok(api::RetryFailedResponse {
+            retried: retried.iter().map(|seq| seq.0).collect(),
+            first_seq: Some(copies.first_seq.0),
+            done_no: Some(copies.done_no.0),
+            next_page_token: next.map(|page| query.token(page)).unwrap_or_default(),
+        })
+    }
+
+    /// The next tasks that fit the filter and have no retry, up to the event `last`.
+    async fn search(&self, query: &RetryFailed, last: DoneNo) -> Result<Found, Status> {
+        let Ended { tasks: ended, next } = self.ended(query, last).await?;
+        let mut newest_first: Vec<Seq> = ended.iter().map(|one| one.seq).collect();
+        newest_first.sort_unstable_by(|one, other| other.cmp(one));
+        let stored = self.reader.tasks_of(query.handle, &newest_first).await;
+        let stored = stored.map_err(errors::journal)?;
+        let by_seq = stored.into_iter().map(|task| (task.seq, task));
+        let mut by_seq: HashMap<Seq, StoredTask> = by_seq.collect();
+        let mut tasks = Vec::new();
+        let mut of = Vec::new();
+        for EndedTask { seq, .. } in &ended {
+            let task = by_seq.remove(seq).filter(|task| task.retried_as.is_none());
+            if let Some(task) = task.filter(|task| query.has_labels(&task.spec.options.labels)) {
+                of.push((*seq, retry_of(&task)));
+                tasks.push(task);
+            }
+        }
+        let wanted = tasks.len();
+        let tasks = self.with_bodies(query.handle, tasks, of).await?;
+        let mut found = Found { tasks, next };
+        if found.tasks.len() < wanted {
+            found.cut(found.tasks.len(), next.unwrap_or(query.page_after(last)));
+        }
+        Ok(found)
+    }
+
+    /// The next tasks that ended as wanted, up to the event `last`. Unless their positions ascend
+    /// with their events, all of them are looked through for each page.
+    async fn ended(&self, query: &RetryFailed, last: DoneNo) -> Result<Ended, Status> {
+        let after = self.position_before(query).await?;
+        let page = query.page_after(last);
+        let mut from = if page.ascends { page.after } else { DoneNo(0) };
+        let mut lowest = BTreeMap::new();
+        let (mut ascend, mut is_more, mut previous) = (true, false, None);
+        loop {
+            let events = (from, last);
+            let read = self
+                .reader
+                .ended(query.handle, events, &query.ends, TASKS_PER_READ);
+            let (tasks, next) = read.await.map_err(errors::journal)?;
+            for task in tasks {
+                let place = Some(position(task.order, task.done_no));
+                ascend &= previous < place;
+                previous = place;
+                if place > after {
+                    lowest.insert(place, task);
+                }
+                if lowest.len() > TASKS_PER_CALL {
+                    lowest.pop_last();
+                    is_more = true;
+                }
+            }
+            match next.filter(|_| !(page.ascends && is_more)) {
+                Some(next) => from = next,
+                None => break,
+            }
+        }
+        let tasks: Vec<EndedTask> = lowest.into_values().collect();
+        let next = tasks.last().filter(|_| is_more);
+        let next = next.map(|task| RetryFailedPage {
+            after: task.done_no,
+            ascends: query.page.map_or(ascend, |page| page.ascends),
+            ..page
+        });
+        Ok(Ended { tasks, next })
+    }
+
+    /// The position of the last task of the page before; `None`: this is the first page.
+    async fn position_before(&self, query: &RetryFailed) -> Result<Option<Position>, Status> {
+        let Some(RetryFailedPage { after, .. }) = query.page else {
+            return Ok(None);
+        };
+        let it_alone = (DoneNo(after.0.saturating_sub(1)), after);
+        let read = self.reader.ended(query.handle, it_alone, &query.ends, 1);
+        let (tasks, _) = read.await.map_err(errors::journal)?;
+        let task = tasks.first();
+        let task =
+            task.ok_or_else(|| errors::truncated("page_token", after.0.saturating_add(1)))?;
+        Ok(Some(position(task.order, after)))
+    }
+}
+
+impl Found {
+    /// Leaves half of the tasks for the next page.
+    fn halve(&mut self, page: RetryFailedPage) {
+        self.cut(self.tasks.len() / 2, self.next.unwrap_or(page));
+    }
+
+    /// Leaves all but `most` tasks for the next page.
+    fn cut(&mut self, most: usize, page: RetryFailedPage) {
+        self.tasks.truncate(most);
+        let last = self.tasks.last().and_then(|one| one.task.done.as_ref());
+        if let Some((event, _)) = last {
+            self.next = Some(RetryFailedPage {
+                after: *event,
+                ..page
+            });
+        }
+    }
+
+    fn answer(&self, query: &RetryFailed, copies: Option<Copies>) -> api::RetryFailedResponse {
+        let mut retried: Vec<i64> = self.tasks.iter().map(|one| one.task.seq.0).collect();
+        retried.sort_unstable();
+        api::RetryFailedResponse {
+            retried,
+            first_seq: copies.as_ref().map(|copies| copies.first_seq.0),
+            done_no: copies.map(|copies| copies.done_no.0),
+            next_page_token: self.next.map(|page| query.token(page)).unwrap_or_default(),
+        }
+    }
+}
