@@ -58,6 +58,9 @@ impl Retry {
     }
 
     async fn all_failed(&self, scheduler: &Scheduler) -> Result<(), CliError> {
+        let scheduler = scheduler
+            .clone()
+            .with_retry_timeout(super::submit_calls::SUBMIT_TIMEOUT);
         let (mut page_token, mut count) = (String::new(), 0);
         let mut filter = api::TaskFilter::default();
         self.submitted.add_to(&mut filter);

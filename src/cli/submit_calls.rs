@@ -12,7 +12,7 @@ use std::{ops::ControlFlow, time::Duration};
 /// Bytes of tasks per call, which leaves space for the rest of the message.
 const CALL_BYTES: usize = limits::CALL_BYTES - (64 << 10);
 /// How long a call is repeated: a full queue has room again only when tasks have ended.
-const SUBMIT_TIMEOUT: Duration = Duration::from_secs(300);
+pub(super) const SUBMIT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Submits tasks in as many calls as they need, as long as `submitted` says to go on. The tasks
 /// must be in ascending order, since a later call must not have a lower order than an earlier one.
