@@ -1,0 +1,70 @@
+//! The rows that lead to what has a label: as many as are of use, as long as they are.
+
+use super::{
+    Owned,
+    aged::{at_work_ago, make_day},
+    listing::{labelled, labels, list},
+    make::*,
+};
+use rallypoint::core::*;
+use std::time::Duration;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+#[tokio::test]
+async fn labels_beyond_what_is_indexed_are_found_all_the_same() {
+    let mut owned = Owned::new().await;
+    let (handle, now) = (handle(), owned.now);
+    owned.write_images([image(handle, now)]).await;
+    let many = |from: u32| {
+        let label = |number| (format!("k{number}"), String::new());
+        labelled((from..from + 60).map(label).collect())
+    };
+    let runs: Vec<Tasks> = (0..5).map(|run| (1, None, None, many(run * 60))).collect();
+    let submitted = call(handle, 1, now, None, &runs);
+    owned.write(records(vec![submitted], vec![])).await;
+    assert_eq!(owned.count("select count(*) from task_label").await, 1);
+    for (key, seq) in [("k0", 1), ("k299", 5)] {
+        let filter = TaskFilter {
+            labels: labels(&[(key, "")]),
+            ..TaskFilter::default()
+        };
+        assert_eq!(list(&owned, handle, &filter, 10).await, [seq]);
+    }
+}
+
+/// Labels go with their day, but for those of tasks that are needed longer.
+#[tokio::test]
+async fn labels_of_an_unfinished_task_outlive_their_day() {
+    let mut owned = at_work_ago(40).await;
+    make_day(&owned, 35).await;
+    let (handle, now) = (handle(), owned.now);
+    owned.write_images([image(handle, now)]).await;
+    let of = |label: &str| labelled(labels(&[("is", label)]));
+    let runs = |label: &str| [(1, None, None, of(label))];
+    let long_ago = now - DAY * 40;
+    let kept = call(handle, 1, long_ago, None, &runs("kept"));
+    owned.write_ago(40, records(vec![kept], vec![])).await;
+    let over = call(handle, 2, long_ago, None, &runs("over"));
+    owned.write_ago(40, records(vec![over], vec![])).await;
+    let ended = completion(handle, 1, vec![done(2, 1, long_ago)]);
+    owned.write_ago(40, records(vec![], vec![ended])).await;
+    let mut checkpointed = image(handle, now);
+    checkpointed.checkpoint = Checkpoint {
+        highest_seq: Seq(2),
+        done_no: DoneNo(1),
+        unfinished: vec![(Seq(1), Seq(1))],
+        first_day: now.day(),
+        quiesced: false,
+    };
+    owned.write_images([checkpointed]).await;
+    owned.drop_days().await.unwrap();
+    assert_eq!(owned.count("select count(*) from task_label").await, 1);
+    for (label, found) in [("kept", vec![1]), ("over", vec![])] {
+        let filter = TaskFilter {
+            labels: labels(&[("is", label)]),
+            ..TaskFilter::default()
+        };
+        assert_eq!(list(&owned, handle, &filter, 10).await, found, "{label}");
+    }
+}
