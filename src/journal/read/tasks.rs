@@ -76,6 +76,31 @@ impl Reader {
         Ok(oldest.map(Seq))
     }
 
+    /// The last task before `before` that has a row.
+    pub async fn last_task(
+        &self,
+        handle: Handle,
+        before: Seq,
+    ) -> Result<Option<Seq>, JournalError> {
+        let last: Option<i64> = self
+            .read(|| {
+                sqlx::query_scalar(
+                    "-- last_task
+                     select least(first_seq + count, $3) - 1
+                     from submission
+                     where shard = $1 and handle = $2 and first_seq < $3
+                     order by first_seq desc
+                     limit 1",
+                )
+                .bind(self.shard.0)
+                .bind(handle.uuid())
+                .bind(before.0)
+                .fetch_optional(&self.pool)
+            })
+            .await?;
+        Ok(last.map(Seq))
+    }
+
     /// The row that holds a task.
     async fn submission_of(
         &self,

@@ -185,14 +185,21 @@ impl Schedulers {
         seqs.retain(|seq| *seq >= search.first_seq());
         let tasks = self.reader.tasks_of(search.handle(), &seqs).await;
         let mut tasks = tasks.map_err(errors::journal)?;
-        // Missing rows are past their retention, and so is everything older.
-        let all_there = tasks.len() == seqs.len();
+        let gap = seqs.last().filter(|last| !ends_with(&tasks, **last));
+        let next = match (next, gap) {
+            (Some(_), Some(gap)) => self.before_gap(search, *gap).await?,
+            _ => next,
+        };
         tasks
             .retain(|task| filter.admits_submission(task.effective, &task.spec, task.submitted_at));
-        Ok((
-            tasks,
-            next.filter(|next| all_there && *next > search.first_seq()),
-        ))
+        Ok((tasks, next.filter(|next| *next > search.first_seq())))
+    }
+
+    /// Before which task to look on when the row of `missing` is past its retention: older tasks
+    /// that are unfinished, or ended within it, still have theirs.
+    async fn before_gap(&self, search: &TaskSearch, missing: Seq) -> Result<Option<Seq>, Status> {
+        let last = self.reader.last_task(search.handle(), missing).await;
+        Ok(last.map_err(errors::journal)?.map(|last| last.plus(1)))
     }
 }
 
@@ -204,6 +211,10 @@ impl Found {
             next: None,
         }
     }
+}
+
+fn ends_with(tasks: &[StoredTask], seq: Seq) -> bool {
+    tasks.last().is_some_and(|task| task.seq == seq)
 }
 
 /// The number by which the list is ordered.

@@ -3,12 +3,14 @@
 use crate::harness::{
     conversation::Conversation,
     gate::Gate,
+    postgres::connect,
     server::{Server, Setup},
     work::{Work, failing, noop, sleep},
 };
 use rallypoint_client::api::{
     self, ListTasksRequest, Outcome, ReleaseMode, SchedulerSettings, TaskFilter, TaskState,
 };
+use sqlx::Executor;
 use std::time::{Duration, SystemTime};
 
 #[tokio::test]
@@ -234,6 +236,32 @@ async fn pages_that_are_read_while_tasks_come_and_end_show_each_task_once() {
     stop.cancel();
     submitting.await.expect("it submits");
     scheduler.cancel_everything().await;
+}
+
+#[tokio::test]
+async fn a_list_goes_on_behind_tasks_that_are_past_their_retention() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let in_months = SystemTime::now() + Duration::from_secs(60 * 86_400);
+    scheduler.submit([noop().not_before(in_months)]).await;
+    for (count, done) in [(5, 5), (300, 305), (10, 315)] {
+        scheduler.submit(noop().times(count)).await;
+        scheduler.until(|now| now.done == done).await;
+    }
+    let go = "delete from completion where min_seq between 7 and 306;
+        delete from submission where first_seq between 7 and 306";
+    let mut psql = connect(&scheduler.journal).await;
+    psql.execute(go).await.expect("gone");
+    let there: Vec<i64> = (1..=6).chain(307..=316).rev().collect();
+    for size in [3, 100] {
+        let any = in_states(&[TaskState::Blocked, TaskState::Done]);
+        assert_eq!(list(&scheduler, any, size).await, there);
+        let done = list(&scheduler, in_states(&[TaskState::Done]), size).await;
+        assert_eq!(done, there[..15]);
+    }
+    scheduler.cancel_everything().await;
+    let done = list(&scheduler, in_states(&[TaskState::Done]), 100).await;
+    assert_eq!(done, there, "of one that was released");
 }
 
 fn labelled(task: Work, labels: &[(&str, &str)]) -> Work {
