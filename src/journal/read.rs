@@ -22,7 +22,7 @@ pub(crate) mod tasks;
 /// Statements of lists that find what is rare by an index, for a test to explain.
 pub fn indexed_statements() -> [&'static str; 4] {
     [
-        task_pages::SUBMISSIONS_LABELLED,
+        task_pages::ROWS_LABELLED,
         ended_tasks::LOOK_BACK_BY_OUTCOME,
         scheduler_pages::SCHEDULERS_LABELLED,
         scheduler_pages::SCHEDULERS_IN_STATES,

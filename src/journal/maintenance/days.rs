@@ -130,7 +130,10 @@ impl Maintenance {
         let mut dropped = 0;
         let expired = self.expired(&mut connection, calendar).await?;
         for (_, day) in expired.into_iter().filter(|(of, _)| *of == table) {
-            if day >= current || !self.stale(&mut connection, day, 1).await?.is_empty() {
+            if day >= current
+                || !self.stale(&mut connection, day, 1).await?.is_empty()
+                || table == "task_label" && has_tasks_up_to(&mut connection, day).await?
+            {
                 continue;
             }
             match table {
@@ -218,6 +221,17 @@ impl Maintenance {
         .await?;
         Ok(handles.into_iter().map(Handle::from_uuid).collect())
     }
+}
+
+/// Whether tasks of `day` or an earlier one may have to be moved yet, and their labels with them.
+async fn has_tasks_up_to(
+    connection: &mut BoundedConnection,
+    day: Day,
+) -> Result<bool, JournalError> {
+    let attached = partition::attached(connection, "submission").await?;
+    let moved = attached.iter().filter(|partition| !partition.pending);
+    let mut days = moved.filter_map(|partition| day_of("submission", &partition.name));
+    Ok(days.any(|of_tasks| of_tasks <= day))
 }
 
 /// The current day by the database.

@@ -29,6 +29,13 @@ pub struct TaskPage {
     pub next: Option<Seq>,
 }
 
+/// Rows in which to look, newest first.
+struct FoundRows {
+    rows: Vec<SubmissionRow>,
+    /// Before which to look on; `None`: there are no more.
+    next: Option<Seq>,
+}
+
 impl Reader {
     /// At most `limit` tasks before `before` that were submitted as the search asks, newest first.
     pub async fn tasks(
@@ -53,19 +60,13 @@ impl Reader {
         let mut page = TaskPage::default();
         let (mut searched, mut step) = (0, FIRST_ROWS);
         while searched < MAX_ROWS {
-            let rows = self.rows_before(search, before, step).await?;
-            for row in &rows {
+            let found = self.rows_before(search, before, step).await?;
+            for row in &found.rows {
                 if unpack(row, search, before, limit, &mut specs, &mut page)? {
                     return Ok(page);
                 }
             }
-            page.next = rows
-                .last()
-                .filter(|row| row.first_seq > search.seqs.start)
-                .map(|row| Seq(row.first_seq));
-            if rows.len() < step as usize {
-                page.next = None;
-            }
+            page.next = found.next.filter(|next| next.0 > search.seqs.start);
             let Some(next) = page.next else {
                 break;
             };
@@ -110,19 +111,47 @@ impl Reader {
         search: &TaskSearch,
         before: Seq,
         limit: i64,
-    ) -> Result<Vec<SubmissionRow>, JournalError> {
+    ) -> Result<FoundRows, JournalError> {
         let handle = search.handle;
-        match &search.rows {
-            TaskRows::All => self.submissions(handle, before, limit).await,
+        let rows = match &search.rows {
+            TaskRows::All => self.submissions(handle, before, limit).await?,
             TaskRows::OfOrder(order) => {
                 self.submissions_of_order(handle, before, *order, limit)
-                    .await
+                    .await?
             }
             TaskRows::Labelled { label, .. } => {
-                self.submissions_labelled(handle, before, label, limit)
-                    .await
+                return self
+                    .submissions_labelled(handle, before, label, limit)
+                    .await;
             }
-        }
+        };
+        let last = rows.last().filter(|_| rows.len() == limit as usize);
+        Ok(FoundRows {
+            next: last.map(|row| Seq(row.first_seq)),
+            rows,
+        })
+    }
+
+    /// Rows that begin before `before` and may have tasks with a label, newest first. A label may
+    /// stay longer than its row: where labels end, not where rows are missing, the search does.
+    async fn submissions_labelled(
+        &self,
+        handle: Handle,
+        before: Seq,
+        label: &[u8],
+        limit: i64,
+    ) -> Result<FoundRows, JournalError> {
+        let first_seqs = self.rows_labelled(handle, before, label, limit).await?;
+        let last = first_seqs
+            .last()
+            .filter(|_| first_seqs.len() == limit as usize);
+        let mut rows = self.submissions_of(handle, &first_seqs).await?;
+        rows.retain(|row| first_seqs.contains(&Seq(row.first_seq)));
+        rows.reverse();
+        Ok(FoundRows {
+            next: last.copied(),
+            rows,
+        })
     }
 
     /// Rows that begin before `before` and have tasks of `order`, newest first.
@@ -216,57 +245,45 @@ impl Reader {
         .await
     }
 
-    /// Rows that begin before `before` and may have tasks with a label, newest first.
-    async fn submissions_labelled(
+    /// The first tasks of these rows, newest first.
+    async fn rows_labelled(
         &self,
         handle: Handle,
         before: Seq,
         label: &[u8],
         limit: i64,
-    ) -> Result<Vec<SubmissionRow>, JournalError> {
-        self.read(|| {
-            sqlx::query_as::<_, SubmissionRow>(SUBMISSIONS_LABELLED)
-                .bind(self.shard.0)
-                .bind(handle.uuid())
-                .bind(before.0)
-                .bind(limit)
-                .bind(vec![label, ANY])
-                .fetch_all(&self.pool)
-        })
-        .await
+    ) -> Result<Vec<Seq>, JournalError> {
+        let first_seqs: Vec<i64> = self
+            .read(|| {
+                sqlx::query_scalar(ROWS_LABELLED)
+                    .bind(self.shard.0)
+                    .bind(handle.uuid())
+                    .bind(before.0)
+                    .bind(limit)
+                    .bind(vec![label, ANY])
+                    .fetch_all(&self.pool)
+            })
+            .await?;
+        Ok(first_seqs.into_iter().map(Seq).collect())
     }
 }
 
 /// Rows that may have tasks with one of the labels `$5`, newest first.
-pub(super) const SUBMISSIONS_LABELLED: &str = concat!(
-    "-- submissions_labelled
-                 with rows as materialized (
-                     select distinct l.first_seq
-                     from unnest($5::bytea[]) as w (label)
-                     cross join lateral (
-                         select l.first_seq
-                         from task_label l
-                         where l.shard = $1
-                             and l.handle = $2
-                             and l.label = w.label
-                             and l.first_seq < $3
-                         order by l.first_seq desc
-                         limit $4
-                     ) l
-                     order by l.first_seq desc
-                     limit $4
-                 )
-                 select s.*
-                 from rows
-                 cross join lateral (
-                     select ",
-    submission_columns!(),
-    " from submission s
-                     where s.shard = $1 and s.handle = $2 and s.first_seq = rows.first_seq
-                     offset 0
-                 ) s
-                 order by s.first_seq desc"
-);
+pub(super) const ROWS_LABELLED: &str = "-- rows_labelled
+     select distinct l.first_seq
+     from unnest($5::bytea[]) as w (label)
+     cross join lateral (
+         select l.first_seq
+         from task_label l
+         where l.shard = $1
+             and l.handle = $2
+             and l.label = w.label
+             and l.first_seq < $3
+         order by l.first_seq desc
+         limit $4
+     ) l
+     order by l.first_seq desc
+     limit $4";
 
 /// Adds the tasks of a row below `before` that the filter admits, newest first. True: the page is
 /// full.

@@ -2,11 +2,12 @@
 
 use super::{
     Owned,
-    aged::{at_work_ago, make_day},
+    aged::{OLD_DAYS, at_work_ago, checkpoint, ended, make_day},
     listing::{labelled, labels, list},
     make::*,
 };
 use rallypoint::core::*;
+use sqlx::{Connection, Executor};
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -66,5 +67,59 @@ async fn labels_of_an_unfinished_task_outlive_their_day() {
             ..TaskFilter::default()
         };
         assert_eq!(list(&owned, handle, &filter, 10).await, found, "{label}");
+    }
+}
+
+/// A day of labels stays until no row of that day or an earlier one may have to be moved.
+#[tokio::test]
+async fn a_reader_of_the_tasks_keeps_the_labels_of_unfinished_ones() {
+    let mut owned = at_work_ago(40).await;
+    make_day(&owned, 39).await;
+    let (handle, now) = (handle(), owned.now);
+    owned
+        .write_ago(40, checkpoint(handle, now, 0, 0, &[]))
+        .await;
+    let labelled = labelled(labels(&[("is", "kept")]));
+    for (days, seq) in [(40, 1), (39, 2)] {
+        let one = call(handle, seq, now, None, &[(1, None, None, labelled.clone())]);
+        owned.write_ago(days, records(vec![one], vec![])).await;
+    }
+    owned.write_ago(40, ended(handle, 1, 1, now)).await;
+    owned.write(checkpoint(handle, now, 2, 1, &[(2, 2)])).await;
+    let mut psql = owned.psql().await;
+    let mut reading = psql.begin().await.unwrap();
+    reading.execute("select 1 from submission").await.unwrap();
+
+    assert!(owned.drop_days().await.is_err(), "the first day is read");
+
+    reading.rollback().await.unwrap();
+    owned.drop_days().await.unwrap();
+    assert_eq!(owned.count(OLD_DAYS).await, 0);
+    let kept = TaskFilter {
+        labels: labels(&[("is", "kept")]),
+        ..TaskFilter::default()
+    };
+    assert_eq!(list(&owned, handle, &kept, 10).await, [2]);
+}
+
+#[tokio::test]
+async fn labels_whose_tasks_are_gone_do_not_end_a_list() {
+    let mut owned = Owned::new().await;
+    let (handle, now) = (handle(), owned.now);
+    owned.write_images([image(handle, now)]).await;
+    let labelled = labelled(labels(&[("is", "here")]));
+    for seq in 1..=20 {
+        let one = call(handle, seq, now, None, &[(1, None, None, labelled.clone())]);
+        owned.write(records(vec![one], vec![])).await;
+    }
+    let go = "delete from submission where first_seq between 5 and 18";
+    owned.psql().await.execute(go).await.unwrap();
+    let here = TaskFilter {
+        labels: labels(&[("is", "here")]),
+        ..TaskFilter::default()
+    };
+    for size in [2, 100] {
+        let found = list(&owned, handle, &here, size).await;
+        assert_eq!(found, [20, 19, 4, 3, 2, 1], "in pages of {size}");
     }
 }
