@@ -17,6 +17,8 @@ const MAX_SCHEDULERS: i64 = 2_000;
 const MAX_FOUND: i64 = 100_000;
 /// Rows moved by one statement.
 const MAX_MOVED: usize = 500;
+/// Rows of attempts, or of labels, looked at by one statement, in the order of their keys.
+const MAX_SLICE: i64 = 5_000;
 
 /// Rows of a day with a task that is unfinished, or whose event is still within its retention. Each
 /// `offset 0` keeps a lookup by key from becoming a join: the planner takes tables that were never
@@ -203,28 +205,59 @@ impl Maintenance {
         day: Day,
         to: Day,
     ) -> Result<(), JournalError> {
-        sqlx::query(
-            "-- move_attempts
-             update attempt a
-             set day = $3
-             where a.shard = $1
-                 and a.day = $2
-                 and exists (
-                     select
-                     from scheduler r
-                     where r.shard = $1
-                         and r.handle = a.handle
-                         and r.state <> 3
-                         and (r.unfinished @> a.seq or a.seq > r.highest_seq)
-                     offset 0
-                 )",
-        )
-        .bind(self.shard.0)
-        .bind(Date(day))
-        .bind(Date(to))
-        .execute(connection)
-        .await?;
-        Ok(())
+        let mut above = (Uuid::nil(), 0_i64, 0_i32, 0_i16);
+        loop {
+            let last = sqlx::query_as(
+                "-- move_attempts
+                 with slice as materialized (
+                     select a.handle, a.seq, a.attempt, a.kind
+                     from attempt a
+                     where a.shard = $1
+                         and a.day = $2
+                         and (a.handle, a.seq, a.attempt, a.kind) > ($5, $6, $7, $8)
+                     order by a.handle, a.seq, a.attempt, a.kind
+                     limit $4
+                 ),
+                 moved as (
+                     update attempt a
+                     set day = $3
+                     from slice n
+                     where a.shard = $1
+                         and a.day = $2
+                         and a.handle = n.handle
+                         and a.seq = n.seq
+                         and a.attempt = n.attempt
+                         and a.kind = n.kind
+                         and exists (
+                             select
+                             from scheduler r
+                             where r.shard = $1
+                                 and r.handle = n.handle
+                                 and r.state <> 3
+                                 and (r.unfinished @> n.seq or n.seq > r.highest_seq)
+                             offset 0
+                         )
+                 )
+                 select n.handle, n.seq, n.attempt, n.kind
+                 from slice n
+                 order by n.handle desc, n.seq desc, n.attempt desc, n.kind desc
+                 limit 1",
+            )
+            .bind(self.shard.0)
+            .bind(Date(day))
+            .bind(Date(to))
+            .bind(MAX_SLICE)
+            .bind(above.0)
+            .bind(above.1)
+            .bind(above.2)
+            .bind(above.3)
+            .fetch_optional(&mut *connection)
+            .await?;
+            match last {
+                Some(last) => above = last,
+                None => return Ok(()),
+            }
+        }
     }
 
     /// Moves the labels of `day` whose tasks have been moved to a later day to the day `to`.
@@ -234,27 +267,56 @@ impl Maintenance {
         day: Day,
         to: Day,
     ) -> Result<(), JournalError> {
-        sqlx::query(
-            "-- move_labels
-             update task_label l
-             set day = $3
-             where l.shard = $1
-                 and l.day = $2
-                 and exists (
-                     select
-                     from submission s
-                     where s.shard = $1
-                         and s.handle = l.handle
-                         and s.first_seq = l.first_seq
-                         and s.day > $2
-                     offset 0
-                 )",
-        )
-        .bind(self.shard.0)
-        .bind(Date(day))
-        .bind(Date(to))
-        .execute(connection)
-        .await?;
-        Ok(())
+        let mut above = (Uuid::nil(), Vec::<u8>::new(), 0_i64);
+        loop {
+            let last = sqlx::query_as(
+                "-- move_labels
+                 with slice as materialized (
+                     select l.handle, l.label, l.first_seq
+                     from task_label l
+                     where l.shard = $1
+                         and l.day = $2
+                         and (l.handle, l.label, l.first_seq) > ($5, $6, $7)
+                     order by l.handle, l.label, l.first_seq
+                     limit $4
+                 ),
+                 moved as (
+                     update task_label l
+                     set day = $3
+                     from slice n
+                     where l.shard = $1
+                         and l.day = $2
+                         and l.handle = n.handle
+                         and l.label = n.label
+                         and l.first_seq = n.first_seq
+                         and exists (
+                             select
+                             from submission s
+                             where s.shard = $1
+                                 and s.handle = n.handle
+                                 and s.first_seq = n.first_seq
+                                 and s.day > $2
+                             offset 0
+                         )
+                 )
+                 select n.handle, n.label, n.first_seq
+                 from slice n
+                 order by n.handle desc, n.label desc, n.first_seq desc
+                 limit 1",
+            )
+            .bind(self.shard.0)
+            .bind(Date(day))
+            .bind(Date(to))
+            .bind(MAX_SLICE)
+            .bind(above.0)
+            .bind(&above.1)
+            .bind(above.2)
+            .fetch_optional(&mut *connection)
+            .await?;
+            match last {
+                Some(last) => above = last,
+                None => return Ok(()),
+            }
+        }
     }
 }

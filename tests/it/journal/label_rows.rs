@@ -2,12 +2,12 @@
 
 use super::{
     Owned,
-    aged::{OLD_DAYS, at_work_ago, checkpoint, ended, make_day},
+    aged::{OLD_DAYS, at_work_ago, checkpoint, ended, make_day, tasks},
     listing::{labelled, labels, list},
     make::*,
 };
 use rallypoint::core::*;
-use sqlx::{Connection, Executor};
+use sqlx::{AssertSqlSafe, Connection, Executor};
 use std::time::Duration;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -100,6 +100,57 @@ async fn a_reader_of_the_tasks_keeps_the_labels_of_unfinished_ones() {
         ..TaskFilter::default()
     };
     assert_eq!(list(&owned, handle, &kept, 10).await, [2]);
+}
+
+/// Whatever the day, no statement goes through it all.
+#[tokio::test]
+async fn of_a_full_day_labels_and_attempts_are_moved_a_slice_at_a_time() {
+    const ROWS: i64 = 12_000;
+    let mut owned = at_work_ago(40).await;
+    let (handle, now) = (handle(), owned.now);
+    owned.write_ago(40, tasks(handle, 1, 2, now)).await;
+    owned.write(checkpoint(handle, now, 2, 0, &[(1, 2)])).await;
+    let rows = format!(
+        "insert into task_label (shard, handle, label, first_seq, day)
+            select 0, '{of}', convert_to('k=' || n, 'UTF8'), 1, s.day
+            from submission s, generate_series(1, {ROWS}) n where s.first_seq = 1;
+        insert into attempt (shard, handle, seq, attempt, kind, day, at)
+            select 0, '{of}', 1 + n % 2, n, 5, s.day, s.submitted_at
+            from submission s, generate_series(1, {ROWS}) n where s.first_seq = 1;
+        create table slice (of text, rows int8);
+        create function note() returns trigger language plpgsql as $$ begin
+            insert into slice select tg_table_name, count(*) from looked_at;
+            return null;
+        end $$;
+        create trigger note after update on task_label
+            referencing old table as looked_at execute function note();
+        create trigger note after update on attempt
+            referencing old table as looked_at execute function note()",
+        of = handle.uuid(),
+    );
+    owned
+        .psql()
+        .await
+        .execute(AssertSqlSafe(rows))
+        .await
+        .unwrap();
+
+    owned.drop_days().await.unwrap();
+
+    assert_eq!(owned.count(OLD_DAYS).await, 0);
+    for (moved, most) in [
+        ("select count(*) from task_label", "task_label"),
+        ("select count(*) from attempt", "attempt"),
+    ] {
+        assert_eq!(owned.count(moved).await, ROWS);
+        let slices: Vec<i64> = sqlx::query_scalar("select rows from slice where of = $1")
+            .bind(most)
+            .fetch_all(&mut owned.psql().await)
+            .await
+            .unwrap();
+        assert_eq!(slices.iter().sum::<i64>(), ROWS);
+        assert!(slices.iter().all(|rows| *rows <= ROWS / 2), "{slices:?}");
+    }
 }
 
 #[tokio::test]
