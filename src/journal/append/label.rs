@@ -19,9 +19,28 @@ const LABELS_PER_TASK: usize = 4;
 /// Labels worth a row each, however few the tasks: as many as a task may have.
 const MIN_LABELS: usize = 64;
 
-/// A scheduler keeps the rows of its labels.
+/// A scheduler keeps the rows of labels that it had before and has now.
 pub(super) const ON_CONFLICT: &str = "
 on conflict on constraint scheduler_label_pkey do nothing";
+
+/// The delete of the rows of labels that schedulers no longer have: `schedulers` and `labels` are
+/// how many parameters come before those of [`Schedulers`](super::scheduler::Schedulers) and
+/// [`SchedulerLabels`]. The keys are not joined, since the planner takes a young table for empty
+/// and would go through it whole.
+pub(super) fn delete_former(schedulers: usize, labels: usize) -> String {
+    let (changed, label, handle) = (schedulers + 1, labels + 2, labels + 3);
+    format!(
+        "
+delete from scheduler_label l
+where exists (select from g)
+    and l.shard = $1
+    and l.handle = any (${changed}::uuid[])
+    and (l.handle, l.label) not in (
+        select k.handle, k.label
+        from unnest(${handle}::uuid[], ${label}::bytea[]) as k (handle, label)
+    )"
+    )
+}
 
 columns! {
     /// The labels of a batch's rows of `submission`.

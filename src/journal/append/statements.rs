@@ -13,7 +13,7 @@ use super::{
     submission::Submissions,
     target_pause::TargetPauses,
 };
-use std::sync::LazyLock;
+use std::{collections::HashMap, sync::LazyLock};
 
 /// Which tables a batch has rows for, whether many, and whether any is of a retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,12 +112,19 @@ impl Shape {
         ];
         let mut statement = String::from(FENCE);
         let mut parameters = FENCE_PARAMETERS;
+        // How many parameters come before those of each table.
+        let mut before = HashMap::new();
         for (name, table, rows, on_conflict) in inserts {
             if rows != Rows::None {
+                before.insert(name, parameters);
                 let (insert, count) = table.insert(rows, self.retries, parameters);
                 statement.push_str(&format!(",\n{name} as ({insert}{on_conflict}\n)"));
                 parameters = count;
             }
+        }
+        if self.schedulers {
+            let delete = label::delete_former(before["changed"], before["found_by"]);
+            statement.push_str(&format!(",\nno_longer as ({delete}\n)"));
         }
         statement.push_str(BATCH);
         statement

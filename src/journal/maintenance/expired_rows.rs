@@ -6,10 +6,11 @@
 use super::{Maintenance, calendar::Calendar};
 use crate::{
     core::Time,
-    journal::{JournalError, encoding::Stamp},
+    journal::{JournalError, bounded_connection::BoundedConnection, encoding::Stamp},
 };
+use uuid::Uuid;
 
-/// Schedulers deleted by one statement.
+/// Rows looked at by one statement.
 const SLICE_ROWS: i64 = 1_000;
 /// Slices of one round; the rest waits for the next round.
 const MAX_SLICES: u32 = 1_000;
@@ -71,8 +72,52 @@ impl Maintenance {
                 break;
             }
         }
+        self.drop_stray_labels(&mut connection).await?;
         connection.close().await?;
         Ok(dropped)
+    }
+
+    /// Deletes the labels of schedulers that a version deleted which did not know of them.
+    async fn drop_stray_labels(
+        &self,
+        connection: &mut BoundedConnection,
+    ) -> Result<(), JournalError> {
+        let mut above = Uuid::nil();
+        while let Some(up_to) = sqlx::query_scalar(
+            "-- drop_stray_labels
+             with slice as materialized (
+                 select l.handle
+                 from scheduler_label l
+                 where l.shard = $1 and l.handle > $2
+                 order by l.handle
+                 limit $3
+             ),
+             dropped as (
+                 delete from scheduler_label l
+                 using slice s
+                 where l.shard = $1
+                     and l.handle = s.handle
+                     and not exists (
+                         select
+                         from scheduler r
+                         where r.shard = $1 and r.handle = l.handle
+                         offset 0
+                     )
+             )
+             select s.handle
+             from slice s
+             order by s.handle desc
+             limit 1",
+        )
+        .bind(self.shard.0)
+        .bind(above)
+        .bind(SLICE_ROWS)
+        .fetch_optional(&mut *connection)
+        .await?
+        {
+            above = up_to;
+        }
+        Ok(())
     }
 
     /// Deletes runs of servers not seen for a day, of which nothing may still run: what they had

@@ -8,7 +8,8 @@ use super::{
 };
 use rallypoint::core::*;
 use sqlx::{AssertSqlSafe, Connection, Executor};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+use uuid::Uuid;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -173,4 +174,62 @@ async fn labels_whose_tasks_are_gone_do_not_end_a_list() {
         let found = list(&owned, handle, &here, size).await;
         assert_eq!(found, [20, 19, 4, 3, 2, 1], "in pages of {size}");
     }
+}
+
+/// An image of a scheduler with these labels.
+fn with_labels(handle: Handle, at: Time, pairs: &[(&str, &str)]) -> SchedulerImage {
+    SchedulerImage {
+        settings: Arc::new(Settings {
+            labels: labels(pairs),
+            ..Settings::default()
+        }),
+        ..image(handle, at)
+    }
+}
+
+#[tokio::test]
+async fn a_scheduler_has_a_row_for_each_label_that_it_has_now() {
+    let mut owned = Owned::new().await;
+    let (one, other, now) = (handle(), handle(), owned.now);
+    let with = |handle, version: &str| with_labels(handle, now, &[("is", "x"), ("v", version)]);
+    owned.write_images([with(one, "1"), with(other, "1")]).await;
+    for version in ["2", "3", "1", "4"] {
+        owned.write_images([with(one, version)]).await;
+    }
+    let rows = async |owned: &Owned| -> Vec<(Uuid, String)> {
+        sqlx::query_as(
+            "select handle, convert_from(label, 'UTF8') from scheduler_label order by 2, 1",
+        )
+        .fetch_all(&mut owned.psql().await)
+        .await
+        .unwrap()
+    };
+    let row = |of: Handle, label: &str| (of.uuid(), label.to_owned());
+    let expected = [
+        row(one, "is=x"),
+        row(other, "is=x"),
+        row(other, "v=1"),
+        row(one, "v=4"),
+    ];
+    assert_eq!(rows(&owned).await, expected);
+    owned.write_images([with_labels(one, now, &[])]).await;
+    assert_eq!(rows(&owned).await, [row(other, "is=x"), row(other, "v=1")]);
+}
+
+#[tokio::test]
+async fn labels_without_a_scheduler_go() {
+    let mut owned = Owned::new().await;
+    let (one, gone, now) = (handle(), handle(), owned.now);
+    let with = |handle| with_labels(handle, now, &[("is", "x")]);
+    owned.write_images([with(one), with(gone)]).await;
+    let go = format!("delete from scheduler where handle = '{}'", gone.uuid());
+    owned.psql().await.execute(AssertSqlSafe(go)).await.unwrap();
+    let maintenance = owned.journal.maintenance();
+    let calendar = maintenance.live(now, None).await.unwrap();
+    maintenance.drop_ended_schedulers(&calendar).await.unwrap();
+    let left: Vec<Uuid> = sqlx::query_scalar("select handle from scheduler_label")
+        .fetch_all(&mut owned.psql().await)
+        .await
+        .unwrap();
+    assert_eq!(left, [one.uuid()]);
 }
