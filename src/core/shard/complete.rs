@@ -37,8 +37,7 @@ impl Shard {
         // Nobody else could use the slot while it waited for a body or a session either. Work
         // without one has none, and waits for the journal alone. What is resolved has no slot.
         let taken = if has_session { since } else { started };
-        let used = (ended.0 - taken.0).max(1);
-        let left = scheduler.leave(&mut self.fair, first, used);
+        let left = scheduler.leave(&mut self.fair, first, (ended.0 - taken.0).max(1));
         let flight = left.expect("just found");
         scheduler.last_activity = now;
         if resolving.is_none() {
@@ -67,7 +66,8 @@ impl Shard {
             Verdict::Again => {
                 let began = *report == Report::Stopped;
                 if began || flight.recorded {
-                    record_attempt(turn, handle, &flight, AttemptEvent::HandedBack, None);
+                    let ran = ran(completion, started).filter(|_| began);
+                    record_attempt(turn, handle, &flight, AttemptEvent::HandedBack, ran);
                 }
                 scheduler.hand_back(flight, began);
             }
