@@ -31,9 +31,10 @@ pub(crate) fn attempts(
             end(numbered(&mut attempts, done.attempt.0), done);
         }
         (None, Some((TaskState::Running { since }, attempt))) => {
+            // What has ended since the core was asked has a record, which perhaps does not say when
+            // it started.
             let running = numbered(&mut attempts, attempt.0);
-            running.state = AttemptState::Running.into();
-            running.started_at = Some(timestamp(since));
+            running.started_at.get_or_insert(timestamp(since));
         }
         _ => {}
     }
@@ -110,4 +111,50 @@ fn end(attempt: &mut api::Attempt, done: &Done) {
     attempt.replica = known.replica.clone();
     attempt.notices = known.notices.clone();
     attempt.error = done.error.as_ref().map(|error| task::error(error, known));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Attempt, Handle, Seq, Spec, TaskOptions, Work};
+    use std::sync::Arc;
+    use uuid::Uuid;
+
+    /// The core was asked first: what it said to run has been lost meanwhile, and waits again.
+    #[test]
+    fn what_has_ended_does_not_run_whatever_was_known_before() {
+        let spec = Spec {
+            work: Work::Noop,
+            options: TaskOptions::default(),
+        };
+        let task = StoredTask {
+            seq: Seq(1),
+            order: None,
+            effective: None,
+            spec: Arc::new(spec),
+            submitted_at: Time(1),
+            retry_of: None,
+            retried_as: None,
+            done: None,
+            body: None,
+        };
+        let lost = AttemptRecord {
+            handle: Handle::from_uuid(Uuid::nil()),
+            seq: Seq(1),
+            attempt: Attempt(1),
+            what: AttemptEvent::Lost {
+                next_at: Time(9),
+                error: None,
+            },
+            at: Time(5),
+            ran: None,
+        };
+        let running = Some((TaskState::Running { since: Time(2) }, Attempt(1)));
+        let listed = attempts(&[lost], &task, running);
+        assert_eq!(listed[&1].state(), AttemptState::Lost);
+        assert_eq!(listed[&1].started_at, Some(timestamp(Time(2))));
+        assert_eq!(listed[&1].ended_at, Some(timestamp(Time(5))));
+        let listed = attempts(&[], &task, running);
+        assert_eq!(listed[&1].state(), AttemptState::Running);
+    }
 }
