@@ -82,7 +82,13 @@ impl PageToken {
         format!("{:016x}{last:032x}", self.0)
     }
 
-    pub(super) fn read(self, v: &mut Violations, text: &str) -> Option<u128> {
+    /// The row of a token, if `of` takes it for one.
+    pub(super) fn read<T>(
+        self,
+        v: &mut Violations,
+        text: &str,
+        of: impl FnOnce(u128) -> Option<T>,
+    ) -> Option<T> {
         if text.is_empty() {
             return None;
         }
@@ -93,6 +99,7 @@ impl PageToken {
         let parts = good.then(|| text.split_at(16));
         let last = parts.filter(|(of, _)| u64::from_str_radix(of, 16) == Ok(self.0));
         let last = last.and_then(|(_, last)| u128::from_str_radix(last, 16).ok());
+        let last = last.and_then(of);
         if last.is_none() {
             let message = "pass `next_page_token` of the previous page with the same filters";
             v.add(
@@ -119,9 +126,8 @@ impl ListSchedulers {
         let mut hash = PayloadHash::new("ListSchedulers");
         hash.scheduler_filter(asked);
         let token = PageToken::new(hash, namespace);
-        let before = token
-            .read(&mut v, &request.page_token)
-            .map(|last| Handle::from_uuid(Uuid::from_u128(last)));
+        let of = |last| Some(Handle::from_uuid(Uuid::from_u128(last)));
+        let before = token.read(&mut v, &request.page_token, of);
         v.into_result(ListSchedulers {
             size,
             before,
@@ -147,11 +153,12 @@ impl ListTasks {
         hash.bytes(request.handle.as_bytes());
         hash.task_filter(asked);
         let token = PageToken::new(hash, namespace);
-        let before = token.read(&mut v, &request.page_token);
+        let of = |last| i64::try_from(last).ok().filter(|number| *number > 0);
+        let before = token.read(&mut v, &request.page_token, of);
         v.into_result(ListTasks {
             handle,
             size,
-            before: before.map(|last| last as i64),
+            before,
             filter,
             token,
         })
@@ -171,11 +178,12 @@ impl ListAttempts {
         hash.bytes(id.handle.to_string().as_bytes());
         hash.number(id.seq.0);
         let token = PageToken::new(hash, namespace);
-        let after = token.read(&mut v, &request.page_token).unwrap_or(0);
+        let of = |last| i32::try_from(last).ok().filter(|number| *number < i32::MAX);
+        let after = token.read(&mut v, &request.page_token, of);
         v.into_result(ListAttempts {
             id,
             size,
-            after: Attempt(after as i32),
+            after: Attempt(after.unwrap_or_default()),
             token,
         })
     }
@@ -210,6 +218,65 @@ fn size(v: &mut Violations, size: i32) -> usize {
                 "must be 1 to 1000, or 0 for the default",
             );
             DEFAULT_PAGE_SIZE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOO_HIGH: u128 = 1 << 63;
+
+    fn namespace() -> Namespace {
+        Namespace("default".into())
+    }
+
+    fn id() -> String {
+        Uuid::now_v7().to_string()
+    }
+
+    #[test]
+    fn a_list_of_tasks_begins_below_a_number_that_a_task_may_have() {
+        let mut request = api::ListTasksRequest {
+            handle: id(),
+            ..Default::default()
+        };
+        let first = ListTasks::new(&request, &namespace()).expect("the first page");
+        for (number, before) in [
+            (1, Some(1)),
+            (TOO_HIGH - 1, Some(i64::MAX)),
+            (0, None),
+            (TOO_HIGH, None),
+            (u128::MAX, None),
+        ] {
+            request.page_token = first.token.after(number);
+            let page = ListTasks::new(&request, &namespace());
+            assert_eq!(page.ok().and_then(|page| page.before), before, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_attempts_begins_after_a_number_that_an_attempt_may_have() {
+        let task = api::TaskId {
+            handle: id(),
+            seq: 1,
+        };
+        let mut request = api::ListAttemptsRequest {
+            id: Some(task),
+            ..Default::default()
+        };
+        let first = ListAttempts::new(&request, &namespace()).expect("the first page");
+        for (number, after) in [
+            (1, Some(Attempt(1))),
+            (i32::MAX as u128 - 1, Some(Attempt(i32::MAX - 1))),
+            (i32::MAX as u128, None),
+            (1 << 31, None),
+            (u128::MAX, None),
+        ] {
+            request.page_token = first.token.after(number);
+            let page = ListAttempts::new(&request, &namespace());
+            assert_eq!(page.ok().map(|page| page.after), after, "{number}");
         }
     }
 }

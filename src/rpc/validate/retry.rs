@@ -86,7 +86,7 @@ impl RetryFailed {
         let mut by_order = hash.clone();
         by_order.number(1);
         let token = PageToken::new(by_order, namespace);
-        let page = token.read(&mut v, &request.page_token);
+        let page = token.read(&mut v, &request.page_token, page);
         hash.bytes(request.page_token.as_bytes());
         v.into_result(RetryFailed {
             handle,
@@ -96,11 +96,7 @@ impl RetryFailed {
             },
             ends,
             labels,
-            page: page.map(|page| RetryFailedPage {
-                after: DoneNo(page as i64),
-                last: DoneNo(((page & !ASCENDS) >> 64) as i64),
-                ascends: page & ASCENDS != 0,
-            }),
+            page,
             token,
         })
     }
@@ -127,6 +123,16 @@ impl RetryFailed {
         let mut wanted = self.labels.iter();
         wanted.all(|(key, value)| labels.get(key) == Some(value))
     }
+}
+
+/// What a token says of its page.
+fn page(number: u128) -> Option<RetryFailedPage> {
+    let event = |number: u128| i64::try_from(number).ok().map(DoneNo);
+    Some(RetryFailedPage {
+        after: event(number & u128::from(u64::MAX))?,
+        last: event((number & !ASCENDS) >> 64)?,
+        ascends: number & ASCENDS != 0,
+    })
 }
 
 fn outcomes(v: &mut Violations, path: Path<'_>, asked: &[i32]) -> Vec<Outcome> {
