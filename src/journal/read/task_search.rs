@@ -15,8 +15,8 @@ use std::{ops::Range, time::Duration};
 const COMMON: i64 = 257;
 /// Numbers asked for in one round trip while a time is looked for.
 const NUMBERS: i64 = 7;
-/// What became known so long after its end, or later, may be missed by a search for the time of the
-/// end: its executor was cut off.
+/// Ends become known in any order within this time. What became known later may be missed by a
+/// search for the time of the end: its executor was cut off.
 const LATE: Duration = Duration::from_secs(60);
 
 /// A search for tasks of one scheduler.
@@ -103,7 +103,7 @@ impl Reader {
         }
         let mut done_nos = 1..i64::MAX;
         if let Some(from) = filter.ended.from {
-            done_nos.start = self.ends_at(handle, from).await?.start.max(1);
+            done_nos.start = self.ends_at(handle, from - LATE).await?.start.max(1);
         }
         if let Some(before) = filter.ended.before {
             done_nos.end = self.ends_at(handle, before + LATE).await?.end;

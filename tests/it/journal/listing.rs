@@ -164,7 +164,7 @@ async fn every_list_holds_what_its_filter_admits_once_and_in_order() {
         (3, DAY * 2),
         (40, DAY * 2),
         (150, DAY * 2),
-        (150, MINUTE * 25),
+        (60, MINUTE * 10),
     ] {
         let handle = history(&mut owned, &mut rng, calls, span).await;
         let reader = owned.journal.reader();
