@@ -104,7 +104,25 @@ const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(50), Duration:
 
 /// Runs the migrations that this database has not seen yet. Each is a transaction, so replicas that
 /// do it at the same time need no lock: one commits it, the others' is undone and tried again.
+///
+/// One that reads the log takes as long as the log is large: given up half-way it would only begin
+/// again.
 pub(super) async fn run(link: &mut BoundedConnection) -> Result<(), JournalError> {
+    let without_limit = sqlx::query(
+        "-- migrate_without_limit
+         set statement_timeout = 0",
+    );
+    without_limit.execute(&mut *link).await?;
+    migrate(link).await?;
+    let with_limit = sqlx::query(
+        "-- limit_after_migrations
+         reset statement_timeout",
+    );
+    with_limit.execute(link).await?;
+    Ok(())
+}
+
+async fn migrate(link: &mut BoundedConnection) -> Result<(), JournalError> {
     let mut failures = 0;
     loop {
         check(link).await?;

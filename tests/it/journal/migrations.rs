@@ -210,3 +210,25 @@ async fn checked(psql: &mut PgConnection) -> Vec<String> {
         order by 1";
     sqlx::query_scalar(tables).fetch_all(psql).await.unwrap()
 }
+
+#[tokio::test]
+async fn a_migration_may_take_as_long_as_the_log_is_large() {
+    let options = database_of(16, Uuid::now_v7()).await;
+    let superuser = options.clone().username(SUPERUSER);
+    let note = "
+        create table limits (statement_timeout text);
+        grant insert, select on limits to public;
+        create function note() returns event_trigger language plpgsql as $$ begin
+            insert into limits values (current_setting('statement_timeout'));
+        end $$;
+        create event trigger note on ddl_command_start when tag in ('COMMENT')
+            execute function note()";
+    let mut psql = PgConnection::connect_with(&superuser).await.unwrap();
+    psql.execute(note).await.unwrap();
+    Owned::on(options).await;
+    let limits: Vec<String> = sqlx::query_scalar("select distinct statement_timeout from limits")
+        .fetch_all(&mut psql)
+        .await
+        .unwrap();
+    assert_eq!(limits, ["0"]);
+}
