@@ -26,12 +26,12 @@ impl Days {
              select to_date(right(c.relname, 10), 'YYYY_MM_DD') as day
              from pg_inherits i
              join pg_class c on c.oid = i.inhrelid
-             where i.inhparent = any (array['submission', 'completion', 'attempt', 'task_label']::regclass[])
-                 and not i.inhdetachpending
+             where i.inhparent = any ($1::text[]::regclass[]) and not i.inhdetachpending
              group by day
-             having count(*) = 4
+             having count(*) = cardinality($1)
              order by day",
         )
+        .bind(TABLES.as_slice())
         .fetch_all(connection)
         .await?;
         Ok(Days(days.into_iter().map(|day| day.0).collect()))

@@ -16,8 +16,9 @@ use uuid::Uuid;
 /// Labels worth a row each: so many for each task of a row of `submission`, so that the writer's
 /// work is in proportion to the tasks.
 const LABELS_PER_TASK: usize = 4;
-/// Labels worth a row each, however few the tasks: as many as a task may have.
-const MIN_LABELS: usize = 64;
+/// Labels worth a row each, however few the tasks: as many as a task may have, with those of its
+/// scheduler's `default_options`.
+const MIN_LABELS: usize = 128;
 
 /// A scheduler keeps the rows of labels that it had before and has now.
 pub(super) const ON_CONFLICT: &str = "
@@ -138,8 +139,8 @@ mod tests {
             let label = |number| (format!("k{number}"), String::new());
             spec((from..to).map(label))
         };
-        assert_eq!(rows_of(1, &[numbered(0, 64)]), 64);
-        assert_eq!(rows_of(2, &[numbered(0, 64), numbered(64, 128)]), 1);
-        assert_eq!(rows_of(32, &[numbered(0, 64), numbered(64, 128)]), 128);
+        assert_eq!(rows_of(1, &[numbered(0, 128)]), 128);
+        assert_eq!(rows_of(2, &[numbered(0, 128), numbered(128, 130)]), 1);
+        assert_eq!(rows_of(64, &[numbered(0, 128), numbered(128, 256)]), 256);
     }
 }
