@@ -3,7 +3,9 @@
 pub(crate) mod bodies;
 pub(crate) mod body_chunks;
 pub(crate) mod ended_tasks;
+pub(crate) mod ends;
 pub(crate) mod events;
+mod outcome_index;
 pub(crate) mod outcomes;
 pub(crate) mod recovered;
 pub(crate) mod recovery;
@@ -20,10 +22,17 @@ pub(crate) mod task_summaries;
 pub(crate) mod tasks;
 
 /// Statements of lists that find what is rare by an index, for a test to explain.
-pub fn indexed_statements() -> [&'static str; 4] {
+pub fn indexed_statements() -> [&'static str; 11] {
     [
+        task_search::ROWS_OF_LABEL,
+        task_search::ROWS_OF_ORDER,
+        task_search::SUBMISSIONS_AT,
+        task_search::ENDS_AT,
         task_pages::ROWS_LABELLED,
-        ended_tasks::LOOK_BACK_BY_OUTCOME,
+        ends::LOOK_BACK,
+        ends::LOOK_FORWARD,
+        ends::LOOK_BACK_BY_OUTCOME,
+        ends::LOOK_FORWARD_BY_OUTCOME,
         scheduler_pages::SCHEDULERS_LABELLED,
         scheduler_pages::SCHEDULERS_IN_STATES,
     ]

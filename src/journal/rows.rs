@@ -2,6 +2,7 @@
 
 pub(crate) mod attempt;
 pub(crate) mod completion;
+pub(crate) mod ends;
 pub(crate) mod halt_failures;
 pub(crate) mod label;
 pub(crate) mod settings;

@@ -4,6 +4,7 @@
 //! The narrow row that holds a task ends little after it, so an index on where rows end finds it;
 //! the few wide rows have an index of their own.
 
+use super::tasks::StoredTask;
 use crate::core::{Done, DoneNo, Handle, Seq};
 use crate::journal::{
     JournalError, Reader,
@@ -14,6 +15,40 @@ use std::collections::{BTreeMap, HashSet};
 /// Tasks at most this far apart are looked up together.
 const NEAR: i64 = 1_000;
 
+/// A row is narrow and holds tasks from `w.first` to `w.last`, or neighbours of these.
+macro_rules! is_near {
+    () => {
+        concat!(
+            "c.max_seq >= w.first
+             and c.max_seq <= w.last + ",
+            narrow_row!(),
+            "
+             and c.min_seq <= w.last
+             and c.max_seq - c.min_seq <= ",
+            narrow_row!()
+        )
+    };
+}
+
+/// A row is wide and holds one of the tasks `$5`.
+macro_rules! is_wide {
+    () => {
+        concat!(
+            "c.max_seq - c.min_seq > ",
+            narrow_row!(),
+            "
+             and c.min_seq <= $5[cardinality($5)]
+             and c.max_seq >= $5[1]
+             and exists (
+                 select
+                 from unnest($5::int8[]) as w (seq)
+                 where w.seq between c.min_seq and c.max_seq
+                     and (c.seq is null or w.seq = any (c.seq))
+             )"
+        )
+    };
+}
+
 /// The rows that hold one of the tasks `$5`, whose neighbourhoods are `$3` to `$4`.
 const OUTCOMES: &str = concat!(
     "-- outcomes
@@ -23,15 +58,8 @@ const OUTCOMES: &str = concat!(
          select ",
     completion_columns!(),
     " from completion c
-         where c.shard = $1
-             and c.handle = $2
-             and c.max_seq >= w.first
-             and c.max_seq <= w.last + ",
-    narrow_row!(),
-    "
-             and c.min_seq <= w.last
-             and c.max_seq - c.min_seq <= ",
-    narrow_row!(),
+         where c.shard = $1 and c.handle = $2 and ",
+    is_near!(),
     "
          offset 0
      ) c
@@ -39,20 +67,50 @@ const OUTCOMES: &str = concat!(
      select ",
     completion_columns!(),
     " from completion c
-     where c.shard = $1
-         and c.handle = $2
-         and c.max_seq - c.min_seq > ",
-    narrow_row!(),
-    "
-         and c.min_seq <= $5[cardinality($5)]
-         and c.max_seq >= $5[1]
-         and exists (
-             select
-             from unnest($5::int8[]) as w (seq)
-             where w.seq between c.min_seq and c.max_seq
-                 and (c.seq is null or w.seq = any (c.seq))
-         )"
+     where c.shard = $1 and c.handle = $2 and ",
+    is_wide!()
 );
+
+/// The first events of the same rows.
+const ROWS_OF_TASKS: &str = concat!(
+    "-- rows_of_tasks
+     select c.first_done_no
+     from unnest($3::int8[], $4::int8[]) as w (first, last)
+     cross join lateral (
+         select c.first_done_no
+         from completion c
+         where c.shard = $1 and c.handle = $2 and ",
+    is_near!(),
+    "
+         offset 0
+     ) c
+     union
+     select c.first_done_no
+     from completion c
+     where c.shard = $1 and c.handle = $2 and ",
+    is_wide!()
+);
+
+/// Tasks to look up, and their neighbourhoods.
+struct Places {
+    firsts: Vec<i64>,
+    lasts: Vec<i64>,
+    ascending: Vec<i64>,
+}
+
+impl Places {
+    fn of(seqs: &[Seq]) -> Self {
+        let mut ascending: Vec<i64> = seqs.iter().map(|seq| seq.0).collect();
+        ascending.sort_unstable();
+        ascending.dedup();
+        let (firsts, lasts) = neighbours(&ascending).unzip();
+        Places {
+            firsts,
+            lasts,
+            ascending,
+        }
+    }
+}
 
 impl Reader {
     /// How these tasks ended, with the number of the event; those that have not are left out.
@@ -61,28 +119,74 @@ impl Reader {
         handle: Handle,
         seqs: &[Seq],
     ) -> Result<BTreeMap<Seq, (DoneNo, Done)>, JournalError> {
-        let seqs: HashSet<i64> = seqs.iter().map(|seq| seq.0).collect();
-        let mut ascending: Vec<i64> = seqs.iter().copied().collect();
-        ascending.sort_unstable();
-        let (firsts, lasts): (Vec<i64>, Vec<i64>) = neighbours(&ascending).unzip();
-        let rows = self
-            .read(|| {
-                sqlx::query_as::<_, CompletionRow>(OUTCOMES)
-                    .bind(self.shard.0)
-                    .bind(handle.uuid())
-                    .bind(&firsts)
-                    .bind(&lasts)
-                    .bind(&ascending)
-                    .fetch_all(&self.pool)
-            })
-            .await?;
+        let wanted: HashSet<Seq> = seqs.iter().copied().collect();
         let mut outcomes = BTreeMap::new();
-        for row in rows {
-            for index in (0..row.len()).filter(|index| seqs.contains(&row.seq(*index).0)) {
+        for row in self.rows_with(handle, seqs, true).await? {
+            for index in (0..row.len()).filter(|index| wanted.contains(&row.seq(*index))) {
                 outcomes.insert(row.seq(index), (row.done_no(index), row.done(index)?));
             }
         }
         Ok(outcomes)
+    }
+
+    /// Notes at those of these tasks that have ended how they did, without the rows of results.
+    pub(crate) async fn note_outcomes<'a>(
+        &self,
+        handle: Handle,
+        tasks: impl IntoIterator<Item = &'a mut StoredTask>,
+    ) -> Result<(), JournalError> {
+        let by_seq = tasks.into_iter().map(|task| (task.seq, task));
+        let mut by_seq: BTreeMap<Seq, &mut StoredTask> = by_seq.collect();
+        let seqs: Vec<Seq> = by_seq.keys().copied().collect();
+        for row in self.rows_with(handle, &seqs, false).await? {
+            for index in 0..row.len() {
+                if let Some(task) = by_seq.get_mut(&row.seq(index)) {
+                    task.done = Some((row.done_no(index), row.done(index)?));
+                    task.result_omitted = row.lacks_rows(index);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows that hold one of these tasks, perhaps with the rows of results.
+    async fn rows_with(
+        &self,
+        handle: Handle,
+        seqs: &[Seq],
+        results: bool,
+    ) -> Result<Vec<CompletionRow>, JournalError> {
+        let places = Places::of(seqs);
+        self.read(|| {
+            sqlx::query_as::<_, CompletionRow>(OUTCOMES)
+                .bind(self.shard.0)
+                .bind(handle.uuid())
+                .bind(&places.firsts)
+                .bind(&places.lasts)
+                .bind(&places.ascending)
+                .bind(results)
+                .fetch_all(&self.pool)
+        })
+        .await
+    }
+
+    /// The first events of the rows that hold one of these tasks.
+    pub(super) async fn rows_of_tasks(
+        &self,
+        handle: Handle,
+        seqs: &[Seq],
+    ) -> Result<Vec<i64>, JournalError> {
+        let places = Places::of(seqs);
+        self.read(|| {
+            sqlx::query_scalar(ROWS_OF_TASKS)
+                .bind(self.shard.0)
+                .bind(handle.uuid())
+                .bind(&places.firsts)
+                .bind(&places.lasts)
+                .bind(&places.ascending)
+                .fetch_all(&self.pool)
+        })
+        .await
     }
 }
 

@@ -1,93 +1,18 @@
 //! Reads what RetryTask and RetryFailed need: the tasks that ended in a way that can be retried,
 //! their bodies, and which of them have a retry.
 
-use super::{bodies::Body, tasks::StoredTask};
-use crate::core::{DoneNo, Handle, Order, Outcome, Seq};
-use crate::journal::{
-    JournalError, Reader,
-    append::take_error,
-    rows::{completion::item, from_row},
+use super::{
+    bodies::Body,
+    ends::{Direction, EndedTask, Look},
+    tasks::StoredTask,
 };
+use crate::core::{DoneNo, Handle, Outcome, Seq, TaskFilter};
+use crate::journal::{JournalError, Reader};
 use bytes::Bytes;
 use std::collections::HashMap;
 
-/// Rows of `completion` read at once when only failures are wanted, all of which have some.
-const FAILED_ROWS: i64 = 64;
-/// The same when each row has to be looked at.
-const ALL_ROWS: i64 = 1_000;
-
-/// A task that ended in a wanted way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EndedTask {
-    pub seq: Seq,
-    /// The order in force.
-    pub order: Option<Order>,
-    /// Its event.
-    pub done_no: DoneNo,
-    pub outcome: Outcome,
-}
-
-/// Which ends of tasks are wanted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EndFilter {
-    /// One of these.
-    pub outcomes: Vec<Outcome>,
-    /// Of this effective order.
-    pub order: Option<Order>,
-    /// With one of these error codes; none: with any.
-    pub codes: Vec<String>,
-}
-
-/// The outcome columns that a search for ends needs.
-struct EndRow {
-    first_done_no: i64,
-    count: i32,
-    min_seq: i64,
-    seq: Option<Vec<i64>>,
-    task_order: Option<Vec<i64>>,
-    outcome: Option<Vec<i16>>,
-    error_ends: Option<Vec<i32>>,
-    errors: Option<Vec<u8>>,
-}
-
-from_row!(EndRow {
-    first_done_no,
-    count,
-    min_seq,
-    seq,
-    task_order,
-    outcome,
-    error_ends,
-    errors
-});
-
-/// The columns of an [`EndRow`], of a table called `c`; `$5`: the errors are wanted.
-macro_rules! end_columns {
-    () => {
-        "c.first_done_no, c.count, c.min_seq, c.seq, c.task_order, c.outcome, c.error_ends,
-        case when $5 then c.errors end as errors"
-    };
-}
-
-const FAILED: &str = concat!(
-    "-- failed_ends
-     select ",
-    end_columns!(),
-    " from completion c
-     where c.shard = $1 and c.handle = $2 and c.first_done_no >= $3 and c.failed > 0
-     order by c.first_done_no
-     limit $4"
-);
-
-const ALL: &str = concat!(
-    "-- all_ends
-     select ",
-    end_columns!(),
-    " from completion c
-     where c.shard = $1 and c.handle = $2 and c.first_done_no >= $3
-     order by c.first_done_no
-     limit $4"
-);
+/// Rows of `completion` looked at by one search.
+const MAX_ROWS: i64 = 4_096;
 
 /// The bodies of the tasks `$3`, in that order, until `$4` bytes are exceeded; at least one. A row
 /// is unpacked once, however many of its tasks are wanted.
@@ -223,73 +148,26 @@ impl Reader {
         Ok(())
     }
 
-    /// Tasks that ended in a wanted way, by their events, those after `after` and up to `last`: at
-    /// most `most`, from a bounded number of rows. And the event to go on after; `None`: these are
-    /// all.
+    /// Tasks that ended as the filter asks, by their events, those after `after` and up to `last`:
+    /// at most `most`, from a bounded number of rows. And the event to go on after; `None`: these
+    /// are all. What the tasks were submitted with is not looked at.
     pub async fn ended(
         &self,
         handle: Handle,
         (after, last): (DoneNo, DoneNo),
-        filter: &EndFilter,
+        filter: &TaskFilter,
         most: usize,
     ) -> Result<(Vec<EndedTask>, Option<DoneNo>), JournalError> {
-        let failures = filter.outcomes.iter().all(|outcome| outcome.is_failure());
-        let limit = if failures { FAILED_ROWS } else { ALL_ROWS };
-        let from = self.row_of_event(handle, after).await?;
-        let rows: Vec<EndRow> = self
-            .read(|| {
-                let query = match failures {
-                    true => sqlx::query_as(FAILED),
-                    false => sqlx::query_as(ALL),
-                };
-                query
-                    .bind(self.shard.0)
-                    .bind(handle.uuid())
-                    .bind(from)
-                    .bind(limit)
-                    .bind(!filter.codes.is_empty())
-                    .fetch_all(&self.pool)
-            })
-            .await?;
-        let mut ended = Vec::new();
-        for row in &rows {
-            for index in 0..row.count as usize {
-                let done_no = DoneNo(row.first_done_no + index as i64);
-                if done_no > last {
-                    return Ok((ended, None));
-                }
-                if ended.len() == most {
-                    return Ok((ended, Some(DoneNo(done_no.0 - 1))));
-                }
-                if done_no > after {
-                    ended.extend(row.wanted(index, filter)?);
-                }
-            }
-        }
-        let end = rows.last().filter(|_| rows.len() as i64 == limit);
-        let next = end.map(|row| DoneNo(row.first_done_no + i64::from(row.count) - 1));
-        Ok((ended, next.filter(|next| *next < last)))
-    }
-
-    /// Where the row begins that has the event after `after`.
-    async fn row_of_event(&self, handle: Handle, after: DoneNo) -> Result<i64, JournalError> {
-        let first: Option<i64> = self
-            .read(|| {
-                sqlx::query_scalar(
-                    "-- row_of_event
-                     select first_done_no
-                     from completion
-                     where shard = $1 and handle = $2 and first_done_no <= $3
-                     order by first_done_no desc
-                     limit 1",
-                )
-                .bind(self.shard.0)
-                .bind(handle.uuid())
-                .bind(after.0.saturating_add(1))
-                .fetch_optional(&self.pool)
-            })
-            .await?;
-        Ok(first.unwrap_or_default())
+        let look = Look {
+            handle,
+            filter,
+            seqs: 1..i64::MAX,
+            done_nos: after.0.saturating_add(1)..last.0.saturating_add(1),
+            direction: Direction::Forward,
+            rows: MAX_ROWS,
+        };
+        let found = self.ends(&look, most).await?;
+        Ok((found.ends, found.next.filter(|next| *next < last)))
     }
 
     /// The bodies of these tasks, in this order, until about `max_bytes` have been read; at least
@@ -317,34 +195,5 @@ impl Reader {
             params: params.filter(|params| !params.is_empty()).map(Bytes::from),
         };
         Ok(rows.into_iter().map(body).collect())
-    }
-}
-
-impl EndRow {
-    /// The task at `index`, if it ended in a wanted way.
-    fn wanted(&self, index: usize, filter: &EndFilter) -> Result<Option<EndedTask>, JournalError> {
-        let at =
-            |values: &Option<Vec<i64>>| values.as_ref().and_then(|all| all.get(index).copied());
-        let corrupt = || JournalError::corrupt(format!("completion {}", self.first_done_no));
-        let outcome = self.outcome.as_ref().and_then(|all| all.get(index));
-        let outcome = Outcome::from_number(outcome.copied().unwrap_or(1)).ok_or_else(corrupt)?;
-        let order = at(&self.task_order).filter(|order| *order >= 0).map(Order);
-        let is_of_order = filter.order.is_none_or(|wanted| order == Some(wanted));
-        if !is_of_order || !filter.outcomes.contains(&outcome) {
-            return Ok(None);
-        }
-        if !filter.codes.is_empty() {
-            let error = item(&self.errors, &self.error_ends, index).map_err(|()| corrupt())?;
-            let error = error.and_then(take_error);
-            if !error.is_some_and(|error| filter.codes.contains(&error.code)) {
-                return Ok(None);
-            }
-        }
-        Ok(Some(EndedTask {
-            seq: Seq(at(&self.seq).unwrap_or(self.min_seq + index as i64)),
-            order,
-            done_no: DoneNo(self.first_done_no + index as i64),
-            outcome,
-        }))
     }
 }

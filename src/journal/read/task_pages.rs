@@ -91,16 +91,13 @@ impl Reader {
         Ok(self.with_outcomes(handle, page).await?.tasks)
     }
 
+    /// Results are without their rows.
     pub(super) async fn with_outcomes(
         &self,
         handle: Handle,
         mut page: TaskPage,
     ) -> Result<TaskPage, JournalError> {
-        let seqs: Vec<Seq> = page.tasks.iter().map(|task| task.seq).collect();
-        let mut outcomes = self.outcomes(handle, &seqs).await?;
-        for task in &mut page.tasks {
-            task.done = outcomes.remove(&task.seq);
-        }
+        self.note_outcomes(handle, &mut page.tasks).await?;
         self.note_retries(handle, &mut page.tasks).await?;
         Ok(page)
     }
@@ -115,7 +112,7 @@ impl Reader {
         let handle = search.handle;
         let rows = match &search.rows {
             TaskRows::All => self.submissions(handle, before, limit).await?,
-            TaskRows::OfOrder(order) => {
+            TaskRows::OfOrder { order, .. } => {
                 self.submissions_of_order(handle, before, *order, limit)
                     .await?
             }

@@ -11,8 +11,8 @@ use crate::journal::{
 use bytes::Bytes;
 use std::{ops::Range, time::Duration};
 
-/// Rows of a label counted: with as many it is a common one.
-const COMMON: i64 = 257;
+/// Rows of a label or an order counted: with as many it is a common one.
+const COMMON: i64 = 1_000;
 /// Numbers asked for in one round trip while a time is looked for.
 const NUMBERS: i64 = 7;
 /// Ends become known in any order within this time. What became known later may be missed by a
@@ -35,7 +35,11 @@ pub struct TaskSearch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum TaskRows {
     All,
-    OfOrder(Order),
+    OfOrder {
+        order: Order,
+        /// Its rows are few.
+        few: bool,
+    },
     /// This label is the rarest of those asked for.
     Labelled {
         label: Bytes,
@@ -69,6 +73,14 @@ impl TaskSearch {
     pub fn has_rare_label(&self) -> bool {
         matches!(self.rows, TaskRows::Labelled { few: true, .. })
     }
+
+    /// A label or an order leads to few rows.
+    pub(super) fn leads_to_few(&self) -> bool {
+        match self.rows {
+            TaskRows::All => false,
+            TaskRows::OfOrder { few, .. } | TaskRows::Labelled { few, .. } => few,
+        }
+    }
 }
 
 impl Reader {
@@ -91,7 +103,10 @@ impl Reader {
                 let few = rows < COMMON;
                 TaskRows::Labelled { label, few }
             }
-            (_, Some(order)) => TaskRows::OfOrder(order),
+            (_, Some(order)) => {
+                let few = self.rows_of_order(handle, order).await? < COMMON;
+                TaskRows::OfOrder { order, few }
+            }
             (_, None) => TaskRows::All,
         };
         let mut seqs = 1..i64::MAX;
@@ -102,7 +117,9 @@ impl Reader {
             seqs.end = self.submissions_at(handle, before).await?.end;
         }
         let mut done_nos = 1..i64::MAX;
-        if let Some(from) = filter.ended.from {
+        // No task has ended before it was submitted.
+        let since = filter.ended.from.max(filter.submitted.from);
+        if let Some(from) = since.filter(|_| filter.asks_for_ends()) {
             done_nos.start = self.ends_at(handle, from - LATE).await?.start.max(1);
         }
         if let Some(before) = filter.ended.before {
@@ -120,21 +137,25 @@ impl Reader {
     /// Rows that have a label, counted up to [`COMMON`].
     async fn rows_of_label(&self, handle: Handle, label: &[u8]) -> Result<i64, JournalError> {
         self.read(|| {
-            sqlx::query_scalar(
-                "-- rows_of_label
-                 select count(*)
-                 from (
-                     select
-                     from task_label l
-                     where l.shard = $1 and l.handle = $2 and l.label = any ($3)
-                     limit $4
-                 ) l",
-            )
-            .bind(self.shard.0)
-            .bind(handle.uuid())
-            .bind(vec![label, ANY])
-            .bind(COMMON)
-            .fetch_one(&self.pool)
+            sqlx::query_scalar(ROWS_OF_LABEL)
+                .bind(self.shard.0)
+                .bind(handle.uuid())
+                .bind(vec![label, ANY])
+                .bind(COMMON)
+                .fetch_one(&self.pool)
+        })
+        .await
+    }
+
+    /// Rows that may have tasks of an order, counted up to [`COMMON`].
+    async fn rows_of_order(&self, handle: Handle, order: Order) -> Result<i64, JournalError> {
+        self.read(|| {
+            sqlx::query_scalar(ROWS_OF_ORDER)
+                .bind(self.shard.0)
+                .bind(handle.uuid())
+                .bind(order.0)
+                .bind(COMMON)
+                .fetch_one(&self.pool)
         })
         .await
     }
@@ -143,25 +164,13 @@ impl Reader {
     async fn submissions_at(&self, handle: Handle, at: Time) -> Result<Range<i64>, JournalError> {
         let mut halving = Halving::of(at);
         while let Some(numbers) = halving.numbers() {
-            let rows: Vec<(i64, Stamp)> = self
+            let rows = self
                 .read(|| {
-                    sqlx::query_as(
-                        "-- submissions_at
-                         select s.first_seq, s.submitted_at
-                         from unnest($3::int8[]) as w (seq)
-                         cross join lateral (
-                             select s.first_seq, s.submitted_at
-                             from submission s
-                             where s.shard = $1 and s.handle = $2 and s.first_seq <= w.seq
-                             order by s.first_seq desc
-                             limit 1
-                         ) s
-                         order by s.first_seq",
-                    )
-                    .bind(self.shard.0)
-                    .bind(handle.uuid())
-                    .bind(&numbers)
-                    .fetch_all(&self.pool)
+                    sqlx::query_as(SUBMISSIONS_AT)
+                        .bind(self.shard.0)
+                        .bind(handle.uuid())
+                        .bind(&numbers)
+                        .fetch_all(&self.pool)
                 })
                 .await?;
             halving.learn(&numbers, &rows);
@@ -174,32 +183,13 @@ impl Reader {
     async fn ends_at(&self, handle: Handle, at: Time) -> Result<Range<i64>, JournalError> {
         let mut halving = Halving::of(at);
         while let Some(numbers) = halving.numbers() {
-            let rows: Vec<(i64, Stamp)> = self
+            let rows = self
                 .read(|| {
-                    sqlx::query_as(
-                        "-- ends_at
-                         select c.first_done_no, c.ended_at
-                         from unnest($3::int8[]) as w (done_no)
-                         cross join lateral (
-                             select max(c.first_done_no) as first_done_no,
-                                 max(c.ended_at) as ended_at
-                             from (
-                                 select c.first_done_no, c.ended_at
-                                 from completion c
-                                 where c.shard = $1
-                                     and c.handle = $2
-                                     and c.first_done_no <= w.done_no
-                                 order by c.first_done_no desc
-                                 limit 16
-                             ) c
-                         ) c
-                         where c.first_done_no is not null
-                         order by c.first_done_no",
-                    )
-                    .bind(self.shard.0)
-                    .bind(handle.uuid())
-                    .bind(&numbers)
-                    .fetch_all(&self.pool)
+                    sqlx::query_as(ENDS_AT)
+                        .bind(self.shard.0)
+                        .bind(handle.uuid())
+                        .bind(&numbers)
+                        .fetch_all(&self.pool)
                 })
                 .await?;
             halving.learn(&numbers, &rows);
@@ -207,6 +197,68 @@ impl Reader {
         Ok(halving.before..halving.since)
     }
 }
+
+pub(super) const ROWS_OF_LABEL: &str = "-- rows_of_label
+     select count(*)
+     from (
+         select
+         from task_label l
+         where l.shard = $1 and l.handle = $2 and l.label = any ($3)
+         limit $4
+     ) l";
+
+/// Rows of one order by key, and as many of several orders as there are: which of these have the
+/// order no index says.
+pub(super) const ROWS_OF_ORDER: &str = "-- rows_of_order
+     select count(*)
+     from (
+         (
+             select
+             from submission s
+             where s.shard = $1
+                 and s.handle = $2
+                 and s.lowest_order = $3
+                 and s.lowest_order = s.highest_order
+             limit $4
+         )
+         union all
+         (
+             select
+             from submission s
+             where s.shard = $1 and s.handle = $2 and s.lowest_order < s.highest_order
+             limit $4
+         )
+     ) s";
+
+/// The last rows up to the numbers `$3`, with when they were submitted.
+pub(super) const SUBMISSIONS_AT: &str = "-- submissions_at
+     select s.first_seq, s.submitted_at
+     from unnest($3::int8[]) as w (seq)
+     cross join lateral (
+         select s.first_seq, s.submitted_at
+         from submission s
+         where s.shard = $1 and s.handle = $2 and s.first_seq <= w.seq
+         order by s.first_seq desc
+         limit 1
+     ) s
+     order by s.first_seq";
+
+/// The last rows up to the numbers `$3`, with the latest end of some neighbours.
+pub(super) const ENDS_AT: &str = "-- ends_at
+     select c.first_done_no, c.ended_at
+     from unnest($3::int8[]) as w (done_no)
+     cross join lateral (
+         select max(c.first_done_no) as first_done_no, max(c.ended_at) as ended_at
+         from (
+             select c.first_done_no, c.ended_at
+             from completion c
+             where c.shard = $1 and c.handle = $2 and c.first_done_no <= w.done_no
+             order by c.first_done_no desc
+             limit 16
+         ) c
+     ) c
+     where c.first_done_no is not null
+     order by c.first_done_no";
 
 /// Finds between which rows a time lies, which rises with their numbers.
 struct Halving {

@@ -27,6 +27,8 @@ pub struct StoredTask {
     pub retried_as: Option<Seq>,
     /// Its AsyncDone event, once it has ended.
     pub done: Option<(DoneNo, Done)>,
+    /// Its result has rows, which were not read.
+    pub result_omitted: bool,
     /// Only when a single task is read.
     pub body: Option<Body>,
 }
@@ -203,6 +205,7 @@ pub(super) fn stored(row: &SubmissionRow, index: usize, at: Time, spec: &Arc<Spe
         retry_of: row.retry_of(index),
         retried_as: None,
         done: None,
+        result_omitted: false,
         body: None,
     }
 }

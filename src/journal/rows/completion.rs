@@ -6,12 +6,12 @@ use bytes::Bytes;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// The columns of a [`CompletionRow`], of a table called `c`.
+/// The columns of a [`CompletionRow`], of a table called `c`; `$6`: the rows of results are wanted.
 macro_rules! completion_columns {
     () => {
         "c.handle, c.first_done_no, c.count, c.min_seq, c.started_at, c.ended_at, c.seq,
         c.task_order, c.outcome, c.attempt, c.started, c.ended, c.slot, c.backend_pid, c.error_ends, c.errors,
-        c.rows_affected, c.result_ends, c.results, c.truncated, c.diagnostics_ends, c.diagnostics,
+        c.rows_affected, c.result_ends, case when $6 then c.results end as results, c.truncated, c.diagnostics_ends, c.diagnostics,
         c.retry_of"
     };
 }
@@ -130,6 +130,13 @@ impl CompletionRow {
         })
     }
 
+    /// The event at `index` has brought rows, which were not asked for.
+    pub(crate) fn lacks_rows(&self, index: usize) -> bool {
+        let end = |index| at(&self.result_ends, index).unwrap_or_default();
+        let before = index.checked_sub(1).map_or(0, end);
+        self.results.is_none() && end(index) > before
+    }
+
     fn result(&self, index: usize) -> Result<Option<TaskResult>, JournalError> {
         let rows =
             item(&self.results, &self.result_ends, index).map_err(|()| self.corrupt("results"))?;
@@ -149,7 +156,8 @@ impl CompletionRow {
     }
 }
 
-fn at<T: Copy>(values: &Option<Vec<T>>, index: usize) -> Option<T> {
+/// The value of the event at `index`; `None`: the default.
+pub(crate) fn at<T: Copy>(values: &Option<Vec<T>>, index: usize) -> Option<T> {
     values
         .as_ref()
         .and_then(|values| values.get(index))

@@ -69,12 +69,11 @@ pub(crate) fn task_view(
     handle: Handle,
     task: &StoredTask,
     unfinished: Unfinished,
-    whole: bool,
 ) -> api::TaskView {
-    let done = task
-        .done
-        .as_ref()
-        .map(|(done_no, done)| event(*done_no, done, 0, whole));
+    let done = task.done.as_ref().map(|(done_no, done)| api::AsyncDone {
+        result_omitted: task.result_omitted,
+        ..event(*done_no, done, 0, true)
+    });
     let (started, next) = times(unfinished.filter(|_| done.is_none()));
     api::TaskView {
         id: Some(api::TaskId {

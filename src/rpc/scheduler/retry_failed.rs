@@ -153,7 +153,11 @@ impl Schedulers {
         let mut of = Vec::new();
         for EndedTask { seq, .. } in &ended {
             let task = by_seq.remove(seq).filter(|task| task.retried_as.is_none());
-            if let Some(task) = task.filter(|task| query.has_labels(&task.spec.options.labels)) {
+            let is_meant = |task: &StoredTask| {
+                let filter = &query.filter;
+                filter.admits_submission(task.effective, &task.spec, task.submitted_at)
+            };
+            if let Some(task) = task.filter(is_meant) {
                 of.push((*seq, retry_of(&task)));
                 tasks.push(task);
             }
@@ -179,7 +183,7 @@ impl Schedulers {
             let events = (from, last);
             let read = self
                 .reader
-                .ended(query.handle, events, &query.ends, TASKS_PER_READ);
+                .ended(query.handle, events, &query.filter, TASKS_PER_READ);
             let (tasks, next) = read.await.map_err(errors::journal)?;
             for task in tasks {
                 let place = Some(position(task.order, task.done_no));
@@ -214,7 +218,7 @@ impl Schedulers {
             return Ok(None);
         };
         let it_alone = (DoneNo(after.0.saturating_sub(1)), after);
-        let read = self.reader.ended(query.handle, it_alone, &query.ends, 1);
+        let read = self.reader.ended(query.handle, it_alone, &query.filter, 1);
         let (tasks, _) = read.await.map_err(errors::journal)?;
         let task = tasks.first();
         let task =

@@ -48,8 +48,7 @@ impl Schedulers {
             before = found.next;
             for task in &found.tasks {
                 let state = found.states.get(&task.seq).copied();
-                let view = convert::task_view(query.handle, task, state, true);
-                let view = without_rows(view);
+                let view = convert::task_view(query.handle, task, state);
                 bytes += view.encoded_len();
                 list.tasks.push(view);
                 if list.tasks.len() == query.size || bytes > MAX_PAGE_BYTES {
@@ -223,16 +222,4 @@ fn number(search: &TaskSearch, task: &StoredTask) -> i64 {
         Some((done_no, _)) if search.filter().asks_for_ends() => done_no.0,
         _ => task.seq.0,
     }
-}
-
-/// Lists leave out the rows of results; GetTask has them.
-fn without_rows(mut view: api::TaskView) -> api::TaskView {
-    if let Some(done) = &mut view.done
-        && let Some(result) = &mut done.result
-        && !result.rows_json.is_empty()
-    {
-        result.rows_json = Default::default();
-        done.rows_omitted = true;
-    }
-    view
 }

@@ -74,12 +74,18 @@ impl Schedulers {
         let states = self
             .states(&caller, id.handle, std::slice::from_mut(&mut task))
             .await?;
+        if task.result_omitted {
+            // It has ended since it was read.
+            let whole = self.reader.outcomes(id.handle, &[id.seq]).await;
+            task.done = whole.map_err(errors::journal)?.remove(&id.seq);
+            task.result_omitted = false;
+        }
         let state = states.get(&id.seq).copied();
         if state.is_none() && task.done.is_none() {
             // Outcomes may go before the tasks.
             return Err(errors::past_retention(id));
         }
-        let mut view = convert::task_view(id.handle, &task, state, true);
+        let mut view = convert::task_view(id.handle, &task, state);
         view.submitted_by = self.summary(id).await?.submitted_by;
         Ok(api::GetTaskResponse { task: Some(view) })
     }
@@ -123,8 +129,8 @@ impl Schedulers {
     }
 
     /// The states of the unfinished among `tasks`; those that ended since they were read get their
-    /// outcome. The core is asked even when there are none: it checks that the caller may see the
-    /// scheduler.
+    /// outcome, without the rows of its result. The core is asked even when there are none: it
+    /// checks that the caller may see the scheduler.
     pub(super) async fn states(
         &self,
         caller: &Caller,
@@ -151,15 +157,9 @@ impl Schedulers {
             .zip(found)
             .partition(|(_, state_and_attempt)| state_and_attempt.is_some());
         if !ended.is_empty() {
-            let seqs: Vec<Seq> = ended.iter().map(|(task, _)| task.seq).collect();
-            let mut outcomes = self
-                .reader
-                .outcomes(handle, &seqs)
-                .await
-                .map_err(errors::journal)?;
-            ended
-                .into_iter()
-                .for_each(|(task, _)| task.done = outcomes.remove(&task.seq));
+            let ended = ended.into_iter().map(|(task, _)| task);
+            let noted = self.reader.note_outcomes(handle, ended).await;
+            noted.map_err(errors::journal)?;
         }
         Ok(unfinished
             .into_iter()

@@ -10,11 +10,16 @@ use crate::{
 };
 use rallypoint_client::api;
 
+const MAX_OUTCOMES: usize = 10;
 const MAX_ERROR_CODES: usize = 100;
 const MAX_ERROR_CODE_BYTES: usize = 64;
 
 /// Which tasks are meant.
 pub(super) fn tasks(v: &mut Violations, path: Path<'_>, asked: &api::TaskFilter) -> TaskFilter {
+    if asked.outcomes.len() > MAX_OUTCOMES {
+        let message = format!("at most {MAX_OUTCOMES} outcomes");
+        v.add(path.field("outcomes"), Reason::FilterInvalid, message);
+    }
     TaskFilter {
         phases: each(v, path.field("states"), &asked.states, phase),
         outcomes: each(v, path.field("outcomes"), &asked.outcomes, outcome),
@@ -82,7 +87,8 @@ fn error_codes(v: &mut Violations, path: Path<'_>, codes: &[String]) -> Vec<Stri
     }
     for (index, code) in codes.iter().enumerate().take(MAX_ERROR_CODES) {
         if !(1..=MAX_ERROR_CODE_BYTES).contains(&code.len()) {
-            let message = format!("a code is 1 to {MAX_ERROR_CODE_BYTES} bytes");
+            let message =
+                format!("a SQLSTATE or a reason in capitals, 1 to {MAX_ERROR_CODE_BYTES} bytes");
             v.add(path.index(index), Reason::FilterInvalid, message);
         }
     }
@@ -119,5 +125,24 @@ fn scheduler_state(state: api::SchedulerState) -> Option<SchedulerState> {
         api::SchedulerState::Releasing => Some(SchedulerState::Releasing),
         api::SchedulerState::Released => Some(SchedulerState::Released),
         api::SchedulerState::Unspecified => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_names_as_many_outcomes_as_the_api_says() {
+        for (count, is_valid) in [(10, true), (11, false)] {
+            let mut v = Violations::default();
+            let asked = api::TaskFilter {
+                outcomes: vec![api::Outcome::Failed.into(); count],
+                ..Default::default()
+            };
+            let filter = tasks(&mut v, Path::Root.field("filter"), &asked);
+            assert_eq!(filter.outcomes, [Outcome::Failed], "each once");
+            assert_eq!(v.into_result(()).is_ok(), is_valid, "{count}");
+        }
     }
 }

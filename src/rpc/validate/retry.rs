@@ -1,21 +1,15 @@
 //! RetryFailed: which tasks, and where the page begins.
 
-use super::{hash::PayloadHash, paging::PageToken, scalar};
+use super::{filter, hash::PayloadHash, paging::PageToken, scalar};
 use crate::{
-    core::{DoneNo, Handle, Namespace, Outcome, Request},
-    journal::EndFilter,
+    core::{DoneNo, Handle, Namespace, Outcome, Request, TaskFilter},
     rpc::errors::{
         reason::Reason,
         violations::{Path, Violations},
     },
 };
 use rallypoint_client::api;
-use std::{collections::BTreeMap, ops::RangeInclusive};
 use uuid::Uuid;
-
-const MAX_OUTCOMES: usize = 10;
-const MAX_CODES: usize = 100;
-const CODE_BYTES: RangeInclusive<usize> = 1..=64;
 
 /// A validated RetryFailedRequest.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +17,7 @@ pub(crate) struct RetryFailed {
     pub handle: Handle,
     /// One of its own, if the caller has given none.
     pub request: Request,
-    pub ends: EndFilter,
-    labels: BTreeMap<String, String>,
+    pub filter: TaskFilter,
     /// `None`: the first page.
     pub page: Option<RetryFailedPage>,
     token: PageToken,
@@ -56,17 +49,19 @@ impl RetryFailed {
         let none = api::TaskFilter::default();
         let asked = request.filter.as_ref().unwrap_or(&none);
         let path = Path::Root.field("filter");
-        let mut outcomes = outcomes(&mut v, path.field("outcomes"), &asked.outcomes);
-        if outcomes.is_empty() {
-            outcomes = [Outcome::Failed, Outcome::TimedOut, Outcome::Exhausted].into();
+        let mut filter = filter::tasks(&mut v, path, asked);
+        for (index, outcome) in asked.outcomes.iter().enumerate() {
+            if *outcome == api::Outcome::Succeeded as i32 {
+                v.add(
+                    path.field("outcomes").index(index),
+                    Reason::FilterInvalid,
+                    "tasks that succeeded are not retried: submit them with ExecAsync",
+                );
+            }
         }
-        let order = asked.effective_order;
-        let ends = EndFilter {
-            outcomes,
-            order: order.map(|order| scalar::order(&mut v, path.field("effective_order"), order)),
-            codes: codes(&mut v, path.field("error_codes"), &asked.error_codes),
-        };
-        let labels = scalar::labels(&mut v, path.field("labels"), &asked.labels);
+        if filter.outcomes.is_empty() {
+            filter.outcomes = [Outcome::Failed, Outcome::TimedOut, Outcome::Exhausted].into();
+        }
         for (field, is_set) in [
             ("states", !asked.states.is_empty()),
             ("submitted_from", asked.submitted_from.is_some()),
@@ -94,8 +89,7 @@ impl RetryFailed {
                 id: id.unwrap_or_else(Uuid::now_v7),
                 hash: hash.finish(),
             },
-            ends,
-            labels,
+            filter,
             page,
             token,
         })
@@ -117,12 +111,6 @@ impl RetryFailed {
         self.token
             .after(ascends | u128::from(last) << 64 | u128::from(after))
     }
-
-    /// Whether a task with these labels is meant.
-    pub(crate) fn has_labels(&self, labels: &BTreeMap<String, String>) -> bool {
-        let mut wanted = self.labels.iter();
-        wanted.all(|(key, value)| labels.get(key) == Some(value))
-    }
 }
 
 /// What a token says of its page.
@@ -133,49 +121,4 @@ fn page(number: u128) -> Option<RetryFailedPage> {
         last: event((number & !ASCENDS) >> 64)?,
         ascends: number & ASCENDS != 0,
     })
-}
-
-fn outcomes(v: &mut Violations, path: Path<'_>, asked: &[i32]) -> Vec<Outcome> {
-    if asked.len() > MAX_OUTCOMES {
-        let message = format!("at most {MAX_OUTCOMES} outcomes");
-        v.add(path, Reason::FilterInvalid, message);
-        return Vec::new();
-    }
-    let mut outcomes = Vec::new();
-    for (index, number) in asked.iter().enumerate() {
-        let path = path.index(index);
-        let outcome = scalar::enumeration(v, path, *number);
-        match outcome.and_then(|outcome: api::Outcome| Outcome::from_number(outcome as i16)) {
-            Some(Outcome::Succeeded) => v.add(
-                path,
-                Reason::FilterInvalid,
-                "tasks that succeeded are not retried: submit them with ExecAsync",
-            ),
-            Some(outcome) => outcomes.push(outcome),
-            None if outcome.is_some() => {
-                v.add(
-                    path,
-                    Reason::FilterInvalid,
-                    "name an outcome, or leave it out",
-                );
-            }
-            None => {}
-        }
-    }
-    outcomes
-}
-
-fn codes(v: &mut Violations, path: Path<'_>, asked: &[String]) -> Vec<String> {
-    if asked.len() > MAX_CODES {
-        let message = format!("at most {MAX_CODES} codes");
-        v.add(path, Reason::FilterInvalid, message);
-        return Vec::new();
-    }
-    for (index, code) in asked.iter().enumerate() {
-        if !CODE_BYTES.contains(&code.len()) {
-            let message = "a SQLSTATE or a reason in capitals, 1 to 64 bytes";
-            v.add(path.index(index), Reason::FilterInvalid, message);
-        }
-    }
-    asked.to_vec()
 }

@@ -7,7 +7,9 @@ use super::{
 };
 use rallypoint::{core::*, journal::indexed_statements};
 use sqlx::{AssertSqlSafe, Executor};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+const HOUR: Duration = Duration::from_secs(3600);
 
 /// A scheduler of three thousand batches, with one task that timed out and has a label of its own,
 /// among as many schedulers, of which one was released and has a label of its own.
@@ -62,19 +64,23 @@ async fn what_is_rare_is_found_by_an_index() {
     }
     let below = "'ffffffff-ffff-ffff-ffff-ffffffffffff'";
     let from = "'00000000-0000-0000-0000-000000000000'";
+    let (of, most) = (handle.uuid(), i64::MAX);
+    let looked = format!("0, '{of}', {most}, 1, 4096, '{{4,5}}', null, 1, {most}, null, null");
+    let outcomes = "'{4,5,6,7,8,9,10,11,12,13,14,15}'";
     let arguments = [
-        format!(
-            "0, '{}', 9223372036854775807, 256, '{{is=rare}}'",
-            handle.uuid()
-        ),
-        format!(
-            "0, '{}', 9223372036854775807, 1, 4096, '{{4,5}}', null, 1, 9223372036854775807,
-                null, null, '{{4,5,6,7,8,9,10,11,12,13,14,15}}'",
-            handle.uuid()
-        ),
+        format!("0, '{of}', '{{is=rare}}', 1000"),
+        format!("0, '{of}', 7, 1000"),
+        format!("0, '{of}', '{{10,2000}}'"),
+        format!("0, '{of}', '{{10,2000}}'"),
+        format!("0, '{of}', {most}, 256, '{{is=rare}}'"),
+        looked.clone(),
+        looked.clone(),
+        format!("{looked}, {outcomes}"),
+        format!("{looked}, {outcomes}"),
         format!("0, 'default', 'is=rare', {from}, {below}, 100"),
         format!("0, 'default', {from}, {below}, 101, '{{3}}'"),
     ];
+    assert_eq!(indexed_statements().len(), arguments.len());
     for (statement, arguments) in indexed_statements().into_iter().zip(arguments) {
         let mut psql = owned.psql().await;
         let prepare = format!("prepare list as {statement}");
@@ -93,10 +99,75 @@ async fn what_is_rare_is_found_by_an_index() {
             .filter(|line| line.contains("Scan") && !line.contains("rows=0"));
         let by_index = scans.filter(|line| line.contains(" on ")).all(|line| {
             line.contains("Index")
+                || line.contains("Bitmap")
                 || line.contains("Function")
                 || line.contains("CTE")
                 || line.contains("Subquery")
         });
         assert!(by_index && !plan.contains("Rows Removed"), "{plan}");
     }
+}
+
+/// A scheduler of three tasks of order 7, which have ended after thousands of others.
+async fn few_after_thousands() -> (Owned, Handle) {
+    let mut owned = Owned::new().await;
+    let (handle, now) = (handle(), owned.now);
+    owned.write_images([image(handle, now)]).await;
+    let submitted = plain(handle, 1, 3, Some(7), now - HOUR);
+    owned.write(records(vec![submitted], vec![])).await;
+    let ended = Done {
+        order: Some(Order(7)),
+        ..done(1, 3, now - HOUR)
+    };
+    owned
+        .write(records(vec![], vec![completion(handle, 1, vec![ended])]))
+        .await;
+    let others = "
+        insert into completion (shard, handle, first_done_no, day, count, failed, min_seq, max_seq,
+            ended_at)
+        select c.shard, c.handle, n, c.day, 1, 0, n, n, c.ended_at
+        from completion c, generate_series(4, 6000) n";
+    owned.psql().await.execute(others).await.unwrap();
+    (owned, handle)
+}
+
+#[tokio::test]
+async fn what_has_succeeded_is_found_by_a_rare_order() {
+    let (owned, handle) = few_after_thousands().await;
+    let reader = owned.journal.reader();
+    let filter = TaskFilter {
+        outcomes: vec![Outcome::Succeeded],
+        order: Some(Order(7)),
+        ..TaskFilter::default()
+    };
+    let search = reader.search(handle, filter).await.unwrap();
+    let page = reader
+        .ended_tasks(&search, DoneNo(i64::MAX), 2)
+        .await
+        .unwrap();
+    let found: Vec<i64> = page.tasks.iter().map(|task| task.seq.0).collect();
+    assert_eq!((found, page.next), (vec![3, 2], Some(DoneNo(2))));
+    let page = reader.ended_tasks(&search, DoneNo(2), 2).await.unwrap();
+    let found: Vec<i64> = page.tasks.iter().map(|task| task.seq.0).collect();
+    assert_eq!((found, page.next), (vec![1], None));
+}
+
+#[tokio::test]
+async fn what_ended_before_the_tasks_were_submitted_is_not_looked_at() {
+    let (owned, handle) = few_after_thousands().await;
+    let reader = owned.journal.reader();
+    let filter = TaskFilter {
+        outcomes: vec![Outcome::Succeeded],
+        submitted: Window {
+            from: Some(owned.now - HOUR / 2),
+            before: None,
+        },
+        ..TaskFilter::default()
+    };
+    let search = reader.search(handle, filter).await.unwrap();
+    let page = reader
+        .ended_tasks(&search, DoneNo(i64::MAX), 2)
+        .await
+        .unwrap();
+    assert!(page.tasks.is_empty() && page.next.is_none(), "{page:?}");
 }

@@ -191,3 +191,31 @@ async fn a_dropped_read_does_no_harm() {
     }
     assert!(reader.task(scene.handle, Seq(4)).await.unwrap().is_some());
 }
+
+/// Rows of results may be megabytes a task.
+#[tokio::test]
+async fn lists_leave_the_rows_of_results_in_the_journal() {
+    let scene = scene().await;
+    let reader = scene.owned.journal.reader();
+    let search = reader
+        .search(scene.handle, TaskFilter::default())
+        .await
+        .unwrap();
+    let listed = reader
+        .tasks(&search, Seq(i64::MAX), 100)
+        .await
+        .unwrap()
+        .tasks;
+    for task in &listed {
+        let result = task.done.as_ref().and_then(|(_, done)| done.result.clone());
+        let rows = result.as_ref().map(|result| result.rows_json.len());
+        assert!(rows.is_none_or(|bytes| bytes == 0), "{task:?}");
+        assert_eq!(task.result_omitted, task.seq == Seq(2), "{task:?}");
+        if task.seq == Seq(2) {
+            assert_eq!(result.map(|result| result.rows_affected), Some(2));
+        }
+    }
+    let whole = reader.task(scene.handle, Seq(2)).await.unwrap().unwrap();
+    assert_eq!(whole.done, Some((DoneNo(1), scene.done[0].clone())));
+    assert!(!whole.result_omitted);
+}
