@@ -1,5 +1,5 @@
-//! The index of rows of `completion` by outcomes: it has those that did not all succeed, by which of
-//! failed, cancelled, timed out and exhausted they have (1, 2, 4, 8).
+//! The index of rows of `completion` by outcomes: it has those that did not all succeed, by which
+//! of failed, cancelled, timed out and exhausted they have (1, 2, 4, 8).
 
 use crate::core::{Outcome, TaskFilter};
 

@@ -170,10 +170,10 @@ impl Reader {
                 " from submission s
                          where s.shard = $1
                              and s.handle = $2
-                             and s.first_seq < $3
-                             and s.lowest_order = $5
+                             and (s.lowest_order, s.first_seq) >= ($5, 0)
+                             and (s.lowest_order, s.first_seq) < ($5, $3)
                              and s.lowest_order = s.highest_order
-                         order by s.first_seq desc
+                         order by s.lowest_order desc, s.first_seq desc
                          limit $4
                      )
                      union all

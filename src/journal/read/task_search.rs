@@ -208,7 +208,8 @@ pub(super) const ROWS_OF_LABEL: &str = "-- rows_of_label
      ) l";
 
 /// Rows of one order by key, and as many of several orders as there are: which of these have the
-/// order no index says.
+/// order no index says. Pairs are compared: when both orders equal `$3`, the planner no longer sees
+/// that they equal each other, as the index of rows of one order wants.
 pub(super) const ROWS_OF_ORDER: &str = "-- rows_of_order
      select count(*)
      from (
@@ -217,8 +218,10 @@ pub(super) const ROWS_OF_ORDER: &str = "-- rows_of_order
              from submission s
              where s.shard = $1
                  and s.handle = $2
-                 and s.lowest_order = $3
+                 and (s.lowest_order, s.first_seq) >= ($3, 0)
+                 and (s.lowest_order, s.first_seq) < ($3, 9223372036854775807)
                  and s.lowest_order = s.highest_order
+             order by s.lowest_order, s.first_seq
              limit $4
          )
          union all
@@ -226,6 +229,7 @@ pub(super) const ROWS_OF_ORDER: &str = "-- rows_of_order
              select
              from submission s
              where s.shard = $1 and s.handle = $2 and s.lowest_order < s.highest_order
+             order by s.first_seq
              limit $4
          )
      ) s";
