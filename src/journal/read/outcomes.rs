@@ -142,7 +142,7 @@ impl Reader {
             for index in 0..row.len() {
                 if let Some(task) = by_seq.get_mut(&row.seq(index)) {
                     task.done = Some((row.done_no(index), row.done(index)?));
-                    task.result_omitted = row.lacks_rows(index);
+                    task.rows_omitted = row.lacks_rows(index);
                 }
             }
         }

@@ -202,8 +202,14 @@ pub(super) const ROWS_OF_LABEL: &str = "-- rows_of_label
      select count(*)
      from (
          select
-         from task_label l
-         where l.shard = $1 and l.handle = $2 and l.label = any ($3)
+         from unnest($3::bytea[]) as w (label)
+         cross join lateral (
+             select
+             from task_label l
+             where l.shard = $1 and l.handle = $2 and l.label = w.label
+             order by l.first_seq
+             limit $4
+         ) l
          limit $4
      ) l";
 

@@ -28,7 +28,7 @@ pub struct StoredTask {
     /// Its AsyncDone event, once it has ended.
     pub done: Option<(DoneNo, Done)>,
     /// Its result has rows, which were not read.
-    pub result_omitted: bool,
+    pub rows_omitted: bool,
     /// Only when a single task is read.
     pub body: Option<Body>,
 }
@@ -205,7 +205,7 @@ pub(super) fn stored(row: &SubmissionRow, index: usize, at: Time, spec: &Arc<Spe
         retry_of: row.retry_of(index),
         retried_as: None,
         done: None,
-        result_omitted: false,
+        rows_omitted: false,
         body: None,
     }
 }

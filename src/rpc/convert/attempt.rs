@@ -136,7 +136,7 @@ mod tests {
             retry_of: None,
             retried_as: None,
             done: None,
-            result_omitted: false,
+            rows_omitted: false,
             body: None,
         };
         let lost = AttemptRecord {

@@ -71,7 +71,7 @@ pub(crate) fn task_view(
     unfinished: Unfinished,
 ) -> api::TaskView {
     let done = task.done.as_ref().map(|(done_no, done)| api::AsyncDone {
-        result_omitted: task.result_omitted,
+        rows_omitted: task.rows_omitted,
         ..event(*done_no, done, 0, true)
     });
     let (started, next) = times(unfinished.filter(|_| done.is_none()));

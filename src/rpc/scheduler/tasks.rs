@@ -74,11 +74,11 @@ impl Schedulers {
         let states = self
             .states(&caller, id.handle, std::slice::from_mut(&mut task))
             .await?;
-        if task.result_omitted {
+        if task.rows_omitted {
             // It has ended since it was read.
             let whole = self.reader.outcomes(id.handle, &[id.seq]).await;
             task.done = whole.map_err(errors::journal)?.remove(&id.seq);
-            task.result_omitted = false;
+            task.rows_omitted = false;
         }
         let state = states.get(&id.seq).copied();
         if state.is_none() && task.done.is_none() {

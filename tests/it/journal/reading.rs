@@ -210,12 +210,12 @@ async fn lists_leave_the_rows_of_results_in_the_journal() {
         let result = task.done.as_ref().and_then(|(_, done)| done.result.clone());
         let rows = result.as_ref().map(|result| result.rows_json.len());
         assert!(rows.is_none_or(|bytes| bytes == 0), "{task:?}");
-        assert_eq!(task.result_omitted, task.seq == Seq(2), "{task:?}");
+        assert_eq!(task.rows_omitted, task.seq == Seq(2), "{task:?}");
         if task.seq == Seq(2) {
             assert_eq!(result.map(|result| result.rows_affected), Some(2));
         }
     }
     let whole = reader.task(scene.handle, Seq(2)).await.unwrap().unwrap();
     assert_eq!(whole.done, Some((DoneNo(1), scene.done[0].clone())));
-    assert!(!whole.result_omitted);
+    assert!(!whole.rows_omitted);
 }
