@@ -67,15 +67,15 @@ impl CancelTasks {
         hash.number(request.dry_run.into());
         hash.number(request.last_seq.unwrap_or_default());
         let token = PageToken::new(hash, namespace);
-        let page = token.read(&mut v, &request.page_token);
+        let page = token.read(&mut v, &request.page_token, page);
         v.into_result(CancelTasks {
             handle,
             filter,
             phases,
             filter_text: text(asked),
             dry_run: request.dry_run,
-            last: page.map(|page| Seq((page >> 64) as i64)).or(last),
-            before: page.map(|page| Seq(page as i64)),
+            last: page.map(|(last, _)| last).or(last),
+            before: page.map(|(_, before)| before),
             token,
         })
     }
@@ -94,6 +94,12 @@ impl CancelTasks {
         self.token
             .after(u128::from(last) << 64 | u128::from(before))
     }
+}
+
+/// What a token says of its page: the last task that counts, and before which one it looks on.
+fn page(number: u128) -> Option<(Seq, Seq)> {
+    let seq = |number: u128| i64::try_from(number).ok().map(Seq);
+    Some((seq(number >> 64)?, seq(number & u128::from(u64::MAX))?))
 }
 
 /// What has ended is not cancelled.

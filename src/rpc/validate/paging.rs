@@ -198,10 +198,11 @@ impl ListExecutions {
             asked => size(&mut v, asked),
         };
         let token = PageToken(PayloadHash::new("ListExecutions").finish() as u64);
-        let after = token.read(&mut v, &request.page_token).unwrap_or(0);
+        let of = |after| usize::try_from(after).ok();
+        let after = token.read(&mut v, &request.page_token, of);
         v.into_result(ListExecutions {
             size,
-            after: usize::try_from(after).unwrap_or(usize::MAX),
+            after: after.unwrap_or_default(),
             token,
         })
     }
