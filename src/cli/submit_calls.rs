@@ -21,7 +21,9 @@ pub(super) async fn submit(
     tasks: Vec<Task>,
     mut submitted: impl FnMut(&ExecAsyncResponse) -> ControlFlow<()>,
 ) -> Result<(), CliError> {
-    let scheduler = scheduler.clone().with_retry_timeout(SUBMIT_TIMEOUT);
+    // The time limit of a call is for servers that do not answer, and a full queue is an answer.
+    let scheduler = scheduler.clone().with_time_limit(None);
+    let scheduler = scheduler.with_retry_timeout(SUBMIT_TIMEOUT);
     for call in calls(tasks) {
         let answer = scheduler.exec(call).await;
         let answer = answer.map_err(|error| CliError::call("cannot submit the tasks", &error))?;

@@ -115,8 +115,9 @@ impl Client {
         }
     }
 
-    /// Sets how long a call may take in all, its repetitions included, and opening a stream.
-    /// Default: as long as the server is there and does not answer.
+    /// Sets how long a call may take in all, its repetitions included, and opening a stream; not
+    /// opening it again when it has broken, which `with_retry_timeout` limits. Default: as long as
+    /// the server is there and does not answer.
     pub fn with_time_limit(self, time_limit: Option<Duration>) -> Client {
         Client { time_limit, ..self }
     }

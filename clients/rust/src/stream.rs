@@ -43,6 +43,8 @@ impl DoneStream {
             end: None,
         };
         stream.connect(None).await?;
+        // From here on it waits for tasks: what the time limit is for, opening it, is done.
+        stream.client = stream.client.with_time_limit(None);
         Ok(stream)
     }
 

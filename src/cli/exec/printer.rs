@@ -92,6 +92,8 @@ impl Printer {
         after: i64,
         until: Option<until::Kind>,
     ) -> Result<End, CliError> {
+        // Waiting is no call that is late.
+        let scheduler = scheduler.clone().with_time_limit(None);
         let mut events = scheduler.synchronize(after, until).await.map_err(broken)?;
         while !self.has_seen_its_own()
             && let Some(done) = events.next().await.map_err(broken)?

@@ -72,6 +72,24 @@ fn a_signal_ends_exec_though_its_tasks_wait_for_room() {
 }
 
 #[test]
+fn exec_waits_for_room_longer_than_a_call_may_take() {
+    let server = Standalone::with(&["--max-queued-tasks", "1"].map(Path::new));
+    let (first, _said, handle) = exec(&server, &["select pg_sleep(600)"]);
+    let begun = Instant::now();
+    while text(&server.run(&["tasks", &handle]).stdout).trim() == "no tasks" {
+        let waited = begun.elapsed();
+        assert!(waited < Duration::from_secs(60), "it is never submitted");
+    }
+    let limited = ["exec", "--request-timeout", "1s", "select 1"];
+    let second = begin(&server, &limited);
+    thread::sleep(Duration::from_secs(3));
+    interrupt(&first);
+    assert_eq!(code(&first.wait_with_output().expect("it ends")), 3);
+    let output = second.wait_with_output().expect("it ends");
+    assert_eq!(code(&output), 0, "{}", text(&output.stderr));
+}
+
+#[test]
 fn a_second_signal_ends_exec_though_the_server_does_not_answer() {
     let server = Standalone::start();
     let (child, said, _) = exec(&server, &["select pg_sleep(600)"]);
