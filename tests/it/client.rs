@@ -1,13 +1,18 @@
 //! What the Rust client promises when connections break: every call has its effect once, every
 //! event comes once.
 
+mod refusals;
+
 use crate::bad_input::live;
 use rallypoint_client::{
-    Client,
+    Client, Scheduler,
     api::{self, end::Reason},
 };
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 use tokio::{
@@ -16,11 +21,14 @@ use tokio::{
     task::{AbortHandle, JoinSet},
     time::sleep,
 };
+use uuid::Uuid;
 
 /// Connections to the server that can be cut.
 struct Network {
     url: String,
     connections: Arc<Mutex<Vec<AbortHandle>>>,
+    /// Connections are closed as soon as they are accepted.
+    is_down: Arc<AtomicBool>,
 }
 
 impl Network {
@@ -30,9 +38,14 @@ impl Network {
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let connections = Arc::new(Mutex::new(Vec::new()));
         let accepted = connections.clone();
+        let is_down = Arc::new(AtomicBool::new(false));
+        let refused = is_down.clone();
         tokio::spawn(async move {
             let mut relays = JoinSet::new();
             while let Ok((mut near, _)) = listener.accept().await {
+                if refused.load(Ordering::Acquire) {
+                    continue;
+                }
                 let relay = relays.spawn(async move {
                     let mut far = TcpStream::connect(live::address())
                         .await
@@ -42,7 +55,19 @@ impl Network {
                 accepted.lock().expect("no panic").push(relay);
             }
         });
-        Network { url, connections }
+        Network {
+            url,
+            connections,
+            is_down,
+        }
+    }
+
+    /// Cuts all connections, and lets none through before this time is over.
+    async fn outage(&self, lasting: Duration) {
+        self.is_down.store(true, Ordering::Release);
+        self.cut();
+        sleep(lasting).await;
+        self.is_down.store(false, Ordering::Release);
     }
 
     fn cut(&self) {
@@ -117,4 +142,74 @@ async fn an_error_of_the_service_is_final_and_readable() {
         nobody.transport && nobody.to_string().contains("Is the server running"),
         "{nobody}"
     );
+}
+
+/// A scheduler with a task that runs until it is cancelled.
+async fn endless(client: &Client) -> Scheduler {
+    let settings = api::SchedulerSettings::default();
+    let scheduler = client.open(settings).await.expect("opened");
+    let task = live::sql("select pg_sleep(600)", None);
+    scheduler.exec(vec![task]).await.expect("taken");
+    scheduler
+}
+
+#[tokio::test]
+async fn a_stream_outlasts_an_outage_that_is_longer_than_a_call_may_take() {
+    let network = Network::start().await;
+    let client = Client::connect(&network.url).await.expect("connected");
+    let scheduler = endless(&client).await;
+    let limit = Duration::from_secs(5);
+    let limited = scheduler.clone().with_time_limit(Some(limit));
+    let mut stream = limited.synchronize(0, None).await.expect("a stream");
+    let outage = async {
+        network.outage(limit + Duration::from_secs(1)).await;
+        scheduler.cancel(1).await.expect("cancelled");
+    };
+    let (events, ()) = tokio::join!(stream.next(), outage);
+    assert_eq!(events.expect("it goes on").map(|done| done.len()), Some(1));
+}
+
+#[tokio::test]
+async fn a_wait_outlasts_as_many_restarts_as_there_are() {
+    let network = Network::start().await;
+    // Of two servers, one that does not answer is given up sooner.
+    let both = format!("{0},{0}", network.url);
+    let client = Client::connect(&both).await.expect("connected");
+    let client = client.with_retry_timeout(Duration::from_secs(4));
+    let scheduler = endless(&client).await;
+    let restarts = async {
+        for up in [1, 10, 1] {
+            sleep(Duration::from_secs(up)).await;
+            network.cut();
+        }
+        scheduler.cancel(1).await.expect("cancelled");
+    };
+    let release = scheduler.release(api::ReleaseMode::Finish, true);
+    let (released, ()) = tokio::join!(release, restarts);
+    assert_eq!(released.expect("it goes on").pending, 0);
+}
+
+#[tokio::test]
+async fn a_call_under_the_same_request_id_has_its_effect_once() {
+    let client = Client::connect(&Network::start().await.url).await;
+    let client = client.expect("connected");
+    let id = Uuid::now_v7().to_string();
+    let opened = async || {
+        let opening = client.clone().with_request_id(&id);
+        let opened = opening.open(api::SchedulerSettings::default()).await;
+        opened.expect("opened")
+    };
+    let (scheduler, again) = (opened().await, opened().await);
+    assert_eq!(scheduler.handle(), again.handle());
+    let row = Uuid::now_v7().to_string();
+    for scheduler in [&scheduler, &again] {
+        let outbox = scheduler.clone().with_request_id(&row);
+        let taken = outbox.exec(vec![live::noop(None)]).await.expect("taken");
+        assert_eq!(taken.first_seq, 1);
+    }
+    let other = scheduler.clone().with_request_id(&row);
+    let refused = other.exec(vec![live::noop(Some(7))]).await;
+    let refused = refused.expect_err("other tasks");
+    assert!(refused.is("REQUEST_ID_REUSED"), "{refused}");
+    assert_eq!(refused.request_id, Some(row));
 }

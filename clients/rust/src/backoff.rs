@@ -13,15 +13,18 @@ const MAX_OWNER_DELAY: Duration = Duration::from_millis(400);
 
 /// The delays between the attempts of one call.
 pub(crate) struct Backoff {
-    deadline: Instant,
+    timeout: Duration,
+    /// Since the first failure.
+    deadline: Option<Instant>,
     delay: Duration,
 }
 
 impl Backoff {
-    /// Gives up after `timeout`.
+    /// Gives up this long after the first failure.
     pub(crate) fn new(timeout: Duration) -> Self {
         Backoff {
-            deadline: Instant::now() + timeout,
+            timeout,
+            deadline: None,
             delay: INITIAL_DELAY,
         }
     }
@@ -33,7 +36,9 @@ impl Backoff {
             self.delay = self.delay.min(MAX_OWNER_DELAY);
         }
         let wait = error.retry_after.unwrap_or(Duration::ZERO) + jittered(self.delay);
-        if !error.is_retryable() || Instant::now() + wait > self.deadline {
+        let now = Instant::now();
+        let deadline = *self.deadline.get_or_insert(now + self.timeout);
+        if !error.is_retryable() || now + wait > deadline {
             return Err(error);
         }
         self.delay = (self.delay * 2).min(MAX_DELAY);

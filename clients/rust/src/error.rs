@@ -17,6 +17,9 @@ pub struct Error {
     pub reason: Option<String>,
     /// What the service said of the call's effect, `none` or `unknown`; `None`: it said nothing.
     pub effect: Option<String>,
+    /// The request id of a call that begins something: made again under it
+    /// ([`Client::with_request_id`](crate::Client::with_request_id)), it has its effect once.
+    pub request_id: Option<String>,
     /// Text for people.
     pub message: String,
     /// Paths of the fields at fault, and what is wrong with each.
@@ -52,6 +55,33 @@ impl Error {
     pub fn is_retryable(&self) -> bool {
         let fault = self.code == Code::Internal && self.reason.is_some();
         (self.is_unknown() && !fault) || self.retry_after.is_some()
+    }
+
+    /// As the error of a call whose attempt before may have had its effect (`unknown`): this one
+    /// takes that back only where it is the answer of the owner, which knows the request ids. What
+    /// any server may refuse by itself, it refuses before it looks for one.
+    pub(crate) fn after(mut self, unknown: bool) -> Error {
+        let is_of_the_owner = self.reason.is_some()
+            && matches!(
+                self.code,
+                Code::NotFound
+                    | Code::AlreadyExists
+                    | Code::FailedPrecondition
+                    | Code::OutOfRange
+                    | Code::ResourceExhausted
+            );
+        if unknown && !is_of_the_owner {
+            self.effect = Some("unknown".to_owned());
+        }
+        self
+    }
+
+    /// The call was made under this request id.
+    pub(crate) fn under(self, request_id: String) -> Error {
+        Error {
+            request_id: Some(request_id),
+            ..self
+        }
     }
 
     /// It says something of this server or the connection to it: another one may answer.
@@ -105,6 +135,7 @@ impl From<Status> for Error {
             code: status.code(),
             reason: info.map(|info| info.reason.clone()),
             effect: info.and_then(|info| info.metadata.get("effect").cloned()),
+            request_id: None,
             message: status.message().to_owned(),
             violations: violations
                 .iter()
@@ -132,6 +163,7 @@ impl From<tonic::transport::Error> for Error {
             code: Code::Unavailable,
             reason: None,
             effect: None,
+            request_id: None,
             message,
             violations: Vec::new(),
             retry_after: None,

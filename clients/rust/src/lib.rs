@@ -55,6 +55,7 @@ use codec::SharedCodec;
 use prost::Message;
 use servers::{Pick, Servers};
 use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 use tonic::{
     Request, Status, Streaming,
     client::Grpc,
@@ -75,6 +76,7 @@ pub struct Client {
     time_limit: Option<Duration>,
     caller: Option<MetadataValue<Ascii>>,
     namespace: Option<MetadataValue<Ascii>>,
+    request_id: Option<String>,
 }
 
 impl Client {
@@ -103,6 +105,7 @@ impl Client {
             time_limit: None,
             caller: None,
             namespace: None,
+            request_id: None,
         }
     }
 
@@ -139,9 +142,25 @@ impl Client {
         })
     }
 
+    /// Sets the request id, a UUID, of one call of this value that opens a scheduler: made again
+    /// under the same one within 15 minutes, by this program or another, it answers with the same
+    /// scheduler. Not of calls of that scheduler, which has a `with_request_id` of its own.
+    ///
+    /// Without it each call has a new one, which an [`Error`] names.
+    pub fn with_request_id(self, request_id: impl Into<String>) -> Client {
+        Client {
+            request_id: Some(request_id.into()),
+            ..self
+        }
+    }
+
     /// The scheduler with a handle that is already known. Makes no call.
     pub fn scheduler(&self, handle: impl Into<String>) -> Scheduler {
-        Scheduler::new(self.clone(), handle.into())
+        let client = Client {
+            request_id: None,
+            ..self.clone()
+        };
+        Scheduler::new(client, handle.into())
     }
 
     /// One page of the schedulers of the caller's namespace, newest first.
@@ -239,6 +258,12 @@ impl Client {
             .await
     }
 
+    /// The request id for a call that begins something.
+    pub(crate) fn request_id(&self) -> String {
+        let new = || Uuid::now_v7().to_string();
+        self.request_id.clone().unwrap_or_else(new)
+    }
+
     pub(crate) async fn open_stream(
         &self,
         request: api::SynchronizationRequest,
@@ -276,16 +301,20 @@ impl Client {
             .map_err(|error| Error::from(Status::internal(error.to_string())))?;
         let request = Arc::new(request);
         let answered = async {
-            let mut backoff: Option<Backoff> = None;
+            let mut backoff = Backoff::new(self.retry_timeout());
+            let mut unknown = false;
             loop {
-                match self.attempt(path.clone(), request.clone()).await {
+                let begun = Instant::now();
+                let failed = match self.attempt(path.clone(), request.clone()).await {
                     Ok(response) => return Ok(response),
-                    Err(error) => {
-                        let backoff =
-                            backoff.get_or_insert_with(|| Backoff::new(self.retry_timeout()));
-                        backoff.wait(error).await?;
-                    }
+                    Err(error) => error.after(unknown),
+                };
+                unknown = failed.is_unknown();
+                if begun.elapsed() > self.servers.longest_silence() {
+                    // A server was there all the while: this is a new failure.
+                    backoff = Backoff::new(self.retry_timeout());
                 }
+                backoff.wait(failed).await?;
             }
         };
         self.in_time(answered).await
@@ -337,9 +366,4 @@ impl Client {
 fn metadata(text: &str) -> Result<MetadataValue<Ascii>> {
     text.parse()
         .map_err(|_| Status::invalid_argument(format!("not printable ASCII: {text:?}")).into())
-}
-
-/// A new request id, under which a call can be repeated.
-fn request_id() -> String {
-    Uuid::now_v7().to_string()
 }

@@ -1,7 +1,6 @@
 //! Opening schedulers, and finding them by their names.
 
-use crate::{Client, Scheduler, api, error::Result, request_id};
-use tonic::{Code, Status};
+use crate::{Client, Scheduler, api, error::Result};
 
 impl Client {
     /// Opens a scheduler with these settings. Fails with `TOO_MANY_SCHEDULERS` over the limit of
@@ -39,23 +38,17 @@ impl Client {
         reuse: bool,
         settings: api::SchedulerSettings,
     ) -> Result<(api::Scheduler, bool)> {
+        let request_id = self.request_id();
         let request = api::GetSchedulerRequest {
             settings: Some(settings),
-            request_id: request_id(),
+            request_id: request_id.clone(),
             name: name.to_owned(),
             reuse,
         };
+        let opened = self.scheduler_call("GetScheduler", request).await;
         let response: api::GetSchedulerResponse =
-            self.scheduler_call("GetScheduler", request).await?;
-        let scheduler = response.scheduler.unwrap_or_default();
-        if scheduler.name != name {
-            // Nobody would find it.
-            let unnamed = self.scheduler(scheduler.handle);
-            unnamed.release(api::ReleaseMode::Cancel, false).await?;
-            let why = "the service is of an earlier version, which gives schedulers no names";
-            return Err(Status::unimplemented(why).into());
-        }
-        Ok((scheduler, response.reused))
+            opened.map_err(|error| error.under(request_id))?;
+        Ok((response.scheduler.unwrap_or_default(), response.reused))
     }
 
     /// The scheduler opened last under this name, open or not.
@@ -75,13 +68,13 @@ impl Client {
         loop {
             let page = match self.schedulers(request.clone()).await {
                 // No scheduler has what cannot be a name.
-                Err(error) if error.code == Code::InvalidArgument => return Ok(None),
+                Err(error) if error.is("NAME_INVALID") || error.is("NAME_TOO_LONG") => {
+                    return Ok(None);
+                }
                 page => page?,
             };
             if let Some(found) = page.schedulers.into_iter().next() {
-                // An earlier version knows no names, and lists whatever there is.
-                let is_named = found.name == name;
-                return Ok(is_named.then(|| self.scheduler(found.handle)));
+                return Ok(Some(self.scheduler(found.handle)));
             }
             if page.next_page_token.is_empty() {
                 return Ok(None);

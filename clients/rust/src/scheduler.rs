@@ -1,7 +1,7 @@
 //! A scheduler as its caller uses it: submit, wait, release, inspect. Every call can be repeated,
 //! and is while its outcome is unknown.
 
-use crate::{Client, DoneStream, api, error::Result, request_id};
+use crate::{Client, DoneStream, api, error::Result};
 use std::time::Duration;
 
 /// An open or released scheduler, identified by its handle. Clones share the connection.
@@ -39,17 +39,33 @@ impl Scheduler {
         }
     }
 
+    /// Sets the request id, a UUID, of one call that submits tasks or retries them all: made again
+    /// under the same one within 15 minutes, by this program or another, it has its effect once. So
+    /// the tasks of a row of an outbox are submitted under the id of that row:
+    /// `scheduler.clone().with_request_id(row.id).exec(tasks)`. Other tasks need another one, and
+    /// are refused with `REQUEST_ID_REUSED` under this one.
+    ///
+    /// Without it each call has a new one, which an [`Error`](crate::Error) names.
+    pub fn with_request_id(self, request_id: impl Into<String>) -> Scheduler {
+        Scheduler {
+            client: self.client.with_request_id(request_id),
+            ..self
+        }
+    }
+
     /// Submits 1 to 10 000 tasks, 4 MiB in all: all or nothing, durable when it returns.
     ///
     /// Fails with `ORDER_CLOSED` when a task comes too late for its order, `HANDLE_RELEASED` after
     /// a release, and `QUEUE_FULL` or `SUBMIT_RATE_EXCEEDED` over a limit of the namespace.
     pub async fn exec(&self, tasks: Vec<api::Task>) -> Result<api::ExecAsyncResponse> {
+        let request_id = self.client.request_id();
         let request = api::ExecAsyncRequest {
             handle: self.handle.clone(),
-            request_id: request_id(),
+            request_id: request_id.clone(),
             tasks,
         };
-        self.client.scheduler_call("ExecAsync", request).await
+        let taken = self.client.scheduler_call("ExecAsync", request).await;
+        taken.map_err(|error| error.under(request_id))
     }
 
     /// The events with numbers above `after`, in order, until the goal is met. Without a goal:
@@ -186,13 +202,15 @@ impl Scheduler {
         filter: Option<api::TaskFilter>,
         page_token: String,
     ) -> Result<api::RetryFailedResponse> {
+        let request_id = self.client.request_id();
         let request = api::RetryFailedRequest {
             handle: self.handle.clone(),
-            request_id: request_id(),
+            request_id: request_id.clone(),
             filter,
             page_token,
         };
-        self.client.scheduler_call("RetryFailed", request).await
+        let retried = self.client.scheduler_call("RetryFailed", request).await;
+        retried.map_err(|error| error.under(request_id))
     }
 
     /// The task with number `seq`, with its body and its full result.

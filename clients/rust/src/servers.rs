@@ -71,6 +71,13 @@ impl Servers {
         (Pick(index), self.channels[index].clone())
     }
 
+    /// A call that has lasted longer than this was made to a server that was there: one that does
+    /// not answer is given up before.
+    pub(crate) fn longest_silence(&self) -> Duration {
+        let (interval, timeout) = keepalive(self.channels.len() > 1);
+        2 * (interval + timeout)
+    }
+
     /// Uses the next server, unless another call has switched already. Returns whether there is
     /// another server.
     pub(crate) fn switch_from(&self, pick: Pick) -> bool {
@@ -98,6 +105,14 @@ fn endpoints(addresses: &str, within: Duration) -> Result<Vec<Endpoint>> {
         .collect()
 }
 
+/// After what silence a server is asked whether it is there, and how long it may take to answer.
+fn keepalive(has_others: bool) -> (Duration, Duration) {
+    match has_others {
+        true => (FAILOVER_KEEPALIVE, FAILOVER_KEEPALIVE),
+        false => (KEEPALIVE, KEEPALIVE_TIMEOUT),
+    }
+}
+
 fn no_address() -> Error {
     tonic::Status::invalid_argument("no address of a server").into()
 }
@@ -108,11 +123,7 @@ fn endpoint(address: &str, has_others: bool, within: Duration) -> Result<Endpoin
     } else {
         format!("http://{address}")
     };
-    let (interval, timeout) = if has_others {
-        (FAILOVER_KEEPALIVE, FAILOVER_KEEPALIVE)
-    } else {
-        (KEEPALIVE, KEEPALIVE_TIMEOUT)
-    };
+    let (interval, timeout) = keepalive(has_others);
     Ok(Endpoint::from_shared(url)?
         .connect_timeout(within)
         .tcp_nodelay(true)
