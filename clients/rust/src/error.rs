@@ -95,7 +95,7 @@ impl Error {
         self.reason.as_deref() == Some(reason)
     }
 
-    /// Advice for the caller, if there is any.
+    /// Advice for the caller, if there is any that the message does not give.
     pub fn remedy(&self) -> Option<&'static str> {
         match self.reason.as_deref() {
             _ if self.transport => Some("Is the server running, and is this its address?"),
@@ -113,9 +113,6 @@ impl Error {
             Some("ORDER_CLOSED") => {
                 Some("Use an order not below the current one, or open with late_order JOIN.")
             }
-            Some(
-                "QUEUE_FULL" | "TOO_MANY_SCHEDULERS" | "TOO_MANY_STREAMS" | "SUBMIT_RATE_EXCEEDED",
-            ) => Some("Wait for tasks to finish, or ask the operator for a higher limit."),
             Some("REQUEST_ID_REUSED") => Some("Use a new request id for another payload."),
             _ if self.is_unknown() => Some("Call again with the same request id."),
             _ => None,
@@ -194,6 +191,7 @@ impl std::error::Error for Error {}
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashMap;
     use tonic_types::ErrorDetails;
 
     #[test]
@@ -214,6 +212,16 @@ mod tests {
                     To start no more tasks, pause the scheduler.";
         assert_eq!(error.to_string(), text);
         assert!(!error.is_unknown() && !error.transport && error.is("LIMIT_ZERO"));
+    }
+
+    #[test]
+    fn what_the_service_says_to_do_is_not_contradicted() {
+        for reason in ["QUEUE_FULL", "TOO_MANY_SCHEDULERS", "TOO_MANY_STREAMS"] {
+            let details = ErrorDetails::with_error_info(reason, DOMAIN, HashMap::new());
+            let said = "the limit is reached; end a stream";
+            let status = Status::with_error_details(Code::ResourceExhausted, said, details);
+            assert_eq!(Error::from(status).remedy(), None);
+        }
     }
 
     #[test]
