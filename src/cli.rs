@@ -6,6 +6,7 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+mod api_words;
 mod async_done;
 mod attempts;
 mod cancel;

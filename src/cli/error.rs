@@ -2,7 +2,7 @@
 //!
 //! Every command ends in one of these or in an exit code; nothing else prints errors.
 
-use super::{exit::Exit, output};
+use super::{api_words, exit::Exit, output};
 use rallypoint_client::Error;
 use serde_json::{Value, json};
 use std::{fmt::Display, process::ExitCode};
@@ -75,7 +75,8 @@ impl CliError {
             .reason
             .clone()
             .unwrap_or_else(|| format!("{:?}", error.code));
-        let mut cli_error = CliError::new(what).why(format!("{} ({label})", error.message));
+        let message = api_words::translated(&error.message);
+        let mut cli_error = CliError::new(what).why(format!("{message} ({label})"));
         let fields = error.violations.iter().map(|(field, _)| field.clone());
         cli_error.call = Some(Box::new(FailedCall {
             reason: label,
@@ -88,7 +89,7 @@ impl CliError {
             .iter()
             .map(|(field, fault)| format!("{field}: {fault}"));
         for fault in faults.filter(|fault| *fault != error.message) {
-            cli_error = cli_error.why(fault);
+            cli_error = cli_error.why(api_words::translated(&fault));
         }
         match remedy(error) {
             Some(next) => cli_error.next(next),
@@ -163,6 +164,10 @@ fn remedy(error: &Error) -> Option<&'static str> {
         Some("HANDLE_RELEASED") => {
             Some("`rallypoint exec` opens another scheduler; --keep leaves it open for retries")
         }
+        Some("HANDLE_RELEASED") => Some(
+            "submit to another scheduler; `rallypoint exec --keep` leaves one open, so that its \
+             tasks can be retried",
+        ),
         Some("TASK_NOT_FOUND") => {
             Some("`rallypoint tasks HANDLE` lists the tasks of the scheduler")
         }

@@ -1,6 +1,7 @@
 //! `explain HANDLE SEQ`: why a task is not running. The sentences are the server's.
 
 use super::{
+    api_words,
     connect::Server,
     enum_text,
     error::CliError,
@@ -46,7 +47,7 @@ fn print(answer: &ExplainTaskResponse) {
     output::line(submitted.trim_end());
     match &answer.running {
         Some(running) => output::line(plain(&running.text)),
-        None if answer.blockers.is_empty() => output::line(plain(&answer.text)),
+        None if answer.blockers.is_empty() => output::line(shown(&answer.text)),
         None => {}
     }
     for (number, blocker) in answer.blockers.iter().enumerate() {
@@ -67,10 +68,14 @@ fn print(answer: &ExplainTaskResponse) {
 
 /// What is in the way in the words of the server, which may know more kinds than this program.
 fn said(blocker: &Blocker) -> String {
-    match plain(&blocker.text) {
+    match shown(&blocker.text) {
         text if text.is_empty() => "a reason without words, from a newer server".to_owned(),
         text => text,
     }
+}
+
+fn shown(text: &str) -> String {
+    api_words::translated(&plain(text))
 }
 
 #[cfg(test)]
