@@ -15,6 +15,10 @@ pub(super) struct CliError {
     next: Option<String>,
     /// Set when a call has failed.
     call: Option<Box<FailedCall>>,
+    /// The command has had an effect, or may have had one.
+    has_effect: bool,
+    /// The scheduler that the command has opened and leaves behind.
+    handle: Option<String>,
     exit: Exit,
 }
 
@@ -25,8 +29,6 @@ struct FailedCall {
     reason: String,
     /// Fields at fault.
     fields: Vec<String>,
-    /// It may have had an effect.
-    is_unknown: bool,
 }
 
 impl CliError {
@@ -37,6 +39,8 @@ impl CliError {
             why: Vec::new(),
             next: None,
             call: None,
+            has_effect: false,
+            handle: None,
             exit: Exit::Failure,
         }
     }
@@ -69,6 +73,24 @@ impl CliError {
         self
     }
 
+    /// The command has had an effect, though the call that failed may have had none.
+    pub(super) fn with_effect(mut self) -> CliError {
+        self.has_effect = true;
+        self
+    }
+
+    /// Whether the command has had an effect, or may have had one.
+    pub(super) fn has_effect(&self) -> bool {
+        self.has_effect
+    }
+
+    /// The command leaves this scheduler behind. `next`: what can be done with it, in place of
+    /// repeating the command, which would do everything once more.
+    pub(super) fn leaves(mut self, handle: &str, next: impl Into<String>) -> CliError {
+        self.handle = Some(handle.to_owned());
+        self.with_effect().next(next)
+    }
+
     /// A failed call: its reason, every field at fault, and advice.
     pub(super) fn call(what: impl Into<String>, error: &Error) -> CliError {
         let label = error
@@ -81,8 +103,8 @@ impl CliError {
         cli_error.call = Some(Box::new(FailedCall {
             reason: label,
             fields: fields.collect(),
-            is_unknown: error.is_unknown(),
         }));
+        cli_error.has_effect = error.is_unknown();
         // With a single fault, the message names it already.
         let faults = error
             .violations
@@ -117,14 +139,14 @@ impl CliError {
     }
 
     fn to_json(&self) -> Value {
-        let is_unknown = self.call.as_ref().is_some_and(|call| call.is_unknown);
         json!({
             "error": self.what,
             "why": self.why,
             "next": self.next,
             "reason": self.call.as_ref().map(|call| &call.reason),
             "fields": self.call.as_ref().map_or(&[][..], |call| &call.fields),
-            "effect": if is_unknown { "unknown" } else { "none" },
+            "effect": if self.has_effect { "unknown" } else { "none" },
+            "handle": self.handle,
             "exit_code": self.exit.number(),
         })
     }

@@ -31,6 +31,7 @@ use printer::Printer;
 use rallypoint_client::api::{self, OnFailure, SchedulerSettings};
 use run::{Ending, Run};
 use std::{
+    cell::Cell,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -124,7 +125,10 @@ impl Exec {
         let submitted = match run.submit(tasks, &console, &mut signals).await {
             Ok(submitted) => submitted,
             Err(error) => {
-                let cancelled = run.cancel(&console, &mut signals).await;
+                let cancelled = match error.has_effect() {
+                    true => run.cancel(&console, &mut signals).await,
+                    false => run.discard(&mut signals).await,
+                };
                 return Err(not_submitted(error, cancelled, &run));
             }
         };
@@ -153,7 +157,7 @@ impl Exec {
             };
             return Ok(Run {
                 scheduler,
-                ending,
+                ending: Cell::new(ending),
                 own: None,
             });
         };
@@ -164,7 +168,7 @@ impl Exec {
         }
         Ok(Run {
             scheduler: client.scheduler(found.handle),
-            ending: Ending::Keep,
+            ending: Cell::new(Ending::Keep),
             own: Some(OwnTasks::default()),
         })
     }
@@ -295,10 +299,17 @@ impl Exec {
 }
 
 fn not_submitted(error: CliError, cancelled: Result<(), CliError>, run: &Run) -> CliError {
+    let handle = run.scheduler.handle();
     match cancelled {
-        Ok(()) => error,
+        Ok(()) if !error.has_effect() => error,
+        Ok(()) => error
+            .why("what has been submitted is being cancelled")
+            .leaves(
+                handle,
+                format!("`rallypoint wait {handle}` tells how it ends"),
+            ),
         Err(_) => error
             .why("what has been submitted could not be cancelled")
-            .next(run.cancel_by_hand()),
+            .leaves(handle, run.cancel_by_hand()),
     }
 }

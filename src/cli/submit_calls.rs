@@ -16,6 +16,7 @@ pub(super) const SUBMIT_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Submits tasks in as many calls as they need, as long as `submitted` says to go on. The tasks
 /// must be in ascending order, since a later call must not have a lower order than an earlier one.
+/// An error without an effect: nothing was submitted.
 pub(super) async fn submit(
     scheduler: &Scheduler,
     tasks: Vec<Task>,
@@ -24,9 +25,14 @@ pub(super) async fn submit(
     // The time limit of a call is for servers that do not answer, and a full queue is an answer.
     let scheduler = scheduler.clone().with_time_limit(None);
     let scheduler = scheduler.with_retry_timeout(SUBMIT_TIMEOUT);
-    for call in calls(tasks) {
-        let answer = scheduler.exec(call).await;
-        let answer = answer.map_err(|error| CliError::call("cannot submit the tasks", &error))?;
+    for (before, call) in calls(tasks).into_iter().enumerate() {
+        let answer = scheduler.exec(call).await.map_err(|error| {
+            let error = CliError::call("cannot submit the tasks", &error);
+            match before {
+                0 => error,
+                _ => error.with_effect(),
+            }
+        })?;
         if submitted(&answer).is_break() {
             break;
         }

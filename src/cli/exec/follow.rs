@@ -23,7 +23,7 @@ pub(super) async fn follow(
     let mut printing = pin!(print_all(run, printer));
     loop {
         tokio::select! {
-            printed = &mut printing => return printed,
+            printed = &mut printing => return printed.map_err(|error| run.left(error)),
             exit = signals.next() => {
                 if interrupted {
                     exit.now();
@@ -37,12 +37,13 @@ pub(super) async fn follow(
 
 /// Leaves the tasks to themselves, and says by which handle they are found again.
 pub(super) async fn detach(run: &Run) -> Result<(), CliError> {
-    if run.ending == Ending::Release {
-        run.release(ReleaseMode::Finish, false).await?;
+    if run.ending.get() == Ending::Release {
+        let released = run.release(ReleaseMode::Finish, false).await;
+        released.map_err(|error| run.left(error))?;
     }
     let described = run.scheduler.describe().await;
     let what = || format!("cannot look at {}", run.scheduler.handle());
-    let described = described.map_err(|error| CliError::call(what(), &error))?;
+    let described = described.map_err(|error| run.left(CliError::call(what(), &error)))?;
     let scheduler = Some(described);
     output::answer(&DescribeSchedulerResponse { scheduler }, |answer| {
         answer
@@ -59,7 +60,7 @@ async fn print_all(run: &Run, printer: &mut Printer) -> Result<(), CliError> {
     let end = printer.print_events(scheduler, after, None).await?;
     let halted = end.reason() == Reason::Halted;
     let console = printer.console();
-    if run.ending == Ending::Keep {
+    if run.ending.get() == Ending::Keep {
         if halted {
             printer.say_halted(handle, end.blocked);
         }

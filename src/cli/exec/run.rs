@@ -24,7 +24,7 @@ pub(super) enum Ending {
 
 pub(super) struct Run {
     pub(super) scheduler: Scheduler,
-    pub(super) ending: Ending,
+    pub(super) ending: Cell<Ending>,
     /// `None`: the scheduler has no others.
     pub(super) own: Option<OwnTasks>,
 }
@@ -72,9 +72,20 @@ impl Run {
         signals: &mut Signals,
     ) -> Result<(), CliError> {
         console.say("cancelling (a signal exits at once) …");
+        let next = || format!("the tasks go on: {}", self.cancel_by_hand());
+        let discarded = self.discard(signals).await;
+        discarded.map_err(|error| error.leaves(self.scheduler.handle(), next()))
+    }
+
+    /// As [`Run::cancel`], and says nothing. A scheduler of its own is released, whatever was asked
+    /// for.
+    pub(super) async fn discard(&self, signals: &mut Signals) -> Result<(), CliError> {
         let cancelling = async {
             match &self.own {
-                None => self.release(ReleaseMode::Cancel, false).await,
+                None => {
+                    self.ending.set(Ending::Release);
+                    self.release(ReleaseMode::Cancel, false).await
+                }
                 Some(own) => self.cancel_own(own).await,
             }
         };
@@ -82,6 +93,16 @@ impl Run {
             cancelled = cancelling => cancelled,
             exit = signals.next() => exit.now(),
         }
+    }
+
+    /// The error of a run whose tasks go on without it.
+    pub(super) fn left(&self, error: CliError) -> CliError {
+        let handle = self.scheduler.handle();
+        let mut next = format!("the tasks go on: `rallypoint wait {handle}` follows them");
+        if self.own.is_none() {
+            next += &format!("; when they have ended, `rallypoint release {handle}`");
+        }
+        error.leaves(handle, next)
     }
 
     pub(super) async fn release(&self, mode: ReleaseMode, wait: bool) -> Result<(), CliError> {
@@ -108,8 +129,8 @@ impl Run {
     pub(super) fn cancel_by_hand(&self) -> String {
         let handle = self.scheduler.handle();
         match self.own {
-            None => format!("run `rallypoint release {handle} --cancel`"),
-            Some(_) => format!("see `rallypoint tasks {handle}`, and cancel them one by one"),
+            None => format!("`rallypoint release {handle} --cancel` cancels them"),
+            Some(_) => format!("see `rallypoint tasks {handle}`, and `rallypoint cancel`"),
         }
     }
 }
