@@ -6,6 +6,7 @@ use super::{
     error::CliError,
     output,
     table::{Table, plain},
+    task_name::TaskWords,
     time_text,
 };
 use clap::Args;
@@ -15,10 +16,8 @@ use std::process::ExitCode;
 /// Arguments of `attempts`.
 #[derive(Args, Debug)]
 pub(super) struct Attempts {
-    /// The scheduler: its handle or its name
-    handle: String,
-    /// Number of the task
-    seq: i64,
+    #[command(flatten)]
+    task: TaskWords,
 }
 
 impl Attempts {
@@ -30,17 +29,17 @@ impl Attempts {
     }
 
     async fn read(&self, server: &Server) -> Result<ListAttemptsResponse, CliError> {
-        let scheduler = server.scheduler(&self.handle).await?;
+        let task = self.task.task()?;
+        let scheduler = server.scheduler(&task.handle).await?;
         let mut request = ListAttemptsRequest {
             page_size: 1000,
             ..Default::default()
         };
         let mut list = ListAttemptsResponse::default();
         loop {
-            let page = scheduler.attempts(self.seq, request.clone()).await;
+            let page = scheduler.attempts(task.seq, request.clone()).await;
             let page = page.map_err(|error| {
-                let what = format!("cannot list the attempts of {}/{}", self.handle, self.seq);
-                CliError::call(what, &error)
+                CliError::call(format!("cannot list the attempts of {task}"), &error)
             })?;
             list.attempts.extend(page.attempts);
             request.page_token = page.next_page_token;

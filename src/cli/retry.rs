@@ -5,6 +5,8 @@ use super::{
     error::CliError,
     filter::{AsEnded, AsSubmitted},
     output,
+    submit_calls::SUBMIT_TIMEOUT,
+    task_name,
 };
 use clap::Args;
 use rallypoint_client::{Scheduler, api};
@@ -13,12 +15,11 @@ use std::process::ExitCode;
 /// Arguments of `retry`.
 #[derive(Args, Debug)]
 pub(super) struct Retry {
-    /// The scheduler: its handle or its name
+    /// The scheduler: its handle or its name; HANDLE/SEQ is a task of it
     handle: String,
-    /// Numbers of tasks
-    #[arg(required_unless_present = "failed")]
+    /// Numbers of tasks, or HANDLE/SEQ
     #[arg(conflicts_with_all = ["failed", "AsSubmitted", "AsEnded"])]
-    seq: Vec<i64>,
+    seq: Vec<String>,
     /// All that failed, timed out or were exhausted and have no retry yet
     #[arg(long)]
     failed: bool,
@@ -31,17 +32,22 @@ pub(super) struct Retry {
 impl Retry {
     /// Retries the tasks, and prints each with its retry.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
-        let scheduler = server.scheduler(&self.handle).await?;
+        let (handle, tasks) = task_name::tasks(&self.handle, &self.seq)?;
+        if tasks.is_empty() != self.failed {
+            return Err(CliError::usage("which tasks are to be retried?")
+                .next("name tasks by their numbers, or all that failed by --failed"));
+        }
+        let scheduler = server.scheduler(&handle).await?;
         match self.failed {
             true => self.all_failed(&scheduler).await?,
-            false => self.named(&scheduler).await?,
+            false => self.named(&scheduler, &tasks).await?,
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    async fn named(&self, scheduler: &Scheduler) -> Result<(), CliError> {
-        for seq in &self.seq {
-            let what = format!("cannot retry task {}/{seq}", self.handle);
+    async fn named(&self, scheduler: &Scheduler, tasks: &[i64]) -> Result<(), CliError> {
+        for seq in tasks {
+            let what = format!("cannot retry task {}/{seq}", scheduler.handle());
             let answer = scheduler.retry(*seq).await;
             let answer = answer.map_err(|error| CliError::call(what, &error))?;
             let before = if answer.already_retried {
@@ -58,9 +64,8 @@ impl Retry {
     }
 
     async fn all_failed(&self, scheduler: &Scheduler) -> Result<(), CliError> {
-        let scheduler = scheduler
-            .clone()
-            .with_retry_timeout(super::submit_calls::SUBMIT_TIMEOUT);
+        let scheduler = scheduler.clone().with_time_limit(None);
+        let scheduler = scheduler.with_retry_timeout(SUBMIT_TIMEOUT);
         let (mut page_token, mut count) = (String::new(), 0);
         let mut filter = api::TaskFilter::default();
         self.submitted.add_to(&mut filter);

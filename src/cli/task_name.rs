@@ -44,12 +44,39 @@ impl TaskWords {
     /// The scheduler, when they name no task.
     pub(super) fn scheduler(&self) -> Option<&str> {
         let one = self.task.first().filter(|_| self.task.len() == 1)?;
-        (!one.contains('/')).then_some(one)
+        one.parse::<TaskName>().is_err().then_some(one)
     }
 
     /// The task that they name.
     pub(super) fn task(&self) -> Result<TaskName, CliError> {
-        let task = self.task.join("/").parse();
-        task.map_err(|wrong: String| CliError::usage(wrong).next("write HANDLE SEQ, or HANDLE/SEQ"))
+        named(&self.task.join("/"))
     }
+}
+
+/// Some tasks of one scheduler: `HANDLE SEQ…`, each number as HANDLE/SEQ as well. No tasks when only
+/// the handle is named.
+pub(super) fn tasks(first: &str, more: &[String]) -> Result<(String, Vec<i64>), CliError> {
+    let (handle, mut seqs) = match first.parse::<TaskName>() {
+        Ok(task) => (task.handle, vec![task.seq]),
+        Err(_) => (first.to_owned(), Vec::new()),
+    };
+    for word in more {
+        let task = match word.contains('/') {
+            true => named(word)?,
+            false => named(&format!("{handle}/{word}"))?,
+        };
+        if task.handle != handle {
+            return Err(
+                CliError::usage(format!("{task} is a task of another scheduler"))
+                    .next("name tasks of one scheduler at a time"),
+            );
+        }
+        seqs.push(task.seq);
+    }
+    Ok((handle, seqs))
+}
+
+fn named(word: &str) -> Result<TaskName, CliError> {
+    let task = word.parse();
+    task.map_err(|wrong: String| CliError::usage(wrong).next("write HANDLE SEQ, or HANDLE/SEQ"))
 }

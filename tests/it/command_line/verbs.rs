@@ -110,6 +110,7 @@ const CALLS: &[(&str, i32, Form)] = &[
         Message("ListTasksResponse"),
     ),
     ("attempts HANDLE 1", 0, Message("ListAttemptsResponse")),
+    ("attempts HANDLE/1", 0, Message("ListAttemptsResponse")),
     ("get HANDLE", 0, Message("DescribeSchedulerResponse")),
     ("get HANDLE 1", 0, Message("GetTaskResponse")),
     ("explain HANDLE 2", 0, Message("ExplainTaskResponse")),
