@@ -3,8 +3,10 @@
 
 mod cancel;
 mod endings;
+mod left_behind;
 mod lists;
 mod names;
+mod repair;
 mod retry;
 mod sql_file;
 mod usage;

@@ -15,7 +15,10 @@ use rallypoint_client::{
     api::{AsyncDone, End, Outcome, until},
 };
 use serde_json::json;
-use std::{collections::HashMap, process::ExitCode};
+use std::{
+    collections::{HashMap, HashSet},
+    process::ExitCode,
+};
 
 /// Prints the events of a run, and counts them.
 pub(in crate::cli) struct Printer {
@@ -31,8 +34,12 @@ pub(in crate::cli) struct Printer {
     bars: Bars,
     /// Only those that did not succeed are printed.
     quiet: bool,
+    /// Tasks that have ended, retries of them not counted.
     counted: usize,
-    succeeded: usize,
+    /// Those that did not succeed, each by the number of its last retry.
+    failed: HashSet<i64>,
+    /// How many succeeded when they were retried.
+    retried: usize,
     seen: i64,
     /// Nobody has closed the pipe that stdout is.
     is_read: bool,
@@ -64,7 +71,8 @@ impl Printer {
             bars,
             quiet,
             counted: 0,
-            succeeded: 0,
+            failed: HashSet::new(),
+            retried: 0,
             seen: 0,
             is_read: true,
         }
@@ -106,8 +114,9 @@ impl Printer {
     /// Says that tasks wait behind a failure, and what can be done.
     pub(in crate::cli) fn say_halted(&self, handle: &str, blocked: i64) {
         self.console().say(format!(
-            "halted by a failure: {blocked} blocked tasks wait; \
-             `rallypoint resume {handle} --ignore-failures` has them start"
+            "halted by a failure: {blocked} blocked tasks wait, until \
+             `rallypoint retry {handle} --failed` has succeeded, or \
+             `rallypoint resume {handle} --ignore-failures`"
         ));
     }
 
@@ -123,8 +132,13 @@ impl Printer {
             return;
         }
         let good = done.outcome() == Outcome::Succeeded;
-        self.counted += 1;
-        self.succeeded += usize::from(good);
+        // What came of a task is told by its last retry.
+        let again = done.retry_of.is_some_and(|of| self.failed.remove(&of));
+        self.counted += usize::from(!again);
+        self.retried += usize::from(again && good);
+        if !good {
+            self.failed.insert(done.seq);
+        }
         self.bars.done(done.effective_order, good);
         if good && self.quiet {
             return;
@@ -188,9 +202,14 @@ impl Printer {
     }
 
     fn verdict_of(self, all: usize, what: &str) -> ExitCode {
+        let succeeded = self.counted - self.failed.len();
+        let retried = match self.retried {
+            0 => String::new(),
+            retried => format!(", {retried} of them when retried"),
+        };
         self.bars
-            .finish(format!("{} of {all} {what} succeeded", self.succeeded));
-        match self.succeeded == all {
+            .finish(format!("{succeeded} of {all} {what} succeeded{retried}"));
+        match succeeded == all {
             true => Exit::Success.into(),
             false => Exit::TaskFailed.into(),
         }

@@ -1,0 +1,105 @@
+//! A night that a failure halted is repaired: retried until all is well, which `wait` then says.
+
+use super::{code, exec_file, text};
+use crate::harness::{process::PROGRAM, standalone::Standalone};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
+
+/// Fails until there is a table of the name `repaired`.
+const BROKEN: &str = "select 1 / count(*) from pg_class where relname = 'repaired'";
+
+#[test]
+fn a_failure_whose_retry_succeeded_does_not_count() {
+    let server = Standalone::start();
+    let file = format!("1, {BROKEN}\n2, select 2\n");
+    let halted = exec_file(&server, &file, &["--keep", "--on-failure", "halt"]);
+    let said = text(&halted.stderr);
+    assert_eq!(code(&halted), 3, "{said}");
+    let handle = said
+        .lines()
+        .find_map(|line| line.strip_prefix("scheduler "));
+    let handle = handle.expect("it names its scheduler");
+    assert!(
+        said.contains(&format!("rallypoint retry {handle} --failed")),
+        "{said}"
+    );
+    let explained = text(&server.run(&["explain", &format!("{handle}/2")]).stdout);
+    assert!(explained.contains("`retry --failed`"), "{explained}");
+    assert!(!explained.contains("RetryFailed"), "{explained}");
+
+    // A retry that fails as well takes the place of its task.
+    let named = format!("{handle}/1");
+    let retried = server.run(&["retry", &named]);
+    assert_eq!(code(&retried), 0, "{}", text(&retried.stderr));
+    let failed = server.run(&["wait", handle]);
+    assert_eq!(code(&failed), 3, "{}", text(&failed.stderr));
+    assert!(text(&failed.stderr).contains("0 of 1 ended tasks succeeded"));
+
+    assert_eq!(code(&server.run(&["exec", "create table repaired ()"])), 0);
+    assert_eq!(code(&server.run(&["retry", handle, "--failed"])), 0);
+    let waited = server.run(&["wait", handle]);
+    let said = text(&waited.stderr);
+    assert_eq!(code(&waited), 0, "{said}");
+    assert!(
+        said.contains("2 of 2 ended tasks succeeded, 1 of them when retried"),
+        "{said}"
+    );
+    let words = ["retry", handle, "01890000-0000-7000-8000-000000000000/1"];
+    assert_eq!(code(&server.run(&words)), 2);
+}
+
+#[test]
+fn what_a_released_scheduler_cannot_do_is_said_in_words_of_the_command_line() {
+    let server = Standalone::start();
+    let output = server.run(&["exec", "--detach", "select 1/0"]);
+    let handle = text(&output.stdout).trim().to_owned();
+    assert_eq!(code(&server.run(&["wait", &handle])), 3);
+    let refused = server.run(&["retry", &handle, "1"]);
+    let said = text(&refused.stderr);
+    assert!(
+        said.contains("HANDLE_RELEASED") && said.contains("exec --keep"),
+        "{said}"
+    );
+}
+
+#[test]
+fn exec_says_that_its_scheduler_stays_open_only_when_it_does() {
+    let server = Standalone::start();
+    let kept = server.run(&["exec", "--keep", "select 1"]);
+    assert!(
+        text(&kept.stderr).contains("stays open"),
+        "{}",
+        text(&kept.stderr)
+    );
+    let mut child = Command::new(PROGRAM)
+        .args(["--server", &server.url, "exec", "--keep", "--json"])
+        .args(["select 1", "select pg_sleep(600)"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut events = BufReader::new(child.stdout.take().expect("stdout is piped"));
+    let mut line = String::new();
+    events.read_line(&mut line).expect("an event");
+    let event: Value = serde_json::from_str(&line).expect("JSON");
+    let pid = Pid::from_raw(child.id().try_into().expect("a pid"));
+    kill(pid, Signal::SIGINT).expect("our own child");
+    events.read_line(&mut line).expect("the last event");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(code(&output), 3);
+    let said = text(&output.stderr);
+    assert!(
+        said.contains("cancelling") && !said.contains("stays open"),
+        "{said}"
+    );
+    let handle = event["handle"].as_str().expect("a handle");
+    let released = text(&server.run(&["release", handle]).stdout);
+    assert!(released.contains("released before"), "{released}");
+}
