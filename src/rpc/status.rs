@@ -147,7 +147,10 @@ impl Statuses {
         }
         match journal {
             Ok(Ok(journal)) => self::journal(&mut status, &journal),
-            Ok(Err(_)) | Err(_) => status.unreachable.push("journal".into()),
+            Ok(Err(_)) | Err(_) => {
+                status.unreachable.push("journal".into());
+                status.journal.get_or_insert_default().error = "it does not answer".into();
+            }
         }
         let replica = self.coordinator.replica_status();
         let set_aside = |one: &journal::Unreadable| api::UnreadableScheduler {
@@ -286,11 +289,14 @@ fn pin(pin: &journal::RetentionPin) -> api::DayPin {
 }
 
 /// Overwrites what the coordinator knows better: it is up to date, and there even when the journal
-/// does not answer.
+/// does not answer. A replica that is not the owner writes nothing, and knows the journal by reading
+/// it alone.
 fn health(status: &mut api::GetStatusResponse, health: ReplicaStatus) {
     let journal = status.journal.get_or_insert_default();
-    journal.available = health.available;
-    journal.error = health.error;
+    if health.role.is_owner() {
+        journal.available = health.available;
+        journal.error = health.error;
+    }
     if let Some((no, age)) = health.last_batch {
         journal.batch_no = no.0;
         journal.last_durable_age = Some(duration(age));
@@ -308,6 +314,16 @@ fn iso(day: Day) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::coordinator::ReplicaState;
+
+    #[test]
+    fn a_replica_that_is_not_the_owner_knows_the_journal_by_reading_it() {
+        let mut read = api::GetStatusResponse::default();
+        read.journal.get_or_insert_default().available = true;
+        let standby = ReplicaState::default();
+        health(&mut read, standby.status());
+        assert!(read.journal.is_some_and(|journal| journal.available));
+    }
 
     #[test]
     fn a_day_reads_as_a_date() {

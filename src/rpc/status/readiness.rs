@@ -6,24 +6,19 @@
 //! ask, on the channel that forwarded calls take: that one is registered does not mean that its
 //! name, its certificate and the network between are right.
 
-use super::Statuses;
 use crate::{
     coordinator::Coordinator,
-    rpc::{
-        forwarding::{
-            peer_service,
-            route::{Destination, Route},
-        },
-        scheduler::Schedulers,
+    rpc::forwarding::{
+        peer_service,
+        route::{Destination, Route},
     },
 };
-use rallypoint_client::api::{
-    scheduler_service_server::SchedulerServiceServer, status_service_server::StatusServiceServer,
-};
-use std::time::Duration;
+use prost::Message;
+use prost_types::{FileDescriptorProto, FileDescriptorSet};
+use rallypoint_client::api::DESCRIPTOR;
+use std::{sync::LazyLock, time::Duration};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tonic::server::NamedService;
 use tonic_health::{ServingStatus, server::HealthReporter};
 use uuid::Uuid;
 
@@ -113,12 +108,19 @@ impl OwnerProbe {
 
 /// Sets the status of the server as a whole and of each service.
 async fn set(health: &HealthReporter, status: ServingStatus) {
-    let services = [
-        "",
-        SchedulerServiceServer::<Schedulers>::NAME,
-        StatusServiceServer::<Statuses>::NAME,
-    ];
-    for service in services {
+    health.set_service_status("", status).await;
+    for service in &*SERVICES {
         health.set_service_status(service, status).await;
     }
 }
+
+/// The full names of all services of the API.
+static SERVICES: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let files = FileDescriptorSet::decode(DESCRIPTOR).expect("descriptors of our own making");
+    let services = |file: FileDescriptorProto| {
+        let package = file.package().to_owned();
+        let services = file.service.into_iter();
+        services.map(move |service| format!("{package}.{}", service.name()))
+    };
+    files.file.into_iter().flat_map(services).collect()
+});

@@ -155,6 +155,16 @@ fn health_takes_the_addresses_that_every_command_takes() {
 }
 
 #[test]
+fn each_service_has_its_health() {
+    let server = Standalone::start();
+    for service in ["SchedulerService", "StatusService", "OperatorService"] {
+        let service = format!("rallypoint.v1.{service}");
+        let output = server.run(&["health", "--service", &service]);
+        assert_eq!(code(&output), 0, "{service}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
 fn health_does_not_wait_for_ever() {
     // Connections are established and nobody accepts them.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
