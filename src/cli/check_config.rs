@@ -38,6 +38,6 @@ impl CheckConfig {
 pub(super) fn read(file: &ConfigFile) -> Result<Vec<Target>, CliError> {
     file.read().map_err(|faults| {
         let what = format!("{} cannot be used", file.path.display());
-        CliError::usage(what).why(faults)
+        CliError::new(what).why(faults)
     })
 }

@@ -39,7 +39,7 @@ pub(super) struct DeclareDead {
 }
 
 impl DeclareDead {
-    /// Declares them dead, and fails when the end of none is awaited.
+    /// Declares them dead. Repeated, it finds none, and changes nothing.
     pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
         let what = format!("cannot declare the sessions on {} dead", self.target);
         let question = format!(
@@ -54,12 +54,15 @@ impl DeclareDead {
         };
         let answer = server.client().await?.declare_dead(request).await;
         let sessions = answer.map_err(|error| CliError::call(what, &error))?;
-        if sessions == 0 {
-            let nothing = format!("the end of no session on {} is awaited", self.target);
-            return Err(CliError::new(nothing).next("`rallypoint status` lists what waits"));
-        }
         output::answer(&DeclareDeadResponse { sessions }, |_| {
-            output::line(format!("declared dead: {sessions} sessions"))
+            output::line(match sessions {
+                0 => format!(
+                    "the end of no session on {} is awaited: `rallypoint status` lists what waits",
+                    self.target
+                ),
+                1 => "declared dead: 1 session".to_owned(),
+                _ => format!("declared dead: {sessions} sessions"),
+            })
         });
         Ok(ExitCode::SUCCESS)
     }

@@ -130,7 +130,7 @@ fn a_target_that_is_described_twice_is_an_error_that_names_both_places() {
         .output()
         .expect("the program runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(
         said.contains("--target") && said.contains("targets.second"),
         "{said}"
@@ -155,6 +155,6 @@ fn a_file_is_checked_without_a_server() {
     assert!(String::from_utf8_lossy(&good.stdout).contains("second"));
     file.write("slots = 0\n");
     let bad = check();
-    assert_eq!(bad.status.code(), Some(2));
+    assert_eq!(bad.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&bad.stderr).contains("targets.second.slots"));
 }

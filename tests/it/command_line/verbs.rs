@@ -150,7 +150,11 @@ const CALLS: &[(&str, i32, Form)] = &[
         0,
         Message("ResumeTargetResponse"),
     ),
-    ("declare-dead app --all-replicas --reason test", 1, Nothing),
+    (
+        "declare-dead app --all-replicas --reason test",
+        0,
+        Message("DeclareDeadResponse"),
+    ),
     ("health", 0, Fields(&["status"])),
     ("migrate --database URL", 0, Fields(&["up_to_date"])),
     (
@@ -158,7 +162,7 @@ const CALLS: &[(&str, i32, Form)] = &[
         0,
         Fields(&["file", "targets"]),
     ),
-    ("check-config /nowhere", 2, Nothing),
+    ("check-config /nowhere", 1, Nothing),
     (
         "prepare-target --login u --print",
         0,
