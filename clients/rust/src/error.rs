@@ -15,8 +15,8 @@ pub struct Error {
     /// The stable reason the service gave, such as `QUEUE_FULL` (see
     /// [`ErrorReason`](crate::api::ErrorReason)); `None`: the error is the transport's.
     pub reason: Option<String>,
-    /// What the service said of the call's effect, `none` or `unknown`; `None`: it said nothing.
-    pub effect: Option<String>,
+    /// What the service said of the call's effect; `None`: it said nothing.
+    pub effect: Option<Effect>,
     /// The request id of a call that begins something: made again under it
     /// ([`Client::with_request_id`](crate::Client::with_request_id)), it has its effect once.
     pub request_id: Option<String>,
@@ -30,14 +30,23 @@ pub struct Error {
     pub transport: bool,
 }
 
+/// What a failed call may have done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing.
+    None,
+    /// All or nothing, and which is not known.
+    Unknown,
+}
+
 /// The result of a call.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     /// The call may or may not have had an effect; repeating it with the same request id tells.
     pub fn is_unknown(&self) -> bool {
-        match (self.effect.as_deref(), &self.reason) {
-            (Some(effect), _) => effect != "none",
+        match (self.effect, &self.reason) {
+            (Some(effect), _) => effect == Effect::Unknown,
             (None, Some(_)) => matches!(self.code, Code::Unavailable | Code::DeadlineExceeded),
             (None, None) => matches!(
                 self.code,
@@ -71,7 +80,7 @@ impl Error {
                     | Code::ResourceExhausted
             );
         if unknown && !is_of_the_owner {
-            self.effect = Some("unknown".to_owned());
+            self.effect = Some(Effect::Unknown);
         }
         self
     }
@@ -131,7 +140,9 @@ impl From<Status> for Error {
         Error {
             code: status.code(),
             reason: info.map(|info| info.reason.clone()),
-            effect: info.and_then(|info| info.metadata.get("effect").cloned()),
+            effect: info
+                .and_then(|info| info.metadata.get("effect"))
+                .map(|said| effect(said)),
             request_id: None,
             message: status.message().to_owned(),
             violations: violations
@@ -141,6 +152,13 @@ impl From<Status> for Error {
             retry_after: details.retry_info().and_then(|info| info.retry_delay),
             transport: info.is_none() && std::error::Error::source(&status).is_some(),
         }
+    }
+}
+
+fn effect(said: &str) -> Effect {
+    match said {
+        "none" => Effect::None,
+        _ => Effect::Unknown,
     }
 }
 

@@ -46,7 +46,7 @@ mod stream;
 #[cfg(feature = "server")]
 pub mod strict_codec;
 
-pub use error::{Error, Result};
+pub use error::{Effect, Error, Result};
 pub use scheduler::Scheduler;
 pub use stream::DoneStream;
 
