@@ -53,8 +53,8 @@ impl TaskWords {
     }
 }
 
-/// Some tasks of one scheduler: `HANDLE SEQ…`, each number as HANDLE/SEQ as well. No tasks when only
-/// the handle is named.
+/// Some tasks of one scheduler: `HANDLE SEQ…`, each number as HANDLE/SEQ as well. No tasks when
+/// only the handle is named.
 pub(super) fn tasks(first: &str, more: &[String]) -> Result<(String, Vec<i64>), CliError> {
     let (handle, mut seqs) = match first.parse::<TaskName>() {
         Ok(task) => (task.handle, vec![task.seq]),

@@ -289,8 +289,8 @@ fn pin(pin: &journal::RetentionPin) -> api::DayPin {
 }
 
 /// Overwrites what the coordinator knows better: it is up to date, and there even when the journal
-/// does not answer. A replica that is not the owner writes nothing, and knows the journal by reading
-/// it alone.
+/// does not answer. A replica that is not the owner writes nothing, and knows the journal only by
+/// reading it.
 fn health(status: &mut api::GetStatusResponse, health: ReplicaStatus) {
     let journal = status.journal.get_or_insert_default();
     if health.role.is_owner() {

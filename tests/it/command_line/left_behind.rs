@@ -1,5 +1,5 @@
-//! What `exec` says of a run that it cannot follow to its end: which scheduler it leaves behind, and
-//! what to do with it. Repeating the command would do everything once more.
+//! What `exec` says of a run that it cannot follow to its end: which scheduler it leaves behind,
+//! and what to do with it. Repeating the command would do everything once more.
 
 use super::{code, exec_file, text};
 use crate::harness::standalone::Standalone;
@@ -21,8 +21,8 @@ fn notes(output: &Output) -> Vec<Value> {
 fn opened_and_error(output: &Output) -> (String, Value) {
     let notes = notes(output);
     let named = notes.iter().filter_map(|note| note["note"].as_str());
-    let handle = named.filter_map(|note| note.strip_prefix("scheduler "));
-    let handle = handle.last().expect("it names its scheduler").to_owned();
+    let mut handles = named.filter_map(|note| note.strip_prefix("scheduler "));
+    let handle = handles.next().expect("it names its scheduler").to_owned();
     (handle, notes.last().expect("an error").clone())
 }
 
