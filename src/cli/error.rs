@@ -186,10 +186,6 @@ fn remedy(error: &Error) -> Option<&'static str> {
         Some("HANDLE_RELEASED") => {
             Some("`rallypoint exec` opens another scheduler; --keep leaves it open for retries")
         }
-        Some("HANDLE_RELEASED") => Some(
-            "submit to another scheduler; `rallypoint exec --keep` leaves one open, so that its \
-             tasks can be retried",
-        ),
         Some("TASK_NOT_FOUND") => {
             Some("`rallypoint tasks HANDLE` lists the tasks of the scheduler")
         }
