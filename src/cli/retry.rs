@@ -23,6 +23,9 @@ pub(super) struct Retry {
     /// All that failed, timed out or were exhausted and have no retry yet
     #[arg(long)]
     failed: bool,
+    /// What the retry of one task runs instead, when its statement was wrong
+    #[arg(long, value_name = "SQL", conflicts_with = "failed")]
+    statement: Option<String>,
     #[command(flatten)]
     submitted: AsSubmitted,
     #[command(flatten)]
@@ -37,6 +40,10 @@ impl Retry {
             return Err(CliError::usage("which tasks are to be retried?")
                 .next("name tasks by their numbers, or all that failed by --failed"));
         }
+        if self.statement.is_some() && tasks.len() != 1 {
+            return Err(CliError::usage("--statement is for one task")
+                .next("retry tasks one by one, each with its statement"));
+        }
         let scheduler = server.scheduler(&handle).await?;
         match self.failed {
             true => self.all_failed(&scheduler).await?,
@@ -48,7 +55,16 @@ impl Retry {
     async fn named(&self, scheduler: &Scheduler, tasks: &[i64]) -> Result<(), CliError> {
         for seq in tasks {
             let what = format!("cannot retry task {}/{seq}", scheduler.handle());
-            let answer = scheduler.retry(*seq).await;
+            let answer = match &self.statement {
+                None => scheduler.retry(*seq).await,
+                Some(statement) => {
+                    let sql = api::SqlTask {
+                        statement: statement.clone(),
+                        ..Default::default()
+                    };
+                    scheduler.retry_as(*seq, sql).await
+                }
+            };
             let answer = answer.map_err(|error| CliError::call(what, &error))?;
             let before = if answer.already_retried {
                 " before"

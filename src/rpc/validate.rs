@@ -19,7 +19,7 @@ mod tests;
 pub(super) use cancel::CancelTasks;
 pub(super) use paging::{ListAttempts, ListExecutions, ListSchedulers, ListTasks};
 pub(super) use retry::{RetryFailed, RetryFailedPage};
-pub(super) use submit::exec_async;
+pub(super) use submit::{Replacement, exec_async};
 
 use super::errors::{
     reason::Reason,

@@ -187,9 +187,22 @@ impl Scheduler {
     ///
     /// Fails with `TASK_UNFINISHED`, `TASK_SUCCEEDED`, and `HANDLE_RELEASED` after a release.
     pub async fn retry(&self, seq: i64) -> Result<api::RetryTaskResponse> {
-        let request = api::RetryTaskRequest {
-            id: Some(self.task_id(seq)),
-        };
+        self.retry_task(seq, None).await
+    }
+
+    /// As [`Scheduler::retry`], but the copy runs this statement instead: the task was wrong. Empty
+    /// `target`: that of the task.
+    pub async fn retry_as(&self, seq: i64, sql: api::SqlTask) -> Result<api::RetryTaskResponse> {
+        self.retry_task(seq, Some(sql)).await
+    }
+
+    async fn retry_task(
+        &self,
+        seq: i64,
+        sql: Option<api::SqlTask>,
+    ) -> Result<api::RetryTaskResponse> {
+        let id = Some(self.task_id(seq));
+        let request = api::RetryTaskRequest { id, sql };
         self.client.scheduler_call("RetryTask", request).await
     }
 

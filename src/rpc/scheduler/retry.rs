@@ -7,7 +7,7 @@ use crate::{
     coordinator::CallError,
     core::{
         Caller, DoneNo, Handle, Outcome, Packed, Reject, Reply, Request, Retries, RetryOf, Run,
-        Seq, Submit, TaskId, Verb, Work, model::limits::CALL_BYTES,
+        Seq, Spec, Submit, TaskId, Verb, Work, model::limits::CALL_BYTES,
     },
     journal::{Body, StoredTask},
     rpc::{
@@ -16,7 +16,7 @@ use crate::{
             reason::Reason,
             violations::{Path, Violations},
         },
-        validate,
+        validate::{self, Replacement},
     },
 };
 use rallypoint_client::api;
@@ -31,6 +31,18 @@ pub(super) struct Retriable {
     pub task: StoredTask,
     body: Body,
     of: RetryOf,
+}
+
+impl Retriable {
+    /// Has the copy run something else.
+    fn replace(&mut self, instead: &Replacement) {
+        self.task.spec = Arc::new(Spec {
+            work: instead.work(&self.task.spec.work),
+            options: self.task.spec.options.clone(),
+        });
+        self.body.body = instead.statement.clone();
+        self.body.params = instead.params.clone();
+    }
 }
 
 /// Copies that were submitted.
@@ -58,6 +70,9 @@ impl Schedulers {
         request: Arc<api::RetryTaskRequest>,
     ) -> Result<api::RetryTaskResponse, Status> {
         let id = validate::task_id(request.id.as_ref())?;
+        let instead = request.sql.as_ref();
+        let instead = instead.map(|sql| Replacement::new(sql, &self.targets));
+        let instead = instead.transpose()?;
         for _ in 0..MAX_SEARCHES {
             let searched = self.last_submitted(id.handle).await?;
             let task = self.retriable(&caller, id).await?;
@@ -69,9 +84,12 @@ impl Schedulers {
                 });
             }
             let of = vec![(id.seq, retry_of(&task))];
-            let tasks = self.with_bodies(id.handle, vec![task], of).await?;
-            if tasks.is_empty() {
+            let mut tasks = self.with_bodies(id.handle, vec![task], of).await?;
+            let Some(one) = tasks.first_mut() else {
                 return Err(errors::past_retention(id));
+            };
+            if let Some(instead) = &instead {
+                one.replace(instead);
             }
             self.check_targets(&tasks, Path::Root.field("id"))?;
             let submit = submit(&tasks, searched, None);

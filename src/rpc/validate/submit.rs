@@ -2,7 +2,7 @@
 //! their bodies become one run with one spec. They are found by comparing what the caller sent,
 //! before anything is converted.
 
-use super::{Targets, hash::PayloadHash, options, scalar};
+use super::{DEFAULT_TARGET, Targets, hash::PayloadHash, options, scalar};
 use crate::{
     core::{Handle, Packed, Request, Run, Spec, Submit, TaskOptions, Work, model::limits},
     rpc::errors::{
@@ -10,6 +10,7 @@ use crate::{
         violations::{Path, Violations},
     },
 };
+use bytes::Bytes;
 use rallypoint_client::api::{self, sql_value::Kind as Value, task::Kind};
 use std::sync::Arc;
 
@@ -104,6 +105,52 @@ fn run(v: &mut Violations, path: Path<'_>, task: &api::Task, targets: &Targets) 
     }
 }
 
+/// What the copy of a task runs in its stead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Replacement {
+    /// `None`: that of the task, or the usual one if it has none.
+    target: Option<Arc<str>>,
+    pub statement: Bytes,
+    /// JSON array of text or null; `None`: no parameters.
+    pub params: Option<Bytes>,
+}
+
+impl Replacement {
+    /// Validates the field `sql` of a request.
+    pub(crate) fn new(sql: &api::SqlTask, targets: &Targets) -> Result<Self, Violations> {
+        let mut v = Violations::default();
+        let task = [api::Task {
+            kind: Some(Kind::Sql(sql.clone())),
+            ..api::Task::default()
+        }];
+        let named = Some(&task[0]).filter(|_| !sql.target.is_empty());
+        let target = named.and_then(|task| match work(&mut v, Path::Root, task, targets) {
+            Work::Sql { target } => Some(target),
+            Work::Noop => None,
+        });
+        check_body(&mut v, Path::Root, &task[0], body(&task[0]));
+        check_params(&mut v, Path::Root, &sql.params);
+        let params = params_json(&sql.params);
+        v.into_result(Replacement {
+            target,
+            statement: Bytes::copy_from_slice(sql.statement.as_bytes()),
+            params: params.map(Bytes::from),
+        })
+    }
+
+    /// What the copy of a task that was this is.
+    pub(crate) fn work(&self, before: &Work) -> Work {
+        match (&self.target, before) {
+            (Some(target), _) | (None, Work::Sql { target }) => Work::Sql {
+                target: target.clone(),
+            },
+            (None, Work::Noop) => Work::Sql {
+                target: DEFAULT_TARGET.into(),
+            },
+        }
+    }
+}
+
 fn work(v: &mut Violations, path: Path<'_>, task: &api::Task, targets: &Targets) -> Work {
     match &task.kind {
         Some(Kind::Noop(_)) => return Work::Noop,
@@ -186,16 +233,19 @@ fn params(v: &mut Violations, path: Path<'_>, tasks: &[api::Task]) -> Packed {
     for (index, task) in tasks.iter().enumerate() {
         let values = params_of(task);
         check_params(v, path.index(index), values);
-        if !values.is_empty() {
-            let texts: Vec<Option<&str>> = values.iter().map(text).collect();
-            bytes.extend_from_slice(serde_json::json!(texts).to_string().as_bytes());
-        }
+        bytes.extend(params_json(values).unwrap_or_default());
         ends.push(bytes.len() as u32);
     }
     Packed {
         bytes: bytes.into(),
         ends,
     }
+}
+
+/// A JSON array of text or null; `None`: there are none.
+fn params_json(values: &[api::SqlValue]) -> Option<Vec<u8>> {
+    let texts: Vec<Option<&str>> = values.iter().map(text).collect();
+    (!texts.is_empty()).then(|| serde_json::json!(texts).to_string().into_bytes())
 }
 
 fn check_params(v: &mut Violations, task: Path<'_>, values: &[api::SqlValue]) {

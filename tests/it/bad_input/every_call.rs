@@ -104,7 +104,10 @@ async fn errors_of_retries(
     namespace: &'static str,
     handle: &str,
 ) -> Vec<(&'static str, Status)> {
-    let retry = api::RetryTaskRequest { id: first(handle) };
+    let retry = api::RetryTaskRequest {
+        id: first(handle),
+        sql: None,
+    };
     let retry_failed = api::RetryFailedRequest {
         handle: handle.to_owned(),
         ..Default::default()

@@ -300,3 +300,52 @@ async fn text(journal: &PgConnectOptions, query: String) -> String {
     let text = sqlx::query_scalar(AssertSqlSafe(query)).fetch_one(&mut psql);
     text.await.expect("a text")
 }
+
+#[tokio::test]
+async fn a_wrong_statement_is_retried_as_another_one() {
+    let server = Server::start().await;
+    let scheduler = server.open(halting()).await;
+    let wrong = sql("select 1/0").order(100).rows(1);
+    scheduler.submit([wrong, noop().order(200)]).await;
+    scheduler.until(|now| now.halt.is_some()).await;
+    let right = |statement: &str| api::SqlTask {
+        statement: statement.into(),
+        params: vec![api::SqlValue {
+            kind: Some(api::sql_value::Kind::Text("7".into())),
+        }],
+        target: String::new(),
+    };
+    let empty = scheduler.scheduler.retry_as(1, right("")).await;
+    assert!(empty.expect_err("refused").is("BODY_EMPTY"));
+    let elsewhere = api::SqlTask {
+        target: "nowhere".into(),
+        ..right("select 1")
+    };
+    let elsewhere = scheduler.scheduler.retry_as(1, elsewhere).await;
+    assert!(elsewhere.expect_err("refused").is("TARGET_UNKNOWN"));
+    let retry = scheduler
+        .scheduler
+        .retry_as(1, right("select $1::int as a"));
+    assert_eq!(retry.await.expect("retried").seq, 3);
+    let again = scheduler.scheduler.retry(1).await.expect("it has one");
+    assert_eq!((again.seq, again.already_retried), (3, true));
+    scheduler.all_done().await;
+    let copy = scheduler.task(3).await;
+    let task = copy.task.clone().expect("as submitted");
+    let Some(api::task::Kind::Sql(sql)) = task.kind else {
+        panic!("{task:?}")
+    };
+    assert_eq!(
+        (sql.statement.as_str(), sql.target.as_str(), task.order),
+        ("select $1::int as a", "app", Some(100))
+    );
+    let done = copy.done.expect("it has ended");
+    assert_eq!(
+        (done.outcome(), done.retry_of),
+        (Outcome::Succeeded, Some(1))
+    );
+    assert_eq!(
+        done.result.map(|result| result.rows_json),
+        Some("[{\"a\":7}]".into())
+    );
+}

@@ -167,7 +167,9 @@ async fn a_task_of_a_target_that_is_no_more_is_not_retried() {
         handle: handle.clone(),
         seq: 1,
     });
-    let one = client.retry_task(api::RetryTaskRequest { id }).await;
+    let one = client
+        .retry_task(api::RetryTaskRequest { id, sql: None })
+        .await;
     let all = api::RetryFailedRequest {
         handle,
         ..Default::default()
