@@ -22,6 +22,7 @@ mod orders;
 mod parallelism;
 mod quotas;
 mod recovery;
+mod resources;
 mod retried_tasks;
 mod retries;
 mod target_pauses;

@@ -80,6 +80,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "attempts",
         include_str!("../../migrations/0018_attempts.sql"),
     ),
+    (
+        21,
+        "resources",
+        include_str!("../../migrations/0021_resources.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -239,7 +244,8 @@ mod tests {
                 "1a7609093a46b1a4",
                 "1286df032da5e3cd",
                 "5b9b71e127242b53",
-                "dc43e8614910e607"
+                "dc43e8614910e607",
+                "8835a3ec32ddffb5"
             ]
         );
     }

@@ -7,6 +7,7 @@ pub(crate) mod events;
 pub(crate) mod outcomes;
 pub(crate) mod recovered;
 pub(crate) mod recovery;
+mod resources;
 pub(crate) mod retention_pin;
 pub(crate) mod retries;
 pub(crate) mod scheduler_pages;

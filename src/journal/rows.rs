@@ -4,6 +4,7 @@ pub(crate) mod attempt;
 pub(crate) mod completion;
 pub(crate) mod halt_failures;
 pub(crate) mod label;
+pub(crate) mod resource;
 pub(crate) mod settings;
 pub(crate) mod submission;
 pub(crate) mod target_pause;

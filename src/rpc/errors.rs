@@ -5,6 +5,7 @@
 
 mod limits;
 pub(crate) mod reason;
+pub(super) mod resource;
 pub(crate) mod transport;
 pub(crate) mod violations;
 
@@ -122,17 +123,13 @@ pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
             order,
             current,
         } => order_closed(index, order.0, current.0, handle),
-        Reject::RequestIdReused => {
-            let details = info(Reason::RequestIdReused, &[]);
-            let message = "the request_id was used with another payload within the last 15 minutes";
-            Status::with_error_details(Code::AlreadyExists, message, details)
-        }
+        Reject::RequestIdReused => request_id_reused(),
         Reject::LimitReached {
             limit,
             namespace,
             value,
             wait,
-        } => limits::reached(limit, &namespace, value, wait, handle),
+        } => limits::reached(limit, &namespace, value, wait, Some(handle)),
         Reject::CursorAhead { last } => {
             let mut details = info(Reason::CursorAhead, &[("last", last.0.to_string())]);
             details.set_bad_request([violation(
@@ -149,7 +146,18 @@ pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
         Reject::UnknownTask => task_not_found(),
         Reject::Retried { .. } | Reject::RetriesUnknown => retried_meanwhile(),
         Reject::JournalRejected => journal_rejected(),
+        Reject::Resource(reject) => resource::rejected(reject),
     }
+}
+
+fn request_id_reused() -> Status {
+    let message = "the request_id was used with another payload within the last 15 minutes";
+    plain(Code::AlreadyExists, Reason::RequestIdReused, message)
+}
+
+/// An error that its reason says all of.
+fn plain(code: Code, reason: Reason, message: &str) -> Status {
+    Status::with_error_details(code, message, info(reason, &[]))
 }
 
 fn journal_rejected() -> Status {
@@ -175,19 +183,11 @@ pub(super) fn truncated(field: &str, oldest: i64) -> Status {
 
 /// The scheduler does not exist or belongs to another namespace: the same answer.
 pub(super) fn handle_not_found() -> Status {
-    Status::with_error_details(
-        Code::NotFound,
-        "no such scheduler",
-        info(Reason::HandleNotFound, &[]),
-    )
+    plain(Code::NotFound, Reason::HandleNotFound, "no such scheduler")
 }
 
 pub(super) fn task_not_found() -> Status {
-    Status::with_error_details(
-        Code::NotFound,
-        "no such task",
-        info(Reason::TaskNotFound, &[]),
-    )
+    plain(Code::NotFound, Reason::TaskNotFound, "no such task")
 }
 
 /// A task that cannot be retried as it is.

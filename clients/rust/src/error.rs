@@ -83,6 +83,12 @@ impl Error {
             Some(
                 "QUEUE_FULL" | "TOO_MANY_SCHEDULERS" | "TOO_MANY_STREAMS" | "SUBMIT_RATE_EXCEEDED",
             ) => Some("Wait for tasks to finish, or ask the operator for a higher limit."),
+            Some("RESOURCE_NOT_FOUND") => Some("Create the resource, or a pattern for its name."),
+            Some("CIRCULAR_WAIT") => Some("Release first, or claim all resources in one call."),
+            Some("TOO_MANY_CLAIMS" | "TOO_MANY_RESOURCES") => {
+                Some("Release claims, delete resources, or use a pattern of names.")
+            }
+            Some("CLAIM_ENDED") => Some("Stop using what it held, and claim it anew."),
             Some("REQUEST_ID_REUSED") => Some("Use a new request id for another payload."),
             _ if self.is_unknown() => Some("Call again with the same request id."),
             _ => None,

@@ -37,15 +37,20 @@
 
 pub mod api;
 mod backoff;
+mod claim;
 mod codec;
 mod error;
+mod hold;
+mod resources;
 mod scheduler;
 mod servers;
 mod stream;
 #[cfg(feature = "server")]
 pub mod strict_codec;
 
+pub use claim::ClaimStream;
 pub use error::{Error, Result};
+pub use hold::Hold;
 pub use scheduler::Scheduler;
 pub use stream::DoneStream;
 

@@ -1,7 +1,9 @@
 //! What a recovery has read, scheduler by scheduler. One of which a row makes no sense to this
 //! version is set aside, so that it keeps nobody else from being recovered.
 
-use crate::core::{Handle, Namespace, RecoveredScheduler, SchedulerImage, TargetPause, Time};
+use crate::core::{
+    Handle, Namespace, RecoveredResources, RecoveredScheduler, SchedulerImage, TargetPause, Time,
+};
 use crate::journal::JournalError;
 use std::collections::{BTreeMap, HashMap};
 use uuid::Uuid;
@@ -15,6 +17,8 @@ pub struct Recovered {
     pub unreadable: Vec<Unreadable>,
     /// Pauses of targets that are in force.
     pub pauses: Vec<TargetPause>,
+    /// Resources, and claims that are open or remembered.
+    pub resources: RecoveredResources,
 }
 
 /// A scheduler that cannot be recovered by this version. Its rows stay as they are.
@@ -85,7 +89,11 @@ impl Schedulers {
         }
     }
 
-    pub(super) fn finish(mut self, pauses: Vec<TargetPause>) -> Recovered {
+    pub(super) fn finish(
+        mut self,
+        pauses: Vec<TargetPause>,
+        resources: RecoveredResources,
+    ) -> Recovered {
         let is_whole =
             |one: &RecoveredScheduler| !self.unreadable.contains_key(&one.image.handle.uuid());
         self.schedulers.retain(is_whole);
@@ -93,6 +101,7 @@ impl Schedulers {
             schedulers: self.schedulers,
             unreadable: self.unreadable.into_values().collect(),
             pauses,
+            resources,
         }
     }
 
