@@ -2,6 +2,7 @@
 //! its turn; a hold outlives servers, and ends with whoever held it.
 
 mod errors;
+mod lock_run;
 
 use crate::harness::{
     cluster::Cluster,
