@@ -21,7 +21,7 @@ use crate::{
     },
     journal::Reader,
 };
-use claim_stream::ClaimMessages;
+use convert::ClaimMessages;
 use rallypoint_client::api::{self, resource_service_server::ResourceService};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status};
@@ -82,8 +82,8 @@ impl ResourceService for Resources {
 
     async fn acquire(&self, request: Request<api::AcquireRequest>) -> Answer<ClaimMessages> {
         let caller = self.auth.caller(&request)?;
-        let messages = claim_stream::open(self.clone(), caller, request.into_inner()).await?;
-        Ok(Response::new(messages))
+        let messages = self.clone().stream_claim(caller, request.into_inner());
+        Ok(Response::new(messages.await?))
     }
 
     async fn try_acquire(

@@ -123,6 +123,14 @@ struct Keeper {
 }
 
 impl Keeper {
+    /// How the claim has ended of which this error tells.
+    async fn how(&self, error: Error) -> String {
+        match self.client.get_claim(self.claim).await {
+            Ok(claim) if claim.state() == api::ClaimState::Ended => how(&claim),
+            _ => error.message,
+        }
+    }
+
     /// Keeps the hold; returns why it was lost.
     async fn keep(self, stream: ClaimStream, granted_by: Instant) -> String {
         let mut stream = Some(stream);
@@ -144,7 +152,7 @@ impl Keeper {
                             kept_until = sent + self.lease;
                             next = sent + self.lease / 3;
                         }
-                        Ok(Err(error)) if is_final(&error) => return error.message,
+                        Ok(Err(error)) if is_final(&error) => return self.how(error).await,
                         Ok(Err(_)) => next = Instant::now() + PAUSE,
                         Err(_) => return "it could not be renewed within its lease".to_owned(),
                     }

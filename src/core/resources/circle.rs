@@ -38,7 +38,7 @@ impl Resources {
             claim: no,
             seen: BTreeSet::new(),
         };
-        let mut circle = search.from_claim(no)?;
+        let mut circle = search.behind_claim(no)?;
         circle.reverse();
         Some(circle)
     }
@@ -50,14 +50,14 @@ impl Search<'_> {
     }
 
     /// What a waiting claim waits for, as far as that leads back to the owner; the last first.
-    fn from_claim(&mut self, no: ClaimNo) -> Option<Vec<Waits>> {
+    fn behind_claim(&mut self, no: ClaimNo) -> Option<Vec<Waits>> {
         if self.seen.len() >= MAX_LOOKS || !self.seen.insert(no) {
             return None;
         }
         let claim = &self.resources.claims[&no];
         let wants = claim.keys().zip(&claim.spec.wants);
         for (key, want) in wants {
-            let Some(mut circle) = self.from_queue(&key, no, want.mode) else {
+            let Some(mut circle) = self.behind_queue(&key, no, want.mode) else {
                 continue;
             };
             circle.push(Waits {
@@ -70,7 +70,7 @@ impl Search<'_> {
     }
 
     /// The same of its place in one queue.
-    fn from_queue(&mut self, key: &ResourceKey, no: ClaimNo, mode: Mode) -> Option<Vec<Waits>> {
+    fn behind_queue(&mut self, key: &ResourceKey, no: ClaimNo, mode: Mode) -> Option<Vec<Waits>> {
         let resources = self.resources;
         if resources.is_next_of(key, no) {
             return None;
@@ -78,7 +78,7 @@ impl Search<'_> {
         let in_use = resources.in_use.get(key)?;
         let earlier = in_use.queue.range(..no).map(|(earlier, _)| *earlier);
         for earlier in earlier.take(MAX_LOOKS) {
-            if let Some(circle) = self.from_claim(earlier) {
+            if let Some(circle) = self.behind_claim(earlier) {
                 return Some(circle);
             }
         }
@@ -86,7 +86,7 @@ impl Search<'_> {
             mode == Mode::Exclusive || in_use.held.values().any(|held| *held == Mode::Exclusive);
         let mut first = None;
         for holder in in_use.held.keys() {
-            match self.from_holder(*holder) {
+            match self.behind_holder(*holder) {
                 Some(circle) if waits_for_all => return Some(circle),
                 Some(circle) => drop(first.get_or_insert(circle)),
                 None if waits_for_all => {}
@@ -97,7 +97,7 @@ impl Search<'_> {
     }
 
     /// What the owner of a hold waits for; nothing when it is the owner who is looked for.
-    fn from_holder(&mut self, holder: ClaimNo) -> Option<Vec<Waits>> {
+    fn behind_holder(&mut self, holder: ClaimNo) -> Option<Vec<Waits>> {
         let claim = &self.resources.claims[&holder];
         if claim.spec.owner.is_empty() || !claim.is_open() {
             return None;
@@ -109,7 +109,7 @@ impl Search<'_> {
         let waiting = self.resources.owners.get(&owner).into_iter().flatten();
         for no in waiting {
             if self.resources.claims[no].state == ClaimState::Waiting
-                && let Some(circle) = self.from_claim(*no)
+                && let Some(circle) = self.behind_claim(*no)
             {
                 return Some(circle);
             }

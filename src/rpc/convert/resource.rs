@@ -5,7 +5,14 @@ use crate::core::{
     ClaimEnd, ClaimState, ClaimView, Holder, Mode, RecoveredClaim, ResourceSettings, ResourceView,
     Want,
 };
+use futures_util::Stream;
 use rallypoint_client::api;
+use std::pin::Pin;
+use tonic::Status;
+
+/// The messages of Acquire.
+pub(crate) type ClaimMessages =
+    Pin<Box<dyn Stream<Item = Result<api::AcquireResponse, Status>> + Send>>;
 
 /// A resource, without its holds and its queue.
 pub(crate) fn resource(view: &ResourceView) -> api::Resource {

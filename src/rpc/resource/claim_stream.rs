@@ -7,17 +7,14 @@ use super::{
 };
 use crate::{
     core::{Caller, ClaimPhase},
+    rpc::convert::ClaimMessages,
     rpc::forwarding::route::{self, Destination, OWNER_WAITS, OwnerAddress},
 };
-use futures_util::{Stream, stream};
+use futures_util::stream;
 use rallypoint_client::api::{self, resource_service_client::ResourceServiceClient};
 use std::{pin::Pin, sync::Arc, time::Duration};
 use tonic::{Status, Streaming};
 use uuid::Uuid;
-
-/// The messages of a stream.
-pub(crate) type ClaimMessages =
-    Pin<Box<dyn Stream<Item = Result<api::AcquireResponse, Status>> + Send>>;
 
 /// Places in line up to which a caller is told at once, or nearly, that it has moved on.
 const NEAR: u64 = 100;
@@ -44,30 +41,32 @@ struct Forwarded {
     owner: OwnerAddress,
 }
 
-/// Claims resources, wherever the owner is; waits a moment while there is none.
-pub(super) async fn open(
-    resources: Resources,
-    caller: Caller,
-    mut request: api::AcquireRequest,
-) -> Result<ClaimMessages, Status> {
-    // What is refused whoever owns the shard.
-    validate::acquire(&caller, &request)?;
-    if request.request_id.is_empty() {
-        request.request_id = Uuid::now_v7().to_string();
-    }
-    let mut waits = OWNER_WAITS.into_iter();
-    let mut unknown = false;
-    loop {
-        let status = match open_once(&resources, &caller, &request).await {
-            Ok(messages) => return Ok(messages),
-            Err(status) => status,
-        };
-        unknown |= route::is_unknown(&status);
-        let elsewhere = route::is_not_owner(&status) || route::is_unknown(&status);
-        match (waits.next(), &resources.route) {
-            (Some(longest), Some(route)) if elsewhere => route.wait_for_owner(longest).await,
-            _ if elsewhere && unknown => return Err(errors::owner_changed()),
-            _ => return Err(route::status_alone(status)),
+impl Resources {
+    /// Claims resources, wherever the owner is; waits a moment while there is none.
+    pub(super) async fn stream_claim(
+        self,
+        caller: Caller,
+        mut request: api::AcquireRequest,
+    ) -> Result<ClaimMessages, Status> {
+        // What is refused whoever owns the shard.
+        validate::acquire(&caller, &request)?;
+        if request.request_id.is_empty() {
+            request.request_id = Uuid::now_v7().to_string();
+        }
+        let mut waits = OWNER_WAITS.into_iter();
+        let mut unknown = false;
+        loop {
+            let status = match open_once(&self, &caller, &request).await {
+                Ok(messages) => return Ok(messages),
+                Err(status) => status,
+            };
+            unknown |= route::is_unknown(&status);
+            let elsewhere = route::is_not_owner(&status) || route::is_unknown(&status);
+            match (waits.next(), &self.route) {
+                (Some(longest), Some(route)) if elsewhere => route.wait_for_owner(longest).await,
+                _ if elsewhere && unknown => return Err(errors::owner_changed()),
+                _ => return Err(route::status_alone(status)),
+            }
         }
     }
 }
