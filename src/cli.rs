@@ -28,6 +28,7 @@ mod health;
 mod json;
 mod list;
 mod listing;
+mod lock;
 mod man;
 mod migrate;
 mod output;
@@ -36,6 +37,7 @@ mod postgres_url;
 mod prepare_target;
 mod progress;
 mod release;
+mod resource;
 mod retry;
 mod serve;
 mod settings;
@@ -117,6 +119,10 @@ enum Subcommands {
     ResumeTarget(target_pause::Resume),
     /// Say that sessions have ended which the service cannot show to have ended
     DeclareDead(declare_dead::DeclareDead),
+    /// Run a command while holding a resource
+    Lock(lock::Lock),
+    /// Define resources, see who holds them and who waits, release holds
+    Resource(resource::Resource),
     /// Bring the schema of a coordination database up to date
     Migrate(migrate::Migrate),
     /// Say what is wrong with a configuration file of a server
@@ -179,8 +185,8 @@ async fn run(server: &Server, command: Subcommands) -> Result<ExitCode, CliError
 impl Subcommands {
     /// It hears signals by itself.
     fn ends_in_order(&self) -> bool {
-        use Subcommands::{Demo, Exec, Serve, Wait};
-        matches!(self, Serve(_) | Demo(_) | Exec(_) | Wait(_))
+        use Subcommands::{Demo, Exec, Lock, Serve, Wait};
+        matches!(self, Serve(_) | Demo(_) | Exec(_) | Lock(_) | Wait(_))
     }
 
     async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
@@ -204,6 +210,8 @@ impl Subcommands {
             Subcommands::PauseTarget(command) => command.run(server).await,
             Subcommands::ResumeTarget(command) => command.run(server).await,
             Subcommands::DeclareDead(command) => command.run(server).await,
+            Subcommands::Lock(command) => command.run(server).await,
+            Subcommands::Resource(command) => command.run(server).await,
             Subcommands::Migrate(command) => command.run().await,
             Subcommands::CheckConfig(command) => command.run(),
             Subcommands::PrepareTarget(command) => command.run().await,

@@ -12,6 +12,9 @@ pub mod model;
 mod output;
 mod record;
 mod reply;
+mod resource_record;
+mod resource_verb;
+mod resources;
 mod scheduler;
 mod shard;
 #[cfg(test)]
@@ -27,6 +30,7 @@ pub use model::filter::*;
 pub use model::halt::*;
 pub use model::ids::*;
 pub use model::request_memory::RequestMemory;
+pub use model::resource::*;
 pub use model::session_options::*;
 pub use model::settings::*;
 pub use model::target_pause::*;
@@ -35,6 +39,10 @@ pub use model::time::*;
 pub use output::*;
 pub use record::*;
 pub use reply::*;
+pub use resource_record::*;
+pub use resource_verb::*;
+#[doc(hidden)]
+pub use resources::digest::*;
 pub use scheduler::body_sizes::blocks;
 #[doc(hidden)]
 pub use shard::digest::*;

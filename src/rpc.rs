@@ -9,6 +9,7 @@ mod errors;
 pub(crate) mod forwarding;
 mod message_budget;
 mod operator;
+mod resource;
 mod scheduler;
 mod server;
 mod starting;

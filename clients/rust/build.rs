@@ -11,6 +11,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let api = [
         "rallypoint/v1/error.proto",
         "rallypoint/v1/operator.proto",
+        "rallypoint/v1/resource.proto",
         "rallypoint/v1/scheduler.proto",
         "rallypoint/v1/status.proto",
     ];

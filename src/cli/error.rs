@@ -192,6 +192,12 @@ fn remedy(error: &Error) -> Option<&'static str> {
         Some("TARGET_UNKNOWN") => Some(
             "`rallypoint status` lists the targets; `rallypoint serve --target NAME=URL` adds one",
         ),
+        Some("RESOURCE_NOT_FOUND") => Some(
+            "`rallypoint resource list` lists them; `rallypoint resource create NAME` adds one",
+        ),
+        Some("CLAIM_NOT_FOUND" | "TOKEN_MISMATCH") => {
+            Some("`rallypoint resource queue NAME` lists claims and tokens")
+        }
         _ if error.is_unknown() => Some("see `rallypoint status`; the command may be repeated"),
         _ => error.remedy(),
     }

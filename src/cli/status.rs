@@ -105,6 +105,13 @@ fn print(status: &GetStatusResponse) {
     unreadable(status);
     output::line("");
     output::line(backlog(status));
+    if let Some(claims) = status
+        .claims
+        .filter(|claims| claims.holds + claims.waiting > 0)
+    {
+        let (holds, waiting) = (claims.holds, claims.waiting);
+        output::line(format!("resources: {holds} claims hold, {waiting} wait"));
+    }
     output::line(journal(status));
 }
 

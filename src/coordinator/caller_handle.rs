@@ -21,7 +21,8 @@ use crate::{
     clock::Clock,
     core::{
         Caller, Command, CoreStatus, DoneNo, Epoch, Handle, Namespace, Naming, PauseAnswer,
-        PauseChange, Reject, Reply, Request, Seq, ShardId, Until, Verb, model::limits::CALL_BYTES,
+        PauseChange, Reject, Reply, Request, ResourceReply, ResourceVerb, Seq, ShardId, Until,
+        Verb, model::limits::CALL_BYTES,
     },
     hub::Hub,
     journal::{Journal, Reader},
@@ -112,6 +113,20 @@ impl Coordinator {
             Reply::Pauses(answer) => Ok(*answer),
             Reply::Rejected(reject) => Err(CallError::Rejected(reject)),
             other => unreachable!("the core answers ChangePause with Pauses, not {other:?}"),
+        }
+    }
+
+    /// Asks something about resources. The reply is durable, and never [`Reply::Rejected`]. That to
+    /// [`ResourceVerb::Await`] may take any time.
+    pub async fn resource(
+        &self,
+        caller: Caller,
+        verb: ResourceVerb,
+    ) -> Result<ResourceReply, CallError> {
+        match self.send(Command::Resource { caller, verb }).await? {
+            Reply::Resource(reply) => Ok(*reply),
+            Reply::Rejected(reject) => Err(CallError::Rejected(reject)),
+            other => unreachable!("the core answers Resource with Resource, not {other:?}"),
         }
     }
 
@@ -268,14 +283,17 @@ impl Coordinator {
 
     /// Commands of the service itself need no permit: they are few.
     fn permit_for(&self, command: &Command) -> Result<Option<Permit>, CallError> {
-        let Command::Call { caller, verb, .. } = command else {
-            return Ok(None);
-        };
-        let bytes = match verb {
-            Verb::Submit(submit) => {
-                (submit.bodies.bytes.len() + submit.params.bytes.len()).min(2 * CALL_BYTES)
+        let (caller, bytes) = match command {
+            Command::Call {
+                caller,
+                verb: Verb::Submit(submit),
+                ..
+            } => {
+                let bytes = submit.bodies.bytes.len() + submit.params.bytes.len();
+                (caller, bytes.min(2 * CALL_BYTES))
             }
-            _ => 0,
+            Command::Call { caller, .. } | Command::Resource { caller, .. } => (caller, 0),
+            _ => return Ok(None),
         };
         self.admission
             .admit(&caller.namespace, bytes)

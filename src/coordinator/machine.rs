@@ -46,6 +46,7 @@ struct InFlight {
     refusals: u32,
     /// The outcome of an earlier send is unknown.
     uncertain: bool,
+    sent_at: Time,
 }
 
 #[derive(Debug)]
@@ -112,16 +113,21 @@ impl Machine {
                 Event::Recovered {
                     schedulers,
                     pauses,
+                    resources,
                     epoch,
                     last_batch,
                     memory,
                     window,
                 } => {
                     self.inherit(window, epoch);
-                    self.recover(now, memory, (schedulers, pauses), (epoch, last_batch));
+                    let read = (schedulers, pauses, resources);
+                    self.recover(now, memory, read, (epoch, last_batch));
                 }
                 Event::Deposed => self.stand_by(&mut effects),
             }
+        }
+        if let State::Working(core) = &mut self.state {
+            core.set_outage(now, !self.lease_holds);
         }
         self.fill(now);
         while self.in_flight.is_none() && self.seal(now, &mut effects) {

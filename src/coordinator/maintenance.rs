@@ -120,10 +120,12 @@ impl MaintenanceTask {
         let checkpoints = self.renew_checkpoints(calendar).await;
         let days = self.maintenance.drop_days(calendar).await;
         let ended = self.maintenance.drop_ended_schedulers(calendar).await;
+        let claims = self.maintenance.drop_ended_claims(calendar).await;
         let steps = [
             done("checkpoints were not renewed", checkpoints),
             done("old days were not dropped", days),
             done("ended schedulers were not forgotten", ended),
+            done("ended claims were not forgotten", claims),
         ];
         let before = self.maintenance.retained_since(calendar);
         self.hub.prune_markers(before).await;

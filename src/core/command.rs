@@ -2,7 +2,7 @@
 
 use super::{
     Completion, DoneNo, Epoch, Handle, Namespace, Order, Packed, PauseChange, Phase, ReleaseMode,
-    Request, Run, Running, Seq, Settings, Work,
+    Request, ResourceVerb, Run, Running, Seq, Settings, Work,
 };
 use std::sync::Arc;
 
@@ -57,6 +57,13 @@ pub enum Command {
     StreamsOpen(Vec<(Handle, u32)>),
     /// Counts for the status page.
     Status,
+    /// A caller's, about resources of its namespace.
+    Resource {
+        /// Who asks.
+        caller: Caller,
+        /// What.
+        verb: ResourceVerb,
+    },
     /// An operator pauses a target, or resumes it.
     ChangePause(PauseChange),
     /// Write the checkpoints of these schedulers anew: the journal wants to let go of old rows.

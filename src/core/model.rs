@@ -7,6 +7,7 @@ pub(crate) mod halt;
 pub(crate) mod ids;
 pub mod limits;
 pub(crate) mod request_memory;
+pub(crate) mod resource;
 pub(crate) mod retry;
 pub(crate) mod session_options;
 pub(crate) mod settings;

@@ -1,7 +1,10 @@
 //! What one batch of commands yields: records, the actions that wait for them, and the
 //! schedulers whose progress changed.
 
-use super::{Action, CompletionRecord, Done, DoneNo, Handle, Records, Unwritten};
+use super::{
+    Action, CompletionRecord, Done, DoneNo, Handle, Records, Reply, ResourceReply, Ticket,
+    Unwritten,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
@@ -34,6 +37,12 @@ impl Output {
         let mut actions = std::mem::take(&mut self.early);
         actions.append(&mut self.actions);
         actions
+    }
+
+    /// Answers a question about resources.
+    pub(crate) fn answer(&mut self, ticket: Ticket, reply: ResourceReply) {
+        let reply = Reply::Resource(Box::new(reply));
+        self.actions.push(Action::Reply(ticket, reply));
     }
 
     /// Appends outcomes to the last ones of their scheduler; returns how many rows that adds.

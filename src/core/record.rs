@@ -2,8 +2,8 @@
 //! the batch is released.
 
 use super::{
-    Attempt, Done, DoneNo, Handle, Order, PauseChange, SchedulerImage, Seq, Spec, Submit,
-    TaskError, Time,
+    Attempt, Done, DoneNo, Handle, Order, PauseChange, ResourceRecords, SchedulerImage, Seq, Spec,
+    Submit, TaskError, Time,
 };
 use bytes::Bytes;
 use std::{collections::BTreeMap, sync::Arc};
@@ -21,6 +21,8 @@ pub struct Records {
     pub schedulers: BTreeMap<Handle, SchedulerImage>,
     /// Pauses of targets, and their ends, in order.
     pub pauses: Vec<PauseRecord>,
+    /// What happened to resources and claims.
+    pub resources: ResourceRecords,
 }
 
 /// A target is paused or resumed.
@@ -146,6 +148,7 @@ impl Records {
             && self.attempts.is_empty()
             && self.schedulers.is_empty()
             && self.pauses.is_empty()
+            && self.resources.is_empty()
     }
 }
 

@@ -1,8 +1,9 @@
 //! What the core answers, and what it shows of its schedulers.
 
 use super::{
-    Attempt, DoneNo, Explanation, Halt, Handle, Namespace, Order, Outcome, SchedulerImage, Seq,
-    TargetPause, TaskError, TaskId, TaskResult, TaskState, Time, Work, model::limits::Limit,
+    Attempt, ClaimCounts, DoneNo, Explanation, Halt, Handle, Namespace, Order, Outcome,
+    ResourceReject, ResourceReply, SchedulerImage, Seq, TargetPause, TaskError, TaskId, TaskResult,
+    TaskState, Time, Work, model::limits::Limit,
 };
 use bytes::Bytes;
 use std::{sync::Arc, time::Duration};
@@ -72,6 +73,8 @@ pub enum Reply {
     },
     /// ChangePause.
     Pauses(Box<PauseAnswer>),
+    /// Resource.
+    Resource(Box<ResourceReply>),
     /// Status.
     Status(Box<CoreStatus>),
     /// Checkpoint.
@@ -132,6 +135,8 @@ pub enum Reject {
     },
     /// There may be retries behind those that the caller has found: search again.
     RetriesUnknown,
+    /// What is wrong with a call about resources.
+    Resource(ResourceReject),
     /// The database refused to store it.
     JournalRejected,
 }
@@ -188,6 +193,8 @@ pub struct CoreStatus {
     pub oldest_queued: Option<Time>,
     /// Pauses of targets.
     pub pauses: Vec<PauseView>,
+    /// Claims on resources.
+    pub claims: ClaimCounts,
 }
 
 /// What a change of a pause has led to.

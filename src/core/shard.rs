@@ -40,6 +40,7 @@ use super::{
         quota::{Over, Quotas},
     },
     model::limits::Limits,
+    resources::Resources,
 };
 use checkpoints::Checkpoints;
 use idempotency::{AcceptedCalls, Opened};
@@ -92,6 +93,8 @@ pub struct Shard {
     pub(crate) checkpoints: Checkpoints,
     /// Where nothing new starts.
     pub(crate) pauses: TargetPauses,
+    /// Who holds what beside slots, and who waits for it.
+    pub(crate) resources: Resources,
 }
 
 impl Shard {
@@ -152,6 +155,10 @@ impl Shard {
             Command::StreamClosed(handle) => self.stream_closed(turn.now, *handle),
             Command::StreamsOpen(open) => self.streams_open(open),
             Command::Status => return Some(Reply::Status(Box::new(self.status()))),
+            Command::Resource { caller, verb } => {
+                let limits = self.limits;
+                return self.resources.decide(turn, &limits, ticket, caller, verb);
+            }
             Command::ChangePause(change) => return Some(self.change_pause(turn, change)),
             Command::Checkpoint(handles) => {
                 for handle in handles {
@@ -168,6 +175,8 @@ impl Shard {
     pub fn settle(&mut self, now: Time, out: &mut Output) {
         let turn = &mut Turn::new(now, out);
         self.forget_ended(turn);
+        let remembered_since = self.memory.since(now);
+        self.resources.settle(turn, &self.limits, remembered_since);
         self.run_timers(turn);
         self.refresh();
         self.run_slices(turn);
@@ -193,6 +202,18 @@ impl Shard {
             .min(young)
             .min(self.next_slice())
             .min(self.checkpoints.next_quiesce(&self.limits))
+            .min(self.resources.next_due())
+    }
+
+    /// Whether callers cannot reach the service: while they cannot, no claim ends for want of a
+    /// renewal.
+    pub fn set_outage(&mut self, now: Time, in_outage: bool) {
+        self.resources.set_outage(now, in_outage);
+    }
+
+    /// Callers could not reach the service for a while: every open claim has a whole lease.
+    pub fn renew_claims(&mut self, now: Time) {
+        self.resources.renew_all(now);
     }
 
     /// What streams need to know of a scheduler; `None`: it is not in memory (ended long ago).

@@ -23,6 +23,7 @@ mod orders;
 mod parallelism;
 mod quotas;
 mod recovery;
+mod resources;
 mod retried_tasks;
 mod retries;
 mod scheduler_names;

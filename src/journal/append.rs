@@ -14,6 +14,8 @@ mod error_class;
 mod flat_arrays;
 mod insert;
 mod label;
+mod multirange;
+mod resource;
 mod row_count;
 mod scheduler;
 mod statements;
@@ -25,7 +27,7 @@ pub(super) use error_bytes::take_error;
 pub use statements::statements;
 
 use super::{day_partitions::Days, encoding::Date};
-use crate::core::Day;
+use crate::core::{Day, ResourceRecords};
 use connection::Connection;
 use error_class::unknown;
 use row_count::Rows;
@@ -61,6 +63,9 @@ struct Rowsets {
     schedulers: scheduler::Schedulers,
     scheduler_labels: label::SchedulerLabels,
     pauses: target_pause::TargetPauses,
+    definitions: resource::Definitions,
+    claims: resource::Claims,
+    claim_checkpoints: resource::Checkpoints,
 }
 
 impl Writer {
@@ -176,11 +181,15 @@ impl Rowsets {
         self.schedulers.clear();
         self.scheduler_labels.clear();
         self.pauses.clear();
+        self.definitions.clear();
+        self.claims.clear();
+        self.claim_checkpoints.clear();
         encoded
     }
 
     fn fill(&mut self, batch: &Batch, days: &Days) -> Result<(Shape, PgArguments), BoxDynError> {
         let records = &batch.records;
+        let resources = &records.resources;
         self.submissions.fill(&records.submissions)?;
         self.completions.fill(&records.completions)?;
         let shape = Shape {
@@ -190,6 +199,8 @@ impl Rowsets {
             schedulers: !records.schedulers.is_empty(),
             labels: !self.submissions.labels.is_empty(),
             pauses: !records.pauses.is_empty(),
+            definitions: !resources.definitions.is_empty() || resources.checkpoint.is_some(),
+            claims: !resources.claims.is_empty(),
             retries: records
                 .submissions
                 .iter()
@@ -233,6 +244,27 @@ impl Rowsets {
             self.pauses.fill(&records.pauses);
             self.pauses.bind(Rows::Many, false, &mut arguments)?;
         }
+        self.bind_resources(shape, resources, &mut arguments)?;
         Ok((shape, arguments))
+    }
+
+    fn bind_resources(
+        &mut self,
+        shape: Shape,
+        records: &ResourceRecords,
+        arguments: &mut PgArguments,
+    ) -> Result<(), BoxDynError> {
+        if shape.definitions {
+            self.definitions.fill(&records.definitions)?;
+            self.definitions.bind(Rows::Many, false, arguments)?;
+            let checkpoint = records.checkpoint.iter();
+            checkpoint.for_each(|one| self.claim_checkpoints.fill(one));
+            self.claim_checkpoints.bind(Rows::Many, false, arguments)?;
+        }
+        if shape.claims {
+            self.claims.fill(&records.claims)?;
+            self.claims.bind(Rows::Many, false, arguments)?;
+        }
+        Ok(())
     }
 }

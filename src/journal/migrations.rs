@@ -95,6 +95,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "retries by number",
         include_str!("../../migrations/0023_retries_by_number.sql"),
     ),
+    (
+        24,
+        "resources",
+        include_str!("../../migrations/0024_resources.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -275,7 +280,8 @@ mod tests {
                 "dc43e8614910e607",
                 "13401a684692a06d",
                 "3aa552d1da1a1046",
-                "90cfb2cb04104ac6"
+                "90cfb2cb04104ac6",
+                "8835a3ec32ddffb5"
             ]
         );
     }

@@ -9,6 +9,7 @@ mod outcome_index;
 pub(crate) mod outcomes;
 pub(crate) mod recovered;
 pub(crate) mod recovery;
+mod resources;
 pub(crate) mod retention_pin;
 pub(crate) mod retries;
 pub(crate) mod scheduler_pages;

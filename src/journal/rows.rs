@@ -5,6 +5,7 @@ pub(crate) mod completion;
 pub(crate) mod ends;
 pub(crate) mod halt_failures;
 pub(crate) mod label;
+pub(crate) mod resource;
 pub(crate) mod settings;
 pub(crate) mod submission;
 pub(crate) mod target_pause;

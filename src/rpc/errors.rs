@@ -5,6 +5,7 @@
 
 mod limits;
 pub(crate) mod reason;
+pub(super) mod resource;
 mod retries;
 mod schedulers;
 pub(crate) mod transport;
@@ -131,7 +132,7 @@ pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
             namespace,
             value,
             wait,
-        } => limits::reached(limit, &namespace, value, wait, handle),
+        } => limits::reached(limit, &namespace, value, wait, Some(handle)),
         Reject::CursorAhead { last } => {
             let mut details = info(Reason::CursorAhead, &[("last", last.0.to_string())]);
             details.set_bad_request([violation(
@@ -148,7 +149,18 @@ pub(super) fn rejected(reject: Reject, handle: Handle) -> Status {
         Reject::UnknownTask => task_not_found(),
         Reject::Retried { .. } | Reject::RetriesUnknown => retried_meanwhile(),
         Reject::JournalRejected => journal_rejected(),
+        Reject::Resource(reject) => resource::rejected(reject),
     }
+}
+
+fn request_id_reused() -> Status {
+    let message = "the request_id was used with another payload within the last 15 minutes";
+    plain(Code::AlreadyExists, Reason::RequestIdReused, message)
+}
+
+/// An error that its reason says all of.
+fn plain(code: Code, reason: Reason, message: &str) -> Status {
+    Status::with_error_details(code, message, info(reason, &[]))
 }
 
 fn journal_rejected() -> Status {
@@ -178,11 +190,7 @@ pub(super) fn past_retention(task: TaskId) -> Status {
 }
 
 pub(super) fn task_not_found() -> Status {
-    Status::with_error_details(
-        Code::NotFound,
-        "no such task",
-        info(Reason::TaskNotFound, &[]),
-    )
+    plain(Code::NotFound, Reason::TaskNotFound, "no such task")
 }
 
 /// The call names a namespace, and metadata is not trusted.

@@ -9,6 +9,7 @@ use super::{
     forwarding::{peer_service::Peering, route::Route},
     message_budget::MessageRoom,
     operator::Operators,
+    resource::Resources,
     scheduler::Schedulers,
     status::{
         Statuses,
@@ -24,8 +25,8 @@ use crate::{
 };
 use rallypoint_client::api::{
     self, operator_service_server::OperatorServiceServer,
-    peer::peer_service_server::PeerServiceServer, scheduler_service_server::SchedulerServiceServer,
-    status_service_server::StatusServiceServer,
+    peer::peer_service_server::PeerServiceServer, resource_service_server::ResourceServiceServer,
+    scheduler_service_server::SchedulerServiceServer, status_service_server::StatusServiceServer,
 };
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -115,6 +116,13 @@ fn services(
         source: config.status_source.clone(),
         route: route.clone(),
     };
+    let resources = Resources {
+        coordinator: coordinator.clone(),
+        reader: reader.clone(),
+        auth: schedulers.auth.clone(),
+        stopping: stopping.clone(),
+        route: route.clone(),
+    };
     let statuses = Statuses {
         coordinator: coordinator.clone(),
         reader,
@@ -125,6 +133,7 @@ fn services(
     Routes::new(SchedulerServiceServer::new(schedulers).max_decoding_message_size(limit))
         .add_service(StatusServiceServer::new(statuses))
         .add_service(OperatorServiceServer::new(operators))
+        .add_service(ResourceServiceServer::new(resources))
 }
 
 /// Serves until `shutdown` resolves, then ends the streams with UNAVAILABLE and waits for the other

@@ -239,6 +239,10 @@ fn core(status: &mut api::GetStatusResponse, core: &CoreStatus) {
     };
     status.slots = core.slots.iter().map(slot).collect();
     status.paused_targets = core.pauses.iter().map(paused_target).collect();
+    status.claims = Some(api::ClaimCounts {
+        holds: core.claims.holds as i64,
+        waiting: core.claims.waiting as i64,
+    });
 }
 
 fn journal(status: &mut api::GetStatusResponse, journal: &journal::JournalStatus) {

@@ -7,6 +7,7 @@ mod filter;
 mod hash;
 mod options;
 mod paging;
+pub(super) mod resource;
 mod resume_token;
 mod retry;
 mod scalar;

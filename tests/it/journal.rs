@@ -3,6 +3,7 @@
 mod aged;
 mod appending;
 mod bodies;
+mod claims;
 mod clocks;
 mod events;
 mod label_rows;
@@ -136,6 +137,14 @@ impl Owned {
 
     pub(crate) fn days_ago(&self, days: i32) -> Day {
         Day(self.now.day().0 - days)
+    }
+
+    /// Deletes claims past their retention; returns how many rows.
+    pub(crate) async fn drop_ended_claims(&self) -> u64 {
+        let maintenance = self.journal.maintenance();
+        let calendar = maintenance.live(self.now, None).await.expect("a calendar");
+        let dropped = maintenance.drop_ended_claims(&calendar).await;
+        dropped.expect("dropped")
     }
 
     /// Drops the days that are over, as the owner does.

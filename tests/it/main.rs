@@ -21,6 +21,7 @@ mod promises;
 mod python;
 mod remote;
 mod replicas;
+mod resources;
 #[path = "../sim/rng.rs"]
 #[allow(dead_code)] // A crash needs one number only.
 mod rng;

@@ -6,8 +6,8 @@
 use crate::{fixtures::POISON, oracle::Oracle, register::Register, tables::Tables};
 use rallypoint::{
     core::{
-        AttemptEvent, Epoch, Handle, PauseRecord, Records, RequestMemory, SchedulerState,
-        TargetPause, Time,
+        AttemptEvent, Epoch, Handle, PauseRecord, Records, RecoveredResources, RequestMemory,
+        SchedulerState, TargetPause, Time,
         model::limits::{Limits, REQUEST_MEMORY},
     },
     journal::{Batch, Commit},
@@ -20,6 +20,8 @@ pub(crate) struct Journal {
     batches: Vec<Epoch>,
     pub schedulers: Vec<Tables>,
     pauses: Vec<PauseRecord>,
+    /// What a recovery reads of resources.
+    pub resources: RecoveredResources,
     /// Calls accepted since then may be repeated, as of the last owner's last heartbeat.
     pub requests_since: Option<Time>,
     /// When the last owner began, and since when it remembered calls then.
@@ -49,6 +51,7 @@ impl Journal {
             batches: vec![Epoch(0)],
             schedulers: Vec::new(),
             pauses: Vec::new(),
+            resources: RecoveredResources::default(),
             requests_since: None,
             remembered: (Time(0), Time(0)),
             register: Register::default(),
@@ -159,6 +162,7 @@ impl Journal {
     fn write(&mut self, records: &Records) {
         self.rows += 1;
         self.pauses.extend_from_slice(&records.pauses);
+        self.resources.remember(&records.resources);
         // New schedulers first: the rows below are theirs. Their images come last, as those of the
         // whole batch.
         for (handle, image) in &records.schedulers {

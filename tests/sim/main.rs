@@ -8,6 +8,7 @@
 
 mod callers;
 mod checks;
+mod claimants;
 mod contention;
 mod executors;
 mod fixtures;

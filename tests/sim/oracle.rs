@@ -13,6 +13,7 @@ mod listing;
 mod model;
 mod pauses;
 mod report;
+mod resources;
 mod rows;
 pub(crate) mod settled;
 mod submit;
@@ -25,11 +26,12 @@ use rallypoint::{
     coordinator::machine::Envelope,
     core::{
         Action, Command, Completion, Handle, Namespace, Progress, Reject, Reply, Report, Request,
-        SchedulerImage, SchedulerState, Seq, Ticket, Time, Unreported, Verb, Work,
+        ResourceVerb, SchedulerImage, SchedulerState, Seq, Ticket, Time, Unreported, Verb, Work,
         model::limits::{Limits, REQUEST_MEMORY},
     },
     journal::Batch,
 };
+use resources::Resources;
 use rows::Rows;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -60,6 +62,7 @@ pub(crate) struct Oracle {
     host_lost: bool,
     executors: ExecutorState,
     pauses: Pauses,
+    pub resources: Resources,
     /// Started before any batch that was decided later was sent.
     early: Vec<(Handle, Seq)>,
     /// Everything that time had brought was done.
@@ -101,6 +104,7 @@ impl Oracle {
             host_lost: false,
             executors: ExecutorState::default(),
             pauses: Pauses::new(),
+            resources: Resources::default(),
             early: Vec::new(),
             settled_at: Time(0),
         }
@@ -120,6 +124,10 @@ impl Oracle {
                 self.host_lost |= *unreported == Unreported::MayHaveBegun;
             }
             Command::StreamClosed(handle) => self.use_now(*handle, now),
+            Command::Resource {
+                verb: ResourceVerb::Renew { claim, .. },
+                ..
+            } => self.resources.may_be_renewed(*claim, now),
             Command::Completed(completions) => {
                 for completion in completions {
                     self.use_now(completion.handle, now);
@@ -151,6 +159,7 @@ impl Oracle {
         self.remembers = remembered;
         self.in_doubt = true;
         self.rate_used.clear();
+        self.resources.recovers(now);
         self.settled_at = Time(0);
         for scheduler in &mut self.schedulers {
             scheduler.used = (now, now);
@@ -165,6 +174,14 @@ impl Oracle {
         match now.since(begun) {
             passed if passed < REQUEST_MEMORY => since + passed,
             _ => now - REQUEST_MEMORY,
+        }
+    }
+
+    /// The machine is told that the batch it sent last is durable.
+    pub(crate) fn commits(&mut self, now: Time) {
+        let sent = self.last_sent.and_then(|key| self.decided.get(&key));
+        if let Some(at) = sent.map(|sent| sent.at) {
+            self.resources.commits(at, now);
         }
     }
 
@@ -188,6 +205,7 @@ impl Oracle {
         let decided = decided.expect("a batch that the machine has sent");
         let (commands, at) = (std::mem::take(&mut decided.commands), decided.at);
         let early = std::mem::take(&mut decided.early);
+        self.resources.durable(&batch.records.resources);
         let mut rows = Rows::new(&batch.records);
         for envelope in &commands {
             self.decide(at, envelope, &mut rows);
@@ -321,6 +339,7 @@ impl Oracle {
         for scheduler in &mut self.schedulers {
             scheduler.used.1 = now;
         }
+        self.resources.may_all_be_renewed(now);
     }
 
     pub(crate) fn use_now(&mut self, handle: Handle, now: Time) {

@@ -10,6 +10,7 @@ mod takeover;
 use crate::{
     callers::Callers,
     checks,
+    claimants::Claimants,
     executors::{Executors, Survivors},
     fixtures::Fixtures,
     journal::Journal,
@@ -44,6 +45,7 @@ struct World<'a> {
     executors: Executors,
     prefetch: Prefetch,
     callers: Callers,
+    claimants: Claimants,
     /// A batch that was sent and whose outcome was not told.
     sent: Option<Arc<Batch>>,
     /// A send that got lost on its way and may still arrive.
@@ -112,6 +114,7 @@ impl<'a> World<'a> {
             executors: Executors::default(),
             prefetch: Prefetch::new(*rng.one_of(&[0, 700, 2_000, 1 << 20])),
             callers: Callers::new(),
+            claimants: Claimants::new(scenario.seed),
             sent: None,
             in_limbo: None,
             recovering: true,
@@ -162,6 +165,7 @@ impl<'a> World<'a> {
                 _ => self.slots_change(&mut events),
             }
         }
+        events.extend(self.claimants.act(self.now).map(Event::Command));
         self.feed(events);
         if self.rng.percent(50) {
             self.bodies_arrive();
@@ -178,6 +182,7 @@ impl<'a> World<'a> {
                     self.journal.oracle.recovers(self.now, remembered);
                 }
                 Event::Command(envelope) => self.journal.oracle.asked(self.now, envelope),
+                Event::Commit(_, Commit::Durable) => self.journal.oracle.commits(self.now),
                 _ => {}
             }
         }
@@ -209,6 +214,7 @@ impl<'a> World<'a> {
                         survivors.reported = false;
                     }
                     self.callers.answers_lost(&undecided);
+                    self.claimants.answers_lost(&undecided);
                 }
             }
         }
@@ -231,6 +237,7 @@ impl<'a> World<'a> {
             streams: &self.callers.streams,
         };
         self.journal.oracle.settled(&outside);
+        self.journal.oracle.resources.settled(self.now);
         let unstopped = self.executors.unstopped();
         self.journal.oracle.nothing_goes_on_unasked(&unstopped);
     }
@@ -291,6 +298,7 @@ impl<'a> World<'a> {
             8 if self.rng.percent(2) => {
                 self.now = self.now + Duration::from_secs(16 * 60);
                 self.callers.give_up();
+                self.claimants.give_up();
             }
             _ => self.now = self.now + self.rng.up_to(Duration::from_secs(1)),
         }
@@ -354,6 +362,7 @@ impl<'a> World<'a> {
             }
         }
         checks::at_the_end(&self.journal, &self.callers);
+        self.journal.oracle.resources.nothing_is_open();
         if self
             .journal
             .schedulers

@@ -37,16 +37,21 @@
 
 pub mod api;
 mod backoff;
+mod claim;
 mod codec;
 mod error;
+mod hold;
 mod open;
+mod resources;
 mod scheduler;
 mod servers;
 mod stream;
 #[cfg(feature = "server")]
 pub mod strict_codec;
 
+pub use claim::ClaimStream;
 pub use error::{Effect, Error, Result};
+pub use hold::Hold;
 pub use scheduler::Scheduler;
 pub use stream::DoneStream;
 

@@ -148,6 +148,7 @@ impl Machine {
             pause: RESEND_MIN,
             refusals: 0,
             uncertain: false,
+            sent_at: now,
         });
     }
 }
@@ -157,6 +158,7 @@ fn has_space(open: &Output, bytes: usize) -> bool {
     records.submissions.len()
         + records.completions.len()
         + records.attempts.len()
+        + records.resources.claims.len()
         + open.actions.len()
         < BATCH_RECORDS
         && bytes < BATCH_BYTES

@@ -19,6 +19,8 @@ pub(super) const RESEND_MIN: Duration = Duration::from_millis(50);
 const RESEND_MAX: Duration = Duration::from_secs(2);
 /// How often Postgres says that it did not accept a batch before it is taken apart.
 const MAX_REFUSALS: u32 = 5;
+/// A batch that takes so long has kept callers from being answered.
+const OUTAGE: Duration = Duration::from_secs(1);
 
 impl Machine {
     /// The batch in flight has this outcome. Ignored when it is a batch of an earlier core.
@@ -35,6 +37,11 @@ impl Machine {
         match commit {
             Commit::Durable => {
                 self.isolating = false;
+                if let State::Working(core) = &mut self.state
+                    && now.since(flight.sent_at) >= OUTAGE
+                {
+                    core.renew_claims(now);
+                }
                 let over =
                     self.executors
                         .released(now, &flight.decided.commands, &flight.decided.actions);

@@ -4,7 +4,7 @@ use super::envelope::Envelope;
 use crate::{
     core::{
         Action, Attempt, BatchNo, Command, Epoch, Handle, InDoubtWindow, Progress,
-        RecoveredScheduler, RequestMemory, Seq, TargetPause,
+        RecoveredResources, RecoveredScheduler, RequestMemory, Seq, TargetPause,
     },
     journal::{Batch, Commit},
 };
@@ -22,6 +22,8 @@ pub enum Event {
         schedulers: Vec<RecoveredScheduler>,
         /// Pauses of targets that are in force.
         pauses: Vec<TargetPause>,
+        /// Resources, and claims that are open or remembered.
+        resources: RecoveredResources,
         epoch: Epoch,
         /// The last batch in the journal.
         last_batch: BatchNo,

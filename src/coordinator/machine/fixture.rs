@@ -20,6 +20,7 @@ pub(super) fn recovered(epoch: i64) -> Event {
     Event::Recovered {
         schedulers: Vec::new(),
         pauses: Vec::new(),
+        resources: Default::default(),
         epoch: Epoch(epoch),
         last_batch: BatchNo(0),
         memory: RequestMemory::default(),

@@ -5,8 +5,8 @@
 
 use super::{Machine, State, envelope::Envelope, event::Effect, executor_state::ExecutorState};
 use crate::core::{
-    BatchNo, Command, Epoch, InDoubtWindow, Output, RecoveredScheduler, RequestMemory, Shard,
-    TargetPause, Time,
+    BatchNo, Command, Epoch, InDoubtWindow, Output, RecoveredResources, RecoveredScheduler,
+    RequestMemory, Shard, TargetPause, Time,
 };
 
 impl Machine {
@@ -52,7 +52,11 @@ impl Machine {
         &mut self,
         now: Time,
         memory: RequestMemory,
-        (schedulers, pauses): (Vec<RecoveredScheduler>, Vec<TargetPause>),
+        (schedulers, pauses, resources): (
+            Vec<RecoveredScheduler>,
+            Vec<TargetPause>,
+            RecoveredResources,
+        ),
         (epoch, last_batch): (Epoch, BatchNo),
     ) {
         let mut core = Shard::restore(
@@ -61,6 +65,7 @@ impl Machine {
             memory,
             schedulers,
             pauses,
+            resources,
             self.executors.window(),
         );
         for command in self.executors.replay() {

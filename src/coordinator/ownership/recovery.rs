@@ -68,6 +68,7 @@ impl OwnershipTask {
             schedulers,
             unreadable,
             pauses,
+            resources,
         } = recovered;
         for one in &unreadable {
             tracing::error!(
@@ -87,6 +88,7 @@ impl OwnershipTask {
         Event::Recovered {
             schedulers,
             pauses,
+            resources,
             epoch,
             last_batch,
             memory,

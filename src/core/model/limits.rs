@@ -54,6 +54,12 @@ pub struct Limits {
     pub submit_rate: Option<u32>,
     /// Open streams of one namespace.
     pub streams: u32,
+    /// Resources and patterns of one namespace.
+    pub resources: usize,
+    /// Claims of one namespace that wait or hold.
+    pub open_claims: usize,
+    /// Ended claims in memory, so that their calls may be repeated.
+    pub ended_claims: usize,
     /// Distinct unfinished orders of one scheduler.
     pub unfinished_orders: usize,
     /// Request ids remembered.
@@ -102,6 +108,9 @@ impl Limits {
         queued_bytes: 256 << 30,
         submit_rate: None,
         streams: 100_000,
+        resources: 100_000,
+        open_claims: 1_000_000,
+        ended_claims: 100_000,
         unfinished_orders: 1_000_000,
         requests: 1_000_000,
         retries: 100_000,
@@ -142,6 +151,10 @@ pub enum Limit {
     SubmitRate,
     /// [`Limits::streams`]
     Streams,
+    /// [`Limits::resources`]
+    Resources,
+    /// [`Limits::open_claims`]
+    OpenClaims,
     /// [`Limits::unfinished_orders`]
     UnfinishedOrders,
 }

@@ -10,8 +10,9 @@
 //! tasks with order, spec, state and attempts, of which others they are copies, and the total
 //! deadlines noted for them; the number of unfinished tasks by order and the oldest day of
 //! submission. In, for the shard: quotas by namespace, sums over all schedulers, names of open
-//! schedulers, pauses of targets, and the requests that are still remembered (the newest ones, as
-//! many as the limit says: one more may be remembered until the next call).
+//! schedulers, pauses of targets, resources and claims (`core/resources/digest.rs`), and the
+//! requests that are still remembered (the newest ones, as many as the limit says: one more may be
+//! remembered until the next call).
 //!
 //! Out, because a recovery may change it: schedulers that are over (the journal answers for them)
 //! and checkpoints; slots, virtual times and fair shares; timers, pauses between slices and what
@@ -23,8 +24,8 @@
 //! intends anew.
 
 use crate::core::{
-    Attempt, DoneNo, Handle, Namespace, Order, ReleaseMode, Request, RetryOf, SchedulerImage,
-    SchedulerState, Seq, Shard, Spec, TargetPause, Time,
+    Attempt, DoneNo, Handle, Namespace, Order, ReleaseMode, Request, ResourcesDigest, RetryOf,
+    SchedulerImage, SchedulerState, Seq, Shard, Spec, TargetPause, Time,
     model::time::Day,
     scheduler::{Scheduler, queue::span::Span},
     shard::idempotency::Minute,
@@ -52,6 +53,8 @@ pub struct Digest {
     pub accepted: Vec<AcceptedDigest>,
     /// Pauses of targets.
     pub pauses: Vec<TargetPause>,
+    /// Resources and claims.
+    pub resources: ResourcesDigest,
 }
 
 /// A scheduler.
@@ -191,6 +194,7 @@ impl Shard {
             totals: self.totals.digest(),
             accepted,
             pauses: self.pauses.all().cloned().collect(),
+            resources: self.resources.digest(now),
         }
     }
 

@@ -4,14 +4,15 @@
 use super::idempotency::Accepted;
 use crate::core::{
     Attempt, AttemptEvent, AttemptRecord, Handle, InDoubtWindow, RecoveredOutcome,
-    RecoveredRequest, RecoveredRun, RecoveredScheduler, ReleaseMode, RequestMemory, RetryOf,
-    SchedulerState, Seq, Shard, TargetPause, Time,
+    RecoveredRequest, RecoveredResources, RecoveredRun, RecoveredScheduler, ReleaseMode,
+    RequestMemory, RetryOf, SchedulerState, Seq, Shard, TargetPause, Time,
     fairness::{
         fair_share::{Fair, FairShare},
         quota::Usage,
         slot_kinds::{KindId, NamespaceId},
     },
     model::limits::Limits,
+    resources::Resources,
     scheduler::{
         Scheduler,
         in_flight::{History, InFlight},
@@ -40,6 +41,7 @@ impl Shard {
         memory: RequestMemory,
         recovered: Vec<RecoveredScheduler>,
         pauses: Vec<TargetPause>,
+        resources: RecoveredResources,
         window: &InDoubtWindow,
     ) -> Self {
         let mut shard = Shard {
@@ -47,6 +49,7 @@ impl Shard {
             ..Shard::new(limits)
         };
         shard.restore_pauses(pauses);
+        shard.resources = Resources::restore(now, memory.since(now), resources);
         let mut accepted: Vec<Accepted> = Vec::new();
         for mut one in recovered {
             let handle = one.image.handle;

@@ -64,6 +64,7 @@ impl Shard {
             slots,
             oldest_queued: self.totals.oldest.first().map(|(at, _)| *at),
             pauses: self.pause_views(),
+            claims: self.resources.counts(),
         }
     }
 }

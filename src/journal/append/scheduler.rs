@@ -1,10 +1,7 @@
 //! Rows of `scheduler`: whole images, one upsert for all images of a batch.
 
-use super::{
-    columns::{Form, Values, columns},
-    row_count::Rows,
-};
-use crate::core::{Handle, ReleaseMode, SchedulerImage, Seq};
+use super::{columns::columns, multirange::Multiranges};
+use crate::core::{Handle, ReleaseMode, SchedulerImage};
 use crate::journal::{
     day_partitions::Days,
     encoding::{Blobs, Date, Stamp},
@@ -12,8 +9,8 @@ use crate::journal::{
 };
 use bytes::Bytes;
 use serde::Serialize;
-use sqlx::{Arguments, error::BoxDynError, postgres::PgArguments};
-use std::{collections::BTreeMap, fmt::Write};
+use sqlx::error::BoxDynError;
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// What the insert does with a scheduler that has a row.
@@ -66,24 +63,6 @@ columns! {
     }
 }
 
-/// Values of an `int8multirange`, as text.
-#[derive(Default)]
-struct Multiranges(Vec<String>);
-
-impl Values for Multiranges {
-    const TYPE: &'static str = "text";
-    const CAST: &'static str = "::int8multirange";
-    const FORM: Form = Form::Unnested;
-
-    fn bind(&self, _: Rows, arguments: &mut PgArguments) -> Result<(), BoxDynError> {
-        arguments.add(&self.0)
-    }
-
-    fn clear(&mut self) {
-        self.0.clear();
-    }
-}
-
 impl Schedulers {
     /// Adds a row for each image; `days` tell which is the first one with rows of a scheduler.
     pub(super) fn fill(
@@ -121,9 +100,9 @@ impl Schedulers {
                 .push(Date(days.lowest(image.checkpoint.first_day)));
             self.highest_seq.push(image.checkpoint.highest_seq.0);
             self.done_no.push(image.checkpoint.done_no.0);
+            let unfinished = image.checkpoint.unfinished.iter();
             self.unfinished
-                .0
-                .push(multirange(&image.checkpoint.unfinished));
+                .push(unfinished.map(|(first, last)| (first.0, last.0)));
             self.resting.push(image.checkpoint.quiesced);
         }
         Ok(())
@@ -139,30 +118,4 @@ fn release_mode_number(mode: ReleaseMode) -> i16 {
 
 fn json(value: &impl Serialize) -> Result<Bytes, BoxDynError> {
     Ok(serde_json::to_vec(value)?.into())
-}
-
-/// Inclusive ranges as an `int8multirange` literal.
-fn multirange(ranges: &[(Seq, Seq)]) -> String {
-    let mut text = String::with_capacity(2 + ranges.len() * 12);
-    text.push('{');
-    for (index, (first, last)) in ranges.iter().enumerate() {
-        let comma = if index > 0 { "," } else { "" };
-        let _ = write!(text, "{comma}[{},{}]", first.0, last.0);
-    }
-    text.push('}');
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_become_a_literal() {
-        assert_eq!(multirange(&[]), "{}");
-        assert_eq!(
-            multirange(&[(Seq(1), Seq(1)), (Seq(7), Seq(9))]),
-            "{[1,1],[7,9]}"
-        );
-    }
 }

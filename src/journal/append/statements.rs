@@ -8,12 +8,13 @@ use super::{
     attempt::Attempts,
     completion::Completions,
     label::{self, SchedulerLabels, TaskLabels},
+    resource::{Checkpoints, Claims, Definitions, ON_CHECKPOINT_CONFLICT, ON_RESOURCE_CONFLICT},
     row_count::Rows,
     scheduler::{ON_CONFLICT, Schedulers},
     submission::Submissions,
     target_pause::TargetPauses,
 };
-use std::{collections::HashMap, sync::LazyLock};
+use std::{collections::HashMap, sync::OnceLock};
 
 /// Which tables a batch has rows for, whether many, and whether any is of a retry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +27,9 @@ pub(super) struct Shape {
     pub labels: bool,
     pub pauses: bool,
     pub retries: bool,
+    /// Of resources; with them comes what a recovery needs of claims.
+    pub definitions: bool,
+    pub claims: bool,
 }
 
 const FENCE: &str = "-- append
@@ -43,21 +47,21 @@ insert into batch (shard, batch_no, epoch, at)
 select g.shard, $3, $2, now()
 from g";
 
-const SHAPES: usize = 288;
+const SHAPES: usize = 1_152;
 /// Parameters of the fence.
 const FENCE_PARAMETERS: usize = 4;
 
-static STATEMENTS: LazyLock<[String; SHAPES]> =
-    LazyLock::new(|| std::array::from_fn(|number| Shape::from_number(number).build()));
+/// Each is built when it is needed first.
+static STATEMENTS: [OnceLock<String>; SHAPES] = [const { OnceLock::new() }; SHAPES];
 
 /// Every statement the writer may send, for a test to prepare.
 pub fn statements() -> impl Iterator<Item = &'static str> {
-    STATEMENTS.iter().map(String::as_str)
+    (0..SHAPES).map(|number| Shape::from_number(number).statement())
 }
 
 impl Shape {
     pub(super) fn statement(self) -> &'static str {
-        &STATEMENTS[self.number()]
+        STATEMENTS[self.number()].get_or_init(|| self.build())
     }
 
     fn number(self) -> usize {
@@ -67,6 +71,8 @@ impl Shape {
             self.labels,
             self.pauses,
             self.retries,
+            self.definitions,
+            self.claims,
         ];
         let tables: usize = (0..)
             .zip(flags)
@@ -86,6 +92,8 @@ impl Shape {
             labels: tables & 4 != 0,
             pauses: tables & 8 != 0,
             retries: tables & 16 != 0,
+            definitions: tables & 32 != 0,
+            claims: tables & 64 != 0,
         }
     }
 
@@ -109,6 +117,19 @@ impl Shape {
             ),
             ("labelled", TaskLabels::TABLE, many(self.labels), ""),
             ("paused", TargetPauses::TABLE, many(self.pauses), ""),
+            (
+                "defined",
+                Definitions::TABLE,
+                many(self.definitions),
+                ON_RESOURCE_CONFLICT,
+            ),
+            (
+                "needed_by_recovery",
+                Checkpoints::TABLE,
+                many(self.definitions),
+                ON_CHECKPOINT_CONFLICT,
+            ),
+            ("claimed", Claims::TABLE, many(self.claims), ""),
         ];
         let mut statement = String::from(FENCE);
         let mut parameters = FENCE_PARAMETERS;

@@ -1,5 +1,5 @@
-//! Deletes rows that no partition takes with it: schedulers that ended long ago, and runs of
-//! servers.
+//! Deletes rows that no partition takes with it: schedulers and claims that ended long ago, and
+//! runs of servers.
 //!
 //! Rows are deleted in slices, so that no statement lasts long.
 
@@ -118,6 +118,46 @@ impl Maintenance {
             above = up_to;
         }
         Ok(())
+    }
+
+    /// Deletes claims that ended before the retention began, and that no recovery reads. Returns
+    /// how many rows.
+    pub async fn drop_ended_claims(&self, calendar: &Calendar) -> Result<u64, JournalError> {
+        let retained = calendar.begin_of_retained(self.retention_days);
+        let mut connection = self.connect().await?;
+        let mut dropped = 0;
+        for _ in 0..MAX_SLICES {
+            let slice = sqlx::query(
+                "-- drop_ended_claims
+                 with old as materialized (
+                     select e.claim_no
+                     from claim e
+                     cross join claim_checkpoint k
+                     where e.shard = $1
+                         and k.shard = $1
+                         and e.claim_no <= k.last_claim
+                         and not e.claim_no <@ k.needed
+                         and e.kind = 3
+                         and e.at < $2
+                     limit $3
+                 )
+                 delete from claim c
+                 using old
+                 where c.shard = $1 and c.claim_no = old.claim_no",
+            )
+            .bind(self.shard.0)
+            .bind(Stamp(retained))
+            .bind(SLICE_ROWS)
+            .execute(&mut connection)
+            .await?
+            .rows_affected();
+            dropped += slice;
+            if slice < SLICE_ROWS as u64 {
+                break;
+            }
+        }
+        connection.close().await?;
+        Ok(dropped)
     }
 
     /// Deletes runs of servers not seen for a day, of which nothing may still run: what they had

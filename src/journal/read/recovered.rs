@@ -2,7 +2,8 @@
 //! version is set aside, so that it keeps nobody else from being recovered.
 
 use crate::core::{
-    Handle, Namespace, RecoveredScheduler, SchedulerImage, SchedulerState, TargetPause, Time,
+    Handle, Namespace, RecoveredResources, RecoveredScheduler, SchedulerImage, SchedulerState,
+    TargetPause, Time,
 };
 use crate::journal::JournalError;
 use std::{
@@ -20,6 +21,8 @@ pub struct Recovered {
     pub unreadable: Vec<Unreadable>,
     /// Pauses of targets that are in force.
     pub pauses: Vec<TargetPause>,
+    /// Resources, and claims that are open or remembered.
+    pub resources: RecoveredResources,
 }
 
 /// A scheduler that cannot be recovered by this version. Its rows stay as they are.
@@ -103,7 +106,11 @@ impl Schedulers {
         }
     }
 
-    pub(super) fn finish(mut self, pauses: Vec<TargetPause>) -> Recovered {
+    pub(super) fn finish(
+        mut self,
+        pauses: Vec<TargetPause>,
+        resources: RecoveredResources,
+    ) -> Recovered {
         let is_whole =
             |one: &RecoveredScheduler| !self.unreadable.contains_key(&one.image.handle.uuid());
         self.schedulers.retain(is_whole);
@@ -111,6 +118,7 @@ impl Schedulers {
             schedulers: self.schedulers,
             unreadable: self.unreadable.into_values().collect(),
             pauses,
+            resources,
         }
     }
 

@@ -5,6 +5,7 @@
 
 use super::{
     recovered::{Recovered, Schedulers},
+    resources::resources,
     schedulers::{SchedulerRow, scheduler_columns},
     target_pauses::target_pauses,
 };
@@ -43,7 +44,8 @@ pub async fn recover(
         recovery.attempts(link, shard).await?;
         recovery.requests(link, shard, requests, since).await?;
         let pauses = target_pauses(link, shard).await?;
-        Ok(recovery.read.finish(pauses))
+        let resources = resources(link, shard).await?;
+        Ok(recovery.read.finish(pauses, resources))
     });
     read.await
 }

@@ -14,11 +14,11 @@ pub(super) fn reached(
     namespace: &Namespace,
     value: i64,
     wait: Option<Duration>,
-    handle: Handle,
+    handle: Option<Handle>,
 ) -> Status {
     let (name, reason) = (name(limit), reason(limit));
-    let subject = match limit {
-        Limit::UnfinishedOrders => format!("scheduler:{handle}"),
+    let subject = match (limit, handle) {
+        (Limit::UnfinishedOrders, Some(handle)) => format!("scheduler:{handle}"),
         _ => format!("namespace:{}", namespace.0),
     };
     let mut metadata = vec![
@@ -49,6 +49,8 @@ fn remedy(limit: Limit) -> String {
         Limit::SubmitRate => "call again later",
         Limit::Streams => "end a stream",
         Limit::UnfinishedOrders => "wait for some of its orders to end",
+        Limit::Resources => "delete a resource, or use a pattern of names",
+        Limit::OpenClaims => "release a claim",
     };
     match option(limit) {
         Some(option) => format!("{wait}, or ask the operator to raise `serve {option}`"),
@@ -64,7 +66,7 @@ fn option(limit: Limit) -> Option<&'static str> {
         Limit::QueuedBytes => "--max-queued-mib",
         Limit::SubmitRate => "--max-submit-rate",
         Limit::Streams => "--max-streams",
-        Limit::UnfinishedOrders => return None,
+        Limit::UnfinishedOrders | Limit::Resources | Limit::OpenClaims => return None,
     })
 }
 
@@ -77,6 +79,8 @@ fn name(limit: Limit) -> &'static str {
         Limit::SubmitRate => "submit_rate",
         Limit::Streams => "streams",
         Limit::UnfinishedOrders => "unfinished_orders",
+        Limit::Resources => "resources",
+        Limit::OpenClaims => "open_claims",
     }
 }
 
@@ -86,5 +90,7 @@ fn reason(limit: Limit) -> Reason {
         Limit::QueuedTasks | Limit::QueuedBytes | Limit::UnfinishedOrders => Reason::QueueFull,
         Limit::SubmitRate => Reason::SubmitRateExceeded,
         Limit::Streams => Reason::TooManyStreams,
+        Limit::Resources => Reason::TooManyResources,
+        Limit::OpenClaims => Reason::TooManyClaims,
     }
 }

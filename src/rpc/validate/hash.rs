@@ -84,7 +84,7 @@ impl PayloadHash {
         (self.0 ^ (self.0 >> 32)).wrapping_mul(FACTOR) as i64
     }
 
-    fn labels(&mut self, labels: &HashMap<String, String>) {
+    pub(super) fn labels(&mut self, labels: &HashMap<String, String>) {
         let mut sorted: Vec<_> = labels.iter().collect();
         sorted.sort();
         self.number(sorted.len() as i64);

@@ -155,6 +155,32 @@ const CALLS: &[(&str, i32, Form)] = &[
         0,
         Message("DeclareDeadResponse"),
     ),
+    (
+        "resource create a --capacity 2 --lock-delay 1s",
+        0,
+        Message("CreateResourceResponse"),
+    ),
+    (
+        "resource update a --max-hold 1h",
+        0,
+        Message("UpdateResourceResponse"),
+    ),
+    ("resource get a", 0, Message("GetResourceResponse")),
+    ("resource queue a", 0, Message("GetResourceResponse")),
+    ("resource list", 0, Message("ListResourcesResponse")),
+    ("lock run a --shared -- true", 0, Nothing),
+    ("resource claim 1", 0, Message("GetClaimResponse")),
+    (
+        "resource release 1 --token 1",
+        0,
+        Message("ReleaseResponse"),
+    ),
+    (
+        "resource release 1 --force --reason test",
+        0,
+        Message("ForceReleaseResponse"),
+    ),
+    ("resource delete a", 0, Message("DeleteResourceResponse")),
     ("health", 0, Fields(&["status"])),
     ("migrate --database URL", 0, Fields(&["up_to_date"])),
     (
@@ -275,6 +301,8 @@ fn without_a_server_every_verb_that_needs_one_says_so() {
         &["pause-target", "x", "--reason", "x"],
         &["resume-target", "x", "--reason", "x"],
         &["declare-dead", "x", "--replica", "x", "--reason", "x"],
+        &["resource", "list"],
+        &["lock", "run", "x", "--", "true"],
         &["health"],
     ];
     for call in calls {

@@ -98,7 +98,7 @@ fn started(handle: Handle, at: Time) -> AttemptRecord {
     }
 }
 
-/// Rows for the tables that the bits of `shape` name; the highest ones: of retries, of labels.
+/// Rows for the tables that the bits of `shape` name; those for 32 and 64: of retries, of labels.
 fn records_of(shape: u32, now: Time) -> Records {
     let (a, mut records) = (handle(), Records::default());
     if shape & 1 > 0 {
@@ -137,6 +137,13 @@ fn records_of(shape: u32, now: Time) -> Records {
         };
         records.pauses = vec![PauseRecord { change, at: now }];
     }
+    if shape & 128 > 0 {
+        records.resources = definition(now);
+    }
+    if shape & 256 > 0 {
+        // Each shape has a claim of its own.
+        records.resources.claims = vec![requested(shape.into(), now)];
+    }
     records
 }
 
@@ -145,24 +152,27 @@ async fn every_shape_of_the_writer_prepares_and_runs() {
     let mut owned = Owned::new().await;
     let now = owned.now;
     let mut connection = owned.psql().await;
-    assert_eq!(statements().count(), 288);
+    assert_eq!(statements().count(), 1_152);
     for statement in statements() {
         (&mut connection)
             .prepare(sqlx::SqlStr::from_static(statement))
             .await
             .unwrap();
     }
-    for shape in 0..128 {
+    for shape in 0..512 {
         owned.write(records_of(shape, now)).await;
     }
     for (table, expected) in [
-        ("submission", 64),
-        ("completion", 64),
-        ("attempt", 64),
-        ("scheduler", 64),
-        ("scheduler_label", 64),
-        ("target_pause", 64),
-        ("task_label", 32),
+        ("submission", 256),
+        ("completion", 256),
+        ("attempt", 256),
+        ("scheduler", 256),
+        ("scheduler_label", 256),
+        ("target_pause", 256),
+        ("task_label", 128),
+        ("resource", 1),
+        ("claim_checkpoint", 1),
+        ("claim", 256),
     ] {
         let count = format!("select count(*) from {table}");
         let rows: i64 = sqlx::query_scalar(sqlx::AssertSqlSafe(count))

@@ -1,7 +1,7 @@
 //! Records as the core makes them.
 
 use rallypoint::core::{model::limits::REQUEST_MEMORY, *};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use uuid::Uuid;
 
 pub(super) fn handle() -> Handle {
@@ -187,4 +187,77 @@ pub(super) fn images(
         .into_iter()
         .map(|image| (image.handle, image))
         .collect()
+}
+
+/// A resource is defined, and what a recovery needs of claims is written.
+pub(super) fn definition(at: Time) -> ResourceRecords {
+    let key = ResourceKey {
+        namespace: Namespace("default".into()),
+        name: "orders \u{fc}".into(),
+    };
+    let image = ResourceImage {
+        key: key.clone(),
+        settings: ResourceSettings {
+            capacity: 2,
+            lock_delay: Duration::from_millis(1_500),
+            max_hold: None,
+        },
+        created_at: at,
+        changed_at: at,
+        changed_by: "operator \u{fc}".into(),
+        deleted: false,
+    };
+    ResourceRecords {
+        definitions: BTreeMap::from([(key, image)]),
+        claims: Vec::new(),
+        checkpoint: Some(ClaimsCheckpoint::default()),
+    }
+}
+
+/// What a claim asks for.
+pub(super) fn claim_spec() -> Arc<ClaimSpec> {
+    let want = |name: &str, mode| Want {
+        name: name.into(),
+        mode,
+    };
+    Arc::new(ClaimSpec {
+        namespace: Namespace("default".into()),
+        wants: vec![want("a", Mode::Shared(3)), want("b", Mode::Exclusive)],
+        owner: "anna \u{fc}".into(),
+        caller: "alice".into(),
+        reason: "why".into(),
+        labels: BTreeMap::from([("team".to_owned(), "a".to_owned())]),
+        request: Some(Request {
+            id: Uuid::from_u128(9),
+            hash: i64::MIN,
+        }),
+        lease: Duration::from_micros(1_500_001),
+        wait: Some(Duration::from_secs(60)),
+    })
+}
+
+/// Something happened to a claim.
+pub(super) fn claim_record(no: i64, at: Time, what: ClaimEvent) -> ClaimRecord {
+    let no = ClaimNo(no);
+    ClaimRecord { no, at, what }
+}
+
+pub(super) fn requested(no: i64, at: Time) -> ClaimRecord {
+    claim_record(no, at, ClaimEvent::Requested(claim_spec()))
+}
+
+pub(super) fn granted(no: i64, at: Time, token: i64, is_new: bool) -> ClaimRecord {
+    let token = Token(token);
+    let spec = is_new.then(claim_spec);
+    claim_record(no, at, ClaimEvent::Granted { token, spec })
+}
+
+pub(super) fn ended(no: i64, at: Time, how: ClaimEnd) -> ClaimRecord {
+    let ending = ClaimEnding {
+        how,
+        free_at: at + Duration::from_secs(3),
+        by: "operator".into(),
+        reason: "why \u{fc}".into(),
+    };
+    claim_record(no, at, ClaimEvent::Ended(Arc::new(ending)))
 }

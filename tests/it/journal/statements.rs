@@ -5,7 +5,7 @@
 use rallypoint::journal::statements;
 use std::{fs, path::Path};
 
-const TABLES: [&str; 14] = [
+const TABLES: [&str; 17] = [
     "shard",
     "lease",
     "lived_day",
@@ -20,6 +20,9 @@ const TABLES: [&str; 14] = [
     "target_pause",
     "task_label",
     "scheduler_label",
+    "resource",
+    "claim",
+    "claim_checkpoint",
 ];
 /// Maintenance over all shards, which may be slow.
 const CROSS_SHARD: [&str; 1] = ["last_batches"];

@@ -57,6 +57,7 @@ impl World<'_> {
             memory,
             schedulers,
             self.journal.pauses_in_force(),
+            self.journal.resources.clone(),
             &nobody,
         );
         let (before, after) = (core.digest(self.now), restored.digest(self.now));
@@ -96,6 +97,7 @@ impl World<'_> {
         self.survivors = Some(self.executors.change_owner(lost, || rng.percent(share)));
         self.prefetch = self.prefetch.fresh();
         self.callers.answers_lost(&Default::default());
+        self.claimants.answers_lost(&Default::default());
         self.callers.streams.clear();
         self.recovering = true;
     }

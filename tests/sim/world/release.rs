@@ -2,7 +2,7 @@
 //! their body is there.
 
 use super::{CLEARED, World};
-use crate::{checks, prefetch};
+use crate::{checks, claimants::Claimants, prefetch};
 use rallypoint::{
     coordinator::machine::Release,
     core::{Action, Assignment, Reply, Ticket, Work},
@@ -24,6 +24,12 @@ impl World<'_> {
                     self.survivors = None;
                     let unstopped = self.executors.unstopped();
                     self.journal.oracle.nothing_goes_on_unasked(&unstopped);
+                }
+                Action::Reply(ticket, reply) if Claimants::waits(ticket) => {
+                    let renewed = self.claimants.answered(ticket, &reply);
+                    if let Some((claim, asked_at)) = renewed {
+                        self.journal.oracle.resources.renewed(claim, asked_at);
+                    }
                 }
                 Action::Reply(ticket, reply) => self.answer(ticket, &reply),
                 Action::Dispatch(assignment) => {

@@ -43,6 +43,7 @@ impl World<'_> {
         events.push(Event::Recovered {
             schedulers,
             pauses: self.journal.pauses_in_force(),
+            resources: self.journal.resources.clone(),
             epoch,
             last_batch: BatchNo(self.journal.last_batch()),
             memory,

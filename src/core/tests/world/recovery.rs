@@ -103,6 +103,7 @@ impl World {
             self.shard.memory,
             self.remembered.recovered(),
             self.remembered.pauses(),
+            self.remembered.resources.clone(),
             window,
         );
         let mut out = Output::default();

@@ -2,8 +2,8 @@
 
 use crate::core::{
     AttemptRecord, DoneNo, Halt, Handle, Outcome, PauseRecord, Records, RecoveredOutcome,
-    RecoveredRequest, RecoveredRun, RecoveredScheduler, RetryOf, SchedulerImage, Seq, TargetPause,
-    TaskRef,
+    RecoveredRequest, RecoveredResources, RecoveredRun, RecoveredScheduler, RetryOf,
+    SchedulerImage, Seq, TargetPause, TaskRef,
 };
 use std::collections::BTreeMap;
 
@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Remembered {
     schedulers: BTreeMap<Handle, One>,
     pauses: Vec<PauseRecord>,
+    pub resources: RecoveredResources,
     /// Checkpoints written.
     pub checkpoints: usize,
     /// Ranges of unfinished tasks written.
@@ -43,6 +44,7 @@ impl Remembered {
             );
         }
         self.pauses.extend(records.pauses);
+        self.resources.remember(&records.resources);
         for submission in records.submissions {
             let one = self.schedulers.entry(submission.handle).or_default();
             let mut first = submission.first_seq;

@@ -6,7 +6,7 @@ use rallypoint_client::api::{self, task::Kind};
 use std::fmt;
 
 /// Every unary call, and those with a stream of answers.
-pub(super) const CALLS: [&str; 20] = [
+pub(super) const CALLS: [&str; 30] = [
     "SchedulerService/GetScheduler",
     "SchedulerService/ExecAsync",
     "SchedulerService/ReleaseScheduler",
@@ -27,6 +27,17 @@ pub(super) const CALLS: [&str; 20] = [
     "StatusService/GetStatus",
     "StatusService/ListExecutions",
     "StatusService/WatchExecutions",
+    "ResourceService/CreateResource",
+    "ResourceService/UpdateResource",
+    "ResourceService/GetResource",
+    "ResourceService/ListResources",
+    "ResourceService/DeleteResource",
+    "ResourceService/Acquire",
+    "ResourceService/TryAcquire",
+    "ResourceService/GetClaim",
+    "ResourceService/Renew",
+    "ResourceService/Release",
+    "ResourceService/ForceRelease",
 ];
 /// Stands for the handle of a scheduler; as long as one.
 const HANDLE: &str = "HHHHHHHH-HHHH-7HHH-8HHH-HHHHHHHHHHHH";
@@ -51,7 +62,8 @@ impl Requests {
     }
 
     pub(super) fn next(&mut self, call: &'static str) -> Request {
-        let endless = call.ends_with("/Synchronization") || call.ends_with("/WatchExecutions");
+        let endless = ["/Synchronization", "/WatchExecutions", "/Acquire"];
+        let endless = endless.iter().any(|stream| call.ends_with(stream));
         let body = match self.0.below(40) {
             0 => framed(0, &[b'x'; TOO_LARGE]),
             1..4 => Vec::new(),
@@ -134,7 +146,8 @@ impl Requests {
             "CancelTask" | "RetryTask" | "GetTask" | "ExplainTask" | "ListAttempts" => {
                 self.of_task(handle).encode_to_vec()
             }
-            // The first field is the handle, and there is none in that of the status.
+            _ if call.starts_with("ResourceService") => self.of_resources(call),
+            // The first field is the handle, and there is none in those of the status.
             _ => api::DescribeSchedulerRequest { handle }.encode_to_vec(),
         }
     }
@@ -157,6 +170,62 @@ impl Requests {
             name: name.into(),
             reuse: self.0.percent(20),
         }
+    }
+
+    fn of_resources(&mut self, call: &str) -> Vec<u8> {
+        match call.rsplit('/').next().unwrap_or_default() {
+            "CreateResource" => api::CreateResourceRequest {
+                name: self.resource(),
+                settings: None,
+            }
+            .encode_to_vec(),
+            "UpdateResource" => api::UpdateResourceRequest {
+                name: self.resource(),
+                settings: Some(api::ResourceSettings {
+                    capacity: self.0.below(4) as i32 - 1,
+                    ..Default::default()
+                }),
+                update_mask: Some(prost_types::FieldMask {
+                    paths: vec![(*self.0.one_of(&["lock_delay", "nothing"])).into()],
+                }),
+            }
+            .encode_to_vec(),
+            // Nothing stands in the way: what there is has no permits.
+            "TryAcquire" => api::TryAcquireRequest {
+                resources: acquire(&self.resource()).resources,
+                request_id: self.request_id(),
+                ..Default::default()
+            }
+            .encode_to_vec(),
+            "ListResources" => api::ListResourcesRequest {
+                page_size: self.0.below(6) as i32 - 1,
+                page_token: self.page_token(),
+            }
+            .encode_to_vec(),
+            "DeleteResource" => api::DeleteResourceRequest {
+                name: "nobody".into(),
+            }
+            .encode_to_vec(),
+            "GetClaim" | "Renew" | "Release" => api::RenewRequest {
+                claim: self.0.below(3) as i64 - 1,
+                token: self.0.below(3) as i64 - 1,
+            }
+            .encode_to_vec(),
+            "ForceRelease" => api::ForceReleaseRequest {
+                claim: self.0.below(3) as i64 - 1,
+                reason: (*self.0.one_of(&["", "why"])).into(),
+            }
+            .encode_to_vec(),
+            // The name is the first field of the others.
+            _ => api::DeleteResourceRequest {
+                name: self.resource(),
+            }
+            .encode_to_vec(),
+        }
+    }
+
+    fn resource(&mut self) -> String {
+        (*self.0.one_of(&["alike", "alike/*", "nobody*", ""])).into()
     }
 
     fn of_task(&mut self, handle: String) -> api::GetTaskRequest {
@@ -309,11 +378,25 @@ fn wrong_stream(call: &str) -> Vec<u8> {
         }
         .encode_to_vec();
     }
+    if call.ends_with("/Acquire") {
+        return acquire("nobody").encode_to_vec();
+    }
     api::SynchronizationRequest {
         handle: NOBODY.into(),
         ..Default::default()
     }
     .encode_to_vec()
+}
+
+fn acquire(name: &str) -> api::AcquireRequest {
+    let used = api::ResourceUse {
+        name: name.into(),
+        ..Default::default()
+    };
+    api::AcquireRequest {
+        resources: vec![used],
+        ..Default::default()
+    }
 }
 
 fn framed(flag: u8, message: &[u8]) -> Vec<u8> {

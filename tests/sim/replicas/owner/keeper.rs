@@ -34,6 +34,7 @@ impl Owner {
                 let since = memory.since(outside.now);
                 self.arriving.push_back(Event::Recovered {
                     pauses: outside.journal.pauses_in_force(),
+                    resources: outside.journal.resources.clone(),
                     schedulers: crate::recover::recover(&outside.journal, since),
                     epoch,
                     last_batch: BatchNo(last_batch),

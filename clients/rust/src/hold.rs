@@ -1,0 +1,211 @@
+//! A hold that keeps itself: it is renewed in the background until it is released, dropped or lost.
+//!
+//! It counts as lost, too, when no renewal was answered for a lease: by the clock of this process,
+//! from when the last answered one was sent. So it is known to be lost here before others get it,
+//! unless this process is suspended: against that, show the token to what is protected.
+
+use crate::{
+    Client, api,
+    claim::ClaimStream,
+    error::{Effect, Error, Result},
+};
+use std::time::Duration;
+use tokio::{
+    sync::watch,
+    task::JoinHandle,
+    time::{Instant, sleep_until, timeout_at},
+};
+use tonic::Status;
+
+/// Pause before a renewal is tried again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Resources that this process holds. Dropped within a tokio runtime it is released in the
+/// background; [`Hold::release`] tells whether that has come about.
+#[derive(Debug)]
+pub struct Hold {
+    client: Client,
+    claim: api::Claim,
+    /// Why it was lost.
+    lost: watch::Receiver<Option<String>>,
+    keeper: JoinHandle<()>,
+    is_released: bool,
+}
+
+impl Hold {
+    /// Keeps a claim that was granted. Fails with `CLAIM_ENDED` when it has ended instead.
+    pub fn of(stream: ClaimStream) -> Result<Hold> {
+        if !stream.is_granted() {
+            return Err(not_granted(stream.claim()));
+        }
+        let granted_by = Instant::now();
+        let (client, claim) = (stream.client.clone(), stream.claim().clone());
+        let (tell, lost) = watch::channel(None);
+        let keeper = Keeper {
+            client: client.clone(),
+            claim: claim.claim,
+            token: claim.token,
+            lease: stream.lease(),
+        };
+        let keeper = tokio::spawn(async move {
+            let why = keeper.keep(stream, granted_by).await;
+            // Nobody listens once the hold is dropped.
+            let _ = tell.send(Some(why));
+        });
+        Ok(Hold {
+            client,
+            claim,
+            lost,
+            keeper,
+            is_released: false,
+        })
+    }
+
+    /// The fencing token: higher than that of every earlier hold.
+    pub fn token(&self) -> i64 {
+        self.claim.token
+    }
+
+    /// The claim, as it was granted.
+    pub fn claim(&self) -> &api::Claim {
+        &self.claim
+    }
+
+    /// Why the hold was lost; `None`: as far as is known, it is held.
+    pub fn is_lost(&self) -> Option<String> {
+        self.lost.borrow().clone()
+    }
+
+    /// Resolves when the hold is lost, to why. What it protects may be used by others.
+    pub async fn lost(&self) -> String {
+        let mut lost = self.lost.clone();
+        let known = lost.wait_for(Option::is_some).await;
+        let why = known.ok().and_then(|why| why.clone());
+        why.unwrap_or_else(|| "its keeper has ended".to_owned())
+    }
+
+    /// Gives it back. Fails when it was lost before: then others may have had it meanwhile.
+    pub async fn release(mut self) -> Result<()> {
+        self.is_released = true;
+        self.keeper.abort();
+        let (claim, token) = (self.claim.claim, self.claim.token);
+        let released = self.client.release_claim(claim, token).await?;
+        let claim = released.claim.unwrap_or_default();
+        match claim.end() {
+            api::ClaimEnd::Released => Ok(()),
+            _ => Err(not_granted(&claim)),
+        }
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.keeper.abort();
+        if self.is_released || self.is_lost().is_some() {
+            return;
+        }
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let (client, claim) = (self.client.clone(), self.claim.clone());
+            runtime.spawn(async move {
+                // Whatever becomes of it: the lease ends the hold, too.
+                let _ = client.release_claim(claim.claim, claim.token).await;
+            });
+        }
+    }
+}
+
+/// Renews a hold.
+struct Keeper {
+    client: Client,
+    claim: i64,
+    token: i64,
+    lease: Duration,
+}
+
+impl Keeper {
+    /// How the claim has ended of which this error tells.
+    async fn how(&self, error: Error) -> String {
+        match self.client.get_claim(self.claim).await {
+            Ok(claim) if claim.state() == api::ClaimState::Ended => how(&claim),
+            _ => error.message,
+        }
+    }
+
+    /// Keeps the hold; returns why it was lost.
+    async fn keep(self, stream: ClaimStream, granted_by: Instant) -> String {
+        let mut stream = Some(stream);
+        let mut kept_until = granted_by + self.lease;
+        let mut next = granted_by;
+        // No renewal takes longer than until the next one is due.
+        let limit = Some(self.lease / 3);
+        let client = self.client.clone().with_time_limit(limit);
+        loop {
+            tokio::select! {
+                end = end_of(&mut stream) => if let Some(why) = end {
+                    return why;
+                },
+                () = sleep_until(next) => {
+                    let sent = Instant::now();
+                    let renewed = client.renew(self.claim, self.token);
+                    match timeout_at(kept_until, renewed).await {
+                        Ok(Ok(_)) => {
+                            kept_until = sent + self.lease;
+                            next = sent + self.lease / 3;
+                        }
+                        Ok(Err(error)) if is_final(&error) => return self.how(error).await,
+                        Ok(Err(_)) => next = Instant::now() + PAUSE,
+                        Err(_) => return "it could not be renewed within its lease".to_owned(),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Resolves when the service says that the claim has ended, to how; `None`: the stream is of no use
+/// any more, and the renewals alone will tell.
+async fn end_of(stream: &mut Option<ClaimStream>) -> Option<String> {
+    let Some(open) = stream else {
+        return std::future::pending().await;
+    };
+    match open.next().await {
+        Ok(Some(claim)) if claim.state() == api::ClaimState::Ended => Some(how(claim)),
+        Ok(Some(_)) => None,
+        Ok(None) | Err(_) => {
+            *stream = None;
+            None
+        }
+    }
+}
+
+fn is_final(error: &Error) -> bool {
+    ["CLAIM_ENDED", "CLAIM_NOT_FOUND", "TOKEN_MISMATCH"]
+        .iter()
+        .any(|reason| error.is(reason))
+}
+
+/// How a claim has ended, for people.
+fn how(claim: &api::Claim) -> String {
+    match claim.end() {
+        api::ClaimEnd::Released => "it was released".to_owned(),
+        api::ClaimEnd::Withdrawn => "it was withdrawn".to_owned(),
+        api::ClaimEnd::TimedOut => "it waited for as long as it was to wait".to_owned(),
+        api::ClaimEnd::Abandoned => "it was not renewed while it waited".to_owned(),
+        api::ClaimEnd::Expired => "it was not renewed within its lease".to_owned(),
+        api::ClaimEnd::HeldTooLong => "it was held for as long as the resource allows".to_owned(),
+        api::ClaimEnd::Forced => {
+            format!("{} has ended it: {}", claim.ended_by, claim.end_reason)
+        }
+        api::ClaimEnd::Unspecified => "it is over".to_owned(),
+    }
+}
+
+/// The error of a claim that ended.
+fn not_granted(claim: &api::Claim) -> Error {
+    let message = format!("the claim has ended: {}", how(claim));
+    Error {
+        reason: Some("CLAIM_ENDED".to_owned()),
+        effect: Some(Effect::None),
+        ..Error::from(Status::failed_precondition(message))
+    }
+}

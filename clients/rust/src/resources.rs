@@ -1,0 +1,160 @@
+//! Calls of ResourceService.
+
+use crate::{
+    Client, Hold,
+    api::{self, resource_service_client::ResourceServiceClient},
+    claim::ClaimStream,
+    error::{Error, Result},
+    servers::Pick,
+};
+use prost::Message;
+use tonic::Streaming;
+
+impl Client {
+    /// Takes a resource for itself, as soon as that is possible, and keeps it until the [`Hold`] is
+    /// released, dropped or lost.
+    ///
+    /// ```no_run
+    /// # async fn example(client: rallypoint_client::Client) -> rallypoint_client::Result<()> {
+    /// let hold = client.acquire("orders").await?;
+    /// println!("the fencing token is {}", hold.token());
+    /// hold.release().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn acquire(&self, resource: impl Into<String>) -> Result<Hold> {
+        let exclusive = api::ResourceUse {
+            name: resource.into(),
+            mode: api::ResourceMode::Exclusive.into(),
+            permits: 0,
+        };
+        self.acquire_as(api::AcquireRequest {
+            resources: vec![exclusive],
+            ..api::AcquireRequest::default()
+        })
+        .await
+    }
+
+    /// As [`Client::acquire`], of several resources or as a reader. Fails with `CLAIM_ENDED` when
+    /// the claim has waited for as long as it was to wait, or an operator has ended it.
+    pub async fn acquire_as(&self, request: api::AcquireRequest) -> Result<Hold> {
+        let mut claim = self.claim(request).await?;
+        while !claim.is_granted() && claim.next().await?.is_some() {}
+        Hold::of(claim)
+    }
+
+    /// Claims resources, and tells how the claim fares. Once it is granted, [`Hold::of`] keeps it.
+    pub async fn claim(&self, request: api::AcquireRequest) -> Result<ClaimStream> {
+        let mut request = request;
+        // A process that is suspended must not keep others waiting.
+        request.renewed_by_caller = true;
+        if request.request_id.is_empty() {
+            request.request_id = self.request_id();
+        }
+        ClaimStream::open(self.clone(), request).await
+    }
+
+    /// Claims resources if they can be had at once. The hold is to be renewed by [`Client::renew`].
+    pub async fn try_acquire(
+        &self,
+        mut request: api::TryAcquireRequest,
+    ) -> Result<api::TryAcquireResponse> {
+        if request.request_id.is_empty() {
+            request.request_id = self.request_id();
+        }
+        self.resource_call("TryAcquire", request).await
+    }
+
+    /// Keeps a claim for another lease. `token`: of the hold; 0: it waits.
+    pub async fn renew(&self, claim: i64, token: i64) -> Result<api::Claim> {
+        let request = api::RenewRequest { claim, token };
+        let renewed: api::RenewResponse = self.resource_call("Renew", request).await?;
+        Ok(renewed.claim.unwrap_or_default())
+    }
+
+    /// Gives a hold back, or with token 0 withdraws a claim that waits.
+    pub async fn release_claim(&self, claim: i64, token: i64) -> Result<api::ReleaseResponse> {
+        let request = api::ReleaseRequest { claim, token };
+        self.resource_call("Release", request).await
+    }
+
+    /// Ends a claim of somebody else, for the record with a reason.
+    pub async fn force_release(
+        &self,
+        claim: i64,
+        reason: impl Into<String>,
+    ) -> Result<api::ForceReleaseResponse> {
+        let reason = reason.into();
+        let request = api::ForceReleaseRequest { claim, reason };
+        self.resource_call("ForceRelease", request).await
+    }
+
+    /// A claim, open or ended.
+    pub async fn get_claim(&self, claim: i64) -> Result<api::Claim> {
+        let request = api::GetClaimRequest { claim };
+        let known: api::GetClaimResponse = self.resource_call("GetClaim", request).await?;
+        Ok(known.claim.unwrap_or_default())
+    }
+
+    /// Defines a resource, or a pattern of names.
+    pub async fn create_resource(
+        &self,
+        request: api::CreateResourceRequest,
+    ) -> Result<api::CreateResourceResponse> {
+        self.resource_call("CreateResource", request).await
+    }
+
+    /// Changes settings of a resource.
+    pub async fn update_resource(
+        &self,
+        request: api::UpdateResourceRequest,
+    ) -> Result<api::UpdateResourceResponse> {
+        self.resource_call("UpdateResource", request).await
+    }
+
+    /// A resource with its holds and its queue.
+    pub async fn get_resource(
+        &self,
+        request: api::GetResourceRequest,
+    ) -> Result<api::GetResourceResponse> {
+        self.resource_call("GetResource", request).await
+    }
+
+    /// One page of the resources of the caller's namespace, by name.
+    pub async fn resources(
+        &self,
+        request: api::ListResourcesRequest,
+    ) -> Result<api::ListResourcesResponse> {
+        self.resource_call("ListResources", request).await
+    }
+
+    /// Deletes a resource that nobody uses.
+    pub async fn delete_resource(&self, name: impl Into<String>) -> Result<()> {
+        let request = api::DeleteResourceRequest { name: name.into() };
+        let _: api::DeleteResourceResponse = self.resource_call("DeleteResource", request).await?;
+        Ok(())
+    }
+
+    /// Opens the stream of a claim.
+    pub(crate) async fn open_claim(
+        &self,
+        request: api::AcquireRequest,
+    ) -> Result<(Pick, Streaming<api::AcquireResponse>)> {
+        let (pick, channel) = self.servers.pick();
+        let mut client = ResourceServiceClient::new(channel);
+        let opened = async {
+            let opened = client.acquire(self.request(request)).await;
+            opened.map_err(|status| -> Error { self.failed(pick, status) })
+        };
+        Ok((pick, self.in_time(opened).await?.into_inner()))
+    }
+
+    async fn resource_call<T, R>(&self, rpc: &'static str, request: T) -> Result<R>
+    where
+        T: Message + 'static,
+        R: Message + Default + 'static,
+    {
+        self.call(format!("/rallypoint.v1.ResourceService/{rpc}"), request)
+            .await
+    }
+}

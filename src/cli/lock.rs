@@ -1,0 +1,199 @@
+//! `lock run NAME -- command…`: a command runs while this program holds a resource.
+//!
+//! The command runs in a process group of its own. Once the hold is lost, the group is killed: what
+//! it does may be in the way of others by then. The token is in its environment, for whatever can
+//! refuse a lower one.
+
+mod child;
+
+use super::{
+    connect::Server, error::CliError, exit::Exit, output, resource::duration, signals::Signals,
+    time_text,
+};
+use child::Child;
+use clap::{Args, Subcommand};
+use rallypoint_client::{
+    ClaimStream, Client, Hold,
+    api::{AcquireRequest, Claim, ClaimEnd, ResourceMode, ResourceUse},
+};
+use std::{process::ExitCode, time::Duration};
+
+/// Who the owner of the hold is, for commands below that claim something themselves.
+const OWNER: &str = "RALLYPOINT_OWNER";
+
+/// Arguments of `lock`.
+#[derive(Args, Debug)]
+pub(super) struct Lock {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    /// Run a command while holding resources; wait for them first
+    Run(Box<Run>),
+}
+
+#[derive(Args, Debug)]
+struct Run {
+    /// The resources, all of which are held while the command runs
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
+    /// Use them beside others, as a reader, for one permit
+    #[arg(long)]
+    shared: bool,
+    /// Use so many permits of each, beside others
+    #[arg(long, value_name = "N")]
+    permits: Option<i32>,
+    /// How long to wait for them at most [default: for ever]
+    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    wait: Option<Duration>,
+    /// How long the hold outlives this program, or its connection [default: 15s]
+    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    lease: Option<Duration>,
+    /// For whom, as others see it [default: USER@HOST:PID]
+    #[arg(long, env = OWNER, hide_env_values = true, value_name = "TEXT")]
+    owner: Option<String>,
+    /// Why, as others see it [default: the command]
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+    /// The command, behind `--`
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+impl Lock {
+    /// Runs the command; ends as it does.
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
+        let Verb::Run(run) = self.verb;
+        run.run(server.client().await?).await
+    }
+}
+
+impl Run {
+    async fn run(self, client: Client) -> Result<ExitCode, CliError> {
+        let mut signals = Signals::new()?;
+        let owner = self.owner.clone().unwrap_or_else(owner);
+        let claim = client.claim(self.request(&owner)).await;
+        let what = format!("cannot lock {}", self.names.join(", "));
+        let mut claim = claim.map_err(|error| CliError::call(&what, &error))?;
+        tokio::select! {
+            granted = granted(&mut claim) => granted.map_err(|error| CliError::call(&what, &error))?,
+            exit = signals.next() => return withdraw(&client, claim.claim(), exit).await,
+        }
+        if claim.claim().end() == ClaimEnd::TimedOut {
+            let next = format!("see `rallypoint resource queue {}`", self.names[0]);
+            return Err(CliError::new(what)
+                .why("the time to wait is over")
+                .next(next));
+        }
+        let hold = Hold::of(claim).map_err(|error| CliError::call(&what, &error))?;
+        let environment = [
+            ("RALLYPOINT_TOKEN", hold.token().to_string()),
+            ("RALLYPOINT_CLAIM", hold.claim().claim.to_string()),
+            (OWNER, owner),
+        ];
+        let child = match Child::start(&self.command, environment) {
+            Ok(child) => child,
+            Err(error) => {
+                hold.release().await.ok();
+                let what = format!("cannot run {}", self.command[0]);
+                return Err(CliError::new(what).why(error));
+            }
+        };
+        under(hold, child, &mut signals).await
+    }
+
+    fn request(&self, owner: &str) -> AcquireRequest {
+        let is_shared = self.shared || self.permits.is_some();
+        let mode = match is_shared {
+            true => ResourceMode::Shared,
+            false => ResourceMode::Exclusive,
+        };
+        let used = |name: &String| ResourceUse {
+            name: name.clone(),
+            mode: mode.into(),
+            permits: self.permits.unwrap_or(i32::from(is_shared)),
+        };
+        let said = self
+            .reason
+            .clone()
+            .unwrap_or_else(|| self.command.join(" "));
+        AcquireRequest {
+            resources: self.names.iter().map(used).collect(),
+            owner: owner.to_owned(),
+            reason: said[..said.floor_char_boundary(1_000)].to_owned(),
+            lease: self.lease.map(duration),
+            wait: self.wait.map(duration),
+            ..AcquireRequest::default()
+        }
+    }
+}
+
+/// Waits until the claim is granted or has ended, and says how it fares.
+async fn granted(claim: &mut ClaimStream) -> rallypoint_client::Result<()> {
+    while !claim.is_granted() && !claim.has_ended() {
+        output::note(waiting(claim.claim()));
+        claim.next().await?;
+    }
+    Ok(())
+}
+
+fn waiting(claim: &Claim) -> String {
+    let mut said = format!(
+        "claim {} waits: place {} in line",
+        claim.claim, claim.position
+    );
+    if let Some(first) = claim.in_the_way.first() {
+        let owner = match first.owner.as_str() {
+            "" => format!("claim {}", first.claim),
+            owner => owner.to_owned(),
+        };
+        let since = time_text::ago(time_text::micros(first.since.as_ref()));
+        said.push_str(&format!(", held by {owner} since {since}"));
+    }
+    if claim.expected_wait.is_some() {
+        let expected = time_text::duration_us(claim.expected_wait.as_ref());
+        said.push_str(&format!(", about {} to go", time_text::duration(expected)));
+    }
+    said
+}
+
+/// A signal has ended the wait.
+async fn withdraw(client: &Client, claim: &Claim, exit: Exit) -> Result<ExitCode, CliError> {
+    // Granted or not by now: otherwise its lease ends it.
+    client.release_claim(claim.claim, claim.token).await.ok();
+    Ok(exit.into())
+}
+
+/// Lets the command run to its end, or to that of the hold.
+async fn under(hold: Hold, mut child: Child, signals: &mut Signals) -> Result<ExitCode, CliError> {
+    let ended = loop {
+        tokio::select! {
+            // What has ended has ended under the hold.
+            biased;
+            ended = child.ended() => break ended,
+            why = hold.lost() => {
+                child.kill().await;
+                return Err(CliError::new("the lock is lost, and the command was killed").why(why));
+            }
+            exit = signals.next() => child.signal(exit),
+        }
+    };
+    let code = ended.map_err(|error| CliError::new("cannot wait for the command").why(error))?;
+    // What it has left behind runs without the lock: as without this program.
+    if let Err(error) = hold.release().await {
+        output::note(format!(
+            "the lock could not be released, or was lost: {error}"
+        ));
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// `USER@HOST:PID`.
+fn owner() -> String {
+    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname");
+    let (user, host) = (user.unwrap_or_default(), host.unwrap_or_default());
+    format!("{user}@{}:{}", host.trim(), std::process::id())
+}

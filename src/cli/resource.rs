@@ -1,0 +1,249 @@
+//! `resource`: resources are defined, shown and deleted, and claims on them shown and ended.
+
+mod show;
+
+use super::{connect::Server, error::CliError, output, time_text};
+use clap::{Args, Subcommand};
+use rallypoint_client::{
+    Client,
+    api::{
+        CreateResourceRequest, DeleteResourceResponse, GetClaimResponse, GetResourceRequest,
+        ListResourcesRequest, ListResourcesResponse, ResourceSettings, UpdateResourceRequest,
+    },
+};
+use std::{process::ExitCode, time::Duration};
+
+/// Arguments of `resource`.
+#[derive(Args, Debug)]
+pub(super) struct Resource {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    /// Define a resource, or with `NAME/*` one for every name below NAME
+    Create {
+        /// What it is called
+        name: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// Change settings; no hold ends
+    Update {
+        /// What it is called
+        name: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
+    /// Show a resource and how it is used
+    Get {
+        /// What it is called
+        name: String,
+    },
+    /// List resources and patterns
+    List,
+    /// Show who holds a resource and who waits, first in line first
+    Queue {
+        /// What it is called
+        name: String,
+        /// Most holds, and most waiting claims, to show
+        #[arg(long, default_value_t = 100, value_name = "N")]
+        limit: i32,
+    },
+    /// Show a claim, open or ended
+    Claim {
+        /// Its number
+        claim: i64,
+    },
+    /// Give a hold back with its token, withdraw a claim that waits, or end anybody's with --force
+    Release(Release),
+    /// Delete a resource that nobody uses
+    Delete {
+        /// What it is called
+        name: String,
+    },
+}
+
+#[derive(Args, Debug)]
+struct Settings {
+    /// Permits: so many readers, or users, at a time [default of create: 1]
+    #[arg(long, value_name = "N")]
+    capacity: Option<i32>,
+    /// How long nobody else gets what a holder has lost [default: 0]
+    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    lock_delay: Option<Duration>,
+    /// The longest hold, renewed or not [default: any]
+    #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
+    max_hold: Option<Duration>,
+}
+
+#[derive(Args, Debug)]
+struct Release {
+    /// The claim's number
+    claim: i64,
+    /// Token of the hold; without it a claim in waiting is withdrawn
+    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    token: i64,
+    /// End it whoever has it; others get the resource after its lock delay
+    #[arg(long, requires = "reason", conflicts_with = "token")]
+    force: bool,
+    /// Why, for the record
+    #[arg(long, requires = "force", value_name = "TEXT")]
+    reason: Option<String>,
+}
+
+impl Settings {
+    fn paths(&self) -> Vec<String> {
+        let given = [
+            ("capacity", self.capacity.is_some()),
+            ("lock_delay", self.lock_delay.is_some()),
+            ("max_hold", self.max_hold.is_some()),
+        ];
+        let given = given.into_iter().filter(|(_, is_given)| *is_given);
+        given.map(|(name, _)| name.to_owned()).collect()
+    }
+
+    fn message(&self, capacity: i32) -> ResourceSettings {
+        ResourceSettings {
+            capacity: self.capacity.unwrap_or(capacity),
+            lock_delay: self.lock_delay.map(duration),
+            max_hold: self.max_hold.map(duration),
+        }
+    }
+}
+
+impl Resource {
+    /// Does what the verb says.
+    pub(super) async fn run(self, server: &Server) -> Result<ExitCode, CliError> {
+        match self.verb {
+            Verb::Create { name, settings } => create(server, name, &settings).await?,
+            Verb::Update { name, settings } => update(server, name, &settings).await?,
+            Verb::Get { name } => get(server, name, 1, false).await?,
+            Verb::Queue { name, limit } => get(server, name, limit, true).await?,
+            Verb::List => list(server).await?,
+            Verb::Claim { claim } => {
+                let known = server.client().await?.get_claim(claim).await;
+                let what = format!("cannot show claim {claim}");
+                let known = known.map_err(|error| CliError::call(what, &error))?;
+                let answer = GetClaimResponse { claim: Some(known) };
+                output::answer(&answer, |answer| show::claim(answer.claim.as_ref()));
+            }
+            Verb::Release(release) => release.run(&server.client().await?).await?,
+            Verb::Delete { name } => {
+                let deleted = server.client().await?.delete_resource(&name).await;
+                let what = format!("cannot delete resource {name}");
+                deleted.map_err(|error| CliError::call(what, &error))?;
+                output::answer(&DeleteResourceResponse {}, |_| {
+                    output::line(format!("{name}: deleted"));
+                });
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+async fn create(server: &Server, name: String, settings: &Settings) -> Result<(), CliError> {
+    let what = format!("cannot create resource {name}");
+    let request = CreateResourceRequest {
+        name,
+        settings: Some(settings.message(1)),
+    };
+    let created = server.client().await?.create_resource(request).await;
+    let created = created.map_err(|error| CliError::call(what, &error))?;
+    output::answer(&created, |created| {
+        let before = match created.already_exists {
+            true => " (was there before)",
+            false => "",
+        };
+        show::resource(created.resource.as_ref(), before);
+    });
+    Ok(())
+}
+
+async fn update(server: &Server, name: String, settings: &Settings) -> Result<(), CliError> {
+    let paths = settings.paths();
+    if paths.is_empty() {
+        let what = "name something to change: --capacity, --lock-delay, --max-hold";
+        return Err(CliError::usage(what));
+    }
+    let what = format!("cannot update resource {name}");
+    let request = UpdateResourceRequest {
+        name,
+        settings: Some(settings.message(0)),
+        update_mask: Some(prost_types::FieldMask { paths }),
+    };
+    let updated = server.client().await?.update_resource(request).await;
+    let updated = updated.map_err(|error| CliError::call(what, &error))?;
+    output::answer(&updated, |updated| {
+        show::resource(updated.resource.as_ref(), "")
+    });
+    Ok(())
+}
+
+async fn get(server: &Server, name: String, limit: i32, queue: bool) -> Result<(), CliError> {
+    let what = format!("cannot show resource {name}");
+    let request = GetResourceRequest {
+        name,
+        page_size: limit,
+    };
+    let known = server.client().await?.get_resource(request).await;
+    let known = known.map_err(|error| CliError::call(what, &error))?;
+    output::answer(&known, |known| match queue {
+        true => show::queue(known),
+        false => show::resource(known.resource.as_ref(), ""),
+    });
+    Ok(())
+}
+
+/// All pages as one answer.
+async fn list(server: &Server) -> Result<(), CliError> {
+    let client = server.client().await?;
+    let mut all = ListResourcesResponse::default();
+    loop {
+        let request = ListResourcesRequest {
+            page_size: 1_000,
+            page_token: std::mem::take(&mut all.next_page_token),
+        };
+        let page = client.resources(request).await;
+        let page = page.map_err(|error| CliError::call("cannot list resources", &error))?;
+        all.resources.extend(page.resources);
+        all.next_page_token = page.next_page_token;
+        if all.next_page_token.is_empty() {
+            break;
+        }
+    }
+    output::answer(&all, |all| show::resources(&all.resources));
+    Ok(())
+}
+
+impl Release {
+    async fn run(self, client: &Client) -> Result<(), CliError> {
+        let claim = self.claim;
+        let what = format!("cannot release claim {claim}");
+        let said = |already_ended| match already_ended {
+            true => format!("claim {claim}: had ended before"),
+            false => format!("claim {claim}: released"),
+        };
+        match self.reason {
+            Some(reason) => {
+                let ended = client.force_release(claim, reason).await;
+                let ended = ended.map_err(|error| CliError::call(what, &error))?;
+                output::answer(&ended, |ended| output::line(said(ended.already_ended)));
+            }
+            None => {
+                let ended = client.release_claim(claim, self.token).await;
+                let ended = ended.map_err(|error| CliError::call(what, &error))?;
+                output::answer(&ended, |ended| output::line(said(ended.already_ended)));
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn duration(duration: Duration) -> prost_types::Duration {
+    prost_types::Duration {
+        seconds: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        nanos: duration.subsec_nanos() as i32,
+    }
+}

@@ -1,0 +1,151 @@
+//! Resources and claims for people.
+
+use crate::cli::{
+    output::{self, BOLD},
+    table::Table,
+    time_text,
+};
+use rallypoint_client::api::{
+    Claim, ClaimState, GetResourceResponse, Resource, ResourceMode, ResourceUse,
+};
+
+/// One resource. `remark`: what else there is to say.
+pub(super) fn resource(resource: Option<&Resource>, remark: &str) {
+    let Some(resource) = resource else { return };
+    let settings = resource.settings.unwrap_or_default();
+    let by = match resource.defined_by == resource.name {
+        true => String::new(),
+        false => format!(", by {}", resource.defined_by),
+    };
+    output::line(format!("{}{remark}{by}", resource.name));
+    let mut lines = vec![
+        ("capacity", settings.capacity.to_string()),
+        ("permits in use", resource.permits_in_use.to_string()),
+        ("holds", resource.holds.to_string()),
+        ("waiting", resource.waiting.to_string()),
+    ];
+    let mut times = |name, time: Option<&prost_types::Duration>| {
+        let time = time_text::duration_us(time);
+        if time > 0 {
+            lines.push((name, time_text::duration(time)));
+        }
+    };
+    times("lock delay", settings.lock_delay.as_ref());
+    times("longest hold", settings.max_hold.as_ref());
+    times("usual hold", resource.usual_hold.as_ref());
+    for (name, value) in lines {
+        output::line(format!("  {name:<15} {value}"));
+    }
+}
+
+/// Many of them.
+pub(super) fn resources(resources: &[Resource]) {
+    let mut table = Table::new(&[
+        "name",
+        ">capacity",
+        ">in use",
+        ">holds",
+        ">waiting",
+        ">usual hold",
+    ]);
+    for one in resources {
+        let usual = one.usual_hold.as_ref();
+        table.row([
+            one.name.clone(),
+            one.settings.unwrap_or_default().capacity.to_string(),
+            one.permits_in_use.to_string(),
+            one.holds.to_string(),
+            one.waiting.to_string(),
+            usual.map_or_else(
+                || "-".into(),
+                |usual| time_text::duration(time_text::duration_us(Some(usual))),
+            ),
+        ]);
+    }
+    match table.is_empty() {
+        true => output::note("no resources: `rallypoint resource create NAME --capacity N`"),
+        false => table.print(),
+    }
+}
+
+/// Who holds a resource and who waits for it.
+pub(super) fn queue(known: &GetResourceResponse) {
+    resource(known.resource.as_ref(), "");
+    for (title, claims, is_held) in [
+        ("held", &known.holds, true),
+        ("waiting", &known.queue, false),
+    ] {
+        if claims.is_empty() {
+            continue;
+        }
+        output::line("");
+        output::line(output::paint(title, BOLD));
+        let mut table = Table::new(&[
+            ">claim", "uses", "owner", "caller", ">since", ">token", "reason",
+        ]);
+        for claim in claims {
+            let since = match is_held {
+                true => claim.granted_at.as_ref(),
+                false => claim.requested_at.as_ref(),
+            };
+            let token = match claim.token {
+                0 => "-".to_owned(),
+                token => token.to_string(),
+            };
+            table.row([
+                claim.claim.to_string(),
+                uses(&claim.resources),
+                claim.owner.clone(),
+                claim.caller.clone(),
+                time_text::ago(time_text::micros(since)),
+                token,
+                claim.reason.clone(),
+            ]);
+        }
+        table.print();
+    }
+}
+
+/// One claim in full.
+pub(super) fn claim(claim: Option<&Claim>) {
+    let Some(claim) = claim else { return };
+    let state = match claim.state() {
+        ClaimState::Waiting => format!("waiting, place {}", claim.position),
+        ClaimState::Held => format!("held, token {}", claim.token),
+        ClaimState::Ended => format!("ended: {}", end(claim)),
+        ClaimState::Unspecified => "unknown".to_owned(),
+    };
+    output::line(format!("claim {}: {state}", claim.claim));
+    let time =
+        |time: &Option<prost_types::Timestamp>| time_text::time(time_text::micros(time.as_ref()));
+    for (name, value) in [
+        ("resources", uses(&claim.resources)),
+        ("owner", claim.owner.clone()),
+        ("caller", claim.caller.clone()),
+        ("reason", claim.reason.clone()),
+        ("requested", time(&claim.requested_at)),
+        ("granted", time(&claim.granted_at)),
+        ("ended", time(&claim.ended_at)),
+        ("ended by", claim.ended_by.clone()),
+        ("because", claim.end_reason.clone()),
+    ] {
+        if !value.is_empty() && value != "-" {
+            output::line(format!("  {name:<10} {value}"));
+        }
+    }
+}
+
+/// How it ended, in a word.
+fn end(claim: &Claim) -> String {
+    let name = claim.end().as_str_name().trim_start_matches("CLAIM_END_");
+    name.to_lowercase().replace('_', " ")
+}
+
+/// Which resources, and how.
+pub(crate) fn uses(uses: &[ResourceUse]) -> String {
+    let one = |one: &ResourceUse| match one.mode() {
+        ResourceMode::Shared => format!("{} (shared, {})", one.name, one.permits.max(1)),
+        ResourceMode::Exclusive | ResourceMode::Unspecified => one.name.clone(),
+    };
+    uses.iter().map(one).collect::<Vec<_>>().join(", ")
+}

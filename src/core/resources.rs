@@ -1,0 +1,201 @@
+//! Resources: who holds them, who waits, and who is next.
+//!
+//! A claim takes the next number and stands in the queues of all its resources. It is granted as a
+//! whole, as soon as no earlier claim of any of its queues would have to wait for it: so nobody
+//! starves, and claims on several resources cannot block each other. A claim is kept by being
+//! renewed, waiting or held, which is in memory alone; every other change is a record. After a
+//! takeover or an outage every open claim has a whole lease before it.
+//!
+//! What a verb costs does not depend on how many wait, how many resources a pattern has, or how
+//! many claims are held: queues are ordered maps, timers are set once a claim and looked at when
+//! they go off.
+
+mod acquire;
+mod checkpoint;
+mod circle;
+mod claim;
+mod define;
+mod definitions;
+pub(crate) mod digest;
+mod end;
+mod grant;
+mod in_use;
+mod restore;
+mod timers;
+mod view;
+
+use super::{
+    Caller, ClaimCounts, ClaimNo, Namespace, Proof, Reject, Reply, ResourceKey, ResourceReject,
+    ResourceReply, ResourceVerb, Ticket, Time, Token, Turn, model::limits::Limits,
+};
+use claim::Claim;
+use definitions::Definitions;
+use in_use::InUse;
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
+use uuid::Uuid;
+
+/// The resources of one shard.
+#[derive(Debug, Default)]
+pub(crate) struct Resources {
+    definitions: Definitions,
+    /// Those that are held or waited for.
+    in_use: BTreeMap<ResourceKey, InUse>,
+    /// Open claims, those whose resources are not free yet, and those remembered.
+    claims: BTreeMap<ClaimNo, Claim>,
+    /// Remembered claims by the time of their end.
+    ended: VecDeque<(Time, ClaimNo)>,
+    /// Claims by the request ids of their calls.
+    requests: BTreeMap<(Namespace, Uuid), ClaimNo>,
+    /// Open claims of those who say who they are.
+    owners: BTreeMap<(Namespace, Arc<str>), BTreeSet<ClaimNo>>,
+    /// Open claims by namespace.
+    open: BTreeMap<Namespace, usize>,
+    counts: ClaimCounts,
+    last: ClaimNo,
+    token: Token,
+    /// When to look at a claim: at most one entry each.
+    timers: BTreeSet<(Time, ClaimNo)>,
+    /// Resources of which somebody may be granted something.
+    changed: BTreeSet<ResourceKey>,
+    /// Definitions that what is in use has not followed yet, each with the name it was last done
+    /// for.
+    redefined: VecDeque<(ResourceKey, ResourceKey)>,
+    /// Leases count from then at the earliest.
+    leases_since: Time,
+    /// Callers cannot reach the service, so that nothing ends for not being renewed.
+    in_outage: bool,
+    /// Claims that have ended since the last checkpoint.
+    ended_since_checkpoint: usize,
+    /// When to write one, for so few ended claims.
+    checkpoint_due: Option<Time>,
+}
+
+/// What a verb leads to: an answer now or, for `Await`, later.
+type Answered = Result<Option<ResourceReply>, Reject>;
+
+impl Resources {
+    /// How many claims are open.
+    pub(crate) fn counts(&self) -> ClaimCounts {
+        self.counts
+    }
+
+    /// Decides one verb. `None`: it is answered later, under its ticket.
+    pub(crate) fn decide(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        ticket: Option<Ticket>,
+        caller: &Caller,
+        verb: &ResourceVerb,
+    ) -> Option<Reply> {
+        let answered = self.answer(turn, limits, ticket, caller, verb);
+        match answered {
+            Ok(reply) => reply.map(|reply| Reply::Resource(Box::new(reply))),
+            Err(reject) => Some(Reply::Rejected(reject)),
+        }
+    }
+
+    fn answer(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        ticket: Option<Ticket>,
+        caller: &Caller,
+        verb: &ResourceVerb,
+    ) -> Answered {
+        let reply = match verb {
+            ResourceVerb::Create { name, settings } => {
+                self.create(turn, limits, caller, name, settings)?
+            }
+            ResourceVerb::Update {
+                name,
+                settings,
+                fields,
+            } => self.update(turn, limits, caller, name, (settings, fields))?,
+            ResourceVerb::Delete(name) => self.delete(turn, caller, name)?,
+            ResourceVerb::Get { name, limit } => {
+                ResourceReply::Resource(self.resource(caller, name, *limit)?, false)
+            }
+            ResourceVerb::List { after, limit } => self.list(caller, after, *limit),
+            ResourceVerb::Acquire { spec, if_free } => {
+                self.acquire(turn, limits, spec, *if_free)?
+            }
+            ResourceVerb::Await { claim, phase } => {
+                let known = self.claim_of(caller, *claim)?;
+                if known.state.phase() == *phase {
+                    return Ok(self.wait_for_change(turn, *claim, ticket));
+                }
+                ResourceReply::Claim(self.claim_view(*claim), false)
+            }
+            ResourceVerb::Look(claim) => {
+                self.claim_of(caller, *claim)?;
+                ResourceReply::Claim(self.claim_view(*claim), false)
+            }
+            ResourceVerb::Renew { claim, proof } => self.renew(turn.now, caller, *claim, *proof)?,
+            ResourceVerb::Release { claim, token } => {
+                self.release(turn, limits, caller, *claim, *token)?
+            }
+            ResourceVerb::ForceRelease { claim, reason } => {
+                self.force_release(turn, limits, caller, *claim, reason)?
+            }
+        };
+        Ok(Some(reply))
+    }
+
+    /// The claim, if it is one of the caller's namespace. One that does not exist and one of
+    /// another namespace are told apart by nobody.
+    fn claim_of(&self, caller: &Caller, no: ClaimNo) -> Result<&Claim, Reject> {
+        let known = self.claims.get(&no);
+        known
+            .filter(|claim| claim.spec.namespace == caller.namespace)
+            .ok_or(Reject::Resource(ResourceReject::UnknownClaim))
+    }
+
+    /// Keeps a claim for another lease.
+    fn renew(
+        &mut self,
+        now: Time,
+        caller: &Caller,
+        no: ClaimNo,
+        proof: Proof,
+    ) -> Result<ResourceReply, Reject> {
+        let claim = self.claim_of(caller, no)?;
+        claim.check_open()?;
+        if let Proof::Token(token) = proof {
+            claim.check_token(token)?;
+        }
+        if let Some(claim) = self.claims.get_mut(&no) {
+            claim.renewed_at = now;
+        }
+        Ok(ResourceReply::Claim(self.claim_view(no), true))
+    }
+
+    /// The answer is given when the claim's phase changes, or to whoever waited before: one waits
+    /// for each claim.
+    fn wait_for_change(
+        &mut self,
+        turn: &mut Turn,
+        no: ClaimNo,
+        ticket: Option<Ticket>,
+    ) -> Option<ResourceReply> {
+        let claim = self.claims.get_mut(&no)?;
+        let before = std::mem::replace(&mut claim.awaited_by, ticket);
+        if let Some(before) = before {
+            let view = self.claim_view(no);
+            turn.out.answer(before, ResourceReply::Claim(view, false));
+        }
+        None
+    }
+
+    /// Tells whoever waits for it that the claim is in another phase.
+    fn tell_change(&mut self, turn: &mut Turn, no: ClaimNo) {
+        let awaited_by = self.claims.get_mut(&no).and_then(|c| c.awaited_by.take());
+        if let Some(ticket) = awaited_by {
+            let view = self.claim_view(no);
+            turn.out.answer(ticket, ResourceReply::Claim(view, true));
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A caller claims resources: the claim takes the next number and is granted, or waits.
+
+use super::{Resources, claim::Claim, define::unknown};
+use crate::core::{
+    ClaimEvent, ClaimNo, ClaimPhase, ClaimRecord, ClaimSpec, Mode, Reject, ResourceKey,
+    ResourceReject, ResourceReply, Turn,
+    model::limits::{LIMIT_WAIT, Limit, Limits},
+};
+use std::sync::Arc;
+
+impl Resources {
+    /// Claims resources. `if_free`: only when all of them can be had at once.
+    pub(super) fn acquire(
+        &mut self,
+        turn: &mut Turn,
+        limits: &Limits,
+        spec: &Arc<ClaimSpec>,
+        if_free: bool,
+    ) -> Result<ResourceReply, Reject> {
+        if let Some(known) = self.requested_before(spec)? {
+            return Ok(ResourceReply::Claim(self.claim_view(known), false));
+        }
+        self.check_wants(spec)?;
+        self.check_room(spec, limits)?;
+        let no = ClaimNo(self.last.0 + 1);
+        self.claims.insert(no, Claim::new(spec.clone(), turn.now));
+        self.enqueue(no);
+        if !self.is_next(no) {
+            let refused = match if_free {
+                true => Some(Ok(ResourceReply::NotFree(self.in_the_way(no)))),
+                false => (self.circle(no))
+                    .map(|circle| Err(Reject::Resource(ResourceReject::CircularWait(circle)))),
+            };
+            if let Some(refused) = refused {
+                self.leave_queues(no);
+                self.claims.remove(&no);
+                return refused;
+            }
+        }
+        self.last = no;
+        self.note_open(no);
+        match self.is_next(no) {
+            true => self.grant(turn, no, Some(spec.clone())),
+            false => {
+                turn.out.records.resources.claims.push(ClaimRecord {
+                    no,
+                    at: turn.now,
+                    what: ClaimEvent::Requested(spec.clone()),
+                });
+                self.set_timer(turn.now, no);
+            }
+        }
+        Ok(ResourceReply::Claim(self.claim_view(no), true))
+    }
+
+    /// The claim that this very call has made before.
+    fn requested_before(&self, spec: &ClaimSpec) -> Result<Option<ClaimNo>, Reject> {
+        let Some(request) = spec.request else {
+            return Ok(None);
+        };
+        let call = (spec.namespace.clone(), request.id);
+        let known = self.requests.get(&call).copied();
+        let made_by = known.and_then(|no| self.claims.get(&no)?.spec.request);
+        match made_by {
+            Some(made_by) if made_by.hash != request.hash => Err(Reject::RequestIdReused),
+            Some(_) => Ok(known),
+            None => Ok(None),
+        }
+    }
+
+    fn check_wants(&self, spec: &ClaimSpec) -> Result<(), Reject> {
+        for want in &spec.wants {
+            let key = ResourceKey {
+                namespace: spec.namespace.clone(),
+                name: want.name.clone(),
+            };
+            let definition = self.definitions.of(&key).ok_or_else(|| unknown(&key))?;
+            let capacity = definition.image.settings.capacity;
+            if matches!(want.mode, Mode::Shared(permits) if capacity > 0 && permits > capacity) {
+                return Err(Reject::Resource(ResourceReject::TooManyPermits {
+                    name: want.name.clone(),
+                    capacity,
+                }));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_room(&self, spec: &ClaimSpec, limits: &Limits) -> Result<(), Reject> {
+        let open = self.open.get(&spec.namespace).copied().unwrap_or(0);
+        match open < limits.open_claims {
+            true => Ok(()),
+            false => Err(Reject::LimitReached {
+                limit: Limit::OpenClaims,
+                namespace: spec.namespace.clone(),
+                value: limits.open_claims as i64,
+                wait: Some(LIMIT_WAIT),
+            }),
+        }
+    }
+
+    /// A claim stands in the queues of all its resources.
+    pub(super) fn enqueue(&mut self, no: ClaimNo) {
+        let spec = self.claims[&no].spec.clone();
+        for (key, want) in self.claims[&no].keys().zip(&spec.wants) {
+            self.in_use_of(&key).enqueue(no, want.mode);
+        }
+    }
+
+    /// Notes what an open claim counts for and is found by.
+    pub(super) fn note_open(&mut self, no: ClaimNo) {
+        let spec = &self.claims[&no].spec;
+        let namespace = spec.namespace.clone();
+        if let Some(request) = spec.request {
+            self.requests.insert((namespace.clone(), request.id), no);
+        }
+        if !spec.owner.is_empty() {
+            let owner = (namespace.clone(), spec.owner.clone());
+            self.owners.entry(owner).or_default().insert(no);
+        }
+        *self.open.entry(namespace).or_default() += 1;
+        match self.claims[&no].state.phase() {
+            ClaimPhase::Held => self.counts.holds += 1,
+            ClaimPhase::Waiting | ClaimPhase::Ended => self.counts.waiting += 1,
+        }
+    }
+}

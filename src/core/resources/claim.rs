@@ -1,0 +1,107 @@
+//! A claim in memory, and when it has to be looked at.
+
+use crate::core::{
+    ClaimEnd, ClaimSpec, ClaimState, Reject, ResourceKey, ResourceReject, Ticket, Time, Token,
+};
+use std::{sync::Arc, time::Duration};
+
+/// A claim.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    pub spec: Arc<ClaimSpec>,
+    pub requested_at: Time,
+    pub state: ClaimState,
+    /// When it was requested, granted or renewed last.
+    pub renewed_at: Time,
+    /// When its timer goes off; [`Time::NEVER`]: it has none.
+    pub wake: Time,
+    /// It has ended and its resources are not free yet.
+    pub keeps_others_out: bool,
+    /// Who is told of its next phase.
+    pub awaited_by: Option<Ticket>,
+}
+
+impl Claim {
+    /// One that waits.
+    pub(crate) fn new(spec: Arc<ClaimSpec>, requested_at: Time) -> Self {
+        Claim {
+            spec,
+            requested_at,
+            state: ClaimState::Waiting,
+            renewed_at: requested_at,
+            wake: Time::NEVER,
+            keeps_others_out: false,
+            awaited_by: None,
+        }
+    }
+
+    /// The resources it is about.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = ResourceKey> + use<> {
+        let spec = self.spec.clone();
+        (0..spec.wants.len()).map(move |at| ResourceKey {
+            namespace: spec.namespace.clone(),
+            name: spec.wants[at].name.clone(),
+        })
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        !matches!(self.state, ClaimState::Ended { .. })
+    }
+
+    /// Refused when it has ended.
+    pub(crate) fn check_open(&self) -> Result<(), Reject> {
+        match self.is_open() {
+            true => Ok(()),
+            false => {
+                let ended = ResourceReject::ClaimEnded(Box::new(self.state.clone()));
+                Err(Reject::Resource(ended))
+            }
+        }
+    }
+
+    /// Refused unless this is its token.
+    pub(crate) fn check_token(&self, token: Option<Token>) -> Result<(), Reject> {
+        let own = self.state.granted().map(|(token, _)| token);
+        match own == token {
+            true => Ok(()),
+            false => Err(Reject::Resource(ResourceReject::WrongToken)),
+        }
+    }
+
+    /// Until when it is kept unless it is renewed. `since`: leases count from then at the earliest.
+    pub(crate) fn lease_until(&self, since: Time) -> Time {
+        self.renewed_at.max(since) + self.spec.lease
+    }
+
+    /// When it ends for want of a renewal, or of patience, and how. `max_hold`: of its resources.
+    pub(crate) fn ends_at(
+        &self,
+        leases_since: Time,
+        max_hold: Option<Duration>,
+    ) -> Option<(Time, ClaimEnd)> {
+        let lease = self.lease_until(leases_since);
+        let (longest, at_longest, without_lease) = match &self.state {
+            ClaimState::Ended { .. } => return None,
+            ClaimState::Waiting => {
+                let until = self.spec.wait.map(|wait| self.requested_at + wait);
+                (until, ClaimEnd::TimedOut, ClaimEnd::Abandoned)
+            }
+            ClaimState::Held { since, .. } => {
+                let until = max_hold.map(|longest| *since + longest);
+                (until, ClaimEnd::HeldTooLong, ClaimEnd::Expired)
+            }
+        };
+        Some(match longest {
+            Some(until) if until <= lease => (until, at_longest),
+            _ => (lease, without_lease),
+        })
+    }
+
+    /// When others may have what it held, if it keeps them out after its end.
+    pub(crate) fn free_at(&self) -> Option<Time> {
+        match &self.state {
+            ClaimState::Ended { ending, .. } if self.keeps_others_out => Some(ending.free_at),
+            _ => None,
+        }
+    }
+}

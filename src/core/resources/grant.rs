@@ -1,0 +1,131 @@
+//! Who is next. Whoever gives something back, or leaves a queue, marks the resource as changed;
+//! then its queue is looked at from the front, as far as there is something left to have.
+
+use super::{Resources, in_use::InUse};
+use crate::core::{
+    ClaimEvent, ClaimNo, ClaimRecord, ClaimSpec, ClaimState, Mode, ResourceKey, ResourceSettings,
+    Turn, model::limits::Limits,
+};
+use std::{sync::Arc, time::Duration};
+
+/// What a resource without a definition would be like: nothing of it is granted.
+const CLOSED: ResourceSettings = ResourceSettings {
+    capacity: 0,
+    lock_delay: Duration::ZERO,
+    max_hold: None,
+};
+
+impl Resources {
+    /// Grants what can be granted, as much as one batch bears.
+    pub(super) fn grant_next(&mut self, turn: &mut Turn, limits: &Limits) {
+        let mut left = limits.slice;
+        while let Some(key) = self.changed.pop_first() {
+            while let Some(next) = self.next_of(&key) {
+                if left == 0 {
+                    self.changed.insert(key);
+                    return;
+                }
+                left -= 1;
+                self.grant(turn, next, None);
+            }
+            self.forget_if_idle(&key);
+        }
+    }
+
+    /// Grants a claim whose turn it is. `spec`: it was requested just now.
+    pub(super) fn grant(&mut self, turn: &mut Turn, no: ClaimNo, spec: Option<Arc<ClaimSpec>>) {
+        self.counts.waiting -= 1;
+        self.counts.holds += 1;
+        self.token.0 += 1;
+        let token = self.token;
+        self.leave_queues_silently(no);
+        self.hold(no);
+        let claim = self.claims.get_mut(&no).expect("it waits");
+        claim.state = ClaimState::Held {
+            token,
+            since: turn.now,
+        };
+        claim.renewed_at = turn.now;
+        turn.out.records.resources.claims.push(ClaimRecord {
+            no,
+            at: turn.now,
+            what: ClaimEvent::Granted { token, spec },
+        });
+        self.set_timer(turn.now, no);
+        self.tell_change(turn, no);
+    }
+
+    /// Whether it is the claim's turn in all of its queues.
+    pub(super) fn is_next(&self, no: ClaimNo) -> bool {
+        let Some(claim) = self.claims.get(&no) else {
+            return false;
+        };
+        claim.keys().all(|key| self.is_next_of(&key, no))
+    }
+
+    /// Whether it is the claim's turn in one queue.
+    pub(super) fn is_next_of(&self, key: &ResourceKey, no: ClaimNo) -> bool {
+        let in_use = self.in_use.get(key);
+        in_use.is_some_and(|one| one.next_in_line().any(|next| next == no))
+    }
+
+    /// The first claim of a queue whose turn it is everywhere.
+    fn next_of(&self, key: &ResourceKey) -> Option<ClaimNo> {
+        let mut in_line = self.in_use.get(key)?.next_in_line();
+        in_line.find(|no| self.is_next(*no))
+    }
+
+    /// Its resources, with how it uses them.
+    fn wants(&self, no: ClaimNo) -> Vec<(ResourceKey, Mode)> {
+        let claim = &self.claims[&no];
+        let modes = claim.spec.wants.iter().map(|want| want.mode);
+        claim.keys().zip(modes).collect()
+    }
+
+    /// A claim holds what it asks for.
+    pub(super) fn hold(&mut self, no: ClaimNo) {
+        for (key, mode) in self.wants(no) {
+            self.in_use_of(&key).hold(no, mode);
+        }
+    }
+
+    /// A claim waits no more; those behind it may have their turn.
+    pub(super) fn leave_queues(&mut self, no: ClaimNo) {
+        self.leave_queues_silently(no);
+        for (key, _) in self.wants(no) {
+            self.changed.insert(key);
+        }
+    }
+
+    fn leave_queues_silently(&mut self, no: ClaimNo) {
+        for (key, _) in self.wants(no) {
+            if let Some(in_use) = self.in_use.get_mut(&key) {
+                in_use.leave_queue(no);
+            }
+        }
+    }
+
+    /// What a claim held is free.
+    pub(super) fn give_back(&mut self, no: ClaimNo) {
+        for (key, _) in self.wants(no) {
+            if let Some(in_use) = self.in_use.get_mut(&key) {
+                in_use.give_back(no);
+                self.changed.insert(key);
+            }
+        }
+    }
+
+    /// The resource of this name in use, as its definition says.
+    pub(super) fn in_use_of(&mut self, key: &ResourceKey) -> &mut InUse {
+        let definition = self.definitions.of(key);
+        let settings = definition.map_or(CLOSED, |definition| definition.image.settings);
+        let in_use = self.in_use.entry(key.clone());
+        in_use.or_insert_with(|| InUse::new(settings))
+    }
+
+    fn forget_if_idle(&mut self, key: &ResourceKey) {
+        if self.in_use.get(key).is_some_and(InUse::is_idle) {
+            self.in_use.remove(key);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Rebuilding resources from what the journal remembers. Every open claim has a whole lease before
+//! it, since its caller may have had nobody to renew it with.
+
+use super::{Resources, claim::Claim};
+use crate::core::{ClaimEnding, ClaimState, RecoveredClaim, RecoveredResources, Time};
+use std::sync::Arc;
+
+impl Resources {
+    /// As of the last durable batch. `since`: claims that ended before are forgotten.
+    pub(crate) fn restore(now: Time, since: Time, recovered: RecoveredResources) -> Self {
+        let mut resources = Resources {
+            last: recovered.last,
+            token: recovered.token,
+            leases_since: now,
+            ..Resources::default()
+        };
+        for image in recovered.definitions {
+            resources.definitions.put(image);
+        }
+        for claim in recovered.claims {
+            resources.restore_claim(now, since, claim);
+        }
+        resources.ended.make_contiguous().sort_unstable();
+        resources.changed = resources.in_use.keys().cloned().collect();
+        resources
+    }
+
+    fn restore_claim(&mut self, now: Time, since: Time, recovered: RecoveredClaim) {
+        let RecoveredClaim {
+            no,
+            spec,
+            requested_at,
+            granted,
+            ended,
+        } = recovered;
+        self.last = self.last.max(no);
+        // The clock by which it was recorded may have been set back since.
+        let granted = granted.map(|(token, at)| (token, at.min(now)));
+        self.token = self
+            .token
+            .max(granted.map_or(self.token, |(token, _)| token));
+        let mut claim = Claim::new(spec, requested_at.min(now));
+        if let Some((at, ending)) = ended.map(|ended| not_beyond(now, ended)) {
+            claim.keeps_others_out = granted.is_some() && ending.free_at > now;
+            if at < since && !claim.keeps_others_out {
+                return;
+            }
+            claim.state = ClaimState::Ended {
+                granted,
+                at,
+                ending,
+            };
+            self.ended.push_back((at, no));
+            self.count_ended(now);
+        } else if let Some((token, since)) = granted {
+            claim.state = ClaimState::Held { token, since };
+        }
+        let (is_open, waits) = (claim.is_open(), claim.state == ClaimState::Waiting);
+        let holds = !waits && (is_open || claim.keeps_others_out);
+        let request = claim.spec.request;
+        let call = request.map(|request| (claim.spec.namespace.clone(), request.id));
+        self.claims.insert(no, claim);
+        self.requests.extend(call.map(|call| (call, no)));
+        if is_open {
+            self.note_open(no);
+        }
+        if holds {
+            self.hold(no);
+        } else if waits {
+            self.enqueue(no);
+        }
+        if holds || waits {
+            self.set_timer(now, no);
+        }
+    }
+}
+
+/// An end by a clock that may have been set back since: nobody is kept out for longer than the
+/// delay.
+fn not_beyond(now: Time, (at, ending): (Time, Arc<ClaimEnding>)) -> (Time, Arc<ClaimEnding>) {
+    let latest = now + ending.free_at.since(at);
+    if ending.free_at <= latest {
+        return (at, ending);
+    }
+    let ending = ClaimEnding {
+        free_at: latest,
+        ..(*ending).clone()
+    };
+    (at.min(now), Arc::new(ending))
+}

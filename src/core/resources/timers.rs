@@ -1,0 +1,89 @@
+//! Claims end because time passes: their lease, the time they were to wait, or the longest hold of
+//! a resource; and what was lost becomes free.
+//!
+//! A claim has one timer at most, which is not moved when the claim is renewed: what is due is
+//! asked when it goes off.
+
+use super::Resources;
+use crate::core::{ClaimNo, Time, Turn, model::limits::Limits};
+
+impl Resources {
+    /// Does what is due, as much as one batch bears. `since`: claims that ended before are
+    /// forgotten.
+    pub(crate) fn settle(&mut self, turn: &mut Turn, limits: &Limits, since: Time) {
+        if !self.in_outage {
+            self.run_timers(turn, limits);
+        }
+        self.apply_redefined(turn.now, limits);
+        self.grant_next(turn, limits);
+        self.forget(since, limits);
+        self.write_checkpoint(turn, limits);
+    }
+
+    /// When `settle` has something to do even without a command.
+    pub(crate) fn next_due(&self) -> Time {
+        if !self.changed.is_empty() || !self.redefined.is_empty() {
+            return Time(0);
+        }
+        let first = self.timers.first().filter(|_| !self.in_outage);
+        let timer = first.map_or(Time::NEVER, |(at, _)| *at);
+        timer.min(self.checkpoint_due.unwrap_or(Time::NEVER))
+    }
+
+    /// While callers cannot reach the service, nothing ends because time passes. Afterwards every
+    /// open claim has a whole lease.
+    pub(crate) fn set_outage(&mut self, now: Time, in_outage: bool) {
+        if std::mem::replace(&mut self.in_outage, in_outage) && !in_outage {
+            self.renew_all(now);
+        }
+    }
+
+    /// Gives every open claim a whole lease.
+    pub(crate) fn renew_all(&mut self, now: Time) {
+        self.leases_since = self.leases_since.max(now);
+    }
+
+    fn run_timers(&mut self, turn: &mut Turn, limits: &Limits) {
+        for _ in 0..limits.timers_per_batch {
+            let first = self.timers.first().copied();
+            let Some((at, no)) = first.filter(|(at, _)| *at <= turn.now) else {
+                return;
+            };
+            self.timers.remove(&(at, no));
+            let Some(claim) = self.claims.get_mut(&no) else {
+                continue;
+            };
+            claim.wake = Time::NEVER;
+            if claim.free_at().is_some_and(|at| at <= turn.now) {
+                claim.keeps_others_out = false;
+                self.give_back(no);
+                continue;
+            }
+            let max_hold = self.max_hold(no);
+            let ends = self.claims[&no].ends_at(self.leases_since, max_hold);
+            match ends.filter(|(at, _)| *at <= turn.now) {
+                Some((_, how)) => self.end(turn, no, how, None),
+                None => self.set_timer(turn.now, no),
+            }
+        }
+    }
+
+    /// Sees to it that the claim is looked at when something is due, or earlier.
+    pub(super) fn set_timer(&mut self, now: Time, no: ClaimNo) {
+        let max_hold = self.max_hold(no);
+        let leases_since = self.leases_since;
+        let Some(claim) = self.claims.get_mut(&no) else {
+            return;
+        };
+        let ends = claim.ends_at(leases_since, max_hold).map(|(at, _)| at);
+        let due = ends.or(claim.free_at());
+        if due.is_some_and(|due| due >= claim.wake) {
+            return;
+        }
+        self.timers.remove(&(claim.wake, no));
+        claim.wake = due.map_or(Time::NEVER, |due| due.max(now));
+        if claim.wake != Time::NEVER {
+            self.timers.insert((claim.wake, no));
+        }
+    }
+}

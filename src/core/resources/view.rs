@@ -1,0 +1,145 @@
+//! What is shown of resources and claims.
+
+use super::{
+    Resources,
+    define::{key_of, unknown},
+    definitions::Definition,
+    in_use::InUse,
+};
+use crate::core::{
+    Caller, ClaimNo, ClaimState, ClaimView, Holder, Mode, Reject, ResourceKey, ResourceReply,
+    ResourceView,
+};
+use std::{sync::Arc, time::Duration};
+
+/// Names of a pattern that its counts are taken over.
+const NAMES_COUNTED: usize = 1_000;
+/// Holders that a claim in waiting names for each of its resources.
+const HOLDERS_NAMED: usize = 10;
+
+impl Resources {
+    /// A resource by its own name, or one that a pattern stands for, with its holds and its queue.
+    pub(super) fn resource(
+        &self,
+        caller: &Caller,
+        name: &Arc<str>,
+        limit: usize,
+    ) -> Result<ResourceView, Reject> {
+        let key = key_of(caller, name);
+        if let Some(view) = self.definition_view(&key)
+            && !self.in_use.contains_key(&key)
+        {
+            return Ok(view);
+        }
+        let definition = self.definitions.of(&key).ok_or_else(|| unknown(&key))?;
+        let mut view = seen(definition, name, self.in_use.get(&key));
+        if let Some(in_use) = self.in_use.get(&key) {
+            let shown = |no: &ClaimNo| self.claim_view(*no);
+            view.holders = in_use.held.keys().take(limit).map(shown).collect();
+            view.queue = in_use.queue.keys().take(limit).map(shown).collect();
+        }
+        Ok(view)
+    }
+
+    /// Definitions by name.
+    pub(super) fn list(&self, caller: &Caller, after: &str, limit: usize) -> ResourceReply {
+        let mut later = self.definitions.after(&caller.namespace, after);
+        let page = later.by_ref().take(limit);
+        let page = page.filter_map(|one| self.definition_view(&one.image.key));
+        let page: Vec<_> = page.collect();
+        let has_more = later.next().is_some();
+        ResourceReply::Resources(page, has_more)
+    }
+
+    /// A definition: of a pattern with what all of its resources are used for.
+    pub(super) fn definition_view(&self, key: &ResourceKey) -> Option<ResourceView> {
+        let definition = self.definitions.get(key)?;
+        let mut view = seen(definition, &key.name, None);
+        for used in self.used_under(key).take(NAMES_COUNTED) {
+            // A longer pattern may stand for it.
+            let own = self.definitions.of(&used).map(|one| &one.image.key);
+            if let Some(in_use) = self.in_use.get(&used).filter(|_| own == Some(key)) {
+                view.names += 1;
+                view.used += in_use.used();
+                view.holds += in_use.held.len();
+                view.waiting += in_use.queue.len();
+            }
+        }
+        Some(view)
+    }
+
+    /// A claim as it is.
+    pub(super) fn claim_view(&self, no: ClaimNo) -> ClaimView {
+        let claim = &self.claims[&no];
+        let waits = claim.state == ClaimState::Waiting;
+        let places = claim.keys().zip(&claim.spec.wants).filter(|_| waits);
+        let places: Vec<(u64, Option<Duration>)> = places
+            .filter_map(|(key, want)| self.place(&key, no, want.mode))
+            .collect();
+        ClaimView {
+            no,
+            spec: claim.spec.clone(),
+            requested_at: claim.requested_at,
+            state: claim.state.clone(),
+            lease_until: claim
+                .is_open()
+                .then(|| claim.lease_until(self.leases_since)),
+            position: places.iter().map(|(place, _)| *place).max().unwrap_or(0),
+            expected_wait: places.iter().filter_map(|(_, wait)| *wait).max(),
+            in_the_way: match waits {
+                true => self.in_the_way(no),
+                false => Vec::new(),
+            },
+        }
+    }
+
+    /// Place in one queue, and how long it may take to come to its front.
+    fn place(&self, key: &ResourceKey, no: ClaimNo, mode: Mode) -> Option<(u64, Option<Duration>)> {
+        let in_use = self.in_use.get(key)?;
+        let position = in_use.position(no);
+        let at_once = match mode {
+            Mode::Exclusive => 1,
+            Mode::Shared(permits) => (in_use.settings.capacity / permits.max(1)).max(1),
+        };
+        let usual = self.definitions.of(key).and_then(|one| one.usual_hold);
+        let wait = usual.map(|usual| usual.mul_f64(position as f64 / f64::from(at_once)));
+        Some((position, wait))
+    }
+
+    /// Who keeps a claim from being granted: those that hold its resources, oldest first.
+    pub(super) fn in_the_way(&self, no: ClaimNo) -> Vec<Holder> {
+        let mut found = Vec::new();
+        for key in self.claims[&no].keys() {
+            let Some(in_use) = self.in_use.get(&key) else {
+                continue;
+            };
+            for (claim, mode) in in_use.held.iter().take(HOLDERS_NAMED) {
+                let Some(held) = self.claims.get(claim) else {
+                    continue;
+                };
+                found.push(Holder {
+                    resource: key.name.clone(),
+                    claim: *claim,
+                    owner: held.spec.owner.clone(),
+                    mode: *mode,
+                    since: held.state.granted().map_or(held.requested_at, |(_, at)| at),
+                });
+            }
+        }
+        found
+    }
+}
+
+fn seen(definition: &Definition, name: &Arc<str>, in_use: Option<&InUse>) -> ResourceView {
+    ResourceView {
+        image: definition.image.clone(),
+        name: name.clone(),
+        names: usize::from(in_use.is_some()),
+        used: in_use.map_or(0, InUse::used),
+        holds: in_use.map_or(0, |one| one.held.len()),
+        waiting: in_use.map_or(0, |one| one.queue.len()),
+        usual_hold: definition.usual_hold,
+        holders: Vec::new(),
+        queue: Vec::new(),
+    }
+}

@@ -1,0 +1,140 @@
+//! Claims on several resources at once, and patterns of names.
+
+use super::{READER, WRITER, settings};
+use crate::core::{
+    Mode, Reject, ResourceReject, ResourceReply, ResourceVerb, model::limits::Limits,
+    tests::world::World,
+};
+
+#[test]
+fn several_resources_are_granted_together_or_not_at_all() {
+    let mut w = World::new(0);
+    w.define("a", settings(1));
+    w.define("b", settings(1));
+    let first = w.claim("", &[("a", WRITER)]);
+    let both = w.claim("", &[("a", WRITER), ("b", WRITER)]);
+    let later = w.claim("", &[("b", WRITER)]);
+    assert_eq!(w.holds([first, both, later]), [first]);
+    w.give_back(first);
+    assert_eq!(
+        w.holds([both, later]),
+        [both],
+        "its place was kept in both queues"
+    );
+    w.give_back(both);
+    assert_eq!(w.holds([later]), [later]);
+}
+
+#[test]
+fn whoever_takes_nothing_from_an_earlier_claim_passes_it() {
+    let mut w = World::new(0);
+    w.define("a", settings(1));
+    w.define("b", settings(3));
+    let first = w.claim("", &[("a", WRITER)]);
+    let waits = w.claim("", &[("a", WRITER), ("b", Mode::Shared(2))]);
+    let passes = w.claim("", &[("b", READER)]);
+    let kept_out = w.claim("", &[("b", READER)]);
+    assert_eq!(w.holds([waits, passes, kept_out]), [passes]);
+    w.give_back(first);
+    assert_eq!(w.holds([waits, passes, kept_out]), [waits, passes]);
+}
+
+#[test]
+fn opposite_orders_cannot_block_each_other() {
+    let mut w = World::new(0);
+    w.define("a", settings(1));
+    w.define("b", settings(1));
+    let claims = [["a", "b"], ["b", "a"], ["a", "b"]]
+        .map(|names| w.claim("", &names.map(|name| (name, WRITER))));
+    for no in claims {
+        assert_eq!(w.holds(claims), [no]);
+        w.give_back(no);
+    }
+}
+
+#[test]
+fn a_name_below_a_pattern_is_a_resource_of_its_own_while_it_is_used() {
+    let mut w = World::new(0);
+    w.define("tenant/*", settings(1));
+    w.define("tenant/vip/*", settings(2));
+    let claims = [
+        "tenant/1",
+        "tenant/2",
+        "tenant/1",
+        "tenant/vip/9",
+        "tenant/vip/9",
+    ]
+    .map(|name| w.claim("", &[(name, READER)]));
+    assert_eq!(w.holds(claims), [1, 2, 4, 5]);
+    let Ok(ResourceReply::Resources(all, false)) = w.ask(ResourceVerb::List {
+        after: "".into(),
+        limit: 10,
+    }) else {
+        panic!("a page")
+    };
+    let counts: Vec<_> = all
+        .iter()
+        .map(|one| (&*one.name, one.names, one.holds, one.waiting))
+        .collect();
+    assert_eq!(counts, [("tenant/*", 2, 2, 1), ("tenant/vip/*", 1, 2, 0)]);
+    let deleted = w.ask(ResourceVerb::Delete("tenant/*".into()));
+    assert!(matches!(
+        deleted,
+        Err(Reject::Resource(ResourceReject::ResourceInUse {
+            holds: 2,
+            waiting: 1
+        }))
+    ));
+    [1, 2, 3].into_iter().for_each(|no| w.give_back(no));
+    w.ask(ResourceVerb::Delete("tenant/*".into()))
+        .expect("idle");
+    let unknown = w.try_claim(super::spec("", &[("tenant/1", READER)]));
+    assert!(matches!(
+        unknown,
+        Err(Reject::Resource(ResourceReject::UnknownResource(_)))
+    ));
+}
+
+#[test]
+fn what_is_in_use_follows_a_changed_definition_slice_by_slice() {
+    let limits = Limits {
+        slice: 1,
+        ..Limits::default()
+    };
+    let mut w = World::limited(0, limits);
+    let (pattern, single) = ("tenant/*", "single");
+    w.define(pattern, settings(1));
+    w.define(single, settings(1));
+    let mut names: Vec<String> = (0..10).map(|name| format!("tenant/{name}")).collect();
+    names.push(single.to_owned());
+    let mut claims = Vec::new();
+    for name in &names {
+        claims.extend([(); 2].map(|()| w.claim("", &[(name, READER)])));
+    }
+    assert_eq!(w.holds(claims.clone()).len(), names.len());
+    w.resize(pattern, 2);
+    w.resize(single, 2);
+    w.seconds(0.1);
+    assert_eq!(w.holds(claims.clone()), claims);
+}
+
+#[test]
+fn what_is_not_free_at_once_leaves_no_claim() {
+    let mut w = World::new(0);
+    w.define("a", settings(1));
+    w.define("b", settings(1));
+    let first = w.claim("first", &[("a", WRITER)]);
+    let verb = ResourceVerb::Acquire {
+        spec: super::spec("second", &[("a", WRITER), ("b", WRITER)]).into(),
+        if_free: true,
+    };
+    let Ok(ResourceReply::NotFree(holders)) = w.ask(verb.clone()) else {
+        panic!("it is held")
+    };
+    assert_eq!(&*holders[0].owner, "first");
+    let other = w.claim("", &[("b", WRITER)]);
+    assert_eq!(w.holds([other]), [other], "nothing stands in its way");
+    w.give_back(first);
+    w.give_back(other);
+    assert!(matches!(w.ask(verb), Ok(ResourceReply::Claim(..))));
+}

@@ -1,0 +1,135 @@
+//! Resources and claims in API form.
+
+use super::{duration, timestamp};
+use crate::core::{
+    ClaimEnd, ClaimState, ClaimView, Holder, Mode, RecoveredClaim, ResourceSettings, ResourceView,
+    Want,
+};
+use futures_util::Stream;
+use rallypoint_client::api;
+use std::pin::Pin;
+use tonic::Status;
+
+/// The messages of Acquire.
+pub(crate) type ClaimMessages =
+    Pin<Box<dyn Stream<Item = Result<api::AcquireResponse, Status>> + Send>>;
+
+/// A resource, without its holds and its queue.
+pub(crate) fn resource(view: &ResourceView) -> api::Resource {
+    let image = &view.image;
+    api::Resource {
+        name: view.name.to_string(),
+        settings: Some(settings(&image.settings)),
+        created_at: Some(timestamp(image.created_at)),
+        changed_at: Some(timestamp(image.changed_at)),
+        changed_by: image.changed_by.to_string(),
+        defined_by: image.key.name.to_string(),
+        names_in_use: view.names as i64,
+        permits_in_use: view.used as i64,
+        holds: view.holds as i64,
+        waiting: view.waiting as i64,
+        usual_hold: view.usual_hold.map(duration),
+    }
+}
+
+fn settings(settings: &ResourceSettings) -> api::ResourceSettings {
+    api::ResourceSettings {
+        capacity: settings.capacity as i32,
+        lock_delay: Some(duration(settings.lock_delay)),
+        max_hold: settings.max_hold.map(duration),
+    }
+}
+
+/// A claim in memory.
+pub(crate) fn claim(view: &ClaimView) -> api::Claim {
+    let spec = &view.spec;
+    let mut claim = api::Claim {
+        claim: view.no.0,
+        resources: spec.wants.iter().map(resource_use).collect(),
+        owner: spec.owner.to_string(),
+        caller: spec.caller.to_string(),
+        reason: spec.reason.to_string(),
+        labels: spec.labels.clone().into_iter().collect(),
+        requested_at: Some(timestamp(view.requested_at)),
+        lease: Some(duration(spec.lease)),
+        lease_until: view.lease_until.map(timestamp),
+        position: view.position as i64,
+        expected_wait: view.expected_wait.map(duration),
+        in_the_way: view.in_the_way.iter().map(holder).collect(),
+        ..api::Claim::default()
+    };
+    set_state(&mut claim, &view.state);
+    claim
+}
+
+/// A claim in the journal.
+pub(crate) fn stored_claim(stored: &RecoveredClaim) -> api::Claim {
+    claim(&ClaimView {
+        no: stored.no,
+        spec: stored.spec.clone(),
+        requested_at: stored.requested_at,
+        state: stored.state(),
+        lease_until: None,
+        position: 0,
+        expected_wait: None,
+        in_the_way: Vec::new(),
+    })
+}
+
+fn set_state(claim: &mut api::Claim, state: &ClaimState) {
+    if let Some((token, since)) = state.granted() {
+        claim.token = token.0;
+        claim.granted_at = Some(timestamp(since));
+    }
+    let name = match state {
+        ClaimState::Waiting => api::ClaimState::Waiting,
+        ClaimState::Held { .. } => api::ClaimState::Held,
+        ClaimState::Ended { at, ending, .. } => {
+            claim.ended_at = Some(timestamp(*at));
+            claim.free_at = Some(timestamp(ending.free_at));
+            claim.ended_by = ending.by.to_string();
+            claim.end_reason = ending.reason.to_string();
+            claim.end = end(ending.how).into();
+            api::ClaimState::Ended
+        }
+    };
+    claim.state = name.into();
+}
+
+fn end(how: ClaimEnd) -> api::ClaimEnd {
+    match how {
+        ClaimEnd::Released => api::ClaimEnd::Released,
+        ClaimEnd::Withdrawn => api::ClaimEnd::Withdrawn,
+        ClaimEnd::TimedOut => api::ClaimEnd::TimedOut,
+        ClaimEnd::Abandoned => api::ClaimEnd::Abandoned,
+        ClaimEnd::Expired => api::ClaimEnd::Expired,
+        ClaimEnd::HeldTooLong => api::ClaimEnd::HeldTooLong,
+        ClaimEnd::Forced => api::ClaimEnd::Forced,
+    }
+}
+
+/// Somebody in the way.
+pub(crate) fn holder(holder: &Holder) -> api::ResourceHolder {
+    let used = Want {
+        name: holder.resource.clone(),
+        mode: holder.mode,
+    };
+    api::ResourceHolder {
+        resource: Some(resource_use(&used)),
+        claim: holder.claim.0,
+        owner: holder.owner.to_string(),
+        since: Some(timestamp(holder.since)),
+    }
+}
+
+fn resource_use(want: &Want) -> api::ResourceUse {
+    let (mode, permits) = match want.mode {
+        Mode::Exclusive => (api::ResourceMode::Exclusive, 0),
+        Mode::Shared(permits) => (api::ResourceMode::Shared, permits as i32),
+    };
+    api::ResourceUse {
+        name: want.name.to_string(),
+        mode: mode.into(),
+        permits,
+    }
+}

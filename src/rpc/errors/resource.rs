@@ -1,0 +1,121 @@
+//! Why a call about resources was refused. It had no effect.
+
+use super::{
+    info, journal_rejected, limits, not_carried_out, plain, reason::Reason, request_id_reused,
+};
+use crate::{
+    coordinator::CallError,
+    core::{ClaimEnd, ClaimState, Reject, ResourceReject, Waits},
+};
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+/// Why the coordinator did not carry out a call.
+pub(crate) fn call(error: CallError) -> Status {
+    not_carried_out(error, |reject| match reject {
+        Reject::Resource(reject) => rejected(reject),
+        Reject::RequestIdReused => request_id_reused(),
+        Reject::LimitReached {
+            limit,
+            namespace,
+            value,
+            wait,
+        } => limits::reached(limit, &namespace, value, wait, None),
+        _ => journal_rejected(),
+    })
+}
+
+/// Why the core refused it.
+pub(crate) fn rejected(reject: ResourceReject) -> Status {
+    use ResourceReject::{
+        CircularWait, ClaimEnded, ResourceExists, ResourceInUse, TooManyPermits, UnknownClaim,
+        UnknownResource, WrongToken,
+    };
+    match reject {
+        UnknownResource(name) => {
+            let message = format!(
+                "no resource {name:?}, and no pattern for it: create it with CreateResource"
+            );
+            let details = info(Reason::ResourceNotFound, &[("resource", name.to_string())]);
+            Status::with_error_details(Code::NotFound, message, details)
+        }
+        ResourceExists => plain(
+            Code::AlreadyExists,
+            Reason::ResourceExists,
+            "the resource is there with other settings: change them with UpdateResource",
+        ),
+        ResourceInUse { holds, waiting } => {
+            let message = format!(
+                "{holds} claims hold it and {waiting} wait: set its capacity to 0 to grant no \
+                 more, and delete it when all have ended"
+            );
+            let counts = [
+                ("holds", holds.to_string()),
+                ("waiting", waiting.to_string()),
+            ];
+            precondition(Reason::ResourceInUse, &counts, "resource", message)
+        }
+        TooManyPermits { name, capacity } => {
+            let message = format!("resource {name:?} has {capacity} permits: ask for fewer");
+            let facts = [("capacity", capacity.to_string())];
+            precondition(Reason::PermitsExceedCapacity, &facts, &name, message)
+        }
+        CircularWait(circle) => circular(&circle),
+        UnknownClaim => plain(
+            Code::NotFound,
+            Reason::ClaimNotFound,
+            "no such claim, or it ended long ago",
+        ),
+        WrongToken => {
+            let message = "the token is not that of the hold (0: the claim waits); GetClaim tells \
+                           how the claim fares";
+            precondition(Reason::TokenMismatch, &[], "token", message.to_owned())
+        }
+        ClaimEnded(state) => ended(&state),
+    }
+}
+
+fn circular(circle: &[Waits]) -> Status {
+    let step = |waits: &Waits| format!("{:?} waits for {:?}", &*waits.owner, &*waits.resource);
+    let steps: Vec<String> = circle.iter().map(step).collect();
+    let path = steps.join(", whose holder ");
+    let first = circle.first().map_or("", |waits| &waits.owner);
+    let message = format!(
+        "this claim would wait for ever: {path}, held by {first:?} itself; release that first, \
+         or claim all of it at once"
+    );
+    precondition(Reason::CircularWait, &[("circle", path)], "owner", message)
+}
+
+fn ended(state: &ClaimState) -> Status {
+    let how = match state {
+        ClaimState::Ended { ending, .. } => match ending.how {
+            ClaimEnd::Released => "it was released",
+            ClaimEnd::Withdrawn => "it was withdrawn",
+            ClaimEnd::TimedOut => "it waited for as long as it was to wait",
+            ClaimEnd::Abandoned => "it was not renewed while it waited",
+            ClaimEnd::Expired => "it was not renewed within its lease",
+            ClaimEnd::HeldTooLong => "it was held for as long as the resource allows",
+            ClaimEnd::Forced => "an operator has ended it",
+        },
+        ClaimState::Waiting | ClaimState::Held { .. } => "it is over",
+    };
+    let message = format!("the claim has ended: {how}; stop using what it held, and claim it anew");
+    precondition(
+        Reason::ClaimEnded,
+        &[("end", how.to_owned())],
+        "claim",
+        message,
+    )
+}
+
+fn precondition(
+    reason: Reason,
+    metadata: &[(&str, String)],
+    subject: &str,
+    message: String,
+) -> Status {
+    let mut details = info(reason, metadata);
+    details.add_precondition_failure_violation(reason.as_str_name(), subject, &message);
+    Status::with_error_details(Code::FailedPrecondition, message, details)
+}

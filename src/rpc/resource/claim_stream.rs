@@ -1,0 +1,221 @@
+//! Acquire: a claim, and how it fares. Of the owner's own claims this replica asks the core, which
+//! answers when the claim changes; the streams of another owner are passed on. When the shard
+//! changes hands the stream ends, and the caller continues it under its request id.
+
+use super::{
+    ClaimView, Proof, ResourceReply, ResourceVerb, Resources, convert, errors, mismatched, validate,
+};
+use crate::{
+    core::{Caller, ClaimPhase},
+    rpc::convert::ClaimMessages,
+    rpc::forwarding::route::{self, Destination, OWNER_WAITS, OwnerAddress},
+};
+use futures_util::stream;
+use rallypoint_client::api::{self, resource_service_client::ResourceServiceClient};
+use std::{pin::Pin, sync::Arc, time::Duration};
+use tonic::{Status, Streaming};
+use uuid::Uuid;
+
+/// Places in line up to which a caller is told at once, or nearly, that it has moved on.
+const NEAR: u64 = 100;
+/// How often the place in line is looked at, near the front and further behind.
+const LOOK_INTERVALS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
+
+/// A claim of this replica's core.
+struct OwnClaim {
+    resources: Resources,
+    caller: Caller,
+    view: ClaimView,
+    renewed_by_caller: bool,
+    is_shown: bool,
+    /// Answered when the claim's phase changes.
+    change: Option<Change>,
+}
+
+type Change = Pin<Box<dyn Future<Output = Result<ClaimView, Status>> + Send>>;
+
+/// A stream of another replica, which owns the shard.
+struct Forwarded {
+    resources: Resources,
+    stream: Streaming<api::AcquireResponse>,
+    owner: OwnerAddress,
+}
+
+impl Resources {
+    /// Claims resources, wherever the owner is; waits a moment while there is none.
+    pub(super) async fn stream_claim(
+        self,
+        caller: Caller,
+        mut request: api::AcquireRequest,
+    ) -> Result<ClaimMessages, Status> {
+        // What is refused whoever owns the shard.
+        validate::acquire(&caller, &request)?;
+        if request.request_id.is_empty() {
+            request.request_id = Uuid::now_v7().to_string();
+        }
+        let mut waits = OWNER_WAITS.into_iter();
+        let mut unknown = false;
+        loop {
+            let status = match open_once(&self, &caller, &request).await {
+                Ok(messages) => return Ok(messages),
+                Err(status) => status,
+            };
+            unknown |= route::is_unknown(&status);
+            let elsewhere = route::is_not_owner(&status) || route::is_unknown(&status);
+            match (waits.next(), &self.route) {
+                (Some(longest), Some(route)) if elsewhere => route.wait_for_owner(longest).await,
+                _ if elsewhere && unknown => return Err(errors::owner_changed()),
+                _ => return Err(route::status_alone(status)),
+            }
+        }
+    }
+}
+
+async fn open_once(
+    resources: &Resources,
+    caller: &Caller,
+    request: &api::AcquireRequest,
+) -> Result<ClaimMessages, Status> {
+    let destination = resources.route.as_ref().map(|route| route.destination());
+    match destination {
+        None | Some(Destination::Local) => {
+            let spec = Arc::new(validate::acquire(caller, request)?);
+            let verb = ResourceVerb::Acquire {
+                spec,
+                if_free: false,
+            };
+            let (view, _) = resources.claim(caller.clone(), verb).await?;
+            let claim = OwnClaim {
+                resources: resources.clone(),
+                caller: caller.clone(),
+                view,
+                renewed_by_caller: request.renewed_by_caller,
+                is_shown: false,
+                change: None,
+            };
+            Ok(Box::pin(stream::unfold(Some(claim), |claim| async move {
+                let mut claim = claim?;
+                let message = claim.next().await?;
+                let goes_on = message.is_ok();
+                Some((message, goes_on.then_some(claim)))
+            })))
+        }
+        Some(Destination::Remote(owner)) => {
+            let mut client = ResourceServiceClient::new(owner.channel.clone());
+            let request = route::with_caller(request.clone(), caller)?;
+            let forwarded = Forwarded {
+                resources: resources.clone(),
+                stream: client.acquire(request).await?.into_inner(),
+                owner,
+            };
+            Ok(Box::pin(stream::unfold(
+                Some(forwarded),
+                |one| async move {
+                    let mut one = one?;
+                    let message = one.next().await?;
+                    let goes_on = message.is_ok();
+                    Some((message, goes_on.then_some(one)))
+                },
+            )))
+        }
+        Some(Destination::Unknown) => Err(errors::not_owner()),
+    }
+}
+
+impl OwnClaim {
+    /// The claim when there is something new to tell of it; `None`: it has ended, and that was
+    /// told.
+    async fn next(&mut self) -> Option<Result<api::AcquireResponse, Status>> {
+        let shown = self.is_shown.then(|| (self.phase(), self.view.position));
+        if matches!(shown, Some((ClaimPhase::Ended, _))) {
+            return None;
+        }
+        self.is_shown = true;
+        while shown == Some((self.phase(), self.view.position)) {
+            match self.changed_or_due().await {
+                Ok(view) => self.view = view,
+                Err(status) => return Some(Err(status)),
+            }
+        }
+        Some(Ok(api::AcquireResponse {
+            claim: Some(convert::claim(&self.view)),
+        }))
+    }
+
+    fn phase(&self) -> ClaimPhase {
+        self.view.state.phase()
+    }
+
+    /// The claim in its next phase, or as it is when it has to be renewed, or looked at.
+    async fn changed_or_due(&mut self) -> Result<ClaimView, Status> {
+        let due = self.interval();
+        let mut change = self.change.take().unwrap_or_else(|| self.awaited());
+        tokio::select! {
+            changed = &mut change => return changed,
+            () = tokio::time::sleep(due) => {}
+            () = self.resources.stopping.cancelled() => return Err(errors::stopping()),
+        }
+        self.change = Some(change);
+        self.renewed().await
+    }
+
+    fn awaited(&self) -> Change {
+        let (resources, caller) = (self.resources.clone(), self.caller.clone());
+        let verb = ResourceVerb::Await {
+            claim: self.view.no,
+            phase: self.phase(),
+        };
+        Box::pin(async move { Ok(resources.claim(caller, verb).await?.0) })
+    }
+
+    fn interval(&self) -> Duration {
+        let (near, far) = LOOK_INTERVALS;
+        let look = match (self.phase(), self.view.position) {
+            (ClaimPhase::Waiting, ..=NEAR) => near,
+            _ => far,
+        };
+        look.min(self.view.spec.lease / 3)
+    }
+
+    /// The claim, kept for another lease by its stream. One that has ended meanwhile is kept by
+    /// nothing.
+    async fn renewed(&mut self) -> Result<ClaimView, Status> {
+        let no = self.view.no;
+        if !self.renewed_by_caller {
+            let proof = Proof::Stream;
+            let verb = ResourceVerb::Renew { claim: no, proof };
+            let renewed = self
+                .resources
+                .coordinator
+                .resource(self.caller.clone(), verb);
+            match renewed.await {
+                Ok(ResourceReply::Claim(view, _)) => return Ok(view),
+                Ok(other) => return Err(mismatched(other)),
+                Err(crate::coordinator::CallError::Rejected(_)) => {}
+                Err(error) => return Err(errors::resource::call(error)),
+            }
+        }
+        let verb = ResourceVerb::Look(no);
+        Ok(self.resources.claim(self.caller.clone(), verb).await?.0)
+    }
+}
+
+impl Forwarded {
+    async fn next(&mut self) -> Option<Result<api::AcquireResponse, Status>> {
+        let replaced = async {
+            match &self.resources.route {
+                Some(route) => route.replaced(&self.owner).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            message = self.stream.message() => match message {
+                Ok(message) => message.map(Ok),
+                Err(status) if route::is_unknown(&status) => Some(Err(errors::owner_changed())),
+                Err(status) => Some(Err(route::status_alone(status))),
+            },
+            () = replaced => Some(Err(errors::owner_changed())),
+            () = self.resources.stopping.cancelled() => Some(Err(errors::stopping())),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! `lock run`: a command runs while a resource is held, knows its token, and is killed when the
+//! hold is lost.
+
+use crate::harness::{process::PROGRAM, standalone::Standalone};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+use std::{
+    fs,
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+fn start(server: &Standalone, arguments: &[&str]) -> Child {
+    Command::new(PROGRAM)
+        .args(["--server", &server.url, "lock", "run"])
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs")
+}
+
+fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_there() {
+        assert!(begun.elapsed() < TIMEOUT, "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn number(file: &Path) -> i64 {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
+}
+
+fn queue(server: &Standalone, name: &str) -> Value {
+    let output = server.run(&["--json", "resource", "queue", name]);
+    serde_json::from_slice(&output.stdout).expect("a document")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_command_runs_under_the_lock_and_ends_as_it_does() {
+    let server = Standalone::start();
+    server.run(&["resource", "create", "deploy"]);
+    let script = "echo $RALLYPOINT_TOKEN $RALLYPOINT_CLAIM; exit 7";
+    for token in 1..=2 {
+        let run = start(&server, &["deploy", "--", "sh", "-c", script]);
+        let output = run.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(7), "{}", said(&output));
+        let expected = format!("{token} {token}\n");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
+    }
+    let missing = start(&server, &["deploy", "--", "/no/such/program"]);
+    let output = missing.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(queue(&server, "deploy")["resource"]["holds"], 0);
+}
+
+#[test]
+fn the_second_one_waits_and_is_told_for_whom() {
+    let server = Standalone::start();
+    server.run(&["resource", "create", "deploy"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let (begun, go) = (folder.path().join("begun"), folder.path().join("go"));
+    let script = format!(
+        "echo 1 > {}; until test -e {}; do sleep 0.02; done",
+        begun.display(),
+        go.display()
+    );
+    let first = start(
+        &server,
+        &["deploy", "--owner", "ci-31", "--", "sh", "-c", &script],
+    );
+    wait_for("the first one begins", || number(&begun) == 1);
+    let impatient = start(&server, &["deploy", "--wait", "1", "--", "true"]);
+    let output = impatient.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("held by ci-31"), "{}", said(&output));
+    let second = start(&server, &["deploy", "--", "true"]);
+    wait_for("the second one waits", || {
+        queue(&server, "deploy")["resource"]["waiting"] == 1
+    });
+    fs::write(&go, "").expect("written");
+    for child in [first, second] {
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    }
+}
+
+#[test]
+fn the_whole_group_of_a_command_is_killed_when_its_hold_is_lost() {
+    let server = Standalone::start();
+    server.run(&["resource", "create", "deploy"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let pid = folder.path().join("pid");
+    // The command's own child is in its group, too.
+    let script = format!("sleep 600 & echo $! > {}; wait", pid.display());
+    let run = start(&server, &["deploy", "--", "sh", "-c", &script]);
+    wait_for("the command begins", || number(&pid) > 0);
+    let grandchild = Pid::from_raw(number(&pid) as i32);
+    let claim = queue(&server, "deploy")["holds"][0]["claim"].to_string();
+    let force = [
+        "resource", "release", &claim, "--force", "--reason", "it hangs",
+    ];
+    assert!(server.run(&force).status.success());
+    let output = run.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("it hangs"), "{}", said(&output));
+    wait_for("all of it is killed", || is_gone(grandchild));
+}
+
+/// Ended; perhaps nobody has taken note of its end yet.
+fn is_gone(process: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().unwrap_or_default();
+    stat.is_empty() || state.trim_start().starts_with('Z')
+}
+
+#[test]
+fn whoever_waits_gets_the_lock_of_one_that_was_killed() {
+    let server = Standalone::start();
+    server.run(&["resource", "create", "deploy"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let begun = folder.path().join("begun");
+    let script = format!("echo $$ > {}; exec sleep 600", begun.display());
+    let mut first = start(
+        &server,
+        &["deploy", "--lease", "1", "--", "sh", "-c", &script],
+    );
+    wait_for("the first one begins", || number(&begun) > 0);
+    let command = Pid::from_raw(number(&begun) as i32);
+    kill(Pid::from_raw(first.id() as i32), Signal::SIGKILL).expect("killed");
+    first.wait().expect("it has ended");
+    let second = start(&server, &["deploy", "--", "true"]);
+    let output = second.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    kill(command, Signal::SIGKILL).ok();
+}
+
+#[test]
+fn a_signal_is_passed_on_to_the_command_and_the_lock_released() {
+    let server = Standalone::start();
+    server.run(&["resource", "create", "deploy"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let begun = folder.path().join("begun");
+    let script = format!(
+        "trap 'exit 9' TERM; echo 1 > {}; while true; do sleep 0.02; done",
+        begun.display()
+    );
+    let run = start(&server, &["deploy", "--", "sh", "-c", &script]);
+    wait_for("the command begins", || number(&begun) == 1);
+    kill(Pid::from_raw(run.id() as i32), Signal::SIGTERM).expect("signalled");
+    let output = run.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(9), "{}", said(&output));
+    assert_eq!(queue(&server, "deploy")["resource"]["holds"], 0);
+}

@@ -1,0 +1,234 @@
+//! Resources: every grant respects mode and capacity and passes no earlier claim that it would keep
+//! waiting; tokens rise; nothing ends before its time, and nobody waits for the dead longer than
+//! their lease and the delay of the resource.
+
+use rallypoint::core::{
+    ClaimEnd, ClaimEnding, ClaimEvent, ClaimNo, ClaimRecord, ClaimSpec, Mode, ResourceRecords,
+    ResourceSettings, Time, Token,
+};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// A batch that takes so long may have kept callers from renewing.
+const OUTAGE: Duration = Duration::from_secs(1);
+
+/// What the journal holds of resources.
+#[derive(Default)]
+pub(crate) struct Resources {
+    definitions: BTreeMap<Arc<str>, ResourceSettings>,
+    /// Open claims, and those whose resources are not free yet.
+    claims: BTreeMap<ClaimNo, Claim>,
+    last: ClaimNo,
+    token: Token,
+    /// Every open claim had a whole lease then: surely, and perhaps.
+    kept: (Time, Time),
+}
+
+struct Claim {
+    spec: Arc<ClaimSpec>,
+    requested_at: Time,
+    granted_at: Option<Time>,
+    /// It has ended, and what it held is free then.
+    free_at: Option<Time>,
+    /// When it was renewed last: surely, and perhaps.
+    kept: (Time, Time),
+}
+
+impl Resources {
+    /// A core is built anew.
+    pub(crate) fn recovers(&mut self, now: Time) {
+        self.kept = (now, now);
+    }
+
+    /// Somebody asks to renew a claim.
+    pub(crate) fn may_be_renewed(&mut self, no: ClaimNo, now: Time) {
+        if let Some(claim) = self.claims.get_mut(&no) {
+            claim.kept.1 = claim.kept.1.max(now);
+        }
+    }
+
+    /// Whatever was asked may be decided only now.
+    pub(crate) fn may_all_be_renewed(&mut self, now: Time) {
+        self.kept.1 = self.kept.1.max(now);
+    }
+
+    /// A renewal that was asked for then is answered.
+    pub(crate) fn renewed(&mut self, no: ClaimNo, asked_at: Time) {
+        if let Some(claim) = self.claims.get_mut(&no) {
+            claim.kept.0 = claim.kept.0.max(asked_at);
+        }
+    }
+
+    /// A batch is durable that was sent then.
+    pub(crate) fn commits(&mut self, sent_at: Time, now: Time) {
+        if now.since(sent_at) >= OUTAGE {
+            self.may_all_be_renewed(now);
+        }
+    }
+
+    /// A batch is written.
+    pub(crate) fn durable(&mut self, records: &ResourceRecords) {
+        let before = self.definitions.clone();
+        for (key, image) in &records.definitions {
+            self.definitions.insert(key.name.clone(), image.settings);
+        }
+        for ClaimRecord { no, at, what } in &records.claims {
+            match what {
+                ClaimEvent::Requested(spec) => self.requested(*no, *at, spec),
+                ClaimEvent::Granted { token, spec } => {
+                    if let Some(spec) = spec {
+                        self.requested(*no, *at, spec);
+                    }
+                    assert!(*token > self.token, "token {} is given again", token.0);
+                    self.token = *token;
+                    // Of a batch that changes it either capacity may have been in force.
+                    let may = self.may_be_granted(*no, *at) || {
+                        let after = std::mem::replace(&mut self.definitions, before.clone());
+                        let may = self.may_be_granted(*no, *at);
+                        self.definitions = after;
+                        may
+                    };
+                    assert!(may, "claim {} is granted out of turn", no.0);
+                    let claim = self.claims.get_mut(no).expect("it is open");
+                    claim.granted_at = Some(*at);
+                    claim.kept = (*at, *at);
+                }
+                ClaimEvent::Ended(ending) => self.ended(*no, *at, ending),
+            }
+        }
+    }
+
+    fn requested(&mut self, no: ClaimNo, at: Time, spec: &Arc<ClaimSpec>) {
+        assert!(no > self.last, "claim {} is given again", no.0);
+        self.last = no;
+        let claim = Claim {
+            spec: spec.clone(),
+            requested_at: at,
+            granted_at: None,
+            free_at: None,
+            kept: (at, at),
+        };
+        self.claims.insert(no, claim);
+    }
+
+    fn settings(&self, name: &str) -> ResourceSettings {
+        let pattern = name.split_once('/').map(|(stem, _)| format!("{stem}/*"));
+        let own = self.definitions.get(name);
+        *own.or_else(|| self.definitions.get(pattern?.as_str()))
+            .expect("it is defined")
+    }
+
+    /// How many permits claims use of a resource, and whether one of them uses all of it.
+    fn used<'a>(name: &str, claims: impl Iterator<Item = &'a Claim>) -> (u32, bool) {
+        let (mut permits, mut all) = (0, false);
+        for want in claims.flat_map(|claim| &claim.spec.wants) {
+            match want.mode {
+                _ if *want.name != *name => {}
+                Mode::Exclusive => all = true,
+                Mode::Shared(some) => permits += some,
+            }
+        }
+        (permits, all)
+    }
+
+    /// Whether no earlier claim would have to wait for it, nor anybody share with it who must not.
+    fn may_be_granted(&self, no: ClaimNo, at: Time) -> bool {
+        let claim = self
+            .claims
+            .get(&no)
+            .filter(|claim| claim.granted_at.is_none());
+        let claim = claim.expect("it waits");
+        claim.spec.wants.iter().all(|want| {
+            let holds = |claim: &&Claim| {
+                claim.granted_at.is_some() && claim.free_at.is_none_or(|free_at| free_at > at)
+            };
+            let waits = |claim: &&Claim| claim.granted_at.is_none() && claim.free_at.is_none();
+            let held = Self::used(&want.name, self.claims.values().filter(holds));
+            let earlier = self.claims.range(..no).map(|(_, claim)| claim);
+            let ahead = Self::used(&want.name, earlier.filter(waits));
+            let capacity = self.settings(&want.name).capacity;
+            let before = held.0 + ahead.0;
+            match want.mode {
+                _ if held.1 || ahead.1 || capacity == 0 => false,
+                Mode::Exclusive => before == 0,
+                Mode::Shared(permits) => before == 0 || before + permits <= capacity,
+            }
+        })
+    }
+
+    fn ended(&mut self, no: ClaimNo, at: Time, ending: &ClaimEnding) {
+        let kept = self.kept;
+        let claim = self.claims.get(&no).filter(|claim| claim.free_at.is_none());
+        let claim = claim.expect("it is open");
+        let since = claim.granted_at.unwrap_or(claim.requested_at);
+        let lease_over = claim.kept.0.max(kept.0) + claim.spec.lease <= at;
+        let max_hold = self.max_hold(claim);
+        let is_due = match ending.how {
+            ClaimEnd::Released => claim.granted_at.is_some(),
+            ClaimEnd::Withdrawn => claim.granted_at.is_none(),
+            ClaimEnd::Abandoned => claim.granted_at.is_none() && lease_over,
+            ClaimEnd::Expired => claim.granted_at.is_some() && lease_over,
+            ClaimEnd::TimedOut => claim.spec.wait.is_some_and(|wait| since + wait <= at),
+            ClaimEnd::HeldTooLong => max_hold.is_some_and(|longest| since + longest <= at),
+            ClaimEnd::Forced => true,
+        };
+        assert!(
+            is_due,
+            "claim {} ends {:?} before its time",
+            no.0, ending.how
+        );
+        let lost = [ClaimEnd::Expired, ClaimEnd::HeldTooLong, ClaimEnd::Forced];
+        let is_lost = claim.granted_at.is_some() && lost.contains(&ending.how);
+        let wants = claim.spec.wants.iter();
+        let delays = wants.map(|want| self.settings(&want.name).lock_delay);
+        let delay = delays.max().filter(|_| is_lost).unwrap_or_default();
+        assert_eq!(
+            ending.free_at,
+            at + delay,
+            "claim {} keeps others out",
+            no.0
+        );
+        if let Some(claim) = self.claims.get_mut(&no) {
+            claim.free_at = Some(ending.free_at);
+        }
+        self.claims
+            .retain(|_, claim| claim.free_at.is_none_or(|free_at| free_at > at));
+    }
+
+    fn max_hold(&self, claim: &Claim) -> Option<Duration> {
+        let wants = claim.spec.wants.iter();
+        wants
+            .filter_map(|want| self.settings(&want.name).max_hold)
+            .min()
+    }
+
+    /// Everything due has happened: no claim outlives its time, and nobody waits who need not.
+    pub(crate) fn settled(&self, now: Time) {
+        for (no, claim) in &self.claims {
+            if claim.free_at.is_some() {
+                continue;
+            }
+            let lease = claim.kept.1.max(self.kept.1) + claim.spec.lease;
+            let longest = match claim.granted_at {
+                None => claim.spec.wait.map(|wait| claim.requested_at + wait),
+                Some(since) => self.max_hold(claim).map(|longest| since + longest),
+            };
+            let until = longest.map_or(lease, |longest| longest.min(lease));
+            assert!(now < until, "claim {} outlives its time", no.0);
+            let waits = claim.granted_at.is_none();
+            assert!(
+                !(waits && self.may_be_granted(*no, now)),
+                "claim {} waits for nobody",
+                no.0
+            );
+        }
+    }
+
+    /// Nobody renews anything any more, and everything has come to its end.
+    pub(crate) fn nothing_is_open(&self) {
+        let open = self
+            .claims
+            .iter()
+            .filter(|(_, claim)| claim.free_at.is_none());
+        assert_eq!(open.count(), 0, "claims live on without their callers");
+    }
+}
