@@ -184,7 +184,7 @@ fn remedy(error: &Error) -> Option<&'static str> {
             Some("check the handle or the name: `rallypoint list` shows both")
         }
         Some("HANDLE_RELEASED") => {
-            Some("`rallypoint exec` opens another scheduler; --keep leaves it open for retries")
+            Some("submit to another scheduler: `rallypoint exec --keep` leaves it open for retries")
         }
         Some("TASK_NOT_FOUND") => {
             Some("`rallypoint tasks HANDLE` lists the tasks of the scheduler")

@@ -98,6 +98,7 @@ impl Conversation {
                 handle: self.handle.clone(),
                 seq,
             }),
+            sql: None,
         };
         let call = |mut client: SchedulerServiceClient<Channel>| {
             let request = request.clone();
