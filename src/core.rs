@@ -12,6 +12,7 @@ pub mod model;
 mod output;
 mod record;
 mod reply;
+pub mod schedule;
 mod scheduler;
 mod shard;
 #[cfg(test)]
