@@ -6,10 +6,12 @@
 
 mod faults;
 mod length;
+mod table;
 
 pub use faults::Faults;
 pub(crate) use faults::{Fault, line};
 pub(crate) use length::Length;
+pub(crate) use table::Table;
 
 use std::{fs, io, path::Path};
 
@@ -20,3 +22,6 @@ pub(crate) fn read(path: &Path) -> io::Result<String> {
         false => Err(io::Error::other("not a regular file")),
     }
 }
+
+#[cfg(test)]
+mod tests;
