@@ -8,7 +8,7 @@ SEED ?= 1
 REPLICAS ?= 3
 BENCH ?=
 
-.PHONY: help demo test check bench campaign recheck mutants simulate upgrade stubs api-image setup setup-test setup-check
+.PHONY: help demo test check bench campaign recheck mutants simulate calendar upgrade stubs api-image setup setup-test setup-check
 
 help:
 	@echo 'make demo       ten tasks in five orders on a private Postgres (SCALE=1: real speed)'
@@ -21,6 +21,7 @@ help:
 	@echo 'make mutants    bugs made on purpose, each of which the simulator or the campaign must notice'
 	@echo 'make stubs      of the API for Go, Java, Python and TypeScript, into target/stubs; nothing may warn'
 	@echo 'make api-image  at a release: what callers may rely on from now on (docs/decisions/0125)'
+	@echo 'make calendar   due times of 30 zones in 5 years, beside an expansion in Python minute by minute'
 	@echo 'make simulate   crash schedules: SCHEDULES=n SEED=s'
 
 demo: setup
@@ -60,6 +61,9 @@ upgrade: setup-test
 
 simulate: setup
 	@cargo test --release --test sim simulate -- --nocapture
+
+calendar: setup-test
+	@cargo test --release --test it calendar -- --ignored --nocapture
 
 stubs:
 	@.ci/stubs $(TARGET)/stubs

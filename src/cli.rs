@@ -25,6 +25,7 @@ mod filter;
 mod gantt;
 mod get;
 mod health;
+mod jobs;
 mod json;
 mod list;
 mod listing;
@@ -129,6 +130,8 @@ enum Subcommands {
     CheckConfig(check_config::CheckConfig),
     /// Make the database of a target ready for EXACTLY_ONCE tasks
     PrepareTarget(prepare_target::PrepareTarget),
+    /// Look at a file of recurring jobs: when they are due, what is wrong (needs no server)
+    Jobs(jobs::Jobs),
     /// Ask a server whether it is ready (for health checks)
     Health(health::Health),
     /// Print what a shell needs to complete this command line
@@ -215,6 +218,7 @@ impl Subcommands {
             Subcommands::Migrate(command) => command.run().await,
             Subcommands::CheckConfig(command) => command.run(),
             Subcommands::PrepareTarget(command) => command.run().await,
+            Subcommands::Jobs(command) => command.run(),
             Subcommands::Health(command) => command.run(server).await,
             Subcommands::Completions(command) => command.run(Cli::command()),
             Subcommands::Man(command) => command.run(Cli::command()),

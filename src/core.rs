@@ -15,6 +15,7 @@ mod reply;
 mod resource_record;
 mod resource_verb;
 mod resources;
+pub mod schedule;
 mod scheduler;
 mod shard;
 #[cfg(test)]

@@ -27,3 +27,5 @@ pub(crate) mod rpc;
 #[doc(hidden)]
 pub mod server;
 pub(crate) mod socket;
+#[doc(hidden)]
+pub mod toml_file;

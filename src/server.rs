@@ -16,7 +16,7 @@ pub use crate::executor::{
     Login, SESSION_IDLE as DEFAULT_SESSION_IDLE, TARGET_SLOTS, TargetConfig as Target,
 };
 pub use config::{Config, DEFAULT_LEASE, DEFAULT_SHUTDOWN_GRACE};
-pub use config_file::{ConfigFile, Faults};
+pub use config_file::ConfigFile;
 
 use crate::{
     clock::Clock,

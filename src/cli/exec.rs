@@ -19,6 +19,9 @@ mod task_option;
 mod task_options;
 mod unique_json;
 
+pub(super) use file::field;
+pub(super) use task_option::Described;
+
 use super::{
     connect::Server, enum_text::FailurePolicy, error::CliError, output, progress::Bars,
     settings::Settings, signals::Signals,
@@ -35,7 +38,6 @@ use std::{
     path::{Path, PathBuf},
     process::ExitCode,
 };
-use task_option::Described;
 use task_options::TaskArguments;
 
 const AFTER_LONG_HELP: &str = "\

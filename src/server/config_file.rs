@@ -5,18 +5,15 @@
 //! secret in the wrong place. Passwords stand in files of their own, or in URLs.
 
 mod contents;
-mod faults;
-
-pub use faults::Faults;
 
 use crate::{
     core::{Namespace, SessionOptions, SessionReset, model::limits},
     server::{Login, TARGET_SLOTS, Target},
+    toml_file::{Faults, read},
 };
 use contents::{Contents, Place};
 use std::{
     collections::BTreeSet,
-    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -248,14 +245,6 @@ impl ConfigFile {
             return None;
         }
         Some(secret.to_owned())
-    }
-}
-
-/// Reads a file. A pipe could keep whoever reads it waiting for ever.
-fn read(path: &Path) -> io::Result<String> {
-    match fs::metadata(path)?.is_file() {
-        true => fs::read_to_string(path),
-        false => Err(io::Error::other("not a regular file")),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod cancel;
 mod endings;
+mod jobs;
 mod left_behind;
 mod lists;
 mod names;

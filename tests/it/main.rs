@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod bounds;
+mod calendar;
 mod client;
 mod command_line;
 mod configuration;

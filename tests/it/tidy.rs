@@ -49,8 +49,9 @@ const LAYERS: &[(&str, &[&str])] = &[
         &["backoff", "coordinator", "core", "journal", "peer"],
     ),
     ("postgres", &[]),
-    ("server", &["core", "executor"]),
-    ("cli", &["core", "journal", "peer", "server"]),
+    ("toml_file", &[]),
+    ("server", &["core", "executor", "toml_file"]),
+    ("cli", &["core", "journal", "peer", "server", "toml_file"]),
 ];
 /// Files that join the rooms and may name all of them.
 const JOINTS: &[&str] = &[

@@ -129,7 +129,8 @@ fn object(line: &str, how: &How) -> Result<Described, Wrong> {
     }
 }
 
-fn field(task: &mut Described, name: &str, value: &Value) -> Result<(), String> {
+/// Takes one field of a task that is an object.
+pub(in crate::cli) fn field(task: &mut Described, name: &str, value: &Value) -> Result<(), String> {
     let text = match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),

@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, ops::RangeInclusive, time::Duration};
 
 /// A task as it is described: its place in the file, and how it is to run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Described {
+pub(in crate::cli) struct Described {
     /// The line on which it begins; `None`: it is an argument.
     pub line: Option<usize>,
     pub order: Option<i64>,
@@ -28,7 +28,7 @@ pub(super) struct Described {
 
 /// How a task is to run.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct How {
+pub(in crate::cli) struct How {
     pub target: String,
     pub options: TaskOptions,
 }

@@ -119,14 +119,12 @@ impl Shard {
         for InFlight { span, .. } in scheduler.running.by_first.values() {
             self.in_doubt.add(span.kind, handle, span.first);
         }
-        let cancelling = scheduler.image.cancel_rest.is_some();
+        let cancels = scheduler.image.cancel_rest.is_some();
         self.schedulers.insert(scheduler);
-        if cancelling {
-            self.queue_slice(handle);
+        cancels.then(|| self.queue_slice(handle));
+        for outcome in &outcomes {
+            self.add_uncovered(handle, outcome.count, 1);
         }
-        outcomes
-            .iter()
-            .for_each(|outcome| self.add_uncovered(handle, outcome.count, 1));
         self.note_idle(now, handle);
         self.refresh();
     }

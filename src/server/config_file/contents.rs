@@ -1,13 +1,12 @@
 //! The form of the configuration file, and what is said of a file that has another one.
 
-use super::faults::{Fault, Faults};
-use crate::core::{self, SessionOptions};
-use serde::{Deserialize, Deserializer, de::Error};
-use std::{collections::BTreeMap, ops::Range, path::PathBuf, time::Duration};
+use crate::{
+    core::{self, SessionOptions},
+    toml_file::{Fault, Faults, Length, line},
+};
+use serde::Deserialize;
+use std::{collections::BTreeMap, path::PathBuf};
 use toml::Spanned;
-
-/// How alike a key must be to one that exists to be taken for it.
-const ALIKE: f64 = 0.7;
 
 /// What a file says.
 pub(super) struct Contents {
@@ -29,7 +28,7 @@ pub(super) struct Target {
     pub(super) url_file: Option<PathBuf>,
     pub(super) password_file: Option<PathBuf>,
     pub(super) slots: Option<u32>,
-    pub(super) session_idle: Option<Period>,
+    pub(super) session_idle: Option<Length>,
     pub(super) session_reset: Option<SessionReset>,
     #[serde(default)]
     pub(super) roles: Vec<String>,
@@ -56,7 +55,7 @@ pub(super) struct Defaults {
     read_only: Option<bool>,
     isolation: Option<Isolation>,
     search_path: Vec<String>,
-    statement_timeout: Option<Period>,
+    statement_timeout: Option<Length>,
     role: Option<String>,
 }
 
@@ -77,9 +76,6 @@ enum Isolation {
     Serializable,
 }
 
-/// A length of time, written like `30s` or `5m`.
-pub(super) struct Period(pub(super) Duration);
-
 /// Where in the file a fault is.
 pub(super) struct Place<'a> {
     faults: &'a mut Faults,
@@ -89,10 +85,7 @@ pub(super) struct Place<'a> {
 
 /// Reads the form. Nothing of a value is in the fault.
 pub(super) fn parse(text: &str) -> Result<Contents, Fault> {
-    let file: File = toml::from_str(text).map_err(|error| Fault {
-        line: error.span().map(|span| line(text, &span)),
-        what: explained(error.message()),
-    })?;
+    let file: File = toml::from_str(text).map_err(|error| Fault::of_toml(text, &error))?;
     let target = |(name, target): (String, Spanned<Target>)| {
         let line = line(text, &target.span());
         (name, (line, target.into_inner()))
@@ -119,53 +112,6 @@ impl<'a> Place<'a> {
             key => format!("{table}.{key}: {what}"),
         };
         self.faults.add(Some(self.line), what);
-    }
-}
-
-fn line(text: &str, span: &Range<usize>) -> usize {
-    let before = text.as_bytes().get(..span.start).unwrap_or_default();
-    1 + before.iter().filter(|byte| **byte == b'\n').count()
-}
-
-/// What is wrong, without the value that is wrong, and with the key that was probably meant.
-fn explained(message: &str) -> String {
-    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-    if let (true, [wrong, known @ ..]) = (message.starts_with("unknown field"), &*quoted) {
-        let likeness = |key: &&&str| strsim::jaro_winkler(wrong, key);
-        let best = known
-            .iter()
-            .max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-        return match best.filter(|key| likeness(key) >= ALIKE) {
-            Some(key) => format!("unknown key `{wrong}`: did you mean `{key}`?"),
-            None => format!(
-                "unknown key `{wrong}`: it may be one of {}",
-                known.join(", ")
-            ),
-        };
-    }
-    let found = [
-        "invalid type",
-        "invalid value",
-        "invalid length",
-        "unknown variant",
-    ];
-    match message.rsplit_once(", expected ") {
-        Some((_, expected)) if found.iter().any(|found| message.starts_with(found)) => {
-            format!("expected {expected}, and found something else")
-        }
-        _ => message.to_owned(),
-    }
-}
-
-impl<'de> Deserialize<'de> for Period {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let period: Option<Duration> = text
-            .parse::<jiff::SignedDuration>()
-            .ok()
-            .and_then(|period| period.try_into().ok());
-        let expected = "not a length of time: write it like \"30s\" or \"5m\"";
-        period.map(Period).ok_or_else(|| D::Error::custom(expected))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::core::Isolation;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs};
 use tempfile::TempDir;
 
 /// A folder with this file, a password and a URL.

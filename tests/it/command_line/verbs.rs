@@ -190,6 +190,17 @@ const CALLS: &[(&str, i32, Form)] = &[
     ),
     ("check-config /nowhere", 1, Nothing),
     (
+        "jobs preview -n 2 -f FOLDER/jobs.toml",
+        0,
+        Fields(&["jobs", "time_zones"]),
+    ),
+    (
+        "jobs check -f FOLDER/jobs.toml",
+        0,
+        Fields(&["file", "findings", "jobs", "time_zones"]),
+    ),
+    ("jobs check -f /nowhere", 2, Nothing),
+    (
         "prepare-target --login u --print",
         0,
         Fields(&["statements"]),
@@ -215,6 +226,8 @@ fn every_verb_prints_the_json_that_is_documented_and_ends_with_its_code() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = "[targets.app]\nurl = \"postgres://u@h/d\"\n";
     fs::write(folder.path().join("rallypoint.toml"), config).expect("written");
+    let jobs = "[jobs.a]\nschedule.cron = \"@daily\"\nsteps = [{ statement = \"select 1\" }]\n";
+    fs::write(folder.path().join("jobs.toml"), jobs).expect("written");
     let file = "1, select 1/0\n2, select 2\n";
     let options = ["--detach", "--keep", "--on-failure", "halt"];
     let halted = text(&super::exec_file(&server, file, &options).stdout);
@@ -223,7 +236,8 @@ fn every_verb_prints_the_json_that_is_documented_and_ends_with_its_code() {
         ("URL", postgres.url_for(COORDINATION, COORDINATION)),
         ("FOLDER", folder.path().display().to_string()),
     ];
-    let mut missing = documented();
+    let table = documented();
+    let mut missing = table.clone();
     for (call, expected, form) in CALLS {
         let call = words.iter().fold(call.to_string(), |call, (word, value)| {
             call.replace(word, value)
@@ -234,7 +248,14 @@ fn every_verb_prints_the_json_that_is_documented_and_ends_with_its_code() {
         assert_eq!(code(&output), *expected, "{call}: {said:?}");
         let documents = lines(&output);
         assert_eq!(documents.is_empty(), matches!(form, Nothing), "{call}");
-        let verb = arguments[1];
+        // `jobs` has verbs of its own.
+        let two = arguments[1..].iter().take(2).copied();
+        let two = two.collect::<Vec<_>>().join(" ");
+        let verb = if table.contains_key(&two) {
+            &two
+        } else {
+            arguments[1]
+        };
         documents.iter().for_each(|one| form.check(verb, one));
         notes_are_json(&output, *expected);
         missing.remove(verb);
@@ -266,17 +287,19 @@ fn notes_are_json(output: &Output, expected: i32) {
 #[test]
 fn every_verb_has_its_help_and_refuses_an_option_that_it_does_not_have() {
     for verb in documented().keys() {
-        let help = run(&[verb, "--help"]);
+        let words: Vec<&str> = verb.split(' ').collect();
+        let help = run(&[&*words, &["--help"]].concat());
         let said = text(&help.stdout);
         assert!(
             code(&help) == 0 && said.contains("Usage: rallypoint"),
             "{verb}"
         );
         let said = said.replace(char::is_whitespace, "");
-        let table = text(&run(&["--help"]).stdout).replace(char::is_whitespace, "");
+        let above = [&words[..words.len() - 1], &["--help"]].concat();
+        let table = text(&run(&above).stdout).replace(char::is_whitespace, "");
         let about = said.split("Usage:").next().expect("a description");
         assert!(table.contains(about), "{about}");
-        let wrong = run(&["--json", verb, "--no-such-option"]);
+        let wrong = run(&[&["--json"], &*words, &["--no-such-option"]].concat());
         assert_eq!(code(&wrong), 2, "{verb}");
         notes_are_json(&wrong, 2);
     }

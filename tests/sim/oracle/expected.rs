@@ -101,9 +101,7 @@ impl Expected {
                 (w, r) == (waiting, running)
             }
             (Expected::Located(phases), Reply::Located(found)) => located(phases, found),
-            (Expected::Explained(phases), Reply::Explained(found)) => {
-                explained(phases, found.as_deref())
-            }
+            (Expected::Explained(at), Reply::Explained(found)) => explained(at, found.as_deref()),
             (
                 Expected::Selected {
                     before,

@@ -1,0 +1,44 @@
+//! Jobs that follow others: those they name exist, and none follows itself over others.
+
+use super::job::Job;
+use crate::toml_file::Faults;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// `names`: of all jobs of the file, also of those that make no sense.
+pub(super) fn check(jobs: &[Job], names: &[String], faults: &mut Faults) {
+    let follows: BTreeMap<&str, &str> = jobs
+        .iter()
+        .filter_map(|job| Some((job.name.as_str(), job.follows()?)))
+        .collect();
+    for job in jobs {
+        let Some(before) = job.follows() else {
+            continue;
+        };
+        let what = if !names.iter().any(|name| name == before) {
+            format!("there is no job `{before}` in this file")
+        } else if let Some(circle) = circle(&job.name, &follows) {
+            format!("it would wait for itself: {circle}")
+        } else {
+            continue;
+        };
+        let what = format!("jobs.{}.schedule.after: {what}", job.name);
+        faults.add(Some(job.line), what);
+    }
+}
+
+/// The jobs that lead back to this one.
+fn circle(name: &str, follows: &BTreeMap<&str, &str>) -> Option<String> {
+    let (mut seen, mut way) = (BTreeSet::new(), vec![name]);
+    let mut at = name;
+    while let Some(before) = follows.get(at) {
+        way.push(before);
+        if *before == name {
+            return Some(way.join(" after "));
+        }
+        if !seen.insert(*before) {
+            return None;
+        }
+        at = before;
+    }
+    None
+}

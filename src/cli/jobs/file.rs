@@ -1,0 +1,123 @@
+//! A file of jobs: what it may say, read so that everything that is wrong with it is found at once.
+
+use super::{
+    after,
+    job::Job,
+    rules::{Misfire, Overlap, Rerun, length, number},
+    schedule,
+};
+use crate::{
+    cli::exec::{self, Described},
+    core::{
+        model::limits::NAME_BYTES,
+        schedule::{Recurrence, Schedule, TimeZones},
+    },
+    toml_file::{self, Faults, Table},
+};
+use serde_json::Value;
+use std::path::Path;
+
+const MOST_FAILURES: u32 = 10_000;
+
+/// The jobs of a file, in the order of their names.
+pub(super) fn read(path: &Path) -> Result<Vec<Job>, Faults> {
+    let mut faults = Faults::of(path);
+    let text = match toml_file::read(path) {
+        Ok(text) => text,
+        Err(error) => {
+            faults.add(None, format!("cannot be read: {error}"));
+            return Err(faults);
+        }
+    };
+    let jobs = parse(&text, &mut faults);
+    faults.into_result(jobs)
+}
+
+/// The jobs of a text.
+pub(super) fn parse(text: &str, faults: &mut Faults) -> Vec<Job> {
+    let zones = TimeZones::bundled();
+    let mut file = Table::of_file(text, faults);
+    if !file.has("jobs") {
+        file.fault("jobs", "missing: a job begins with `[jobs.NAME]`");
+    }
+    let mut jobs = Vec::new();
+    let mut names = Vec::new();
+    if let Some(mut table) = file.table("jobs") {
+        names = table.keys();
+        for name in &names {
+            let job = table
+                .table_any(name)
+                .and_then(|job| read_job(name, job, &zones));
+            jobs.extend(job);
+        }
+    }
+    file.finish();
+    after::check(&jobs, &names, faults);
+    jobs
+}
+
+fn read_job(name: &str, mut table: Table<'_, '_>, zones: &TimeZones) -> Option<Job> {
+    let line = table.line();
+    if !NAME_BYTES.contains(&name.len()) || name.contains(char::is_control) {
+        table.fault(
+            "",
+            "a job has a name of 1 to 63 bytes, without control characters",
+        );
+    }
+    for (key, what) in [
+        ("schedule", "missing: add `schedule.cron = \"30 2 * * *\"`"),
+        (
+            "steps",
+            "missing: add `steps = [{ statement = \"select 1\" }]`",
+        ),
+    ] {
+        if !table.has(key) {
+            table.fault(key, what);
+        }
+    }
+    let schedule = table.table("schedule");
+    let schedule = schedule.and_then(|table| schedule::read(table, zones));
+    let recurrence = schedule.as_ref().map(Schedule::recurrence);
+    // With a schedule that makes no sense, nothing is said of windows.
+    let has_window = recurrence.is_none_or(|rule| matches!(rule, Recurrence::OncePer(_)));
+    let steps = table.tables("steps", read_task);
+    let on_failure = table.tables("on_failure", read_task);
+    let overlap = Overlap::read(&mut table);
+    let misfire = Misfire::read(&mut table);
+    let rerun = Rerun::read(&mut table, has_window);
+    let max_runtime = length(&mut table, "max_runtime");
+    let pause_after_failures = number(&mut table, "pause_after_failures", MOST_FAILURES);
+    table.finish();
+    Some(Job {
+        name: name.to_owned(),
+        line,
+        schedule: schedule?,
+        steps,
+        on_failure,
+        overlap,
+        misfire,
+        rerun,
+        max_runtime,
+        pause_after_failures,
+    })
+}
+
+/// A task, with the fields of a line of `exec -f`.
+fn read_task(mut table: Table<'_, '_>) -> Option<Described> {
+    let mut task = Described {
+        line: Some(table.line()),
+        ..Described::default()
+    };
+    for key in table.keys() {
+        let value: Option<Value> = table.take_any(&key);
+        let taken = value.map_or(Ok(()), |value| exec::field(&mut task, &key, &value));
+        if let Err(what) = taken {
+            table.fault(&key, what);
+        }
+    }
+    if task.statement.trim().is_empty() {
+        table.fault("statement", "missing: write `statement = \"select 1\"`");
+        return None;
+    }
+    Some(task)
+}

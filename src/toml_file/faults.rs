@@ -1,0 +1,119 @@
+//! Everything that is wrong with a file.
+
+use std::{
+    fmt,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+/// How alike a key must be to one that exists to be taken for it.
+const ALIKE: f64 = 0.7;
+
+/// What is wrong with a file: a line of text for each fault.
+#[derive(Debug)]
+pub struct Faults {
+    path: PathBuf,
+    found: Vec<Fault>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    /// From 1.
+    pub line: Option<usize>,
+    pub what: String,
+}
+
+impl Faults {
+    pub(crate) fn of(path: &Path) -> Self {
+        Faults {
+            path: path.to_owned(),
+            found: Vec::new(),
+        }
+    }
+
+    pub(crate) fn add(&mut self, line: Option<usize>, what: impl Into<String>) {
+        let what = what.into();
+        self.found.push(Fault { line, what });
+    }
+
+    /// The value, unless something is wrong.
+    pub(crate) fn into_result<T>(mut self, value: T) -> Result<T, Faults> {
+        // As a reader goes through the file; what has no line is of all of it.
+        self.found.sort_by_key(|fault| fault.line);
+        if self.found.is_empty() {
+            Ok(value)
+        } else {
+            Err(self)
+        }
+    }
+}
+
+impl fmt::Display for Faults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        for (index, fault) in self.found.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n")?;
+            }
+            match fault.line {
+                Some(line) => write!(f, "{path} line {line}: {}", fault.what)?,
+                None => write!(f, "{path}: {}", fault.what)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Faults {}
+
+impl Fault {
+    /// What the reader of TOML says of a text, without the value that is wrong.
+    pub(crate) fn of_toml(text: &str, error: &toml::de::Error) -> Fault {
+        Fault {
+            line: error.span().map(|span| line(text, &span)),
+            what: explained(error.message()),
+        }
+    }
+}
+
+/// The line of a place in the text, from 1.
+pub(crate) fn line(text: &str, span: &Range<usize>) -> usize {
+    let before = text.as_bytes().get(..span.start).unwrap_or_default();
+    1 + before.iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// What is wrong, without the value that is wrong, and with the key that was probably meant.
+fn explained(message: &str) -> String {
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
+    if let (true, [wrong, known @ ..]) = (message.starts_with("unknown field"), &*quoted) {
+        return unknown_key(wrong, known);
+    }
+    let found = [
+        "invalid type",
+        "invalid value",
+        "invalid length",
+        "unknown variant",
+    ];
+    match message.rsplit_once(", expected ") {
+        Some((_, expected)) if found.iter().any(|found| message.starts_with(found)) => {
+            format!("expected {expected}, and found something else")
+        }
+        _ => message.to_owned(),
+    }
+}
+
+/// A key that means nothing, with the one that was probably meant.
+pub(super) fn unknown_key(wrong: &str, known: &[&str]) -> String {
+    let likeness = |key: &&&str| strsim::jaro_winkler(wrong, key);
+    let best = known
+        .iter()
+        .max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    match best.filter(|key| likeness(key) >= ALIKE) {
+        Some(key) => format!("unknown key `{wrong}`: did you mean `{key}`?"),
+        None => format!(
+            "unknown key `{wrong}`: it may be one of {}",
+            known.join(", ")
+        ),
+    }
+}

@@ -1,0 +1,179 @@
+//! A table that is read key by key, so that one wrong value does not hide the others: every fault
+//! of a file is found in one go.
+
+use super::{
+    Faults,
+    faults::{Fault, line, unknown_key},
+};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue, ValueDeserializer},
+};
+
+/// A table, what it is called, and what has been read of it.
+pub(crate) struct Table<'t, 'f> {
+    text: &'t str,
+    /// Its name with those around it; empty: the whole file.
+    path: String,
+    line: usize,
+    entries: DeTable<'t>,
+    /// The lines of its keys.
+    lines: BTreeMap<String, usize>,
+    /// The keys that were asked for.
+    known: Vec<&'static str>,
+    faults: &'f mut Faults,
+}
+
+impl<'t, 'f> Table<'t, 'f> {
+    /// The whole file; what is no TOML is a fault.
+    pub(crate) fn of_file(text: &'t str, faults: &'f mut Faults) -> Self {
+        let (document, errors) = DeTable::parse_recoverable(text);
+        for error in errors {
+            let fault = Fault::of_toml(text, &error);
+            faults.add(fault.line, fault.what);
+        }
+        Table::new(text, String::new(), 1, document.into_inner(), faults)
+    }
+
+    fn new(
+        text: &'t str,
+        path: String,
+        at: usize,
+        entries: DeTable<'t>,
+        faults: &'f mut Faults,
+    ) -> Self {
+        let line_of = |key: &Spanned<_>| line(text, &key.span());
+        let lines = entries.keys();
+        let lines = lines.map(|key| (key.get_ref().to_string(), line_of(key)));
+        Table {
+            lines: lines.collect(),
+            known: Vec::new(),
+            line: at,
+            text,
+            path,
+            entries,
+            faults,
+        }
+    }
+
+    /// The line on which it begins.
+    pub(crate) fn line(&self) -> usize {
+        self.line
+    }
+
+    /// The keys that it has.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.lines.keys().cloned().collect()
+    }
+
+    /// It has this key.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.lines.contains_key(key)
+    }
+
+    /// The value of a key; `None`: it has none, or one of another form, which is a fault.
+    pub(crate) fn take<T: DeserializeOwned>(&mut self, key: &'static str) -> Option<T> {
+        self.known.push(key);
+        self.take_any(key)
+    }
+
+    /// The value of a key that a table of free names has.
+    pub(crate) fn take_any<T: DeserializeOwned>(&mut self, key: &str) -> Option<T> {
+        let value = self.entries.remove(key)?;
+        let value = T::deserialize(ValueDeserializer::from(value));
+        let wrong = |error| self.fault(key, Fault::of_toml(self.text, &error).what);
+        value.map_err(wrong).ok()
+    }
+
+    /// The table that is the value of a key.
+    pub(crate) fn table(&mut self, key: &'static str) -> Option<Table<'t, '_>> {
+        self.known.push(key);
+        self.table_any(key)
+    }
+
+    /// The table under a free name.
+    pub(crate) fn table_any(&mut self, key: &str) -> Option<Table<'t, '_>> {
+        let value = self.entries.remove(key)?;
+        let at = self.lines[key];
+        match value.into_inner() {
+            DeValue::Table(entries) => {
+                let path = self.path_of(key);
+                Some(Table::new(self.text, path, at, entries, self.faults))
+            }
+            _ => {
+                self.fault(key, "expected a table, and found something else");
+                None
+            }
+        }
+    }
+
+    /// What `read` makes of each table in the list that is the value of a key.
+    pub(crate) fn tables<R>(
+        &mut self,
+        key: &'static str,
+        mut read: impl FnMut(Table<'t, '_>) -> Option<R>,
+    ) -> Vec<R> {
+        self.known.push(key);
+        let Some(value) = self.entries.remove(key) else {
+            return Vec::new();
+        };
+        let DeValue::Array(values) = value.into_inner() else {
+            self.fault(key, "expected a list of tables, and found something else");
+            return Vec::new();
+        };
+        let mut made = Vec::new();
+        for (index, value) in values.into_iter().enumerate() {
+            let at = line(self.text, &value.span());
+            let path = format!("{}[{}]", self.path_of(key), index + 1);
+            match value.into_inner() {
+                DeValue::Table(entries) => {
+                    let table = Table::new(self.text, path, at, entries, self.faults);
+                    made.extend(read(table));
+                }
+                _ => {
+                    let what = format!("{path}: expected a table, and found something else");
+                    self.faults.add(Some(at), what);
+                }
+            }
+        }
+        made
+    }
+
+    /// Something is wrong with this key, or with one below it (`every.phase`); with the table
+    /// itself, if the key is empty.
+    pub(crate) fn fault(&mut self, key: &str, what: impl Into<String>) {
+        let first = key.split('.').next().unwrap_or_default();
+        let at = self.lines.get(first).copied().unwrap_or(self.line);
+        let (path, what) = (self.path_of(key), what.into());
+        self.faults.add(Some(at), format!("{path}: {what}"));
+    }
+
+    /// Has all that was not asked for be a fault.
+    pub(crate) fn finish(mut self) {
+        let left: Vec<String> = self
+            .entries
+            .keys()
+            .map(|key| key.get_ref().to_string())
+            .collect();
+        for key in left {
+            let at = self.lines[&key];
+            let what = unknown_key(&key, &self.known);
+            let what = match &*self.path {
+                "" => what,
+                path => format!("{path}: {what}"),
+            };
+            self.faults.add(Some(at), what);
+        }
+        self.entries.clear();
+    }
+
+    fn path_of(&self, key: &str) -> String {
+        match (&*self.path, key) {
+            ("", key) => key.to_owned(),
+            (path, "") => path.to_owned(),
+            (path, key) => format!("{path}.{key}"),
+        }
+    }
+}

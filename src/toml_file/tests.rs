@@ -1,0 +1,46 @@
+//! Everything that is wrong with a file is said, each at its line.
+
+use super::*;
+
+#[test]
+fn every_fault_of_a_file_is_said_with_its_line() {
+    let text = "[a]\nname = 1\nlimit = \"soon\"\nwrnog = true\n\n[[a.list]]\nsize = 1\n[[a.list]]\n\
+                size = \"x\"\n";
+    let mut faults = Faults::of(Path::new("f.toml"));
+    let mut file = Table::of_file(text, &mut faults);
+    let mut table = file.table("a").expect("it is there");
+    assert_eq!(table.take::<String>("name"), None);
+    assert!(table.take::<Length>("limit").is_none());
+    assert_eq!(table.take::<bool>("wrong"), None);
+    let sizes = table.tables("list", |mut one| {
+        let size = one.take::<i64>("size");
+        one.finish();
+        size
+    });
+    assert_eq!(sizes, [1]);
+    table.fault("", "not enough");
+    table.finish();
+    file.finish();
+    let said = faults.into_result(()).expect_err("faults").to_string();
+    let lines = [
+        "f.toml line 1: a: not enough",
+        "f.toml line 2: a.name: expected a string, and found something else",
+        "f.toml line 3: a.limit: not a length of time: write it like \"30s\" or \"5m\"",
+        "f.toml line 4: a: unknown key `wrnog`: did you mean `wrong`?",
+        "f.toml line 9: a.list[2].size: expected i64, and found something else",
+    ];
+    assert_eq!(said.lines().collect::<Vec<_>>(), lines);
+}
+
+#[test]
+fn what_is_no_toml_does_not_hide_the_rest() {
+    let text = "a = 1\nb = = 2\nc = \"x\"\n";
+    let mut faults = Faults::of(Path::new("f.toml"));
+    let mut file = Table::of_file(text, &mut faults);
+    assert_eq!(file.take::<i64>("c"), None);
+    let said = faults.into_result(()).expect_err("faults").to_string();
+    assert!(
+        said.contains("line 2") && said.contains("line 3: c"),
+        "{said}"
+    );
+}

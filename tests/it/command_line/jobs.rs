@@ -1,0 +1,71 @@
+//! `docs/schedules.md` as its reader would try it: its blocks of TOML are a file, and its commands
+//! print what stands below them.
+
+use super::{code, text};
+use crate::harness::process::PROGRAM;
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+fn run_in(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(PROGRAM);
+    let output = command.args(arguments).current_dir(folder).output();
+    output.expect("the program runs")
+}
+
+#[test]
+fn the_commands_of_the_page_on_schedules_print_what_it_says() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/schedules.md");
+    let page = fs::read_to_string(page).expect("the page");
+    let blocks: Vec<&str> = page.split("```").skip(1).step_by(2).collect();
+    let toml = blocks
+        .iter()
+        .filter_map(|block| block.strip_prefix("toml\n"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = toml.collect::<Vec<_>>().join("\n");
+    fs::write(folder.path().join("jobs.toml"), file).expect("written");
+    let commands = blocks
+        .iter()
+        .filter_map(|block| block.strip_prefix("\n$ rallypoint "));
+    let mut run = 0;
+    for command in commands {
+        let (command, expected) = command.split_once('\n').expect("a command");
+        let arguments: Vec<&str> = command.split(' ').collect();
+        let output = run_in(folder.path(), &arguments);
+        let printed = (code(&output), text(&output.stdout));
+        assert_eq!(printed, (0, expected.to_owned()), "{command}: {output:?}");
+        run += 1;
+    }
+    assert_eq!(run, 4);
+}
+
+#[test]
+fn a_file_that_makes_no_sense_is_refused_with_every_fault() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = "[jobs.a]\nschedule.cron = \"0 0 31 2 *\"\nsteps = [{}]\n";
+    fs::write(folder.path().join("jobs.toml"), file).expect("written");
+    for verb in ["check", "preview"] {
+        let output = run_in(folder.path(), &["jobs", verb]);
+        let said = text(&output.stderr);
+        assert_eq!(code(&output), 2, "{said}");
+        assert!(
+            said.contains("line 2: jobs.a.schedule.cron: never fires"),
+            "{said}"
+        );
+        assert!(
+            said.contains("line 3: jobs.a.steps[1].statement: missing"),
+            "{said}"
+        );
+    }
+    let fine = "[jobs.a]\nschedule.cron = \"@daily\"\nsteps = [{ statement = \"select 1\" }]\n";
+    fs::write(folder.path().join("fine.toml"), fine).expect("written");
+    let other = run_in(folder.path(), &["jobs", "preview", "b", "-f", "fine.toml"]);
+    let said = text(&other.stderr);
+    assert_eq!(code(&other), 2, "{said}");
+    assert!(
+        said.contains("has no job `b`") && said.contains("it has a"),
+        "{said}"
+    );
+}
