@@ -91,11 +91,6 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         include_str!("../../migrations/0020_who_and_what.sql"),
     ),
     (
-        23,
-        "retries by number",
-        include_str!("../../migrations/0023_retries_by_number.sql"),
-    ),
-    (
         24,
         "resources",
         include_str!("../../migrations/0024_resources.sql"),
@@ -280,7 +275,6 @@ mod tests {
                 "dc43e8614910e607",
                 "13401a684692a06d",
                 "3aa552d1da1a1046",
-                "90cfb2cb04104ac6",
                 "8835a3ec32ddffb5"
             ]
         );

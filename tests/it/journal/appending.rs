@@ -167,7 +167,7 @@ async fn every_shape_of_the_writer_prepares_and_runs() {
         ("completion", 256),
         ("attempt", 256),
         ("scheduler", 256),
-        ("scheduler_label", 256),
+        ("scheduler_label", 512),
         ("target_pause", 256),
         ("task_label", 128),
         ("resource", 1),

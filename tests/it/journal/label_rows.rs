@@ -198,7 +198,9 @@ async fn a_scheduler_has_a_row_for_each_label_that_it_has_now() {
     }
     let rows = async |owned: &Owned| -> Vec<(Uuid, String)> {
         sqlx::query_as(
-            "select handle, convert_from(label, 'UTF8') from scheduler_label order by 2, 1",
+            // Names stand there, too.
+            "select handle, convert_from(label, 'UTF8') from scheduler_label
+             where label not like ' =%'::bytea order by 2, 1",
         )
         .fetch_all(&mut owned.psql().await)
         .await
@@ -227,7 +229,7 @@ async fn labels_without_a_scheduler_go() {
     let maintenance = owned.journal.maintenance();
     let calendar = maintenance.live(now, None).await.unwrap();
     maintenance.drop_ended_schedulers(&calendar).await.unwrap();
-    let left: Vec<Uuid> = sqlx::query_scalar("select handle from scheduler_label")
+    let left: Vec<Uuid> = sqlx::query_scalar("select distinct handle from scheduler_label")
         .fetch_all(&mut owned.psql().await)
         .await
         .unwrap();

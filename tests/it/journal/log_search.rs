@@ -8,7 +8,7 @@ use super::{
 };
 use crate::rng::Rng;
 use rallypoint::core::*;
-use sqlx::{AssertSqlSafe, Executor};
+use sqlx::Executor;
 use std::{collections::BTreeSet, time::Duration};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -75,31 +75,6 @@ async fn one_task_is_looked_up_without_the_others() {
         let unpacked = days_of(&plan, table, gives_rows);
         assert_eq!(unpacked, dates(&owned, &[20]).await, "{plan:#?}");
     }
-}
-
-#[tokio::test]
-async fn a_task_is_found_to_be_a_copy_without_reading_the_attempts_of_others() {
-    let mut owned = Owned::new().await;
-    let (handle, now) = (handle(), owned.now);
-    owned.write_images([image(handle, now)]).await;
-    let submitted = plain(handle, 1, 1_000, None, now);
-    owned.write(records(vec![submitted], vec![])).await;
-    let attempts = format!(
-        "insert into attempt (shard, handle, seq, attempt, kind, day, at, retry)
-        select 0, '{handle}', seq, kind, kind, now()::date, now(), case when kind = 6 then 9000 + seq end
-        from generate_series(1, 9000) as seq, unnest(array[1, 6]) as kind",
-        handle = handle.uuid()
-    );
-    let mut psql = owned.psql().await;
-    psql.execute(AssertSqlSafe(attempts)).await.expect("rows");
-    psql.execute("analyze attempt").await.expect("analyzed");
-    let plan = format!(
-        "explain (costs off) select * from rallypoint_log.task('{}', 500)",
-        handle.uuid()
-    );
-    let plan = owned.texts(&plan).await;
-    let by_number = |line: &&String| line.contains("Index Cond") && line.contains("(retry = ");
-    assert!(plan.iter().any(|line| by_number(&line)), "{plan:#?}");
 }
 
 /// Days so many days ago, as partitions are named after them.

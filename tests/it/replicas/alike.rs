@@ -6,6 +6,7 @@
 
 mod exchange;
 mod requests;
+mod resource_requests;
 
 use crate::{harness::cluster::Cluster, rng::Rng};
 use exchange::{Exchange, Reply};

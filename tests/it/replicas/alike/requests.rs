@@ -6,7 +6,7 @@ use rallypoint_client::api::{self, task::Kind};
 use std::fmt;
 
 /// Every unary call, and those with a stream of answers.
-pub(super) const CALLS: [&str; 30] = [
+pub(super) const CALLS: [&str; 31] = [
     "SchedulerService/GetScheduler",
     "SchedulerService/ExecAsync",
     "SchedulerService/ReleaseScheduler",
@@ -54,7 +54,7 @@ pub(super) struct Request {
 }
 
 /// Requests without an end.
-pub(super) struct Requests(Rng);
+pub(super) struct Requests(pub(super) Rng);
 
 impl Requests {
     pub(super) fn new(rng: Rng) -> Requests {
@@ -172,62 +172,6 @@ impl Requests {
         }
     }
 
-    fn of_resources(&mut self, call: &str) -> Vec<u8> {
-        match call.rsplit('/').next().unwrap_or_default() {
-            "CreateResource" => api::CreateResourceRequest {
-                name: self.resource(),
-                settings: None,
-            }
-            .encode_to_vec(),
-            "UpdateResource" => api::UpdateResourceRequest {
-                name: self.resource(),
-                settings: Some(api::ResourceSettings {
-                    capacity: self.0.below(4) as i32 - 1,
-                    ..Default::default()
-                }),
-                update_mask: Some(prost_types::FieldMask {
-                    paths: vec![(*self.0.one_of(&["lock_delay", "nothing"])).into()],
-                }),
-            }
-            .encode_to_vec(),
-            // Nothing stands in the way: what there is has no permits.
-            "TryAcquire" => api::TryAcquireRequest {
-                resources: acquire(&self.resource()).resources,
-                request_id: self.request_id(),
-                ..Default::default()
-            }
-            .encode_to_vec(),
-            "ListResources" => api::ListResourcesRequest {
-                page_size: self.0.below(6) as i32 - 1,
-                page_token: self.page_token(),
-            }
-            .encode_to_vec(),
-            "DeleteResource" => api::DeleteResourceRequest {
-                name: "nobody".into(),
-            }
-            .encode_to_vec(),
-            "GetClaim" | "Renew" | "Release" => api::RenewRequest {
-                claim: self.0.below(3) as i64 - 1,
-                token: self.0.below(3) as i64 - 1,
-            }
-            .encode_to_vec(),
-            "ForceRelease" => api::ForceReleaseRequest {
-                claim: self.0.below(3) as i64 - 1,
-                reason: (*self.0.one_of(&["", "why"])).into(),
-            }
-            .encode_to_vec(),
-            // The name is the first field of the others.
-            _ => api::DeleteResourceRequest {
-                name: self.resource(),
-            }
-            .encode_to_vec(),
-        }
-    }
-
-    fn resource(&mut self) -> String {
-        (*self.0.one_of(&["alike", "alike/*", "nobody*", ""])).into()
-    }
-
     fn of_task(&mut self, handle: String) -> api::GetTaskRequest {
         api::GetTaskRequest {
             id: self.0.percent(90).then(|| api::TaskId {
@@ -314,11 +258,11 @@ impl Requests {
     }
 
     /// None, a wrong one, or one that other requests about the same scheduler have.
-    fn request_id(&mut self) -> String {
+    pub(super) fn request_id(&mut self) -> String {
         (*self.0.one_of(&["", "", "mine", HANDLE])).into()
     }
 
-    fn page_token(&mut self) -> String {
+    pub(super) fn page_token(&mut self) -> String {
         (*self.0.one_of(&["", "", "?", "AAAA"])).into()
     }
 
@@ -388,17 +332,6 @@ fn wrong_stream(call: &str) -> Vec<u8> {
     .encode_to_vec()
 }
 
-fn acquire(name: &str) -> api::AcquireRequest {
-    let used = api::ResourceUse {
-        name: name.into(),
-        ..Default::default()
-    };
-    api::AcquireRequest {
-        resources: vec![used],
-        ..Default::default()
-    }
-}
-
 fn framed(flag: u8, message: &[u8]) -> Vec<u8> {
     let length = (message.len() as u32).to_be_bytes();
     [&[flag][..], &length, message].concat()
@@ -418,4 +351,15 @@ pub(super) fn with_handle(body: &[u8], handle: &str) -> Vec<u8> {
         }
     }
     body
+}
+
+pub(super) fn acquire(name: &str) -> api::AcquireRequest {
+    let used = api::ResourceUse {
+        name: name.into(),
+        ..Default::default()
+    };
+    api::AcquireRequest {
+        resources: vec![used],
+        ..Default::default()
+    }
 }
