@@ -3,6 +3,7 @@
 
 mod cancel;
 mod endings;
+mod failed_night;
 mod jobs;
 mod left_behind;
 mod lists;

@@ -14,8 +14,8 @@ use crate::{
         status::{BlockingSession, SessionWait, WaitedLock},
     },
 };
+use jiff::SignedDuration;
 use serde::Deserialize;
-use std::time::Duration;
 
 /// How far a chain of those who wait for each other is followed.
 const DEPTH: u32 = 4;
@@ -163,8 +163,8 @@ pub(super) fn who_blocks(wait: &SessionWait) -> Option<String> {
     }
     match (&other.state, other.transaction_us.map(u64::try_from)) {
         (Some(state), Some(Ok(age))) => {
-            let age = Duration::from_secs(age / 1_000_000);
-            said += &format!(", which is {state}, in a transaction for {age:?}");
+            let age = SignedDuration::from_secs((age / 1_000_000) as i64);
+            said += &format!(", which is {state}, in a transaction for {age:#}");
         }
         (Some(state), _) => said += &format!(", which is {state}"),
         (None, _) => {}
@@ -212,7 +212,7 @@ mod tests {
             ..wait.blocked_by[0].clone()
         };
         let psql = "waiting for a lock behind session 7 of bob (psql), which is idle in transaction, \
-                    in a transaction for 125s";
+                    in a transaction for 2m 5s";
         assert_eq!(who_blocks(&wait).as_deref(), Some(psql));
         wait.blocked_by.clear();
         assert_eq!(who_blocks(&wait), None);
