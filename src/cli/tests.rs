@@ -63,7 +63,8 @@ fn one_word_means_one_thing_in_all_verbs() {
     }
     let several = short.iter().filter(|(_, long)| long.len() > 1);
     assert_eq!(several.count(), 0, "{short:?}");
-    takes.retain(|_, kinds| kinds.len() > 1);
+    // `lock run --wait 10m`: there is nothing to wait for without an end.
+    takes.retain(|name, kinds| kinds.len() > 1 && name != "wait");
     assert!(takes.is_empty(), "{takes:?}");
 }
 
