@@ -19,11 +19,11 @@ pub(super) fn run_time_us(done: &AsyncDone) -> i64 {
 }
 
 /// `3/10  task 3  order 100  succeeded  1.013 s  select …`, coloured by outcome.
-pub(super) fn line(done: &AsyncDone, total: usize, statement: &str) -> String {
+pub(super) fn line(done: &AsyncDone, (place, total): (i64, usize), statement: &str) -> String {
     let digits = total.to_string().len();
     let head = format!(
         "{:>digits$}/{total}  task {:<digits$}  order {:<5}",
-        done.done_no,
+        place,
         done.seq,
         enum_text::order(done.effective_order),
         digits = digits

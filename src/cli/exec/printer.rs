@@ -178,7 +178,12 @@ impl Printer {
             Some(line) => format!("line {line}: {title}"),
             None => title,
         };
-        let mut lines = vec![async_done::line(done, self.total, &title)];
+        // Among the events of others its own number would say nothing.
+        let place = match self.own {
+            Some(_) => self.counted as i64,
+            None => done.done_no,
+        };
+        let mut lines = vec![async_done::line(done, (place, self.total), &title)];
         let rows = done.result.as_ref().map(async_done::rows);
         let rows = rows.iter().filter_map(|rows| rows.as_array()).flatten();
         lines.extend(rows.map(|row| format!("      {row}")));
