@@ -54,10 +54,15 @@ pub(crate) async fn submit_rare(scheduler: &Scheduler) -> Result<()> {
     Ok(())
 }
 
-/// Milliseconds of lists of tasks; `half`: when half of them had ended.
-pub(crate) async fn of_tasks(scheduler: &Scheduler, half: SystemTime) -> Result<Figures> {
+/// Milliseconds of lists of tasks; `half`: when half of them had ended; `order`: one that many tasks
+/// have, which all succeeded.
+pub(crate) async fn of_tasks(
+    scheduler: &Scheduler,
+    half: SystemTime,
+    order: i64,
+) -> Result<Figures> {
     let (mut figures, mut slowest, mut slowest_whole) = (Vec::new(), 0.0, 0.0);
-    for (name, filter, tasks) in lists_of_tasks(half) {
+    for (name, filter, tasks) in lists_of_tasks(half, order) {
         let mut times = Vec::new();
         for _ in 0..PAGES {
             let begun = Instant::now();
@@ -89,19 +94,24 @@ pub(crate) async fn of_tasks(scheduler: &Scheduler, half: SystemTime) -> Result<
 }
 
 /// Lists of tasks, and how many each must have; `None`: many, of which the first page is read.
-fn lists_of_tasks(half: SystemTime) -> [(&'static str, TaskFilter, Option<usize>); 10] {
+fn lists_of_tasks(half: SystemTime, order: i64) -> [(&'static str, TaskFilter, Option<usize>); 13] {
     let any = TaskFilter::default;
-    let outcome = |outcome: Outcome| TaskFilter {
-        outcomes: vec![outcome.into()],
-        ..any()
-    };
     let label = |value: &str| TaskFilter {
         labels: labels(value),
         ..any()
     };
     let both = TaskFilter {
         labels: labels("common"),
-        ..outcome(Outcome::Cancelled)
+        ..outcome_is(Outcome::Cancelled)
+    };
+    let of_order = |outcome: Outcome| TaskFilter {
+        effective_order: Some(order),
+        ..outcome_is(outcome)
+    };
+    // Many tasks are labelled, and many ended then, but none are both.
+    let common_before = TaskFilter {
+        ended_before: Some(half.into()),
+        ..label("common")
     };
     let submitted = TaskFilter {
         submitted_before: Some(half.into()),
@@ -116,17 +126,39 @@ fn lists_of_tasks(half: SystemTime) -> [(&'static str, TaskFilter, Option<usize>
         ..any()
     };
     [
-        ("list_succeeded_ms", outcome(Outcome::Succeeded), None),
-        ("list_cancelled_ms", outcome(Outcome::Cancelled), Some(RARE)),
-        ("list_failed_none_ms", outcome(Outcome::Failed), Some(0)),
+        ("list_succeeded_ms", outcome_is(Outcome::Succeeded), None),
+        (
+            "list_cancelled_ms",
+            outcome_is(Outcome::Cancelled),
+            Some(RARE),
+        ),
+        ("list_failed_none_ms", outcome_is(Outcome::Failed), Some(0)),
         ("list_label_common_ms", label("common"), None),
         ("list_label_rare_ms", label("rare"), Some(RARE)),
         ("list_label_none_ms", label("nobody"), Some(0)),
         ("list_cancelled_and_common_ms", both, Some(0)),
+        ("list_common_ended_before_ms", common_before, Some(0)),
+        (
+            "list_order_succeeded_ms",
+            of_order(Outcome::Succeeded),
+            None,
+        ),
+        (
+            "list_order_failed_none_ms",
+            of_order(Outcome::Failed),
+            Some(0),
+        ),
         ("list_submitted_before_ms", submitted, None),
         ("list_submitted_never_ms", never, Some(0)),
         ("list_ended_before_ms", ended, None),
     ]
+}
+
+fn outcome_is(outcome: Outcome) -> TaskFilter {
+    TaskFilter {
+        outcomes: vec![outcome.into()],
+        ..TaskFilter::default()
+    }
 }
 
 /// Milliseconds of the first pages of lists among `count` schedulers.

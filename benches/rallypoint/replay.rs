@@ -57,7 +57,7 @@ pub(crate) async fn run(total: u64, runs: usize) -> Result<Report> {
     }
     let mut also = vec![("last_events_per_s", median(&mixed))];
     also.extend(first_pages(&scheduler, total).await?);
-    also.extend(lists::of_tasks(&scheduler, half).await?);
+    also.extend(lists::of_tasks(&scheduler, half, one_order(total / 8 * 5)).await?);
     let schedulers = (total / TASKS_PER_SCHEDULER) as usize;
     also.extend(lists::of_schedulers(&client, schedulers).await?);
     let (figure, baseline) = (median(&rates), median(&raw));

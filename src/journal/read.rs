@@ -5,6 +5,7 @@ pub(crate) mod body_chunks;
 pub(crate) mod ended_tasks;
 pub(crate) mod ends;
 pub(crate) mod events;
+mod look;
 mod outcome_index;
 pub(crate) mod outcomes;
 pub(crate) mod recovered;
@@ -23,17 +24,19 @@ pub(crate) mod task_summaries;
 pub(crate) mod tasks;
 
 /// Statements of lists that find what is rare by an index, for a test to explain.
-pub fn indexed_statements() -> [&'static str; 11] {
+pub fn indexed_statements() -> [&'static str; 13] {
     [
         task_search::ROWS_OF_LABEL,
         task_search::ROWS_OF_ORDER,
         task_search::SUBMISSIONS_AT,
         task_search::ENDS_AT,
+        task_search::FIRST_LABELLED,
         task_pages::ROWS_LABELLED,
-        ends::LOOK_BACK,
-        ends::LOOK_FORWARD,
-        ends::LOOK_BACK_BY_OUTCOME,
-        ends::LOOK_FORWARD_BY_OUTCOME,
+        task_pages::FLOOR_OF_ORDER,
+        look::LOOK_BACK,
+        look::LOOK_FORWARD,
+        look::LOOK_BACK_BY_OUTCOME,
+        look::LOOK_FORWARD_BY_OUTCOME,
         scheduler_pages::SCHEDULERS_LABELLED,
         scheduler_pages::SCHEDULERS_IN_STATES,
     ]

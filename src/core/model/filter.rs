@@ -57,7 +57,12 @@ impl TaskFilter {
     pub fn admits_submission(&self, order: Option<Order>, spec: &Spec, at: Time) -> bool {
         (self.order.is_none() || self.order == order)
             && self.submitted.contains(at)
-            && has_all(&spec.options.labels, &self.labels)
+            && self.admits_labels(spec)
+    }
+
+    /// The labels a task was submitted with.
+    pub fn admits_labels(&self, spec: &Spec) -> bool {
+        has_all(&spec.options.labels, &self.labels)
     }
 
     /// How a task ended.

@@ -6,15 +6,25 @@ use super::{
 };
 use crate::core::{DoneNo, Seq, Window};
 use crate::journal::{JournalError, Reader, StoredTask};
-use std::collections::{BTreeMap, HashSet};
+use std::{
+    collections::{BTreeMap, HashSet},
+    time::{Duration, Instant},
+};
 
-/// Rows looked at by the first statement, and by the last one when nothing is found.
+/// Rows looked at by the first statement.
 const FIRST_ROWS: i64 = 64;
-const MAX_ROWS: i64 = 4_096;
+/// Rows looked at by a later one, when nothing was found and rows are small.
+const MAX_ROWS: i64 = 65_536;
+/// Time that a statement is to take.
+const STATEMENT_TIME: Duration = Duration::from_millis(10);
+/// Time after which no further statement is tried.
+const MAX_TIME: Duration = Duration::from_millis(20);
 /// Tasks read to see whether their submission is admitted.
-const MAX_TASKS: usize = 256;
-/// With at most so many tasks behind a label or an order all of them are looked at.
+const TASKS_PER_READ: usize = 256;
+/// With at most so many tasks behind a label or an order all of them are looked at,
 const FEW_TASKS: usize = 2_000;
+/// and with at most so many in the rows that may have them.
+const MAX_TASKS: usize = 1_000_000;
 
 /// A page of tasks that have ended, the last event first.
 #[derive(Clone, Debug, Default)]
@@ -38,14 +48,15 @@ impl Reader {
         {
             return Ok(page);
         }
-        let (mut page, mut rows) = (EndedPage::default(), FIRST_ROWS);
+        let (mut page, mut rows, begun) = (EndedPage::default(), FIRST_ROWS, Instant::now());
         page.next = Some(before);
         while let Some(before) = page.next
             && page.tasks.is_empty()
-            && rows <= MAX_ROWS
+            && begun.elapsed() < MAX_TIME
         {
+            let start = Instant::now();
             page = self.look_through(search, before, limit, rows).await?;
-            rows *= 8;
+            rows = rows_after(rows, start.elapsed());
         }
         Ok(page)
     }
@@ -63,7 +74,7 @@ impl Reader {
         let most = if all_admitted {
             limit
         } else {
-            limit.max(MAX_TASKS)
+            limit.max(TASKS_PER_READ)
         };
         let look = Look {
             handle: search.handle,
@@ -96,7 +107,9 @@ impl Reader {
         before: DoneNo,
         limit: usize,
     ) -> Result<Option<EndedPage>, JournalError> {
-        let submitted = self.submitted(search, Seq(i64::MAX), FEW_TASKS).await?;
+        let all = Seq(i64::MAX);
+        let submitted = self.submitted(search, all, FEW_TASKS, MAX_TASKS);
+        let submitted = submitted.await?;
         if submitted.next.is_some() {
             return Ok(None);
         }
@@ -151,6 +164,13 @@ impl Reader {
         };
         Ok(in_order.filter(admitted).collect())
     }
+}
+
+/// Rows for the next statement, when one of `rows` took so long.
+fn rows_after(rows: i64, took: Duration) -> i64 {
+    let fits = STATEMENT_TIME.as_micros() / took.as_micros().max(1);
+    let times = i64::try_from(fits).unwrap_or(8).clamp(1, 8);
+    (rows * times).min(MAX_ROWS)
 }
 
 fn done_no(task: &StoredTask) -> Option<DoneNo> {

@@ -30,7 +30,8 @@ macro_rules! is_near {
     };
 }
 
-/// A row is wide and holds one of the tasks `$5`.
+/// A row is wide and holds one of the tasks `$5`. Its numbers are unpacked once and compared by a
+/// hash, which `is true` keeps the planner from turning into a join that unpacks them for each task.
 macro_rules! is_wide {
     () => {
         concat!(
@@ -39,12 +40,18 @@ macro_rules! is_wide {
             "
              and c.min_seq <= $5[cardinality($5)]
              and c.max_seq >= $5[1]
-             and exists (
-                 select
-                 from unnest($5::int8[]) as w (seq)
-                 where w.seq between c.min_seq and c.max_seq
-                     and (c.seq is null or w.seq = any (c.seq))
-             )"
+             and case
+                 when c.seq is null then exists (
+                     select
+                     from unnest($5::int8[]) as w (seq)
+                     where w.seq between c.min_seq and c.max_seq
+                 )
+                 else exists (
+                     select
+                     from (select unnest(c.seq) as seq) s
+                     where (s.seq in (select unnest($5::int8[]))) is true
+                 )
+             end"
         )
     };
 }

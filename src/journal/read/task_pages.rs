@@ -4,7 +4,7 @@ use super::{
     task_search::{TaskRows, TaskSearch},
     tasks::{StoredTask, stored},
 };
-use crate::core::{Handle, Order, Seq};
+use crate::core::{Handle, Order, Seq, Spec};
 use crate::journal::{
     JournalError, Reader,
     rows::{
@@ -12,9 +12,12 @@ use crate::journal::{
         submission::{Specs, SubmissionRow, submission_columns},
     },
 };
+use std::{ops::Range, sync::Arc};
 
 /// Rows searched for one page.
 const MAX_ROWS: i64 = 1_000;
+/// Tasks in the rows searched for one page.
+pub(super) const MAX_TASKS: usize = 300_000;
 /// Rows of the first read: few, because a row may hold thousands of tasks.
 const FIRST_ROWS: i64 = 4;
 /// Rows of a later read.
@@ -44,24 +47,26 @@ impl Reader {
         before: Seq,
         limit: usize,
     ) -> Result<TaskPage, JournalError> {
-        let page = self.submitted(search, before, limit).await?;
+        let page = self.submitted(search, before, limit, MAX_TASKS).await?;
         self.with_outcomes(search.handle, page).await
     }
 
-    /// The same, without outcomes.
+    /// The same, without outcomes; `max_tasks`: in the rows searched.
     pub(super) async fn submitted(
         &self,
         search: &TaskSearch,
         before: Seq,
         limit: usize,
+        max_tasks: usize,
     ) -> Result<TaskPage, JournalError> {
         let mut before = before.min(search.below_seq());
         let mut specs = Specs::default();
         let mut page = TaskPage::default();
-        let (mut searched, mut step) = (0, FIRST_ROWS);
-        while searched < MAX_ROWS {
+        let (mut searched, mut tasks, mut step) = (0, 0, FIRST_ROWS);
+        while searched < MAX_ROWS && tasks < max_tasks {
             let found = self.rows_before(search, before, step).await?;
             for row in &found.rows {
+                tasks += row.count as usize;
                 if unpack(row, search, before, limit, &mut specs, &mut page)? {
                     return Ok(page);
                 }
@@ -110,11 +115,13 @@ impl Reader {
         limit: i64,
     ) -> Result<FoundRows, JournalError> {
         let handle = search.handle;
-        let rows = match &search.rows {
-            TaskRows::All => self.submissions(handle, before, limit).await?,
+        let (rows, floor) = match &search.rows {
+            TaskRows::All => (self.submissions(handle, before, limit).await?, None),
             TaskRows::OfOrder { order, .. } => {
-                self.submissions_of_order(handle, before, *order, limit)
-                    .await?
+                let floor = self.floor_of_order(handle, before, *order, limit).await?;
+                let from = floor.unwrap_or(Seq(0));
+                let rows = self.submissions_of_order(handle, from..before, *order, limit);
+                (rows.await?, floor)
             }
             TaskRows::Labelled { label, .. } => {
                 return self
@@ -124,9 +131,33 @@ impl Reader {
         };
         let last = rows.last().filter(|_| rows.len() == limit as usize);
         Ok(FoundRows {
-            next: last.map(|row| Seq(row.first_seq)),
+            next: last.map(|row| Seq(row.first_seq)).or(floor),
             rows,
         })
+    }
+
+    /// The last of `limit` rows that begin before `before` and may have tasks of `order` beside
+    /// others; `None`: there are fewer. Which of them have the order is not known before they are
+    /// unpacked.
+    async fn floor_of_order(
+        &self,
+        handle: Handle,
+        before: Seq,
+        order: Order,
+        limit: i64,
+    ) -> Result<Option<Seq>, JournalError> {
+        let floor: Option<i64> = self
+            .read(|| {
+                sqlx::query_scalar(FLOOR_OF_ORDER)
+                    .bind(self.shard.0)
+                    .bind(handle.uuid())
+                    .bind(before.0)
+                    .bind(limit - 1)
+                    .bind(order.0)
+                    .fetch_optional(&self.pool)
+            })
+            .await?;
+        Ok(floor.map(Seq))
     }
 
     /// Rows that begin before `before` and may have tasks with a label, newest first. A label may
@@ -151,11 +182,11 @@ impl Reader {
         })
     }
 
-    /// Rows that begin before `before` and have tasks of `order`, newest first.
+    /// Rows that begin within `first_seqs` and have tasks of `order`, newest first.
     async fn submissions_of_order(
         &self,
         handle: Handle,
-        before: Seq,
+        first_seqs: Range<Seq>,
         order: Order,
         limit: i64,
     ) -> Result<Vec<SubmissionRow>, JournalError> {
@@ -170,7 +201,7 @@ impl Reader {
                 " from submission s
                          where s.shard = $1
                              and s.handle = $2
-                             and (s.lowest_order, s.first_seq) >= ($5, 0)
+                             and (s.lowest_order, s.first_seq) >= ($5, $6)
                              and (s.lowest_order, s.first_seq) < ($5, $3)
                              and s.lowest_order = s.highest_order
                          order by s.lowest_order desc, s.first_seq desc
@@ -183,6 +214,7 @@ impl Reader {
                 " from submission s
                          where s.shard = $1
                              and s.handle = $2
+                             and s.first_seq >= $6
                              and s.first_seq < $3
                              and s.lowest_order < s.highest_order
                              and s.lowest_order <= $5
@@ -197,9 +229,10 @@ impl Reader {
             ))
             .bind(self.shard.0)
             .bind(handle.uuid())
-            .bind(before.0)
+            .bind(first_seqs.end.0)
             .bind(limit)
             .bind(order.0)
+            .bind(first_seqs.start.0)
             .fetch_all(&self.pool)
         })
         .await
@@ -265,6 +298,20 @@ impl Reader {
     }
 }
 
+/// The row `$4` places before the last one of several orders that may have tasks of the order `$5`.
+pub(super) const FLOOR_OF_ORDER: &str = "-- floor_of_order
+     select s.first_seq
+     from submission s
+     where s.shard = $1
+         and s.handle = $2
+         and s.first_seq < $3
+         and s.lowest_order < s.highest_order
+         and s.lowest_order <= $5
+         and s.highest_order >= $5
+     order by s.first_seq desc
+     offset $4
+     limit 1";
+
 /// Rows that may have tasks with one of the labels `$5`, newest first.
 pub(super) const ROWS_LABELLED: &str = "-- rows_labelled
      select distinct l.first_seq
@@ -292,9 +339,18 @@ fn unpack(
     specs: &mut Specs,
     page: &mut TaskPage,
 ) -> Result<bool, JournalError> {
-    let (times, dictionary) = (row.times()?, row.dictionary(specs)?);
+    let dictionary = row.dictionary(specs)?;
+    let admits = |spec: &Arc<Spec>| search.filter.admits_labels(spec);
+    let admitted: Vec<bool> = dictionary.iter().map(admits).collect();
+    if !admitted.contains(&true) {
+        return Ok(false);
+    }
+    let times = row.times()?;
     let below = (before.0 - row.first_seq).clamp(0, times.len() as i64) as usize;
     for index in (0..below).rev() {
+        if !*row.spec(index, &admitted)? {
+            continue;
+        }
         let spec = row.spec(index, &dictionary)?;
         let order = row.effective(index);
         if !search.filter.admits_submission(order, spec, times[index]) {

@@ -1,7 +1,11 @@
 //! Reads which tasks of a scheduler a filter means, as ranges: what they were submitted with, and
 //! nothing of how they ended.
 
-use super::{task_pages::tasks_in, task_search::TaskSearch, tasks::StoredTask};
+use super::{
+    task_pages::{MAX_TASKS, tasks_in},
+    task_search::TaskSearch,
+    tasks::StoredTask,
+};
 use crate::core::{Handle, Seq, TaskRange};
 use crate::journal::{
     JournalError, Reader,
@@ -41,7 +45,7 @@ impl Reader {
         before: Seq,
         limit: usize,
     ) -> Result<RangePage, JournalError> {
-        let page = self.submitted(search, before, limit).await?;
+        let page = self.submitted(search, before, limit, MAX_TASKS).await?;
         Ok(RangePage {
             ranges: ranges(&page.tasks),
             next: page.next,

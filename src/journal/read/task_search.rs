@@ -118,7 +118,10 @@ impl Reader {
         }
         let mut done_nos = 1..i64::MAX;
         // No task has ended before it was submitted.
-        let since = filter.ended.from.max(filter.submitted.from);
+        let mut since = filter.ended.from.max(filter.submitted.from);
+        if filter.asks_for_ends() {
+            since = since.max(self.first_submitted(handle, &rows).await?);
+        }
         if let Some(from) = since.filter(|_| filter.asks_for_ends()) {
             done_nos.start = self.ends_at(handle, from - LATE).await?.start.max(1);
         }
@@ -132,6 +135,27 @@ impl Reader {
             seqs,
             done_nos,
         })
+    }
+
+    /// Tasks of these rows were submitted then or later; `None`: at any time.
+    async fn first_submitted(
+        &self,
+        handle: Handle,
+        rows: &TaskRows,
+    ) -> Result<Option<Time>, JournalError> {
+        let TaskRows::Labelled { label, few: false } = rows else {
+            return Ok(None);
+        };
+        let first: Option<Stamp> = self
+            .read(|| {
+                sqlx::query_scalar(FIRST_LABELLED)
+                    .bind(self.shard.0)
+                    .bind(handle.uuid())
+                    .bind(vec![label.as_ref(), ANY])
+                    .fetch_optional(&self.pool)
+            })
+            .await?;
+        Ok(first.map(|stamp| stamp.0))
     }
 
     /// Rows that have a label, counted up to [`COMMON`].
@@ -212,6 +236,27 @@ pub(super) const ROWS_OF_LABEL: &str = "-- rows_of_label
          ) l
          limit $4
      ) l";
+
+/// When the first row was submitted that may have one of the labels `$3`. A label may stay longer
+/// than its row: then the row after it is the first one.
+pub(super) const FIRST_LABELLED: &str = "-- first_labelled
+     select s.submitted_at
+     from submission s
+     where s.shard = $1
+         and s.handle = $2
+         and s.first_seq >= (
+             select min(l.first_seq)
+             from unnest($3::bytea[]) as w (label)
+             cross join lateral (
+                 select l.first_seq
+                 from task_label l
+                 where l.shard = $1 and l.handle = $2 and l.label = w.label
+                 order by l.first_seq
+                 limit 1
+             ) l
+         )
+     order by s.first_seq
+     limit 1";
 
 /// Rows of one order by key, and as many of several orders as there are: which of these have the
 /// order no index says. Pairs are compared: when both orders equal `$3`, the planner no longer sees

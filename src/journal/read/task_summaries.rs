@@ -34,7 +34,10 @@ from_row!(Row {
     body
 });
 
-/// A row is unpacked once, however many of its tasks are wanted.
+/// Tasks of one row up to which each has the row unpacked as far as its statement goes; with more
+/// the row is unpacked once, as a whole.
+const FEW_OF_ROW: i64 = 4;
+
 const SUMMARIES: &str = "-- task_summaries
 with wanted as materialized (
     select w.handle, w.seq, (
@@ -55,7 +58,8 @@ select r.handle, t.seq, s.caller,
     end as body
 from rows r
 cross join lateral (
-    select s.count, s.caller, s.kind, s.body_ends, s.bodies || ''::bytea as bodies
+    select s.count, s.caller, s.kind, s.body_ends,
+        case when cardinality(r.seqs) > $5 then s.bodies || ''::bytea else s.bodies end as bodies
     from submission s
     where s.shard = $1 and s.handle = r.handle and s.first_seq = r.first_seq
     offset 0
@@ -83,6 +87,7 @@ impl Reader {
                     .bind(&handles)
                     .bind(&seqs)
                     .bind((PREVIEW_CHARS * CHAR_BYTES) as i32)
+                    .bind(FEW_OF_ROW)
                     .fetch_all(&self.pool)
             })
             .await?;

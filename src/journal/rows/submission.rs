@@ -222,12 +222,12 @@ impl SubmissionRow {
         )
     }
 
-    /// Work and options of the task at `index` (from 0).
-    pub(crate) fn spec<'a>(
+    /// What a dictionary, or what was made of one, says of the task at `index` (from 0).
+    pub(crate) fn spec<'a, T>(
         &self,
         index: usize,
-        dictionary: &'a [Arc<Spec>],
-    ) -> Result<&'a Arc<Spec>, JournalError> {
+        dictionary: &'a [T],
+    ) -> Result<&'a T, JournalError> {
         let number = self
             .spec
             .as_ref()

@@ -16,7 +16,7 @@ use tonic::Status;
 const TASKS_PER_PAGE: usize = 10_000;
 /// Tasks that one command cancels, as many as a slice of the core's own: each is an event to write,
 /// and others wait for that.
-const TASKS_PER_COMMAND: u32 = 500;
+const TASKS_PER_COMMAND: u32 = 200;
 
 impl Schedulers {
     pub(super) async fn cancel_tasks(

@@ -18,6 +18,7 @@ use rallypoint_client::api;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
+    time::{Duration, Instant},
 };
 use tonic::Status;
 
@@ -25,6 +26,8 @@ use tonic::Status;
 const TASKS_PER_CALL: usize = 1_000;
 /// Tasks that are taken from the journal in one read.
 const TASKS_PER_READ: usize = 100_000;
+/// How long pages are passed over on which nothing is to be retried.
+const MAX_SEARCH_TIME: Duration = Duration::from_secs(1);
 
 /// The tasks of one call.
 struct Found {
@@ -39,6 +42,28 @@ struct Ended {
     /// By position.
     tasks: Vec<EndedTask>,
     next: Option<RetryFailedPage>,
+}
+
+/// Which tasks are looked through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    All,
+    /// Those with an order.
+    Ordered,
+    Unordered,
+}
+
+/// The lowest positions of the tasks that were looked through.
+struct Lowest {
+    /// Only those after it.
+    after: Option<Position>,
+    tasks: BTreeMap<Option<Position>, EndedTask>,
+    /// There are more than one call retries.
+    is_more: bool,
+    /// Of the last task that has an order.
+    previous: Option<Position>,
+    /// The events of tasks that have an order ascend with their positions.
+    ascend: bool,
 }
 
 /// Where a task comes: by its order, and without one last, since nothing waits for it; then by its
@@ -140,9 +165,24 @@ impl Schedulers {
         })
     }
 
-    /// The next tasks that fit the filter and have no retry, up to the event `last`.
+    /// The next tasks that fit the filter and have no retry, up to the event `last`. Pages on which
+    /// there are none are passed over, for a while.
     async fn search(&self, query: &RetryFailed, last: DoneNo) -> Result<Found, Status> {
-        let Ended { tasks: ended, next } = self.ended(query, last).await?;
+        let begun = Instant::now();
+        let mut page = query.page_after(last);
+        loop {
+            let found = self.page(query, page).await?;
+            match found.next {
+                Some(next) if found.tasks.is_empty() && begun.elapsed() < MAX_SEARCH_TIME => {
+                    page = next;
+                }
+                _ => return Ok(found),
+            }
+        }
+    }
+
+    async fn page(&self, query: &RetryFailed, page: RetryFailedPage) -> Result<Found, Status> {
+        let Ended { tasks: ended, next } = self.ended(query, page).await?;
         let mut newest_first: Vec<Seq> = ended.iter().map(|one| one.seq).collect();
         newest_first.sort_unstable_by(|one, other| other.cmp(one));
         let stored = self.reader.tasks_of(query.handle, &newest_first).await;
@@ -166,64 +206,129 @@ impl Schedulers {
         let tasks = self.with_bodies(query.handle, tasks, of).await?;
         let mut found = Found { tasks, next };
         if found.tasks.len() < wanted {
-            found.cut(found.tasks.len(), next.unwrap_or(query.page_after(last)));
+            found.cut(found.tasks.len(), next.unwrap_or(page));
         }
         Ok(found)
     }
 
-    /// The next tasks that ended as wanted, up to the event `last`. Unless their positions ascend
-    /// with their events, all of them are looked through for each page.
-    async fn ended(&self, query: &RetryFailed, last: DoneNo) -> Result<Ended, Status> {
-        let after = self.position_before(query).await?;
-        let page = query.page_after(last);
-        let mut from = if page.ascends { page.after } else { DoneNo(0) };
-        let mut lowest = BTreeMap::new();
-        let (mut ascend, mut is_more, mut previous) = (true, false, None);
-        loop {
-            let events = (from, last);
-            let read = self
-                .reader
-                .ended(query.handle, events, &query.filter, TASKS_PER_READ);
-            let (tasks, next) = read.await.map_err(errors::journal)?;
-            for task in tasks {
-                let place = Some(position(task.order, task.done_no));
-                ascend &= previous < place;
-                previous = place;
-                if place > after {
-                    lowest.insert(place, task);
-                }
-                if lowest.len() > TASKS_PER_CALL {
-                    lowest.pop_last();
-                    is_more = true;
+    /// The next tasks that ended as wanted. Where the events of ordered tasks ascend with their
+    /// orders, as they do unless orders are used again, a page goes on where the one before ended;
+    /// else all tasks are looked through for each page.
+    async fn ended(&self, query: &RetryFailed, page: RetryFailedPage) -> Result<Ended, Status> {
+        let after = self.position_before(query, page).await?;
+        let mut lowest = Lowest::after(after);
+        let start = DoneNo(0);
+        match after {
+            Some((false, ..)) if page.ascends => {
+                self.walk(query, page, page.after, Part::Ordered, &mut lowest)
+                    .await?;
+                if !lowest.is_more {
+                    self.walk(query, page, start, Part::Unordered, &mut lowest)
+                        .await?;
                 }
             }
-            match next.filter(|_| !(page.ascends && is_more)) {
-                Some(next) => from = next,
-                None => break,
+            Some((true, ..)) if page.ascends => {
+                self.walk(query, page, page.after, Part::Unordered, &mut lowest)
+                    .await?;
+            }
+            _ => {
+                self.walk(query, page, start, Part::All, &mut lowest)
+                    .await?
             }
         }
-        let tasks: Vec<EndedTask> = lowest.into_values().collect();
-        let next = tasks.last().filter(|_| is_more);
-        let next = next.map(|task| RetryFailedPage {
+        let ascends = match after {
+            Some(_) => page.ascends,
+            None => lowest.ascend,
+        };
+        let tasks: Vec<EndedTask> = lowest.tasks.into_values().collect();
+        let last = tasks.last().filter(|_| lowest.is_more);
+        let next = last.map(|task| RetryFailedPage {
             after: task.done_no,
-            ascends: query.page.map_or(ascend, |page| page.ascends),
+            ascends,
             ..page
         });
         Ok(Ended { tasks, next })
     }
 
+    /// Looks through the tasks of a part whose events come after `from`.
+    async fn walk(
+        &self,
+        query: &RetryFailed,
+        page: RetryFailedPage,
+        mut from: DoneNo,
+        part: Part,
+        lowest: &mut Lowest,
+    ) -> Result<(), Status> {
+        loop {
+            let events = (from, page.last);
+            let read = self
+                .reader
+                .ended(query.handle, events, &query.filter, TASKS_PER_READ);
+            let (tasks, next) = read.await.map_err(errors::journal)?;
+            for task in tasks.into_iter().filter(|task| part.has(task)) {
+                lowest.take(task);
+            }
+            match next.filter(|_| part == Part::All || !lowest.is_more) {
+                Some(next) => from = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
     /// The position of the last task of the page before; `None`: this is the first page.
-    async fn position_before(&self, query: &RetryFailed) -> Result<Option<Position>, Status> {
-        let Some(RetryFailedPage { after, .. }) = query.page else {
+    async fn position_before(
+        &self,
+        query: &RetryFailed,
+        page: RetryFailedPage,
+    ) -> Result<Option<Position>, Status> {
+        let after = page.after;
+        if after == DoneNo(0) {
             return Ok(None);
-        };
-        let it_alone = (DoneNo(after.0.saturating_sub(1)), after);
+        }
+        let it_alone = (DoneNo(after.0 - 1), after);
         let read = self.reader.ended(query.handle, it_alone, &query.filter, 1);
         let (tasks, _) = read.await.map_err(errors::journal)?;
         let task = tasks.first();
         let task =
             task.ok_or_else(|| errors::truncated("page_token", after.0.saturating_add(1)))?;
         Ok(Some(position(task.order, after)))
+    }
+}
+
+impl Part {
+    fn has(self, task: &EndedTask) -> bool {
+        match self {
+            Part::All => true,
+            Part::Ordered => task.order.is_some(),
+            Part::Unordered => task.order.is_none(),
+        }
+    }
+}
+
+impl Lowest {
+    fn after(after: Option<Position>) -> Self {
+        Lowest {
+            after,
+            tasks: BTreeMap::new(),
+            is_more: false,
+            previous: None,
+            ascend: true,
+        }
+    }
+
+    fn take(&mut self, task: EndedTask) {
+        let place = Some(position(task.order, task.done_no));
+        if task.order.is_some() {
+            self.ascend &= self.previous < place;
+            self.previous = place;
+        }
+        if place > self.after {
+            self.tasks.insert(place, task);
+        }
+        if self.tasks.len() > TASKS_PER_CALL {
+            self.tasks.pop_last();
+            self.is_more = true;
+        }
     }
 }
 

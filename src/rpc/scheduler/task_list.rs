@@ -8,7 +8,7 @@ use super::{
     tasks::States,
 };
 use crate::{
-    core::{Caller, DoneNo, Handle, Phase, Reply, Seq, Verb},
+    core::{Caller, DoneNo, Phase, Reply, Seq, Verb},
     journal::{StoredTask, TaskSearch},
     rpc::{convert, errors, validate::ListTasks},
 };
@@ -42,13 +42,19 @@ impl Schedulers {
         let search = search.map_err(errors::journal)?;
         let mut list = api::ListTasksResponse::default();
         let (mut before, mut bytes) = (Some(query.before.unwrap_or(i64::MAX)), 0);
+        let mut is_first = true;
         while let Some(below) = before {
             let left = query.size - list.tasks.len();
-            let found = self.find(&caller, &search, below, left).await?;
-            before = found.next;
+            let found = self.find(&caller, &search, below, left, is_first).await?;
+            (before, is_first) = (found.next, false);
+            let seqs: Vec<Seq> = found.tasks.iter().map(|task| task.seq).collect();
+            let mut summaries = self.summaries(query.handle, &seqs).await?;
             for task in &found.tasks {
                 let state = found.states.get(&task.seq).copied();
-                let view = convert::task_view(query.handle, task, state);
+                let mut view = convert::task_view(query.handle, task, state);
+                let summary = summaries.remove(&task.seq).unwrap_or_default();
+                view.submitted_by = summary.submitted_by;
+                view.statement_preview = summary.statement_preview;
                 bytes += view.encoded_len();
                 list.tasks.push(view);
                 if list.tasks.len() == query.size || bytes > MAX_PAGE_BYTES {
@@ -66,33 +72,17 @@ impl Schedulers {
         list.next_page_token = before
             .map(|number| query.token.after(number as u128))
             .unwrap_or_default();
-        self.add_summaries(query.handle, &mut list.tasks).await?;
         Ok(list)
     }
 
-    async fn add_summaries(
-        &self,
-        handle: Handle,
-        tasks: &mut [api::TaskView],
-    ) -> Result<(), Status> {
-        let number = |task: &api::TaskView| task.id.as_ref().map_or(0, |id| id.seq);
-        let seqs: Vec<Seq> = tasks.iter().map(|task| Seq(number(task))).collect();
-        let mut summaries = self.summaries(handle, &seqs).await?;
-        for task in tasks {
-            let summary = summaries.remove(&Seq(number(task))).unwrap_or_default();
-            task.submitted_by = summary.submitted_by;
-            task.statement_preview = summary.statement_preview;
-        }
-        Ok(())
-    }
-
-    /// The next tasks that the search admits.
+    /// The next tasks that the search admits; `is_first`: nothing was read for this page before.
     async fn find(
         &self,
         caller: &Caller,
         search: &TaskSearch,
         before: i64,
         limit: usize,
+        is_first: bool,
     ) -> Result<Found, Status> {
         let filter = search.filter();
         if filter.asks_for_ends() {
@@ -101,8 +91,8 @@ impl Schedulers {
                 false => Ok(Found::nothing()),
             };
         }
-        let read = self.read_tasks(caller, search, Seq(before), limit).await?;
-        let (mut tasks, next) = read;
+        let read = self.read_tasks(caller, search, Seq(before), limit, is_first);
+        let (mut tasks, next) = read.await?;
         let states = self.states(caller, search.handle(), &mut tasks).await?;
         tasks.retain(|task| match (&task.done, states.get(&task.seq)) {
             (Some(_), _) => filter.admits_phase(Phase::Done),
@@ -141,6 +131,7 @@ impl Schedulers {
         search: &TaskSearch,
         before: Seq,
         limit: usize,
+        is_first: bool,
     ) -> Result<(Vec<StoredTask>, Option<Seq>), Status> {
         let filter = search.filter();
         let core_knows = match filter.phases.contains(&Phase::Done) {
@@ -150,7 +141,9 @@ impl Schedulers {
         if core_knows {
             return self.select(caller, search, before, limit).await;
         }
-        let limit = match filter.phases.is_empty() {
+        // Most tasks have ended, so where these are asked for the first read may be enough.
+        let may_be_enough = is_first && filter.phases.contains(&Phase::Done);
+        let limit = match filter.phases.is_empty() || may_be_enough {
             true => limit,
             false => TASKS_PER_READ,
         };

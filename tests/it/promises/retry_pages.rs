@@ -61,6 +61,38 @@ async fn lower_orders_are_retried_first_however_their_tasks_ended() {
 }
 
 #[tokio::test]
+async fn tasks_without_an_order_are_retried_last_and_those_with_a_retry_are_passed_over() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let mut works = Vec::new();
+    for order in [1, 2] {
+        works.extend(failing().order(order).times(700));
+        works.extend(failing().times(700));
+    }
+    scheduler.submit(works).await;
+    let ended = scheduler.all_done().await;
+    let is_ordered = |seq: &i64| (1..=700).contains(seq) || (1_401..=2_100).contains(seq);
+    scheduler.scheduler.pause().await.expect("paused");
+    let found = pages(&scheduler, api::TaskFilter::default()).await;
+    let of_page: Vec<usize> = found.iter().map(|(tasks, _)| tasks.len()).collect();
+    assert_eq!(of_page, [1_000, 1_000, 800]);
+    let ordered: Vec<usize> = found
+        .iter()
+        .map(|(tasks, _)| tasks.iter().filter(|seq| is_ordered(seq)).count())
+        .collect();
+    assert_eq!(ordered, [1_000, 400, 0]);
+    let mut retried: Vec<i64> = found.into_iter().flat_map(|(tasks, _)| tasks).collect();
+    retried.sort_unstable();
+    assert!(retried.into_iter().eq(1..=ended.len() as i64));
+    let again = scheduler.scheduler.retry_failed(None, String::new()).await;
+    let again = again.expect("all have retries");
+    assert!(
+        again.retried.is_empty() && again.next_page_token.is_empty(),
+        "{again:?}"
+    );
+}
+
+#[tokio::test]
 async fn calls_at_a_time_under_one_request_id_get_one_answer() {
     let server = Server::start().await;
     for round in 0..4 {
