@@ -8,7 +8,8 @@ use rallypoint_client::{
     Client,
     api::{
         CreateResourceRequest, DeleteResourceResponse, GetClaimResponse, GetResourceRequest,
-        ListResourcesRequest, ListResourcesResponse, ResourceSettings, UpdateResourceRequest,
+        ListResourcesRequest, ListResourcesResponse, Refill, ResourceSettings,
+        UpdateResourceRequest,
     },
 };
 use std::{process::ExitCode, time::Duration};
@@ -76,6 +77,12 @@ struct Settings {
     /// The longest hold, renewed or not [default: any]
     #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
     max_hold: Option<Duration>,
+    /// Permits come back by time: so many in a time, as 10/1s (a rate limit) [default: by release]
+    #[arg(long, value_parser = refill, value_name = "N/TIME")]
+    refill: Option<Refill>,
+    /// Readers pass the writers in line [default: nobody passes]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    reader_preferred: Option<bool>,
 }
 
 #[derive(Args, Debug)]
@@ -99,6 +106,8 @@ impl Settings {
             ("capacity", self.capacity.is_some()),
             ("lock_delay", self.lock_delay.is_some()),
             ("max_hold", self.max_hold.is_some()),
+            ("refill", self.refill.is_some()),
+            ("reader_preferred", self.reader_preferred.is_some()),
         ];
         let given = given.into_iter().filter(|(_, is_given)| *is_given);
         given.map(|(name, _)| name.to_owned()).collect()
@@ -109,6 +118,8 @@ impl Settings {
             capacity: self.capacity.unwrap_or(capacity),
             lock_delay: self.lock_delay.map(duration),
             max_hold: self.max_hold.map(duration),
+            refill: self.refill,
+            reader_preferred: self.reader_preferred.unwrap_or(false),
         }
     }
 }
@@ -164,7 +175,8 @@ async fn create(server: &Server, name: String, settings: &Settings) -> Result<()
 async fn update(server: &Server, name: String, settings: &Settings) -> Result<(), CliError> {
     let paths = settings.paths();
     if paths.is_empty() {
-        let what = "name something to change: --capacity, --lock-delay, --max-hold";
+        let what = "name something to change: --capacity, --lock-delay, --max-hold, --refill, \
+                    --reader-preferred";
         return Err(CliError::usage(what));
     }
     let what = format!("cannot update resource {name}");
@@ -239,6 +251,17 @@ impl Release {
         }
         Ok(())
     }
+}
+
+/// `10/1s`.
+fn refill(text: &str) -> Result<Refill, String> {
+    let parts = text.split_once('/');
+    let (permits, period) = parts.ok_or("write permits and a time, as 10/1s")?;
+    let permits = permits.parse();
+    Ok(Refill {
+        permits: permits.map_err(|_| "not a number of permits before the `/`")?,
+        period: Some(duration(time_text::parse(period)?)),
+    })
 }
 
 pub(super) fn duration(duration: Duration) -> prost_types::Duration {

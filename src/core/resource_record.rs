@@ -1,7 +1,7 @@
 //! What is remembered of resources: definitions as whole images, of a claim a record for its
 //! request, its grant and its end.
 
-use super::{ClaimEnding, ClaimNo, ClaimSpec, ResourceImage, ResourceKey, Time, Token};
+use super::{ClaimEnding, ClaimNo, ClaimSpec, ResourceImage, ResourceKey, Taken, Time, Token};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The records of one batch about resources.
@@ -37,6 +37,8 @@ pub enum ClaimEvent {
         token: Token,
         /// `None`: it was requested before.
         spec: Option<Arc<ClaimSpec>>,
+        /// What it took of resources that refill.
+        taken: Vec<Taken>,
     },
     /// It ended.
     Ended(Arc<ClaimEnding>),
@@ -77,6 +79,8 @@ pub struct RecoveredClaim {
     pub requested_at: Time,
     /// Its token, and when it was granted.
     pub granted: Option<(Token, Time)>,
+    /// What it took of resources that refill.
+    pub taken: Vec<Taken>,
     /// When and how it ended.
     pub ended: Option<(Time, Arc<ClaimEnding>)>,
 }
@@ -124,8 +128,9 @@ impl RecoveredResources {
             });
             match &record.what {
                 ClaimEvent::Requested(_) => {}
-                ClaimEvent::Granted { token, .. } => {
+                ClaimEvent::Granted { token, taken, .. } => {
                     self.claims[at].granted = Some((*token, record.at));
+                    self.claims[at].taken = taken.clone();
                 }
                 ClaimEvent::Ended(ending) => {
                     self.claims[at].ended = Some((record.at, ending.clone()));
@@ -152,6 +157,7 @@ impl RecoveredClaim {
             spec,
             requested_at: at,
             granted: None,
+            taken: Vec::new(),
             ended: None,
         }
     }

@@ -193,6 +193,8 @@ pub enum ResourceReject {
         /// How many it has.
         capacity: u32,
     },
+    /// A writer has no use for a resource whose permits come back by time.
+    PermitsRefill(Arc<str>),
     /// The claim would wait for ever: everybody in this circle waits for the next, the last one for
     /// the first.
     CircularWait(Vec<Waits>),

@@ -20,6 +20,7 @@ pub(crate) mod digest;
 mod end;
 mod grant;
 mod in_use;
+mod refill;
 mod restore;
 mod timers;
 mod view;
@@ -58,6 +59,10 @@ pub(crate) struct Resources {
     token: Token,
     /// When to look at a claim: at most one entry each.
     timers: BTreeSet<(Time, ClaimNo)>,
+    /// When to look at a resource whose permits come back by time: at most one entry each.
+    refills: BTreeSet<(Time, ResourceKey)>,
+    /// The time of the present turn.
+    now: Time,
     /// Resources of which somebody may be granted something.
     changed: BTreeSet<ResourceKey>,
     /// Definitions that what is in use has not followed yet, each with the name it was last done
@@ -91,6 +96,7 @@ impl Resources {
         caller: &Caller,
         verb: &ResourceVerb,
     ) -> Option<Reply> {
+        self.now = turn.now;
         let answered = self.answer(turn, limits, ticket, caller, verb);
         match answered {
             Ok(reply) => reply.map(|reply| Reply::Resource(Box::new(reply))),

@@ -95,6 +95,11 @@ const MIGRATIONS: &[(i64, &str, &str)] = &[
         "resources",
         include_str!("../../migrations/0024_resources.sql"),
     ),
+    (
+        27,
+        "refill",
+        include_str!("../../migrations/0027_refill.sql"),
+    ),
 ];
 
 /// Attempts at migrating. Replicas that start together on an empty database conflict, and all but
@@ -275,7 +280,8 @@ mod tests {
                 "dc43e8614910e607",
                 "13401a684692a06d",
                 "3aa552d1da1a1046",
-                "8835a3ec32ddffb5"
+                "8835a3ec32ddffb5",
+                "fe36490d2de1310d"
             ]
         );
     }

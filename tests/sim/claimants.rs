@@ -5,9 +5,9 @@ use crate::rng::Rng;
 use rallypoint::{
     coordinator::machine::Envelope,
     core::{
-        Caller, ClaimNo, ClaimPhase, ClaimSpec, ClaimView, Command, Mode, Namespace, Proof, Reply,
-        Request, ResourceField, ResourceReply, ResourceSettings, ResourceVerb, Ticket, Time, Token,
-        Want,
+        Caller, ClaimNo, ClaimPhase, ClaimSpec, ClaimView, Command, Mode, Namespace, Proof, Refill,
+        Reply, Request, ResourceField, ResourceReply, ResourceSettings, ResourceVerb, Ticket, Time,
+        Token, Want,
     },
 };
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -20,13 +20,23 @@ const FIRST_TICKET: u64 = 1 << 40;
 const OPEN: usize = 8;
 const OWNERS: [&str; 4] = ["", "ann", "ben", "cleo"];
 /// What they claim, and the definitions for that.
-const NAMES: [&str; 5] = ["lock", "pool", "rw", "key/1", "key/2"];
-const DEFINITIONS: [(&str, u32, u64, Option<u64>); 4] = [
+const NAMES: [&str; 8] = [
+    "lock", "pool", "rw", "news", "key/1", "key/2", "rate/1", "rate/2",
+];
+const DEFINITIONS: [(&str, u32, u64, Option<u64>); 6] = [
     ("lock", 1, 3, None),
     ("pool", 3, 0, None),
     ("rw", 2, 0, Some(20)),
+    ("news", 2, 0, None),
     ("key/*", 1, 1, None),
+    ("rate/*", 2, 0, None),
 ];
+
+/// Slow beside the time that is simulated, so that takeovers come between.
+const REFILL: Refill = Refill {
+    permits: 2,
+    period: Duration::from_secs(9),
+};
 
 pub(crate) struct Claimants {
     rng: Rng,
@@ -90,6 +100,8 @@ impl Claimants {
                 capacity,
                 lock_delay: Duration::from_secs(delay),
                 max_hold: max_hold.map(Duration::from_secs),
+                refill: name.starts_with("rate").then_some(REFILL),
+                reader_preferred: name == "news",
             },
         }
     }
@@ -118,8 +130,7 @@ impl Claimants {
                 name: self.rng.one_of(&DEFINITIONS).0.into(),
                 settings: ResourceSettings {
                     capacity: 1 + self.rng.below(3) as u32,
-                    lock_delay: Duration::ZERO,
-                    max_hold: None,
+                    ..ResourceSettings::default()
                 },
                 fields: vec![ResourceField::Capacity],
             },
@@ -147,7 +158,8 @@ impl Claimants {
         let want = |name: &str, rng: &mut Rng| Want {
             name: name.into(),
             mode: match rng.below(3) {
-                0 => Mode::Exclusive,
+                0 if !name.starts_with("rate") => Mode::Exclusive,
+                0 => Mode::Shared(1),
                 permits => Mode::Shared(if name == "pool" { permits as u32 } else { 1 }),
             },
         };

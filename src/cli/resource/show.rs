@@ -24,6 +24,13 @@ pub(super) fn resource(resource: Option<&Resource>, remark: &str) {
         ("holds", resource.holds.to_string()),
         ("waiting", resource.waiting.to_string()),
     ];
+    if let Some(refill) = settings.refill {
+        let period = time_text::duration(time_text::duration_us(refill.period.as_ref()));
+        lines.push(("refill", format!("{} in {period}", refill.permits)));
+    }
+    if settings.reader_preferred {
+        lines.push(("readers", "pass the writers in line".to_owned()));
+    }
     let mut times = |name, time: Option<&prost_types::Duration>| {
         let time = time_text::duration_us(time);
         if time > 0 {

@@ -25,7 +25,7 @@ pub struct ClaimNo(pub i64);
 pub struct Token(pub i64);
 
 /// What an operator says of a resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceSettings {
     /// Permits; 0: nothing is granted.
     pub capacity: u32,
@@ -35,6 +35,30 @@ pub struct ResourceSettings {
     /// The longest hold, renewed or not; `None`: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_hold: Option<Duration>,
+    /// Permits come back by time, whatever becomes of the claim; `None`: when they are given back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refill: Option<Refill>,
+    /// Readers pass the writers in line.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reader_preferred: bool,
+}
+
+/// How fast permits come back by time: so many in a period, evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refill {
+    /// One or more.
+    pub permits: u32,
+    /// A millisecond or more.
+    pub period: Duration,
+}
+
+/// What a grant has left of a resource that refills.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taken {
+    /// Which resource.
+    pub name: Arc<str>,
+    /// Millionths of permits that were missing after the grant, its own among them.
+    pub missing: u64,
 }
 
 /// A field of [`ResourceSettings`].
@@ -44,6 +68,8 @@ pub enum ResourceField {
     Capacity,
     LockDelay,
     MaxHold,
+    Refill,
+    ReaderPreferred,
 }
 
 /// A definition as the journal has it: always the whole image.
@@ -179,6 +205,8 @@ impl ResourceSettings {
                 ResourceField::Capacity => self.capacity = other.capacity,
                 ResourceField::LockDelay => self.lock_delay = other.lock_delay,
                 ResourceField::MaxHold => self.max_hold = other.max_hold,
+                ResourceField::Refill => self.refill = other.refill,
+                ResourceField::ReaderPreferred => self.reader_preferred = other.reader_preferred,
             }
         }
         self

@@ -50,6 +50,7 @@ impl Resources {
                 self.set_timer(turn.now, no);
             }
         }
+        self.watch_refills(no);
         Ok(ResourceReply::Claim(self.claim_view(no), true))
     }
 
@@ -76,6 +77,10 @@ impl Resources {
             };
             let definition = self.definitions.of(&key).ok_or_else(|| unknown(&key))?;
             let capacity = definition.image.settings.capacity;
+            if want.mode == Mode::Exclusive && definition.image.settings.refill.is_some() {
+                let refills = ResourceReject::PermitsRefill(want.name.clone());
+                return Err(Reject::Resource(refills));
+            }
             if matches!(want.mode, Mode::Shared(permits) if capacity > 0 && permits > capacity) {
                 return Err(Reject::Resource(ResourceReject::TooManyPermits {
                     name: want.name.clone(),

@@ -32,13 +32,19 @@ impl Resources {
         });
     }
 
-    /// The claims in memory, as ranges.
+    /// The claims in memory, and those that say what is missing where permits come back by time,
+    /// as ranges.
     fn needed(&self) -> Vec<(ClaimNo, ClaimNo)> {
         let mut ranges: Vec<(ClaimNo, ClaimNo)> = Vec::new();
-        for no in self.claims.keys() {
+        let refilling = self.refills.iter().map(|(_, key)| &self.in_use[key]);
+        let takers = refilling.filter_map(|one| Some(one.missing?.by.1));
+        let mut needed: Vec<ClaimNo> = self.claims.keys().copied().chain(takers).collect();
+        needed.sort_unstable();
+        needed.dedup();
+        for no in needed {
             match ranges.last_mut() {
-                Some((_, last)) if last.0 + 1 == no.0 => *last = *no,
-                _ => ranges.push((*no, *no)),
+                Some((_, last)) if last.0 + 1 == no.0 => *last = no,
+                _ => ranges.push((no, no)),
             }
         }
         ranges

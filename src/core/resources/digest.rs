@@ -1,7 +1,7 @@
 //! What of resources must survive a crash: see the digest of the shard.
 
 use super::Resources;
-use crate::core::{ClaimNo, ClaimSpec, ClaimState, ResourceImage, Time, Token};
+use crate::core::{ClaimNo, ClaimSpec, ClaimState, ResourceImage, ResourceKey, Time, Token};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Everything about resources that a crash must not change. Out, because a recovery may change it:
@@ -13,6 +13,9 @@ pub struct ResourcesDigest {
     pub definitions: Vec<ResourceImage>,
     /// Claims that are open or keep others out.
     pub claims: BTreeMap<ClaimNo, (Arc<ClaimSpec>, Time, ClaimState)>,
+    /// Where permits come back by time: what was missing of them after the last grant, and when
+    /// that was.
+    pub missing: BTreeMap<ResourceKey, (u64, Time)>,
     /// The last claim.
     pub last: ClaimNo,
     /// The highest token.
@@ -32,6 +35,7 @@ impl Resources {
         ResourcesDigest {
             definitions: definitions.collect(),
             claims: claims.collect(),
+            missing: self.missing(now),
             last: self.last,
             token: self.token,
         }

@@ -119,27 +119,32 @@ impl Resources {
         }
     }
 
-    /// The longest delay of its resources.
+    /// The longest delay of what it holds.
     fn lock_delay(&self, no: ClaimNo) -> Duration {
         let delays = self.claims[&no].keys().filter_map(|key| {
             let in_use = self.in_use.get(&key)?;
-            Some(in_use.settings.lock_delay)
+            let is_held = in_use.held.contains_key(&no);
+            is_held.then_some(in_use.settings.lock_delay)
         });
         delays.max().unwrap_or_default()
     }
 
-    /// The shortest limit of its resources.
+    /// The shortest limit of what it holds.
     pub(super) fn max_hold(&self, no: ClaimNo) -> Option<Duration> {
         let limits = self.claims[&no].keys().filter_map(|key| {
             let in_use = self.in_use.get(&key)?;
-            in_use.settings.max_hold
+            let is_held = in_use.held.contains_key(&no);
+            in_use.settings.max_hold.filter(|_| is_held)
         });
         limits.min()
     }
 
     fn note_length(&mut self, no: ClaimNo, time: Duration) {
         for key in self.claims[&no].keys() {
-            if let Some(definition) = self.definitions.of_mut(&key) {
+            let in_use = self.in_use.get(&key);
+            if in_use.is_some_and(|one| one.held.contains_key(&no))
+                && let Some(definition) = self.definitions.of_mut(&key)
+            {
                 definition.held_for(time);
             }
         }

@@ -4,7 +4,7 @@
 use super::{Resources, in_use::InUse};
 use crate::core::{
     ClaimEvent, ClaimNo, ClaimRecord, ClaimSpec, ClaimState, Mode, ResourceKey, ResourceSettings,
-    Turn, model::limits::Limits,
+    Taken, Token, Turn, model::limits::Limits,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -13,6 +13,8 @@ const CLOSED: ResourceSettings = ResourceSettings {
     capacity: 0,
     lock_delay: Duration::ZERO,
     max_hold: None,
+    refill: None,
+    reader_preferred: false,
 };
 
 impl Resources {
@@ -28,7 +30,7 @@ impl Resources {
                 left -= 1;
                 self.grant(turn, next, None);
             }
-            self.forget_if_idle(&key);
+            self.forget_or_refill(&key);
         }
     }
 
@@ -39,7 +41,7 @@ impl Resources {
         self.token.0 += 1;
         let token = self.token;
         self.leave_queues_silently(no);
-        self.hold(no);
+        let taken = self.take(no, token);
         let claim = self.claims.get_mut(&no).expect("it waits");
         claim.state = ClaimState::Held {
             token,
@@ -49,7 +51,7 @@ impl Resources {
         turn.out.records.resources.claims.push(ClaimRecord {
             no,
             at: turn.now,
-            what: ClaimEvent::Granted { token, spec },
+            what: ClaimEvent::Granted { token, spec, taken },
         });
         self.set_timer(turn.now, no);
         self.tell_change(turn, no);
@@ -66,12 +68,12 @@ impl Resources {
     /// Whether it is the claim's turn in one queue.
     pub(super) fn is_next_of(&self, key: &ResourceKey, no: ClaimNo) -> bool {
         let in_use = self.in_use.get(key);
-        in_use.is_some_and(|one| one.next_in_line().any(|next| next == no))
+        in_use.is_some_and(|one| one.next_in_line(self.now).any(|next| next == no))
     }
 
     /// The first claim of a queue whose turn it is everywhere.
     fn next_of(&self, key: &ResourceKey) -> Option<ClaimNo> {
-        let mut in_line = self.in_use.get(key)?.next_in_line();
+        let mut in_line = self.in_use.get(key)?.next_in_line(self.now);
         in_line.find(|no| self.is_next(*no))
     }
 
@@ -82,10 +84,29 @@ impl Resources {
         claim.keys().zip(modes).collect()
     }
 
-    /// A claim holds what it asks for.
-    pub(super) fn hold(&mut self, no: ClaimNo) {
+    /// A claim gets what it asks for. Returns what it took of resources that refill, which it does
+    /// not hold.
+    fn take(&mut self, no: ClaimNo, token: Token) -> Vec<Taken> {
+        let (now, mut taken) = (self.now, Vec::new());
         for (key, mode) in self.wants(no) {
-            self.in_use_of(&key).hold(no, mode);
+            let in_use = self.in_use_of(&key);
+            match in_use.take(now, (token, no), mode) {
+                Some(missing) => taken.push(Taken {
+                    name: key.name,
+                    missing,
+                }),
+                None => in_use.hold(no, mode),
+            }
+        }
+        taken
+    }
+
+    /// A claim of before holds what it asked for, but for what it took.
+    pub(super) fn hold_again(&mut self, no: ClaimNo, taken: &[Taken]) {
+        for (key, mode) in self.wants(no) {
+            if taken.iter().all(|taken| taken.name != key.name) {
+                self.in_use_of(&key).hold(no, mode);
+            }
         }
     }
 
@@ -121,11 +142,5 @@ impl Resources {
         let settings = definition.map_or(CLOSED, |definition| definition.image.settings);
         let in_use = self.in_use.entry(key.clone());
         in_use.or_insert_with(|| InUse::new(settings))
-    }
-
-    fn forget_if_idle(&mut self, key: &ResourceKey) {
-        if self.in_use.get(key).is_some_and(InUse::is_idle) {
-            self.in_use.remove(key);
-        }
     }
 }

@@ -1,7 +1,11 @@
 //! A resource that is held or waited for: what is left of it, and who may have it next.
 
-use crate::core::{ClaimNo, Mode, ResourceSettings};
-use std::collections::BTreeMap;
+use super::refill::{Missing, PARTS};
+use crate::core::{ClaimNo, Mode, Refill, ResourceSettings, Time, Token};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 /// Claim numbers of one bucket of a queue: the places before a claim are counted by bucket.
 const BUCKET: i64 = 256;
@@ -17,6 +21,12 @@ pub(crate) struct InUse {
     exclusive: bool,
     /// Claims that wait, first in line first.
     pub queue: BTreeMap<ClaimNo, Mode>,
+    /// Those of `queue` that share.
+    readers: BTreeSet<ClaimNo>,
+    /// What was missing after the last grant, if permits come back by time.
+    pub missing: Option<Missing>,
+    /// When to look at it, because enough has come back; [`Time::NEVER`]: no timer is set.
+    pub wake: Time,
     /// How many of `queue` there are in each bucket of numbers.
     buckets: BTreeMap<i64, u32>,
 }
@@ -29,30 +39,43 @@ impl InUse {
             used: 0,
             exclusive: false,
             queue: BTreeMap::new(),
+            readers: BTreeSet::new(),
+            missing: None,
+            wake: Time::NEVER,
             buckets: BTreeMap::new(),
         }
     }
 
-    /// Nobody holds it or waits for it.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.held.is_empty() && self.queue.is_empty()
+    /// Nobody holds it or waits for it, and nothing of it is missing.
+    pub(crate) fn is_idle(&self, now: Time) -> bool {
+        self.held.is_empty() && self.queue.is_empty() && self.missing_parts(now) == 0
     }
 
-    /// Permits in use: all of them when it is held exclusively.
-    pub(crate) fn used(&self) -> u64 {
+    /// Permits in use or missing: all of them when it is held exclusively.
+    pub(crate) fn used(&self, now: Time) -> u64 {
         match self.exclusive {
             true => self.used.max(self.settings.capacity.into()),
-            false => self.used,
+            false => self.used + self.missing_parts(now).div_ceil(PARTS),
         }
+    }
+
+    /// What has not come back yet, in millionths of permits.
+    pub(crate) fn missing_parts(&self, now: Time) -> u64 {
+        let missing = self.missing.zip(self.settings.refill);
+        missing.map_or(0, |(missing, refill)| missing.now(now, refill))
     }
 
     pub(crate) fn enqueue(&mut self, no: ClaimNo, mode: Mode) {
         self.queue.insert(no, mode);
+        if matches!(mode, Mode::Shared(_)) {
+            self.readers.insert(no);
+        }
         *self.buckets.entry(bucket(no)).or_default() += 1;
     }
 
     pub(crate) fn leave_queue(&mut self, no: ClaimNo) {
         if self.queue.remove(&no).is_some() {
+            self.readers.remove(&no);
             match self.buckets.get_mut(&bucket(no)) {
                 Some(count) if *count > 1 => *count -= 1,
                 _ => drop(self.buckets.remove(&bucket(no))),
@@ -68,6 +91,15 @@ impl InUse {
         }
     }
 
+    /// If permits come back by time, takes them, and returns what is missing then.
+    pub(crate) fn take(&mut self, at: Time, by: (Token, ClaimNo), mode: Mode) -> Option<u64> {
+        self.settings.refill?;
+        let permits = u64::from(self.permits(mode));
+        let parts = self.missing_parts(at) + permits * PARTS;
+        self.missing = Some(Missing { parts, at, by });
+        Some(parts)
+    }
+
     pub(crate) fn give_back(&mut self, no: ClaimNo) {
         match self.held.remove(&no) {
             Some(Mode::Exclusive) => self.exclusive = false,
@@ -77,28 +109,85 @@ impl InUse {
     }
 
     /// Claims that wait, and of which no earlier one would have to wait for them, in line. One that
-    /// waits for something else besides has its permits kept for it.
-    pub(crate) fn next_in_line(&self) -> impl Iterator<Item = ClaimNo> {
-        let capacity = u64::from(self.settings.capacity);
-        let mut used = self.used;
-        // Nobody has anything beside a writer, or behind one in line.
-        let mut done = self.exclusive || capacity == 0;
-        self.queue.iter().map_while(move |(no, mode)| {
-            let fits = match mode {
-                _ if done => false,
-                Mode::Exclusive => {
-                    done = true;
-                    used == 0
-                }
-                // What asks for more than there is, since that was lowered, gets all there is.
-                Mode::Shared(permits) => {
-                    let fits = used == 0 || used + u64::from(*permits) <= capacity;
-                    used += u64::from(*permits);
-                    fits
-                }
-            };
-            fits.then_some(*no)
-        })
+    /// waits for something else besides has its permits kept for it. Where readers are preferred
+    /// they come first, past the writers.
+    pub(crate) fn next_in_line(&self, now: Time) -> impl Iterator<Item = ClaimNo> {
+        let is_preferred = self.settings.reader_preferred;
+        let readers = is_preferred.then_some(&self.readers).into_iter().flatten();
+        let readers = readers.map(|no| (*no, self.queue[no]));
+        let line = self.queue.iter().map(|(no, mode)| (*no, *mode));
+        let (mut first, mut then) = (self.room(now), self.room(now));
+        let readers = readers.map_while(move |(no, mode)| first.take(mode).then_some(no));
+        let line = line.map_while(move |(no, mode)| then.take(mode).then_some(no));
+        readers.chain(line)
+    }
+
+    /// What is left, before anybody in line has his.
+    fn room(&self, now: Time) -> Room {
+        Room {
+            capacity: u64::from(self.settings.capacity) * PARTS,
+            all: self.settings.refill.map(|_| self.settings.capacity),
+            used: self.used * PARTS + self.missing_parts(now),
+            is_closed: self.exclusive || self.settings.capacity == 0,
+        }
+    }
+
+    /// When everything missing has come back; [`Time::NEVER`]: nothing is missing.
+    pub(crate) fn full_at(&self, now: Time) -> Time {
+        match (self.missing, self.settings.refill) {
+            (Some(missing), Some(refill)) if missing.now(now, refill) > 0 => {
+                missing.less_at(0, refill)
+            }
+            _ => Time::NEVER,
+        }
+    }
+
+    /// When enough has come back for the first in line who has to wait for that, or everything if
+    /// nobody does; [`Time::NEVER`]: nothing is missing.
+    pub(crate) fn refilled_at(&self, now: Time) -> Time {
+        let (Some(missing), Some(refill)) = (self.missing, self.settings.refill) else {
+            return Time::NEVER;
+        };
+        let parts = missing.now(now, refill);
+        if parts == 0 {
+            return Time::NEVER;
+        }
+        let mut room = self.room(now);
+        if room.is_closed {
+            return missing.less_at(0, refill);
+        }
+        let first = self.queue.values().find(|mode| !room.take(**mode));
+        let lacking = first.map_or(parts, |_| room.used.saturating_sub(room.capacity));
+        missing.less_at(parts.saturating_sub(lacking.max(1)), refill)
+    }
+
+    /// How long it may take until permits have come back for a place in line, if those before ask
+    /// for as many.
+    pub(crate) fn refill_wait(
+        &self,
+        now: Time,
+        position: u64,
+        mode: Mode,
+        refill: Refill,
+    ) -> Duration {
+        let asked = position.saturating_mul(u64::from(self.permits(mode)));
+        let used = self
+            .missing_parts(now)
+            .saturating_add(asked.saturating_mul(PARTS));
+        let lacking = Missing {
+            parts: used.saturating_sub(u64::from(self.settings.capacity) * PARTS),
+            at: now,
+            by: Default::default(),
+        };
+        lacking.less_at(0, refill).since(now)
+    }
+
+    /// Permits of a mode: a writer takes all of what refills.
+    fn permits(&self, mode: Mode) -> u32 {
+        match mode {
+            Mode::Exclusive => self.settings.capacity,
+            Mode::Shared(permits) => permits,
+        }
     }
 
     /// Place in line, from 1.
@@ -107,6 +196,34 @@ impl InUse {
         let before: u64 = before.map(|(_, count)| u64::from(*count)).sum();
         let first = ClaimNo(bucket(no) * BUCKET);
         before + self.queue.range(first..=no).count() as u64
+    }
+}
+
+/// What those in line leave, one after the other.
+struct Room {
+    capacity: u64,
+    /// All permits of what refills, which is never held as a whole.
+    all: Option<u32>,
+    used: u64,
+    is_closed: bool,
+}
+
+impl Room {
+    /// Whether there is room for the next in line. Nobody has anything beside a writer, or behind
+    /// one in line.
+    fn take(&mut self, mode: Mode) -> bool {
+        let permits = match (mode, self.all) {
+            (Mode::Shared(permits), _) | (Mode::Exclusive, Some(permits)) => permits,
+            (Mode::Exclusive, None) => {
+                let fits = !self.is_closed && self.used == 0;
+                self.is_closed = true;
+                return fits;
+            }
+        };
+        // What asks for more than there is, since that was lowered, gets all there is.
+        let before = self.used;
+        self.used += u64::from(permits) * PARTS;
+        !self.is_closed && (before == 0 || self.used <= self.capacity)
     }
 }
 

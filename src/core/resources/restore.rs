@@ -12,6 +12,7 @@ impl Resources {
             last: recovered.last,
             token: recovered.token,
             leases_since: now,
+            now,
             ..Resources::default()
         };
         for image in recovered.definitions {
@@ -31,6 +32,7 @@ impl Resources {
             spec,
             requested_at,
             granted,
+            taken,
             ended,
         } = recovered;
         self.last = self.last.max(no);
@@ -39,6 +41,9 @@ impl Resources {
         self.token = self
             .token
             .max(granted.map_or(self.token, |(token, _)| token));
+        if let Some((token, at)) = granted {
+            self.take_again(&spec.namespace, (token, no), at, &taken);
+        }
         let mut claim = Claim::new(spec, requested_at.min(now));
         if let Some((at, ending)) = ended.map(|ended| not_beyond(now, ended)) {
             claim.keeps_others_out = granted.is_some() && ending.free_at > now;
@@ -65,7 +70,7 @@ impl Resources {
             self.note_open(no);
         }
         if holds {
-            self.hold(no);
+            self.hold_again(no, &taken);
         } else if waits {
             self.enqueue(no);
         }

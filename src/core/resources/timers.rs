@@ -11,9 +11,11 @@ impl Resources {
     /// Does what is due, as much as one batch bears. `since`: claims that ended before are
     /// forgotten.
     pub(crate) fn settle(&mut self, turn: &mut Turn, limits: &Limits, since: Time) {
+        self.now = turn.now;
         if !self.in_outage {
             self.run_timers(turn, limits);
         }
+        self.run_refills(limits);
         self.apply_redefined(turn.now, limits);
         self.grant_next(turn, limits);
         self.forget(since, limits);
@@ -27,6 +29,8 @@ impl Resources {
         }
         let first = self.timers.first().filter(|_| !self.in_outage);
         let timer = first.map_or(Time::NEVER, |(at, _)| *at);
+        let refill = self.refills.first().map_or(Time::NEVER, |(at, _)| *at);
+        let timer = timer.min(refill);
         timer.min(self.checkpoint_due.unwrap_or(Time::NEVER))
     }
 

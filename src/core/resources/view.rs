@@ -32,7 +32,7 @@ impl Resources {
             return Ok(view);
         }
         let definition = self.definitions.of(&key).ok_or_else(|| unknown(&key))?;
-        let mut view = seen(definition, name, self.in_use.get(&key));
+        let mut view = self.seen(definition, name, self.in_use.get(&key));
         if let Some(in_use) = self.in_use.get(&key) {
             let shown = |no: &ClaimNo| self.claim_view(*no);
             view.holders = in_use.held.keys().take(limit).map(shown).collect();
@@ -54,13 +54,13 @@ impl Resources {
     /// A definition: of a pattern with what all of its resources are used for.
     pub(super) fn definition_view(&self, key: &ResourceKey) -> Option<ResourceView> {
         let definition = self.definitions.get(key)?;
-        let mut view = seen(definition, &key.name, None);
+        let mut view = self.seen(definition, &key.name, None);
         for used in self.used_under(key).take(NAMES_COUNTED) {
             // A longer pattern may stand for it.
             let own = self.definitions.of(&used).map(|one| &one.image.key);
             if let Some(in_use) = self.in_use.get(&used).filter(|_| own == Some(key)) {
                 view.names += 1;
-                view.used += in_use.used();
+                view.used += in_use.used(self.now);
                 view.holds += in_use.held.len();
                 view.waiting += in_use.queue.len();
             }
@@ -97,6 +97,10 @@ impl Resources {
     fn place(&self, key: &ResourceKey, no: ClaimNo, mode: Mode) -> Option<(u64, Option<Duration>)> {
         let in_use = self.in_use.get(key)?;
         let position = in_use.position(no);
+        if let Some(refill) = in_use.settings.refill {
+            let wait = in_use.refill_wait(self.now, position, mode, refill);
+            return Some((position, Some(wait)));
+        }
         let at_once = match mode {
             Mode::Exclusive => 1,
             Mode::Shared(permits) => (in_use.settings.capacity / permits.max(1)).max(1),
@@ -128,18 +132,23 @@ impl Resources {
         }
         found
     }
-}
 
-fn seen(definition: &Definition, name: &Arc<str>, in_use: Option<&InUse>) -> ResourceView {
-    ResourceView {
-        image: definition.image.clone(),
-        name: name.clone(),
-        names: usize::from(in_use.is_some()),
-        used: in_use.map_or(0, InUse::used),
-        holds: in_use.map_or(0, |one| one.held.len()),
-        waiting: in_use.map_or(0, |one| one.queue.len()),
-        usual_hold: definition.usual_hold,
-        holders: Vec::new(),
-        queue: Vec::new(),
+    fn seen(
+        &self,
+        definition: &Definition,
+        name: &Arc<str>,
+        in_use: Option<&InUse>,
+    ) -> ResourceView {
+        ResourceView {
+            image: definition.image.clone(),
+            name: name.clone(),
+            names: usize::from(in_use.is_some()),
+            used: in_use.map_or(0, |one| one.used(self.now)),
+            holds: in_use.map_or(0, |one| one.held.len()),
+            waiting: in_use.map_or(0, |one| one.queue.len()),
+            usual_hold: definition.usual_hold,
+            holders: Vec::new(),
+            queue: Vec::new(),
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! Who gets a resource, when, and what becomes of those who do not come back.
 
 mod circles;
+mod preference;
+mod refill;
 mod several;
 
 use super::world::{NONE, World};
@@ -26,8 +28,7 @@ fn caller(namespace: &str) -> Caller {
 fn settings(capacity: u32) -> ResourceSettings {
     ResourceSettings {
         capacity,
-        lock_delay: Duration::ZERO,
-        max_hold: None,
+        ..ResourceSettings::default()
     }
 }
 

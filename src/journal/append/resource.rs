@@ -49,6 +49,7 @@ columns! {
         at: Vec<Stamp>,
         spec: Blobs,
         token: OrNull,
+        taken: Blobs,
         ended: Vec<Option<i16>>,
         free_at: Vec<Option<Stamp>>,
         ended_by: Blobs,
@@ -88,16 +89,21 @@ impl Claims {
     /// Adds a row for each record.
     pub(super) fn fill(&mut self, records: &[ClaimRecord]) -> Result<(), BoxDynError> {
         for ClaimRecord { no, at, what } in records {
-            let (spec, token, ending) = match what {
+            let (spec, grant, ending) = match what {
                 ClaimEvent::Requested(spec) => (Some(spec), None, None),
-                ClaimEvent::Granted { token, spec } => (spec.as_ref(), Some(token.0), None),
+                ClaimEvent::Granted { token, spec, taken } => {
+                    (spec.as_ref(), Some((token.0, taken)), None)
+                }
                 ClaimEvent::Ended(ending) => (None, None, Some(ending)),
             };
             self.claim_no.push(no.0);
             self.kind.push(what.number());
             self.at.push(Stamp(*at));
             self.spec.row(spec.map(json).transpose()?);
-            self.token.0.push(token.unwrap_or(-1));
+            self.token.0.push(grant.map_or(-1, |(token, _)| token));
+            let taken = grant.map(|(_, taken)| taken);
+            let taken = taken.filter(|taken| !taken.is_empty());
+            self.taken.row(taken.map(json).transpose()?);
             self.ended.push(ending.map(|ending| ending.how.number()));
             self.free_at
                 .push(ending.map(|ending| Stamp(ending.free_at)));

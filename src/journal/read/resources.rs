@@ -61,7 +61,7 @@ async fn claims(
              select int8range(1, null)
              where not exists (select from claim_checkpoint c where c.shard = $1)
          )
-         select c.claim_no, c.at, c.spec, c.token, c.ended, c.free_at, c.ended_by, c.reason
+         select c.claim_no, c.at, c.spec, c.token, c.taken, c.ended, c.free_at, c.ended_by, c.reason
          from part
          cross join lateral (
              select c.*
@@ -95,7 +95,7 @@ impl Reader {
     pub async fn claim(&self, no: ClaimNo) -> Result<Option<RecoveredClaim>, JournalError> {
         let rows: Vec<ClaimRow> = sqlx::query_as(
             "-- claim
-             select c.claim_no, c.at, c.spec, c.token, c.ended, c.free_at, c.ended_by, c.reason
+             select c.claim_no, c.at, c.spec, c.token, c.taken, c.ended, c.free_at, c.ended_by, c.reason
              from claim c
              where c.shard = $1 and c.claim_no = $2
              order by c.kind",

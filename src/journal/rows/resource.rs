@@ -2,7 +2,7 @@
 
 use crate::core::{
     ClaimEnd, ClaimEnding, ClaimNo, ClaimSpec, Namespace, RecoveredClaim, ResourceImage,
-    ResourceKey, Token,
+    ResourceKey, Taken, Token,
 };
 use crate::journal::{JournalError, encoding::Stamp, rows::from_row};
 use std::sync::Arc;
@@ -36,6 +36,7 @@ pub(crate) struct ClaimRow {
     at: Stamp,
     spec: Option<Vec<u8>>,
     token: Option<i64>,
+    taken: Option<Vec<u8>>,
     ended: Option<i16>,
     free_at: Option<Stamp>,
     ended_by: Option<Vec<u8>>,
@@ -47,6 +48,7 @@ from_row!(ClaimRow {
     at,
     spec,
     token,
+    taken,
     ended,
     free_at,
     ended_by,
@@ -96,6 +98,7 @@ impl ClaimRow {
         };
         if let Some(token) = self.token {
             claim.granted = Some((Token(token), self.at.0));
+            claim.taken = self.taken()?;
         }
         if let Some(number) = self.ended {
             let known = ClaimEnd::ALL.into_iter().find(|how| how.number() == number);
@@ -111,6 +114,14 @@ impl ClaimRow {
             claim.ended = Some((self.at.0, Arc::new(ending)));
         }
         Ok(claim)
+    }
+
+    fn taken(&self) -> Result<Vec<Taken>, JournalError> {
+        let taken = self.taken.as_deref().map(serde_json::from_slice);
+        let no = self.claim_no;
+        (taken.transpose())
+            .map(Option::unwrap_or_default)
+            .map_err(|error| JournalError::corrupt(format!("claim {no}: {error}")))
     }
 
     fn spec(&self, spec: &[u8]) -> Result<Arc<ClaimSpec>, JournalError> {

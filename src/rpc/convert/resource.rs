@@ -37,6 +37,11 @@ fn settings(settings: &ResourceSettings) -> api::ResourceSettings {
         capacity: settings.capacity as i32,
         lock_delay: Some(duration(settings.lock_delay)),
         max_hold: settings.max_hold.map(duration),
+        refill: settings.refill.map(|refill| api::Refill {
+            permits: refill.permits as i32,
+            period: Some(duration(refill.period)),
+        }),
+        reader_preferred: settings.reader_preferred,
     }
 }
 

@@ -28,8 +28,8 @@ pub(crate) fn call(error: CallError) -> Status {
 /// Why the core refused it.
 pub(crate) fn rejected(reject: ResourceReject) -> Status {
     use ResourceReject::{
-        CircularWait, ClaimEnded, ResourceExists, ResourceInUse, TooManyPermits, UnknownClaim,
-        UnknownResource, WrongToken,
+        CircularWait, ClaimEnded, PermitsRefill, ResourceExists, ResourceInUse, TooManyPermits,
+        UnknownClaim, UnknownResource, WrongToken,
     };
     match reject {
         UnknownResource(name) => {
@@ -59,6 +59,13 @@ pub(crate) fn rejected(reject: ResourceReject) -> Status {
             let message = format!("resource {name:?} has {capacity} permits: ask for fewer");
             let facts = [("capacity", capacity.to_string())];
             precondition(Reason::PermitsExceedCapacity, &facts, &name, message)
+        }
+        PermitsRefill(name) => {
+            let message = format!(
+                "the permits of resource {name:?} come back by time, so nobody has it alone: set \
+                 the mode to SHARED"
+            );
+            precondition(Reason::PermitsRefill, &[], &name, message)
         }
         CircularWait(circle) => circular(&circle),
         UnknownClaim => plain(

@@ -2,7 +2,10 @@
 
 use super::{hash::PayloadHash, scalar};
 use crate::{
-    core::{Caller, ClaimSpec, Mode, Request, ResourceField, ResourceSettings, ResourceVerb, Want},
+    core::{
+        Caller, ClaimSpec, Mode, Refill, Request, ResourceField, ResourceSettings, ResourceVerb,
+        Want,
+    },
     rpc::errors::{
         reason::Reason,
         violations::{Path, Violations},
@@ -25,10 +28,15 @@ const LEASE: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_
 const DEFAULT_LEASE: Duration = Duration::from_secs(15);
 const PAGE_SIZES: RangeInclusive<i32> = 0..=1_000;
 const DEFAULT_PAGE_SIZE: usize = 100;
-const FIELDS: [(&str, ResourceField); 3] = [
+const REFILL_PERMITS: RangeInclusive<i32> = 1..=1_000_000;
+const REFILL_PERIOD: RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(366 * 86_400);
+const FIELDS: [(&str, ResourceField); 5] = [
     ("capacity", ResourceField::Capacity),
     ("lock_delay", ResourceField::LockDelay),
     ("max_hold", ResourceField::MaxHold),
+    ("refill", ResourceField::Refill),
+    ("reader_preferred", ResourceField::ReaderPreferred),
 ];
 
 /// A validated CreateResourceRequest.
@@ -60,6 +68,8 @@ pub(crate) fn update_resource(
         capacity: given.capacity * i32::from(has(ResourceField::Capacity)),
         lock_delay: given.lock_delay.filter(|_| has(ResourceField::LockDelay)),
         max_hold: given.max_hold.filter(|_| has(ResourceField::MaxHold)),
+        refill: given.refill.filter(|_| has(ResourceField::Refill)),
+        reader_preferred: given.reader_preferred,
     };
     let settings = settings(&mut v, Path::Root.field("settings"), &given);
     v.into_result(ResourceVerb::Update {
@@ -214,7 +224,26 @@ fn settings(v: &mut Violations, path: Path<'_>, given: &api::ResourceSettings) -
         capacity: given.capacity.max(0) as u32,
         lock_delay: lock_delay.unwrap_or_default(),
         max_hold,
+        refill: (given.refill.as_ref()).and_then(|given| refill(v, path.field("refill"), given)),
+        reader_preferred: given.reader_preferred,
     }
+}
+
+fn refill(v: &mut Violations, path: Path<'_>, given: &api::Refill) -> Option<Refill> {
+    if !REFILL_PERMITS.contains(&given.permits) {
+        let message = "must be 1 to 1000000: so many come back in each period";
+        v.add(path.field("permits"), Reason::RefillOutOfRange, message);
+    }
+    let field = path.field("period");
+    let period = scalar::optional_duration(v, field, &given.period, REFILL_PERIOD);
+    if given.period.is_none() {
+        let message = "say in which time so many permits come back: 1 ms to 366 days";
+        v.add(field, Reason::RefillOutOfRange, message);
+    }
+    Some(Refill {
+        permits: given.permits.max(1) as u32,
+        period: period?,
+    })
 }
 
 fn mask(

@@ -201,6 +201,11 @@ pub(super) fn definition(at: Time) -> ResourceRecords {
             capacity: 2,
             lock_delay: Duration::from_millis(1_500),
             max_hold: None,
+            refill: Some(Refill {
+                permits: 3,
+                period: Duration::from_millis(7),
+            }),
+            reader_preferred: true,
         },
         created_at: at,
         changed_at: at,
@@ -249,7 +254,11 @@ pub(super) fn requested(no: i64, at: Time) -> ClaimRecord {
 pub(super) fn granted(no: i64, at: Time, token: i64, is_new: bool) -> ClaimRecord {
     let token = Token(token);
     let spec = is_new.then(claim_spec);
-    claim_record(no, at, ClaimEvent::Granted { token, spec })
+    let taken = vec![Taken {
+        name: "rate".into(),
+        missing: 1_500_000,
+    }];
+    claim_record(no, at, ClaimEvent::Granted { token, spec, taken })
 }
 
 pub(super) fn ended(no: i64, at: Time, how: ClaimEnd) -> ClaimRecord {

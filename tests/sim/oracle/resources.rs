@@ -3,13 +3,16 @@
 //! their lease and the delay of the resource.
 
 use rallypoint::core::{
-    ClaimEnd, ClaimEnding, ClaimEvent, ClaimNo, ClaimRecord, ClaimSpec, Mode, ResourceRecords,
-    ResourceSettings, Time, Token,
+    ClaimEnd, ClaimEnding, ClaimEvent, ClaimNo, ClaimRecord, ClaimSpec, Mode, Refill,
+    ResourceRecords, ResourceSettings, Time, Token,
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// A batch that takes so long may have kept callers from renewing.
 const OUTAGE: Duration = Duration::from_secs(1);
+
+/// What is taken is counted in millionths of permits, so that permits may be back a little late.
+const ROUNDING: Duration = Duration::from_millis(1);
 
 /// What the journal holds of resources.
 #[derive(Default)]
@@ -19,6 +22,8 @@ pub(crate) struct Resources {
     claims: BTreeMap<ClaimNo, Claim>,
     last: ClaimNo,
     token: Token,
+    /// Grants of permits that come back by time, by resource: when, and how many.
+    rates: BTreeMap<Arc<str>, Vec<(Time, u32)>>,
     /// Every open claim had a whole lease then: surely, and perhaps.
     kept: (Time, Time),
 }
@@ -31,6 +36,13 @@ struct Claim {
     free_at: Option<Time>,
     /// When it was renewed last: surely, and perhaps.
     kept: (Time, Time),
+}
+
+fn is_writer(claim: &Claim, name: &str) -> bool {
+    let wants = &claim.spec.wants;
+    wants
+        .iter()
+        .any(|want| *want.name == *name && want.mode == Mode::Exclusive)
 }
 
 impl Resources {
@@ -74,16 +86,16 @@ impl Resources {
         for ClaimRecord { no, at, what } in &records.claims {
             match what {
                 ClaimEvent::Requested(spec) => self.requested(*no, *at, spec),
-                ClaimEvent::Granted { token, spec } => {
+                ClaimEvent::Granted { token, spec, .. } => {
                     if let Some(spec) = spec {
                         self.requested(*no, *at, spec);
                     }
                     assert!(*token > self.token, "token {} is given again", token.0);
                     self.token = *token;
                     // Of a batch that changes it either capacity may have been in force.
-                    let may = self.may_be_granted(*no, *at) || {
+                    let may = self.may_be_granted(*no, *at, *at) || {
                         let after = std::mem::replace(&mut self.definitions, before.clone());
-                        let may = self.may_be_granted(*no, *at);
+                        let may = self.may_be_granted(*no, *at, *at);
                         self.definitions = after;
                         may
                     };
@@ -91,6 +103,7 @@ impl Resources {
                     let claim = self.claims.get_mut(no).expect("it is open");
                     claim.granted_at = Some(*at);
                     claim.kept = (*at, *at);
+                    self.note_rates(*no, *at);
                 }
                 ClaimEvent::Ended(ending) => self.ended(*no, *at, ending),
             }
@@ -131,7 +144,8 @@ impl Resources {
     }
 
     /// Whether no earlier claim would have to wait for it, nor anybody share with it who must not.
-    fn may_be_granted(&self, no: ClaimNo, at: Time) -> bool {
+    /// `back_at`: of what comes back by time counts what is back then.
+    fn may_be_granted(&self, no: ClaimNo, at: Time, back_at: Time) -> bool {
         let claim = self
             .claims
             .get(&no)
@@ -141,11 +155,23 @@ impl Resources {
             let holds = |claim: &&Claim| {
                 claim.granted_at.is_some() && claim.free_at.is_none_or(|free_at| free_at > at)
             };
-            let waits = |claim: &&Claim| claim.granted_at.is_none() && claim.free_at.is_none();
-            let held = Self::used(&want.name, self.claims.values().filter(holds));
+            let ResourceSettings {
+                capacity,
+                refill,
+                reader_preferred,
+                ..
+            } = self.settings(&want.name);
+            let passes = reader_preferred && want.mode != Mode::Exclusive;
+            let waits = |claim: &&Claim| {
+                let is_behind = passes && is_writer(claim, &want.name);
+                claim.granted_at.is_none() && claim.free_at.is_none() && !is_behind
+            };
+            let held = match refill {
+                Some(refill) => self.missing(&want.name, refill, back_at),
+                None => Self::used(&want.name, self.claims.values().filter(holds)),
+            };
             let earlier = self.claims.range(..no).map(|(_, claim)| claim);
             let ahead = Self::used(&want.name, earlier.filter(waits));
-            let capacity = self.settings(&want.name).capacity;
             let before = held.0 + ahead.0;
             match want.mode {
                 _ if held.1 || ahead.1 || capacity == 0 => false,
@@ -153,6 +179,29 @@ impl Resources {
                 Mode::Shared(permits) => before == 0 || before + permits <= capacity,
             }
         })
+    }
+
+    fn note_rates(&mut self, no: ClaimNo, at: Time) {
+        for want in &self.claims[&no].spec.wants {
+            if let (Some(_), Mode::Shared(permits)) = (self.settings(&want.name).refill, want.mode)
+            {
+                let grants = self.rates.entry(want.name.clone()).or_default();
+                grants.push((at, permits));
+            }
+        }
+    }
+
+    /// How many permits have not come back, the last one perhaps in part: what was granted since
+    /// any moment, less by what has come back since then.
+    fn missing(&self, name: &str, refill: Refill, at: Time) -> (u32, bool) {
+        let (mut granted, mut missing) = (0, 0);
+        for (since, permits) in self.rates.get(name).into_iter().flatten().rev() {
+            granted += permits;
+            let elapsed = at.since(*since).as_micros() * u128::from(refill.permits);
+            let back = elapsed / refill.period.as_micros();
+            missing = missing.max(granted.saturating_sub(back as u32));
+        }
+        (missing, false)
     }
 
     fn ended(&mut self, no: ClaimNo, at: Time, ending: &ClaimEnding) {
@@ -216,7 +265,7 @@ impl Resources {
             assert!(now < until, "claim {} outlives its time", no.0);
             let waits = claim.granted_at.is_none();
             assert!(
-                !(waits && self.may_be_granted(*no, now)),
+                !(waits && self.may_be_granted(*no, now, now - ROUNDING)),
                 "claim {} waits for nobody",
                 no.0
             );
