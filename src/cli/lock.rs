@@ -7,7 +7,7 @@
 mod child;
 
 use super::{
-    connect::Server, error::CliError, exit::Exit, output, resource::duration, signals::Signals,
+    connect::Server, error::CliError, output, resource::duration, signals::Signals, table,
     time_text,
 };
 use child::Child;
@@ -51,10 +51,10 @@ struct Run {
     /// How long the hold outlives this program, or its connection [default: 15s]
     #[arg(long, value_parser = time_text::parse, value_name = "TIME")]
     lease: Option<Duration>,
-    /// For whom, as others see it [default: USER@HOST:PID]
-    #[arg(long, env = OWNER, hide_env_values = true, value_name = "TEXT")]
+    /// For whom, as others see it [default: USER@HOST:PID, below another `lock run` OWNER/PID]
+    #[arg(long, value_name = "TEXT")]
     owner: Option<String>,
-    /// Why, as others see it [default: the command]
+    /// Why, as others see it [default: the program]
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     /// The command, behind `--`
@@ -73,13 +73,23 @@ impl Lock {
 impl Run {
     async fn run(self, client: Client) -> Result<ExitCode, CliError> {
         let mut signals = Signals::new()?;
-        let owner = self.owner.clone().unwrap_or_else(owner);
-        let claim = client.claim(self.request(&owner)).await;
+        let owner = self
+            .owner
+            .clone()
+            .unwrap_or_else(|| owner(std::env::var(OWNER).ok()));
+        let claim = tokio::select! {
+            claim = client.claim(self.request(&owner)) => claim,
+            exit = signals.next() => return Ok(exit.into()),
+        };
         let what = format!("cannot lock {}", self.names.join(", "));
         let mut claim = claim.map_err(|error| CliError::call(&what, &error))?;
         tokio::select! {
             granted = granted(&mut claim) => granted.map_err(|error| CliError::call(&what, &error))?,
-            exit = signals.next() => return withdraw(&client, claim.claim(), exit).await,
+            exit = signals.next() => {
+                // Granted or not by now: otherwise its lease ends it.
+                claim.withdraw().await.ok();
+                return Ok(exit.into());
+            }
         }
         if claim.claim().end() == ClaimEnd::TimedOut {
             let next = format!("see `rallypoint resource queue {}`", self.names[0]);
@@ -115,10 +125,8 @@ impl Run {
             mode: mode.into(),
             permits: self.permits.unwrap_or(i32::from(is_shared)),
         };
-        let said = self
-            .reason
-            .clone()
-            .unwrap_or_else(|| self.command.join(" "));
+        // Its arguments may hold secrets.
+        let said = self.reason.as_ref().unwrap_or(&self.command[0]);
         AcquireRequest {
             resources: self.names.iter().map(used).collect(),
             owner: owner.to_owned(),
@@ -147,7 +155,7 @@ fn waiting(claim: &Claim) -> String {
     if let Some(first) = claim.in_the_way.first() {
         let owner = match first.owner.as_str() {
             "" => format!("claim {}", first.claim),
-            owner => owner.to_owned(),
+            owner => table::plain(owner),
         };
         let since = time_text::ago(time_text::micros(first.since.as_ref()));
         said.push_str(&format!(", held by {owner} since {since}"));
@@ -159,13 +167,6 @@ fn waiting(claim: &Claim) -> String {
     said
 }
 
-/// A signal has ended the wait.
-async fn withdraw(client: &Client, claim: &Claim, exit: Exit) -> Result<ExitCode, CliError> {
-    // Granted or not by now: otherwise its lease ends it.
-    client.release_claim(claim.claim, claim.token).await.ok();
-    Ok(exit.into())
-}
-
 /// Lets the command run to its end, or to that of the hold.
 async fn under(hold: Hold, mut child: Child, signals: &mut Signals) -> Result<ExitCode, CliError> {
     let ended = loop {
@@ -175,7 +176,8 @@ async fn under(hold: Hold, mut child: Child, signals: &mut Signals) -> Result<Ex
             ended = child.ended() => break ended,
             why = hold.lost() => {
                 child.kill().await;
-                return Err(CliError::new("the lock is lost, and the command was killed").why(why));
+                let what = "the lock is lost, and the command was killed";
+                return Err(CliError::new(what).why(table::plain(&why)));
             }
             exit = signals.next() => child.signal(exit),
         }
@@ -190,8 +192,11 @@ async fn under(hold: Hold, mut child: Child, signals: &mut Signals) -> Result<Ex
     Ok(ExitCode::from(code))
 }
 
-/// `USER@HOST:PID`.
-fn owner() -> String {
+/// `USER@HOST:PID`; of a command that runs under a hold a part of its owner, which waits for it.
+fn owner(above: Option<String>) -> String {
+    if let Some(above) = above.filter(|above| !above.is_empty()) {
+        return format!("{above}/{}", std::process::id());
+    }
     let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME"));
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname");
     let (user, host) = (user.unwrap_or_default(), host.unwrap_or_default());

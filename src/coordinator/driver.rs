@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    core::{BatchNo, Command, Reply, Ticket},
+    core::{BatchNo, Command, Reply, Ticket, Time},
     executor_protocol::ExecutorReport,
     hub::Hub,
     journal::{Commit, Journal, Writer},
@@ -25,6 +25,10 @@ use crate::{
 use rustc_hash::FxHashMap;
 use std::{pin::Pin, time::Duration};
 use tokio::sync::{mpsc, oneshot};
+
+/// The loop runs each second at least. After so long without it the process was suspended, or
+/// starved: renewals of claims wait in the sockets.
+const PAUSED: Duration = Duration::from_secs(2);
 
 /// Everything the loop needs.
 pub(super) struct Driver {
@@ -60,6 +64,8 @@ struct Loop {
     /// Ends of streams that were opened for callers who have gone.
     abandoned_streams: Vec<Event>,
     next_ticket: u64,
+    /// When the loop ran last.
+    last_step: Time,
 }
 
 type InFlight = Pin<Box<dyn Future<Output = (Writer, BatchNo, Commit)> + Send>>;
@@ -104,6 +110,7 @@ impl Driver {
             replies: Vec::new(),
             abandoned_streams: Vec::new(),
             next_ticket: 0,
+            last_step: Time::NEVER,
         };
         this.carry_out(vec![first]);
         while let Some(events) = this.gather().await {
@@ -164,7 +171,12 @@ impl Loop {
         }
         let more = begun.map(|(epoch, inherited)| self.begin(epoch, inherited));
         let events = events.into_iter().chain(more.into_iter().flatten());
-        let effects = self.driver.machine.step(self.driver.clock.now(), events);
+        let now = self.driver.clock.now();
+        if now.since(self.last_step) >= PAUSED {
+            self.driver.machine.was_paused(now);
+        }
+        self.last_step = now;
+        let effects = self.driver.machine.step(now, events);
         self.carry_out(effects);
         if let Some(core) = self.driver.machine.core() {
             self.driver.bodies.look_ahead(core);

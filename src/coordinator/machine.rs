@@ -146,6 +146,13 @@ impl Machine {
         self.lease_holds = holds;
     }
 
+    /// Nothing was taken in for a while: who was to be heard meanwhile is not to blame.
+    pub fn was_paused(&mut self, now: Time) {
+        if let State::Working(core) = &mut self.state {
+            core.renew_claims(now);
+        }
+    }
+
     /// Whether something waits for the lease.
     pub fn waits_for_lease(&self) -> bool {
         !self.lease_holds && self.in_flight.is_none() && !self.open_commands.is_empty()

@@ -113,6 +113,10 @@ impl RecoveredResources {
             self.definitions.extend(image.cloned());
         }
         for record in &records.claims {
+            self.last = self.last.max(record.no);
+            if let ClaimEvent::Granted { token, .. } = record.what {
+                self.token = self.token.max(token);
+            }
             let at = self.claims.binary_search_by_key(&record.no, |one| one.no);
             let at = at.unwrap_or_else(|at| {
                 let (ClaimEvent::Requested(spec)
@@ -144,7 +148,8 @@ impl RecoveredResources {
             };
             self.claims
                 .retain(|claim| is_needed(claim.no) || claim.no > checkpoint.last);
-            (self.last, self.token) = (checkpoint.last, checkpoint.token);
+            self.last = self.last.max(checkpoint.last);
+            self.token = self.token.max(checkpoint.token);
         }
     }
 }

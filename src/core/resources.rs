@@ -20,6 +20,7 @@ pub(crate) mod digest;
 mod end;
 mod grant;
 mod in_use;
+mod missing;
 mod refill;
 mod restore;
 mod timers;
@@ -37,6 +38,10 @@ use std::{
     sync::Arc,
 };
 use uuid::Uuid;
+
+/// Streams that are told of a claim's next phase: of one call that was made again while connections
+/// seemed alive, for instance.
+const MAX_AWAITING: usize = 4;
 
 /// The resources of one shard.
 #[derive(Debug, Default)]
@@ -72,6 +77,8 @@ pub(crate) struct Resources {
     leases_since: Time,
     /// Callers cannot reach the service, so that nothing ends for not being renewed.
     in_outage: bool,
+    /// Claims that have ended since some were forgotten.
+    ended_since_forgotten: usize,
     /// Claims that have ended since the last checkpoint.
     ended_since_checkpoint: usize,
     /// When to write one, for so few ended claims.
@@ -179,8 +186,8 @@ impl Resources {
         Ok(ResourceReply::Claim(self.claim_view(no), true))
     }
 
-    /// The answer is given when the claim's phase changes, or to whoever waited before: one waits
-    /// for each claim.
+    /// The answer is given when the claim's phase changes, or when too many others wait for that:
+    /// then to the first of them, who may look now and then instead.
     fn wait_for_change(
         &mut self,
         turn: &mut Turn,
@@ -188,18 +195,20 @@ impl Resources {
         ticket: Option<Ticket>,
     ) -> Option<ResourceReply> {
         let claim = self.claims.get_mut(&no)?;
-        let before = std::mem::replace(&mut claim.awaited_by, ticket);
-        if let Some(before) = before {
+        claim.awaited_by.extend(ticket);
+        if claim.awaited_by.len() > MAX_AWAITING {
+            let first = claim.awaited_by.remove(0);
             let view = self.claim_view(no);
-            turn.out.answer(before, ResourceReply::Claim(view, false));
+            turn.out.answer(first, ResourceReply::Claim(view, false));
         }
         None
     }
 
     /// Tells whoever waits for it that the claim is in another phase.
     fn tell_change(&mut self, turn: &mut Turn, no: ClaimNo) {
-        let awaited_by = self.claims.get_mut(&no).and_then(|c| c.awaited_by.take());
-        if let Some(ticket) = awaited_by {
+        let claim = self.claims.get_mut(&no);
+        let awaited_by = claim.map(|claim| std::mem::take(&mut claim.awaited_by));
+        for ticket in awaited_by.unwrap_or_default() {
             let view = self.claim_view(no);
             turn.out.answer(ticket, ResourceReply::Claim(view, true));
         }

@@ -179,6 +179,47 @@ async fn a_dropped_hold_is_given_back() {
 }
 
 #[tokio::test]
+async fn a_place_in_line_is_kept_for_longer_than_a_short_lease() {
+    let server = Server::start().await;
+    let client = &server.client;
+    create(client, "orders", 1).await;
+    let holder = client.acquire("orders").await.expect("it is free");
+    let of_a_second = AcquireRequest {
+        lease: seconds(Duration::from_secs(1)),
+        ..exclusive(&["orders"])
+    };
+    let waits = tokio::spawn({
+        let client = client.clone();
+        async move { client.acquire_as(of_a_second).await }
+    });
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    holder.release().await.expect("held");
+    let hold = in_time(waits).await.expect("no panic").expect("granted");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(hold.is_lost(), None);
+}
+
+#[tokio::test]
+async fn whoever_no_longer_waits_leaves_the_line() {
+    let server = Server::start().await;
+    let client = &server.client;
+    create(client, "orders", 1).await;
+    let holder = client.acquire("orders").await.expect("it is free");
+    let given_up = timeout(Duration::from_secs(1), client.acquire("orders")).await;
+    assert!(given_up.is_err());
+    let late = client.claim(exclusive(&["orders"])).await.expect("in line");
+    let next = client.claim(exclusive(&["orders"])).await.expect("in line");
+    holder.release().await.expect("held");
+    // Granted meanwhile, which the stream has not been asked for.
+    let no = late.claim().claim;
+    while client.get_claim(no).await.expect("known").state() == ClaimState::Waiting {}
+    late.withdraw().await.expect("given back");
+    let mut next = next;
+    in_time(next.next()).await.expect("told");
+    assert!(next.is_granted());
+}
+
+#[tokio::test]
 async fn a_call_made_again_under_its_request_id_has_one_claim() {
     let server = Server::start().await;
     let client = &server.client;

@@ -4,24 +4,33 @@
 use crate::{
     Client, api,
     backoff::Backoff,
-    error::{Error, Result},
+    error::{Effect, Error, Result},
     servers::Pick,
 };
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::{
+    runtime::Handle,
+    time::{Instant, sleep_until},
+};
 use tonic::{Status, Streaming};
 
 /// A claim as the service tells it, until it has ended.
 ///
-/// The claim is renewed while [`ClaimStream::next`] is awaited. Dropped, it ends with its lease.
+/// The claim is renewed while [`ClaimStream::next`] is awaited. Dropped within a tokio runtime it
+/// is withdrawn in the background, or given back; [`ClaimStream::withdraw`] tells whether that has
+/// come about.
 #[derive(Debug)]
 pub struct ClaimStream {
     pub(crate) client: Client,
     request: api::AcquireRequest,
     claim: api::Claim,
     stream: Option<(Pick, Streaming<api::AcquireResponse>)>,
-    /// When to renew it next.
-    renewal: Instant,
+    /// When to renew it next; `None`: somebody else does.
+    renewal: Option<Instant>,
+    /// It is kept for a lease from then on at least.
+    kept_since: Instant,
+    /// It ends with this stream.
+    is_own: bool,
 }
 
 /// Lease of a claim that does not say its own.
@@ -29,12 +38,16 @@ const DEFAULT_LEASE: Duration = Duration::from_secs(15);
 
 impl ClaimStream {
     pub(crate) async fn open(client: Client, request: api::AcquireRequest) -> Result<Self> {
+        let kept_since = Instant::now();
+        let lease = lease_of(request.lease.as_ref());
         let mut stream = ClaimStream {
             client,
             request,
             claim: api::Claim::default(),
             stream: None,
-            renewal: Instant::now() + DEFAULT_LEASE / 3,
+            renewal: Some(kept_since + lease / 3),
+            kept_since,
+            is_own: true,
         };
         stream.connect(None).await?;
         stream.next().await?;
@@ -67,14 +80,18 @@ impl ClaimStream {
             let renewal = self.renewal;
             let message = tokio::select! {
                 message = self.message() => message,
-                () = sleep_until(renewal) => {
+                () = due(renewal) => {
                     self.renew().await;
                     continue;
                 }
             };
             match message {
                 Ok(message) => {
-                    self.claim = message.claim.unwrap_or_default();
+                    let claim = message.claim.unwrap_or_default();
+                    if self.claim.claim != 0 && claim.claim != self.claim.claim {
+                        return Err(self.forgotten(claim));
+                    }
+                    self.claim = claim;
                     return Ok(Some(&self.claim));
                 }
                 Err(error) => self.connect(Some(error)).await?,
@@ -84,19 +101,48 @@ impl ClaimStream {
 
     /// How long the claim outlives its last renewal.
     pub(crate) fn lease(&self) -> Duration {
-        let lease = self.claim.lease;
-        let lease = lease.and_then(|lease| Duration::try_from(lease).ok());
-        let lease = lease.filter(|lease| !lease.is_zero());
-        lease.unwrap_or(DEFAULT_LEASE)
+        let known = self.claim.lease.as_ref();
+        lease_of(known.or(self.request.lease.as_ref()))
+    }
+
+    /// Withdraws a claim that waits, or gives it back if it was granted meanwhile.
+    pub async fn withdraw(mut self) -> Result<()> {
+        let (client, claim) = (self.client.clone(), self.claim.clone());
+        withdraw(&client, &claim).await?;
+        self.is_own = false;
+        Ok(())
+    }
+
+    /// Has somebody else renew the claim and end it. Returns since when it is kept for a lease.
+    pub(crate) fn hand_over(&mut self) -> Instant {
+        self.renewal = None;
+        self.is_own = false;
+        self.kept_since
+    }
+
+    /// The claim has ended so long ago that the service has made another one of the call.
+    fn forgotten(&mut self, other: api::Claim) -> Error {
+        let client = self.client.clone();
+        tokio::spawn(async move { withdraw(&client, &other).await });
+        self.is_own = false;
+        let message = format!("claim {} has ended, long ago", self.claim.claim);
+        Error {
+            reason: Some("CLAIM_ENDED".to_owned()),
+            effect: Some(Effect::None),
+            ..Error::from(Status::failed_precondition(message))
+        }
     }
 
     /// Renews the claim. What keeps that from coming about the stream will tell.
     async fn renew(&mut self) {
-        let interval = self.lease() / 3;
-        self.renewal = Instant::now() + interval;
+        let (sent, interval) = (Instant::now(), self.lease() / 3);
+        self.renewal = Some(sent + interval);
         if self.claim.claim != 0 {
             let client = self.client.clone().with_time_limit(Some(interval));
-            let _ = client.renew(self.claim.claim, self.claim.token).await;
+            let renewed = client.renew(self.claim.claim, self.claim.token).await;
+            if renewed.is_ok() {
+                self.kept_since = sent;
+            }
         }
     }
 
@@ -129,5 +175,43 @@ impl ClaimStream {
                 Err(error) => failed = Some(error),
             }
         }
+    }
+}
+
+impl Drop for ClaimStream {
+    fn drop(&mut self) {
+        if !self.is_own || self.claim.claim == 0 || self.has_ended() {
+            return;
+        }
+        if let Ok(runtime) = Handle::try_current() {
+            let (client, claim) = (self.client.clone(), self.claim.clone());
+            // Whatever becomes of it: the lease ends the claim, too.
+            runtime.spawn(async move { withdraw(&client, &claim).await });
+        }
+    }
+}
+
+/// Ends a claim, granted or not by now.
+async fn withdraw(client: &Client, claim: &api::Claim) -> Result<()> {
+    match client.release_claim(claim.claim, claim.token).await {
+        Err(error) if error.is("TOKEN_MISMATCH") && claim.token == 0 => {
+            let granted = client.get_claim(claim.claim).await?;
+            client.release_claim(granted.claim, granted.token).await?;
+            Ok(())
+        }
+        released => released.map(|_| ()),
+    }
+}
+
+fn lease_of(lease: Option<&prost_types::Duration>) -> Duration {
+    let lease = lease.and_then(|lease| Duration::try_from(*lease).ok());
+    let lease = lease.filter(|lease| !lease.is_zero());
+    lease.unwrap_or(DEFAULT_LEASE)
+}
+
+async fn due(renewal: Option<Instant>) {
+    match renewal {
+        Some(renewal) => sleep_until(renewal).await,
+        None => std::future::pending().await,
     }
 }

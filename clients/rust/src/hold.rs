@@ -1,8 +1,8 @@
 //! A hold that keeps itself: it is renewed in the background until it is released, dropped or lost.
 //!
-//! It counts as lost, too, when no renewal was answered for a lease: by the clock of this process,
-//! from when the last answered one was sent. So it is known to be lost here before others get it,
-//! unless this process is suspended: against that, show the token to what is protected.
+//! It counts as lost, too, when no renewal was answered for nearly a lease: by the clock of this
+//! process, from when the last answered one was sent. So it is known to be lost here before others
+//! get it, unless this process is suspended: against that, show the token to what is protected.
 
 use crate::{
     Client, api,
@@ -13,10 +13,14 @@ use std::time::Duration;
 use tokio::{
     sync::watch,
     task::JoinHandle,
-    time::{Instant, sleep_until, timeout_at},
+    time::{Instant, sleep_until, timeout, timeout_at},
 };
 use tonic::Status;
 
+/// How long a hold may take to tell how it has ended before it is told that it has.
+const END_TIMEOUT: Duration = Duration::from_millis(500);
+/// How much earlier than the service this process takes a hold for lost, at least.
+const MARGIN: Duration = Duration::from_millis(200);
 /// Pause before a renewal is tried again.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -34,11 +38,11 @@ pub struct Hold {
 
 impl Hold {
     /// Keeps a claim that was granted. Fails with `CLAIM_ENDED` when it has ended instead.
-    pub fn of(stream: ClaimStream) -> Result<Hold> {
+    pub fn of(mut stream: ClaimStream) -> Result<Hold> {
         if !stream.is_granted() {
             return Err(not_granted(stream.claim()));
         }
-        let granted_by = Instant::now();
+        let kept_since = stream.hand_over();
         let (client, claim) = (stream.client.clone(), stream.claim().clone());
         let (tell, lost) = watch::channel(None);
         let keeper = Keeper {
@@ -48,7 +52,7 @@ impl Hold {
             lease: stream.lease(),
         };
         let keeper = tokio::spawn(async move {
-            let why = keeper.keep(stream, granted_by).await;
+            let why = keeper.keep(stream, kept_since).await;
             // Nobody listens once the hold is dropped.
             let _ = tell.send(Some(why));
         });
@@ -86,10 +90,9 @@ impl Hold {
 
     /// Gives it back. Fails when it was lost before: then others may have had it meanwhile.
     pub async fn release(mut self) -> Result<()> {
-        self.is_released = true;
-        self.keeper.abort();
         let (claim, token) = (self.claim.claim, self.claim.token);
         let released = self.client.release_claim(claim, token).await?;
+        self.is_released = true;
         let claim = released.claim.unwrap_or_default();
         match claim.end() {
             api::ClaimEnd::Released => Ok(()),
@@ -125,17 +128,19 @@ struct Keeper {
 impl Keeper {
     /// How the claim has ended of which this error tells.
     async fn how(&self, error: Error) -> String {
-        match self.client.get_claim(self.claim).await {
-            Ok(claim) if claim.state() == api::ClaimState::Ended => how(&claim),
+        match timeout(END_TIMEOUT, self.client.get_claim(self.claim)).await {
+            Ok(Ok(claim)) if claim.state() == api::ClaimState::Ended => how(&claim),
             _ => error.message,
         }
     }
 
     /// Keeps the hold; returns why it was lost.
-    async fn keep(self, stream: ClaimStream, granted_by: Instant) -> String {
+    async fn keep(self, stream: ClaimStream, kept_since: Instant) -> String {
         let mut stream = Some(stream);
-        let mut kept_until = granted_by + self.lease;
-        let mut next = granted_by;
+        // What it protects is left alone a little before others may have it.
+        let kept = self.lease - (self.lease / 10).max(MARGIN);
+        let mut kept_until = kept_since + kept;
+        let mut next = Instant::now().min(kept_since + self.lease / 3);
         // No renewal takes longer than until the next one is due.
         let limit = Some(self.lease / 3);
         let client = self.client.clone().with_time_limit(limit);
@@ -144,12 +149,12 @@ impl Keeper {
                 end = end_of(&mut stream) => if let Some(why) = end {
                     return why;
                 },
-                () = sleep_until(next) => {
+                () = sleep_until(next.min(kept_until)) => {
                     let sent = Instant::now();
                     let renewed = client.renew(self.claim, self.token);
                     match timeout_at(kept_until, renewed).await {
                         Ok(Ok(_)) => {
-                            kept_until = sent + self.lease;
+                            kept_until = sent + kept;
                             next = sent + self.lease / 3;
                         }
                         Ok(Err(error)) if is_final(&error) => return self.how(error).await,

@@ -2,7 +2,7 @@
 
 use crate::cli::{
     output::{self, BOLD},
-    table::Table,
+    table::{Table, plain},
     time_text,
 };
 use rallypoint_client::api::{
@@ -137,7 +137,7 @@ pub(super) fn claim(claim: Option<&Claim>) {
         ("because", claim.end_reason.clone()),
     ] {
         if !value.is_empty() && value != "-" {
-            output::line(format!("  {name:<10} {value}"));
+            output::line(format!("  {name:<10} {}", plain(&value)));
         }
     }
 }

@@ -2,22 +2,28 @@
 //! first. Claims on several resources at once cannot get into one, separate claims can.
 //!
 //! An owner is taken for one who does one thing after the other: as long as one of its claims
-//! waits, it gives nothing back. Nobody is refused who might have waited in vain for a moment only:
-//! of several holders of permits, all must be in the way for ever.
+//! waits, it gives nothing back. What `anna/7` does is a part of what `anna` does, who waits for
+//! it; `anna/8` does not. Nobody is refused who might have waited in vain for a moment only: all
+//! that were reached are assumed to wait for ever, and those struck out, again and again, who would
+//! have room if only what the others hold and have reserved were taken.
 
 use super::Resources;
-use crate::core::{ClaimNo, ClaimState, Mode, ResourceKey, Waits};
-use std::{collections::BTreeSet, sync::Arc};
+use crate::core::{ClaimNo, ClaimState, Mode, Namespace, ResourceKey, Waits};
+use std::{collections::BTreeSet, ops::Bound, sync::Arc};
 
-/// Claims looked at in one search: a longer circle is found by no one, and ends with a lease or the
-/// time to wait.
-const MAX_LOOKS: usize = 1_000;
+/// Steps of one search, each a look at a claim: a larger circle is found by no one, and ends with a
+/// lease or the time to wait.
+const MAX_STEPS: usize = 20_000;
+/// Claims that one search looks at.
+const MAX_CLAIMS: usize = 200;
 
 /// A search for the owner of a claim behind those it waits for.
 struct Search<'a> {
     resources: &'a Resources,
     claim: ClaimNo,
-    seen: BTreeSet<ClaimNo>,
+    /// Claims that wait, and as far as is known for ever.
+    stuck: BTreeSet<ClaimNo>,
+    steps: usize,
 }
 
 impl Resources {
@@ -25,93 +31,198 @@ impl Resources {
     /// owner.
     pub(super) fn circle(&self, no: ClaimNo) -> Option<Vec<Waits>> {
         let spec = &self.claims[&no].spec;
-        let own = self
-            .owners
-            .get(&(spec.namespace.clone(), spec.owner.clone()))?;
         // Nobody waits for somebody who holds nothing.
-        let holds = |no: &ClaimNo| matches!(self.claims[no].state, ClaimState::Held { .. });
-        if !own.iter().any(holds) {
+        if !self.is_holding(&spec.namespace, &spec.owner) {
             return None;
         }
         let mut search = Search {
             resources: self,
             claim: no,
-            seen: BTreeSet::new(),
+            stuck: BTreeSet::new(),
+            steps: 0,
         };
-        let mut circle = search.behind_claim(no)?;
+        search.reach();
+        search.strike_out()?;
+        let mut circle = search.path(no, &mut BTreeSet::new())?;
         circle.reverse();
         Some(circle)
     }
+
+    /// Whether an owner holds something, or somebody of whose work its own is a part.
+    fn is_holding(&self, namespace: &Namespace, owner: &Arc<str>) -> bool {
+        let slashes = owner.match_indices('/').map(|(at, _)| &owner[..at]);
+        let mut whole = slashes.chain([&**owner]).filter(|owner| !owner.is_empty());
+        whole.any(|owner| {
+            let own = self.owners.get(&(namespace.clone(), owner.into()));
+            let mut own = own.into_iter().flatten();
+            own.any(|no| matches!(self.claims[no].state, ClaimState::Held { .. }))
+        })
+    }
 }
 
-impl Search<'_> {
-    fn owner_of(&self, no: ClaimNo) -> &Arc<str> {
-        &self.resources.claims[&no].spec.owner
+impl<'a> Search<'a> {
+    /// Collects the claims that those wait for which were collected, as many as the limits allow.
+    fn reach(&mut self) {
+        let mut found = vec![self.claim];
+        while let Some(no) = found.pop() {
+            if self.stuck.len() >= MAX_CLAIMS || !self.stuck.insert(no) {
+                continue;
+            }
+            for key in self.resources.claims[&no].keys() {
+                let Some(in_use) = self.resources.in_use.get(&key) else {
+                    continue;
+                };
+                let earlier = in_use.queue.range(..no).map(|(earlier, _)| *earlier);
+                found.extend(earlier.take(MAX_CLAIMS));
+                for holder in in_use.held.keys().take(MAX_CLAIMS) {
+                    found.extend(self.waiting_of(*holder));
+                }
+            }
+        }
+    }
+
+    /// Claims for which a holder waits before it gives anything back.
+    fn waiting_of(&mut self, holder: ClaimNo) -> Vec<ClaimNo> {
+        self.steps += 1;
+        let claim = &self.resources.claims[&holder];
+        if claim.spec.owner.is_empty() || !claim.is_open() || self.steps > MAX_STEPS {
+            return Vec::new();
+        }
+        let (namespace, owner) = (&claim.spec.namespace, &claim.spec.owner);
+        let below: Arc<str> = format!("{owner}/").into();
+        let parts = Bound::Included((namespace.clone(), below.clone()));
+        let parts = self.resources.owners.range((parts, Bound::Unbounded));
+        let parts =
+            parts.take_while(|((other, part), _)| other == namespace && part.starts_with(&*below));
+        let own = self
+            .resources
+            .owners
+            .get(&(namespace.clone(), owner.clone()));
+        let all = own.into_iter().chain(parts.map(|(_, claims)| claims));
+        let all = all.flatten().copied().chain([self.claim]);
+        all.filter(|no| {
+            let spec = &self.resources.claims[no].spec;
+            let is_part = spec.owner == *owner || spec.owner.starts_with(&*below);
+            is_part && self.resources.claims[no].state == ClaimState::Waiting
+        })
+        .take(MAX_CLAIMS)
+        .collect()
+    }
+
+    /// Strikes out whoever would have room, until nobody is left to strike out. `None`: then the
+    /// claim itself has, or the search takes too long.
+    fn strike_out(&mut self) -> Option<()> {
+        loop {
+            let mut free = Vec::new();
+            for no in self.stuck.clone() {
+                let claim = &self.resources.claims[&no];
+                let modes = claim.spec.wants.iter().map(|want| want.mode);
+                if claim
+                    .keys()
+                    .zip(modes)
+                    .all(|(key, mode)| self.has_room(&key, no, mode))
+                {
+                    free.push(no);
+                }
+            }
+            self.stuck.retain(|no| !free.contains(no));
+            if self.steps > MAX_STEPS || !self.stuck.contains(&self.claim) {
+                return None;
+            }
+            if free.is_empty() {
+                return Some(());
+            }
+        }
+    }
+
+    /// Whether a claim had its turn if only those who wait for ever were in the way.
+    fn has_room(&mut self, key: &ResourceKey, no: ClaimNo, mode: Mode) -> bool {
+        let Some(in_use) = self.resources.in_use.get(key) else {
+            return true;
+        };
+        let passes = in_use.settings.reader_preferred && mode != Mode::Exclusive;
+        let mut ahead = Vec::new();
+        for (holder, mode) in &in_use.held {
+            if self.steps > MAX_STEPS {
+                return true;
+            }
+            if self.is_stuck(*holder) {
+                ahead.push(*mode);
+            }
+        }
+        let earlier = self.stuck.range(..no).filter_map(|no| in_use.queue.get(no));
+        let earlier = earlier.map(|waiter| waiter.mode);
+        ahead.extend(earlier.filter(|mode| !passes || *mode != Mode::Exclusive));
+        self.steps += ahead.len();
+        let used: u64 = ahead
+            .iter()
+            .map(|mode| u64::from(in_use.permits(*mode)))
+            .sum();
+        match mode {
+            _ if ahead.is_empty() => true,
+            Mode::Exclusive => false,
+            _ if in_use.settings.refill.is_none() && ahead.contains(&Mode::Exclusive) => false,
+            Mode::Shared(permits) => {
+                used + u64::from(permits) <= u64::from(in_use.settings.capacity)
+            }
+        }
+    }
+
+    /// Whether a holder waits for ever before it gives anything back.
+    fn is_stuck(&mut self, holder: ClaimNo) -> bool {
+        let waiting = self.waiting_of(holder);
+        waiting.iter().any(|no| self.stuck.contains(no))
     }
 
     /// What a waiting claim waits for, as far as that leads back to the owner; the last first.
-    fn behind_claim(&mut self, no: ClaimNo) -> Option<Vec<Waits>> {
-        if self.seen.len() >= MAX_LOOKS || !self.seen.insert(no) {
+    fn path(&mut self, no: ClaimNo, seen: &mut BTreeSet<ClaimNo>) -> Option<Vec<Waits>> {
+        if !seen.insert(no) {
             return None;
         }
         let claim = &self.resources.claims[&no];
-        let wants = claim.keys().zip(&claim.spec.wants);
-        for (key, want) in wants {
-            let Some(mut circle) = self.behind_queue(&key, no, want.mode) else {
+        for (key, want) in claim.keys().zip(&claim.spec.wants) {
+            if self.has_room(&key, no, want.mode) {
                 continue;
-            };
-            circle.push(Waits {
-                owner: self.owner_of(no).clone(),
-                resource: key.name,
-            });
-            return Some(circle);
+            }
+            if let Some(mut path) = self.path_behind(&key, no, seen) {
+                path.push(Waits {
+                    owner: claim.spec.owner.clone(),
+                    resource: key.name,
+                });
+                return Some(path);
+            }
         }
         None
     }
 
     /// The same of its place in one queue.
-    fn behind_queue(&mut self, key: &ResourceKey, no: ClaimNo, mode: Mode) -> Option<Vec<Waits>> {
-        let resources = self.resources;
-        if resources.is_next_of(key, no) {
-            return None;
+    fn path_behind(
+        &mut self,
+        key: &ResourceKey,
+        no: ClaimNo,
+        seen: &mut BTreeSet<ClaimNo>,
+    ) -> Option<Vec<Waits>> {
+        let in_use = self.resources.in_use.get(key)?;
+        let earlier = self.stuck.range(..no);
+        let earlier = earlier.filter(|no| in_use.queue.contains_key(no));
+        let earlier: Vec<ClaimNo> = earlier.copied().collect();
+        let behind = earlier.into_iter().find_map(|no| self.path(no, seen));
+        if behind.is_some() {
+            return behind;
         }
-        let in_use = resources.in_use.get(key)?;
-        let earlier = in_use.queue.range(..no).map(|(earlier, _)| *earlier);
-        for earlier in earlier.take(MAX_LOOKS) {
-            if let Some(circle) = self.behind_claim(earlier) {
-                return Some(circle);
-            }
-        }
-        let waits_for_all =
-            mode == Mode::Exclusive || in_use.held.values().any(|held| *held == Mode::Exclusive);
-        let mut first = None;
         for holder in in_use.held.keys() {
-            match self.behind_holder(*holder) {
-                Some(circle) if waits_for_all => return Some(circle),
-                Some(circle) => drop(first.get_or_insert(circle)),
-                None if waits_for_all => {}
-                None => return None,
+            let waiting = self.waiting_of(*holder);
+            if waiting.contains(&self.claim) {
+                return Some(Vec::new());
             }
-        }
-        first
-    }
-
-    /// What the owner of a hold waits for; nothing when it is the owner who is looked for.
-    fn behind_holder(&mut self, holder: ClaimNo) -> Option<Vec<Waits>> {
-        let claim = &self.resources.claims[&holder];
-        if claim.spec.owner.is_empty() || !claim.is_open() {
-            return None;
-        }
-        if claim.spec.owner == *self.owner_of(self.claim) {
-            return Some(Vec::new());
-        }
-        let owner = (claim.spec.namespace.clone(), claim.spec.owner.clone());
-        let waiting = self.resources.owners.get(&owner).into_iter().flatten();
-        for no in waiting {
-            if self.resources.claims[no].state == ClaimState::Waiting
-                && let Some(circle) = self.behind_claim(*no)
-            {
-                return Some(circle);
+            let stuck: Vec<_> = waiting
+                .into_iter()
+                .filter(|no| self.stuck.contains(no))
+                .collect();
+            for no in stuck {
+                if let Some(path) = self.path(no, seen) {
+                    return Some(path);
+                }
             }
         }
         None

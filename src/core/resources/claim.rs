@@ -17,8 +17,8 @@ pub(crate) struct Claim {
     pub wake: Time,
     /// It has ended and its resources are not free yet.
     pub keeps_others_out: bool,
-    /// Who is told of its next phase.
-    pub awaited_by: Option<Ticket>,
+    /// Who is told of its next phase: the streams that show it.
+    pub awaited_by: Vec<Ticket>,
 }
 
 impl Claim {
@@ -31,7 +31,7 @@ impl Claim {
             renewed_at: requested_at,
             wake: Time::NEVER,
             keeps_others_out: false,
-            awaited_by: None,
+            awaited_by: Vec::new(),
         }
     }
 

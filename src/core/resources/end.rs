@@ -94,6 +94,7 @@ impl Resources {
             ending,
         };
         self.ended.push_back((turn.now, no));
+        self.ended_since_forgotten += 1;
         self.count_ended(turn.now);
         self.set_timer(turn.now, no);
         self.tell_change(turn, no);
@@ -150,9 +151,11 @@ impl Resources {
         }
     }
 
-    /// Forgets claims that ended before `since`, and those above the limit, a few at a time.
+    /// Forgets claims that ended before `since`, and those above the limit: a few more at a time
+    /// than end.
     pub(super) fn forget(&mut self, since: Time, limits: &Limits) {
-        for _ in 0..limits.slice {
+        let most = limits.slice as usize + std::mem::take(&mut self.ended_since_forgotten);
+        for _ in 0..most {
             let is_old = self.ended.front().is_some_and(|(at, _)| *at < since);
             if !is_old && self.ended.len() <= limits.ended_claims {
                 return;

@@ -20,8 +20,11 @@ const CLOSED: ResourceSettings = ResourceSettings {
 impl Resources {
     /// Grants what can be granted, as much as one batch bears.
     pub(super) fn grant_next(&mut self, turn: &mut Turn, limits: &Limits) {
-        let mut left = limits.slice;
-        while let Some(key) = self.changed.pop_first() {
+        let (mut left, mut looks) = (limits.slice, limits.slice);
+        while looks > 0
+            && let Some(key) = self.changed.pop_first()
+        {
+            looks -= 1;
             while let Some(next) = self.next_of(&key) {
                 if left == 0 {
                     self.changed.insert(key);
@@ -74,7 +77,10 @@ impl Resources {
     /// The first claim of a queue whose turn it is everywhere.
     fn next_of(&self, key: &ResourceKey) -> Option<ClaimNo> {
         let mut in_line = self.in_use.get(key)?.next_in_line(self.now);
-        in_line.find(|no| self.is_next(*no))
+        in_line.find(|no| {
+            let mut others = self.claims[no].keys().filter(|other| other != key);
+            others.all(|other| self.is_next_of(&other, *no))
+        })
     }
 
     /// Its resources, with how it uses them.

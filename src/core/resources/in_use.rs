@@ -1,14 +1,22 @@
 //! A resource that is held or waited for: what is left of it, and who may have it next.
 
-use super::refill::{Missing, PARTS};
+use super::missing::{Missing, PARTS};
 use crate::core::{ClaimNo, Mode, Refill, ResourceSettings, Time, Token};
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
 };
 
-/// Claim numbers of one bucket of a queue: the places before a claim are counted by bucket.
-const BUCKET: i64 = 256;
+/// Arrivals of one bucket of a queue: the places before a claim are counted by bucket.
+const BUCKET: u64 = 256;
+
+/// A claim in a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiter {
+    pub mode: Mode,
+    /// Claims arrive in the order of their numbers.
+    arrival: u64,
+}
 
 /// Who holds a resource and who waits for it.
 #[derive(Debug)]
@@ -20,15 +28,16 @@ pub(crate) struct InUse {
     used: u64,
     exclusive: bool,
     /// Claims that wait, first in line first.
-    pub queue: BTreeMap<ClaimNo, Mode>,
+    pub queue: BTreeMap<ClaimNo, Waiter>,
     /// Those of `queue` that share.
     readers: BTreeSet<ClaimNo>,
     /// What was missing after the last grant, if permits come back by time.
     pub missing: Option<Missing>,
     /// When to look at it, because enough has come back; [`Time::NEVER`]: no timer is set.
     pub wake: Time,
-    /// How many of `queue` there are in each bucket of numbers.
-    buckets: BTreeMap<i64, u32>,
+    /// How many of `queue` there are in each bucket of arrivals.
+    buckets: BTreeMap<u64, u32>,
+    arrivals: u64,
 }
 
 impl InUse {
@@ -43,12 +52,18 @@ impl InUse {
             missing: None,
             wake: Time::NEVER,
             buckets: BTreeMap::new(),
+            arrivals: 0,
         }
     }
 
     /// Nobody holds it or waits for it, and nothing of it is missing.
     pub(crate) fn is_idle(&self, now: Time) -> bool {
         self.held.is_empty() && self.queue.is_empty() && self.missing_parts(now) == 0
+    }
+
+    /// Somebody waits for it, or for what is missing to come back.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        !self.queue.is_empty() || self.missing.is_some()
     }
 
     /// Permits in use or missing: all of them when it is held exclusively.
@@ -66,19 +81,22 @@ impl InUse {
     }
 
     pub(crate) fn enqueue(&mut self, no: ClaimNo, mode: Mode) {
-        self.queue.insert(no, mode);
+        let arrival = self.arrivals;
+        self.arrivals += 1;
+        self.queue.insert(no, Waiter { mode, arrival });
         if matches!(mode, Mode::Shared(_)) {
             self.readers.insert(no);
         }
-        *self.buckets.entry(bucket(no)).or_default() += 1;
+        *self.buckets.entry(arrival / BUCKET).or_default() += 1;
     }
 
     pub(crate) fn leave_queue(&mut self, no: ClaimNo) {
-        if self.queue.remove(&no).is_some() {
+        if let Some(waiter) = self.queue.remove(&no) {
             self.readers.remove(&no);
-            match self.buckets.get_mut(&bucket(no)) {
+            let bucket = waiter.arrival / BUCKET;
+            match self.buckets.get_mut(&bucket) {
                 Some(count) if *count > 1 => *count -= 1,
-                _ => drop(self.buckets.remove(&bucket(no))),
+                _ => drop(self.buckets.remove(&bucket)),
             }
         }
     }
@@ -114,8 +132,8 @@ impl InUse {
     pub(crate) fn next_in_line(&self, now: Time) -> impl Iterator<Item = ClaimNo> {
         let is_preferred = self.settings.reader_preferred;
         let readers = is_preferred.then_some(&self.readers).into_iter().flatten();
-        let readers = readers.map(|no| (*no, self.queue[no]));
-        let line = self.queue.iter().map(|(no, mode)| (*no, *mode));
+        let readers = readers.map(|no| (*no, self.queue[no].mode));
+        let line = self.queue.iter().map(|(no, waiter)| (*no, waiter.mode));
         let (mut first, mut then) = (self.room(now), self.room(now));
         let readers = readers.map_while(move |(no, mode)| first.take(mode).then_some(no));
         let line = line.map_while(move |(no, mode)| then.take(mode).then_some(no));
@@ -156,7 +174,7 @@ impl InUse {
         if room.is_closed {
             return missing.less_at(0, refill);
         }
-        let first = self.queue.values().find(|mode| !room.take(**mode));
+        let first = self.queue.values().find(|waiter| !room.take(waiter.mode));
         let lacking = first.map_or(parts, |_| room.used.saturating_sub(room.capacity));
         missing.less_at(parts.saturating_sub(lacking.max(1)), refill)
     }
@@ -183,19 +201,26 @@ impl InUse {
     }
 
     /// Permits of a mode: a writer takes all of what refills.
-    fn permits(&self, mode: Mode) -> u32 {
+    pub(crate) fn permits(&self, mode: Mode) -> u32 {
         match mode {
             Mode::Exclusive => self.settings.capacity,
             Mode::Shared(permits) => permits,
         }
     }
 
-    /// Place in line, from 1.
+    /// Place in line, from 1; 0: it is not in the queue.
     pub(crate) fn position(&self, no: ClaimNo) -> u64 {
-        let before = self.buckets.range(..bucket(no));
+        let Some(waiter) = self.queue.get(&no) else {
+            return 0;
+        };
+        let bucket = waiter.arrival / BUCKET;
+        let before = self.buckets.range(..bucket);
         let before: u64 = before.map(|(_, count)| u64::from(*count)).sum();
-        let first = ClaimNo(bucket(no) * BUCKET);
-        before + self.queue.range(first..=no).count() as u64
+        let same = self.queue.range(..=no).rev();
+        before
+            + same
+                .take_while(|(_, one)| one.arrival / BUCKET == bucket)
+                .count() as u64
     }
 }
 
@@ -225,8 +250,4 @@ impl Room {
         self.used += u64::from(permits) * PARTS;
         !self.is_closed && (before == 0 || self.used <= self.capacity)
     }
-}
-
-fn bucket(no: ClaimNo) -> i64 {
-    no.0.div_euclid(BUCKET)
 }

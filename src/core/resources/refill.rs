@@ -5,44 +5,9 @@
 //! It is on record with that grant, hence a later owner gives no more than the rate. A changed
 //! rate counts as if it had been in force since the last grant.
 
-use super::Resources;
-use crate::core::{
-    ClaimNo, Namespace, Refill, ResourceKey, Taken, Time, Token, model::limits::Limits,
-};
-use std::{collections::BTreeMap, time::Duration};
-
-/// Millionths of permits, in which is counted what is missing.
-pub(super) const PARTS: u64 = 1_000_000;
-
-/// What was missing after the last grant.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Missing {
-    /// Millionths of permits.
-    pub parts: u64,
-    /// When the grant was made.
-    pub at: Time,
-    /// The grant.
-    pub by: (Token, ClaimNo),
-}
-
-impl Missing {
-    /// Millionths of permits that are missing now: never less than the rate allows.
-    pub(crate) fn now(&self, now: Time, refill: Refill) -> u64 {
-        let elapsed = now.since(self.at).as_micros();
-        let per_permit = refill.period.as_micros().max(1);
-        let back = elapsed * u128::from(refill.permits) * u128::from(PARTS) / per_permit;
-        self.parts
-            .saturating_sub(back.try_into().unwrap_or(u64::MAX))
-    }
-
-    /// When so little will be missing.
-    pub(crate) fn less_at(&self, parts: u64, refill: Refill) -> Time {
-        let back = u128::from(self.parts.saturating_sub(parts));
-        let rate = u128::from(refill.permits.max(1)) * u128::from(PARTS);
-        let micros = (back * refill.period.as_micros()).div_ceil(rate);
-        self.at + Duration::from_micros(micros.try_into().unwrap_or(u64::MAX))
-    }
-}
+use super::{InUse, Resources, missing::Missing};
+use crate::core::{ClaimNo, Namespace, ResourceKey, Taken, Time, Token, model::limits::Limits};
+use std::collections::BTreeMap;
 
 impl Resources {
     /// Has those looked at of which permits have come back that somebody waits for.
@@ -80,7 +45,7 @@ impl Resources {
         }
     }
 
-    fn set_refill_timer(&mut self, key: &ResourceKey, due: fn(&super::InUse, Time) -> Time) {
+    fn set_refill_timer(&mut self, key: &ResourceKey, due: fn(&InUse, Time) -> Time) {
         let Some(in_use) = self.in_use.get_mut(key) else {
             return;
         };

@@ -22,7 +22,12 @@ impl Resources {
             resources.restore_claim(now, since, claim);
         }
         resources.ended.make_contiguous().sort_unstable();
-        resources.changed = resources.in_use.keys().cloned().collect();
+        // The others have nobody to grant anything to.
+        let waited_for = resources
+            .in_use
+            .iter()
+            .filter(|(_, one)| one.is_waited_for());
+        resources.changed = waited_for.map(|(key, _)| key.clone()).collect();
         resources
     }
 

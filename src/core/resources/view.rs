@@ -81,9 +81,8 @@ impl Resources {
             spec: claim.spec.clone(),
             requested_at: claim.requested_at,
             state: claim.state.clone(),
-            lease_until: claim
-                .is_open()
-                .then(|| claim.lease_until(self.leases_since)),
+            lease_until: (claim.ends_at(self.leases_since, self.max_hold(no)))
+                .map(|(until, _)| until),
             position: places.iter().map(|(place, _)| *place).max().unwrap_or(0),
             expected_wait: places.iter().filter_map(|(_, wait)| *wait).max(),
             in_the_way: match waits {

@@ -76,6 +76,9 @@ async fn claims(
     .fetch(connection);
     let mut present: Option<RecoveredClaim> = None;
     while let Some(row) = rows.try_next().await? {
+        // Also of a claim that cannot be read: neither number is ever given again.
+        recovered.last = recovered.last.max(ClaimNo(row.claim_no));
+        recovered.token = recovered.token.max(Token(row.token.unwrap_or(0)));
         let same = present.take_if(|claim| claim.no.0 == row.claim_no);
         recovered.claims.extend(present.take());
         present = whole(row.add_to(same));

@@ -35,7 +35,7 @@ pub(crate) struct ClaimRow {
     pub claim_no: i64,
     at: Stamp,
     spec: Option<Vec<u8>>,
-    token: Option<i64>,
+    pub token: Option<i64>,
     taken: Option<Vec<u8>>,
     ended: Option<i16>,
     free_at: Option<Stamp>,

@@ -82,10 +82,16 @@ pub(crate) fn rejected(reject: ResourceReject) -> Status {
     }
 }
 
+/// Steps of a circle that an error names: it travels in the headers of the answer, which are short.
+const STEPS_NAMED: usize = 5;
+
 fn circular(circle: &[Waits]) -> Status {
     let step = |waits: &Waits| format!("{:?} waits for {:?}", &*waits.owner, &*waits.resource);
-    let steps: Vec<String> = circle.iter().map(step).collect();
-    let path = steps.join(", whose holder ");
+    let steps: Vec<String> = circle.iter().take(STEPS_NAMED).map(step).collect();
+    let mut path = steps.join(", whose holder ");
+    if circle.len() > STEPS_NAMED {
+        path.push_str(&format!(", and {} more", circle.len() - STEPS_NAMED));
+    }
     let first = circle.first().map_or("", |waits| &waits.owner);
     let message = format!(
         "this claim would wait for ever: {path}, held by {first:?} itself; release that first, \

@@ -16,10 +16,14 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use tonic::{Status, Streaming};
 use uuid::Uuid;
 
-/// Places in line up to which a caller is told at once, or nearly, that it has moved on.
-const NEAR: u64 = 100;
-/// How often the place in line is looked at, near the front and further behind.
-const LOOK_INTERVALS: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(5));
+/// How often the place in line is looked at, by the place: up to 10, up to 1000, and behind.
+const LOOKS: [(u64, Duration); 3] = [
+    (10, Duration::from_secs(1)),
+    (1_000, Duration::from_secs(5)),
+    (u64::MAX, Duration::from_secs(30)),
+];
+/// How often a hold is looked at of which others are told first.
+const LOOK_AT_HOLD: Duration = Duration::from_secs(5);
 
 /// A claim of this replica's core.
 struct OwnClaim {
@@ -30,9 +34,12 @@ struct OwnClaim {
     is_shown: bool,
     /// Answered when the claim's phase changes.
     change: Option<Change>,
+    /// Too many other streams wait for that: this one only looks.
+    is_displaced: bool,
 }
 
-type Change = Pin<Box<dyn Future<Output = Result<ClaimView, Status>> + Send>>;
+/// The claim, and whether it has changed.
+type Change = Pin<Box<dyn Future<Output = Result<(ClaimView, bool), Status>> + Send>>;
 
 /// A stream of another replica, which owns the shard.
 struct Forwarded {
@@ -92,6 +99,7 @@ async fn open_once(
                 renewed_by_caller: request.renewed_by_caller,
                 is_shown: false,
                 change: None,
+                is_displaced: false,
             };
             Ok(Box::pin(stream::unfold(Some(claim), |claim| async move {
                 let mut claim = claim?;
@@ -149,13 +157,21 @@ impl OwnClaim {
     /// The claim in its next phase, or as it is when it has to be renewed, or looked at.
     async fn changed_or_due(&mut self) -> Result<ClaimView, Status> {
         let due = self.interval();
-        let mut change = self.change.take().unwrap_or_else(|| self.awaited());
+        let mut change = match self.is_displaced {
+            true => Box::pin(std::future::pending()),
+            false => self.change.take().unwrap_or_else(|| self.awaited()),
+        };
         tokio::select! {
-            changed = &mut change => return changed,
-            () = tokio::time::sleep(due) => {}
+            changed = &mut change => {
+                let (view, has_changed) = changed?;
+                // What it knew was out of date, or it has made room for another stream.
+                self.is_displaced = !has_changed && view.state.phase() == self.phase();
+                return Ok(view);
+            }
+            () = sleep(due) => {}
             () = self.resources.stopping.cancelled() => return Err(errors::stopping()),
         }
-        self.change = Some(change);
+        self.change = Some(change).filter(|_| !self.is_displaced);
         self.renewed().await
     }
 
@@ -165,16 +181,21 @@ impl OwnClaim {
             claim: self.view.no,
             phase: self.phase(),
         };
-        Box::pin(async move { Ok(resources.claim(caller, verb).await?.0) })
+        Box::pin(async move { resources.claim(caller, verb).await })
     }
 
-    fn interval(&self) -> Duration {
-        let (near, far) = LOOK_INTERVALS;
-        let look = match (self.phase(), self.view.position) {
-            (ClaimPhase::Waiting, ..=NEAR) => near,
-            _ => far,
+    /// When to look at it, or to renew it; `None`: all there is to know of it will be told.
+    fn interval(&self) -> Option<Duration> {
+        let look = match self.phase() {
+            ClaimPhase::Waiting => {
+                let place = self.view.position;
+                let look = LOOKS.into_iter().find(|(places, _)| place <= *places);
+                look.map(|(_, look)| look)
+            }
+            _ => Some(LOOK_AT_HOLD).filter(|_| self.is_displaced),
         };
-        look.min(self.view.spec.lease / 3)
+        let renewal = (!self.renewed_by_caller).then(|| self.view.spec.lease / 3);
+        look.into_iter().chain(renewal).min()
     }
 
     /// The claim, kept for another lease by its stream. One that has ended meanwhile is kept by
@@ -197,6 +218,13 @@ impl OwnClaim {
         }
         let verb = ResourceVerb::Look(no);
         Ok(self.resources.claim(self.caller.clone(), verb).await?.0)
+    }
+}
+
+async fn sleep(time: Option<Duration>) {
+    match time {
+        Some(time) => tokio::time::sleep(time).await,
+        None => std::future::pending().await,
     }
 }
 

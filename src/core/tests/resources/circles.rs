@@ -71,3 +71,54 @@ fn nobody_is_known_who_does_not_say_who_it_is() {
     w.claim("", &[("a", WRITER)]);
     assert_eq!(circle(&mut w, "", &[("a", WRITER)]), None);
 }
+
+#[test]
+fn whoever_leaves_room_is_not_in_the_way() {
+    let mut w = World::new(0);
+    w.define("pool", settings(3));
+    w.define("b", settings(1));
+    w.claim("", &[("pool", Mode::Shared(2))]);
+    let own = w.claim("ann", &[("b", WRITER)]);
+    let stuck = w.claim("eve", &[("b", WRITER), ("pool", READER)]);
+    let asks = w.claim("ann", &[("pool", Mode::Shared(2))]);
+    w.give_back(1);
+    assert_eq!(w.holds([own, stuck, asks]), [own, asks]);
+}
+
+#[test]
+fn what_is_left_by_others_may_be_too_little() {
+    let mut w = World::new(0);
+    w.define("pool", settings(3));
+    w.claim("ann", &[("pool", Mode::Shared(2))]);
+    w.claim("", &[("pool", READER)]);
+    let found = circle(&mut w, "ann", &[("pool", Mode::Shared(2))]);
+    assert_eq!(found, steps(&[("ann", "pool")]));
+}
+
+#[test]
+fn a_circle_behind_all_holders_of_a_semaphore_is_found() {
+    let mut w = World::new(0);
+    w.define("pool", settings(2));
+    w.define("b", settings(1));
+    w.claim("pia", &[("pool", READER)]);
+    w.claim("quin", &[("pool", READER)]);
+    w.claim("ann", &[("b", WRITER)]);
+    w.claim("ann", &[("pool", READER)]);
+    w.claim("pia", &[("b", WRITER)]);
+    let found = circle(&mut w, "quin", &[("b", WRITER)]).expect("a circle");
+    assert_eq!(found[0], ("quin".to_owned(), "b".to_owned()));
+}
+
+#[test]
+fn parts_of_one_work_wait_for_each_other_but_not_for_the_whole() {
+    let mut w = World::new(0);
+    w.define("a", settings(1));
+    w.define("b", settings(1));
+    w.claim("make", &[("a", WRITER)]);
+    let first = w.claim("make/1", &[("b", WRITER)]);
+    let second = w.claim("make/2", &[("b", WRITER)]);
+    w.give_back(first);
+    assert_eq!(w.holds([second]), [second]);
+    let found = circle(&mut w, "make/2", &[("a", WRITER)]);
+    assert_eq!(found, steps(&[("make/2", "a")]));
+}

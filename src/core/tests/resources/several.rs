@@ -2,8 +2,8 @@
 
 use super::{READER, WRITER, settings};
 use crate::core::{
-    Mode, Reject, ResourceReject, ResourceReply, ResourceVerb, model::limits::Limits,
-    tests::world::World,
+    ClaimNo, ClaimPhase, Command, Mode, Reject, ResourceReject, ResourceReply, ResourceVerb,
+    model::limits::Limits, tests::world::World,
 };
 
 #[test]
@@ -137,4 +137,48 @@ fn what_is_not_free_at_once_leaves_no_claim() {
     w.give_back(first);
     w.give_back(other);
     assert!(matches!(w.ask(verb), Ok(ResourceReply::Claim(..))));
+}
+
+#[test]
+fn streams_of_one_claim_do_not_answer_each_other() {
+    let mut w = World::new(0);
+    w.define("a", settings(1));
+    let [first, second] = [(); 2].map(|()| w.claim("", &[("a", WRITER)]));
+    let awaits = || Command::Resource {
+        caller: super::caller("default"),
+        verb: ResourceVerb::Await {
+            claim: ClaimNo(second),
+            phase: ClaimPhase::Waiting,
+        },
+    };
+    for _ in 0..4 {
+        assert!(w.commands([awaits()]).is_empty(), "nothing has changed");
+    }
+    assert_eq!(w.commands([awaits()]).len(), 1, "so many and no more");
+    let verb = ResourceVerb::Release {
+        claim: ClaimNo(first),
+        token: w.token(first),
+    };
+    let caller = super::caller("default");
+    let replies = w.commands([Command::Resource { caller, verb }]);
+    assert_eq!(replies.len(), 5, "the release, and all who wait");
+}
+
+#[test]
+fn a_place_is_counted_among_those_of_the_queue_alone() {
+    let mut w = World::new(0);
+    w.define("a", settings(1));
+    w.define("b", settings(1));
+    let mut waiting = Vec::new();
+    for _ in 0..600 {
+        waiting.push(w.claim("", &[("a", WRITER)]));
+        let other = w.claim("", &[("b", WRITER)]);
+        w.give_back(other);
+    }
+    for gone in waiting.extract_if(1.., |no| *no % 3 == 0) {
+        w.give_back(gone);
+    }
+    for (place, no) in waiting.iter().enumerate() {
+        assert_eq!(w.look(*no).position, place as u64);
+    }
 }
