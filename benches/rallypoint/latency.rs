@@ -176,16 +176,16 @@ async fn next(stream: &mut DoneStream) -> Result<()> {
 }
 
 /// Commits of one row each on one connection.
-struct Commits {
+pub(crate) struct Commits {
     connection: PgConnection,
 }
 
 impl Commits {
-    async fn open(environment: &Environment, database: &str) -> Result<Self> {
+    pub(crate) async fn open(environment: &Environment, database: &str) -> Result<Self> {
         let mut connection = environment.connect(database).await?;
         connection
             .execute(
-                "create table bench_row (
+                "create table if not exists bench_row (
                     id bigint primary key generated always as identity,
                     body bytea
                 )",
@@ -194,7 +194,8 @@ impl Commits {
         Ok(Commits { connection })
     }
 
-    async fn make(&mut self, count: u64) -> Result<Vec<f64>> {
+    /// Microseconds of each of `count` commits.
+    pub(crate) async fn make(&mut self, count: u64) -> Result<Vec<f64>> {
         let mut latencies = Vec::with_capacity(count as usize);
         for number in 0..count {
             let body = load::body(number).to_vec();

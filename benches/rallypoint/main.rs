@@ -17,6 +17,7 @@ mod fill;
 mod latency;
 mod lists;
 mod load;
+mod locks;
 mod machine;
 mod null_server;
 mod orders;
@@ -96,6 +97,8 @@ enum Name {
     /// SQL tasks end to end, 100 a call, against the bytes that the executor sends for them on as
     /// many connections without a service
     Sql,
+    /// Locks taken and given back, and hand-overs, against etcd's own lock and `select … for update`
+    Locks,
     /// How long a place under a limit of 1, 3 and 8 stands empty between two tasks of 20 ms,
     /// against the same texts on 8 connections without a service
     Turnaround,
@@ -196,6 +199,7 @@ impl Bench {
             Name::Unary => unary::run(count(100_000), runs).await?.into(),
             Name::Latency => latency::run(count(3_000), runs).await?.into(),
             Name::Sql => sql::run(count(40_000), runs).await?.into(),
+            Name::Locks => locks::run(most(100_000), runs).await?.into(),
             Name::Turnaround => turnaround::run(count(1_000), runs).await?.into(),
             Name::Backlog => backlog::run(count(200_000), most(10_000_000), runs).await?,
             Name::Schedulers => schedulers::run(count(200_000), most(100_000), runs).await?,
