@@ -62,9 +62,9 @@ pub struct RecoveredResources {
     pub definitions: Vec<ResourceImage>,
     /// Claims, by number.
     pub claims: Vec<RecoveredClaim>,
-    /// The last claim so far.
+    /// The last claim so far, also of those that cannot be read.
     pub last: ClaimNo,
-    /// The highest token so far.
+    /// The highest token so far, likewise.
     pub token: Token,
 }
 

@@ -40,12 +40,8 @@ impl Resources {
             taken,
             ended,
         } = recovered;
-        self.last = self.last.max(no);
         // The clock by which it was recorded may have been set back since.
         let granted = granted.map(|(token, at)| (token, at.min(now)));
-        self.token = self
-            .token
-            .max(granted.map_or(self.token, |(token, _)| token));
         if let Some((token, at)) = granted {
             self.take_again(&spec.namespace, (token, no), at, &taken);
         }
