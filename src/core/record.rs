@@ -100,7 +100,10 @@ pub enum AttemptEvent {
     /// It began (recorded when it outlives 100 ms, repeats another one, or must not be repeated).
     Start,
     /// A caller asked to cancel it.
-    CancelRequested,
+    CancelRequested {
+        /// Who, and what was meant; `None`: an older version has not written it down.
+        why: Option<Arc<TaskError>>,
+    },
     /// It is not known to have begun, or its executor gave it back: no loss, another one follows.
     HandedBack,
     /// It ended with its host or connection, or by a transient error; the next one may begin at
@@ -131,7 +134,7 @@ impl AttemptEvent {
     pub fn number(&self) -> i16 {
         match self {
             AttemptEvent::Start => 1,
-            AttemptEvent::CancelRequested => 2,
+            AttemptEvent::CancelRequested { .. } => 2,
             AttemptEvent::Lost { .. } => 3,
             AttemptEvent::Failed { .. } => 4,
             AttemptEvent::HandedBack => 5,

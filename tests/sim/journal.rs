@@ -236,12 +236,9 @@ fn poisoned(records: &Records) -> bool {
             })
         || records.attempts.iter().any(|record| match &record.what {
             AttemptEvent::Failed { error, .. } => bad(&error.message),
-            AttemptEvent::Lost { error, .. } => {
+            AttemptEvent::Lost { error, .. } | AttemptEvent::CancelRequested { why: error } => {
                 error.as_ref().is_some_and(|error| bad(&error.message))
             }
-            AttemptEvent::Start
-            | AttemptEvent::CancelRequested
-            | AttemptEvent::HandedBack
-            | AttemptEvent::Retried { .. } => false,
+            AttemptEvent::Start | AttemptEvent::HandedBack | AttemptEvent::Retried { .. } => false,
         })
 }

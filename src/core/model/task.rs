@@ -169,6 +169,22 @@ pub struct TaskError {
     pub message: String,
 }
 
+impl TaskError {
+    /// Of a task that was cancelled: `said` is by whom, and what was meant.
+    pub fn cancelled(said: &str) -> TaskError {
+        TaskError::new("CANCELLED", said)
+    }
+
+    /// An error whose message is cut where it is too long.
+    pub fn new(code: &str, message: &str) -> TaskError {
+        let most = message.floor_char_boundary(super::limits::ERROR_BYTES);
+        TaskError {
+            code: code.into(),
+            message: message[..most].into(),
+        }
+    }
+}
+
 /// What an attempt brought back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TaskResult {

@@ -4,8 +4,8 @@
 //! counts as running but holds no slot: nobody knows its host.
 
 use super::queue::span::Span;
-use crate::core::{Attempt, Seq, Time, Unreported, fairness::fair_share::Hold};
-use std::collections::BTreeMap;
+use crate::core::{Attempt, Seq, TaskError, Time, Unreported, fairness::fair_share::Hold};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// An assignment that runs.
 #[derive(Debug)]
@@ -19,7 +19,8 @@ pub(crate) struct InFlight {
     pub charged_earlier: i64,
     /// It has a slot of the reserve, which it got while others were next.
     pub ahead_of_turn: bool,
-    pub cancel: bool,
+    /// It is being stopped: what its end says of who has cancelled it.
+    pub cancel: Option<Arc<TaskError>>,
     /// It has a row in the journal.
     pub recorded: bool,
     /// An earlier owner may have handed it out, and no executor has reported it yet.
@@ -48,6 +49,12 @@ pub(crate) struct History {
 }
 
 impl InFlight {
+    /// Whether it can be stopped, and is not being stopped already. Work without a session ends at
+    /// once by itself.
+    pub(crate) fn is_stoppable(&self) -> bool {
+        self.cancel.is_none() && self.span.count == 1
+    }
+
     /// The slots it holds, unless it is in doubt.
     pub(crate) fn hold(&self) -> Hold {
         Hold {

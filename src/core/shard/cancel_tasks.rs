@@ -2,9 +2,10 @@
 
 use super::finish::Ending;
 use crate::core::{
-    Attempt, Caller, Cancel, Handle, Outcome, Reject, Reply, Shard, TaskRange, Turn,
-    scheduler::queue::span::Span,
+    Attempt, Caller, Cancel, Handle, Outcome, Reject, Reply, Shard, TaskError, TaskRange, Turn,
+    scheduler::{in_flight::InFlight, queue::span::Span},
 };
+use std::sync::Arc;
 
 impl Shard {
     /// Waiting tasks end at once and never start; running ones are stopped, and their reports say
@@ -21,11 +22,12 @@ impl Shard {
         if cancel.tasks.iter().any(unknown) {
             return Reply::Rejected(Reject::UnknownTask);
         }
-        let why = why(caller, cancel);
+        let why = Why::new(caller, cancel);
+        let stopped = Arc::new(TaskError::cancelled(&why.of_one_that("while it ran")));
         let (mut waiting, mut running) = (0, 0);
         for range in &cancel.tasks {
             if cancel.running {
-                running += self.stop_among(turn, handle, range, cancel.dry_run);
+                running += self.stop_among(turn, handle, range, &stopped, cancel);
             }
             waiting += match (cancel.waiting, cancel.dry_run) {
                 (false, _) => 0,
@@ -45,36 +47,53 @@ impl Shard {
         turn: &mut Turn,
         handle: Handle,
         range: &TaskRange,
-        dry_run: bool,
+        why: &Arc<TaskError>,
+        cancel: &Cancel,
     ) -> u32 {
+        let by_filter = cancel.filter.is_some();
         let TaskRange { first, last, .. } = *range;
         let running = &self.schedulers.expect_mut(handle).running;
-        let spans = running.among(first, last).map(|flight| &flight.span);
+        // Of many tasks only what is stopped by this call counts. One task that is being stopped
+        // already is not one that has ended.
+        let counts = |flight: &&InFlight| !by_filter || flight.is_stoppable();
+        let spans = running.among(first, last).filter(counts);
         let found: Vec<_> = spans
-            .map(|span| (span.first, span.parts(first, last).1))
+            .map(|flight| (flight.span.first, flight.span.parts(first, last).1))
             .collect();
-        if !dry_run {
+        if !cancel.dry_run {
             for (assignment, _) in &found {
-                self.stop(turn, handle, *assignment);
+                self.stop(turn, handle, *assignment, why);
             }
         }
         found.iter().map(|(_, tasks)| tasks).sum()
     }
 
     /// Ends what waits among these tasks, by ascending number.
-    fn end_among(&mut self, turn: &mut Turn, handle: Handle, range: &TaskRange, why: &str) -> u32 {
+    fn end_among(&mut self, turn: &mut Turn, handle: Handle, range: &TaskRange, why: &Why) -> u32 {
         let queue = &mut self.schedulers.expect_mut(handle).queue;
         let mut spans = queue.remove_of(range.order, range.first, range.last);
         spans.sort_unstable_by_key(|span| span.first);
         let tasks = spans.iter().map(|span| span.count).sum();
         for span in spans {
-            self.end_waiting(turn, handle, span, Outcome::Cancelled, "CANCELLED", why);
+            self.end_parts(turn, handle, span, |turn, attempt| {
+                let when = match attempt.0 {
+                    0 => "before it ran",
+                    _ => "before another attempt",
+                };
+                let error = TaskError::cancelled(&why.of_one_that(when));
+                Ending::idle(
+                    Outcome::Cancelled,
+                    attempt,
+                    turn.now,
+                    &error.code,
+                    &error.message,
+                )
+            });
         }
         tasks
     }
 
-    /// Ends tasks that were taken out of the queue. Each one that has had attempts says which was
-    /// its last.
+    /// Ends tasks that were taken out of the queue, all alike.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn end_waiting(
         &mut self,
@@ -85,6 +104,19 @@ impl Shard {
         code: &str,
         message: &str,
     ) {
+        self.end_parts(turn, handle, span, |turn, attempt| {
+            Ending::idle(outcome, attempt, turn.now, code, message)
+        });
+    }
+
+    /// Ends tasks that were taken out of the queue, each by the attempt that was its last.
+    fn end_parts(
+        &mut self,
+        turn: &mut Turn,
+        handle: Handle,
+        span: Span,
+        ending: impl Fn(&Turn, Attempt) -> Ending,
+    ) {
         let histories = &self.schedulers.expect(handle).histories;
         let parts: Vec<(Span, Attempt)> = span
             .split_at(histories)
@@ -92,21 +124,33 @@ impl Shard {
             .map(|(part, history)| (part, history.map_or(Attempt(0), |past| past.attempt)))
             .collect();
         for (part, attempt) in parts {
-            let ending = Ending::idle(outcome, attempt, turn.now, code, message);
+            let ending = ending(turn, attempt);
             self.finish(turn, handle, &part, ending);
         }
     }
 }
 
 /// Who has cancelled tasks, and which ones were meant.
-fn why(caller: &Caller, cancel: &Cancel) -> String {
-    let by = match &*caller.name {
-        "" => String::new(),
-        name => format!(" by {name}"),
-    };
-    match &cancel.filter {
-        None => format!("cancelled{by} before it ran"),
-        Some(filter) => format!("cancelled{by} before it ran, with others: {filter}"),
+struct Why {
+    by: String,
+    meant: String,
+}
+
+impl Why {
+    fn new(caller: &Caller, cancel: &Cancel) -> Why {
+        let by = match &*caller.name {
+            "" => String::new(),
+            name => format!(" by {name}"),
+        };
+        let filter = cancel.filter.as_ref();
+        let meant = filter.map_or(String::new(), |filter| format!(", with others: {filter}"));
+        Why { by, meant }
+    }
+
+    /// What the end of a task says that stood so when it was cancelled.
+    fn of_one_that(&self, when: &str) -> String {
+        let Why { by, meant } = self;
+        format!("cancelled{by} {when}{meant}")
     }
 }
 
@@ -114,7 +158,6 @@ fn why(caller: &Caller, cancel: &Cancel) -> String {
 mod tests {
     use super::*;
     use crate::core::{Namespace, Seq, TaskRef};
-    use std::sync::Arc;
 
     #[test]
     fn an_end_says_who_has_cancelled_the_task_and_by_which_filter() {
@@ -126,13 +169,22 @@ mod tests {
             seq: Seq(1),
             order: None,
         });
-        assert_eq!(why(&caller(""), &one), "cancelled before it ran");
+        let why = |caller: &Caller, cancel: &Cancel, when: &str| {
+            Why::new(caller, cancel).of_one_that(when)
+        };
+        assert_eq!(
+            why(&caller(""), &one, "before it ran"),
+            "cancelled before it ran"
+        );
         let ann = caller("ann");
-        assert_eq!(why(&ann, &one), "cancelled by ann before it ran");
+        assert_eq!(
+            why(&ann, &one, "while it ran"),
+            "cancelled by ann while it ran"
+        );
         let filter = Some(Arc::from("order 5, run=nightly"));
         let by_filter = Cancel { filter, ..one };
         assert_eq!(
-            why(&ann, &by_filter),
+            why(&ann, &by_filter, "before it ran"),
             "cancelled by ann before it ran, with others: order 5, run=nightly"
         );
     }

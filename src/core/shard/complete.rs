@@ -103,19 +103,28 @@ impl Shard {
         scheduler.begin(turn.now, &mut self.fair, flight);
     }
 
-    /// Asks the executor to stop an attempt, durably.
-    pub(crate) fn stop(&mut self, turn: &mut Turn, handle: Handle, first: Seq) {
+    /// Asks the executor to stop an attempt, durably. `why`: what its end says of who has cancelled
+    /// it.
+    pub(crate) fn stop(
+        &mut self,
+        turn: &mut Turn,
+        handle: Handle,
+        first: Seq,
+        why: &Arc<TaskError>,
+    ) {
         let scheduler = self.schedulers.expect_mut(handle);
         let Some(flight) = scheduler.running.by_first.get_mut(&first) else {
             return;
         };
-        // Work without a session ends at once by itself.
-        if flight.cancel || flight.span.count > 1 {
+        if !flight.is_stoppable() {
             return;
         }
-        flight.cancel = true;
+        flight.cancel = Some(why.clone());
         let attempt = flight.attempt;
-        record_attempt(turn, handle, flight, AttemptEvent::CancelRequested, None);
+        let what = AttemptEvent::CancelRequested {
+            why: Some(why.clone()),
+        };
+        record_attempt(turn, handle, flight, what, None);
         turn.out.actions.push(Action::Stop {
             handle,
             first,

@@ -248,7 +248,7 @@ impl Scheduler {
             (&delayed.span, state, Attempt(0))
         });
         let running = self.running.by_first.values().map(|flight| {
-            let cancel = flight.cancel;
+            let cancel = flight.cancel.is_some();
             if flight.recorded || cancel {
                 (
                     &flight.span,

@@ -82,7 +82,7 @@ impl Shard {
             charged: self.fair.expected(&scheduler.share, kind),
             charged_earlier: 0,
             ahead_of_turn: grant.ahead_of_turn,
-            cancel: false,
+            cancel: None,
             recorded,
             in_doubt: false,
             resolving: None,

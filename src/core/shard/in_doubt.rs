@@ -10,7 +10,7 @@
 use super::finish::Ending;
 use crate::core::{
     Action, Attempt, AttemptEvent, AttemptRecord, Delivery, Handle, Outcome, Reply, Running, Seq,
-    Shard, Ticket, Time, Turn, Unreported, Work,
+    Shard, TaskError, Ticket, Time, Turn, Unreported, Work,
     fairness::{fair_share::Fair, slot_kinds::KindId},
     model::limits::SLOT_CHARGE,
     scheduler::{
@@ -19,7 +19,11 @@ use crate::core::{
         queue::{span::Span, step_counter::step},
     },
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 /// All assignments in doubt, and which of them are to be judged.
 #[derive(Debug, Default)]
@@ -179,7 +183,7 @@ impl Shard {
         let began = may_have_begun && flight.recorded;
         history.losses += u32::from(began);
         if let Some((outcome, code, message)) = flight.end_in_doubt(now, began, history.losses) {
-            let ending = Ending::idle(outcome, *attempt, now, code, message);
+            let ending = Ending::idle(outcome, *attempt, now, code, &message);
             return self.finish(turn, handle, span, ending);
         }
         if may_have_begun || flight.recorded {
@@ -209,7 +213,13 @@ impl Shard {
 
 impl InFlight {
     /// An assignment that an earlier owner may have handed out.
-    fn in_doubt(now: Time, span: Span, attempt: Attempt, cancel: bool, recorded: bool) -> Self {
+    fn in_doubt(
+        now: Time,
+        span: Span,
+        attempt: Attempt,
+        cancel: Option<Arc<TaskError>>,
+        recorded: bool,
+    ) -> Self {
         InFlight {
             span,
             attempt,
@@ -230,7 +240,7 @@ impl InFlight {
         now: Time,
         began: bool,
         losses: u32,
-    ) -> Option<(Outcome, &'static str, &'static str)> {
+    ) -> Option<(Outcome, &'static str, Cow<'static, str>)> {
         let options = &self.span.spec.options;
         let exhausted = losses >= options.retry.max_losses()
             || match options.delivery() {
@@ -238,17 +248,21 @@ impl InFlight {
                 Delivery::AtMostOnce => began,
             };
         let overdue = self.span.deadline().is_some_and(|at| at <= now);
-        match (self.cancel, exhausted, overdue) {
-            (true, ..) => Some((
+        match (&self.cancel, exhausted, overdue) {
+            (Some(why), ..) => Some((
                 Outcome::Cancelled,
                 "CANCELLED",
-                "stopped while it ran; its host was lost",
+                format!("{}; its host was lost", why.message).into(),
             )),
-            (_, true, _) => Some((Outcome::Exhausted, "LOST", "its host was lost while it ran")),
+            (_, true, _) => Some((
+                Outcome::Exhausted,
+                "LOST",
+                "its host was lost while it ran".into(),
+            )),
             (.., true) => Some((
                 Outcome::TimedOut,
                 "DEADLINE",
-                "its deadline passed before another attempt",
+                "its deadline passed before another attempt".into(),
             )),
             _ => None,
         }
@@ -263,7 +277,7 @@ impl Scheduler {
         fair: &mut Fair,
         span: Span,
         attempt: Attempt,
-        cancel: bool,
+        cancel: Option<Arc<TaskError>>,
     ) {
         self.queue.count_running(&span);
         self.begin(
@@ -283,7 +297,7 @@ impl Scheduler {
             .first_of(kind, self.barrier(), most, &self.histories);
         for (order, seq) in firsts {
             for span in self.queue.remove_of(order, seq, seq) {
-                let flight = InFlight::in_doubt(now, span, Attempt(1), false, false);
+                let flight = InFlight::in_doubt(now, span, Attempt(1), None, false);
                 self.begin(now, fair, flight);
             }
         }
@@ -303,7 +317,7 @@ impl Scheduler {
                 (flight.span, flight.cancel, flight.recorded)
             }
             Some(_) => return None,
-            None => (self.take_survivor(survivor)?, false, false),
+            None => (self.take_survivor(survivor)?, None, false),
         };
         // As if charged every second until now: that time was charged to the core that is gone.
         let charge = SLOT_CHARGE.as_micros() as i64;

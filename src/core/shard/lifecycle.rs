@@ -1,7 +1,7 @@
 //! What a caller does to a scheduler as a whole: release, update, pause, resume.
 
 use crate::core::{
-    Handle, ReleaseMode, Reply, SchedulerState, Seq, SettingsField, Shard, Turn, Update,
+    Handle, ReleaseMode, Reply, SchedulerState, Seq, SettingsField, Shard, TaskError, Turn, Update,
 };
 use std::sync::Arc;
 
@@ -67,8 +67,10 @@ impl Shard {
             .keys()
             .copied()
             .collect();
+        let why = TaskError::cancelled("stopped while it ran, with the release of its scheduler");
+        let why = Arc::new(why);
         for first in running {
-            self.stop(turn, handle, first);
+            self.stop(turn, handle, first, &why);
         }
     }
 

@@ -7,6 +7,9 @@ use crate::core::{
 };
 use std::sync::Arc;
 
+/// How Postgres says that a statement was stopped.
+const QUERY_CANCELED: &str = "57014";
+
 /// What follows from a report.
 pub(super) enum Verdict {
     End(Outcome, Option<Arc<TaskError>>),
@@ -49,9 +52,8 @@ impl Scheduler {
             )),
             Report::Stopped | Report::NotStarted => None,
         };
-        if flight.cancel {
-            let error = error.unwrap_or_else(|| reason("CANCELLED", "stopped while it ran"));
-            return Verdict::End(Outcome::Cancelled, Some(error));
+        if let Some(why) = &flight.cancel {
+            return Verdict::End(Outcome::Cancelled, Some(cancelled(why, error)));
         }
         match (report, error) {
             (
@@ -154,9 +156,17 @@ impl Scheduler {
     }
 }
 
+/// The error of an attempt that ended while it was being stopped: who has cancelled it, and what
+/// else its end was.
+fn cancelled(why: &Arc<TaskError>, error: Option<Arc<TaskError>>) -> Arc<TaskError> {
+    match error {
+        Some(error) if error.code != QUERY_CANCELED => {
+            reason(&error.code, &format!("{} ({})", error.message, why.message))
+        }
+        _ => why.clone(),
+    }
+}
+
 fn reason(code: &str, message: &str) -> Arc<TaskError> {
-    Arc::new(TaskError {
-        code: code.into(),
-        message: message.into(),
-    })
+    Arc::new(TaskError::new(code, message))
 }

@@ -5,7 +5,7 @@ use super::idempotency::Accepted;
 use crate::core::{
     Attempt, AttemptEvent, AttemptRecord, Handle, InDoubtWindow, RecoveredOutcome,
     RecoveredRequest, RecoveredResources, RecoveredRun, RecoveredScheduler, ReleaseMode,
-    RequestMemory, RetryOf, SchedulerState, Seq, Shard, TargetPause, Time,
+    RequestMemory, RetryOf, SchedulerState, Seq, Shard, TargetPause, TaskError, Time,
     fairness::{
         fair_share::{Fair, FairShare},
         quota::Usage,
@@ -20,16 +20,16 @@ use crate::core::{
         unfinished::Unfinished,
     },
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// What the recorded attempts of one unfinished task say.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Past {
     history: History,
     /// An attempt began and its end is unknown.
     open: Option<Attempt>,
     next_at: Option<Time>,
-    cancel: bool,
+    cancel: Option<Arc<TaskError>>,
 }
 
 impl Shard {
@@ -206,9 +206,13 @@ impl Scheduler {
         let latest = now + span.spec.options.retry.longest_wait();
         let next_at = past.next_at.map(|at| at.min(latest));
         // Only what ran was asked to stop.
-        let open = past.open.or(past.cancel.then_some(past.history.attempt));
+        let open = past
+            .open
+            .or(past.cancel.as_ref().map(|_| past.history.attempt));
         match (open, next_at) {
-            (Some(attempt), _) => self.restore_in_doubt(now, fair, span, attempt, past.cancel),
+            (Some(attempt), _) => {
+                self.restore_in_doubt(now, fair, span, attempt, past.cancel.clone());
+            }
             (None, Some(at)) if at > now => self.queue.add_retrying(at, span),
             (None, _) => self.queue.add(span),
         }
@@ -264,7 +268,10 @@ fn pasts(mut attempts: Vec<AttemptRecord>) -> BTreeMap<Seq, Past> {
         past.history.attempt = past.history.attempt.max(record.attempt);
         match record.what {
             AttemptEvent::Start => past.open = Some(record.attempt),
-            AttemptEvent::CancelRequested => past.cancel = true,
+            AttemptEvent::CancelRequested { why } => {
+                let unknown = || Arc::new(TaskError::cancelled("stopped while it ran"));
+                past.cancel = Some(why.unwrap_or_else(unknown));
+            }
             AttemptEvent::HandedBack => past.close(record.attempt, None),
             // It has ended.
             AttemptEvent::Retried { .. } => {}

@@ -37,7 +37,7 @@ impl TargetPauses {
     pub(crate) fn is_to_stop(&self, flight: &InFlight) -> bool {
         let work = &flight.span.spec.work;
         let stops = |pause: &TargetPause| pause.mode == PauseMode::CancelRunning;
-        flight.cancel || work.has_session() && self.of(work).any(stops)
+        flight.cancel.is_some() || work.has_session() && self.of(work).any(stops)
     }
 }
 

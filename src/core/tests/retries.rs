@@ -1,7 +1,7 @@
 //! Attempts, retries and losses.
 
 use super::world::{Cancelling, NONE, World, error, free, order, plain};
-use crate::core::{AttemptEvent, Cancel, Delivery, Outcome, Report, Verb};
+use crate::core::{AttemptEvent, Cancel, Delivery, Outcome, Report, Seq, TaskRef, Verb};
 use std::sync::Arc;
 
 #[test]
@@ -134,6 +134,24 @@ fn a_second_attempt_is_on_record_before_it_starts() {
     assert_eq!(w.attempt(s, 1), 2);
     w.crash();
     assert_eq!(w.attempt(s, 1), 3, "a number is never given twice");
+}
+
+#[test]
+fn a_task_that_is_being_stopped_is_counted_once_by_filters() {
+    let mut w = World::new(1);
+    let s = w.open(plain);
+    w.submit(s, [free(), free()]);
+    let place = |seq| TaskRef {
+        seq: Seq(seq),
+        order: None,
+    };
+    let by_filter = || Cancel {
+        filter: Some("all".into()),
+        ..Cancel::one(place(1))
+    };
+    assert_eq!(w.cancel_tasks(s, by_filter()), (0, 1));
+    assert_eq!(w.cancel_tasks(s, by_filter()), (0, 0), "it was counted");
+    assert_eq!(w.cancel(s, 1), Cancelling::Stopping, "it has not ended");
 }
 
 #[test]

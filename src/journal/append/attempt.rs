@@ -60,10 +60,10 @@ impl Attempts {
 
 fn details(what: &AttemptEvent) -> (Option<Time>, Option<&TaskError>) {
     match what {
-        AttemptEvent::Start
-        | AttemptEvent::CancelRequested
-        | AttemptEvent::HandedBack
-        | AttemptEvent::Retried { .. } => (None, None),
+        AttemptEvent::Start | AttemptEvent::HandedBack | AttemptEvent::Retried { .. } => {
+            (None, None)
+        }
+        AttemptEvent::CancelRequested { why } => (None, why.as_deref()),
         AttemptEvent::Lost { next_at, error } => (Some(*next_at), error.as_deref()),
         AttemptEvent::Failed { next_at, error } => (Some(*next_at), Some(error)),
     }

@@ -59,7 +59,7 @@ impl AttemptRow {
             .map(Arc::new);
         let what = match (self.kind, next_at, error) {
             (1, ..) => AttemptEvent::Start,
-            (2, ..) => AttemptEvent::CancelRequested,
+            (2, _, why) => AttemptEvent::CancelRequested { why },
             (5, ..) => AttemptEvent::HandedBack,
             (6, ..) => AttemptEvent::Retried {
                 retry: self.retry.map(Seq).ok_or_else(corrupt)?,

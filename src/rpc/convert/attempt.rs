@@ -59,7 +59,7 @@ fn add(attempt: &mut api::Attempt, record: &AttemptRecord) {
     };
     match &record.what {
         AttemptEvent::Start => attempt.started_at = Some(timestamp(record.at)),
-        AttemptEvent::CancelRequested => attempt.cancel_requested = true,
+        AttemptEvent::CancelRequested { .. } => attempt.cancel_requested = true,
         AttemptEvent::Retried { .. } => {}
         AttemptEvent::HandedBack => ended(AttemptState::HandedBack, None, None),
         AttemptEvent::Lost { next_at, error } => {

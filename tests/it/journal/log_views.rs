@@ -181,7 +181,11 @@ async fn the_steps_of_an_attempt_are_shown_in_words() {
     let next_at = now + Duration::from_secs(1);
     let steps = [
         AttemptEvent::Start,
-        AttemptEvent::CancelRequested,
+        AttemptEvent::CancelRequested {
+            why: Some(Arc::new(TaskError::cancelled(
+                "cancelled by ann while it ran",
+            ))),
+        },
         AttemptEvent::Lost {
             next_at,
             error: None,
@@ -213,7 +217,7 @@ async fn the_steps_of_an_attempt_are_shown_in_words() {
         owned.texts(shown).await,
         [
             "1|started",
-            "2|cancel requested",
+            "2|cancel requested|CANCELLED|cancelled by ann while it ran",
             "3|lost|t",
             "4|failed|t|40001|could not serialize",
             "5|handed back",

@@ -128,11 +128,16 @@ fn attempts(handle: Handle, now: Time) -> Vec<AttemptRecord> {
         next_at: now + Duration::from_secs(2),
         error,
     };
+    let cancelled = AttemptEvent::CancelRequested {
+        why: Some(Arc::new(TaskError::cancelled(
+            "cancelled by ann while it ran",
+        ))),
+    };
     vec![
         attempt(1, 1, AttemptEvent::Start),
         attempt(1, 1, lost),
         attempt(1, 2, failed),
-        attempt(2, 1, AttemptEvent::CancelRequested),
+        attempt(2, 1, cancelled),
     ]
 }
 

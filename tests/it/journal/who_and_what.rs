@@ -126,7 +126,10 @@ fn steps(later: Time) -> Vec<Vec<(i32, AttemptEvent)>> {
     vec![
         vec![],
         vec![(1, AttemptEvent::Start)],
-        vec![(1, AttemptEvent::Start), (1, AttemptEvent::CancelRequested)],
+        vec![
+            (1, AttemptEvent::Start),
+            (1, AttemptEvent::CancelRequested { why: None }),
+        ],
         vec![(1, AttemptEvent::Start), (1, lost())],
         vec![
             (1, AttemptEvent::Start),

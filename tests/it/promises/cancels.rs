@@ -5,7 +5,7 @@ use crate::harness::{
     cluster::Cluster,
     conversation::Conversation,
     server::{Server, Setup},
-    work::{noop, sleep},
+    work::{noop, sleep, sql},
 };
 use rallypoint_client::api::{
     CancelTasksRequest, CancelTasksResponse, Outcome, ReleaseMode, SchedulerSettings, TaskFilter,
@@ -316,4 +316,35 @@ async fn conditions_on_ends_and_a_missing_filter_are_refused() {
     let refused = scheduler.scheduler.cancel_tasks(nobody).await;
     let refused = refused.expect_err("refused");
     assert!(refused.is("SEQ_OUT_OF_RANGE"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn the_end_of_a_task_says_who_has_cancelled_it_wherever_it_stood() {
+    let server = Server::start().await;
+    let scheduler = server.open(SchedulerSettings::default()).await;
+    let retrying = || sql("select 1/0").retry_in(3_600_000);
+    let works = [sleep(600_000), sleep(600_000), retrying()];
+    scheduler.submit(works).await;
+    scheduler
+        .until(|now| now.running == 2 && now.retrying == 1)
+        .await;
+    let ann = server.client.clone().with_caller("ann").expect("a name");
+    let ann = ann.scheduler(scheduler.handle());
+    ann.cancel(1).await.expect("it is being stopped");
+    ann.cancel_tasks(of(TaskFilter::default()))
+        .await
+        .expect("all");
+    let done = scheduler.all_done().await;
+    let said = |seq: i64| {
+        let done = done.iter().find(|done| done.seq == seq).expect("it ended");
+        let error = done.error.as_ref().expect("why");
+        assert_eq!(
+            (done.outcome(), &*error.code),
+            (Outcome::Cancelled, "CANCELLED")
+        );
+        error.message.clone()
+    };
+    assert_eq!(said(1), "cancelled by ann while it ran");
+    assert!(said(2).starts_with("cancelled by ann while it ran, with others: "));
+    assert!(said(3).starts_with("cancelled by ann before another attempt, with others: "));
 }

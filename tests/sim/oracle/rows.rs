@@ -104,7 +104,7 @@ impl<'a> Rows<'a> {
         let is_of_attempt = |row: &&AttemptRecord| {
             let goes_on = matches!(
                 row.what,
-                AttemptEvent::Start | AttemptEvent::CancelRequested
+                AttemptEvent::Start | AttemptEvent::CancelRequested { .. }
             );
             row.handle == handle && row.seq == seq && row.attempt.0 == attempt && !goes_on
         };
@@ -129,7 +129,7 @@ impl<'a> Rows<'a> {
         let asks_to_stop = |row: &&AttemptRecord| {
             row.handle == handle
                 && seq.is_none_or(|seq| row.seq == seq)
-                && row.what == AttemptEvent::CancelRequested
+                && matches!(row.what, AttemptEvent::CancelRequested { .. })
         };
         let stopped = self.attempts.iter().copied().filter(asks_to_stop);
         let stopped: Vec<Seq> = stopped.map(|row| row.seq).collect();

@@ -50,7 +50,9 @@ impl Oracle {
             AttemptEvent::Retried { .. } => {
                 panic!("{name}: it is retried, and nobody asked for it")
             }
-            AttemptEvent::CancelRequested => panic!("{name} is stopped, and nobody asked for it"),
+            AttemptEvent::CancelRequested { .. } => {
+                panic!("{name} is stopped, and nobody asked for it")
+            }
             AttemptEvent::Failed { .. } => panic!("{name} failed, and nobody reported it"),
             AttemptEvent::HandedBack | AttemptEvent::Lost { error: None, .. } => {
                 let lost = matches!(row.what, AttemptEvent::Lost { .. });
