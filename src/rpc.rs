@@ -16,7 +16,7 @@ mod starting;
 mod status;
 mod validate;
 
-pub(crate) use convert::{duration, timestamp};
+pub(crate) use convert::{duration, slot_kind, timestamp};
 pub(crate) use forwarding::peer_service::request_poll;
 pub(crate) use server::{Config, peer_routes, serve};
 pub(crate) use starting::serve_unready;

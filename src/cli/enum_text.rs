@@ -1,8 +1,8 @@
 //! The enumerations of the API in the words of the command line.
 
 use rallypoint_client::api::{
-    AttemptState, ExecutionState, OnFailure, Outcome, Scheduler, SchedulerState, TaskState,
-    TaskView,
+    AttemptState, ExecutionState, OnFailure, Outcome, Scheduler, SchedulerState, SlotKind,
+    TaskState, TaskView, slot_kind,
 };
 
 /// What a server of an earlier version does not say.
@@ -51,6 +51,15 @@ pub(super) fn attempt_state(state: AttemptState) -> &'static str {
         AttemptState::Lost => "lost",
         AttemptState::HandedBack => "handed back",
         AttemptState::Unspecified => "-",
+    }
+}
+
+/// The target of slots.
+pub(super) fn slot_kind(kind: Option<&SlotKind>) -> String {
+    match kind.and_then(|kind| kind.kind.as_ref()) {
+        Some(slot_kind::Kind::SqlTarget(target)) => target.clone(),
+        Some(slot_kind::Kind::Noop(())) => "-".to_owned(),
+        None => UNKNOWN.to_owned(),
     }
 }
 

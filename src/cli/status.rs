@@ -4,7 +4,7 @@ mod executions;
 
 use super::{
     connect::Server,
-    declare_dead,
+    declare_dead, enum_text,
     error::CliError,
     output::{self, BOLD, RED},
     table::Table,
@@ -131,12 +131,18 @@ fn replicas(status: &GetStatusResponse) {
 }
 
 fn slots(status: &GetStatusResponse) {
-    let mut table = Table::new(&["slots", ">total", ">busy", ">free", ">reserved"]);
+    let mut table = Table::new(&["slots of", ">total", ">busy", ">free", ">reserved"]);
     for slot in &status.slots {
         let free = slot.total - slot.busy;
         let [total, busy, reserved] =
             [slot.total, slot.busy, slot.reserved].map(|number| number.to_string());
-        table.row([slot.kind.clone(), total, busy, free.to_string(), reserved]);
+        table.row([
+            enum_text::slot_kind(slot.kind.as_ref()),
+            total,
+            busy,
+            free.to_string(),
+            reserved,
+        ]);
     }
     section(table);
 }

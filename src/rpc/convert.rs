@@ -15,9 +15,20 @@ pub(super) use scheduler::{halt, scheduler, stored_scheduler};
 pub(super) use target_pause::{paused_target, target_pause};
 pub(super) use task::{event, task_view};
 
-use crate::core::Time;
+use crate::core::{Time, Work};
 use prost_types::Timestamp;
+use rallypoint_client::api::{SlotKind, slot_kind};
 use std::time::Duration;
+
+/// The slots that work of a kind needs.
+pub(crate) fn slot_kind(work: &Work) -> SlotKind {
+    SlotKind {
+        kind: Some(match work {
+            Work::Noop => slot_kind::Kind::Noop(()),
+            Work::Sql { target } => slot_kind::Kind::SqlTarget(target.to_string()),
+        }),
+    }
+}
 
 /// Microseconds since 1970 as a proto timestamp.
 pub(crate) fn timestamp(time: Time) -> Timestamp {

@@ -6,7 +6,7 @@ pub(crate) mod readiness;
 mod task_notes;
 
 use super::{
-    convert::{duration, explanation::pending_fence, paused_target, timestamp},
+    convert::{duration, explanation::pending_fence, paused_target, slot_kind, timestamp},
     errors,
     forwarding::route::{Destination, Route},
     validate::{self, ListExecutions},
@@ -232,7 +232,7 @@ fn core(status: &mut api::GetStatusResponse, core: &CoreStatus) {
         oldest_queued_at: core.oldest_queued.map(timestamp),
     });
     let slot = |(work, total, busy, reserved): &(Work, u32, u32, u32)| api::SlotStatus {
-        kind: work.to_string(),
+        kind: Some(slot_kind(work)),
         total: *total as i32,
         busy: *busy as i32,
         reserved: *reserved as i32,

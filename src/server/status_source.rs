@@ -7,7 +7,7 @@ use crate::{
     executor::{
         self, AttemptStatus, BlockingSession, ExecutionRow, Executor, SessionWait, WaitedLock,
     },
-    rpc::{StatusSource, duration, timestamp},
+    rpc::{StatusSource, duration, slot_kind, timestamp},
 };
 use rallypoint_client::api::{self, peer::ExplainAttemptResponse};
 use std::{sync::Arc, time::Duration};
@@ -45,7 +45,7 @@ pub(super) fn new(executor: &Executor, clock: Clock, replica: Arc<str>) -> Statu
 fn execution(row: ExecutionRow, now: Time, replica: &str) -> api::Execution {
     let idle = api::Execution {
         replica: replica.to_owned(),
-        kind: row.work.to_string(),
+        kind: Some(slot_kind(&row.work)),
         slot: row.slot as i32,
         backend_pid: row.backend_pid,
         state: api::ExecutionState::Idle.into(),

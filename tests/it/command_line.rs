@@ -111,7 +111,7 @@ fn status_names_replica_slots_target_and_journal() {
             serde_json::from_slice(&server.run(&["status", "-o", "json"]).stdout).unwrap();
         if status["slots"]
             .as_array()
-            .is_some_and(|slots| slots.iter().any(|slot| slot["kind"] == "sql/app"))
+            .is_some_and(|slots| slots.iter().any(|slot| slot["kind"]["sql_target"] == "app"))
         {
             break status;
         }

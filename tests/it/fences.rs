@@ -6,7 +6,7 @@ use crate::harness::{
     conversation::{Conversation, WAIT_TIMEOUT},
     postgres::{connect, durable, on_port},
     process::{PROGRAM, Process, free_address},
-    work::{Work, sql},
+    work::{Work, slots_of, sql},
 };
 use rallypoint::postgres::{COORDINATION, PrivatePostgres, TARGET};
 use rallypoint_client::{
@@ -65,7 +65,7 @@ impl Scene {
         conversation.until(|now| now.running == 1).await;
         let wait = async {
             let sleeps =
-                |row: &Execution| row.kind == "sql/far" && row.seq > 0 && row.backend_pid > 0;
+                |row: &Execution| row.kind == slots_of("far") && row.seq > 0 && row.backend_pid > 0;
             while !self
                 .client
                 .executions()

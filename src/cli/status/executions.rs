@@ -7,7 +7,7 @@ use rallypoint_client::api::Execution;
 pub(super) fn print(executions: &[Execution], left_out: i64) {
     let mut table = Table::new(&[
         "replica",
-        "kind",
+        "target",
         ">slot",
         "state",
         ">backend",
@@ -25,7 +25,7 @@ pub(super) fn print(executions: &[Execution], left_out: i64) {
         let elapsed = time_text::duration_us(one.elapsed.as_ref());
         table.row([
             one.replica.clone(),
-            one.kind.clone(),
+            enum_text::slot_kind(one.kind.as_ref()),
             one.slot.to_string(),
             enum_text::execution_state(one.state()).to_owned(),
             match one.backend_pid {

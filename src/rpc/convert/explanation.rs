@@ -5,7 +5,7 @@ mod sentences;
 
 pub(crate) use sentences::{running, summary};
 
-use super::{scheduler, target_pause, timestamp};
+use super::{scheduler, slot_kind, target_pause, timestamp};
 use crate::{
     core::{Ahead, Blocker, Explanation, TaskState, Time, Work},
     journal::PendingFence,
@@ -56,14 +56,17 @@ pub(crate) fn blocker(kind: Kind, now: Time) -> api::Blocker {
 
 /// The same reason with what each replica says that has the target and cannot use it.
 pub(crate) fn with_outages(kind: Kind, found: &api::ListExecutionsResponse) -> Kind {
-    let (Kind::TargetAway(to::TargetAway { kind: of, .. })
-    | Kind::NoExecutor(to::NoExecutor { kind: of })) = &kind
-    else {
-        return kind;
+    let target = match &kind {
+        Kind::TargetAway(to::TargetAway { target, .. }) => target.clone(),
+        Kind::NoExecutor(to::NoExecutor {
+            kind:
+                Some(api::SlotKind {
+                    kind: Some(api::slot_kind::Kind::SqlTarget(target)),
+                }),
+        }) => target.clone(),
+        _ => return kind,
     };
-    let is_meant = |status: &&api::TargetStatus| {
-        !status.available && of.strip_prefix("sql/") == Some(&status.name)
-    };
+    let is_meant = |status: &&api::TargetStatus| !status.available && status.name == target;
     let outages = found.targets.iter().filter(is_meant);
     let outages = outages.map(|status| to::target_away::Outage {
         replica: status.replica.clone(),
@@ -73,10 +76,7 @@ pub(crate) fn with_outages(kind: Kind, found: &api::ListExecutionsResponse) -> K
     let outages: Vec<_> = outages.collect();
     match outages.is_empty() {
         true => kind,
-        false => Kind::TargetAway(to::TargetAway {
-            kind: of.clone(),
-            outages,
-        }),
+        false => Kind::TargetAway(to::TargetAway { target, outages }),
     }
 }
 
@@ -146,28 +146,30 @@ fn kind(blocker: &Blocker, work: &Work) -> Kind {
         Blocker::TargetPaused(ref pause) => Kind::TargetPaused(target_pause(pause)),
         Blocker::InDoubt => Kind::InDoubt(to::InDoubt {}),
         Blocker::Resolving => Kind::Resolving(to::Resolving {}),
-        ref about_slots => kind_of_slots(about_slots, work.to_string()),
+        ref about_slots => kind_of_slots(about_slots, work),
     }
 }
 
-fn kind_of_slots(blocker: &Blocker, kind: String) -> Kind {
-    match *blocker {
-        Blocker::Slots { total, busy } => Kind::SlotsBusy(to::SlotsBusy {
-            kind,
+fn kind_of_slots(blocker: &Blocker, work: &Work) -> Kind {
+    match (blocker, work) {
+        (&Blocker::Slots { total, busy }, _) => Kind::SlotsBusy(to::SlotsBusy {
+            kind: Some(slot_kind(work)),
             total: total as i32,
             busy: busy as i32,
         }),
-        Blocker::Share(share) => Kind::Share(to::Share {
+        (Blocker::Share(share), _) => Kind::Share(to::Share {
             namespaces: share.namespaces as i32,
             schedulers: share.schedulers as i32,
             held_by_namespace: share.held_by_namespace as i32,
             held_by_scheduler: share.held as i32,
             at_least: !share.exact,
         }),
-        Blocker::Away => Kind::TargetAway(to::TargetAway {
-            kind,
+        (Blocker::Away, Work::Sql { target }) => Kind::TargetAway(to::TargetAway {
+            target: target.to_string(),
             outages: Vec::new(),
         }),
-        _ => Kind::NoExecutor(to::NoExecutor { kind }),
+        _ => Kind::NoExecutor(to::NoExecutor {
+            kind: Some(slot_kind(work)),
+        }),
     }
 }

@@ -69,7 +69,7 @@ impl Executions {
             }
         }
         found.executions.sort_by(|one, other| {
-            let place = |row: &api::Execution| (row.replica.clone(), row.kind.clone(), row.slot);
+            let place = |row: &api::Execution| (row.replica.clone(), target_of(row), row.slot);
             place(one).cmp(&place(other))
         });
         found
@@ -134,5 +134,13 @@ async fn all_pages(
         if request.page_token.is_empty() {
             return Ok(all);
         }
+    }
+}
+
+/// The target of a slot; `None`: it needs none.
+fn target_of(slot: &api::Execution) -> Option<String> {
+    match slot.kind.as_ref()?.kind.as_ref()? {
+        api::slot_kind::Kind::SqlTarget(target) => Some(target.clone()),
+        api::slot_kind::Kind::Noop(()) => None,
     }
 }

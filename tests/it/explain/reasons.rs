@@ -5,7 +5,7 @@ use super::{explain, kinds, until};
 use crate::harness::{
     postgres::start,
     server::{Server, Setup},
-    work::{failing, noop, sleep, sql},
+    work::{failing, noop, sleep, slots_of, sql},
 };
 use rallypoint_client::api::{
     Halt, OnFailure, Outcome, SchedulerSettings, TaskState,
@@ -82,7 +82,7 @@ async fn the_limit_the_slots_and_the_share_are_told_with_their_numbers() {
     other.until(|now| now.running == 1).await;
     let answer = explain(&limited, 4).await;
     let busy = Kind::SlotsBusy(SlotsBusy {
-        kind: "sql/app".into(),
+        kind: slots_of("app"),
         total: 3,
         busy: 3,
     });
@@ -173,8 +173,8 @@ async fn a_target_that_is_away_says_since_when_and_why() {
         panic!("{away:?}")
     };
     assert_eq!(
-        (away.kind.as_str(), outage.replica.as_str()),
-        ("sql/far", "test")
+        (away.target.as_str(), outage.replica.as_str()),
+        ("far", "test")
     );
     assert!(!outage.error.is_empty() && outage.since.is_some());
     assert!(answer.text.contains(&outage.error), "{}", answer.text);

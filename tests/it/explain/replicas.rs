@@ -2,7 +2,11 @@
 //! session keeps it from starting again.
 
 use super::{explain, kinds};
-use crate::harness::{cluster::Cluster, gate::Gate, work::noop};
+use crate::harness::{
+    cluster::Cluster,
+    gate::Gate,
+    work::{noop, slots_of},
+};
 use rallypoint::postgres::TARGET;
 use rallypoint_client::api::{ExplainTaskResponse, SchedulerSettings, blocker::Kind};
 use std::collections::BTreeSet;
@@ -29,7 +33,7 @@ async fn every_replica_explains_a_task_alike_wherever_it_runs() {
             let slots = status.slots.iter();
             slots
                 .clone()
-                .any(|row| row.kind == "sql/app" && row.total == 8)
+                .any(|row| row.kind == slots_of("app") && row.total == 8)
         })
         .await;
     let scheduler = cluster.open(&client, SchedulerSettings::default()).await;

@@ -30,6 +30,13 @@ pub(crate) fn noop() -> Work {
     of(Kind::Noop(api::NoopTask::default()))
 }
 
+/// The kind of the slots for SQL on this target.
+pub(crate) fn slots_of(target: &str) -> Option<api::SlotKind> {
+    Some(api::SlotKind {
+        kind: Some(api::slot_kind::Kind::SqlTarget(target.to_owned())),
+    })
+}
+
 fn of(kind: Kind) -> Work {
     Work(api::Task {
         kind: Some(kind),

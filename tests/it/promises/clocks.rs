@@ -6,7 +6,7 @@ use crate::harness::{
     cluster::Cluster,
     conversation::WAIT_TIMEOUT,
     server::{Server, Setup},
-    work::{noop, sql},
+    work::{noop, slots_of, sql},
 };
 use rallypoint::postgres::{Options, PrivatePostgres};
 use rallypoint_client::api::{
@@ -179,7 +179,10 @@ async fn a_call_is_not_repeated_by_a_server_that_starts_while_the_clock_is_off()
 async fn until_slots(cluster: &Cluster, slots: i32) {
     cluster
         .until(|status| {
-            let sql = status.slots.iter().filter(|row| row.kind == "sql/app");
+            let sql = status
+                .slots
+                .iter()
+                .filter(|row| row.kind == slots_of("app"));
             sql.map(|row| row.total).sum::<i32>() == slots
         })
         .await;

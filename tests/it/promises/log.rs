@@ -3,7 +3,7 @@
 use crate::harness::{
     postgres::connect,
     server::{Server, Setup},
-    work::{failing, noop, sleep, sql},
+    work::{failing, noop, sleep, slots_of, sql},
 };
 use rallypoint_client::api::{ExecutionState, GetStatusResponse, ReleaseMode, SchedulerSettings};
 use sqlx::Row;
@@ -114,7 +114,10 @@ async fn list_executions_has_a_row_for_every_slot_idle_ones_included() {
     {
         rows = server.client.executions().await.expect("rows").executions;
     }
-    let sql: Vec<_> = rows.iter().filter(|row| row.kind == "sql/app").collect();
+    let sql: Vec<_> = rows
+        .iter()
+        .filter(|row| row.kind == slots_of("app"))
+        .collect();
     let busy: Vec<_> = sql.iter().filter(|row| !row.handle.is_empty()).collect();
     assert_eq!((sql.len(), busy.len()), (3, 1));
     let row = busy[0];
@@ -189,7 +192,7 @@ async fn get_status_shows_slots_backlog_targets_and_journal() {
 
 fn assert_app_has_five_slots(status: &GetStatusResponse) {
     let mut slots = status.slots.iter();
-    let slots = slots.find(|slots| slots.kind == "sql/app");
+    let slots = slots.find(|slots| slots.kind == slots_of("app"));
     let slots = slots.expect("the slots of app");
     assert_eq!((slots.total, slots.busy, slots.reserved), (5, 2, 1));
     let mut targets = status.targets.iter();

@@ -7,11 +7,12 @@ mod tests;
 use crate::core::Time;
 use jiff::{SignedDuration, Timestamp};
 use rallypoint_client::api::{
-    self, Halt, PendingFence, TargetPause,
+    self, Halt, PendingFence, SlotKind, TargetPause,
     blocker::{
         Cancellation, Kind, Limit, LowerOrder, NextAttempt, NoExecutor, NotBefore, Session, Share,
         SlotsBusy, TargetAway, target_away::Outage,
     },
+    slot_kind,
 };
 
 /// Tasks that a sentence names.
@@ -179,7 +180,8 @@ pub(super) fn sentence(kind: &Kind, now: Time) -> String {
         Kind::Limit(one) => limit(one),
         Kind::TargetPaused(one) => paused(one),
         Kind::NoExecutor(NoExecutor { kind }) => {
-            format!("no replica has said that it has slots for {kind}: is it configured anywhere?")
+            let slots = slots_of(kind.as_ref());
+            format!("no replica has said that it has {slots}: is it configured anywhere?")
         }
         Kind::TargetAway(one) => away(one),
         Kind::SlotsBusy(one) => slots(one),
@@ -255,9 +257,9 @@ fn paused(one: &TargetPause) -> String {
     format!("{what} paused since {since} by {by} ({why}), until ResumeTarget")
 }
 
-fn away(TargetAway { kind, outages }: &TargetAway) -> String {
+fn away(TargetAway { target, outages }: &TargetAway) -> String {
     if outages.is_empty() {
-        return format!("no slots for {kind} can be used now on any replica");
+        return format!("no slots of target {target} can be used now on any replica");
     }
     let said = |outage: &Outage| {
         let at = outage.since.as_ref().map(|at| clock(time(at)));
@@ -265,14 +267,23 @@ fn away(TargetAway { kind, outages }: &TargetAway) -> String {
         format!("from replica {}{since} ({})", outage.replica, outage.error)
     };
     let said: Vec<String> = outages.iter().map(said).collect();
-    format!("{kind} cannot be reached {}", said.join(", "))
+    format!("target {target} cannot be reached {}", said.join(", "))
 }
 
 fn slots(SlotsBusy { kind, total, busy }: &SlotsBusy) -> String {
-    let text = format!("{busy} of {total} slots for {kind} are busy");
+    let slots = slots_of(kind.as_ref());
+    let text = format!("{busy} of {total} {slots} are busy");
     match busy < total {
         true => text + ", and the others are reserved for schedulers that run nothing there",
         false => text,
+    }
+}
+
+fn slots_of(kind: Option<&SlotKind>) -> String {
+    match kind.and_then(|kind| kind.kind.as_ref()) {
+        Some(slot_kind::Kind::SqlTarget(target)) => format!("slots of target {target}"),
+        Some(slot_kind::Kind::Noop(())) => "slots of no-op tasks".to_owned(),
+        None => "slots".to_owned(),
     }
 }
 

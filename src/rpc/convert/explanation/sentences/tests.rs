@@ -1,6 +1,7 @@
 //! Every reason as it reads.
 
 use super::*;
+use crate::{core::Work, rpc::slot_kind};
 use rallypoint_client::api::blocker::{DeadlinePassed, Paused};
 
 const NOW: Time = Time(1_800_000_000_000_000);
@@ -129,15 +130,17 @@ fn what_time_has_in_the_way_reads_as_a_sentence() {
 fn what_slots_have_in_the_way_reads_as_a_sentence() {
     let busy = |busy| {
         Kind::SlotsBusy(SlotsBusy {
-            kind: "sql/app".into(),
+            kind: Some(slot_kind(&Work::Sql {
+                target: "app".into(),
+            })),
             total: 8,
             busy,
         })
     };
-    says(busy(8), "8 of 8 slots for sql/app are busy");
+    says(busy(8), "8 of 8 slots of target app are busy");
     says(
         busy(7),
-        "7 of 8 slots for sql/app are busy, and the others are reserved for schedulers that \
+        "7 of 8 slots of target app are busy, and the others are reserved for schedulers that \
          run nothing there",
     );
     let share = Share {
@@ -158,12 +161,12 @@ fn what_slots_have_in_the_way_reads_as_a_sentence() {
         since: in_five_minutes(),
     };
     let away = TargetAway {
-        kind: "sql/app".into(),
+        target: "app".into(),
         outages: vec![outage],
     };
     says(
         Kind::TargetAway(away),
-        "sql/app cannot be reached from replica b since 2027-01-15T08:05:00Z (refused)",
+        "target app cannot be reached from replica b since 2027-01-15T08:05:00Z (refused)",
     );
     let fence = PendingFence {
         target: "app".into(),
